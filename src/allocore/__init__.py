@@ -1,0 +1,66 @@
+"""allocore: Bayesian tensor decomposition for large, sparse count data.
+
+    import allocore as ac
+
+    Y = ac.load_flights()
+    post = ac.AlloCore(budget=40, seed=0).fit(Y).posterior_
+    print(post.classes())
+
+Names are loaded on first use, so `import allocore` is quick and brings in neither numba nor any plotting.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from allocore.data.convert import as_tensor
+    from allocore.data.files import load_tensor
+    from allocore.data.flights import load_flights
+    from allocore.data.holdout import hold_out
+    from allocore.data.missing import Missing
+    from allocore.data.tensor import CountTensor
+    from allocore.errors import InputError
+    from allocore.estimators import CP, AlloCore, Tucker
+    from allocore.posterior.posterior import Posterior
+
+_HOMES = {
+    "AlloCore": "estimators",
+    "CP": "estimators",
+    "CountTensor": "data.tensor",
+    "InputError": "errors",
+    "Missing": "data.missing",
+    "Posterior": "posterior.posterior",
+    "Tucker": "estimators",
+    "as_tensor": "data.convert",
+    "hold_out": "data.holdout",
+    "load_flights": "data.flights",
+    "load_tensor": "data.files",
+}
+
+__all__ = [
+    "CP",
+    "AlloCore",
+    "CountTensor",
+    "InputError",
+    "Missing",
+    "Posterior",
+    "Tucker",
+    "as_tensor",
+    "hold_out",
+    "load_flights",
+    "load_tensor",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("allocore")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'allocore' has no attribute {name!r}")
+    return getattr(import_module(f"allocore.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

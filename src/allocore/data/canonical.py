@@ -1,0 +1,55 @@
+"""The canonical form of a tensor's entries: cells sorted with mode 0 slowest, each once, each with a count."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from allocore.data.coordinates import Int64s, Integers, as_integers, column_keys, run_starts
+from allocore.errors import InputError
+
+MAX_TOTAL = 2**62
+
+
+def check_entries(coords: object, counts: object) -> tuple[Integers, Integers]:
+    """Return coordinates and counts as integers, or an error that names what is wrong with them."""
+    places, values = as_integers(coords, "coords"), as_integers(counts, "counts")
+    if places.ndim != 2 or len(places) < 2:
+        raise InputError(f"coords must have shape (modes, entries) with at least 2 modes; got shape {places.shape}")
+    if values.ndim != 1 or values.size != places.shape[1]:
+        hint = "; transpose coords" if values.shape == places.shape[:1] else ""
+        raise InputError(
+            f"counts must have one entry for each of the {places.shape[1]} columns of coords; "
+            f"got shape {values.shape}{hint}"
+        )
+    if values.size and values.min() < 0:
+        place = int(np.argmax(values < 0))
+        raise InputError(f"counts must not be negative; got {values[place]} at position {place}")
+    if not values.any():
+        raise InputError("no positive counts: there is nothing to fit")
+    _check_total(values)
+    return places, values
+
+
+def _check_total(counts: Integers) -> None:
+    # The int64 sum is only trusted where it cannot have wrapped around.
+    bound = int(counts.max()) * counts.size
+    total = bound if bound <= MAX_TOTAL else sum(counts.tolist())
+    if total > MAX_TOTAL:
+        raise InputError(f"counts must add up to at most 2^62; got a total of {total}")
+
+
+def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tuple[Integers, Int64s]:
+    """Sort the cells, sum duplicates and drop zeros; the arrays returned are always new."""
+    cells: Integers = np.array(coords, dtype=np.int32 if max(shape) < 2**31 else np.int64, order="C")
+    totals = np.array(counts, dtype=np.int64)
+    positive = np.flatnonzero(totals)
+    if positive.size < totals.size:
+        cells, totals = cells.take(positive, axis=1), totals[positive]
+    (keys,) = column_keys(shape, cells)
+    if (keys[1:] < keys[:-1]).any():
+        order = np.argsort(keys)
+        keys, cells, totals = keys[order], cells.take(order, axis=1), totals[order]
+    first = run_starts(keys)
+    if first.size < keys.size:
+        cells, totals = cells.take(first, axis=1), np.add.reduceat(totals, first)
+    return cells, totals

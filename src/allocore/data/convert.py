@@ -1,0 +1,88 @@
+"""Turn arrays, sparse tensors of other libraries and files into a CountTensor.
+
+Foreign types are recognised by the library that defines them, so that no library is imported for the
+question.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from allocore.data.tensor import CountTensor, Labels
+from allocore.errors import InputError
+
+
+def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels | None = None) -> CountTensor:
+    """Return `x` as a CountTensor.
+
+    Parameters
+    ----------
+    x
+        A CountTensor; a NumPy array (cells masked in a masked array become missing); a SciPy sparse matrix or
+        array; a pydata `sparse` array; a pyttb `sptensor` or `tensor`; or the path of a file that `read`
+        understands.
+    mode_names, labels
+        As for `CountTensor`; what is not given is kept from `x`.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> import numpy as np
+    >>> ac.as_tensor(np.array([[0, 2], [3, 0]]), mode_names=["buyer", "month"])
+    CountTensor: 2 x 2 (buyer, month), 2 non-zeros, 5 counts, 50% dense
+    """
+    if isinstance(x, str | os.PathLike):
+        from allocore.data.files import read
+
+        x = read(x)
+    if isinstance(x, CountTensor):
+        return x if mode_names is None and labels is None else x.with_labels(labels, mode_names)
+    coords, counts, shape, missing = _parts(x)
+    if len(shape) < 2:
+        raise InputError(f"x must have at least 2 modes; got shape {tuple(shape)}")
+    return CountTensor(coords, counts, shape, mode_names=mode_names, labels=labels, missing=missing)
+
+
+def _parts(x: Any) -> tuple[Any, Any, Sequence[int], Any]:
+    """Return coordinates, counts, shape and missing patterns (or None)."""
+    libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
+    if isinstance(x, np.ndarray):
+        return _from_array(x)
+    if "scipy" in libraries and hasattr(x, "tocoo"):
+        coo = x.tocoo()
+        return np.stack(coo.coords), coo.data, coo.shape, None
+    if "sparse" in libraries and hasattr(x, "fill_value"):
+        return _from_sparse(x)
+    if "pyttb" in libraries and hasattr(x, "subs"):
+        return np.asarray(x.subs).reshape(-1, len(x.shape)).T, np.ravel(x.vals), x.shape, None
+    if "pyttb" in libraries and isinstance(getattr(x, "data", None), np.ndarray):
+        return _from_array(x.data)
+    raise InputError(
+        f"x has the type {type(x).__module__}.{type(x).__qualname__}; it must be a CountTensor, "
+        "a NumPy array, a SciPy sparse array or matrix, a pydata sparse array, "
+        "a pyttb sptensor or tensor, or a path"
+    )
+
+
+def _from_array(x: np.ndarray[Any, Any]) -> tuple[Any, Any, Sequence[int], Any]:
+    if x.dtype.kind not in "biuf":
+        raise InputError(f"x must be an array of whole numbers; got an array of type {x.dtype}")
+    missing = None
+    if isinstance(x, np.ma.MaskedArray):
+        missing = np.argwhere(np.ma.getmaskarray(x))
+        x = x.filled(0)
+    x = np.asarray(x)
+    # NaN is not zero, so it reaches the check of the counts.
+    where = np.nonzero(x)
+    return np.stack(where) if where else np.zeros((0, 0)), x[where], x.shape, missing
+
+
+def _from_sparse(x: Any) -> tuple[Any, Any, Sequence[int], Any]:
+    if x.fill_value != 0:
+        raise InputError(f"x must have the fill value 0; got {x.fill_value}")
+    coo = x.asformat("coo")
+    return coo.coords, coo.data, coo.shape, None

@@ -1,0 +1,125 @@
+"""Coordinates of cells, and the int64 keys by which they are sorted, matched and joined.
+
+A cell is one column of an (M, n) integer array. Comparing whole columns is slow in NumPy, so each column
+becomes one mixed-radix number: columns are equal, and ordered with mode 0 slowest, exactly as their keys are.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.errors import InputError
+
+Integers = NDArray[np.integer[Any]]
+Int64s = NDArray[np.int64]
+
+INT64_MAX = 2**63 - 1
+
+
+def as_integers(values: object, argument: str) -> Integers:
+    """Return `values` as an array of integers; whole floats and booleans are accepted."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{argument} must be a rectangular array of whole numbers: {error}") from None
+    if array.size == 0 or array.dtype.kind == "b":
+        return array.astype(np.int64)
+    if array.dtype.kind == "i":
+        return array
+    if array.dtype.kind == "u":
+        bad = array > INT64_MAX
+    elif array.dtype.kind == "f":
+        # NaN differs from its own floor, and infinities are beyond the limit.
+        bad = (array != np.floor(array)) | (np.abs(array) >= 2.0**63)
+    elif array.dtype.kind == "O":
+        bad = np.array([not _is_int64(value) for value in array.flat]).reshape(array.shape)
+    else:
+        raise InputError(f"{argument} must be whole numbers; got an array of type {array.dtype}")
+    if bad.any():
+        place = tuple(int(i[0]) for i in np.nonzero(bad))
+        position = place[0] if len(place) == 1 else place
+        raise InputError(f"{argument} must be whole numbers below 2^63; got {array[place]!s} at position {position}")
+    return array.astype(np.int64)
+
+
+def _is_int64(value: object) -> bool:
+    return isinstance(value, int | np.integer) and abs(int(value)) <= INT64_MAX
+
+
+def check_shape(shape: object, *, modes: int | None = None) -> tuple[int, ...]:
+    """Return `shape` as a tuple of positive ints, one for each of `modes` modes if that is given."""
+    try:
+        lengths = tuple(operator.index(length) for length in shape)  # type: ignore[attr-defined]
+    except TypeError:
+        raise InputError(f"shape must be a sequence of whole numbers; got {shape!r}") from None
+    if modes is not None and len(lengths) != modes:
+        raise InputError(f"shape {lengths} has {len(lengths)} modes but coords has {modes}: they must agree")
+    if any(not 1 <= length <= INT64_MAX for length in lengths):
+        raise InputError(f"shape must have lengths of at least 1 and below 2^63; got {lengths}")
+    return lengths
+
+
+def check_coordinates(coords: Integers, shape: tuple[int, ...], mode_names: Sequence[str] | None = None) -> None:
+    """Raise an InputError that names the mode and the value if a coordinate lies outside the shape."""
+    if coords.ndim != 2 or len(coords) != len(shape):
+        raise InputError(
+            f"coords must have one row for each of the {len(shape)} modes, shape ({len(shape)}, n); "
+            f"got shape {coords.shape}"
+        )
+    if coords.shape[1] == 0:
+        return
+    for m, (column, length) in enumerate(zip(coords, shape, strict=True)):
+        low, high = int(column.min()), int(column.max())
+        if low < 0 or high >= length:
+            name = f" ({mode_names[m]})" if mode_names is not None else ""
+            raise InputError(f"coords has {low if low < 0 else high} in mode {m}{name}; it must lie in 0..{length - 1}")
+
+
+def column_keys(lengths: Sequence[int], *tables: NDArray[Any]) -> list[Int64s]:
+    """Return for each table one key a column, comparable across all the tables.
+
+    `lengths` bounds the values of each row. Where the mixed-radix number would overflow, the key so far (and
+    if need be the next row) is replaced by its rank, which keeps order and equality.
+    """
+    keys = np.zeros(sum(table.shape[1] for table in tables), dtype=np.int64)
+    radix = 1
+    for m, length in enumerate(lengths):
+        column = np.concatenate([table[m] for table in tables])
+        if radix * length > INT64_MAX:
+            keys, radix = _ranks(keys)
+        if radix * length > INT64_MAX:
+            column, length = _ranks(column)
+        keys *= length
+        keys += column
+        radix *= length
+    return np.split(keys, np.cumsum([table.shape[1] for table in tables])[:-1])
+
+
+def _ranks(values: NDArray[Any]) -> tuple[Int64s, int]:
+    distinct, rank = np.unique(values, return_inverse=True)
+    return rank.astype(np.int64), distinct.size
+
+
+def locate(keys: Int64s, sorted_keys: Int64s) -> Int64s:
+    """Return where each key stands in `sorted_keys`, -1 if it does not."""
+    if sorted_keys.size == 0:
+        return np.full(keys.size, -1, dtype=np.int64)
+    place = np.searchsorted(sorted_keys, keys)
+    place[place == sorted_keys.size] = 0
+    return np.where(sorted_keys[place] == keys, place, -1)
+
+
+def run_starts(sorted_keys: Int64s) -> Int64s:
+    """Return the positions at which a new value begins."""
+    return np.flatnonzero(np.concatenate([[True], sorted_keys[1:] != sorted_keys[:-1]])[: sorted_keys.size])
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Lock an array that nobody else holds."""
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,48 @@
+"""What a tensor says of itself: one line of text, and a small table for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allocore.data.tensor import CountTensor
+
+LABELS_SHOWN = 3
+
+
+def plural(number: int, noun: str) -> str:
+    """Return "1 cell", "2,000 cells"."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def facts(tensor: CountTensor) -> list[str]:
+    """Return the sizes of a tensor in words."""
+    percent = 100 * tensor.density
+    result = [
+        plural(tensor.nnz, "non-zero"),
+        plural(tensor.total, "count"),
+        f"{percent:.0f}% dense" if percent >= 10 else f"{percent:.2g}% dense",
+    ]
+    if len(tensor.missing):
+        result.append(plural(len(tensor.missing), "missing pattern"))
+    return result
+
+
+def as_text(tensor: CountTensor) -> str:
+    """Return the line shown by `repr`."""
+    lengths = " x ".join(str(length) for length in tensor.shape)
+    return ", ".join([f"CountTensor: {lengths} ({', '.join(tensor.mode_names)})", *facts(tensor)])
+
+
+def as_html(tensor: CountTensor) -> str:
+    """Return the table shown by notebooks; names and labels are data, so they are escaped."""
+    rows = []
+    for m, (name, length) in enumerate(zip(tensor.mode_names, tensor.shape, strict=True)):
+        heaviest = "; ".join(f"{label} ({count:,})" for label, count in tensor.heaviest(m, top=LABELS_SHOWN))
+        rows.append(f"<tr><td>{escape(name)}</td><td>{length:,}</td><td>{escape(heaviest)}</td></tr>")
+    return (
+        f"<table><caption>CountTensor: {', '.join(facts(tensor))}</caption>"
+        "<thead><tr><th>mode</th><th>length</th><th>heaviest (counts)</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )

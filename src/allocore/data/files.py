@@ -1,0 +1,226 @@
+"""Tensors in files: our own `.npz`, and those that other programs write.
+
+Our format holds plain arrays, never pickled objects: `format` (name and version), `coords`, `counts`,
+`shape`, `missing` (patterns, -1 for a wildcard) and `header` (UTF-8 JSON with the mode names and labels).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from allocore.data.tensor import CountTensor
+from allocore.data.tns import read_tns, write_entries
+from allocore.errors import InputError
+
+FORMAT = "allocore.CountTensor"
+VERSION = 1
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def save_tensor(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
+    """Write a tensor with its labels, mode names and missing cells to an `.npz` file, all of it or nothing.
+
+    >>> import allocore as ac, tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ac.load_flights().save(pathlib.Path(folder) / "flights.npz")
+    ...     ac.load_tensor(pathlib.Path(folder) / "flights.npz") == ac.load_flights()
+    True
+    """
+    target = Path(path)
+    if target.suffix != ".npz":
+        raise InputError(f"path must end in .npz; got {str(target)!r}")
+    header = {
+        "mode_names": tensor.mode_names,
+        "labels": [list(each) if isinstance(each, tuple) else None for each in tensor.labels],
+    }
+    with _replacing(target) as file:
+        np.savez_compressed(
+            file,
+            format=np.array(f"{FORMAT}/{VERSION}"),
+            coords=tensor.coords,
+            counts=tensor.counts,
+            shape=np.array(tensor.shape, dtype=np.int64),
+            missing=tensor.missing.patterns,
+            header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
+        )
+
+
+def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
+    """Read a tensor written by `save_tensor` or `CountTensor.save`."""
+    target = _existing(path)
+    arrays = _npz_arrays(target)
+    if not _is_ours(arrays):
+        raise InputError(f"{target} is not a saved CountTensor; as_tensor reads files of other programs")
+    return _from_own(target, arrays)
+
+
+def read(path: str | os.PathLike[str]) -> CountTensor:
+    """Read a tensor from any file that is understood.
+
+    `.npz` of `save_tensor`, of pydata sparse or of scipy.sparse, or with arrays `coords`, `counts` (or
+    `data`) and perhaps `shape`; `.npy` with a dense array; FROSTT `.tns` and `.tns.gz`.
+    """
+    target = _existing(path)
+    if target.suffix == ".npz":
+        return _read_npz(target)
+    try:
+        if target.name.endswith((".tns", ".tns.gz")):
+            return CountTensor(*read_tns(target))
+        if target.suffix == ".npy":
+            return _as_tensor(_npy_array(target))
+    except InputError as error:
+        raise _about(target, error) from None
+    raise InputError(f"{target} has an unknown suffix; it must be .npz, .npy, .tns or .tns.gz")
+
+
+def write_tns(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
+    """Write the non-zeros as FROSTT text (`.tns`, or compressed `.tns.gz`), indices counted from 1.
+
+    The format has no place for labels, mode names or empty positions at the end of a mode, which are lost,
+    nor for missing cells, which are refused because they would be read back as zeros.
+    """
+    target = Path(path)
+    if not target.name.endswith((".tns", ".tns.gz")):
+        raise InputError(f"path must end in .tns or .tns.gz; got {str(target)!r}")
+    if len(tensor.missing):
+        raise InputError(
+            f"tensor has {len(tensor.missing):,} missing patterns, which a .tns file cannot hold; use save"
+        )
+    with _replacing(target) as file:
+        write_entries(file, tensor.coords, tensor.counts, compress=target.suffix == ".gz")
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file beside `target` that takes its place only when all was written."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; path must be a file")
+    if not target.exists():
+        raise InputError(f"{target} does not exist; path must be an existing file")
+    return target
+
+
+def _about(path: Path, error: InputError) -> InputError:
+    """Return the error with the path in front, unless it is there already."""
+    text = str(error)
+    return InputError(text if text.startswith(str(path)) else f"{path}: {text}")
+
+
+# What NumPy and zipfile raise on damaged, truncated, encrypted or pickled content.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    SyntaxError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def _npz_arrays(path: Path) -> Arrays:
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (*_UNREADABLE, AttributeError, TypeError) as error:
+        raise InputError(f"{path} is damaged or not an .npz file of plain arrays: {error}") from error
+
+
+def _npy_array(path: Path) -> np.ndarray[Any, Any]:
+    try:
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except _UNREADABLE as error:
+        raise InputError(f"{path} is damaged or not an .npy file of a plain array: {error}") from error
+
+
+def _read_npz(path: Path) -> CountTensor:
+    arrays = _npz_arrays(path)
+    if _is_ours(arrays):
+        return _from_own(path, arrays)
+    try:
+        if "format" in arrays and arrays["format"].dtype.kind == "S":
+            return _from_scipy(path)
+        return _from_plain(arrays)
+    except InputError as error:
+        raise _about(path, error) from None
+
+
+def _is_ours(arrays: Arrays) -> bool:
+    mark = arrays.get("format")
+    return mark is not None and mark.dtype.kind == "U" and str(mark).startswith(f"{FORMAT}/")
+
+
+def _from_own(path: Path, arrays: Arrays) -> CountTensor:
+    version = str(arrays["format"]).removeprefix(f"{FORMAT}/")
+    if version != str(VERSION):
+        raise InputError(f"{path} has format version {version}; this allocore reads version {VERSION}")
+    try:
+        header = json.loads(arrays["header"].tobytes())
+        return CountTensor(
+            arrays["coords"],
+            arrays["counts"],
+            arrays["shape"].tolist(),
+            mode_names=header["mode_names"],
+            labels=header["labels"],
+            missing=arrays["missing"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+
+
+def _from_scipy(path: Path) -> CountTensor:
+    import scipy.sparse
+
+    try:
+        matrix = scipy.sparse.load_npz(path)
+    except _UNREADABLE as error:
+        raise InputError(f"not a file of scipy.sparse.save_npz: {error}") from error
+    return _as_tensor(matrix)
+
+
+def _from_plain(arrays: Arrays) -> CountTensor:
+    counts = arrays.get("counts", arrays.get("data"))
+    if "coords" not in arrays or counts is None:
+        raise InputError(f"must have the arrays coords and counts (or data); got {', '.join(arrays) or 'none'}")
+    fill = arrays.get("fill_value")
+    if fill is not None and np.any(fill != 0):
+        raise InputError(f"fill_value must be 0; got {fill}")
+    return CountTensor(arrays["coords"], counts, arrays["shape"].tolist() if "shape" in arrays else None)
+
+
+def _as_tensor(x: object) -> CountTensor:
+    # convert reads paths through this module.
+    from allocore.data.convert import as_tensor
+
+    return as_tensor(x)

@@ -1,0 +1,181 @@
+"""The three models as estimators in scikit-learn's manner: `__init__` only stores, `fit` validates, runs, keeps.
+
+One sampler serves all three: CP is ALL0CORE with the classes fixed on the super-diagonal of the core, Tucker with
+one class fixed on every location.
+"""
+
+import math
+import secrets
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+from allocore._workers import available_threads
+from allocore.data.convert import as_tensor
+from allocore.errors import InputError
+from allocore.model.spec import Spec, core_shape_for, whole_number
+from allocore.run.progress import progress_bar
+from allocore.run.schedule import Schedule
+from allocore.run.store import MemoryStore
+
+if TYPE_CHECKING:
+    from allocore.posterior.posterior import Posterior
+
+_MOST_LOCATIONS = 1_000_000
+
+
+@dataclass(eq=False, kw_only=True)
+class _GibbsModel:
+    """Settings and `fit` that the three models have in common."""
+
+    a0: float = 1.0
+    b0: float = 1.0
+    e0: float = 1.0
+    f0: float = 10.0
+    burn_in: int = 1000
+    draws: int = 200
+    thin: int = 20
+    chains: int = 1
+    seed: int | None = None
+    threads: int | None = None
+    progress: bool = True
+
+    def fit(self, Y: object) -> Self:
+        """Draw from the posterior given a tensor (anything `as_tensor` takes); the result is `posterior_`."""
+        tensor = as_tensor(Y)
+        spec = self._spec(tensor.shape)
+        schedule = Schedule(self.burn_in, self.draws, self.thin)
+        chains = whole_number("chains", self.chains)
+        threads = available_threads() if self.threads is None else whole_number("threads", self.threads)
+        seed = secrets.randbits(32) if self.seed is None else whole_number("seed", self.seed, least=0)
+        from allocore.posterior.posterior import Posterior
+        from allocore.run.chains import run_chains
+
+        record = run_chains(
+            tensor,
+            spec,
+            schedule,
+            chains=chains,
+            seed=seed,
+            threads=threads,
+            store=MemoryStore(tensor, spec, schedule, chains, seed),
+            observer=progress_bar(self.progress, schedule, chains),
+        )
+        self._posterior = Posterior(record)
+        return self
+
+    @property
+    def posterior_(self) -> "Posterior":
+        """The draws of the last fit."""
+        if not hasattr(self, "_posterior"):
+            raise AttributeError(f"this {type(self).__name__} has no posterior_ yet: call fit first")
+        return self._posterior
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings by name; they take effect at the next fit."""
+        known = [field.name for field in fields(self)]
+        for name, value in params.items():
+            if name not in known:
+                raise InputError(f"{name!r} is not a setting of {type(self).__name__}; the settings are {known}")
+            setattr(self, name, value)
+        return self
+
+    def _spec(self, shape: tuple[int, ...]) -> Spec:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+
+@dataclass(eq=False, repr=False)
+class AlloCore(_GibbsModel):
+    """Bayesian Poisson ALL0CORE: a Tucker decomposition whose core has at most `budget` non-zeros.
+
+    Parameters
+    ----------
+    budget
+        Q, the most classes (non-zeros of the core) the model may use. Cost and memory grow with it.
+    core_shape
+        K_m, the factors of each mode; by default Q in every mode.
+    a0, b0
+        Gamma prior of the core values (shape, rate).
+    e0, f0
+        Gamma prior of the factors (shape, rate).
+    alpha0
+        Concentration of the locations in each mode; the smaller, the more classes share factors.
+    burn_in, draws, thin
+        Sweeps to discard, draws to keep, and sweeps per kept draw.
+    chains
+        Independent chains.
+    seed
+        A whole number makes the run reproducible, to the byte and on any number of threads.
+    threads
+        Threads to use; by default all processors.
+    progress
+        Show a progress bar (only ever on a terminal).
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> Y = ac.load_flights()
+    >>> model = ac.AlloCore(budget=10, burn_in=30, draws=5, thin=2, seed=1).fit(Y)
+    >>> model.posterior_.classes(top=2)[["share", "carrier_top"]].shape[1]
+    2
+    """
+
+    budget: int = 100
+    core_shape: tuple[int, ...] | None = None
+    _: KW_ONLY
+    alpha0: float = 0.1
+
+    def _spec(self, shape: tuple[int, ...]) -> Spec:
+        core_shape = core_shape_for(shape, self.budget, self.core_shape)
+        return Spec(self.budget, core_shape, self.a0, self.b0, self.e0, self.f0, self.alpha0)
+
+
+@dataclass(eq=False, repr=False)
+class CP(_GibbsModel):
+    """Bayesian Poisson CP: `rank` classes, each with a factor of its own in every mode. Settings as in `AlloCore`.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> ac.CP(4, burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
+    Posterior: 1 chain of 2 draws, 4 classes, core 4 x 4 x 4 x 4 x 4
+    """
+
+    rank: int
+
+    def _spec(self, shape: tuple[int, ...]) -> Spec:
+        rank = whole_number("rank", self.rank)
+        prior = (self.a0, self.b0, self.e0, self.f0)
+        return Spec(rank, (rank,) * len(shape), *prior, learn_locations=False)
+
+
+@dataclass(eq=False, repr=False)
+class Tucker(_GibbsModel):
+    """Bayesian Poisson Tucker: a class on every location of the core. Other settings as in `AlloCore`.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> ac.Tucker((2, 3, 2, 1, 1), burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
+    Posterior: 1 chain of 2 draws, 12 classes, core 2 x 3 x 2 x 1 x 1
+    """
+
+    core_shape: tuple[int, ...]
+
+    def _spec(self, shape: tuple[int, ...]) -> Spec:
+        core_shape = core_shape_for(shape, 1, () if self.core_shape is None else self.core_shape)
+        size = math.prod(core_shape)
+        if size > _MOST_LOCATIONS:
+            raise InputError(
+                f"core_shape {core_shape} has {size:,} locations, but Tucker visits them all for every non-zero: "
+                f"the most is {_MOST_LOCATIONS:,}; AlloCore visits only its budget"
+            )
+        prior = (self.a0, self.b0, self.e0, self.f0)
+        return Spec(size, core_shape, *prior, learn_locations=False, start="everywhere")

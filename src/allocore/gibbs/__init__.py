@@ -1,0 +1,1 @@
+"""The Gibbs sampler: one file per conditional, `sweep.py` the whole algorithm."""

@@ -1,0 +1,197 @@
+"""Draws from the distributions that the sampler needs, each exact, each tested against its distribution.
+
+Gamma variates are returned as logarithms: with a small shape the variate itself underflows (for shape 0.001 about half
+of them do), while its logarithm is an ordinary number.
+"""
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore._jit import kernel
+from allocore.gibbs._random import Words, uniform
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+_INVERSION_MEAN = 10.0
+_INVERSION_LIMIT = 300
+_STIRLING_TAIL = np.array(
+    [math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi)) for k in range(10)]
+)
+
+
+@kernel
+def normal(rng: Words) -> float:
+    """A standard normal, by Box and Muller."""
+    radius = math.sqrt(-2.0 * math.log(uniform(rng)))
+    return radius * math.cos(2.0 * math.pi * uniform(rng))
+
+
+@kernel
+def log_gamma(rng: Words, shape: float) -> float:
+    """The logarithm of a Gamma(shape, rate 1) variate.
+
+    Marsaglia and Tsang (2000) for shapes of at least 1. Below that, a Gamma(shape + 1) variate times U^(1/shape),
+    which is a sum in logarithms.
+    """
+    boost = 0.0
+    if shape < 1.0:
+        boost = math.log(uniform(rng)) / shape
+        shape = shape + 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(rng)
+        root = 1.0 + c * x
+        if root <= 0.0:
+            continue
+        log_v = 3.0 * math.log(root)
+        u = uniform(rng)
+        if u < 1.0 - 0.0331 * x * x * x * x or math.log(u) < 0.5 * x * x + d * (1.0 - root * root * root + log_v):
+            return math.log(d) + log_v + boost
+
+
+@kernel
+def binomial(rng: Words, trials: int, p: float) -> int:
+    """A Binomial(trials, p) variate, for any number of trials that an int64 holds."""
+    if trials <= 0 or p <= 0.0:
+        return 0
+    if p >= 1.0:
+        return trials
+    if p > 0.5:
+        return trials - _binomial_low(rng, trials, 1.0 - p)
+    return _binomial_low(rng, trials, p)
+
+
+@kernel
+def _binomial_low(rng: Words, trials: int, p: float) -> int:
+    if trials * p < _INVERSION_MEAN:
+        return _binomial_by_inversion(rng, trials, p)
+    return _binomial_by_rejection(rng, trials, p)
+
+
+@kernel
+def _binomial_by_inversion(rng: Words, trials: int, p: float) -> int:
+    """Walk up the distribution function; the mean is below 10, so the walk is short.
+
+    Beyond 300 the probability is below 1e-300 and rounding alone got us there: draw again.
+    """
+    odds = p / (1.0 - p)
+    start = math.exp(trials * math.log1p(-p))
+    while True:
+        mass = start
+        u = uniform(rng)
+        for k in range(min(trials, _INVERSION_LIMIT) + 1):
+            if u <= mass:
+                return k
+            u -= mass
+            mass *= odds * (trials - k) / (k + 1)
+
+
+@kernel
+def _binomial_by_rejection(rng: Words, trials: int, p: float) -> int:
+    """Transformed rejection, algorithm BTRS of Hoermann (1993); needs trials * p >= 10 and p <= 1/2."""
+    spread = math.sqrt(trials * p * (1.0 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    centre = trials * p + 0.5
+    alpha = (2.83 + 5.1 / b) * spread
+    mode = math.floor((trials + 1) * p)
+    while True:
+        u = uniform(rng) - 0.5
+        v = uniform(rng)
+        us = 0.5 - abs(u)
+        k = math.floor((2.0 * a / us + b) * u + centre)
+        if us >= 0.07 and v <= 0.92 - 4.2 / b:
+            return int(k)
+        if k < 0 or k > trials:
+            continue
+        if math.log(v * alpha / (a / (us * us) + b)) <= _log_binomial_ratio(trials, p, k, mode):
+            return int(k)
+
+
+@kernel
+def _log_binomial_ratio(trials: int, p: float, k: float, mode: float) -> float:
+    """log f(k) - log f(mode) of a binomial, arranged so that no two large numbers cancel (trials may be 1e9)."""
+    odds = p / (1.0 - p)
+    rest_mode = trials - mode
+    rest_k = trials - k
+    return (
+        (mode + 0.5) * math.log((mode + 1.0) / (odds * (rest_mode + 1.0)))
+        + (trials + 1.0) * math.log1p((k - mode) / (rest_k + 1.0))
+        + (k + 0.5) * math.log(odds * (rest_k + 1.0) / (k + 1.0))
+        + _stirling_tail(mode)
+        + _stirling_tail(rest_mode)
+        - _stirling_tail(k)
+        - _stirling_tail(rest_k)
+    )
+
+
+@kernel
+def _stirling_tail(k: float) -> Any:
+    """What Stirling's formula for log k! in powers of k + 1 leaves over."""
+    if k < 10.0:
+        return _STIRLING_TAIL[np.int64(k)]
+    inverse = 1.0 / (k + 1.0)
+    square = inverse * inverse
+    return (1.0 / 12.0 - (1.0 / 360.0 - square / 1260.0) * square) * inverse
+
+
+@kernel
+def categorical(rng: Words, cumulative: Floats) -> int:
+    """An index drawn with the weights whose running sum is `cumulative`; one of weight zero is never drawn."""
+    total = cumulative[cumulative.size - 1]
+    target = uniform(rng) * total
+    low, high = 0, cumulative.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] > target:
+            high = middle
+        else:
+            low = middle + 1
+    # Rounding can put the target on the total itself: then step back over trailing weights of zero.
+    while low > 0 and cumulative[low] == cumulative[low - 1]:
+        low -= 1
+    return low
+
+
+@kernel
+def categorical_from_logs(rng: Words, scores: Floats, cumulative: Floats) -> int:
+    """An index drawn with weights exp(scores); `cumulative` is scratch space. At least one score is finite."""
+    top = scores[0]
+    for i in range(1, scores.size):
+        top = max(top, scores[i])
+    total = 0.0
+    for i in range(scores.size):
+        total += math.exp(scores[i] - top)
+        cumulative[i] = total
+    return categorical(rng, cumulative)
+
+
+@kernel
+def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: Ints) -> None:
+    """Split `trials` over the weights whose running sum is `cumulative`, by binomials on ever smaller halves.
+
+    At most one binomial per weight, and none inside a range that got nothing. `stack` is scratch space, (64, 3).
+    """
+    out[:] = 0
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, cumulative.size, trials
+    height = 1
+    while height > 0:
+        height -= 1
+        start, stop, amount = stack[height, 0], stack[height, 1], stack[height, 2]
+        if amount == 0:
+            continue
+        if stop - start == 1:
+            out[start] = amount
+            continue
+        middle = (start + stop) // 2
+        before = cumulative[start - 1] if start > 0 else 0.0
+        left_share = (cumulative[middle - 1] - before) / (cumulative[stop - 1] - before)
+        left = binomial(rng, amount, left_share)
+        stack[height, 0], stack[height, 1], stack[height, 2] = start, middle, left
+        stack[height + 1, 0], stack[height + 1, 1], stack[height + 1, 2] = middle, stop, amount - left
+        height += 2

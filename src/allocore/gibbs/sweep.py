@@ -1,0 +1,78 @@
+"""One sweep of the Gibbs sampler: the whole algorithm.
+
+Given the counts allocated to the classes, a sweep draws
+
+    for each mode:   locations   k[q, m], class after class, unused factors integrated out     relocation.py
+                     factors     phi[m][d, k] ~ Gamma, conjugate                               factors.py
+    then             core values lambda_q ~ Gamma, conjugate                                   core_values.py
+    and at last      thinning    every count is allocated to a class again                     thinning.py
+
+Locations and factors of a mode share one exposure (exposure.py), which depends on the other modes alone. Thinning
+comes last, so the allocation and the log-likelihood that a sweep reports belong to the state it returns; a chain
+begins with a thinning.
+CP and Tucker are the same sweep with the locations left where they are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from allocore.gibbs._random import Key
+from allocore.gibbs.core_values import draw_core_values
+from allocore.gibbs.exposure import reach
+from allocore.gibbs.factors import draw_factors
+from allocore.gibbs.layout import Layout
+from allocore.gibbs.relocation import relocate
+from allocore.gibbs.rows import Rows
+from allocore.gibbs.thinning import Allocation, thin
+from allocore.model.spec import Spec
+from allocore.model.state import State
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a sweep tells about itself.
+
+    A class is in use if counts are allocated to it, and a factor if such a class is located at it; classes at the same
+    location of the core count once. `moved` is the share of classes whose location changed.
+    """
+
+    log_likelihood: float
+    classes: int
+    factors: tuple[int, ...]
+    moved: float
+
+
+def begin(key: Key, layout: Layout, state: State) -> Allocation:
+    """The allocation that the first sweep from `state` starts with (and, at a later sweep's key, a resumed one)."""
+    return thin(key, layout, Rows.of(layout, state), state)
+
+
+def sweep(key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation) -> tuple[State, Allocation, Info]:
+    """Draw every variable once."""
+    before = state
+    rows = Rows.of(layout, state)
+    for mode in range(len(layout.shape)):
+        y_DQ = allocation.y_RQ[layout.rows(mode)]
+        reach_DQ = reach(layout, rows, mode)
+        if spec.learn_locations:
+            state = relocate(key, layout, spec, state, mode, y_DQ, reach_DQ)
+        state = draw_factors(key, layout, spec, state, mode, y_DQ, reach_DQ)
+        rows.refresh(layout, state, mode)
+    reach_Q = np.einsum("dq,dq->q", reach_DQ, rows.phi_RQ[layout.rows(mode)])
+    state = draw_core_values(key, spec, state, y_DQ.sum(axis=0), reach_Q)
+    allocation = thin(key, layout, rows, state)
+    expected = float(state.core_values() @ reach_Q)
+    log_likelihood = allocation.log_rates - layout.log_factorials - expected
+    return state, allocation, _info(layout, before, state, allocation, log_likelihood)
+
+
+def _info(layout: Layout, before: State, state: State, allocation: Allocation, log_likelihood: float) -> Info:
+    holding = allocation.y_RQ[layout.rows(0)].sum(axis=0) > 0
+    locations = state.subs_QM[holding]
+    return Info(
+        log_likelihood=log_likelihood,
+        classes=len(np.unique(locations, axis=0)),
+        factors=tuple(len(np.unique(column)) for column in locations.T),
+        moved=float(np.mean(np.any(state.subs_QM != before.subs_QM, axis=1))),
+    )

@@ -1,0 +1,40 @@
+"""Rates of cells and of the whole observed tensor, in plain NumPy and 64-bit floats."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.data.missing import Missing
+from allocore.model.state import State
+
+_CHUNK_NUMBERS = 4_000_000
+
+
+def rates_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
+    """The rate sum_q lambda_q prod_m phi[m][d_m, k[q, m]] of each cell in `coords` (M, n)."""
+    return np.exp(log_rates_at(state, coords))
+
+
+def log_rates_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
+    """Logarithms of the rates, which hold where the products underflow."""
+    out = np.empty(coords.shape[1])
+    step = max(1, _CHUNK_NUMBERS // len(state.log_core_Q))
+    for first in range(0, coords.shape[1], step):
+        block = coords[:, first : first + step]
+        log_nQ = np.broadcast_to(state.log_core_Q, (block.shape[1], len(state.log_core_Q))).copy()
+        for m, log_phi_DK in enumerate(state.log_phi):
+            log_nQ += log_phi_DK[block[m]][:, state.subs_QM[:, m]]
+        out[first : first + step] = np.logaddexp.reduce(log_nQ, axis=1)
+    return out
+
+
+def class_totals(state: State, missing: Missing) -> NDArray[np.float64]:
+    """The summed rate of each class over all observed cells, (Q): products of column sums, less the missing cells."""
+    expanded = [state.factors(m)[:, state.subs_QM[:, m]] for m in range(len(state.log_phi))]
+    sums = [rows_DQ.sum(axis=0) for rows_DQ in expanded]
+    total_Q = np.prod(sums, axis=0)
+    for pattern, weight in zip(*missing.signed, strict=True):
+        parts = [sums[m] if d < 0 else expanded[m][d] for m, d in enumerate(pattern)]
+        total_Q = total_Q - weight * np.prod(parts, axis=0)
+    return np.asarray(state.core_values() * total_Q)

@@ -1,0 +1,43 @@
+"""The state of a chain: the values of the model's variables at one sweep.
+
+Shape suffixes, used throughout the package:
+
+    M  modes                           D  rows of one mode (its labels), D_m
+    Q  classes (the budget)            K  factors of one mode, K_m
+    N  non-zero cells                  R  rows of all modes, one mode after another (R = sum of D_m)
+    P  signed missing patterns         U  factors of one mode that some class uses
+
+    log_core_Q   log lambda            subs_QM   location of each class in the core, k[q, m]
+    log_phi_DK   log phi of one mode   y_RQ      counts allocated to class q in the cells of row r
+    reach_DQ     exposure of one mode per unit of core value, X[m][d, q] / lambda_q
+
+Core values and factors are kept as logarithms: a gamma variate of small shape underflows, its logarithm does not.
+A factor that no class uses has no value in the chain (it is integrated out); its column holds -inf.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class State:
+    """Core values, locations and factors. Steps return new states; the arrays of a state are never written to."""
+
+    log_core_Q: NDArray[np.float64]
+    subs_QM: NDArray[np.int64]
+    log_phi: tuple[NDArray[np.float64], ...]
+
+    def core_values(self) -> NDArray[np.float64]:
+        """The values lambda_q."""
+        return np.exp(self.log_core_Q)
+
+    def factors(self, mode: int) -> NDArray[np.float64]:
+        """The factor matrix of one mode, (D, K); zeros where no class uses the factor."""
+        return np.exp(self.log_phi[mode])
+
+    def used(self, mode: int) -> NDArray[np.bool_]:
+        """Which factors of the mode some class uses, (K)."""
+        width = self.log_phi[mode].shape[1]
+        return np.bincount(self.subs_QM[:, mode], minlength=width) > 0

@@ -1,0 +1,1 @@
+"""Finished runs: draws, summaries, prediction. Never imports the sampler."""

@@ -1,0 +1,93 @@
+"""A run as an xarray DataTree in the ArviZ schema: `posterior`, `sample_stats`, `observed_data`, `constant_data`.
+
+Dimensions chain and draw come first, real labels are the coordinates, settings and seed are attributes. The trace of
+all sweeps, burn-in included, is the group `sweep_stats` with dimensions chain and sweep.
+"""
+
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from allocore.run.record import Record
+
+
+def to_datatree(record: Record) -> xr.DataTree:
+    """Lay a run out as a DataTree."""
+    kept = [record.schedule.sweep_of(draw) - 1 for draw in range(record.core_values.shape[1])]
+    at_draws = {name: values[:, kept] for name, values in record.stats.items()}
+    tree = xr.DataTree.from_dict(
+        {
+            "posterior": _posterior(record),
+            "sample_stats": _stats(record, at_draws, "draw"),
+            "sweep_stats": _stats(record, dict(record.stats), "sweep"),
+            "observed_data": _observed(record),
+            "constant_data": _constant(record),
+        }
+    )
+    tree.attrs.update(about(record))
+    return tree
+
+
+def about(record: Record) -> dict[str, Any]:
+    """Attributes that say what made a run: library, settings, seed."""
+    return {
+        "inference_library": "allocore",
+        "inference_library_version": version("allocore"),
+        "settings": json.dumps({"spec": asdict(record.spec), "schedule": asdict(record.schedule)}),
+        "seed": str(record.seed),
+    }
+
+
+def factor_name(mode_name: str) -> str:
+    """The variable that holds the factors of a mode; its columns are the dimension of the same name with _factor."""
+    return f"factors_{mode_name}"
+
+
+def _posterior(record: Record) -> xr.Dataset:
+    names = record.tensor.mode_names
+    variables: dict[str, Any] = {
+        "core_values": (("chain", "draw", "class"), record.core_values),
+        "core_locations": (("chain", "draw", "class", "mode"), record.core_locations),
+    }
+    coords: dict[str, Any] = {"mode": np.array(names), **_indices(record.core_values, "chain", "draw", "class")}
+    for name, labels, factor in zip(names, record.tensor.labels, record.factors, strict=True):
+        column = f"{name}_factor"
+        variables[factor_name(name)] = (("chain", "draw", name, column), factor)
+        coords[name] = np.array(labels)
+        coords[column] = np.arange(factor.shape[-1])
+    return xr.Dataset(variables, coords)
+
+
+def _stats(record: Record, stats: dict[str, Any], along: str) -> xr.Dataset:
+    variables = {name: (("chain", along, "mode")[: values.ndim], values) for name, values in stats.items()}
+    coords = {"mode": np.array(record.tensor.mode_names), **_indices(stats["moved"], "chain", along)}
+    return xr.Dataset(variables, coords)
+
+
+def _observed(record: Record) -> xr.Dataset:
+    """The non-zero cells; every other cell that is not missing holds a zero."""
+    tensor = record.tensor
+    return xr.Dataset(
+        {"counts": ("cell", tensor.counts), "coords": (("mode", "cell"), tensor.coords)},
+        {"mode": np.array(tensor.mode_names)},
+    )
+
+
+def _constant(record: Record) -> xr.Dataset:
+    """Shape of the tensor and its missing patterns, -1 where a pattern holds all of a mode."""
+    tensor = record.tensor
+    return xr.Dataset(
+        {
+            "shape": ("mode", np.array(tensor.shape)),
+            "missing_patterns": (("pattern", "mode"), tensor.missing.patterns),
+        },
+        {"mode": np.array(tensor.mode_names)},
+    )
+
+
+def _indices(array: Any, *dims: str) -> dict[str, Any]:
+    return {dim: np.arange(length) for dim, length in zip(dims, array.shape, strict=True)}

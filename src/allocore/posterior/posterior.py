@@ -1,0 +1,158 @@
+"""The posterior: draws of all variables, what they predict, and what they mean."""
+
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore._workers import available_threads
+from allocore.data.coordinates import as_integers, check_coordinates
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError
+from allocore.run.record import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+class Cells(Protocol):
+    """Anything with coordinates (M, n) and counts (n): a held-out set, a tensor."""
+
+    @property
+    def coords(self) -> NDArray[Any]:
+        """Coordinates (M, n)."""
+
+    @property
+    def counts(self) -> NDArray[Any]:
+        """Counts (n,)."""
+
+
+class Posterior:
+    """Draws of a fitted model. Nothing in it changes after the fit, whatever happens to the model.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> Y = ac.load_flights()
+    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, seed=0).fit(Y).posterior_
+    >>> post
+    Posterior: 1 chain of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+    >>> post.core_values.shape, post.core_locations.shape, post.factors[0].shape
+    ((1, 10, 5), (1, 10, 5, 5), (1, 10, 3, 5))
+    >>> bool(post.rate(Y.coords[:, :2]).min() > 0)
+    True
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    @property
+    def core_values(self) -> NDArray[np.float64]:
+        """The values lambda_q, (chain, draw, Q)."""
+        return self._record.core_values
+
+    @property
+    def core_locations(self) -> NDArray[np.int64]:
+        """Where each class lies in the core, (chain, draw, Q, M)."""
+        return self._record.core_locations
+
+    @property
+    def factors(self) -> list[NDArray[np.float64]]:
+        """The factor matrices, one array (chain, draw, D_m, K_m) per mode; factors no class uses are zero."""
+        return list(self._record.factors)
+
+    @property
+    def stats(self) -> Mapping[str, NDArray[Any]]:
+        """The trace of all sweeps, burn-in included: log_likelihood, classes, factors (per mode), moved, seconds.
+
+        Arrays (chain, sweep), `factors` (chain, sweep, M). `moved` is the share of classes that changed location.
+        """
+        return self._record.stats
+
+    @property
+    def tensor(self) -> CountTensor:
+        """The tensor that the model was fitted to."""
+        return self._record.tensor
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run: with it and the settings the same draws come again."""
+        return self._record.seed
+
+    def rate(self, coords: object) -> NDArray[np.float64]:
+        """The expected count of each cell in `coords` (M, n): its rate averaged over all draws."""
+        from allocore.posterior.prediction import mean_rates
+
+        return mean_rates(self._record, self._check_cells(coords), available_threads())
+
+    def log_predictive(self, coords: object, counts: object) -> NDArray[np.float64]:
+        """The log predictive probability of each count: log of its Poisson probability averaged over all draws."""
+        from allocore.posterior.prediction import log_predictive
+
+        cells = self._check_cells(coords)
+        numbers = as_integers(counts, "counts")
+        if numbers.shape != cells.shape[1:] or (numbers < 0).any():
+            raise InputError(
+                f"counts has shape {numbers.shape} and least value {numbers.min(initial=0)}, but it must hold one "
+                f"non-negative count for each of the {cells.shape[1]} cells in coords"
+            )
+        return log_predictive(self._record, cells, numbers.astype(np.int64), available_threads())
+
+    def ppd(self, test: Cells, positive_only: bool = False) -> float:
+        """Pointwise predictive density of held-out cells: the geometric mean of their predictive probabilities.
+
+        `test` is `split.test` of `hold_out`, or anything with `coords` and `counts`. With `positive_only` the zeros are
+        left out, as in the paper's second criterion.
+        """
+        return float(np.exp(self.log_ppd(test, positive_only)))
+
+    def log_ppd(self, test: Cells, positive_only: bool = False) -> float:
+        """The logarithm of `ppd`: the mean log predictive probability of the held-out cells."""
+        counts = np.asarray(test.counts)
+        chosen = counts > 0 if positive_only else np.ones(len(counts), dtype=bool)
+        if not chosen.any():
+            raise InputError(f"test has {len(counts)} cells, none of them to judge: it must hold at least one")
+        return float(self.log_predictive(np.asarray(test.coords)[:, chosen], counts[chosen]).mean())
+
+    def classes(self, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
+        """The classes of one draw, largest first, as a table.
+
+        `value` is the expected count of the class in the whole tensor and `share` its part of all. Then, for each mode,
+        the number of the factor the class uses (classes with the same number share it) and that factor's `top` labels.
+        """
+        from allocore.posterior.summaries import class_table
+
+        chains, draws = self.core_values.shape[:2]
+        return class_table(self._record, _position("chain", chain, chains), _position("draw", draw, draws), top)
+
+    def to_datatree(self) -> "xr.DataTree":
+        """The run as an xarray DataTree in the ArviZ schema, with labels, settings and seed."""
+        from allocore.posterior.datatree import to_datatree
+
+        return to_datatree(self._record)
+
+    def __repr__(self) -> str:
+        chains, draws, budget = self.core_values.shape
+        core = " x ".join(str(size) for size in self._record.spec.core_shape)
+        return (
+            f"Posterior: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws > 1)}, "
+            f"{budget} class{'es' * (budget > 1)}, core {core}"
+        )
+
+    def _check_cells(self, coords: object) -> NDArray[np.int64]:
+        cells = as_integers(coords, "coords")
+        check_coordinates(cells, self.tensor.shape, self.tensor.mode_names)
+        return cells.astype(np.int64)
+
+
+def _position(name: str, value: int, length: int) -> int:
+    try:
+        place = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} is {value!r}, but it must be a whole number") from None
+    if not -length <= place < length:
+        raise InputError(f"{name} is {value}, but there are {length}: it must be from {-length} to {length - 1}")
+    return place % length

@@ -1,0 +1,39 @@
+"""Classes of one draw in words: how much each holds, where it lies in the core, its heaviest labels in every mode."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from allocore.run.record import Record
+
+_FAINT = 0.02
+
+
+def class_table(record: Record, chain: int, draw: int, top: int) -> pd.DataFrame:
+    """One row per core location in use by some class, the largest first.
+
+    With every factor scaled to sum to one, `value` is the value of the core there: the expected count of the class in
+    the whole tensor. Classes at one location are one. For each mode: the factor's number, and its top labels.
+    """
+    locations, place_Q = np.unique(record.core_locations[chain, draw], axis=0, return_inverse=True)
+    factors = [factor[chain, draw] for factor in record.factors]
+    scale = np.prod([f.sum(axis=0)[k] for f, k in zip(factors, locations.T, strict=True)], axis=0)
+    value = scale * np.bincount(place_Q.ravel(), record.core_values[chain, draw], minlength=len(locations))
+    order = np.argsort(-value, kind="stable")
+    table = pd.DataFrame({"value": value[order], "share": value[order] / value.sum()})
+    for name, column in zip(record.tensor.mode_names, locations[order].T, strict=True):
+        table[name] = column
+    for mode, name in enumerate(record.tensor.mode_names):
+        words = {k: _top_labels(record, mode, factors[mode][:, k], top) for k in np.unique(table[name])}
+        table[f"{name}_top"] = table[name].map(words)
+    table.index.name = "class"
+    return table
+
+
+def _top_labels(record: Record, mode: int, factor_D: NDArray[np.float64], top: int) -> str:
+    """The heaviest labels of a factor with their shares, e.g. "JFK 93%, EWR 6%"; labels below 2% are left out."""
+    share_D = factor_D / factor_D.sum()
+    labels = record.tensor.labels[mode]
+    heaviest = np.argsort(-share_D, kind="stable")[:top]
+    kept = [d for rank, d in enumerate(heaviest) if rank == 0 or share_D[d] >= _FAINT]
+    return ", ".join(f"{labels[d]} {share_D[d]:.0%}" for d in kept)

@@ -1,0 +1,36 @@
+"""A finished run: its data, its settings, its kept draws and the trace of its sweeps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.data.tensor import CountTensor
+from allocore.model.spec import Spec
+from allocore.run.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a store hands over when a run is done. All arrays are read-only.
+
+    core_values (chain, draw, Q), core_locations (chain, draw, Q, M), factors: per mode (chain, draw, D_m, K_m), zero in
+    the columns no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M).
+    """
+
+    tensor: CountTensor
+    spec: Spec
+    schedule: Schedule
+    seed: int
+    core_values: NDArray[np.float64]
+    core_locations: NDArray[np.int64]
+    factors: tuple[NDArray[np.float64], ...]
+    stats: Mapping[str, NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stats", MappingProxyType(dict(self.stats)))
+        for array in (self.core_values, self.core_locations, *self.factors, *self.stats.values()):
+            array.flags.writeable = False

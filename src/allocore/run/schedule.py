@@ -1,0 +1,37 @@
+"""How long a chain runs and which of its sweeps are kept."""
+
+from dataclasses import dataclass
+
+from allocore.model.spec import whole_number
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`burn_in` sweeps are discarded, then every `thin`-th one is kept until there are `draws` of them."""
+
+    burn_in: int = 1000
+    draws: int = 200
+    thin: int = 20
+
+    def __post_init__(self) -> None:
+        whole_number("burn_in", self.burn_in, least=0)
+        whole_number("draws", self.draws)
+        whole_number("thin", self.thin)
+
+    @property
+    def sweeps(self) -> int:
+        """Sweeps of a whole chain."""
+        return self.burn_in + self.draws * self.thin
+
+    def draw_of(self, sweep: int) -> int | None:
+        """The number of the draw that sweep 1, 2, .. gives, or None if it is not kept."""
+        kept, rest = divmod(sweep - self.burn_in, self.thin)
+        return kept - 1 if rest == 0 and kept > 0 else None
+
+    def draws_after(self, sweep: int) -> int:
+        """How many draws exist once `sweep` sweeps are done."""
+        return max(0, (sweep - self.burn_in) // self.thin)
+
+    def sweep_of(self, draw: int) -> int:
+        """The sweep that gives a draw."""
+        return self.burn_in + (draw + 1) * self.thin
