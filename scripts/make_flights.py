@@ -27,23 +27,24 @@ COMPANY_FORMS = (" Inc.", " Co.", " Corporation")
 TARGET = Path(__file__).parents[1] / "src" / "allocore" / "data" / "flights.npz"
 
 CITIES = """
-ABQ Albuquerque, ACK Nantucket, ALB Albany, ANC Anchorage, ATL Atlanta, AUS Austin, AVL Asheville, BDL
-Hartford, BGR Bangor, BHM Birmingham, BNA Nashville, BOS Boston, BQN Aguadilla, BTV Burlington, BUF Buffalo,
-BUR Burbank, BWI Baltimore, BZN Bozeman, CAE Columbia, CAK Akron-Canton, CHO Charlottesville, CHS Charleston
-SC, CLE Cleveland, CLT Charlotte, CMH Columbus, CRW Charleston WV, CVG Cincinnati, DAY Dayton, DCA Washington
-National, DEN Denver, DFW Dallas-Fort Worth, DSM Des Moines, DTW Detroit, EGE Eagle-Vail, EWR Newark, EYW Key
-West, FLL Fort Lauderdale, GRR Grand Rapids, GSO Greensboro, GSP Greenville-Spartanburg, HDN Steamboat
-Springs, HNL Honolulu, HOU Houston Hobby, IAD Washington Dulles, IAH Houston Intercontinental, ILM Wilmington,
-IND Indianapolis, JAC Jackson Hole, JAX Jacksonville, JFK New York Kennedy, LAS Las Vegas, LAX Los Angeles,
-LEX Lexington, LGA New York LaGuardia, LGB Long Beach, MCI Kansas City, MCO Orlando, MDW Chicago Midway, MEM
-Memphis, MHT Manchester, MIA Miami, MKE Milwaukee, MSN Madison, MSP Minneapolis-St Paul, MSY New Orleans, MTJ
-Montrose, MVY Martha's Vineyard, MYR Myrtle Beach, OAK Oakland, OKC Oklahoma City, OMA Omaha, ORD Chicago
-O'Hare, ORF Norfolk, PBI West Palm Beach, PDX Portland OR, PHL Philadelphia, PHX Phoenix, PIT Pittsburgh, PSE
-Ponce, PSP Palm Springs, PVD Providence, PWM Portland ME, RDU Raleigh-Durham, RIC Richmond, ROC Rochester, RSW
-Fort Myers, SAN San Diego, SAT San Antonio, SAV Savannah, SBN South Bend, SDF Louisville, SEA Seattle, SFO San
-Francisco, SJC San Jose, SJU San Juan, SLC Salt Lake City, SMF Sacramento, SNA Orange County, SRQ Sarasota,
-STL St Louis, STT St Thomas, SYR Syracuse, TPA Tampa, TUL Tulsa, TVC Traverse City, TYS Knoxville, XNA
-Northwest Arkansas
+ABQ Albuquerque, ACK Nantucket, ALB Albany, ANC Anchorage, ATL Atlanta, AUS Austin, AVL Asheville,
+BDL Hartford, BGR Bangor, BHM Birmingham, BNA Nashville, BOS Boston, BQN Aguadilla, BTV Burlington,
+BUF Buffalo, BUR Burbank, BWI Baltimore, BZN Bozeman, CAE Columbia, CAK Akron-Canton, CHO Charlottesville,
+CHS Charleston SC, CLE Cleveland, CLT Charlotte, CMH Columbus, CRW Charleston WV, CVG Cincinnati,
+DAY Dayton, DCA Washington National, DEN Denver, DFW Dallas-Fort Worth, DSM Des Moines, DTW Detroit,
+EGE Eagle-Vail, EWR Newark, EYW Key West, FLL Fort Lauderdale, GRR Grand Rapids, GSO Greensboro,
+GSP Greenville-Spartanburg, HDN Steamboat Springs, HNL Honolulu, HOU Houston Hobby, IAD Washington Dulles,
+IAH Houston Intercontinental, ILM Wilmington, IND Indianapolis, JAC Jackson Hole, JAX Jacksonville,
+JFK New York Kennedy, LAS Las Vegas, LAX Los Angeles, LEX Lexington, LGA New York LaGuardia, LGB Long Beach,
+MCI Kansas City, MCO Orlando, MDW Chicago Midway, MEM Memphis, MHT Manchester, MIA Miami, MKE Milwaukee,
+MSN Madison, MSP Minneapolis-St Paul, MSY New Orleans, MTJ Montrose, MVY Martha's Vineyard,
+MYR Myrtle Beach, OAK Oakland, OKC Oklahoma City, OMA Omaha, ORD Chicago O'Hare, ORF Norfolk,
+PBI West Palm Beach, PDX Portland OR, PHL Philadelphia, PHX Phoenix, PIT Pittsburgh, PSE Ponce,
+PSP Palm Springs, PVD Providence, PWM Portland ME, RDU Raleigh-Durham, RIC Richmond, ROC Rochester,
+RSW Fort Myers, SAN San Diego, SAT San Antonio, SAV Savannah, SBN South Bend, SDF Louisville, SEA Seattle,
+SFO San Francisco, SJC San Jose, SJU San Juan, SLC Salt Lake City, SMF Sacramento, SNA Orange County,
+SRQ Sarasota, STL St Louis, STT St Thomas, SYR Syracuse, TPA Tampa, TUL Tulsa, TVC Traverse City,
+TYS Knoxville, XNA Northwest Arkansas
 """
 AIRPORTS = {entry.split()[0]: " ".join(entry.split()) for entry in CITIES.split(",")}
 

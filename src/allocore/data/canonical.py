@@ -1,10 +1,12 @@
-"""The canonical form of a tensor's entries: cells sorted with mode 0 slowest, each once, each with a count."""
+"""The canonical form of a tensor's entries: cells sorted with mode 0 slowest, none twice, none zero."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from allocore.data.coordinates import Int64s, Integers, as_integers, column_keys, run_starts
+from allocore.data.coordinates import INT64_MAX, Int64s, Integers, as_integers, column_keys, run_starts
 from allocore.errors import InputError
 
 MAX_TOTAL = 2**62
@@ -47,9 +49,28 @@ def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tup
         cells, totals = cells.take(positive, axis=1), totals[positive]
     (keys,) = column_keys(shape, cells)
     if (keys[1:] < keys[:-1]).any():
-        order = np.argsort(keys)
-        keys, cells, totals = keys[order], cells.take(order, axis=1), totals[order]
+        if math.prod(shape) * (int(totals.max()) + 1) <= INT64_MAX:
+            keys, totals = _sort_packed(keys, totals)
+            _decode(keys, shape, out=cells)
+        else:
+            order = np.argsort(keys)
+            keys, cells, totals = keys[order], cells.take(order, axis=1), totals[order]
     first = run_starts(keys)
     if first.size < keys.size:
         cells, totals = cells.take(first, axis=1), np.add.reduceat(totals, first)
     return cells, totals
+
+
+def _sort_packed(keys: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    # With the count as its last digit a key is a whole entry. Sorting numbers is about ten times faster than
+    # sorting positions and then gathering from all over memory.
+    base = int(counts.max()) + 1
+    packed = keys * base + counts
+    packed.sort()
+    return np.divmod(packed, base)
+
+
+def _decode(keys: Int64s, shape: tuple[int, ...], *, out: Integers) -> None:
+    """Write into `out` the coordinates whose mixed-radix numbers are `keys`."""
+    for m in reversed(range(len(shape))):
+        keys, out[m] = np.divmod(keys, shape[m])

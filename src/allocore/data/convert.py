@@ -42,14 +42,14 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
     if isinstance(x, CountTensor):
         return x if mode_names is None and labels is None else x.with_labels(labels, mode_names)
     coords, counts, shape, missing = _parts(x)
-    if len(shape) < 2:
-        raise InputError(f"x must have at least 2 modes; got shape {tuple(shape)}")
     return CountTensor(coords, counts, shape, mode_names=mode_names, labels=labels, missing=missing)
 
 
 def _parts(x: Any) -> tuple[Any, Any, Sequence[int], Any]:
     """Return coordinates, counts, shape and missing patterns (or None)."""
     libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
+    if libraries & {"numpy", "scipy", "sparse", "pyttb"} and len(getattr(x, "shape", "??")) < 2:
+        raise InputError(f"x must have at least 2 modes; got shape {tuple(x.shape)}")
     if isinstance(x, np.ndarray):
         return _from_array(x)
     if "scipy" in libraries and hasattr(x, "tocoo"):
@@ -78,7 +78,7 @@ def _from_array(x: np.ndarray[Any, Any]) -> tuple[Any, Any, Sequence[int], Any]:
     x = np.asarray(x)
     # NaN is not zero, so it reaches the check of the counts.
     where = np.nonzero(x)
-    return np.stack(where) if where else np.zeros((0, 0)), x[where], x.shape, missing
+    return np.stack(where), x[where], x.shape, missing
 
 
 def _from_sparse(x: Any) -> tuple[Any, Any, Sequence[int], Any]:

@@ -83,7 +83,7 @@ class Missing:
 
     @property
     def signed(self) -> tuple[Int64s, Int64s]:
-        """Patterns (S, M) and weights (S,) that count each cell once: they add up to 1 if it is missing, else 0."""
+        """Patterns (S, M) and weights (S,) that add up to 1 on every missing cell and to 0 on the others."""
         if self._signed is None:
             rows, weights = _signed(self._patterns, self._shape)
             self._signed = read_only(rows), read_only(weights)

@@ -10,7 +10,7 @@ import gzip
 import warnings
 import zlib
 from collections.abc import Generator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import IO
 
@@ -21,7 +21,7 @@ from allocore.errors import InputError
 
 # From here on floats cannot tell neighbouring integers apart.
 EXACT_FLOATS = 2.0**53
-ROWS_PER_BLOCK = 1_000_000
+ROWS_PER_BLOCK = 100_000
 
 
 def read_tns(path: Path) -> tuple[Int64s, Int64s]:
@@ -38,16 +38,19 @@ def write_entries(file: IO[bytes], coords: Integers, counts: Int64s, *, compress
     """Write the entries to an open file."""
     if compress:
         # Without a name or time in it, equal tensors make equal files.
-        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as zipped:
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
             _write_blocks(zipped, coords, counts)
     else:
         _write_blocks(file, coords, counts)
 
 
 def _write_blocks(file: IO[bytes] | gzip.GzipFile, coords: Integers, counts: Int64s) -> None:
+    line = " ".join(["%d"] * (len(coords) + 1)) + "\n"
     for start in range(0, counts.size, ROWS_PER_BLOCK):
         block = slice(start, start + ROWS_PER_BLOCK)
-        np.savetxt(file, np.vstack([coords[:, block].astype(np.int64) + 1, counts[block]]).T, fmt="%d")
+        rows = np.vstack([coords[:, block].astype(np.int64) + 1, counts[block]]).T
+        # One format for the whole block: many times faster than line by line.
+        file.write((line * len(rows) % tuple(rows.ravel().tolist())).encode())
 
 
 def _entries(path: Path) -> Generator[tuple[int, list[str]]]:
@@ -111,7 +114,12 @@ def _parse(columns: list[str], expected: int | None) -> list[int]:
 
 def _number(text: str) -> int | float:
     # Python reads "1_000" as a number, nobody else does.
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text.replace("_", "?"))
-    raise ValueError(f"{text!r} is not a number")
+    plain = text.replace("_", "?")
+    try:
+        return int(plain)
+    except ValueError:
+        pass
+    try:
+        return float(plain)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None

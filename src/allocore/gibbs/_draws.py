@@ -5,7 +5,7 @@ of them do), while its logarithm is an ordinary number.
 """
 
 import math
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,10 +131,10 @@ def _log_binomial_ratio(trials: int, p: float, k: float, mode: float) -> float:
 
 
 @kernel
-def _stirling_tail(k: float) -> Any:
+def _stirling_tail(k: float) -> float:
     """What Stirling's formula for log k! in powers of k + 1 leaves over."""
     if k < 10.0:
-        return _STIRLING_TAIL[np.int64(k)]
+        return float(_STIRLING_TAIL[int(k)])
     inverse = 1.0 / (k + 1.0)
     square = inverse * inverse
     return (1.0 / 12.0 - (1.0 / 360.0 - square / 1260.0) * square) * inverse

@@ -1,0 +1,88 @@
+"""Small cases on which the package's kernels and the naive oracle can be put side by side."""
+
+from dataclasses import dataclass
+
+import naive
+import numpy as np
+
+from allocore._workers import Workers
+from allocore.data.missing import Missing
+from allocore.gibbs.layout import Layout
+from allocore.gibbs.thinning import Allocation
+from allocore.model.spec import Spec
+from allocore.model.state import State
+
+# Overlapping on purpose: a slice, a fibre inside and outside of it, single cells, a wildcard in every mode somewhere.
+PATTERNS = {
+    2: [(1, None), (1, 2), (None, 0), (3, 1)],
+    3: [(1, None, None), (1, 2, None), (None, 0, 1), (2, 1, 0), (0, None, 1)],
+    4: [(0, 0, None, None), (1, 1, None, None), (None, 1, 0, None), (2, 0, 1, None), (1, 2, 1, 0)],
+    5: [(0, None, None, None, 1), (None, 1, 0, None, None), (2, 1, 1, 0, 1)],
+    6: [(0, 0, None, None, None, None), (None, None, 1, 0, 1, None), (1, 1, 1, 1, 1, 1)],
+}
+SHAPES = {2: (4, 3), 3: (4, 3, 2), 4: (3, 3, 2, 2), 5: (3, 2, 2, 2, 2), 6: (2, 2, 2, 2, 2, 2)}
+
+
+@dataclass
+class Case:
+    """One state with data and an allocation, in the oracle's form and in the package's."""
+
+    spec: Spec
+    priors: naive.Priors
+    missing: Missing
+    observed: np.ndarray
+    Y: np.ndarray
+    dense: naive.NaiveState
+    alloc: np.ndarray
+    state: State
+    layout: Layout
+    allocation: Allocation
+
+
+def make(modes=3, budget=4, core_shape=None, with_missing=True, seed=0, scale=1.0, threads=1, **priors) -> Case:
+    """A case drawn from the prior; `scale` multiplies the core values so that counts are not all small."""
+    rng = np.random.default_rng(seed)
+    shape = SHAPES[modes]
+    core_shape = core_shape or tuple(min(budget, 3 + m % 2) for m in range(modes))
+    chosen = {"e0": 1.0, "f0": 1.0, "alpha0": 2.0, **priors}
+    spec = Spec(budget, core_shape, **chosen)
+    told = naive.Priors(spec.a0, spec.b0, spec.e0, spec.f0, spec.alpha0)
+    missing = Missing(PATTERNS[modes] if with_missing else np.empty((0, modes), dtype=int), shape)
+    observed = ~missing.contains(np.indices(shape).reshape(modes, -1)).reshape(shape)
+    dense = naive.sample_prior(shape, core_shape, budget, told, rng)
+    dense.core *= scale
+    Y = np.where(observed, naive.sample_data(dense, shape, rng), 0)
+    alloc = naive.thin(Y, observed, dense, rng)
+    layout = layout_of(Y, missing, Workers(threads))
+    return Case(spec, told, missing, observed, Y, dense, alloc, state_of(dense), layout, allocation_of(alloc))
+
+
+def layout_of(Y, missing, workers=None) -> Layout:
+    """The package's view of a dense tensor; it may be all zeros, which a CountTensor may not."""
+    coords = np.array(np.nonzero(Y))
+    return Layout.of_cells(coords, Y[tuple(coords)], missing, workers or Workers(1))
+
+
+def state_of(dense: naive.NaiveState) -> State:
+    """An oracle's state as the package keeps it: logarithms, and no values for factors that no class uses."""
+    log_phi = []
+    for m, phi_DK in enumerate(dense.factors):
+        log_phi_DK = np.full(phi_DK.shape, -np.inf)
+        used = np.unique(dense.locations[:, m])
+        log_phi_DK[:, used] = np.log(phi_DK[:, used])
+        log_phi.append(log_phi_DK)
+    return State(np.log(dense.core), dense.locations.astype(np.int64), tuple(log_phi))
+
+
+def naive_of(state: State) -> naive.NaiveState:
+    """A package's state as the oracle keeps it."""
+    factors = [state.factors(m) for m in range(len(state.log_phi))]
+    return naive.NaiveState(state.core_values(), state.subs_QM.copy(), factors)
+
+
+def allocation_of(alloc) -> Allocation:
+    """The sums over cells that the package keeps of an allocation (Q, *shape)."""
+    tables = [naive.sum_to_mode(np.moveaxis(alloc, 0, -1)[..., q], m) for m in range(alloc.ndim - 1) for q in range(len(alloc))]
+    width = len(alloc)
+    rows = [np.stack(tables[m * width : (m + 1) * width], axis=1) for m in range(alloc.ndim - 1)]
+    return Allocation(np.ascontiguousarray(np.concatenate(rows), dtype=np.int64), 0.0)

@@ -1,0 +1,329 @@
+"""CountTensor: canonical form, immutability, labels, masks and the errors a user can meet."""
+
+import copy
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allocore.data.missing import Missing
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError
+
+# A busy machine is no failure.
+UNHURRIED = settings(deadline=None)
+
+
+def example() -> CountTensor:
+    return CountTensor(
+        [[1, 0, 1, 0], [0, 2, 0, 1], [1, 1, 1, 0]],
+        [3, 1, 4, 5],
+        (2, 3, 2),
+        mode_names=["who", "what", "when"],
+        labels={"who": ["Ada", "Max"], "when": ["<May>", "June"]},
+    )
+
+
+@st.composite
+def entries(draw):
+    shape = draw(st.lists(st.sampled_from([1, 2, 5, 10**6, 2**40]), min_size=2, max_size=6))
+    cell = st.tuples(*[st.integers(0, length - 1) | st.integers(0, min(2, length - 1)) for length in shape])
+    cells = draw(st.lists(cell, min_size=1, max_size=30))
+    counts = draw(st.lists(st.integers(0, 10**9), min_size=len(cells), max_size=len(cells)))
+    counts[0] += 1
+    return tuple(shape), cells, counts
+
+
+@UNHURRIED
+@given(entries())
+def test_the_canonical_form_is_a_sorted_counter_over_the_cells(case):
+    shape, cells, counts = case
+    tensor = CountTensor(np.array(cells).T, counts, shape)
+    expected = Counter()
+    for cell, count in zip(cells, counts, strict=True):
+        expected[cell] += count
+    expected = sorted((cell, count) for cell, count in expected.items() if count)
+    assert list(zip(map(tuple, tensor.coords.T.tolist()), tensor.counts.tolist(), strict=True)) == expected
+    assert tensor.total == sum(counts)
+    assert tensor.nnz == len(expected)
+    for m in range(len(shape)):
+        if shape[m] <= 10**6:
+            totals = tensor.mode_totals(m)
+            assert int(totals.sum()) == tensor.total
+            assert all(totals[d] == sum(n for c, n in expected if c[m] == d) for d in {c[m] for c in cells})
+
+
+@UNHURRIED
+@given(entries(), st.randoms())
+def test_the_order_of_the_entries_does_not_matter(case, random):
+    shape, cells, counts = case
+    order = list(range(len(cells)))
+    random.shuffle(order)
+    shuffled = CountTensor(np.array(cells)[order].T, np.array(counts)[order], shape)
+    assert shuffled == CountTensor(np.array(cells).T, counts, shape)
+
+
+def test_a_large_random_tensor_is_sorted_whichever_way_the_keys_are_made():
+    rng = np.random.default_rng(0)
+    for shape, top in [((30, 40, 50), 9), ((30, 40, 50), 10**15), ((10**6,) * 4, 9), ((2**62, 2**62), 9)]:
+        coords = np.stack([rng.integers(0, min(length, 10**6), 5000) for length in shape])
+        counts = rng.integers(1, top, 5000)
+        tensor = CountTensor(coords, counts, shape)
+        distinct, where = np.unique(coords, axis=1, return_inverse=True)
+        totals = np.zeros(distinct.shape[1], dtype=np.int64)
+        np.add.at(totals, where.ravel(), counts)
+        assert np.array_equal(tensor.coords, distinct)
+        assert np.array_equal(tensor.counts, totals)
+
+
+def test_coordinates_are_int32_unless_a_mode_is_longer():
+    assert CountTensor([[0], [1]], [1], (2, 2**31 - 1)).coords.dtype == np.int32
+    assert CountTensor([[0], [1]], [1], (2, 2**31)).coords.dtype == np.int64
+    assert example().coords.flags.c_contiguous
+    assert example().counts.dtype == np.int64
+
+
+def test_a_shape_with_more_than_2_to_the_63_cells_works():
+    far = 10**6 - 1
+    tensor = CountTensor([[far, 0, far], [far, 0, far], [far, 1, far], [far, 0, far]], [1, 2, 3], (10**6,) * 4)
+    assert tensor.volume == 10**24
+    assert tensor.counts.tolist() == [2, 4]
+    assert tensor.density == 2e-24
+    masked = tensor.mask_diagonal(modes=(0, 2))
+    assert masked.counts.tolist() == [2]
+    assert masked.missing.cells == 10**18
+    assert "2 non-zeros" in tensor._repr_html_()
+
+
+def test_counts_beyond_float_precision_are_exact_up_to_a_total_of_2_to_the_62():
+    odd = 2**61 - 1
+    tensor = CountTensor([[0, 0, 1], [0, 0, 1]], [odd, 2, odd - 1], (2, 2))
+    assert tensor.total == 2**62 - 1
+    assert tensor.mode_totals(0).tolist() == [odd + 2, odd - 1]
+    with pytest.raises(InputError, match=r"counts must add up to at most 2\^62"):
+        CountTensor([[0, 0, 1], [0, 0, 1]], [odd, odd, odd])
+
+
+@pytest.mark.parametrize("counts", [[1.0, 2.0], [True, True], np.array([1, 2], np.uint64), np.array([1, 2], object)])
+def test_whole_numbers_of_any_type_are_accepted(counts):
+    tensor = CountTensor(np.array([[0.0, 1.0], [1.0, 0.0]]), counts)
+    assert tensor.counts.tolist() == [int(count) for count in counts]
+
+
+def test_the_shape_is_inferred_from_the_coordinates_or_the_labels():
+    assert CountTensor([[0, 3], [1, 0]], [1, 1]).shape == (4, 2)
+    assert CountTensor([[0, 3], [1, 0]], [1, 1], labels=[list("abcde"), None]).shape == (5, 2)
+    assert CountTensor([[0, 3], [1, 0]], [1, 1], labels=[range(9), None]).shape == (9, 2)
+
+
+def test_the_arrays_are_read_only_copies():
+    coords, counts = np.array([[0, 1], [1, 0]], dtype=np.int32), np.array([1, 2])
+    tensor = CountTensor(coords, counts, (2, 2))
+    coords[:], counts[:] = 0, 0
+    assert tensor.counts.tolist() == [1, 2]
+    assert tensor.coords.tolist() == [[0, 1], [1, 0]]
+    for array in (tensor.coords, tensor.counts, tensor.missing.patterns):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+    with pytest.raises(AttributeError):
+        tensor.shape = (3, 3)
+    with pytest.raises(AttributeError):
+        tensor.anything = 1
+
+
+def test_equality_is_by_content_and_tensors_cannot_be_hashed():
+    tensor = example()
+    assert tensor == example()
+    assert tensor != example().with_labels(mode_names=["a", "b", "c"])
+    assert tensor != example().with_labels({"who": ["Ada", "Eve"]})
+    assert tensor != example().with_missing([(None, 2, 0)])
+    assert tensor != "something else"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(tensor)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_and_pickles_are_equal_and_read_only(again):
+    tensor = example().with_missing([("Ada", 0, None)])
+    twin = again(tensor)
+    assert twin == tensor
+    assert not twin.counts.flags.writeable
+    assert not twin.missing.patterns.flags.writeable
+
+
+def test_labels_and_mode_names_have_defaults():
+    tensor = CountTensor([[0, 1], [2, 0]], [1, 1])
+    assert tensor.mode_names == ("mode_0", "mode_1")
+    assert tensor.labels == (range(2), range(3))
+    assert example().labels == (("Ada", "Max"), range(3), ("<May>", "June"))
+
+
+def test_labels_become_strings():
+    tensor = CountTensor([[0, 1], [1, 0]], [1, 1], labels=[np.array([2013, 2014]), None])
+    assert tensor.labels[0] == ("2013", "2014")
+
+
+def test_new_labels_and_names_replace_only_what_is_given():
+    tensor = example().with_labels(mode_names=["a", "b", "c"])
+    assert tensor.labels == example().labels
+    tensor = tensor.with_labels({"b": ["x", "y", "z"]})
+    assert tensor.labels == (("Ada", "Max"), ("x", "y", "z"), ("<May>", "June"))
+    assert tensor.with_labels([None, None, None]).labels == (range(2), range(3), range(2))
+
+
+def test_a_mode_is_found_by_name_or_index():
+    tensor = example()
+    assert [tensor.mode(mode) for mode in ("what", 1, -2, np.int64(1))] == [1, 1, 1, 1]
+    for wrong in ("nobody", 3, -4, True, 1.0):
+        with pytest.raises(InputError, match=r"the modes are who, what, when") as error:
+            tensor.mode(wrong)
+        assert repr(wrong) in str(error.value)
+
+
+def test_the_heaviest_labels_come_first_and_zeros_are_left_out():
+    tensor = example()
+    assert tensor.heaviest("who") == [("Max", 7), ("Ada", 6)]
+    assert tensor.heaviest(1, top=2) == [(0, 7), (1, 5)]
+    assert CountTensor([[2], [0]], [1]).heaviest(0) == [(2, 1)]
+    with pytest.raises(InputError, match="top must be a whole number of at least 1; got 0"):
+        tensor.heaviest(0, top=0)
+
+
+def test_the_repr_says_what_the_tensor_is():
+    assert repr(example()) == "CountTensor: 2 x 3 x 2 (who, what, when), 3 non-zeros, 13 counts, 25% dense"
+    masked = example().with_missing([(None, 2, None)])
+    assert repr(masked).endswith("2 non-zeros, 12 counts, 25% dense, 1 missing pattern")
+
+
+def test_the_html_repr_escapes_labels():
+    html = example()._repr_html_()
+    assert "&lt;May&gt; (5)" in html
+    assert "<May>" not in html
+    assert "13 counts" in html
+
+
+def test_to_dense_gives_the_array_unless_it_is_too_large():
+    dense = example().to_dense()
+    assert dense.sum() == 13
+    assert dense[1, 0, 1] == 7
+    with pytest.raises(InputError, match="at most 100,000,000 cells; this tensor has 1,000,000,000,000"):
+        CountTensor([[0], [0]], [1], (10**6, 10**6)).to_dense()
+
+
+def test_a_masked_diagonal_drops_its_counts_and_keeps_its_cells_missing():
+    dense = np.arange(1, 3 * 2 * 3 + 1).reshape(3, 2, 3)
+    tensor = CountTensor(np.stack(np.nonzero(dense)), dense.ravel(), mode_names=["from", "t", "to"])
+    masked = tensor.mask_diagonal(modes=("from", "to"))
+    assert list(masked.missing) == [(i, None, i) for i in range(3)]
+    expected = dense * (1 - np.eye(3, dtype=int))[:, None, :]
+    assert np.array_equal(masked.to_dense(), expected)
+    assert masked.density == 1.0
+    assert tensor.nnz == 18
+    cube = CountTensor([[0, 1], [0, 1], [0, 0]], [1, 2], (2, 2, 2)).mask_diagonal(modes=(0, 1, 2))
+    assert cube.counts.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("modes", "message"),
+    [
+        ((0,), "modes must be two or more different modes"),
+        ("who", "modes must be two or more different modes"),
+        ((0, 0), "modes must be two or more different modes"),
+        ((0, -3), "modes must be two or more different modes"),
+        ((0, 1), r"lengths \[2, 3\]; a diagonal needs equal lengths"),
+        ((0, 7), "mode 7 does not exist"),
+    ],
+)
+def test_an_impossible_diagonal_is_refused(modes, message):
+    with pytest.raises(InputError, match=message):
+        example().mask_diagonal(modes=modes)
+
+
+def test_missing_patterns_may_use_labels_and_add_to_those_there():
+    tensor = example().with_missing([("Max", None, "June")])
+    assert tensor.counts.tolist() == [5, 1]
+    more = tensor.with_missing([(0, 2, None)])
+    assert list(more.missing) == [(0, 2, None), (1, None, 1)]
+    assert more.counts.tolist() == [5]
+    same = example().with_missing(Missing([(1, None, 1), (0, 2, None)], (2, 3, 2)))
+    assert same == more
+    assert example().with_missing(np.array([[1, -1, 1], [0, 2, -1]])) == more
+    assert example().with_missing(iter([("Max", None, "June"), ("Ada", 2, None)])) == more
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ([(0, 1)], r"for each of the 3 modes; got the entry \(0, 1\)"),
+        ((0, 1, None), "got the entry 0"),
+        (5, "patterns must be a list of patterns; got 5"),
+        ([("Eve", 0, 0)], "patterns has 'Eve' in mode 'who', which has no such label"),
+        ([(0, "x", 0)], "patterns has 'x' in mode 'what', which has no labels"),
+        ([(0, -1, 0)], "patterns has -1 in mode 'what'; use None"),
+        ([(0, 3, 0)], r"patterns has 3 in mode 1; it must lie in 0\.\.2"),
+        ([(0, 0.5, 0)], "patterns must be whole numbers.*got 0.5"),
+        (np.zeros((2, 2), int), r"patterns must have shape \(patterns, 3\); got shape \(2, 2\)"),
+        (Missing([], (2, 3, 4)), r"shape \(2, 3, 4\) do not fit a tensor of shape \(2, 3, 2\)"),
+    ],
+)
+def test_bad_patterns_are_named(patterns, message):
+    with pytest.raises(InputError, match=message):
+        example().with_missing(patterns)
+
+
+def test_masking_everything_away_says_why_nothing_is_left():
+    with pytest.raises(InputError, match="no positive counts: there is nothing to fit, because all cells are missing"):
+        example().with_missing([(None, None, None)])
+    with pytest.raises(InputError, match="because all 3 non-zeros lie in missing cells"):
+        example().with_missing([(1, 0, 1), (0, 1, 0), (0, 2, 1)])
+
+
+COORDS = [[0, 1, 1], [1, 0, 2]]
+BAD_INPUT = [
+    ({"coords": [0, 1, 1]}, r"coords must have shape \(modes, entries\).*got shape \(3,\)"),
+    ({"coords": [[0, 1, 1]]}, r"coords must have shape \(modes, entries\) with at least 2 modes"),
+    ({"coords": [[0, 1, 1], [1, 0]]}, "coords must be a rectangular array"),
+    ({"coords": [[0, 1, 1], [1, 0.5, 2]]}, r"coords must be whole numbers.*got 0.5 at position \(1, 1\)"),
+    ({"coords": [[0, 1, 1], [1, None, 2]]}, r"coords must be whole numbers.*got None at position \(1, 1\)"),
+    ({"coords": [["a", "b", "c"]] * 2}, "coords must be whole numbers; got an array of type <U1"),
+    ({"coords": [[0, 1, -4], [1, 0, 2]]}, r"coords has -4 in mode 0 \(mode_0\); it must lie in 0\.\.1"),
+    ({"shape": (2, 2)}, r"coords has 2 in mode 1 \(mode_1\); it must lie in 0\.\.1"),
+    ({"shape": (2, 3, 4)}, r"shape \(2, 3, 4\) has 3 modes but coords has 2"),
+    ({"shape": (2, 0)}, r"shape must have lengths of at least 1.*got \(2, 0\)"),
+    ({"shape": (2, 3.0)}, r"shape must be a sequence of whole numbers; got \(2, 3.0\)"),
+    ({"shape": 6}, "shape must be a sequence of whole numbers; got 6"),
+    ({"counts": [1, 2]}, r"counts must have one entry for each of the 3 columns of coords; got shape \(2,\)"),
+    ({"coords": np.transpose(COORDS)}, r"got shape \(3,\); transpose coords"),
+    ({"counts": [1, -2, 3]}, "counts must not be negative; got -2 at position 1"),
+    ({"counts": [1, 2, 0.5]}, "counts must be whole numbers.*got 0.5 at position 2"),
+    ({"counts": [1, np.nan, 2]}, "counts must be whole numbers.*got nan at position 1"),
+    ({"counts": [np.inf, 1, 2]}, "counts must be whole numbers.*got inf at position 0"),
+    ({"counts": [2**63, 1, 1]}, "counts must be whole numbers below 2.63; got 9.223372036854776e.18 at position 0"),
+    ({"counts": [2**70, 1, 1]}, "counts must be whole numbers below 2.63; got 1180591620717411303424"),
+    ({"counts": [1j, 1, 1]}, "counts must be whole numbers; got an array of type complex128"),
+    ({"counts": [0, 0, 0]}, "no positive counts: there is nothing to fit"),
+    ({"coords": np.zeros((2, 0)), "counts": []}, "no positive counts: there is nothing to fit"),
+    ({"mode_names": ["a"]}, r"mode_names must name each of the 2 modes; got 1 names: \('a',\)"),
+    ({"mode_names": ["a", "a"]}, "mode_names must differ from each other; 'a' occurs more than once"),
+    ({"mode_names": "ab"}, "mode_names must be a sequence of names, not the single string 'ab'"),
+    ({"mode_names": ["a", 3]}, "mode_names must be non-empty strings; got 3"),
+    ({"labels": [["a", "b"]]}, "labels must have one entry for each of the 2 modes; got 1"),
+    ({"labels": [["a", "b"], ["x"]], "shape": (2, 3)}, "labels of mode 'mode_1' must number 3.*got 1"),
+    ({"labels": [["a"], None], "shape": (2, 3)}, "labels of mode 'mode_0' must number 2.*got 1"),
+    ({"labels": [["a", "a"], None]}, "labels of mode 'mode_0' must differ from each other; 'a' is repeated"),
+    ({"labels": ["ab", None]}, "labels of mode 'mode_0' must be a sequence, not the single string 'ab'"),
+    ({"labels": [5, None]}, "labels of mode 'mode_0' must be a sequence; got 5"),
+    ({"labels": "ab"}, "labels must be a sequence with one entry per mode or a dict; got 'ab'"),
+    ({"labels": {"who": ["a", "b"]}}, "labels names the mode 'who'; the modes are mode_0, mode_1"),
+    ({"missing": [(0, 9)]}, r"patterns has 9 in mode 1; it must lie in 0\.\.2"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_INPUT, ids=[str(number) for number in range(len(BAD_INPUT))])
+def test_bad_input_is_refused_with_the_argument_and_the_value(change, message):
+    arguments = {"coords": COORDS, "counts": [1, 2, 3], **change}
+    with pytest.raises(InputError, match=message):
+        CountTensor(**arguments)

@@ -1,0 +1,81 @@
+"""The parameters of every conditional, computed by the kernels, against the oracle's sums over dense arrays.
+
+These are not statistical: they hold to rounding, for any number of modes, with and without missing cells.
+"""
+
+import cases
+import naive
+import numpy as np
+import pytest
+
+from allocore.gibbs.core_values import core_conditional
+from allocore.gibbs.exposure import reach
+from allocore.gibbs.factors import conditional_of_row
+from allocore.gibbs.relocation import location_scores
+from allocore.gibbs.rows import Rows
+
+EVERY_CASE = [(modes, with_missing) for modes in (2, 3, 4, 5, 6) for with_missing in (False, True)]
+
+
+@pytest.fixture(params=EVERY_CASE, ids=lambda p: f"{p[0]}-modes-{'missing' if p[1] else 'complete'}")
+def case(request):
+    modes, with_missing = request.param
+    return cases.make(modes, budget=5, with_missing=with_missing, seed=modes, scale=3.0)
+
+
+def rows_of(case, mode):
+    return case.allocation.y_RQ[case.layout.rows(mode)]
+
+
+def test_the_reach_is_the_exposure_of_the_oracle_per_unit_of_core_value(case):
+    rows = Rows.of(case.layout, case.state)
+    for mode in range(case.Y.ndim):
+        ours = reach(case.layout, rows, mode) * case.dense.core
+        dense = [naive.class_exposure(q, mode, case.observed, case.dense) for q in range(case.spec.budget)]
+        np.testing.assert_allclose(ours, np.transpose(dense), rtol=1e-12, atol=1e-13)
+
+
+def test_a_row_whose_cells_are_all_missing_has_no_reach():
+    case = cases.make(3, seed=1)
+    assert np.all(reach(case.layout, Rows.of(case.layout, case.state), 0)[1] == 0.0)
+
+
+def test_core_values_have_the_conditional_of_the_oracle(case):
+    rows = Rows.of(case.layout, case.state)
+    expected = naive.core_conditional(case.alloc, case.observed, case.dense, case.priors)
+    for mode in range(case.Y.ndim):
+        phi_DQ = rows.phi_RQ[case.layout.rows(mode)]
+        reach_Q = (reach(case.layout, rows, mode) * phi_DQ).sum(axis=0)
+        ours = core_conditional(case.spec, rows_of(case, mode).sum(axis=0), reach_Q)
+        np.testing.assert_allclose(ours, expected, rtol=1e-12)
+
+
+def test_factors_have_the_conditional_of_the_oracle(case):
+    rows = Rows.of(case.layout, case.state)
+    for mode in range(case.Y.ndim):
+        reach_DQ = reach(case.layout, rows, mode)
+        subs_Q = np.ascontiguousarray(case.state.subs_QM[:, mode])
+        shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
+        for d in range(case.Y.shape[mode]):
+            shape_K, rate_K = np.empty(shape_DK.shape[1]), np.empty(shape_DK.shape[1])
+            conditional_of_row(
+                case.spec.e0, case.spec.f0, rows_of(case, mode)[d], reach_DQ[d], case.dense.core, subs_Q, shape_K, rate_K
+            )
+            np.testing.assert_allclose(shape_K, shape_DK[d], rtol=1e-12)
+            np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)
+
+
+def test_locations_have_the_scores_of_the_oracle(case):
+    rows = Rows.of(case.layout, case.state)
+    for mode in range(case.Y.ndim):
+        args = (case.layout, case.spec, case.state, mode, rows_of(case, mode), reach(case.layout, rows, mode))
+        scores_QK, new_Q = location_scores(*args)
+        alpha = case.spec.alpha0 / case.Y.shape[mode]
+        for q in range(case.spec.budget):
+            weights = naive.relocation_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
+            others_K = naive.other_users(q, mode, case.dense)
+            ours = {k: np.log(others_K[k] + alpha) + scores_QK[q, k] for k in np.flatnonzero(others_K)}
+            if (others_K == 0).any():
+                ours[naive.NEW] = np.log((others_K == 0).sum() * alpha) + new_Q[q]
+            assert ours.keys() == weights.keys()
+            np.testing.assert_allclose([ours[k] for k in weights], list(weights.values()), rtol=1e-11, atol=1e-11)

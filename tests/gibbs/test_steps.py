@@ -1,0 +1,167 @@
+"""Each step, run many times from one state, against the exact distribution of what it draws.
+
+Goodness-of-fit tests at level 1e-4 each, seeds fixed.
+"""
+
+import cases
+import naive
+import numpy as np
+import pytest
+from scipy import stats
+
+from allocore.gibbs._random import Key
+from allocore.gibbs.core_values import draw_core_values
+from allocore.gibbs.exposure import reach
+from allocore.gibbs.factors import draw_factors
+from allocore.gibbs.relocation import relocate
+from allocore.gibbs.rows import Rows
+from allocore.gibbs.thinning import thin
+from allocore.model.state import State
+
+pytestmark = [pytest.mark.statistical, pytest.mark.jit]
+LEVEL = 1e-4
+REPEATS = 4000
+
+
+@pytest.fixture(params=[False, True], ids=["complete", "missing"])
+def case(request):
+    return cases.make(3, budget=4, with_missing=request.param, seed=5, scale=2.0)
+
+
+def keys(seed=3):
+    return (Key.of(seed, 0).at(sweep) for sweep in range(REPEATS))
+
+
+def chi_square(observed, expected):
+    keep = expected >= 5
+    if (~keep).any():
+        observed = np.append(observed[keep], observed[~keep].sum())
+        expected = np.append(expected[keep], expected[~keep].sum())
+    positive = expected > 0
+    assert (observed[~positive] == 0).all()
+    return stats.chisquare(observed[positive], expected[positive]).pvalue
+
+
+@pytest.mark.parametrize("count", [1, 3, 200, 10**6])
+def test_thinning_a_cell_is_multinomial(count):
+    """Below and above the switch from drawing counts one by one to splitting them by binomials."""
+    case = cases.make(3, budget=4, with_missing=False, seed=5)
+    Y = np.zeros_like(case.Y)
+    Y[2, 1, 0] = count
+    layout = cases.layout_of(Y, case.missing)
+    rows = Rows.of(layout, case.state)
+    splits = np.array([thin(key, layout, rows, case.state).y_RQ[2] for key in keys()])
+    assert (splits.sum(axis=1) == count).all()
+    rate_Q = naive.class_rates(case.dense)[:, 2, 1, 0]
+    for q in range(case.spec.budget):
+        p = rate_Q[q] / rate_Q.sum()
+        edges = np.unique(stats.binom.ppf(np.linspace(0.1, 0.9, 9), count, p))
+        expected = np.diff([0, *stats.binom.cdf(edges, count, p), 1]) * REPEATS
+        observed = np.bincount(np.searchsorted(edges, splits[:, q]), minlength=len(expected))
+        assert chi_square(observed, expected) > LEVEL
+
+
+def test_thinning_adds_the_same_counts_to_every_mode_and_keeps_the_totals_of_every_row(case):
+    allocation = thin(Key.of(0, 0), case.layout, Rows.of(case.layout, case.state), case.state)
+    for mode in range(3):
+        table = allocation.y_RQ[case.layout.rows(mode)]
+        np.testing.assert_array_equal(table.sum(axis=1), naive.sum_to_mode(case.Y, mode))
+        np.testing.assert_array_equal(table.sum(axis=0), allocation.y_RQ[case.layout.rows(0)].sum(axis=0))
+
+
+def test_thinning_reports_the_log_rates_of_the_cells(case):
+    allocation = thin(Key.of(0, 0), case.layout, Rows.of(case.layout, case.state), case.state)
+    expected = np.sum(case.Y[case.Y > 0] * np.log(naive.rates(case.dense)[case.Y > 0]))
+    assert allocation.log_rates == pytest.approx(expected, rel=1e-12)
+
+
+def shifted(state, by):
+    """The same state with all factors scaled by exp(by): class probabilities within a cell do not change."""
+    return State(state.log_core_Q, state.subs_QM, tuple(log_phi_DK + by for log_phi_DK in state.log_phi))
+
+
+def test_thinning_is_the_same_where_the_products_underflow(case):
+    """Factors as small as exp(-400) in three modes: no product is a positive float, and nothing changes but the scale."""
+    plain = thin(Key.of(8, 0), case.layout, Rows.of(case.layout, case.state), case.state)
+    state = shifted(case.state, -400.0)
+    tiny = thin(Key.of(8, 0), case.layout, Rows.of(case.layout, state), state)
+    np.testing.assert_array_equal(tiny.y_RQ, plain.y_RQ)
+    assert tiny.log_rates == pytest.approx(plain.log_rates - 1200.0 * case.Y.sum(), rel=1e-12)
+
+
+def test_core_values_are_gamma(case):
+    shape_Q, rate_Q = naive.core_conditional(case.alloc, case.observed, case.dense, case.priors)
+    y_Q = case.allocation.y_RQ[case.layout.rows(0)].sum(axis=0)
+    draws = np.array(
+        [draw_core_values(key, case.spec, case.state, y_Q, rate_Q - case.spec.b0).core_values() for key in keys()]
+    )
+    for q in range(case.spec.budget):
+        assert stats.kstest(draws[:, q], stats.gamma(shape_Q[q], scale=1 / rate_Q[q]).cdf).pvalue > LEVEL
+
+
+def test_factors_in_use_are_gamma_and_the_others_have_no_value(case):
+    mode = 0
+    shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
+    y_DQ = case.allocation.y_RQ[case.layout.rows(mode)]
+    reach_DQ = reach(case.layout, Rows.of(case.layout, case.state), mode)
+    draws = np.array(
+        [draw_factors(key, case.layout, case.spec, case.state, mode, y_DQ, reach_DQ).factors(mode) for key in keys()]
+    )
+    used = case.state.used(mode)
+    assert (draws[:, :, ~used] == 0).all()
+    for d, k in np.ndindex(len(y_DQ), len(used)):
+        if used[k]:
+            law = stats.gamma(shape_DK[d, k], scale=1 / rate_DK[d, k])
+            assert stats.kstest(draws[:, d, k], law.cdf).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("locations", [[0, 0, 1, 1], [0, 1, 1, 1], [2, 0, 0, 1]], ids=["together", "alone", "apart"])
+def test_the_first_class_moves_with_the_probabilities_of_the_oracle(case, locations):
+    mode = 0
+    case.dense.locations[:, mode] = locations
+    state = cases.state_of(case.dense)
+    exact = naive.relocation_probabilities(0, mode, case.alloc, case.observed, case.dense, case.priors)
+    y_DQ = case.allocation.y_RQ[case.layout.rows(mode)]
+    reach_DQ = reach(case.layout, Rows.of(case.layout, state), mode)
+    taken = [
+        relocate(key, case.layout, case.spec, state, mode, y_DQ, reach_DQ).subs_QM[0, mode] for key in keys()
+    ]
+    others = naive.other_users(0, mode, case.dense) > 0
+    observed = np.array([sum(k == choice for choice in taken) for k in np.flatnonzero(others)])
+    observed = np.append(observed, REPEATS - observed.sum())
+    expected = np.array([exact[k] for k in np.flatnonzero(others)] + [exact.get(naive.NEW, 0.0)]) * REPEATS
+    assert chi_square(observed, expected) > LEVEL
+
+
+def test_a_class_that_parts_takes_any_free_factor_and_draws_it_from_its_conditional():
+    case = cases.make(3, budget=2, core_shape=(4, 2, 2), seed=9, scale=2.0, alpha0=50.0)
+    mode = 0
+    case.dense.locations[:, mode] = 1
+    state = cases.state_of(case.dense)
+    y_DQ = case.allocation.y_RQ[case.layout.rows(mode)]
+    reach_DQ = reach(case.layout, Rows.of(case.layout, state), mode)
+    labels, draws = [], []
+    for key in keys():
+        new = relocate(key, case.layout, case.spec, state, mode, y_DQ, reach_DQ)
+        label = new.subs_QM[0, mode]
+        if label != 1:
+            labels.append(label)
+            draws.append(new.factors(mode)[:, label])
+    assert len(labels) > 500
+    assert stats.chisquare([labels.count(k) for k in (0, 2, 3)]).pvalue > LEVEL
+    x_D = naive.class_exposure(0, mode, case.observed, case.dense)
+    for d in range(len(y_DQ)):
+        law = stats.gamma(case.spec.e0 + y_DQ[d, 0], scale=1 / (case.spec.f0 + x_D[d]))
+        assert stats.kstest(np.array(draws)[:, d], law.cdf).pvalue > LEVEL
+
+
+def test_a_factor_left_by_its_last_class_loses_its_value():
+    case = cases.make(3, budget=2, core_shape=(3, 2, 2), seed=9, alpha0=1e-6)
+    case.dense.locations[:, 0] = [0, 2]
+    state = cases.state_of(case.dense)
+    y_DQ = case.allocation.y_RQ[case.layout.rows(0)]
+    reach_DQ = reach(case.layout, Rows.of(case.layout, state), 0)
+    new = relocate(Key.of(0, 0), case.layout, case.spec, state, 0, y_DQ, reach_DQ)
+    for mode in range(3):
+        assert (np.isfinite(new.log_phi[mode]).all(axis=0) == new.used(mode)).all()
+        assert (np.isneginf(new.log_phi[mode]).all(axis=0) == ~new.used(mode)).all()

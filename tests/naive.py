@@ -1,0 +1,313 @@
+"""A slow, obvious, dense sampler of Bayesian Poisson ALL0CORE: the oracle that judges the package's kernels.
+
+    y_d      ~ Poisson( sum_q lambda_q * prod_m phi[m][d_m, k[q, m]] )
+    lambda_q ~ Gamma(a0, rate b0)            phi[m][d, k] ~ Gamma(e0, rate f0)
+    k[q, m]  ~ Categorical(pi[m])            pi[m] ~ Dirichlet(alpha0 / D_m, ...) over K_m entries
+
+Everything is dense: `Y` is an array of counts and `observed` a boolean array of the same shape, False where a
+cell is missing. Missing cells contribute nothing anywhere. Nothing here is shared with the package.
+
+Suffixes: Q classes, M modes, D rows of one mode, K factors of one mode. `alloc` is (Q, *shape): the counts of
+each cell allocated to each class, zero at missing cells. The counts and exposures of class q along mode m are
+
+    y_D[d] = sum of alloc[q] over observed cells with d_m = d
+    x_D[d] = lambda_q * sum over observed cells with d_m = d of prod_{m' != m} phi[m'][d_m', k[q, m']]
+
+Every step takes and returns a whole state, never changes its arguments, and leaves the posterior invariant on
+its own, whatever the order of the steps.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammaln, xlogy
+
+NEW = "new"
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Hyperparameters; Gammas have a shape and a rate."""
+
+    a0: float = 1.0
+    b0: float = 1.0
+    e0: float = 1.0
+    f0: float = 10.0
+    alpha0: float = 0.1
+
+
+@dataclass
+class NaiveState:
+    """core (Q,), locations (Q, M) of integers, factors: one (D_m, K_m) per mode, unused factors included."""
+
+    core: np.ndarray
+    locations: np.ndarray
+    factors: list[np.ndarray]
+
+    def copy(self) -> "NaiveState":
+        return NaiveState(self.core.copy(), self.locations.copy(), [phi_DK.copy() for phi_DK in self.factors])
+
+
+# Forward simulation
+
+
+def sample_prior(shape, core_shape, budget, priors, rng) -> NaiveState:
+    """Draw pi, then locations, core values and factors."""
+    columns = []
+    for rows, width in zip(shape, core_shape, strict=True):
+        pi_K = rng.dirichlet(np.full(width, priors.alpha0 / rows))
+        columns.append(rng.choice(width, size=budget, p=pi_K))
+    core_Q = rng.gamma(priors.a0, 1 / priors.b0, size=budget)
+    factors = [
+        rng.gamma(priors.e0, 1 / priors.f0, size=(rows, width)) for rows, width in zip(shape, core_shape, strict=True)
+    ]
+    return NaiveState(core_Q, np.stack(columns, axis=1), factors)
+
+
+def sample_data(state, shape, rng) -> np.ndarray:
+    """Draw the counts of all cells, observed or not."""
+    return rng.poisson(rates(state), size=shape)
+
+
+def rates(state) -> np.ndarray:
+    """The Poisson rate of every cell."""
+    return class_rates(state).sum(axis=0)
+
+
+def class_rates(state) -> np.ndarray:
+    """The rate of every class in every cell: (Q, *shape)."""
+    return np.stack([state.core[q] * outer(columns_of(q, state)) for q in range(len(state.core))])
+
+
+def columns_of(q, state) -> list[np.ndarray]:
+    """The factor of class q in each mode: phi[m][:, k[q, m]]."""
+    return [phi_DK[:, k] for phi_DK, k in zip(state.factors, state.locations[q], strict=True)]
+
+
+def outer(vectors) -> np.ndarray:
+    """The dense array of products v_1[d_1] * v_2[d_2] * ... ."""
+    return reduce(np.multiply.outer, vectors)
+
+
+# Sums over the observed cells
+
+
+def sum_to_mode(cells, m) -> np.ndarray:
+    """Add up a dense array over every mode but m."""
+    return cells.sum(axis=tuple(axis for axis in range(cells.ndim) if axis != m))
+
+
+def class_counts(q, m, alloc, observed) -> np.ndarray:
+    """y_D: the counts allocated to class q in each row of mode m."""
+    return sum_to_mode(np.where(observed, alloc[q], 0), m)
+
+
+def class_exposure(q, m, observed, state) -> np.ndarray:
+    """x_D: what multiplies phi[m][d, k[q, m]] in the rate of class q, added up over observed cells."""
+    columns = columns_of(q, state)
+    columns[m] = np.ones(len(columns[m]))
+    return sum_to_mode(np.where(observed, state.core[q] * outer(columns), 0.0), m)
+
+
+# 1. Thinning
+
+
+def thin(Y, observed, state, rng) -> np.ndarray:
+    """Share the count of each observed cell among the classes: multinomial, in proportion to their rates."""
+    rate = class_rates(state)
+    alloc = np.zeros(rate.shape, dtype=np.int64)
+    for cell in np.ndindex(Y.shape):
+        if observed[cell] and Y[cell] > 0:
+            rate_Q = rate[(slice(None), *cell)]
+            alloc[(slice(None), *cell)] = rng.multinomial(Y[cell], rate_Q / rate_Q.sum())
+    return alloc
+
+
+# 2. Core values
+
+
+def core_conditional(alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
+    """Shape and rate of each core value's Gamma conditional: a0 + y_q and b0 + sum of prod_m phi."""
+    shape_Q, rate_Q = np.empty(len(state.core)), np.empty(len(state.core))
+    for q in range(len(state.core)):
+        shape_Q[q] = priors.a0 + alloc[q][observed].sum()
+        rate_Q[q] = priors.b0 + outer(columns_of(q, state))[observed].sum()
+    return shape_Q, rate_Q
+
+
+def draw_core(alloc, observed, state, priors, rng) -> NaiveState:
+    """Draw every core value from its conditional."""
+    new = state.copy()
+    shape_Q, rate_Q = core_conditional(alloc, observed, state, priors)
+    new.core = rng.gamma(shape_Q, 1 / rate_Q)
+    return new
+
+
+# 3. Relocation, with pi integrated out
+
+
+def other_users(q, m, state) -> np.ndarray:
+    """n_K: how many classes other than q use each factor of mode m."""
+    return np.bincount(np.delete(state.locations[:, m], q), minlength=state.factors[m].shape[1])
+
+
+def conditioning_log_weights(q, m, alloc, observed, state, priors) -> np.ndarray:
+    """log(n_k + alpha0/D_m) + sum_d y log phi[d, k] - phi[d, k] x, for every k, given every factor."""
+    n_K = other_users(q, m, state)
+    y_D = class_counts(q, m, alloc, observed)
+    x_D = class_exposure(q, m, observed, state)
+    weight_K = np.empty(len(n_K))
+    for k in range(len(n_K)):
+        phi_D = state.factors[m][:, k]
+        weight_K[k] = np.log(n_K[k] + priors.alpha0 / len(phi_D)) + np.sum(xlogy(y_D, phi_D) - phi_D * x_D)
+    return weight_K
+
+
+def relocation_log_weights(q, m, alloc, observed, state, priors) -> dict[int | str, float]:
+    """The log weight of each factor that another class uses, and of NEW: all the unused ones together.
+
+    The factors that no other class uses are integrated out, class q's own included if it is alone there:
+    log(U alpha0/D_m) + sum_d log of the integral of Gamma(phi; e0, f0) phi^y exp(-phi x). No NEW if U = 0.
+    """
+    n_K = other_users(q, m, state)
+    weight_K = conditioning_log_weights(q, m, alloc, observed, state, priors)
+    weights: dict[int | str, float] = {int(k): float(weight_K[k]) for k in np.flatnonzero(n_K > 0)}
+    unused = int(np.sum(n_K == 0))
+    if unused:
+        y_D = class_counts(q, m, alloc, observed)
+        x_D = class_exposure(q, m, observed, state)
+        e0, f0 = priors.e0, priors.f0
+        integral_D = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0) - (e0 + y_D) * np.log(f0 + x_D)
+        weights[NEW] = float(np.log(unused * priors.alpha0 / len(y_D)) + integral_D.sum())
+    return weights
+
+
+def relocation_probabilities(q, m, alloc, observed, state, priors) -> dict[int | str, float]:
+    """`relocation_log_weights`, normalised to sum to one."""
+    weights = relocation_log_weights(q, m, alloc, observed, state, priors)
+    return dict(zip(weights, normalised(list(weights.values())).tolist(), strict=True))
+
+
+def normalised(log_weights) -> np.ndarray:
+    """Probabilities in proportion to the exponentials of log weights."""
+    return np.exp(log_weights - np.logaddexp.reduce(log_weights))
+
+
+def relocate_class(q, m, alloc, observed, state, priors, rng) -> NaiveState:
+    """Draw k[q, m] and, given it, every factor of mode m that no other class uses.
+
+    A factor that class q takes comes from its conditional, one that stays unused from the prior. Which of the
+    unused factors is taken is a fair choice.
+    """
+    new = state.copy()
+    unused = np.flatnonzero(other_users(q, m, state) == 0)
+    probabilities = relocation_probabilities(q, m, alloc, observed, state, priors)
+    choice = list(probabilities)[rng.choice(len(probabilities), p=list(probabilities.values()))]
+    for k in unused:
+        new.factors[m][:, k] = rng.gamma(priors.e0, 1 / priors.f0, size=len(new.factors[m]))
+    if choice == NEW:
+        choice = rng.choice(unused)
+        y_D = class_counts(q, m, alloc, observed)
+        x_D = class_exposure(q, m, observed, state)
+        new.factors[m][:, choice] = rng.gamma(priors.e0 + y_D, 1 / (priors.f0 + x_D))
+    new.locations[q, m] = choice
+    return new
+
+
+def relocate(alloc, observed, state, priors, rng) -> NaiveState:
+    """Relocate mode by mode, classes one after another, with unused factors integrated out."""
+    for m in range(len(state.factors)):
+        for q in range(len(state.core)):
+            state = relocate_class(q, m, alloc, observed, state, priors, rng)
+    return state
+
+
+def relocate_conditioning(alloc, observed, state, priors, rng) -> NaiveState:
+    """The paper's plain step: the same posterior, but given the prior draws of unused factors."""
+    new = state.copy()
+    for m in range(len(new.factors)):
+        for q in range(len(new.core)):
+            weight_K = conditioning_log_weights(q, m, alloc, observed, new, priors)
+            new.locations[q, m] = rng.choice(len(weight_K), p=normalised(weight_K))
+    return new
+
+
+# 4. Factors
+
+
+def factor_conditional(m, alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
+    """Shape and rate of each Gamma conditional of phi[m], unused factors (their prior) included."""
+    shape_DK = np.full(state.factors[m].shape, float(priors.e0))
+    rate_DK = np.full(state.factors[m].shape, float(priors.f0))
+    for q in range(len(state.core)):
+        shape_DK[:, state.locations[q, m]] += class_counts(q, m, alloc, observed)
+        rate_DK[:, state.locations[q, m]] += class_exposure(q, m, observed, state)
+    return shape_DK, rate_DK
+
+
+def draw_factors(alloc, observed, state, priors, rng) -> NaiveState:
+    """Draw every factor, mode by mode, each mode given the modes drawn before it."""
+    new = state.copy()
+    for m in range(len(new.factors)):
+        shape_DK, rate_DK = factor_conditional(m, alloc, observed, new, priors)
+        new.factors[m] = rng.gamma(shape_DK, 1 / rate_DK)
+    return new
+
+
+# The log joint
+
+
+def log_prob_locations(locations, shape, core_shape, priors) -> float:
+    """log p(locations) with pi integrated out: of this sequence, hence no multinomial coefficient."""
+    total = 0.0
+    for m, (rows, width) in enumerate(zip(shape, core_shape, strict=True)):
+        n_K = np.bincount(locations[:, m], minlength=width)
+        orders = gammaln(n_K.sum() + 1) - gammaln(n_K + 1).sum()
+        alpha_K = np.full(width, priors.alpha0 / rows)
+        total += stats.dirichlet_multinomial.logpmf(n_K, alpha_K, n_K.sum()) - orders
+    return float(total)
+
+
+def log_joint(alloc, observed, state, priors) -> float:
+    """log p(alloc | core, factors, locations) + log p(core) + log p(all factors) + log p(locations)."""
+    shape = [phi_DK.shape[0] for phi_DK in state.factors]
+    core_shape = [phi_DK.shape[1] for phi_DK in state.factors]
+    total = log_prob_locations(state.locations, shape, core_shape, priors)
+    total += stats.poisson.logpmf(alloc[:, observed], class_rates(state)[:, observed]).sum()
+    total += stats.gamma.logpdf(state.core, priors.a0, scale=1 / priors.b0).sum()
+    for phi_DK in state.factors:
+        total += stats.gamma.logpdf(phi_DK, priors.e0, scale=1 / priors.f0).sum()
+    return float(total)
+
+
+# Chains
+
+
+def initial_state(shape, core_shape, budget, priors, rng, fixed_locations=None) -> NaiveState:
+    """Core and factors from the prior, locations on the super-diagonal unless they are given."""
+    state = sample_prior(shape, core_shape, budget, priors, rng)
+    diagonal = np.stack([np.arange(budget) % width for width in core_shape], axis=1)
+    state.locations = diagonal if fixed_locations is None else np.array(fixed_locations)
+    return state
+
+
+def sweep(Y, observed, state, priors, rng, relocation=relocate) -> NaiveState:
+    """One sweep of the Gibbs sampler; `relocation=None` keeps the locations."""
+    alloc = thin(Y, observed, state, rng)
+    state = draw_core(alloc, observed, state, priors, rng)
+    if relocation is not None:
+        state = relocation(alloc, observed, state, priors, rng)
+    return draw_factors(alloc, observed, state, priors, rng)
+
+
+def run(
+    Y, observed, core_shape, budget, priors, sweeps, rng, fixed_locations=None, relocation=relocate
+) -> Iterator[NaiveState]:
+    """Yield the state after each sweep, from `initial_state`; no two states share an array."""
+    state = initial_state(Y.shape, core_shape, budget, priors, rng, fixed_locations)
+    for _ in range(sweeps):
+        state = sweep(Y, observed, state, priors, rng, relocation if fixed_locations is None else None)
+        yield state

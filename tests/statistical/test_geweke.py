@@ -1,0 +1,145 @@
+"""Geweke's joint-distribution test: the sampler and the model must agree on the joint distribution of everything.
+
+Draws of the variables from the prior are compared with those of a chain that alternates between drawing data given the
+variables and sweeping given the data. If every conditional is right, both have the prior as their distribution. Means of
+some sixty label-free quantities are compared in Monte Carlo standard errors and corrected for their number.
+
+Error rate: each test rejects a correct sampler with probability 1e-3 (seeds are fixed, so it is decided once).
+Deliberate bugs must be found at 1e-6.
+"""
+
+from dataclasses import replace
+
+import cases
+import naive
+import numpy as np
+import pytest
+from evidence import corrected, same_means, summary
+
+import allocore.gibbs.sweep as sweep_module
+from allocore._workers import Workers
+from allocore.data.missing import Missing
+from allocore.gibbs._random import Key
+from allocore.gibbs.layout import Layout
+from allocore.gibbs.relocation import location_scores
+from allocore.gibbs.sweep import begin, sweep
+from allocore.model.simulate import draw_counts, prior_state
+from allocore.model.spec import Spec
+
+pytestmark = [pytest.mark.statistical, pytest.mark.jit]
+PRIORS = {"a0": 1.6, "b0": 1.0, "e0": 1.3, "f0": 1.7, "alpha0": 2.0}
+SPECS = {
+    "allocore": Spec(3, (2, 3, 2), **PRIORS),
+    "canonical": Spec(3, (3, 3, 3), **PRIORS),
+    "cp": Spec(2, (2, 2, 2), **PRIORS, learn_locations=False),
+    "tucker": Spec(4, (2, 1, 2), **PRIORS, learn_locations=False, start="everywhere"),
+}
+SHAPE = (3, 4, 2)
+SWEEPS = 12_000
+
+
+def prior_summaries(spec, draws=20_000, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.array([summary(cases.naive_of(prior_state(spec, SHAPE, rng))) for _ in range(draws)])
+
+
+def chain_summaries(spec, missing, sweeps=SWEEPS, seed=1):
+    """Alternate data given variables and a sweep given data."""
+    rng, key = np.random.default_rng(seed), Key.of(seed, 0)
+    cells = np.indices(SHAPE).reshape(len(SHAPE), -1)
+    cells = np.ascontiguousarray(cells[:, ~missing.contains(cells)])
+    state = prior_state(spec, SHAPE, rng)
+    found = []
+    with Workers(1) as workers:
+        layout = Layout.of_cells(cells, np.zeros(cells.shape[1], dtype=np.int64), missing, workers)
+        for number in range(sweeps):
+            counts = draw_counts(state, cells, rng)
+            positive = counts > 0
+            data = replace(
+                layout, coords_MN=np.ascontiguousarray(layout.coords_MN[:, positive]), counts_N=counts[positive]
+            )
+            allocation = begin(key.at(2 * number), data, state)
+            state, _, _ = sweep(key.at(2 * number + 1), data, spec, state, allocation)
+            found.append(summary(cases.naive_of(state)))
+    return np.array(found)
+
+
+def evidence_against(spec, missing, sweeps=SWEEPS):
+    return corrected(same_means(prior_summaries(spec), chain_summaries(spec, missing, sweeps), first_is_iid=True))
+
+
+NONE = Missing(np.empty((0, 3), dtype=int), SHAPE)
+SOME = Missing([(0, 0, None), (1, 1, None), (None, 2, 1), (2, None, 0), (2, 3, 1)], SHAPE)
+
+
+@pytest.mark.parametrize("missing", [NONE, SOME], ids=["complete", "missing"])
+@pytest.mark.parametrize("name", SPECS)
+def test_prior_and_chain_agree(name, missing):
+    assert evidence_against(SPECS[name], missing) > 1e-3
+
+
+def wrong_exposure(monkeypatch):
+    right = sweep_module.reach
+    monkeypatch.setattr(sweep_module, "reach", lambda layout, rows, mode: 1.2 * right(layout, rows, mode))
+
+
+def missing_cells_ignored(monkeypatch):
+    right = sweep_module.reach
+
+    def all_observed(layout, rows, mode):
+        none = np.empty((0, len(layout.shape)), dtype=np.int64)
+        return right(replace(layout, patterns_PM=none, weights_P=np.empty(0)), rows, mode)
+
+    monkeypatch.setattr(sweep_module, "reach", all_observed)
+
+
+def prior_of_locations_counted_twice(monkeypatch):
+    def twice(layout, spec, state, mode, y_DQ, reach_DQ):
+        scores_QK, new_Q = location_scores(layout, spec, state, mode, y_DQ, reach_DQ)
+        alpha = spec.alpha0 / layout.shape[mode]
+        n_K = np.bincount(state.subs_QM[:, mode], minlength=scores_QK.shape[1])
+        return scores_QK + np.log(n_K + alpha), new_Q + np.log(alpha)
+
+    monkeypatch.setattr("allocore.gibbs.relocation.location_scores", twice)
+
+
+def prior_of_factors_counted_twice(monkeypatch):
+    right = sweep_module.draw_factors
+
+    def twice(key, layout, spec, *rest):
+        return right(key, layout, replace(spec, e0=2 * spec.e0 - 1, f0=2 * spec.f0), *rest)
+
+    monkeypatch.setattr(sweep_module, "draw_factors", twice)
+
+
+def new_factor_from_the_prior(monkeypatch):
+    """A class that takes an unused factor, and every factor draw after it, ignores one of the counts in each row."""
+    right = sweep_module.relocate
+
+    def forgetful(key, layout, spec, state, mode, y_DQ, reach_DQ):
+        return right(key, layout, spec, state, mode, np.maximum(y_DQ - 1, 0), reach_DQ)
+
+    monkeypatch.setattr(sweep_module, "relocate", forgetful)
+
+
+BUGS = [
+    wrong_exposure,
+    missing_cells_ignored,
+    prior_of_locations_counted_twice,
+    prior_of_factors_counted_twice,
+    new_factor_from_the_prior,
+]
+
+
+@pytest.mark.parametrize("plant", BUGS, ids=lambda bug: bug.__name__)
+def test_a_deliberate_bug_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert evidence_against(SPECS["allocore"], SOME, sweeps=8_000) < 1e-6
+
+
+def test_the_prior_of_the_package_is_the_prior_of_the_oracle():
+    """Error rate 1e-3."""
+    spec, rng = SPECS["allocore"], np.random.default_rng(5)
+    told = naive.Priors(**PRIORS)
+    dense = [summary(naive.sample_prior(SHAPE, spec.core_shape, spec.budget, told, rng)) for _ in range(8_000)]
+    assert corrected(same_means(prior_summaries(spec, 8_000), np.array(dense), first_is_iid=True)) > 1e-3
