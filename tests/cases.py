@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-import naive
 import numpy as np
 
+import naive
 from allocore._workers import Workers
 from allocore.data.missing import Missing
 from allocore.gibbs.layout import Layout
@@ -82,7 +82,11 @@ def naive_of(state: State) -> naive.NaiveState:
 
 def allocation_of(alloc) -> Allocation:
     """The sums over cells that the package keeps of an allocation (Q, *shape)."""
-    tables = [naive.sum_to_mode(np.moveaxis(alloc, 0, -1)[..., q], m) for m in range(alloc.ndim - 1) for q in range(len(alloc))]
+    tables = [
+        naive.sum_to_mode(np.moveaxis(alloc, 0, -1)[..., q], m)
+        for m in range(alloc.ndim - 1)
+        for q in range(len(alloc))
+    ]
     width = len(alloc)
     rows = [np.stack(tables[m * width : (m + 1) * width], axis=1) for m in range(alloc.ndim - 1)]
     return Allocation(np.ascontiguousarray(np.concatenate(rows), dtype=np.int64), 0.0)

@@ -1,7 +1,6 @@
 """Judging samplers: do two sets of draws have the same means, in Monte Carlo standard errors?"""
 
 import numpy as np
-from naive import class_rates
 from scipy import stats
 
 BATCHES = 40
@@ -33,21 +32,30 @@ def corrected(p_values):
     return float(min(1.0, p_values.min() * p_values.size))
 
 
-def summary(state):
-    """Quantities of a naive state that do not depend on labels and have light tails, as a vector.
+def summaries(states):
+    """Quantities of naive states that do not depend on labels and have light tails: (states, quantities).
 
-    Core values and their logarithms, how many factors are in use, how often classes share them, entries and column
-    sums of the factors as the classes use them, and rates of all cells (through log1p, for their tails).
+    Core values and their logarithms, how many factors and locations are in use, how often classes share them, entries
+    and column sums of the factors as the classes use them, and the rates of all cells (through log1p, for their tails).
     """
-    rate = class_rates(state)
-    parts = [np.log1p(rate.sum(axis=0)).ravel(), [np.log1p(rate.sum()), np.log1p((rate**2).sum())]]
-    parts.append([state.core.mean(), np.log(state.core).mean(), (state.core**2).mean()])
-    for m, phi_DK in enumerate(state.factors):
-        used_DQ = phi_DK[:, state.locations[:, m]]
-        column = state.locations[:, m]
-        parts.append([len(np.unique(column)), np.mean(column[:, None] == column[None, :])])
-        parts.append([used_DQ.mean(), (used_DQ**2).mean(), np.log(used_DQ).mean()])
-        parts.append(np.log1p(used_DQ).mean(axis=1))
-        parts.append([(np.log1p(used_DQ.sum(axis=0)) * state.core).mean()])
-    parts.append([len(np.unique(state.locations, axis=0))])
-    return np.concatenate([np.asarray(part, dtype=float) for part in parts])
+    core_TQ = np.array([state.core for state in states])
+    locations_TQM = np.array([state.locations for state in states])
+    rate, same_place, columns = core_TQ, True, []
+    for m in range(locations_TQM.shape[2]):
+        phi_TDK = np.array([state.factors[m] for state in states])
+        used_TDQ = np.take_along_axis(phi_TDK, locations_TQM[:, None, :, m], axis=2)
+        same = locations_TQM[:, :, None, m] == locations_TQM[:, None, :, m]
+        same_place = same & same_place
+        columns += [distinct(same), same.mean(axis=(1, 2)), used_TDQ.mean(axis=(1, 2)), (used_TDQ**2).mean(axis=(1, 2))]
+        columns += [np.log(used_TDQ).mean(axis=(1, 2)), (np.log1p(used_TDQ.sum(axis=1)) * core_TQ).mean(axis=1)]
+        columns += list(np.log1p(used_TDQ).mean(axis=2).T)
+        rate = np.einsum("t...q,tdq->t...dq", rate, used_TDQ)
+    rate_TC = rate.sum(axis=-1).reshape(len(states), -1)
+    columns += [distinct(same_place), core_TQ.mean(axis=1), np.log(core_TQ).mean(axis=1), (core_TQ**2).mean(axis=1)]
+    columns += [np.log1p(rate_TC.sum(axis=1)), np.log1p((rate**2).reshape(len(states), -1).sum(axis=1))]
+    return np.column_stack([*columns, np.log1p(rate_TC)])
+
+
+def distinct(same_TQQ):
+    """How many different items there are, from which pairs are the same."""
+    return (1.0 / same_TQQ.sum(axis=2)).sum(axis=1)

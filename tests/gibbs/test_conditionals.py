@@ -3,11 +3,11 @@
 These are not statistical: they hold to rounding, for any number of modes, with and without missing cells.
 """
 
-import cases
-import naive
 import numpy as np
 import pytest
 
+import cases
+import naive
 from allocore.gibbs.core_values import core_conditional
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import conditional_of_row
@@ -59,7 +59,14 @@ def test_factors_have_the_conditional_of_the_oracle(case):
         for d in range(case.Y.shape[mode]):
             shape_K, rate_K = np.empty(shape_DK.shape[1]), np.empty(shape_DK.shape[1])
             conditional_of_row(
-                case.spec.e0, case.spec.f0, rows_of(case, mode)[d], reach_DQ[d], case.dense.core, subs_Q, shape_K, rate_K
+                case.spec.e0,
+                case.spec.f0,
+                rows_of(case, mode)[d],
+                reach_DQ[d],
+                case.dense.core,
+                subs_Q,
+                shape_K,
+                rate_K,
             )
             np.testing.assert_allclose(shape_K, shape_DK[d], rtol=1e-12)
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)

@@ -3,12 +3,12 @@
 Goodness-of-fit tests at level 1e-4 each, seeds fixed.
 """
 
-import cases
-import naive
 import numpy as np
 import pytest
 from scipy import stats
 
+import cases
+import naive
 from allocore.gibbs._random import Key
 from allocore.gibbs.core_values import draw_core_values
 from allocore.gibbs.exposure import reach
@@ -123,9 +123,7 @@ def test_the_first_class_moves_with_the_probabilities_of_the_oracle(case, locati
     exact = naive.relocation_probabilities(0, mode, case.alloc, case.observed, case.dense, case.priors)
     y_DQ = case.allocation.y_RQ[case.layout.rows(mode)]
     reach_DQ = reach(case.layout, Rows.of(case.layout, state), mode)
-    taken = [
-        relocate(key, case.layout, case.spec, state, mode, y_DQ, reach_DQ).subs_QM[0, mode] for key in keys()
-    ]
+    taken = [relocate(key, case.layout, case.spec, state, mode, y_DQ, reach_DQ).subs_QM[0, mode] for key in keys()]
     others = naive.other_users(0, mode, case.dense) > 0
     observed = np.array([sum(k == choice for choice in taken) for k in np.flatnonzero(others)])
     observed = np.append(observed, REPEATS - observed.sum())

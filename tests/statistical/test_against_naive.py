@@ -1,0 +1,49 @@
+"""The posterior of one data set, by the package and by the naive sampler that is told which cells are missing.
+
+Error rate: each test rejects with probability 1e-3 if the two agree.
+"""
+
+import numpy as np
+import pytest
+
+import cases
+import naive
+from allocore.gibbs._random import Key
+from allocore.gibbs.sweep import begin, sweep
+from allocore.model.simulate import first_state
+from evidence import corrected, same_means, summaries
+
+pytestmark = [pytest.mark.statistical, pytest.mark.jit]
+
+
+def package_states(case, sweeps, burn_in=200, seed=2):
+    key = Key.of(seed, 0)
+    state = first_state(case.spec, case.Y.shape, np.random.default_rng(seed))
+    allocation = begin(key, case.layout, state)
+    states = []
+    for number in range(1, sweeps + 1):
+        state, allocation, _ = sweep(key.at(number), case.layout, case.spec, state, allocation)
+        states.append(cases.naive_of(state))
+    return summaries(states[burn_in:])
+
+
+def naive_states(case, sweeps, burn_in=100, observed=None):
+    rng = np.random.default_rng(6)
+    observed = case.observed if observed is None else observed
+    chain = naive.run(case.Y, observed, case.spec.core_shape, case.spec.budget, case.priors, sweeps, rng)
+    return summaries(list(chain)[burn_in:])
+
+
+@pytest.fixture(scope="module")
+def case():
+    return cases.make(3, budget=3, core_shape=(2, 3, 2), seed=4, scale=3.0)
+
+
+def test_with_missing_cells_the_posterior_is_that_of_the_naive_sampler(case):
+    assert corrected(same_means(package_states(case, 8_000), naive_states(case, 2_500))) > 1e-3
+
+
+def test_missing_cells_taken_for_zeros_give_another_posterior(case):
+    """Shows that the test above can fail: told that the missing cells were zeros, the naive sampler disagrees."""
+    zeros = naive_states(case, 1_500, observed=np.ones_like(case.observed))
+    assert corrected(same_means(package_states(case, 4_000), zeros)) < 1e-6

@@ -1,0 +1,94 @@
+"""Simulation-based calibration: over data sets drawn from the model, the truth ranks uniformly among posterior draws.
+
+For each of many data sets, variables are drawn from the prior, data from them, and a chain is run from where chains start
+(not from the truth). The rank of the true value of each label-free quantity among the thinned draws must be uniform.
+
+Error rate: 1e-3 for the smallest of the chi-square p-values, corrected for their number; a deliberate bug is found at 1e-6.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import allocore.gibbs.sweep as sweep_module
+import cases
+from allocore._workers import Workers
+from allocore.data.missing import Missing
+from allocore.gibbs._random import Key
+from allocore.gibbs.layout import Layout
+from allocore.gibbs.sweep import begin, sweep
+from allocore.model.simulate import draw_counts, first_state, prior_state
+from allocore.model.spec import Spec
+from evidence import corrected, summaries
+
+pytestmark = [pytest.mark.statistical, pytest.mark.jit]
+SHAPE = (3, 3, 2)
+SPEC = Spec(2, (2, 2, 2), a0=1.6, b0=1.0, e0=1.3, f0=1.3, alpha0=3.0)
+BURN_IN, DRAWS, THIN = 60, 15, 8
+
+
+def posterior_of(layout, spec, seed, rng):
+    key, state = Key.of(seed, 0), first_state(spec, SHAPE, rng)
+    allocation = begin(key, layout, state)
+    kept = []
+    for number in range(1, BURN_IN + DRAWS * THIN + 1):
+        state, allocation, _ = sweep(key.at(number), layout, spec, state, allocation)
+        if number > BURN_IN and (number - BURN_IN) % THIN == 0:
+            kept.append(cases.naive_of(state))
+    return kept
+
+
+def ranks(missing, data_sets, seed=0):
+    """The rank of the truth among the draws, (data sets, quantities); ties (counts of factors) are broken at random."""
+    rng = np.random.default_rng(seed)
+    cells = np.indices(SHAPE).reshape(len(SHAPE), -1)
+    cells = np.ascontiguousarray(cells[:, ~missing.contains(cells)])
+    found = []
+    with Workers(1) as workers:
+        for number in range(data_sets):
+            truth = prior_state(SPEC, SHAPE, rng)
+            counts = draw_counts(truth, cells, rng)
+            layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers)
+            states = [cases.naive_of(truth), *posterior_of(layout, SPEC, number, rng)]
+            values = summaries(states)
+            below = (values[1:] < values[0]).sum(axis=0)
+            tied = (values[1:] == values[0]).sum(axis=0)
+            found.append(below + rng.integers(0, tied + 1))
+    return np.array(found)
+
+
+def evidence_against_uniformity(rank_table):
+    bins = 8
+    width = (DRAWS + 1) // bins
+    p_values = []
+    for column in rank_table.T:
+        observed = np.bincount(column // width, minlength=bins)
+        p_values.append(stats.chisquare(observed).pvalue)
+    return corrected(p_values)
+
+
+NONE = Missing(np.empty((0, 3), dtype=int), SHAPE)
+SOME = Missing([(0, 0, None), (1, 1, None), (None, 2, 1)], SHAPE)
+
+
+@pytest.mark.parametrize("missing", [NONE, SOME], ids=["complete", "missing"])
+def test_the_truth_ranks_uniformly_among_posterior_draws(missing):
+    assert evidence_against_uniformity(ranks(missing, 200)) > 1e-3
+
+
+def test_a_wrong_exposure_spoils_the_ranks(monkeypatch):
+    right = sweep_module.reach
+    monkeypatch.setattr(sweep_module, "reach", lambda layout, rows, mode: 1.5 * right(layout, rows, mode))
+    assert evidence_against_uniformity(ranks(NONE, 120)) < 1e-6
+
+
+def test_a_prior_counted_twice_spoils_the_ranks(monkeypatch):
+    right = sweep_module.draw_factors
+
+    def twice(key, layout, spec, *rest):
+        return right(key, layout, replace(spec, e0=2 * spec.e0 - 1, f0=2 * spec.f0), *rest)
+
+    monkeypatch.setattr(sweep_module, "draw_factors", twice)
+    assert evidence_against_uniformity(ranks(NONE, 120)) < 1e-6
