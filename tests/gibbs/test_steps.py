@@ -81,7 +81,7 @@ def shifted(state, by):
 
 
 def test_thinning_is_the_same_where_the_products_underflow(case):
-    """Factors as small as exp(-400) in three modes: no product is a positive float, and nothing changes but the scale."""
+    """Factors of about exp(-400) in three modes: no product is a positive float, and only the scale changes."""
     plain = thin(Key.of(8, 0), case.layout, Rows.of(case.layout, case.state), case.state)
     state = shifted(case.state, -400.0)
     tiny = thin(Key.of(8, 0), case.layout, Rows.of(case.layout, state), state)

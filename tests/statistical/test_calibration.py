@@ -1,9 +1,10 @@
 """Simulation-based calibration: over data sets drawn from the model, the truth ranks uniformly among posterior draws.
 
-For each of many data sets, variables are drawn from the prior, data from them, and a chain is run from where chains start
-(not from the truth). The rank of the true value of each label-free quantity among the thinned draws must be uniform.
+For each of many data sets, variables are drawn from the prior, data from them, and a chain is run from where chains
+start (not from the truth). The rank of the true value of each label-free quantity among the thinned draws is uniform.
 
-Error rate: 1e-3 for the smallest of the chi-square p-values, corrected for their number; a deliberate bug is found at 1e-6.
+Error rate: 1e-3 for the smallest of the chi-square p-values, corrected for their number; deliberate bugs are found at
+1e-6.
 """
 
 from dataclasses import replace
@@ -23,7 +24,7 @@ from allocore.model.simulate import draw_counts, first_state, prior_state
 from allocore.model.spec import Spec
 from evidence import corrected, summaries
 
-pytestmark = [pytest.mark.statistical, pytest.mark.jit]
+pytestmark = [pytest.mark.statistical, pytest.mark.long, pytest.mark.jit]
 SHAPE = (3, 3, 2)
 SPEC = Spec(2, (2, 2, 2), a0=1.6, b0=1.0, e0=1.3, f0=1.3, alpha0=3.0)
 BURN_IN, DRAWS, THIN = 60, 15, 8

@@ -1,8 +1,8 @@
 """Geweke's joint-distribution test: the sampler and the model must agree on the joint distribution of everything.
 
 Draws of the variables from the prior are compared with those of a chain that alternates between drawing data given the
-variables and sweeping given the data. If every conditional is right, both have the prior as their distribution. Means of
-some sixty label-free quantities are compared in Monte Carlo standard errors and corrected for their number.
+variables and sweeping given the data. If every conditional is right, both have the prior as their distribution. Means
+of some sixty label-free quantities are compared in Monte Carlo standard errors and corrected for their number.
 
 Error rate: each test rejects a correct sampler with probability 1e-3 (seeds are fixed, so it is decided once).
 Deliberate bugs must be found at 1e-6.
@@ -27,7 +27,7 @@ from allocore.model.simulate import draw_counts, prior_state
 from allocore.model.spec import Spec
 from evidence import corrected, same_means, summaries
 
-pytestmark = [pytest.mark.statistical, pytest.mark.jit]
+pytestmark = [pytest.mark.statistical, pytest.mark.long, pytest.mark.jit]
 PRIORS = {"a0": 1.6, "b0": 1.0, "e0": 1.3, "f0": 1.7, "alpha0": 2.0}
 SPECS = {
     "allocore": Spec(3, (2, 3, 2), **PRIORS),

@@ -5,14 +5,21 @@ all sweeps, burn-in included, is the group `sweep_stats` with dimensions chain a
 """
 
 import json
+import os
+import shutil
+import tempfile
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from allocore.errors import InputError
 from allocore.run.record import Record
+
+_RESERVED = {"chain", "draw", "class", "mode", "sweep", "cell", "pattern"}
 
 
 def to_datatree(record: Record) -> xr.DataTree:
@@ -32,6 +39,24 @@ def to_datatree(record: Record) -> xr.DataTree:
     return tree
 
 
+def save(record: Record, path: str | os.PathLike[str]) -> None:
+    """Write the DataTree as a Zarr folder that appears under its name only when it is whole."""
+    target = Path(path)
+    if target.exists():
+        raise InputError(f"path is {str(target)!r}, but that exists already: name a path that does not")
+    if not target.resolve().parent.is_dir():
+        raise InputError(f"path is {str(target)!r}, but the folder {str(target.resolve().parent)!r} does not exist")
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.resolve().parent))
+    try:
+        # Format 2 of Zarr: format 3 has no settled representation of text yet and warns about it.
+        to_datatree(record).to_zarr(unfinished, mode="w", zarr_format=2)
+        unfinished.chmod(0o755)
+        unfinished.rename(target)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
 def about(record: Record) -> dict[str, Any]:
     """Attributes that say what made a run: library, settings, seed."""
     return {
@@ -42,9 +67,9 @@ def about(record: Record) -> dict[str, Any]:
     }
 
 
-def factor_name(mode_name: str) -> str:
-    """The variable that holds the factors of a mode; its columns are the dimension of the same name with _factor."""
-    return f"factors_{mode_name}"
+def dimension(mode_name: str) -> str:
+    """The dimension of a mode: its name, unless the schema itself uses that word."""
+    return f"{mode_name}_mode" if mode_name in _RESERVED else mode_name
 
 
 def _posterior(record: Record) -> xr.Dataset:
@@ -55,9 +80,9 @@ def _posterior(record: Record) -> xr.Dataset:
     }
     coords: dict[str, Any] = {"mode": np.array(names), **_indices(record.core_values, "chain", "draw", "class")}
     for name, labels, factor in zip(names, record.tensor.labels, record.factors, strict=True):
-        column = f"{name}_factor"
-        variables[factor_name(name)] = (("chain", "draw", name, column), factor)
-        coords[name] = np.array(labels)
+        row, column = dimension(name), f"{name}_factor"
+        variables[f"factors_{name}"] = (("chain", "draw", row, column), factor)
+        coords[row] = np.array(labels)
         coords[column] = np.arange(factor.shape[-1])
     return xr.Dataset(variables, coords)
 

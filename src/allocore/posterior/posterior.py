@@ -1,6 +1,7 @@
 """The posterior: draws of all variables, what they predict, and what they mean."""
 
 import operator
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -133,6 +134,12 @@ class Posterior:
         from allocore.posterior.datatree import to_datatree
 
         return to_datatree(self._record)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run to a new Zarr folder; `xarray.open_datatree(path, engine="zarr")` opens it."""
+        from allocore.posterior.datatree import save
+
+        save(self._record, path)
 
     def __repr__(self) -> str:
         chains, draws, budget = self.core_values.shape

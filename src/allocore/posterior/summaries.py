@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from allocore.run.record import Record
 
 _FAINT = 0.02
+_EVEN = 1.5
 
 
 def class_table(record: Record, chain: int, draw: int, top: int) -> pd.DataFrame:
@@ -31,8 +32,13 @@ def class_table(record: Record, chain: int, draw: int, top: int) -> pd.DataFrame
 
 
 def _top_labels(record: Record, mode: int, factor_D: NDArray[np.float64], top: int) -> str:
-    """The heaviest labels of a factor with their shares, e.g. "JFK 93%, EWR 6%"; labels below 2% are left out."""
+    """The heaviest labels of a factor with their shares, e.g. "JFK 93%, EWR 6%".
+
+    Labels below 2% are left out, and where no label has 1.5 times an even share none is worth naming.
+    """
     share_D = factor_D / factor_D.sum()
+    if len(share_D) > 2 and share_D.max() < _EVEN / len(share_D):
+        return f"evenly over all {len(share_D)}"
     labels = record.tensor.labels[mode]
     heaviest = np.argsort(-share_D, kind="stable")[:top]
     kept = [d for rank, d in enumerate(heaviest) if rank == 0 or share_D[d] >= _FAINT]

@@ -1,0 +1,53 @@
+# Everything sets itself up in .venv on a machine that has Python >= 3.11, pip and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+PYTEST := $(BIN)/python -m pytest -q
+
+.PHONY: demo test test-fast test-interpreted test-checked lint format picture clean
+
+demo: $(VENV)/.run  ## Fit New York's flights of 2013 and print what was found
+	@$(BIN)/allocore demo
+
+test: test-fast test-interpreted test-checked  ## The whole suite: compiled, interpreted, and with bounds checks
+
+test-fast: $(VENV)/.dev
+	$(PYTEST) -n 2
+
+test-interpreted: $(VENV)/.dev  ## The small cases with the JIT off
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 -m "not jit" tests
+
+test-checked: $(VENV)/.dev  ## All kernels with bounds checks on, in a cache of their own
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) -n 2 tests -m "not long"
+
+lint: $(VENV)/.dev  ## Linter, formatter, strict type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+picture: $(VENV)/.dev  ## Draw docs/demo.svg, the picture in the README
+	$(BIN)/python scripts/make_demo_picture.py docs/demo.svg
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "allocore needs Python 3.11 or later; set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing allocore into $(VENV)"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@echo "installing what the tests need into $(VENV)"
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

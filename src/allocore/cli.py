@@ -1,0 +1,204 @@
+"""The command line: each command is one call of the Python API and a picture of what came out.
+
+A mistake of the user's gets one line on standard error and exit code 2, never a traceback.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, TextIO
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import allocore as ac
+from allocore.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Bayesian tensor decomposition for large, sparse count data.\n\n"
+    "Start with [bold]allocore demo[/]; then [bold]allocore info DATA[/] and [bold]allocore fit DATA --budget 50[/].",
+)
+
+DataPath = Annotated[
+    str, typer.Argument(metavar="DATA", help="A tensor: .npz (allocore, SciPy or pydata sparse), .npy, .tns, .tns.gz.")
+]
+_PIPE_WIDTH = 140
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"allocore {ac.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    budget: Annotated[int, typer.Option(help="Most classes the model may use.")] = 40,
+    seed: Annotated[int, typer.Option(help="Seed: the same seed gives the same result.")] = 1,
+    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
+) -> None:
+    """Fit all 336,776 flights that left New York in 2013 and print their classes in words.
+
+    Origin x destination x carrier x month x hour. Takes less than half a minute, the first compilation included.
+    """
+    console = _console()
+    Y = ac.load_flights()
+    console.print(Text(f"New York flights of 2013.  {Y!r}"))
+    start = perf_counter()
+    model = ac.AlloCore(budget, burn_in=350, draws=20, thin=10, seed=seed, threads=threads).fit(Y)
+    _print_classes(console, model.posterior_, rows=15, top=2)
+    console.print(
+        f"\n550 sweeps in {perf_counter() - start:.0f} s. Now your own: [bold]allocore fit DATA --budget 50[/]"
+    )
+
+
+@app.command()
+def fit(
+    data: DataPath,
+    budget: Annotated[int, typer.Option(help="Q, the most classes (non-zeros of the core) the model may use.")],
+    core_shape: Annotated[
+        str | None, typer.Option(help="Factors per mode, e.g. 50x50x20x300; by default Q in every mode.")
+    ] = None,
+    burn_in: Annotated[int, typer.Option(help="Sweeps to discard.")] = 1000,
+    draws: Annotated[int, typer.Option(help="Draws to keep.")] = 200,
+    thin: Annotated[int, typer.Option(help="Sweeps per kept draw.")] = 20,
+    chains: Annotated[int, typer.Option(help="Independent chains.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Seed: the same seed gives the same draws, to the byte.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
+    hold_out: Annotated[
+        float | None, typer.Option(help="Hold out this share of the fibres, and report how well they are predicted.")
+    ] = None,
+    along: Annotated[
+        str | None, typer.Option(help="The mode (name or number) along which fibres are held out; the last by default.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the run here: a Zarr folder that xarray opens as a DataTree.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
+    top: Annotated[int, typer.Option(help="Labels to print per factor.")] = 3,
+) -> None:
+    """Fit a tensor and print its largest classes in words.
+
+    Example: allocore fit flights.npz --budget 40 --burn-in 300 --draws 50 --thin 5 --hold-out 0.01 --out run.zarr
+    """
+    console = _console()
+    if along is not None and hold_out is None:
+        raise InputError(f"--along is {along!r}, but it says where to hold out and needs --hold-out as well")
+    if out is not None:
+        _check_free(out)
+    Y = ac.as_tensor(data)
+    console.print(Text(repr(Y)))
+    split = None if hold_out is None else ac.hold_out(Y, hold_out, _mode(along), seed=0 if seed is None else seed)
+    model = ac.AlloCore(
+        budget, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin, chains=chains, seed=seed, threads=threads
+    )
+    posterior = model.fit(Y if split is None else split.train).posterior_
+    if out is not None:
+        posterior.save(out)
+    _print_classes(console, posterior, rows, top)
+    if split is not None:
+        _print_prediction(console, posterior, split.test)
+    if out is not None:
+        console.print(Text(f"Run written to {out} (seed {posterior.seed})"))
+
+
+@app.command()
+def info(data: DataPath) -> None:
+    """Say what a tensor holds: its modes, its heaviest labels, its counts, its missing cells."""
+    console = _console()
+    Y = ac.as_tensor(data)
+    console.print(Text(repr(Y)))
+    table = Table(header_style="bold")
+    for heading in ("mode", "length", "in use", "heaviest labels (counts)"):
+        table.add_column(heading, justify="right" if heading in ("length", "in use") else "left")
+    for mode, (name, length) in enumerate(zip(Y.mode_names, Y.shape, strict=True)):
+        heaviest = ", ".join(f"{label} ({count:,})" for label, count in Y.heaviest(mode))
+        used = int((Y.mode_totals(mode) > 0).sum())
+        table.add_row(Text(name), f"{length:,}", f"{used:,}", Text(heaviest))
+    console.print(table)
+    ones = float((Y.counts == 1).mean())
+    console.print(
+        f"Counts: {ones:.0%} of the non-zeros are 1, the largest is {Y.counts.max():,}, "
+        f"the mean is {Y.total / Y.nnz:.3g}. Missing cells: {Y.missing.cells:,} of {Y.volume:,}."
+    )
+
+
+def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
+    from allocore.posterior.tables import class_report
+
+    console.print()
+    console.print(class_report(posterior, rows, top))
+
+
+def _print_prediction(console: Console, posterior: ac.Posterior, test: Any) -> None:
+    console.print(f"\nHeld out: {len(test):,} cells, {len(test.positive):,} of them positive")
+    for name, positive_only in (("all cells", False), ("positive cells", True)):
+        if positive_only and not len(test.positive):
+            continue
+        log_ppd = posterior.log_ppd(test, positive_only)
+        console.print(f"  log PPD of {name}: [bold]{log_ppd:.4f}[/]")
+
+
+def _sizes(core_shape: str | None) -> tuple[int, ...] | None:
+    if core_shape is None:
+        return None
+    try:
+        return tuple(int(size) for size in core_shape.replace("x", ",").split(","))
+    except ValueError:
+        raise InputError(
+            f"--core-shape is {core_shape!r}, but it must be whole numbers joined by x, like 50x50x20x300"
+        ) from None
+
+
+def _mode(along: str | None) -> str | int:
+    if along is None:
+        return -1
+    return int(along) if along.lstrip("-").isdigit() else along
+
+
+def _check_free(out: Path) -> None:
+    """Refuse before the work, not after it."""
+    if out.exists():
+        raise InputError(f"--out is {str(out)!r}, but that exists already: name a path that does not")
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"--out is {str(out)!r}, but the folder {str(out.resolve().parent)!r} does not exist")
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_PIPE_WIDTH)
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print(f"allocore: warning: {message}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line; mistakes and unwritable files end in one line and exit code 2."""
+    warnings.showwarning = _warn
+    try:
+        app()
+    except (InputError, OSError) as error:
+        print(f"allocore: error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

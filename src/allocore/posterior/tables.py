@@ -1,0 +1,90 @@
+"""The class table on a terminal: one row per class, and the factors that classes share marked wherever they appear."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from allocore.posterior.posterior import Posterior
+
+# Told apart by people of any colour vision (Okabe and Ito), and every factor carries its number as well.
+_COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+_LISTED_CLASSES = 8
+
+
+def class_report(posterior: Posterior, rows: int = 15, top: int = 2) -> RenderableType:
+    """The largest classes of the last draw in words, the factors they share, and one line that sums it all up."""
+    modes = posterior.tensor.mode_names
+    classes = posterior.classes(top=top)
+    shown = classes.head(rows)
+    colours = _shared_colours(shown, modes)
+    return Group(
+        _class_rows(shown, modes, colours, f"The {len(shown)} largest of {len(classes)} classes, last draw"),
+        Text(),
+        *_sharing_lines(shown, modes, colours),
+        Text(),
+        summary_line(posterior, classes),
+    )
+
+
+def summary_line(posterior: Posterior, classes: pd.DataFrame) -> Text:
+    """How many classes are in use, how few hold most of the counts, and how many factors they share."""
+    cumulative = classes["share"].cumsum()
+    half, most = (int((cumulative < level).sum()) + 1 for level in (0.5, 0.95))
+    used = posterior.stats["factors"][0, -1]
+    factors = ", ".join(f"{number} {name}" for number, name in zip(used, posterior.tensor.mode_names, strict=True))
+    return Text.from_markup(
+        f"[bold]{posterior.stats['classes'][0, -1]}[/] of {posterior.core_values.shape[2]} classes are in use; "
+        f"[bold]{half}[/] hold 50% of the counts, [bold]{most}[/] hold 95%. Factors in use: {escape(factors)}."
+    )
+
+
+def _class_rows(
+    classes: pd.DataFrame, modes: tuple[str, ...], colours: dict[tuple[str, int], str], title: str
+) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("class", justify="right")
+    table.add_column("share", justify="right")
+    for name in modes:
+        table.add_column(Text(name), overflow="fold")
+    for number, row in zip(classes.index, classes.to_dict("records"), strict=True):
+        cells = [_factor_text(name, row[name], str(row[f"{name}_top"]), colours) for name in modes]
+        table.add_row(str(number), f"{row['share']:.1%}", *cells)
+    return table
+
+
+def _factor_text(mode: str, factor: int, words: str, colours: dict[tuple[str, int], str]) -> Text:
+    colour = colours.get((mode, factor))
+    if colour:
+        return Text(f"#{factor} {words}", style=f"bold {colour}")
+    return Text.assemble((f"#{factor} ", "dim"), words)
+
+
+def _shared_colours(classes: pd.DataFrame, modes: tuple[str, ...]) -> dict[tuple[str, int], str]:
+    """A colour for every factor that several of the classes use; one mode's factors take turns through the palette."""
+    colours = {}
+    for name in modes:
+        uses = classes[name].value_counts()
+        for turn, factor in enumerate(uses[uses > 1].index):
+            colours[name, int(factor)] = _COLOURS[turn % len(_COLOURS)]
+    return colours
+
+
+def _sharing_lines(
+    classes: pd.DataFrame, modes: tuple[str, ...], colours: dict[tuple[str, int], str]
+) -> Iterator[Text]:
+    if not colours:
+        return
+    yield Text("Shared factors: one factor, several classes", style="bold")
+    for name in modes:
+        for factor in (k for mode, k in colours if mode == name):
+            users = classes[classes[name] == factor]
+            numbers = [str(number) for number in users.index]
+            more = f" and {len(numbers) - _LISTED_CLASSES} more" if len(numbers) > _LISTED_CLASSES else ""
+            words = str(users[f"{name}_top"].iloc[0])
+            listed = f"  in classes {', '.join(numbers[:_LISTED_CLASSES])}{more}"
+            yield Text.assemble(f"  {name} ", _factor_text(name, factor, words, colours), (listed, "dim"))
