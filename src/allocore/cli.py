@@ -55,10 +55,10 @@ def demo(
     Y = ac.load_flights()
     console.print(Text(f"New York flights of 2013.  {Y!r}"))
     start = perf_counter()
-    model = ac.AlloCore(budget, burn_in=350, draws=20, thin=10, seed=seed, threads=threads).fit(Y)
+    model = ac.AlloCore(budget, burn_in=300, draws=10, thin=10, seed=seed, threads=threads).fit(Y)
     _print_classes(console, model.posterior_, rows=15, top=2)
     console.print(
-        f"\n550 sweeps in {perf_counter() - start:.0f} s. Now your own: [bold]allocore fit DATA --budget 50[/]"
+        f"\n400 sweeps in {perf_counter() - start:.0f} s. Now your own: [bold]allocore fit DATA --budget 50[/]"
     )
 
 
