@@ -6,24 +6,31 @@ from scipy import stats
 BATCHES = 40
 
 
-def same_means(first, second, first_is_iid=False):
+def same_means(first, second):
     """p-value of every column: two-sided test that the columns of two (draws, quantities) arrays have equal means.
 
-    The variance of a mean comes from batch means (40 batches), which holds for correlated draws, or from the plain
-    variance where the draws are independent. Welch's degrees of freedom.
+    The variance of a mean comes from batch means (40 batches), which holds for draws of a chain whose correlations die
+    out within a batch. Welch's degrees of freedom.
     """
-    means, errors, freedoms = [], [], []
-    for draws, iid in ((np.asarray(first), first_is_iid), (np.asarray(second), False)):
-        units = draws if iid else np.array([batch.mean(axis=0) for batch in np.array_split(draws, BATCHES)])
-        means.append(units.mean(axis=0))
-        errors.append(units.var(axis=0, ddof=1) / len(units))
-        freedoms.append(len(units) - 1)
+    means, errors = [], []
+    for draws in (first, second):
+        batches = np.array([batch.mean(axis=0) for batch in np.array_split(draws, BATCHES)])
+        means.append(batches.mean(axis=0))
+        errors.append(batches.var(axis=0, ddof=1) / BATCHES)
     error = errors[0] + errors[1]
     with np.errstate(invalid="ignore", divide="ignore"):
         t = (means[0] - means[1]) / np.sqrt(error)
-        freedom = error**2 / (errors[0] ** 2 / freedoms[0] + errors[1] ** 2 / freedoms[1])
+        freedom = error**2 / (errors[0] ** 2 + errors[1] ** 2) * (BATCHES - 1)
     p = 2 * stats.t.sf(np.abs(t), freedom)
     return np.where(error > 0, p, (means[0] == means[1]).astype(float))
+
+
+def zero_means(differences):
+    """p-value of every column of independent rows: two-sided t-test that its mean is zero (certain if all are zero)."""
+    varied = differences.std(axis=0) > 0
+    p = (differences == 0).all(axis=0).astype(float)
+    p[varied] = stats.ttest_1samp(differences[:, varied], 0.0).pvalue
+    return p
 
 
 def corrected(p_values):

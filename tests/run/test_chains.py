@@ -183,7 +183,7 @@ def test_bug_ctrl_c_while_a_later_chain_is_set_up_keeps_the_chains_before_it(mon
     try:
         with pytest.warns(UserWarning, match="keeping 2 of 2 draws in 1 of 3 chains"):
             run(Schedule(0, 2, 1), chains=3)
-    except KeyboardInterrupt:  # which would end the test session
+    except KeyboardInterrupt:  # which would end the whole test run
         pytest.fail("the first chain was finished, and it is lost")
 
 

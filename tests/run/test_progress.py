@@ -129,13 +129,11 @@ def test_a_run_tells_its_observer_of_the_first_and_the_last_sweeps_and_of_its_en
     assert listener.closed == 1
 
 
-@pytest.mark.parametrize(
-    "broken", [Listener(fails_at=(0, 1)), Listener(fails_at=(1, 4)), Listener(fails_on_close=True)], ids=str
-)
+@pytest.mark.parametrize("broken", [{"fails_at": (0, 1)}, {"fails_at": (1, 4)}, {"fails_on_close": True}], ids=str)
 def test_a_run_with_a_broken_observer_gives_the_draws_of_a_run_without_one(broken):
     expected = run(None)
     with pytest.warns(UserWarning, match="progress display failed"):
-        record = run(broken)
+        record = run(Listener(**broken))
     assert record.core_values.tobytes() == expected.core_values.tobytes()
     assert record.core_locations.tobytes() == expected.core_locations.tobytes()
     assert record.stats["log_likelihood"].tobytes() == expected.stats["log_likelihood"].tobytes()

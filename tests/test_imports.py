@@ -1,0 +1,130 @@
+"""What `import allocore` loads, and that imports between the folders point one way."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import allocore as ac
+
+SOURCE = Path(ac.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "rich", "typer", "matplotlib"]
+LONGEST = 400
+
+EVERYWHERE = ("errors", "_jit", "_workers")
+MAY_IMPORT = {
+    "errors": (),
+    "_jit": (),
+    "_workers": (),
+    "data": ("data",),
+    "model": ("data", "model"),
+    "gibbs": ("data", "model", "gibbs"),
+    "run": ("data", "model", "gibbs", "run"),
+    "posterior": ("data", "model", "run.record", "posterior"),
+    "estimators": ("data", "model", "gibbs", "run", "posterior"),
+    # The command line is one call of the public API, and the table of the classes.
+    "cli": ("", "posterior", "estimators"),
+    # The package itself has a name for everything that is public.
+    "__init__": ("data", "posterior", "estimators"),
+}
+
+
+def dotted(path):
+    """The name of a module below the package: gibbs.sweep, estimators, __init__."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def imported(path):
+    """All modules of the package that a file imports, at the top, in functions or for the type checker."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name} has a relative import, which this test cannot follow"
+            # `from allocore.gibbs import sweep` imports allocore.gibbs.sweep.
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            names = [max((name for name in names if is_module(name)), key=len, default=node.module)]
+        else:
+            continue
+        for name in names:
+            if name == "allocore" or name.startswith("allocore."):
+                yield name.removeprefix("allocore").removeprefix(".")
+
+
+def is_module(name):
+    place = SOURCE.parent.joinpath(*name.split("."))
+    return place.is_dir() or place.with_suffix(".py").exists()
+
+
+def lies_in(module, place):
+    return module == place or (place != "" and module.startswith(f"{place}."))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted)
+def test_imports_between_the_folders_point_one_way(path):
+    folder = dotted(path).partition(".")[0]
+    allowed = (*MAY_IMPORT[folder], *EVERYWHERE)
+    wrong = [module for module in imported(path) if not any(lies_in(module, place) for place in allowed)]
+    assert wrong == []
+
+
+def test_the_parser_of_imports_sees_what_there_is():
+    assert {"model.spec", "model.state", "gibbs.thinning"} <= set(imported(SOURCE / "gibbs" / "sweep.py"))
+    assert "posterior.prediction" in set(imported(SOURCE / "posterior" / "posterior.py")), "inside a function"
+    assert "gibbs.sweep" in set(imported(SOURCE / "run" / "progress.py")), "for the type checker"
+    assert "" in set(imported(SOURCE / "cli.py")), "the package itself"
+    assert not lies_in("run.store", "run.record")
+    assert lies_in("run.record", "run")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted)
+def test_no_module_is_longer_than_400_lines(path):
+    assert len(path.read_text().splitlines()) <= LONGEST
+
+
+def modules_loaded_by(code):
+    told = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in told.stdout.split()}
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    loaded = modules_loaded_by("import allocore")
+    assert "allocore" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_naming_the_models_and_the_data_loads_no_compiler_and_no_tables():
+    loaded = modules_loaded_by("import allocore as ac\nac.AlloCore(5), ac.CP(2), ac.Tucker((2, 2)), ac.load_flights()")
+    assert loaded.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("name", ac.__all__)
+def test_every_public_name_exists_and_says_what_it_is(name):
+    thing = getattr(ac, name)
+    assert thing.__name__ == name
+    assert thing.__doc__
+    assert len(thing.__doc__.strip()) > 20
+
+
+def test_public_names_are_listed():
+    assert set(ac.__all__) < set(dir(ac))
+    assert len(set(ac.__all__)) == len(ac.__all__)
+
+
+def test_the_version_is_that_of_the_installed_package():
+    from importlib.metadata import version
+
+    assert ac.__version__ == version("allocore")
+
+
+@pytest.mark.parametrize("name", ["nonsense", "Allocore", "_HOME"])
+def test_an_unknown_name_is_an_attribute_error(name):
+    with pytest.raises(AttributeError, match=f"^module 'allocore' has no attribute '{name}'$"):
+        getattr(ac, name)
+    assert not hasattr(ac, name)
