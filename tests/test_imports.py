@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "posterior": ("data", "model", "run.record", "posterior"),
     "estimators": ("data", "model", "gibbs", "run", "posterior"),
     # The command line is one call of the public API, and the table of the classes.
-    "cli": ("", "posterior", "estimators"),
+    "cli": ("", "model", "posterior", "estimators"),
     # The package itself has a name for everything that is public.
     "__init__": ("data", "posterior", "estimators"),
 }

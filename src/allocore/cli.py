@@ -5,6 +5,7 @@ A mistake of the user's gets one line on standard error and exit code 2, never a
 
 import sys
 import warnings
+from io import TextIOWrapper
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, TextIO
@@ -16,6 +17,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.errors import InputError
+from allocore.model.spec import whole_number
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,15 +32,23 @@ DataPath = Annotated[
     str, typer.Argument(metavar="DATA", help="A tensor: .npz (allocore, SciPy or pydata sparse), .npy, .tns, .tns.gz.")
 ]
 _PIPE_WIDTH = 140
+# Typer carries its own copy of click in some versions; this is the base of its errors in all of them.
+_UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"allocore {ac.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
 ) -> None:
-    if version:
-        print(f"allocore {ac.__version__}")
-        raise typer.Exit
+    pass
 
 
 @app.command()
@@ -92,6 +102,7 @@ def fit(
     Example: allocore fit flights.npz --budget 40 --burn-in 300 --draws 50 --thin 5 --hold-out 0.01 --out run.zarr
     """
     console = _console()
+    whole_number("--rows", rows), whole_number("--top", top)
     if along is not None and hold_out is None:
         raise InputError(f"--along is {along!r}, but it says where to hold out and needs --hold-out as well")
     if out is not None:
@@ -163,7 +174,10 @@ def _sizes(core_shape: str | None) -> tuple[int, ...] | None:
 def _mode(along: str | None) -> str | int:
     if along is None:
         return -1
-    return int(along) if along.lstrip("-").isdigit() else along
+    try:
+        return int(along)
+    except ValueError:
+        return along
 
 
 def _check_free(out: Path) -> None:
@@ -191,13 +205,24 @@ def _warn(
 
 
 def main() -> None:
-    """Run the command line; mistakes and unwritable files end in one line and exit code 2."""
+    """Run the command line; mistakes, unwritable files and too little memory end in one line and exit code 2."""
     warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except _UsageError as error:
+        message = error.format_message()
     except (InputError, OSError) as error:
-        print(f"allocore: error: {error}", file=sys.stderr)
-        sys.exit(2)
+        message = str(error)
+    except MemoryError as error:
+        message = f"not enough memory: {error}"
+    except (KeyboardInterrupt, typer.Abort):
+        print("allocore: interrupted, nothing was kept", file=sys.stderr)
+        sys.exit(130)
+    print(f"allocore: error: {message.rstrip()}", file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -87,8 +87,9 @@ class _GibbsModel:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
-        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+        texts = {field.name: (repr(getattr(self, field.name)), repr(field.default)) for field in fields(self)}
+        changed = [f"{name}={value}" for name, (value, default) in texts.items() if value != default]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 @dataclass(eq=False, repr=False)
@@ -123,8 +124,8 @@ class AlloCore(_GibbsModel):
     >>> import allocore as ac
     >>> Y = ac.load_flights()
     >>> model = ac.AlloCore(budget=10, burn_in=30, draws=5, thin=2, seed=1).fit(Y)
-    >>> model.posterior_.classes(top=2)[["share", "carrier_top"]].shape[1]
-    2
+    >>> model.posterior_.classes(top=2)[["share", "carrier_factor", "carrier_top"]].shape[1]
+    3
     """
 
     budget: int = 100
@@ -170,7 +171,9 @@ class Tucker(_GibbsModel):
     core_shape: tuple[int, ...]
 
     def _spec(self, shape: tuple[int, ...]) -> Spec:
-        core_shape = core_shape_for(shape, 1, () if self.core_shape is None else self.core_shape)
+        if self.core_shape is None:
+            raise InputError("core_shape is None, but Tucker needs one whole number per mode")
+        core_shape = core_shape_for(shape, 1, self.core_shape)
         size = math.prod(core_shape)
         if size > _MOST_LOCATIONS:
             raise InputError(

@@ -124,9 +124,8 @@ def test_a_large_seed_is_kept_exactly():
     assert fitted(seed=2**70 + 1, draws=1).to_datatree().attrs["seed"] == str(2**70 + 1)
 
 
-@pytest.mark.xfail(reason="TypeError: Schedule keeps NumPy's integers, which JSON does not take", strict=True)
 @pytest.mark.parametrize("name", ["burn_in", "draws", "thin"])
-def test_bug_settings_may_be_whole_numbers_of_numpy(name):
+def test_settings_may_be_whole_numbers_of_numpy(name):
     tree = fitted(**{name: np.int64(2)}).to_datatree()
     assert json.loads(tree.attrs["settings"])["schedule"][name] == 2
 
@@ -156,7 +155,6 @@ def test_modes_may_have_the_names_of_the_schemas_own_dimensions(names, tmp_path)
         assert again["posterior"]["mode"].values.tolist() == list(names)
 
 
-@pytest.mark.xfail(reason="names of variables and dimensions collide, or are no names to xarray", strict=True)
 @pytest.mark.parametrize(
     "names",
     [
@@ -167,7 +165,7 @@ def test_modes_may_have_the_names_of_the_schemas_own_dimensions(names, tmp_path)
         ("km/h", "x", "y"),
     ],
 )
-def test_bug_a_posterior_whose_mode_names_meet_the_schemas_can_still_be_laid_out(names):
+def test_a_posterior_whose_mode_names_meet_the_schemas_can_still_be_laid_out(names):
     post = fitted(tensor(names))
     posterior = post.to_datatree()["posterior"].to_dataset()
     assert len(posterior.data_vars) == 5

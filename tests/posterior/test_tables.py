@@ -115,8 +115,7 @@ def test_labels_and_mode_names_with_markup_are_shown_as_they_are(odd):
     assert lines(report)[-1].endswith(f"Factors in use: 2 {odd}?, 2 where.")
 
 
-@pytest.mark.xfail(reason="the summary goes through markup, which turns :smile: into an emoji", strict=True)
-def test_bug_a_mode_name_with_an_emoji_code_is_shown_as_it_is():
+def test_a_mode_name_with_an_emoji_code_is_shown_as_it_is():
     assert "2 :smile:, 2 where." in text(posterior(SHARED, mode_names=(":smile:", "where")))
 
 

@@ -162,15 +162,13 @@ def test_ctrl_c_through_an_estimator_warns_where_fit_was_called_and_leaves_a_usa
     assert len(model.posterior_.classes()) >= 1
 
 
-@pytest.mark.xfail(reason="the interrupt is swallowed and the next chain starts", strict=True)
-def test_bug_ctrl_c_while_the_observer_is_told_of_a_chains_last_sweep_stops_the_run():
+def test_ctrl_c_while_the_observer_is_told_of_a_chains_last_sweep_stops_the_run():
     observer = Observer(0, 2)
     with pytest.warns(UserWarning, match="^interrupted: keeping 2 of 2 draws in 1 of 3 chains$"):
         run(Schedule(0, 2, 1), chains=3, observer=observer)
 
 
-@pytest.mark.xfail(reason="first_state lies outside of the try: the finished chains are lost", strict=True)
-def test_bug_ctrl_c_while_a_later_chain_is_set_up_keeps_the_chains_before_it(monkeypatch):
+def test_ctrl_c_while_a_later_chain_is_set_up_keeps_the_chains_before_it(monkeypatch):
     real, calls = chains_module.first_state, []
 
     def first_state(*arguments):

@@ -41,9 +41,9 @@ def as_integers(values: object, argument: str) -> Integers:
     else:
         raise InputError(f"{argument} must be whole numbers; got an array of type {array.dtype}")
     if bad.any():
-        place = tuple(int(i[0]) for i in np.nonzero(bad))
-        position = place[0] if len(place) == 1 else place
-        raise InputError(f"{argument} must be whole numbers below 2^63; got {array[place]!s} at position {position}")
+        place = tuple(int(i) for i in np.argwhere(bad)[0])
+        where = f" at position {place[0] if len(place) == 1 else place}" if place else ""
+        raise InputError(f"{argument} must be whole numbers below 2^63; got {array[place]!s}{where}")
     return array.astype(np.int64)
 
 

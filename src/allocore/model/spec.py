@@ -73,7 +73,10 @@ def whole_number(name: str, value: object, shown: object = None, least: int = 1)
 def _positive(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         raise InputError(f"{name} is {value!r}, but it must be a positive number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"{name} is {value!r}, but it must be positive and finite")
     return number

@@ -19,8 +19,6 @@ import xarray as xr
 from allocore.errors import InputError
 from allocore.run.record import Record
 
-_RESERVED = {"chain", "draw", "class", "mode", "sweep", "cell", "pattern"}
-
 
 def to_datatree(record: Record) -> xr.DataTree:
     """Lay a run out as a DataTree."""
@@ -67,11 +65,6 @@ def about(record: Record) -> dict[str, Any]:
     }
 
 
-def dimension(mode_name: str) -> str:
-    """The dimension of a mode: its name, unless the schema itself uses that word."""
-    return f"{mode_name}_mode" if mode_name in _RESERVED else mode_name
-
-
 def _posterior(record: Record) -> xr.Dataset:
     names = record.tensor.mode_names
     variables: dict[str, Any] = {
@@ -80,11 +73,20 @@ def _posterior(record: Record) -> xr.Dataset:
     }
     coords: dict[str, Any] = {"mode": np.array(names), **_indices(record.core_values, "chain", "draw", "class")}
     for name, labels, factor in zip(names, record.tensor.labels, record.factors, strict=True):
-        row, column = dimension(name), f"{name}_factor"
-        variables[f"factors_{name}"] = (("chain", "draw", row, column), factor)
+        row = _free_name(name, variables, coords)
         coords[row] = np.array(labels)
+        column = _free_name(f"{row}_factor", variables, coords)
         coords[column] = np.arange(factor.shape[-1])
+        variables[_free_name(f"factors_{name}", variables, coords)] = (("chain", "draw", row, column), factor)
     return xr.Dataset(variables, coords)
+
+
+def _free_name(wanted: str, *taken: dict[str, Any]) -> str:
+    """`wanted`, or the nearest name that xarray allows and nothing else in the data set has."""
+    name = wanted.replace("/", "_")
+    while any(name in names for names in taken):
+        name += "_"
+    return name
 
 
 def _stats(record: Record, stats: dict[str, Any], along: str) -> xr.Dataset:

@@ -12,6 +12,7 @@ from allocore._workers import available_threads
 from allocore.data.coordinates import as_integers, check_coordinates
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
+from allocore.model.spec import whole_number
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ class Posterior:
         return self._record.stats
 
     @property
+    def draw_sweeps(self) -> NDArray[np.int64]:
+        """The sweep (1, 2, ..) that gave each draw; `stats` of sweep s stand at position s - 1."""
+        schedule = self._record.schedule
+        return np.array([schedule.sweep_of(draw) for draw in range(self.core_values.shape[1])])
+
+    @property
     def tensor(self) -> CountTensor:
         """The tensor that the model was fitted to."""
         return self._record.tensor
@@ -93,14 +100,7 @@ class Posterior:
         """The log predictive probability of each count: log of its Poisson probability averaged over all draws."""
         from allocore.posterior.prediction import log_predictive
 
-        cells = self._check_cells(coords)
-        numbers = as_integers(counts, "counts")
-        if numbers.shape != cells.shape[1:] or (numbers < 0).any():
-            raise InputError(
-                f"counts has shape {numbers.shape} and least value {numbers.min(initial=0)}, but it must hold one "
-                f"non-negative count for each of the {cells.shape[1]} cells in coords"
-            )
-        return log_predictive(self._record, cells, numbers.astype(np.int64), available_threads())
+        return log_predictive(self._record, *self._check_counted(coords, counts), available_threads())
 
     def ppd(self, test: Cells, positive_only: bool = False) -> float:
         """Pointwise predictive density of held-out cells: the geometric mean of their predictive probabilities.
@@ -112,22 +112,24 @@ class Posterior:
 
     def log_ppd(self, test: Cells, positive_only: bool = False) -> float:
         """The logarithm of `ppd`: the mean log predictive probability of the held-out cells."""
-        counts = np.asarray(test.counts)
+        cells, counts = self._check_counted(test.coords, test.counts)
         chosen = counts > 0 if positive_only else np.ones(len(counts), dtype=bool)
         if not chosen.any():
             raise InputError(f"test has {len(counts)} cells, none of them to judge: it must hold at least one")
-        return float(self.log_predictive(np.asarray(test.coords)[:, chosen], counts[chosen]).mean())
+        return float(self.log_predictive(cells[:, chosen], counts[chosen]).mean())
 
     def classes(self, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
         """The classes of one draw, largest first, as a table.
 
         `value` is the expected count of the class in the whole tensor and `share` its part of all. Then, for each mode,
-        the number of the factor the class uses (classes with the same number share it) and that factor's `top` labels.
+        the number of the factor that the class uses (`<mode>_factor`; classes with the same number share it) and that
+        factor's heaviest labels (`<mode>_top`).
         """
         from allocore.posterior.summaries import class_table
 
         chains, draws = self.core_values.shape[:2]
-        return class_table(self._record, _position("chain", chain, chains), _position("draw", draw, draws), top)
+        place = _position("chain", chain, chains), _position("draw", draw, draws)
+        return class_table(self._record, *place, whole_number("top", top))
 
     def to_datatree(self) -> "xr.DataTree":
         """The run as an xarray DataTree in the ArviZ schema, with labels, settings and seed."""
@@ -153,6 +155,15 @@ class Posterior:
         cells = as_integers(coords, "coords")
         check_coordinates(cells, self.tensor.shape, self.tensor.mode_names)
         return cells.astype(np.int64)
+
+    def _check_counted(self, coords: object, counts: object) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        cells, numbers = self._check_cells(coords), as_integers(counts, "counts")
+        if numbers.shape != cells.shape[1:] or (numbers < 0).any():
+            raise InputError(
+                f"counts has shape {numbers.shape} and least value {numbers.min(initial=0)}, but it must hold one "
+                f"non-negative count for each of the {cells.shape[1]} cells in coords"
+            )
+        return cells, numbers.astype(np.int64)
 
 
 def _position(name: str, value: int, length: int) -> int:

@@ -21,12 +21,13 @@ def class_table(record: Record, chain: int, draw: int, top: int) -> pd.DataFrame
     scale = np.prod([f.sum(axis=0)[k] for f, k in zip(factors, locations.T, strict=True)], axis=0)
     value = scale * np.bincount(place_Q.ravel(), record.core_values[chain, draw], minlength=len(locations))
     order = np.argsort(-value, kind="stable")
-    table = pd.DataFrame({"value": value[order], "share": value[order] / value.sum()})
+    table = pd.DataFrame({"value": value[order], "share": value[order] / (value.sum() or 1.0)})
     for name, column in zip(record.tensor.mode_names, locations[order].T, strict=True):
-        table[name] = column
+        table[f"{name}_factor"] = column
     for mode, name in enumerate(record.tensor.mode_names):
-        words = {k: _top_labels(record, mode, factors[mode][:, k], top) for k in np.unique(table[name])}
-        table[f"{name}_top"] = table[name].map(words)
+        numbers = table[f"{name}_factor"]
+        words = {k: _top_labels(record, mode, factors[mode][:, k], top) for k in np.unique(numbers)}
+        table[f"{name}_top"] = numbers.map(words)
     table.index.name = "class"
     return table
 
@@ -36,6 +37,8 @@ def _top_labels(record: Record, mode: int, factor_D: NDArray[np.float64], top: i
 
     Labels below 2% are left out, and where no label has 1.5 times an even share none is worth naming.
     """
+    if factor_D.sum() == 0.0:
+        return "too small to tell"
     share_D = factor_D / factor_D.sum()
     if len(share_D) > 2 and share_D.max() < _EVEN / len(share_D):
         return f"evenly over all {len(share_D)}"

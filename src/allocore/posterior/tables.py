@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from allocore.model.spec import whole_number
 from allocore.posterior.posterior import Posterior
 
 # Told apart by people of any colour vision (Okabe and Ito), and every factor carries its number as well.
@@ -18,6 +18,7 @@ _LISTED_CLASSES = 8
 
 def class_report(posterior: Posterior, rows: int = 15, top: int = 2) -> RenderableType:
     """The largest classes of the last draw in words, the factors they share, and one line that sums it all up."""
+    rows = whole_number("rows", rows)
     modes = posterior.tensor.mode_names
     classes = posterior.classes(top=top)
     shown = classes.head(rows)
@@ -35,11 +36,16 @@ def summary_line(posterior: Posterior, classes: pd.DataFrame) -> Text:
     """How many classes are in use, how few hold most of the counts, and how many factors they share."""
     cumulative = classes["share"].cumsum()
     half, most = (int((cumulative < level).sum()) + 1 for level in (0.5, 0.95))
-    used = posterior.stats["factors"][0, -1]
+    last = posterior.draw_sweeps[-1] - 1
+    used = posterior.stats["factors"][0, last]
     factors = ", ".join(f"{number} {name}" for number, name in zip(used, posterior.tensor.mode_names, strict=True))
-    return Text.from_markup(
-        f"[bold]{posterior.stats['classes'][0, -1]}[/] of {posterior.core_values.shape[2]} classes are in use; "
-        f"[bold]{half}[/] hold 50% of the counts, [bold]{most}[/] hold 95%. Factors in use: {escape(factors)}."
+    return Text.assemble(
+        (str(posterior.stats["classes"][0, last]), "bold"),
+        f" of {posterior.core_values.shape[2]} classes are in use; ",
+        (str(half), "bold"),
+        " hold 50% of the counts, ",
+        (str(most), "bold"),
+        f" hold 95%. Factors in use: {factors}.",
     )
 
 
@@ -52,7 +58,7 @@ def _class_rows(
     for name in modes:
         table.add_column(Text(name), overflow="fold")
     for number, row in zip(classes.index, classes.to_dict("records"), strict=True):
-        cells = [_factor_text(name, row[name], str(row[f"{name}_top"]), colours) for name in modes]
+        cells = [_factor_text(name, row[f"{name}_factor"], str(row[f"{name}_top"]), colours) for name in modes]
         table.add_row(str(number), f"{row['share']:.1%}", *cells)
     return table
 
@@ -68,7 +74,7 @@ def _shared_colours(classes: pd.DataFrame, modes: tuple[str, ...]) -> dict[tuple
     """A colour for every factor that several of the classes use; one mode's factors take turns through the palette."""
     colours = {}
     for name in modes:
-        uses = classes[name].value_counts()
+        uses = classes[f"{name}_factor"].value_counts()
         for turn, factor in enumerate(uses[uses > 1].index):
             colours[name, int(factor)] = _COLOURS[turn % len(_COLOURS)]
     return colours
@@ -82,7 +88,7 @@ def _sharing_lines(
     yield Text("Shared factors: one factor, several classes", style="bold")
     for name in modes:
         for factor in (k for mode, k in colours if mode == name):
-            users = classes[classes[name] == factor]
+            users = classes[classes[f"{name}_factor"] == factor]
             numbers = [str(number) for number in users.index]
             more = f" and {len(numbers) - _LISTED_CLASSES} more" if len(numbers) > _LISTED_CLASSES else ""
             words = str(users[f"{name}_top"].iloc[0])

@@ -31,44 +31,43 @@ def run_chains(
 ) -> Record:
     """Run the chains one after another. On Ctrl-C, what exists is kept: whole chains, or the draws of the first."""
     watch = Watch(observer)
-    reached = []
+    done = [0] * chains
     try:
         with Workers(threads) as workers:
             layout = Layout.of(tensor, workers)
             for chain in range(chains):
-                reached.append(_run_chain(layout, spec, schedule, chain, seed, store, watch))
-                if reached[-1] < schedule.sweeps:
-                    break
+                _run_chain(layout, spec, schedule, chain, seed, store, watch, done)
+    except KeyboardInterrupt:
+        _report_interruption(schedule, done)
     finally:
         watch.close()
-    whole = reached.count(schedule.sweeps)
-    kept, sweeps = (whole, schedule.sweeps) if whole else (1, reached[0])
-    if kept < chains or sweeps < schedule.sweeps:
-        _report_interruption(schedule, kept, chains, sweeps)
-    return store.finish(kept, sweeps)
+    whole = done.count(schedule.sweeps)
+    return store.finish(whole, schedule.sweeps) if whole else store.finish(1, done[0])
 
 
 def _run_chain(
-    layout: Layout, spec: Spec, schedule: Schedule, chain: int, seed: int, store: Store, watch: Watch
-) -> int:
-    """Run one chain to its end or to Ctrl-C; returns the number of sweeps that are done and recorded."""
+    layout: Layout,
+    spec: Spec,
+    schedule: Schedule,
+    chain: int,
+    seed: int,
+    store: Store,
+    watch: Watch,
+    done: list[int],
+) -> None:
+    """Run one chain; `done[chain]` is at any instant the number of its sweeps that are recorded."""
     key = Key.of(seed, chain)
     state = first_state(spec, layout.shape, first_values(seed, chain))
-    done = 0
-    try:
-        allocation = begin(key.at(0), layout, state)
-        for number in range(1, schedule.sweeps + 1):
-            start = perf_counter()
-            state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
-            store.record_sweep(chain, number, info, perf_counter() - start)
-            draw = schedule.draw_of(number)
-            if draw is not None:
-                store.record_draw(chain, draw, state)
-            done = number
-            watch.sweep_done(chain, number, info, last=number == schedule.sweeps)
-    except KeyboardInterrupt:
-        return done
-    return done
+    allocation = begin(key.at(0), layout, state)
+    for number in range(1, schedule.sweeps + 1):
+        start = perf_counter()
+        state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
+        store.record_sweep(chain, number, info, perf_counter() - start)
+        draw = schedule.draw_of(number)
+        if draw is not None:
+            store.record_draw(chain, draw, state)
+        done[chain] = number
+        watch.sweep_done(chain, number, info, last=number == schedule.sweeps)
 
 
 def first_values(seed: int, chain: int) -> np.random.Generator:
@@ -76,8 +75,12 @@ def first_values(seed: int, chain: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(chain, 0))))
 
 
-def _report_interruption(schedule: Schedule, kept: int, chains: int, sweeps: int) -> None:
-    draws = schedule.draws_after(sweeps)
+def _report_interruption(schedule: Schedule, done: list[int]) -> None:
+    """Warn of what is kept; if that is nothing, the interruption goes on."""
+    whole = done.count(schedule.sweeps)
+    draws = schedule.draws if whole else schedule.draws_after(done[0])
     if draws == 0:
         raise KeyboardInterrupt("interrupted before the first draw was kept")
-    warnings.warn(f"interrupted: keeping {draws} of {schedule.draws} draws in {kept} of {chains} chains", stacklevel=4)
+    warnings.warn(
+        f"interrupted: keeping {draws} of {schedule.draws} draws in {max(whole, 1)} of {len(done)} chains", stacklevel=4
+    )

@@ -14,9 +14,8 @@ class Schedule:
     thin: int = 20
 
     def __post_init__(self) -> None:
-        whole_number("burn_in", self.burn_in, least=0)
-        whole_number("draws", self.draws)
-        whole_number("thin", self.thin)
+        for name, least in (("burn_in", 0), ("draws", 1), ("thin", 1)):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least=least))
 
     @property
     def sweeps(self) -> int:
