@@ -14,6 +14,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """A piece of a kernel that is copied into its callers before they are optimised, so that loops around it vectorise."""
+    return cast(Callable[P, R], numba.njit(inline="always", error_model="numpy")(function))
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` with numba on first use (a plain Python function when the JIT is off)."""
     return cast(Callable[P, R], numba.njit(cache=True, nogil=True, error_model="numpy")(function))

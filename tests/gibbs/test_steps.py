@@ -72,7 +72,7 @@ def test_thinning_adds_the_same_counts_to_every_mode_and_keeps_the_totals_of_eve
 def test_thinning_reports_the_log_rates_of_the_cells(case):
     allocation = thin(Key.of(0, 0), case.layout, Rows.of(case.layout, case.state), case.state)
     expected = np.sum(case.Y[case.Y > 0] * np.log(naive.rates(case.dense)[case.Y > 0]))
-    assert allocation.log_rates == pytest.approx(expected, rel=1e-12)
+    assert allocation.log_rates == pytest.approx(expected, abs=1e-6 * case.Y.sum())  # products are 32-bit floats
 
 
 def shifted(state, by):

@@ -55,8 +55,8 @@ def wander(spec, missing, starts, seed=1):
             for number in range(start * STEPS, (start + 1) * STEPS):
                 counts = draw_counts(state, cells, rng)
                 positive = counts > 0
-                coords_MN = np.ascontiguousarray(layout.coords_MN[:, positive])
-                data = replace(layout, coords_MN=coords_MN, counts_N=counts[positive])
+                coords_MN = np.ascontiguousarray(layout.cells_MN[:, positive])
+                data = replace(layout, cells_MN=coords_MN, cell_counts_N=counts[positive])
                 allocation = begin(key.at(2 * number), data, state)
                 state, _, _ = sweep(key.at(2 * number + 1), data, spec, state, allocation)
             lasts.append(cases.naive_of(state))

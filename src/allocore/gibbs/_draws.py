@@ -166,7 +166,9 @@ def categorical_from_logs(rng: Words, scores: Floats, cumulative: Floats) -> int
         top = max(top, scores[i])
     total = 0.0
     for i in range(scores.size):
-        total += math.exp(scores[i] - top)
+        # Below exp(-50) a weight is lost in the rounding of the sum anyway.
+        if scores[i] - top > -50.0:
+            total += math.exp(scores[i] - top)
         cumulative[i] = total
     return categorical(rng, cumulative)
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel
+from allocore._jit import inlined, kernel
 
 Words: TypeAlias = NDArray[np.uint64]
 
@@ -26,6 +26,9 @@ _SHIFT = np.uint64(32)
 _HALF = np.uint64(16)
 _ONE = np.uint64(1)
 _FOUR = np.uint64(4)
+_TWELVE = np.uint64(12)
+_TWENTY = np.uint64(20)
+_BITS_OF_ONE = np.uint64(0x3FF0000000000000)
 _M0 = np.uint64(0xD2511F53)
 _M1 = np.uint64(0xCD9E8D57)
 _W0 = np.uint64(0x9E3779B9)
@@ -37,6 +40,7 @@ class Step(IntEnum):
     """What a random number is for; part of its counter."""
 
     THIN = 1
+    THIN_LARGE = 6
     CORE = 2
     RELOCATE = 3
     NEW_FACTOR = 4
@@ -83,10 +87,9 @@ def seat(rng: Words, stream: Words, index: int) -> None:
     rng[10] = _FOUR
 
 
-@kernel
-def _next_block(rng: Words) -> None:
-    c0, c1, c2, c3 = rng[0], rng[1], rng[2], rng[3]
-    k0, k1 = rng[4], rng[5]
+@inlined
+def _mix(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
+    """The ten rounds of Philox4x32: counter and key to four words. All words are 32 bits in a uint64."""
     for _ in range(10):
         p0 = _M0 * c0
         p1 = _M1 * c2
@@ -94,7 +97,12 @@ def _next_block(rng: Words) -> None:
         c1, c3 = p1 & _LOW, p0 & _LOW
         k0 = (k0 + _W0) & _LOW
         k1 = (k1 + _W1) & _LOW
-    rng[6], rng[7], rng[8], rng[9] = c0, c1, c2, c3
+    return c0, c1, c2, c3
+
+
+@kernel
+def _next_block(rng: Words) -> None:
+    rng[6], rng[7], rng[8], rng[9] = _mix(rng[0], rng[1], rng[2], rng[3], rng[4], rng[5])
     rng[0] += _ONE
     rng[10] = np.uint64(0)
 
@@ -115,3 +123,22 @@ def uniform(rng: Words) -> float:
     high = bits(rng) >> np.uint64(6)
     low = bits(rng) >> np.uint64(6)
     return (np.float64(high) * 67108864.0 + np.float64(low) + 0.5) * _UNIT
+
+
+@kernel
+def fill_uniforms(stream: Words, first: int, out: NDArray[np.float64]) -> None:
+    """Uniform numbers `first`, `first` + 1, .. of a stream, in (0, 1), of 52 bits each; `first` and out.size are even.
+
+    Number i is made of the words of index i // 2, block 0, so that this and `seat` must not share a stream. The loop is
+    over independent counters and is compiled to vector code: a number costs a few cycles.
+    """
+    words = out.view(np.uint64)
+    k0, k1, step, sweep = stream[0], stream[1], stream[2], stream[3]
+    for pair in range(out.size // 2):
+        place = np.uint64(first // 2 + pair)
+        c0, c1, c2, c3 = _mix(np.uint64(0), place & _LOW, step | ((place >> _SHIFT) << _HALF), sweep, k0, k1)
+        # 52 random bits behind the exponent of 1.0 make a number in [1, 2).
+        words[2 * pair] = _BITS_OF_ONE | (c0 << _TWENTY) | (c1 >> _TWELVE)
+        words[2 * pair + 1] = _BITS_OF_ONE | (c2 << _TWENTY) | (c3 >> _TWELVE)
+    for i in range(out.size):
+        out[i] -= 1.0 - 0.5 * _UNIT

@@ -24,59 +24,54 @@ _Floats = NDArray[np.float64]
 def reach(layout: Layout, rows: Rows, mode: int) -> NDArray[np.float64]:
     """X / lambda of one mode as `reach_DQ`."""
     index = layout.indices[mode]
-    complete_Q = np.prod(np.delete(rows.sums_MQ, mode, axis=0), axis=0)
-    missing_Q = np.zeros_like(complete_Q)
-    for p in index.everywhere_P:
-        _add_pattern(
-            p, mode, layout.patterns_PM, layout.weights_P, layout.offsets_M, rows.phi_RQ, rows.sums_MQ, missing_Q
-        )
-    observed_Q = complete_Q - missing_Q
+    patterns = layout.patterns_PM, layout.weights_P, layout.offsets_M, rows.phi_RQ, rows.sums_MQ
+    missing_Q = np.zeros(rows.phi_RQ.shape[1])
+    _add_patterns(index.everywhere_P, mode, *patterns, np.empty_like(missing_Q), missing_Q)
+    observed_Q = np.prod(np.delete(rows.sums_MQ, mode, axis=0), axis=0) - missing_Q
     reach_DQ = np.empty((layout.shape[mode], len(observed_Q)))
     at_least = 1 if len(index.by_row_P) > len(reach_DQ) else _ROWS_PER_THREAD
     layout.workers.run(
         [
-            partial(
-                _expose_rows, first, last, mode, layout.patterns_PM, layout.weights_P, index.by_row_P, index.starts_D,
-                layout.offsets_M, rows.phi_RQ, rows.sums_MQ, observed_Q, reach_DQ,
-            )
-            for first, last in layout.workers.ranges(len(reach_DQ), at_least)
+            partial(_reach_rows, *cut, mode, index.by_row_P, index.starts_D, *patterns, observed_Q, reach_DQ)
+            for cut in layout.workers.ranges(len(reach_DQ), at_least)
         ]
-    )  # fmt: skip
+    )
     return reach_DQ
 
 
 @kernel
-def _expose_rows(
-    first: int, last: int, mode: int, patterns_PM: Ints, weights_P: _Floats, by_row_P: Ints, starts_D: Ints,
+def _reach_rows(
+    first: int, last: int, mode: int, by_row_P: Ints, starts_D: Ints, patterns_PM: Ints, weights_P: _Floats,
     offsets_M: Ints, phi_RQ: _Floats, sums_MQ: _Floats, observed_Q: _Floats, reach_DQ: _Floats,
 ) -> None:  # fmt: skip
-    missing_Q = np.empty(observed_Q.size)
+    missing_Q, product_Q = np.empty(observed_Q.size), np.empty(observed_Q.size)
     for d in range(first, last):
         missing_Q[:] = 0.0
-        for i in range(starts_D[d], starts_D[d + 1]):
-            _add_pattern(by_row_P[i], mode, patterns_PM, weights_P, offsets_M, phi_RQ, sums_MQ, missing_Q)
+        named_P = by_row_P[starts_D[d] : starts_D[d + 1]]
+        _add_patterns(named_P, mode, patterns_PM, weights_P, offsets_M, phi_RQ, sums_MQ, product_Q, missing_Q)
         for q in range(observed_Q.size):
             # Where every cell of a row is missing the difference may round to a hair below zero.
             reach_DQ[d, q] = max(0.0, observed_Q[q] - missing_Q[q])
 
 
 @kernel
-def _add_pattern(
-    p: int, mode: int, patterns_PM: Ints, weights_P: _Floats, offsets_M: Ints, phi_RQ: _Floats, sums_MQ: _Floats,
-    total_Q: _Floats,
+def _add_patterns(
+    chosen_P: Ints, mode: int, patterns_PM: Ints, weights_P: _Floats, offsets_M: Ints, phi_RQ: _Floats,
+    sums_MQ: _Floats, product_Q: _Floats, total_Q: _Floats,
 ) -> None:  # fmt: skip
-    """Add weight * prod over the other modes of (the row the pattern names, or the column sum) to `total_Q`."""
-    product_Q = np.full(total_Q.size, weights_P[p])
-    for m in range(sums_MQ.shape[0]):
-        if m == mode:
-            continue
-        d = patterns_PM[p, m]
-        if d < 0:
-            for q in range(total_Q.size):
-                product_Q[q] *= sums_MQ[m, q]
-        else:
-            r = offsets_M[m] + d
-            for q in range(total_Q.size):
-                product_Q[q] *= phi_RQ[r, q]
-    for q in range(total_Q.size):
-        total_Q[q] += product_Q[q]
+    """Add weight * prod over the other modes of (the row a pattern names, or the column sum) to `total_Q`."""
+    for p in chosen_P:
+        product_Q[:] = weights_P[p]
+        for m in range(sums_MQ.shape[0]):
+            d = patterns_PM[p, m]
+            if m == mode:
+                continue
+            if d < 0:
+                for q in range(total_Q.size):
+                    product_Q[q] *= sums_MQ[m, q]
+            else:
+                row = offsets_M[m] + d
+                for q in range(total_Q.size):
+                    product_Q[q] *= phi_RQ[row, q]
+        for q in range(total_Q.size):
+            total_Q[q] += product_Q[q]

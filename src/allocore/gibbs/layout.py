@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from allocore._workers import Workers
+from allocore.data.coordinates import column_keys
 from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
 
 Ints: TypeAlias = NDArray[np.int64]
+
+BLOCK = 1024
+LARGE = 96
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,16 @@ class PatternIndex:
 
 @dataclass(frozen=True)
 class Layout:
-    """Everything about the data that a sweep reads, and the threads that work on it."""
+    """Everything about the data that a sweep reads, and the threads that work on it.
+
+    Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours; `cells_MN` has
+    the coordinates of the cells in that order of modes, sorted by it.
+    """
 
     shape: tuple[int, ...]
-    coords_MN: NDArray[Any]
-    counts_N: Ints
+    order: tuple[int, ...]
+    cells_MN: NDArray[Any]
+    cell_counts_N: NDArray[Any]
     patterns_PM: Ints
     weights_P: NDArray[np.float64]
     workers: Workers
@@ -52,13 +61,18 @@ class Layout:
 
     @classmethod
     def of_cells(cls, coords: NDArray[Any], counts: Ints, missing: Missing, workers: Workers) -> "Layout":
-        """Lay out cells that need not make a tensor: there may be none, or some of count zero."""
+        """Lay out cells, sorted with the first mode slowest. They need not make a tensor: there may be none."""
         patterns_PM, weights_P = missing.signed
         shape = missing.shape
+        order = thinning_order(coords, shape)
+        if order != tuple(range(len(shape))):
+            place = np.lexsort(coords[list(reversed(order))])
+            coords, counts = coords[list(order)][:, place], counts[place]
         return cls(
             shape=shape,
-            coords_MN=np.ascontiguousarray(coords, dtype=np.int32 if sum(shape) < 2**31 else np.int64),
-            counts_N=np.ascontiguousarray(counts, dtype=np.int64),
+            order=order,
+            cells_MN=np.ascontiguousarray(coords, dtype=np.int32 if sum(shape) < 2**31 else np.int64),
+            cell_counts_N=np.ascontiguousarray(counts, dtype=np.int64),
             patterns_PM=np.ascontiguousarray(patterns_PM, dtype=np.int64),
             weights_P=np.asarray(weights_P, dtype=np.float64),
             workers=workers,
@@ -70,6 +84,29 @@ class Layout:
         return np.concatenate([[0], np.cumsum(self.shape)]).astype(np.int64)
 
     @cached_property
+    def starts_M(self) -> Ints:
+        """The same for the modes in thinning's order."""
+        return self.offsets_M[list(self.order)]
+
+    @cached_property
+    def row_totals_R(self) -> NDArray[np.float64]:
+        """The sum of the counts in the cells of each row."""
+        totals = [
+            np.bincount(self.cells_MN[self.order.index(mode)], self.cell_counts_N, length)
+            for mode, length in enumerate(self.shape)
+        ]
+        return np.concatenate(totals)
+
+    @cached_property
+    def changed_N(self) -> NDArray[np.int8]:
+        """For each cell the first mode, in thinning's order, in which it differs from the cell before."""
+        final = len(self.shape) - 1
+        changed_N = np.full(len(self.cell_counts_N), final, dtype=np.int8)
+        for m in range(final - 1, -1, -1):
+            changed_N[1:][self.cells_MN[m, 1:] != self.cells_MN[m, :-1]] = m
+        return changed_N
+
+    @cached_property
     def indices(self) -> tuple[PatternIndex, ...]:
         """The missing patterns indexed by row, mode by mode."""
         columns = zip(self.patterns_PM.T, self.shape, strict=True)
@@ -78,8 +115,43 @@ class Layout:
     @cached_property
     def log_factorials(self) -> float:
         """The sum of log y! over the cells, a constant of the log-likelihood."""
-        return float(gammaln(self.counts_N + 1.0).sum())
+        return float(gammaln(self.cell_counts_N + 1.0).sum())
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of cells there are."""
+        return -(-len(self.cell_counts_N) // BLOCK)
+
+    @cached_property
+    def first_draw_B(self) -> Ints:
+        """The number, among all counts that are drawn one by one, of the first one in each block; always even."""
+        single_N = np.where(self.cell_counts_N < LARGE, self.cell_counts_N, 0)
+        single_B = np.add.reduceat(single_N, np.arange(0, len(single_N), BLOCK)) if len(single_N) else single_N
+        return np.concatenate([[0], np.cumsum(single_B + single_B % 2)]).astype(np.int64)
+
+    @cached_property
+    def count_type(self) -> type[np.signedinteger[Any]]:
+        """A type for tables of counts: 32 bits, which stay in the caches, where no sum can exceed them."""
+        return np.int32 if int(self.cell_counts_N.sum()) < 2**31 else np.int64
 
     def rows(self, mode: int) -> slice:
         """The rows of one mode in a table over all rows."""
         return slice(int(self.offsets_M[mode]), int(self.offsets_M[mode + 1]))
+
+
+def thinning_order(coords: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of the modes for thinning: the given one, but last the mode along which there are the fewest fibres.
+
+    Another mode than the given last one must save a quarter of the fibres: sorting anew needs a copy of the cells.
+    """
+    modes = range(len(shape))
+    fibres = [_count_fibres(coords, shape, mode) for mode in modes]
+    best = min(modes, key=fibres.__getitem__)
+    last = best if fibres[best] < 0.75 * fibres[-1] else modes[-1]
+    return (*(mode for mode in modes if mode != last), last)
+
+
+def _count_fibres(coords: NDArray[Any], shape: tuple[int, ...], along: int) -> int:
+    others = [mode for mode in range(len(shape)) if mode != along]
+    (keys,) = column_keys([shape[mode] for mode in others], coords[others])
+    return len(np.unique(keys))

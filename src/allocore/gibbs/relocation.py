@@ -75,17 +75,29 @@ def _score(
     first: int, last: int, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, log_phi_DU: _Floats, phi_DU: _Floats,
     e0: float, f0: float, scores_QU: _Floats, new_Q: _Floats,
 ) -> None:  # fmt: skip
-    log_f0, log_gamma_e0 = log(f0), lgamma(e0)
-    for d in range(y_DQ.shape[0]):
+    """Scores of classes `first` to `last`. Two rows at a time, so that a score is loaded and stored half as often."""
+    constant = e0 * log(f0)
+    log_gamma_e0 = lgamma(e0)
+    length = y_DQ.shape[0]
+    for d in range(0, length, 2):
+        e = min(d + 1, length - 1)
         for q in range(first, last):
-            y, x = y_DQ[d, q], core_Q[q] * reach_DQ[d, q]
-            for u in range(phi_DU.shape[1]):
-                scores_QU[q, u] -= x * phi_DU[d, u]
-            new_Q[q] += e0 * log_f0 - (e0 + y) * log(f0 + x)
+            y, x = np.float64(y_DQ[d, q]), core_Q[q] * reach_DQ[d, q]
+            new_Q[q] += constant - (e0 + y) * log(f0 + x)
             if y > 0:
                 new_Q[q] += lgamma(e0 + y) - log_gamma_e0
+            z, w = 0.0, 0.0
+            if e > d:
+                z, w = np.float64(y_DQ[e, q]), core_Q[q] * reach_DQ[e, q]
+                new_Q[q] += constant - (e0 + z) * log(f0 + w)
+                if z > 0:
+                    new_Q[q] += lgamma(e0 + z) - log_gamma_e0
+            if y > 0 or z > 0:
                 for u in range(phi_DU.shape[1]):
-                    scores_QU[q, u] += y * log_phi_DU[d, u]
+                    scores_QU[q, u] += y * log_phi_DU[d, u] - x * phi_DU[d, u] + z * log_phi_DU[e, u] - w * phi_DU[e, u]
+            else:
+                for u in range(phi_DU.shape[1]):
+                    scores_QU[q, u] -= x * phi_DU[d, u] + w * phi_DU[e, u]
 
 
 @kernel
@@ -97,6 +109,9 @@ def _move_classes(
     width = others_K.size
     weights = np.empty(width + 1)
     cumulative = np.empty(width + 1)
+    log_prior = np.empty(subs_Q.size + 1)
+    for n in range(log_prior.size):
+        log_prior[n] = log(n + alpha)
     for q in range(subs_Q.size):
         home = subs_Q[q]
         others_K[home] -= 1
@@ -105,7 +120,7 @@ def _move_classes(
         for k in range(width):
             weights[k] = -np.inf
             if others_K[k] > 0:
-                weights[k] = log(others_K[k] + alpha) + scores_QK[q, k]
+                weights[k] = log_prior[others_K[k]] + scores_QK[q, k]
             else:
                 free += 1
         weights[width] = log(free * alpha) + new_Q[q] if free > 0 else -np.inf
