@@ -74,7 +74,7 @@ def test_fit_prints_the_tensor_and_its_classes_and_nothing_on_stderr(run, data):
     words = as_words(out)
     assert repr(ac.load_tensor(data)) in words
     assert "classes, last draw" in words
-    assert "of 3 classes are in use" in words
+    assert "of a budget of 3" in words
     assert "Held out" not in words
     assert "Run written" not in words
 
@@ -97,7 +97,8 @@ def test_fit_holds_out_reports_the_prediction_and_writes_the_run(run, data, tmp_
     assert f"Held out: {len(split.test)} cells, {len(split.test.positive)} of them positive" in words
     assert f"log PPD of all cells: {post.log_ppd(split.test):.4f}" in words
     assert f"log PPD of positive cells: {post.log_ppd(split.test, True):.4f}" in words
-    assert "(seed 3)" in words
+    assert "Seed 3" in words
+    assert "Run written to" in words
     with xr.open_datatree(out, engine="zarr") as tree:
         assert tree["posterior"].sizes["draw"] == 2
         np.testing.assert_array_equal(tree["constant_data"]["missing_patterns"], split.train.missing.patterns)
@@ -242,9 +243,9 @@ def test_a_truncated_file_is_one_line(run, data):
         (["--core-shape", "2xax2"], ["--core-shape is '2xax2'", "whole numbers joined by x"]),
         (["--core-shape", ""], ["--core-shape is ''"]),
         (["--core-shape", "2x2x1.5"], ["--core-shape is '2x2x1.5'"]),
-        (["--hold-out", "2"], ["fraction", "2.0"]),
-        (["--hold-out", "0"], ["fraction", "0.0"]),
-        (["--hold-out", "nan"], ["fraction", "nan"]),
+        (["--hold-out", "2"], ["--hold-out is 2.0"]),
+        (["--hold-out", "0"], ["--hold-out is 0.0"]),
+        (["--hold-out", "nan"], ["--hold-out is nan"]),
         (["--hold-out", "0.1", "--along", "nonsense"], ["mode 'nonsense' does not exist", "who, what, when"]),
         (["--hold-out", "0.1", "--along", "7"], ["mode 7 does not exist"]),
         (["--along", "when"], ["--along is 'when'", "--hold-out"]),

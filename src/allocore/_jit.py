@@ -5,7 +5,10 @@ A kernel is serial, works on arrays it is given, and releases the GIL; threads a
 No fastmath: sums keep one order, so the same seed gives the same bytes. Compiled code is cached on disk.
 """
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
 import numba
@@ -15,10 +18,30 @@ R = TypeVar("R")
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """A piece of a kernel that is copied into its callers before they are optimised, so that loops around it vectorise."""
+    """A piece of a kernel, copied into its callers before they are optimised, so that loops around it vectorise."""
     return cast(Callable[P, R], numba.njit(inline="always", error_model="numpy")(function))
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` with numba on first use (a plain Python function when the JIT is off)."""
-    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    given = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = given or _cache_folder()  # type: ignore[attr-defined]
+    try:
+        return cast(Callable[P, R], numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    finally:
+        numba.config.CACHE_DIR = given  # type: ignore[attr-defined]
+
+
+@cache
+def _cache_folder() -> str:
+    """A folder for compiled kernels that is named after the source of all of them.
+
+    numba compiles a kernel again when its own file changes, but not when a kernel that it calls does. Where the folder
+    cannot be written, numba falls back to its usual places.
+    """
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    for source in sorted(package.rglob("*.py")):
+        if b"allocore._jit" in (text := source.read_bytes()) or source.name == "_jit.py":
+            digest.update(text)
+    return str(package / "__pycache__" / f"kernels-{digest.hexdigest()[:16]}")

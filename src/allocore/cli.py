@@ -3,6 +3,8 @@
 A mistake of the user's gets one line on standard error and exit code 2, never a traceback.
 """
 
+import secrets
+import shutil
 import sys
 import warnings
 from io import TextIOWrapper
@@ -16,8 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
-from allocore.errors import InputError
-from allocore.model.spec import whole_number
+from allocore.errors import InputError, whole_number
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,9 +68,9 @@ def demo(
     start = perf_counter()
     model = ac.AlloCore(budget, burn_in=300, draws=10, thin=10, seed=seed, threads=threads).fit(Y)
     _print_classes(console, model.posterior_, rows=15, top=2)
-    console.print(
-        f"\n400 sweeps in {perf_counter() - start:.0f} s. Now your own: [bold]allocore fit DATA --budget 50[/]"
-    )
+    command = "allocore" if shutil.which("allocore") else sys.argv[0]
+    seconds = perf_counter() - start
+    console.print(f"\n400 sweeps in {seconds:.0f} s. Now your own: [bold]{command} fit DATA --budget 50[/]")
 
 
 @app.command()
@@ -106,21 +107,26 @@ def fit(
     if along is not None and hold_out is None:
         raise InputError(f"--along is {along!r}, but it says where to hold out and needs --hold-out as well")
     if out is not None:
-        _check_free(out)
+        from allocore.posterior.datatree import check_free
+
+        check_free("--out", out)  # before the work, not after it
     Y = ac.as_tensor(data)
+    seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
+    split = (
+        None if hold_out is None else ac.hold_out(Y, _share("--hold-out", hold_out), _mode(along, Y.mode_names), seed)
+    )
     console.print(Text(repr(Y)))
-    split = None if hold_out is None else ac.hold_out(Y, hold_out, _mode(along), seed=0 if seed is None else seed)
     model = ac.AlloCore(
         budget, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin, chains=chains, seed=seed, threads=threads
     )
     posterior = model.fit(Y if split is None else split.train).posterior_
-    if out is not None:
-        posterior.save(out)
     _print_classes(console, posterior, rows, top)
     if split is not None:
         _print_prediction(console, posterior, split.test)
+    console.print(Text(f"\nSeed {seed}"))
     if out is not None:
-        console.print(Text(f"Run written to {out} (seed {posterior.seed})"))
+        posterior.save(out)
+        console.print(Text(f"Run written to {out}"))
 
 
 @app.command()
@@ -171,21 +177,19 @@ def _sizes(core_shape: str | None) -> tuple[int, ...] | None:
         ) from None
 
 
-def _mode(along: str | None) -> str | int:
+def _share(name: str, value: float) -> float:
+    if not 0.0 < value < 1.0:
+        raise InputError(f"{name} is {value}, but it must be above 0 and below 1")
+    return value
+
+
+def _mode(along: str | None, mode_names: tuple[str, ...]) -> str | int:
     if along is None:
         return -1
     try:
-        return int(along)
+        return along if along in mode_names else int(along)
     except ValueError:
         return along
-
-
-def _check_free(out: Path) -> None:
-    """Refuse before the work, not after it."""
-    if out.exists():
-        raise InputError(f"--out is {str(out)!r}, but that exists already: name a path that does not")
-    if not out.resolve().parent.is_dir():
-        raise InputError(f"--out is {str(out)!r}, but the folder {str(out.resolve().parent)!r} does not exist")
 
 
 def _console() -> Console:
@@ -214,6 +218,8 @@ def main() -> None:
         sys.exit(app(standalone_mode=False))
     except _UsageError as error:
         message = error.format_message()
+        if not message:  # no command: the help has been printed
+            sys.exit(2)
     except (InputError, OSError) as error:
         message = str(error)
     except MemoryError as error:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from allocore._workers import available_threads
 from allocore.data.convert import as_tensor
-from allocore.errors import InputError
-from allocore.model.spec import Spec, core_shape_for, whole_number
+from allocore.errors import InputError, whole_number
+from allocore.model.spec import Spec, core_shape_for
 from allocore.run.progress import progress_bar
 from allocore.run.schedule import Schedule
 from allocore.run.store import MemoryStore
 
 if TYPE_CHECKING:
-    from allocore.posterior.posterior import Posterior
+    pass
 
 _MOST_LOCATIONS = 1_000_000
 
@@ -41,6 +41,7 @@ class _GibbsModel:
 
     def fit(self, Y: object) -> Self:
         """Draw from the posterior given a tensor (anything `as_tensor` takes); the result is `posterior_`."""
+        self.__dict__.pop("posterior_", None)
         tensor = as_tensor(Y)
         spec = self._spec(tensor.shape)
         schedule = Schedule(self.burn_in, self.draws, self.thin)
@@ -60,15 +61,14 @@ class _GibbsModel:
             store=MemoryStore(tensor, spec, schedule, chains, seed),
             observer=progress_bar(self.progress, schedule, chains),
         )
-        self._posterior = Posterior(record)
+        self.posterior_ = Posterior(record, threads)
         return self
 
-    @property
-    def posterior_(self) -> "Posterior":
-        """The draws of the last fit."""
-        if not hasattr(self, "_posterior"):
-            raise AttributeError(f"this {type(self).__name__} has no posterior_ yet: call fit first")
-        return self._posterior
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = " yet: call fit first" if name == "posterior_" else ""
+            raise AttributeError(f"this {type(self).__name__} has no {name}{hint}")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name."""

@@ -42,10 +42,11 @@ def chi_square(observed, expected):
     return stats.chisquare(observed[positive], expected[positive]).pvalue
 
 
-@pytest.mark.parametrize("count", [1, 3, 200, 10**6])
-def test_thinning_a_cell_is_multinomial(count):
-    """Below and above the switch from drawing counts one by one to splitting them by binomials."""
-    case = cases.make(3, budget=4, with_missing=False, seed=5)
+@pytest.mark.parametrize("budget", [4, 20, 40])
+@pytest.mark.parametrize("count", [1, 3, 250, 260, 10**6])
+def test_thinning_a_cell_is_multinomial(count, budget):
+    """One and several classes a SIMD lane, below and above the switch from single draws to binomials."""
+    case = cases.make(3, budget=budget, core_shape=(6, 5, 4), with_missing=False, seed=5)
     Y = np.zeros_like(case.Y)
     Y[2, 1, 0] = count
     layout = cases.layout_of(Y, case.missing)
@@ -53,12 +54,23 @@ def test_thinning_a_cell_is_multinomial(count):
     splits = np.array([thin(key, layout, rows, case.state).y_RQ[2] for key in keys()])
     assert (splits.sum(axis=1) == count).all()
     rate_Q = naive.class_rates(case.dense)[:, 2, 1, 0]
+    p_values = []
     for q in range(case.spec.budget):
         p = rate_Q[q] / rate_Q.sum()
         edges = np.unique(stats.binom.ppf(np.linspace(0.1, 0.9, 9), count, p))
         expected = np.diff([0, *stats.binom.cdf(edges, count, p), 1]) * REPEATS
         observed = np.bincount(np.searchsorted(edges, splits[:, q]), minlength=len(expected))
-        assert chi_square(observed, expected) > LEVEL
+        p_values.append(chi_square(observed, expected))
+    assert min(p_values) * len(p_values) > LEVEL
+
+
+@pytest.mark.parametrize("budget", [1, 15, 16, 17, 33])
+def test_thinning_never_allocates_to_a_place_beyond_the_classes(budget):
+    case = cases.make(3, budget=budget, core_shape=(3, 3, 3), with_missing=False, seed=6, scale=40.0)
+    for key in list(keys())[:20]:
+        allocation = thin(key, case.layout, Rows.of(case.layout, case.state), case.state)
+        assert allocation.y_RQ.shape == (sum(case.Y.shape), budget)
+        assert allocation.y_RQ[case.layout.rows(0)].sum() == case.Y.sum()
 
 
 def test_thinning_adds_the_same_counts_to_every_mode_and_keeps_the_totals_of_every_row(case):
@@ -73,6 +85,16 @@ def test_thinning_reports_the_log_rates_of_the_cells(case):
     allocation = thin(Key.of(0, 0), case.layout, Rows.of(case.layout, case.state), case.state)
     expected = np.sum(case.Y[case.Y > 0] * np.log(naive.rates(case.dense)[case.Y > 0]))
     assert allocation.log_rates == pytest.approx(expected, abs=1e-6 * case.Y.sum())  # products are 32-bit floats
+
+
+@pytest.mark.parametrize("count", [10**6, 10**9, 10**13])
+def test_the_log_rate_of_a_large_count_is_exact(count):
+    case = cases.make(3, budget=20, core_shape=(4, 4, 4), with_missing=False, seed=5)
+    Y = np.zeros_like(case.Y)
+    Y[2, 1, 0] = count
+    layout = cases.layout_of(Y, case.missing)
+    allocation = thin(Key.of(0, 0), layout, Rows.of(layout, case.state), case.state)
+    assert allocation.log_rates == pytest.approx(count * np.log(naive.rates(case.dense)[2, 1, 0]), rel=1e-12)
 
 
 def shifted(state, by):

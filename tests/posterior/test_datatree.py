@@ -57,8 +57,8 @@ def test_the_posterior_group_holds_the_draws_under_named_dimensions(post, tree):
     group = tree["posterior"]
     dims = {name: variable.dims[2:] for name, variable in group.data_vars.items()}
     assert dims == {
-        "core_values": ("class",),
-        "core_locations": ("class", "mode"),
+        "core_values": ("q",),
+        "core_locations": ("q", "mode"),
         "factors_who": ("who", "who_factor"),
         "factors_what": ("what", "what_factor"),
         "factors_when": ("when", "when_factor"),
@@ -75,7 +75,7 @@ def test_labels_are_coordinates_and_unlabelled_modes_have_positions(tree):
     assert group["what"].values.tolist() == [0, 1, 2]
     assert group["when"].values.tolist() == LABELS[2]
     assert group["mode"].values.tolist() == ["who", "what", "when"]
-    assert group["class"].values.tolist() == [0, 1, 2]
+    assert group["q"].values.tolist() == [0, 1, 2]
     assert group["when_factor"].values.tolist() == [0, 1, 2, 3]
     assert (group["chain"].size, group["draw"].size) == (2, 4)
 
@@ -133,7 +133,7 @@ def test_settings_may_be_whole_numbers_of_numpy(name):
 @pytest.mark.parametrize(
     "names",
     [
-        ("class", "chain", "mode"),
+        ("q", "chain", "mode"),
         ("draw", "sweep", "cell"),
         ("pattern", "counts", "coords"),
         ("shape", "factors", "moved"),
@@ -149,7 +149,7 @@ def test_modes_may_have_the_names_of_the_schemas_own_dimensions(names, tmp_path)
         assert len(set(variable.dims)) == 4
         np.testing.assert_array_equal(variable, factor)
         assert variable.coords[variable.dims[2]].values.tolist() == list(labels)
-    assert tree["posterior"]["core_values"].dims == ("chain", "draw", "class")
+    assert tree["posterior"]["core_values"].dims == ("chain", "draw", "q")
     post.save(tmp_path / "run.zarr")
     with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as again:
         assert again["posterior"]["mode"].values.tolist() == list(names)

@@ -1,7 +1,6 @@
 """The class table on a terminal: classes, shares, and which classes share which factor."""
 
 import io
-import re
 
 import numpy as np
 import pytest
@@ -37,7 +36,7 @@ def posterior(locations, labels=NAMES, mode_names=("who", "where"), core_values=
             core_values=np.array([[core_values]]),
             core_locations=np.array([[locations]]),
             factors=tuple(factors),
-            stats={"classes": np.array([[budget]]), "factors": np.array(used)},
+            stats={"classes": np.array([[budget]]), "factors": np.array(used), "moved": np.ones((1, 1))},
         )
     )
 
@@ -84,7 +83,10 @@ def test_without_shared_factors_there_is_no_section_about_them():
 
 def test_the_last_line_sums_it_up():
     told = lines(text(posterior(SHARED)))[-1]
-    assert told == "3 of 3 classes are in use; 1 hold 50% of the counts, 3 hold 95%. Factors in use: 2 who, 2 where."
+    assert told == (
+        "3 classes hold counts, of a budget of 3; 1 hold 50% of the expected counts, 3 hold 95%. "
+        "Factors in use: 2 who, 2 where."
+    )
 
 
 def test_a_long_list_of_classes_is_cut():
@@ -128,7 +130,11 @@ def test_shared_factors_have_a_colour_wherever_they_appear_and_others_none():
 
 def test_a_narrow_terminal_still_shows_every_class():
     told = lines(text(posterior(SHARED), width=40))
-    assert [line[:7] for line in told if re.match(r"\d \d+\.\d%", line)] == ["0 60.0%", "1 30.0%", "2 10.0%"]
+    assert [line for line in told if line.startswith("class ")] == [
+        "class 0, 60.0%",
+        "class 1, 30.0%",
+        "class 2, 10.0%",
+    ]
 
 
 def test_the_report_of_a_fitted_model_names_its_labels():

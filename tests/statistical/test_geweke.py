@@ -34,6 +34,7 @@ PRIORS = {"a0": 1.6, "b0": 0.2, "e0": 1.3, "f0": 1.7, "alpha0": 2.0}
 SPECS = {
     "allocore": Spec(3, (2, 3, 2), **PRIORS),
     "canonical": Spec(3, (3, 3, 3), **PRIORS),
+    "many-classes": Spec(20, (3, 6, 1), **{**PRIORS, "b0": 2.0, "e0": 0.5}),
     "cp": Spec(2, (2, 2, 2), **PRIORS, learn_locations=False),
     "tucker": Spec(4, (2, 1, 2), **PRIORS, learn_locations=False, start="everywhere"),
 }
@@ -48,15 +49,12 @@ def wander(spec, missing, starts, seed=1):
     cells = np.ascontiguousarray(cells[:, ~missing.contains(cells)])
     firsts, lasts = [], []
     with Workers(1) as workers:
-        layout = Layout.of_cells(cells, np.zeros(cells.shape[1], dtype=np.int64), missing, workers)
         for start in range(starts):
             state = prior_state(spec, SHAPE, rng)
             firsts.append(cases.naive_of(state))
             for number in range(start * STEPS, (start + 1) * STEPS):
                 counts = draw_counts(state, cells, rng)
-                positive = counts > 0
-                coords_MN = np.ascontiguousarray(layout.cells_MN[:, positive])
-                data = replace(layout, cells_MN=coords_MN, cell_counts_N=counts[positive])
+                data = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers)
                 allocation = begin(key.at(2 * number), data, state)
                 state, _, _ = sweep(key.at(2 * number + 1), data, spec, state, allocation)
             lasts.append(cases.naive_of(state))

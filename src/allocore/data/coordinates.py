@@ -77,7 +77,10 @@ def check_coordinates(coords: Integers, shape: tuple[int, ...], mode_names: Sequ
         low, high = int(column.min()), int(column.max())
         if low < 0 or high >= length:
             name = f" ({mode_names[m]})" if mode_names is not None else ""
-            raise InputError(f"coords has {low if low < 0 else high} in mode {m}{name}; it must lie in 0..{length - 1}")
+            rule = f"the mode has {length} {'position' if length == 1 else 'positions'}, counted from 0"
+            if low < 0:
+                rule = "positions are counted from 0 (a missing value in the table this came from?)"
+            raise InputError(f"coords has {low if low < 0 else high} in mode {m}{name}, but {rule}")
 
 
 def column_keys(lengths: Sequence[int], *tables: NDArray[Any]) -> list[Int64s]:

@@ -149,6 +149,8 @@ _UNREADABLE = (
 
 
 def _npz_arrays(path: Path) -> Arrays:
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is damaged or not an .npz file of plain arrays")
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

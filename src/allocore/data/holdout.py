@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from allocore.data.convert import as_tensor
 from allocore.data.coordinates import Int64s, Integers, column_keys, locate, read_only
 from allocore.data.display import plural
 from allocore.data.missing import WILDCARD, Missing
@@ -71,13 +72,13 @@ class Split:
         return f"Split:\n  train {self.train!r}\n  test  {self.test!r}"
 
 
-def hold_out(tensor: CountTensor, fraction: float = 0.01, along: int | str = -1, seed: int = 0) -> Split:
+def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed: int = 0) -> Split:
     """Hold out a random share of the fibres along one mode.
 
     Parameters
     ----------
     tensor
-        The tensor to split.
+        The tensor to split: a CountTensor or anything that `as_tensor` takes.
     fraction
         Share of the fibres to hold out, above 0 and below 1; at least one fibre is taken. Fibres that a
         missing pattern covers are never drawn, and missing cells are not in the test set.
@@ -95,6 +96,7 @@ def hold_out(tensor: CountTensor, fraction: float = 0.01, along: int | str = -1,
     >>> len(split.test), len(split.test.positive)
     (120960, 1683)
     """
+    tensor = as_tensor(tensor)
     m = tensor.mode(along)
     _check_arguments(fraction, seed)
     covered = _covered_fibres(tensor, m)

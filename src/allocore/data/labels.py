@@ -52,9 +52,13 @@ def _check_mode_labels(labels: object, mode_name: str) -> ModeLabels | None:
     if isinstance(labels, str):
         raise InputError(f"labels of mode {mode_name!r} must be a sequence, not the single string {labels!r}")
     try:
-        result = tuple(str(label) for label in labels)  # type: ignore[attr-defined]
+        given: tuple[object, ...] = tuple(labels)  # type: ignore[arg-type]
     except TypeError:
         raise InputError(f"labels of mode {mode_name!r} must be a sequence; got {labels!r}") from None
+    # Missing values of any library differ from themselves or are None.
+    if any(label is None or label != label for label in given):
+        raise InputError(f"labels of mode {mode_name!r} must all be given; one is missing (None or NaN)")
+    result = tuple(str(label) for label in given)
     twice = [label for label, times in Counter(result).items() if times > 1]
     if twice:
         raise InputError(f"labels of mode {mode_name!r} must differ from each other; {twice[0]!r} is repeated")
@@ -89,6 +93,11 @@ def _resolve(pattern: object, places: list[dict[str, int]], mode_names: tuple[st
                 reason = "has no such label" if place else "has no labels"
                 raise InputError(f"patterns has {value!r} in mode {name!r}, which {reason}")
             row.append(place[value])
+        elif isinstance(value, int | np.integer) and place.get(str(value), value) != value:
+            raise InputError(
+                f"patterns has {value} in mode {name!r}, which could be the position or the label {str(value)!r} at "
+                f"position {place[str(value)]}: give the label as text, or all patterns as an integer array"
+            )
         elif isinstance(value, int | np.integer) and value < 0:
             raise InputError(f"patterns has {value} in mode {name!r}; use None for all of a mode")
         else:

@@ -92,10 +92,9 @@ class CountTensor:
         self._mode_names = check_mode_names(mode_names, len(given))
         checked_labels = check_labels(labels, self._mode_names)
         if shape is None:
-            shape = [
-                max(1, int(column.max()) + 1) if names is None else len(names)
-                for column, names in zip(given, checked_labels, strict=True)
-            ]
+            reached = [max(1, int(column.max()) + 1) for column in given]
+            sizes = zip(checked_labels, reached, strict=True)
+            shape = [length if names is None else max(length, len(names)) for names, length in sizes]
         self._shape = check_shape(shape, modes=len(given))
         self._labels = fit_labels(checked_labels, self._shape, self._mode_names)
         check_coordinates(given, self._shape, self._mode_names)
@@ -231,6 +230,11 @@ class CountTensor:
         lengths = [self._shape[m] for m in chosen]
         if len(set(lengths)) > 1:
             raise InputError(f"modes {modes!r} have lengths {lengths}; a diagonal needs equal lengths")
+        if len({self._labels[m] for m in chosen}) > 1:
+            raise InputError(
+                f"modes {modes!r} have different labels, so equal positions are not the same thing: "
+                "a diagonal needs equal labels in equal order"
+            )
         patterns = np.full((lengths[0], self.ndim), WILDCARD, dtype=np.int64)
         patterns[:, chosen] = np.arange(lengths[0])[:, None]
         return self.with_missing(patterns)

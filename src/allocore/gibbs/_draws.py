@@ -56,8 +56,8 @@ def log_gamma(rng: Words, shape: float) -> float:
 
 @kernel
 def binomial(rng: Words, trials: int, p: float) -> int:
-    """A Binomial(trials, p) variate, for any number of trials that an int64 holds."""
-    if trials <= 0 or p <= 0.0:
+    """A Binomial(trials, p) variate; its acceptance test is good to 1e-6 up to 2^50 trials, the most a tensor holds."""
+    if trials <= 0 or not p > 0.0:  # so that NaN cannot send the rejection sampler round for ever
         return 0
     if p >= 1.0:
         return trials

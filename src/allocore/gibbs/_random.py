@@ -40,7 +40,7 @@ class Step(IntEnum):
     """What a random number is for; part of its counter."""
 
     THIN = 1
-    THIN_LARGE = 6
+    THIN_CAREFULLY = 6
     CORE = 2
     RELOCATE = 3
     NEW_FACTOR = 4

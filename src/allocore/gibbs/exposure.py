@@ -32,8 +32,8 @@ def reach(layout: Layout, rows: Rows, mode: int) -> NDArray[np.float64]:
     at_least = 1 if len(index.by_row_P) > len(reach_DQ) else _ROWS_PER_THREAD
     layout.workers.run(
         [
-            partial(_reach_rows, *cut, mode, index.by_row_P, index.starts_D, *patterns, observed_Q, reach_DQ)
-            for cut in layout.workers.ranges(len(reach_DQ), at_least)
+            partial(_reach_rows, first, last, mode, index.by_row_P, index.starts_D, *patterns, observed_Q, reach_DQ)
+            for first, last in layout.workers.ranges(len(reach_DQ), at_least)
         ]
     )
     return reach_DQ

@@ -16,7 +16,7 @@ from allocore.data.tensor import CountTensor
 Ints: TypeAlias = NDArray[np.int64]
 
 BLOCK = 1024
-LARGE = 96
+LARGE = 256
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class PatternIndex:
 class Layout:
     """Everything about the data that a sweep reads, and the threads that work on it.
 
-    Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours; `cells_MN` has
-    the coordinates of the cells in that order of modes, sorted by it.
+    Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours; `cells_MN`
+    has the coordinates of the cells in that order of modes, sorted by it.
     """
 
     shape: tuple[int, ...]

@@ -1,9 +1,9 @@
 """Factors expanded to classes: phi[m][d, k[q, m]] for every row d and class q, in two forms.
 
-`phi_RQ`, in 64 bits, and the column sums of each class are what exposures are made of. `scaled_RL`, in 32 bits, is what
-thinning multiplies: every row divided by its largest number, which changes no probability within a cell, and padded with
-zeros to whole blocks of SIMD lanes. Core values are folded into the rows of one mode. Kernels that visit cells or patterns
-then read rows of consecutive numbers instead of gathering them by location. Cost: (rows x Q) numbers, refreshed mode by mode.
+`phi_RQ`, in 64 bits, and the column sums of each class are what exposures are made of. `scaled_RL`, in 32 bits, is
+what thinning multiplies: every row divided by its largest number, which changes no probability within a cell, and
+padded with zeros to whole blocks of SIMD lanes. Core values are folded into the rows of one mode. Kernels that visit
+cells or patterns then read rows of consecutive numbers instead of gathering them by location. Cost: rows * Q numbers.
 """
 
 from dataclasses import dataclass

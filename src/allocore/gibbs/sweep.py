@@ -62,7 +62,7 @@ def sweep(key: Key, layout: Layout, spec: Spec, state: State, allocation: Alloca
     reach_Q = np.einsum("dq,dq->q", reach_DQ, rows.phi_RQ[layout.rows(mode)])
     state = draw_core_values(key, spec, state, y_DQ.sum(axis=0), reach_Q)
     allocation = thin(key, layout, rows, state)
-    expected = float(state.core_values() @ reach_Q)
+    expected = float((state.core_values() * reach_Q).sum())
     log_likelihood = allocation.log_rates - layout.log_factorials - expected
     return state, allocation, _info(layout, before, state, allocation, log_likelihood)
 

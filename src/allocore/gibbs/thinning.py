@@ -5,12 +5,13 @@
 Only the sums over cells are kept: `y_RQ`, the counts of class q in the cells of each row. The sum of the products is
 the cell's rate, so the log-likelihood of the state comes with it.
 
-How it is quick. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other modes
-is made once a fibre. The last product and its sum stay in SIMD lanes (_simd.py). A count is drawn in two steps, a lane and
-a class of it, with one uniform number of 52 bits from a stream made in bulk; a large count is split by binomials, over the
-lanes and then within each. Cost: about non-zeros * Q multiplications, and the draws.
+How it is quick. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
+modes is made once a fibre. The last product and its sum stay in SIMD lanes (_simd.py), in 32-bit floats. A count is
+drawn with one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q multiplications, and the
+draws.
 
-Where all products of a cell are too small for 32-bit floats, the cell is thinned in logarithms.
+Where that is not good enough it is done carefully, in 64 bits: large counts, which are split by binomials, and cells
+whose products are too small; where these underflow even in 64 bits, in logarithms.
 
 Every draw has its own place in the random stream, and counts are integers, so neither depends on the threads; the
 log-likelihood is added up in blocks of fixed size, then over the blocks in order.
@@ -27,14 +28,14 @@ from numpy.typing import NDArray
 from allocore._jit import inlined, kernel
 from allocore.gibbs._draws import multinomial
 from allocore.gibbs._random import Key, Step, Words, fill_uniforms, scratch, seat
-from allocore.gibbs._simd import LANES, first_above, lane_sums
+from allocore.gibbs._simd import LANES, lane_sums, place_above
 from allocore.gibbs.layout import BLOCK, LARGE, Ints, Layout
 from allocore.gibbs.rows import Rows
 from allocore.model.state import State
 
-_TINY = 1e-25
+_TINY = 1e-25  # the least sum of scaled 32-bit products that is trusted
+_LEAST = 1e-250  # the least largest 64-bit product that is
 _UNIFORMS = 256
-_FEW = 4
 _Floats = NDArray[np.float64]
 _Singles = NDArray[np.float32]
 
@@ -53,95 +54,72 @@ def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     log_totals_B = np.zeros(layout.blocks)
     ranges = layout.workers.ranges(layout.blocks)
     tables = np.zeros((len(ranges), *rows.phi_RQ.shape), dtype=layout.count_type)
-    careful = _flat_logarithms(layout, rows, state)
-    streams = key.stream(Step.THIN), key.stream(Step.THIN_LARGE)
-    layout.workers.run(
-        [
-            partial(
-                _thin_blocks, first, last, layout.cells_MN, layout.changed_N, layout.cell_counts_N, layout.first_draw_B, layout.starts_M,
-                rows.scaled_RL, *careful, *streams, scratch(), log_totals_B, table,
-            )
-            for (first, last), table in zip(ranges, tables, strict=True)
-        ]
-    )  # fmt: skip
-    y_RQ = tables.sum(axis=0, dtype=np.int64)
-    return Allocation(y_RQ, float(log_totals_B.sum() + layout.row_totals_R @ rows.log_scale_R))
+    shared = (
+        *(layout.cells_MN, layout.changed_N, layout.cell_counts_N, layout.first_draw_B, layout.starts_M),
+        *(rows.scaled_RL, rows.phi_RQ, state.core_values(), *_logarithms(layout, state), rows.log_scale_R),
+        *(key.stream(Step.THIN), key.stream(Step.THIN_CAREFULLY)),
+    )
+    calls = [
+        partial(_thin_blocks, *cut, *shared, scratch(), log_totals_B, table)  # type: ignore[arg-type]
+        for cut, table in zip(ranges, tables, strict=True)
+    ]
+    layout.workers.run(calls)
+    scales = float((layout.row_totals_R * rows.log_scale_R).sum())
+    return Allocation(tables.sum(axis=0, dtype=np.int64), float(log_totals_B.sum()) + scales)
 
 
-def _flat_logarithms(layout: Layout, rows: Rows, state: State) -> tuple[_Floats, Ints, Ints, Ints, _Floats, _Floats]:
-    """What the careful path reads, modes in thinning's order: all log factors in one run of numbers, where each mode
-    begins in it, how wide its rows are, the locations, the log core values, and the scale of the rows.
+def _logarithms(layout: Layout, state: State) -> tuple[_Floats, _Floats, Ints, Ints, Ints]:
+    """What is read where products underflow, modes in thinning's order: the log core values, all log factors in one run
+    of numbers, where each mode begins in it, how wide its rows are, and the locations.
     """
     log_phi = [state.log_phi[mode] for mode in layout.order]
     begins_M = np.cumsum([0, *(log_phi_DK.size for log_phi_DK in log_phi)])[:-1]
     widths_M = np.array([log_phi_DK.shape[1] for log_phi_DK in log_phi])
     flat = np.concatenate([log_phi_DK.ravel() for log_phi_DK in log_phi])
-    subs_QM = np.ascontiguousarray(state.subs_QM[:, layout.order])
-    return flat, begins_M, widths_M, subs_QM, state.log_core_Q, rows.log_scale_R
+    return state.log_core_Q, flat, begins_M, widths_M, np.ascontiguousarray(state.subs_QM[:, layout.order])
 
 
 @kernel
 def _thin_blocks(
-    first: int, last: int, cells_MN: NDArray[Any], changed_N: NDArray[np.int8], counts_N: NDArray[Any],
-    first_draw_B: Ints, starts_M: Ints, scaled_RL: _Singles, log_phi: _Floats, begins_M: Ints, widths_M: Ints,
-    subs_QM: Ints, log_core_Q: _Floats, log_scale_R: _Floats, stream: Words, large_stream: Words, rng: Words,
-    log_totals_B: _Floats, y_RQ: NDArray[Any],
+    first: int, last: int, cells_MN: NDArray[Any], changed_N: NDArray[np.int8], counts_N: Ints, first_draw_B: Ints,
+    starts_M: Ints, scaled_RL: _Singles, phi_RQ: _Floats, core_Q: _Floats, log_core_Q: _Floats, log_phi: _Floats,
+    begins_M: Ints, widths_M: Ints, subs_QM: Ints, log_scale_R: _Floats, stream: Words, careful_stream: Words,
+    rng: Words, log_totals_B: _Floats, y_RQ: NDArray[Any],
 ) -> None:  # fmt: skip
-    final = cells_MN.shape[0] - 1
-    depth = scaled_RL.shape[1] // LANES
-    rows_M = np.empty(final + 1, dtype=np.int64)
-    shared_ML = np.empty((final, scaled_RL.shape[1]), dtype=np.float32)
-    by_lane = np.empty((1, LANES))
-    within = np.empty((LANES, depth))
-    filled = np.full(LANES, -1)
+    modes, width = cells_MN.shape[0], scaled_RL.shape[1]
+    rows_M = np.empty(modes, dtype=np.int64)
+    shared_ML = np.empty((modes - 1, width), dtype=np.float32)
+    within, across = np.empty((width // LANES, LANES)), np.empty(LANES)
     uniforms = np.empty(_UNIFORMS)
+    cumulative_Q, split_Q = np.empty(core_Q.size), np.empty(core_Q.size, dtype=np.int64)
     stack = np.empty((64, 3), dtype=np.int64)
-    cumulative_Q = np.empty(log_core_Q.size)
-    split = np.empty(max(log_core_Q.size, depth, LANES), dtype=np.int64)
     for block in range(first, last):
+        start, stop = block * BLOCK, min((block + 1) * BLOCK, counts_N.size)
         drawn, used = first_draw_B[block], _UNIFORMS
-        product, log_total = 1.0, 0.0
-        for n in range(block * BLOCK, min((block + 1) * BLOCK, counts_N.size)):
-            changed = changed_N[n] if n > block * BLOCK else 0
-            _enter_cell(cells_MN, n, changed, starts_M, scaled_RL, rows_M, shared_ML)
-            row, count = rows_M[final], counts_N[n]
-            total = lane_sums(shared_ML, final - 1, scaled_RL, row, by_lane)
-            if total < _TINY:
-                seat(rng, large_stream, n)
-                log_total += _thin_in_logs(
-                    rng, cells_MN, n, count, log_phi, begins_M, widths_M, subs_QM, log_core_Q, log_scale_R, rows_M,
-                    stack, cumulative_Q, split, y_RQ,
+        log_total, product = 0.0, 1.0
+        for n in range(start, stop):
+            count = counts_N[n]
+            _enter_cell(cells_MN, n, changed_N[n] if n > start else 0, starts_M, scaled_RL, rows_M, shared_ML)
+            total = lane_sums(shared_ML, modes - 2, scaled_RL, rows_M[modes - 1], within, across)
+            if count >= LARGE or total < _TINY:
+                seat(rng, careful_stream, n)
+                log_total += _thin_carefully(
+                    rng, cells_MN, n, count, phi_RQ, core_Q, log_core_Q, log_phi, begins_M, widths_M, subs_QM,
+                    log_scale_R, rows_M, stack, cumulative_Q, split_Q, y_RQ,
                 )  # fmt: skip
                 continue
-            if count >= LARGE:
-                seat(rng, large_stream, n)
-                _split_large(rng, count, shared_ML, scaled_RL, row, by_lane, rows_M, stack, within, split, y_RQ)
-                filled[:] = n
-            else:
-                for _ in range(count):
-                    if used == _UNIFORMS:
-                        fill_uniforms(stream, drawn, uniforms)
-                        drawn, used = drawn + _UNIFORMS, 0
-                    target = uniforms[used] * total
-                    used += 1
-                    lane = first_above(by_lane, 0, target)
-                    if filled[lane] != n:
-                        filled[lane] = n
-                        _fill_lane(shared_ML, scaled_RL, row, lane, within)
-                    # What is left of the target, as a share of the lane: the two sums of a lane differ by rounding.
-                    below = by_lane[0, lane - 1] if lane > 0 else 0.0
-                    share = (target - below) / (by_lane[0, lane] - below)
-                    q = lane + LANES * first_above(within, lane, share * within[lane, depth - 1])
-                    for m in range(final + 1):
-                        y_RQ[rows_M[m], q] += 1
-            if count <= _FEW:
-                for _ in range(count):
-                    product *= total
-                if product < 1e-200:
+            for _ in range(count):
+                if used == _UNIFORMS:
+                    fill_uniforms(stream, drawn, uniforms)
+                    drawn, used = drawn + _UNIFORMS, 0
+                q = place_above(within, across, uniforms[used] * total)
+                used += 1
+                for m in range(modes):
+                    y_RQ[rows_M[m], q] += 1
+                product *= total
+                if not 1e-200 < product < 1e200:  # one logarithm for many factors
                     log_total += log(product)
                     product = 1.0
-            else:
-                log_total += count * log(total)
         log_totals_B[block] = log_total + log(product)
 
 
@@ -164,60 +142,49 @@ def _enter_cell(
     rows_M[final] = starts_M[final] + cells_MN[final, n]
 
 
-@inlined
-def _fill_lane(shared_ML: _Singles, scaled_RL: _Singles, row: int, lane: int, within: _Floats) -> None:
-    """Running sums of the products of one lane, in `within[lane]`."""
-    last = shared_ML.shape[0] - 1
-    total = 0.0
-    for i in range(within.shape[1]):
-        total += np.float64(shared_ML[last, lane + i * LANES] * scaled_RL[row, lane + i * LANES])
-        within[lane, i] = total
-
-
 @kernel
-def _split_large(
-    rng: Words, count: int, shared_ML: _Singles, scaled_RL: _Singles, row: int, by_lane: _Floats, rows_M: Ints,
-    stack: Ints, within: _Floats, split: Ints, y_RQ: NDArray[Any],
-) -> None:  # fmt: skip
-    """Split a large count by binomials: over the lanes, then over the classes of each lane."""
-    depth = within.shape[1]
-    counts_of_lanes = np.empty(LANES, dtype=np.int64)
-    multinomial(rng, count, by_lane[0], stack, counts_of_lanes)
-    for lane in range(LANES):
-        if counts_of_lanes[lane] == 0:
-            continue
-        _fill_lane(shared_ML, scaled_RL, row, lane, within)
-        multinomial(rng, counts_of_lanes[lane], within[lane], stack, split[:depth])
-        for i in range(depth):
-            if split[i] > 0:
-                for m in range(rows_M.size):
-                    y_RQ[rows_M[m], lane + i * LANES] += split[i]
-
-
-@kernel
-def _thin_in_logs(
-    rng: Words, cells_MN: NDArray[Any], n: int, count: int, log_phi: _Floats, begins_M: Ints, widths_M: Ints,
-    subs_QM: Ints, log_core_Q: _Floats, log_scale_R: _Floats, rows_M: Ints, stack: Ints, cumulative_Q: _Floats,
-    split: Ints, y_RQ: NDArray[Any],
+def _thin_carefully(
+    rng: Words, cells_MN: NDArray[Any], n: int, count: int, phi_RQ: _Floats, core_Q: _Floats, log_core_Q: _Floats,
+    log_phi: _Floats, begins_M: Ints, widths_M: Ints, subs_QM: Ints, log_scale_R: _Floats, rows_M: Ints, stack: Ints,
+    cumulative_Q: _Floats, split_Q: Ints, y_RQ: NDArray[Any],
 ) -> float:  # fmt: skip
-    """Thin a cell whose products underflow, relative to the largest; returns y log(rate), less the scale of its rows."""
-    budget = log_core_Q.size
-    top = -np.inf
-    for q in range(budget):
-        cumulative_Q[q] = log_core_Q[q]
-        for m in range(rows_M.size):
-            cumulative_Q[q] += log_phi[begins_M[m] + cells_MN[m, n] * widths_M[m] + subs_QM[q, m]]
-        top = max(top, cumulative_Q[q])
-    total = 0.0
-    for q in range(budget):
-        total += exp(cumulative_Q[q] - top)
-        cumulative_Q[q] = total
-    multinomial(rng, count, cumulative_Q, stack, split[:budget])
-    for q in range(budget):
-        if split[q] > 0:
+    """Split a cell's count by binomials over 64-bit weights; returns y log(rate), less the scales of its rows."""
+    log_scale = _weights(rows_M, phi_RQ, core_Q, cumulative_Q)
+    if log_scale == -np.inf:
+        log_scale = _weights_in_logs(cells_MN, n, log_core_Q, log_phi, begins_M, widths_M, subs_QM, cumulative_Q)
+    for q in range(1, cumulative_Q.size):
+        cumulative_Q[q] += cumulative_Q[q - 1]
+    multinomial(rng, count, cumulative_Q, stack, split_Q)
+    for q in range(split_Q.size):
+        if split_Q[q] > 0:
             for m in range(rows_M.size):
-                y_RQ[rows_M[m], q] += split[q]
-    log_scale = 0.0
+                y_RQ[rows_M[m], q] += split_Q[q]
     for m in range(rows_M.size):
-        log_scale += log_scale_R[rows_M[m]]
-    return count * (top + log(total) - log_scale)
+        log_scale -= log_scale_R[rows_M[m]]
+    return count * (log(cumulative_Q[-1]) + log_scale)
+
+
+@kernel
+def _weights(rows_M: Ints, phi_RQ: _Floats, core_Q: _Floats, weights_Q: _Floats) -> float:
+    """lambda_q prod_m phi of each class; returns the logarithm of their scale, 0, or -inf if they underflow."""
+    weights_Q[:] = core_Q
+    for m in range(rows_M.size):
+        for q in range(core_Q.size):
+            weights_Q[q] *= phi_RQ[rows_M[m], q]
+    return 0.0 if weights_Q.max() > _LEAST else -np.inf
+
+
+@kernel
+def _weights_in_logs(
+    cells_MN: NDArray[Any], n: int, log_core_Q: _Floats, log_phi: _Floats, begins_M: Ints, widths_M: Ints,
+    subs_QM: Ints, weights_Q: _Floats,
+) -> float:  # fmt: skip
+    """The same relative to the largest, whose logarithm is returned."""
+    weights_Q[:] = log_core_Q
+    for q in range(weights_Q.size):
+        for m in range(begins_M.size):
+            weights_Q[q] += log_phi[begins_M[m] + cells_MN[m, n] * widths_M[m] + subs_QM[q, m]]
+    top = weights_Q.max()
+    for q in range(weights_Q.size):
+        weights_Q[q] = exp(weights_Q[q] - top)
+    return float(top)

@@ -34,7 +34,12 @@ def class_totals(state: State, missing: Missing) -> NDArray[np.float64]:
     expanded = [state.factors(m)[:, state.subs_QM[:, m]] for m in range(len(state.log_phi))]
     sums = [rows_DQ.sum(axis=0) for rows_DQ in expanded]
     total_Q = np.prod(sums, axis=0)
-    for pattern, weight in zip(*missing.signed, strict=True):
-        parts = [sums[m] if d < 0 else expanded[m][d] for m, d in enumerate(pattern)]
-        total_Q = total_Q - weight * np.prod(parts, axis=0)
-    return np.asarray(state.core_values() * total_Q)
+    patterns_PM, weights_P = missing.signed
+    step = max(1, _CHUNK_NUMBERS // len(total_Q))
+    for first in range(0, len(weights_P), step):
+        block_PM = patterns_PM[first : first + step]
+        product_PQ = np.repeat(weights_P[first : first + step, None], len(total_Q), axis=1).astype(np.float64)
+        for m, column_P in enumerate(block_PM.T):
+            product_PQ *= np.where(column_P[:, None] < 0, sums[m], expanded[m][column_P])
+        total_Q = total_Q - product_PQ.sum(axis=0)
+    return np.asarray(state.core_values() * np.maximum(total_Q, 0.0))

@@ -7,9 +7,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.errors import InputError
+from allocore.errors import InputError, whole_number
 
 _PRIORS = ("a0", "b0", "e0", "f0", "alpha0")
+# Beyond these, products of rates over the modes leave the range of 64-bit floats.
+_LEAST, _MOST = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,6 @@ def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> t
     return tuple(whole_number("core_shape", size, sizes) for size in sizes)
 
 
-def whole_number(name: str, value: object, shown: object = None, least: int = 1) -> int:
-    """`value` as an int of at least `least`, or an error that names the argument."""
-    shown = value if shown is None else shown
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name} is {shown!r}, but it must be a whole number of at least {least}")
-    return int(value)
-
-
 def _positive(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         raise InputError(f"{name} is {value!r}, but it must be a positive number")
@@ -77,6 +71,6 @@ def _positive(name: str, value: object) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if not (math.isfinite(number) and number > 0):
-        raise InputError(f"{name} is {value!r}, but it must be positive and finite")
+    if not _LEAST <= number <= _MOST:
+        raise InputError(f"{name} is {value!r}, but it must be positive and finite ({_LEAST} to {_MOST})")
     return number

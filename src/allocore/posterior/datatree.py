@@ -1,7 +1,8 @@
 """A run as an xarray DataTree in the ArviZ schema: `posterior`, `sample_stats`, `observed_data`, `constant_data`.
 
 Dimensions chain and draw come first, real labels are the coordinates, settings and seed are attributes. The trace of
-all sweeps, burn-in included, is the group `sweep_stats` with dimensions chain and sweep.
+all sweeps, burn-in included, is the group `sweep_stats` with dimensions chain and sweep (1, 2, ..). The Q classes are
+the dimension `q`: their numbers mean nothing from one draw to the next.
 """
 
 import json
@@ -37,13 +38,18 @@ def to_datatree(record: Record) -> xr.DataTree:
     return tree
 
 
+def check_free(name: str, path: Path) -> None:
+    """Refuse a path that exists already, or whose folder does not."""
+    if path.exists():
+        raise InputError(f"{name} is {str(path)!r}, but that exists already: name a path that does not")
+    if not path.resolve().parent.is_dir():
+        raise InputError(f"{name} is {str(path)!r}, but the folder {str(path.resolve().parent)!r} does not exist")
+
+
 def save(record: Record, path: str | os.PathLike[str]) -> None:
     """Write the DataTree as a Zarr folder that appears under its name only when it is whole."""
     target = Path(path)
-    if target.exists():
-        raise InputError(f"path is {str(target)!r}, but that exists already: name a path that does not")
-    if not target.resolve().parent.is_dir():
-        raise InputError(f"path is {str(target)!r}, but the folder {str(target.resolve().parent)!r} does not exist")
+    check_free("path", target)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.resolve().parent))
     try:
         # Format 2 of Zarr: format 3 has no settled representation of text yet and warns about it.
@@ -68,10 +74,10 @@ def about(record: Record) -> dict[str, Any]:
 def _posterior(record: Record) -> xr.Dataset:
     names = record.tensor.mode_names
     variables: dict[str, Any] = {
-        "core_values": (("chain", "draw", "class"), record.core_values),
-        "core_locations": (("chain", "draw", "class", "mode"), record.core_locations),
+        "core_values": (("chain", "draw", "q"), record.core_values),
+        "core_locations": (("chain", "draw", "q", "mode"), record.core_locations),
     }
-    coords: dict[str, Any] = {"mode": np.array(names), **_indices(record.core_values, "chain", "draw", "class")}
+    coords: dict[str, Any] = {"mode": np.array(names), **_indices(record.core_values, "chain", "draw", "q")}
     for name, labels, factor in zip(names, record.tensor.labels, record.factors, strict=True):
         row = _free_name(name, variables, coords)
         coords[row] = np.array(labels)
@@ -92,6 +98,8 @@ def _free_name(wanted: str, *taken: dict[str, Any]) -> str:
 def _stats(record: Record, stats: dict[str, Any], along: str) -> xr.Dataset:
     variables = {name: (("chain", along, "mode")[: values.ndim], values) for name, values in stats.items()}
     coords = {"mode": np.array(record.tensor.mode_names), **_indices(stats["moved"], "chain", along)}
+    if along == "sweep":
+        coords["sweep"] = coords["sweep"] + 1
     return xr.Dataset(variables, coords)
 
 

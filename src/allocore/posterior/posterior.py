@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from allocore._workers import available_threads
 from allocore.data.coordinates import as_integers, check_coordinates
 from allocore.data.tensor import CountTensor
-from allocore.errors import InputError
-from allocore.model.spec import whole_number
+from allocore.errors import InputError, whole_number
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -48,8 +47,9 @@ class Posterior:
     True
     """
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, threads: int | None = None) -> None:
         self._record = record
+        self._threads = threads
 
     @property
     def core_values(self) -> NDArray[np.float64]:
@@ -86,6 +86,11 @@ class Posterior:
         return self._record.tensor
 
     @property
+    def learns_locations(self) -> bool:
+        """Whether the classes may move in the core (ALL0CORE) or are fixed in it (CP, Tucker)."""
+        return self._record.spec.learn_locations
+
+    @property
     def seed(self) -> int:
         """The seed of the run: with it and the settings the same draws come again."""
         return self._record.seed
@@ -94,13 +99,13 @@ class Posterior:
         """The expected count of each cell in `coords` (M, n): its rate averaged over all draws."""
         from allocore.posterior.prediction import mean_rates
 
-        return mean_rates(self._record, self._check_cells(coords), available_threads())
+        return mean_rates(self._record, self._check_cells(coords), self._threads or available_threads())
 
     def log_predictive(self, coords: object, counts: object) -> NDArray[np.float64]:
         """The log predictive probability of each count: log of its Poisson probability averaged over all draws."""
         from allocore.posterior.prediction import log_predictive
 
-        return log_predictive(self._record, *self._check_counted(coords, counts), available_threads())
+        return log_predictive(self._record, *self._check_counted(coords, counts), self._threads or available_threads())
 
     def ppd(self, test: Cells, positive_only: bool = False) -> float:
         """Pointwise predictive density of held-out cells: the geometric mean of their predictive probabilities.
@@ -112,6 +117,9 @@ class Posterior:
 
     def log_ppd(self, test: Cells, positive_only: bool = False) -> float:
         """The logarithm of `ppd`: the mean log predictive probability of the held-out cells."""
+        if not (hasattr(test, "coords") and hasattr(test, "counts")):
+            hint = ": pass split.test" if hasattr(test, "test") else ""
+            raise InputError(f"test is a {type(test).__name__}, but it must have coords and counts{hint}")
         cells, counts = self._check_counted(test.coords, test.counts)
         chosen = counts > 0 if positive_only else np.ones(len(counts), dtype=bool)
         if not chosen.any():
@@ -121,15 +129,23 @@ class Posterior:
     def classes(self, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
         """The classes of one draw, largest first, as a table.
 
-        `value` is the expected count of the class in the whole tensor and `share` its part of all. Then, for each mode,
-        the number of the factor that the class uses (`<mode>_factor`; classes with the same number share it) and that
-        factor's heaviest labels (`<mode>_top`).
+        `value` is the expected count of the class in the observed cells and `share` its part of all. Then, for each
+        mode, the number of the factor that the class uses (`<mode>_factor`; classes with the same number share it) and
+        that factor's heaviest labels (`<mode>_top`).
         """
         from allocore.posterior.summaries import class_table
 
         chains, draws = self.core_values.shape[:2]
         place = _position("chain", chain, chains), _position("draw", draw, draws)
         return class_table(self._record, *place, whole_number("top", top))
+
+    def show(self, rows: int = 15, top: int = 3) -> None:
+        """Print the largest classes of the last draw of the first chain, and the factors they share."""
+        from rich.console import Console
+
+        from allocore.posterior.tables import class_report
+
+        Console().print(class_report(self, rows, top))
 
     def to_datatree(self) -> "xr.DataTree":
         """The run as an xarray DataTree in the ArviZ schema, with labels, settings and seed."""

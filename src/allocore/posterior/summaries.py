@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from allocore.model.rates import class_totals
+from allocore.model.state import State
 from allocore.run.record import Record
 
 _FAINT = 0.02
@@ -13,13 +15,12 @@ _EVEN = 1.5
 def class_table(record: Record, chain: int, draw: int, top: int) -> pd.DataFrame:
     """One row per core location in use by some class, the largest first.
 
-    With every factor scaled to sum to one, `value` is the value of the core there: the expected count of the class in
-    the whole tensor. Classes at one location are one. For each mode: the factor's number, and its top labels.
+    `value` is the expected count of the class in all observed cells: its core value times the sum over these cells of
+    the products of its factors. Classes at one location are one. For each mode: the factor's number and top labels.
     """
     locations, place_Q = np.unique(record.core_locations[chain, draw], axis=0, return_inverse=True)
     factors = [factor[chain, draw] for factor in record.factors]
-    scale = np.prod([f.sum(axis=0)[k] for f, k in zip(factors, locations.T, strict=True)], axis=0)
-    value = scale * np.bincount(place_Q.ravel(), record.core_values[chain, draw], minlength=len(locations))
+    value = np.bincount(place_Q.ravel(), class_totals(_state(record, chain, draw), record.tensor.missing))
     order = np.argsort(-value, kind="stable")
     table = pd.DataFrame({"value": value[order], "share": value[order] / (value.sum() or 1.0)})
     for name, column in zip(record.tensor.mode_names, locations[order].T, strict=True):
@@ -32,11 +33,28 @@ def class_table(record: Record, chain: int, draw: int, top: int) -> pd.DataFrame
     return table
 
 
+def _state(record: Record, chain: int, draw: int) -> State:
+    with np.errstate(divide="ignore"):
+        log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
+        return State(np.log(record.core_values[chain, draw]), record.core_locations[chain, draw], log_phi)
+
+
+def _observed_rows(record: Record, mode: int) -> NDArray[np.bool_]:
+    """Which rows of a mode are not missing as a whole; where nothing was observed a factor holds its prior alone."""
+    patterns_PM = record.tensor.missing.patterns
+    whole = (patterns_PM >= 0).sum(axis=1) == 1
+    observed_D = np.ones(record.tensor.shape[mode], dtype=bool)
+    named_P = patterns_PM[whole, mode]
+    observed_D[named_P[named_P >= 0]] = False
+    return observed_D
+
+
 def _top_labels(record: Record, mode: int, factor_D: NDArray[np.float64], top: int) -> str:
     """The heaviest labels of a factor with their shares, e.g. "JFK 93%, EWR 6%".
 
     Labels below 2% are left out, and where no label has 1.5 times an even share none is worth naming.
     """
+    factor_D = np.where(_observed_rows(record, mode), factor_D, 0.0)
     if factor_D.sum() == 0.0:
         return "too small to tell"
     share_D = factor_D / factor_D.sum()

@@ -1,19 +1,21 @@
 """The class table on a terminal: one row per class, and the factors that classes share marked wherever they appear."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from allocore.model.spec import whole_number
+from allocore.errors import whole_number
 from allocore.posterior.posterior import Posterior
 
 # Told apart by people of any colour vision (Okabe and Ito), and every factor carries its number as well.
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 _LISTED_CLASSES = 8
+_COLUMN = 18
 
 
 def class_report(posterior: Posterior, rows: int = 15, top: int = 2) -> RenderableType:
@@ -23,13 +25,43 @@ def class_report(posterior: Posterior, rows: int = 15, top: int = 2) -> Renderab
     classes = posterior.classes(top=top)
     shown = classes.head(rows)
     colours = _shared_colours(shown, modes)
+    chain = " of chain 0" if posterior.core_values.shape[0] > 1 else ""
     return Group(
-        _class_rows(shown, modes, colours, f"The {len(shown)} largest of {len(classes)} classes, last draw"),
-        Text(),
+        Text(f"The {len(shown)} largest of {len(classes)} classes, last draw{chain}", style="bold"),
+        _ClassList(shown, modes, colours),
         *_sharing_lines(shown, modes, colours),
         Text(),
         summary_line(posterior, classes),
+        *_warnings(posterior),
     )
+
+
+def _warnings(posterior: Posterior) -> Iterator[Text]:
+    """A word where relocation did not happen: then the classes are those of CP."""
+    moved = posterior.stats["moved"][0]
+    if posterior.learns_locations and not moved[len(moved) // 2 :].any():
+        yield Text(
+            "No class moved in the second half of the run. With heavy counts locations move rarely: a smaller core "
+            "shape makes classes share factors from the start, and several chains show what is settled.",
+            style="italic",
+        )
+
+
+@dataclass(frozen=True)
+class _ClassList:
+    """The classes as a table, or on a narrow terminal as a block a class."""
+
+    classes: pd.DataFrame
+    modes: tuple[str, ...]
+    colours: dict[tuple[str, int], str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width >= _COLUMN * len(self.modes) + 16:
+            yield _class_rows(self.classes, self.modes, self.colours)
+        else:
+            yield Text()
+            yield from _class_blocks(self.classes, self.modes, self.colours)
+            yield Text()
 
 
 def summary_line(posterior: Posterior, classes: pd.DataFrame) -> Text:
@@ -41,18 +73,30 @@ def summary_line(posterior: Posterior, classes: pd.DataFrame) -> Text:
     factors = ", ".join(f"{number} {name}" for number, name in zip(used, posterior.tensor.mode_names, strict=True))
     return Text.assemble(
         (str(posterior.stats["classes"][0, last]), "bold"),
-        f" of {posterior.core_values.shape[2]} classes are in use; ",
+        f" classes hold counts, of a budget of {posterior.core_values.shape[2]}; ",
         (str(half), "bold"),
-        " hold 50% of the counts, ",
+        " hold 50% of the expected counts, ",
         (str(most), "bold"),
         f" hold 95%. Factors in use: {factors}.",
     )
 
 
-def _class_rows(
-    classes: pd.DataFrame, modes: tuple[str, ...], colours: dict[tuple[str, int], str], title: str
-) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+def _class_blocks(
+    classes: pd.DataFrame, modes: tuple[str, ...], colours: dict[tuple[str, int], str]
+) -> Iterator[RenderableType]:
+    indent = max(len(name) for name in modes) + 3
+    for number, row in zip(classes.index, classes.to_dict("records"), strict=True):
+        yield Text(f"class {number}, {row['share']:.1%}", style="bold")
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(width=indent)
+        for name in modes:
+            words = _factor_text(name, row[f"{name}_factor"], str(row[f"{name}_top"]), colours)
+            grid.add_row(Text(f"  {name}"), words)
+        yield grid
+
+
+def _class_rows(classes: pd.DataFrame, modes: tuple[str, ...], colours: dict[tuple[str, int], str]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("class", justify="right")
     table.add_column("share", justify="right")
     for name in modes:

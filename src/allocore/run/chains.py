@@ -1,12 +1,14 @@
 """Running chains: sweeps in a row, the kept ones handed to the store, the outside world told between them."""
 
 import warnings
+from math import isfinite
 from time import perf_counter
 
 import numpy as np
 
 from allocore._workers import Workers
 from allocore.data.tensor import CountTensor
+from allocore.errors import InputError
 from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
@@ -62,6 +64,11 @@ def _run_chain(
     for number in range(1, schedule.sweeps + 1):
         start = perf_counter()
         state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
+        if not isfinite(info.log_likelihood):
+            raise InputError(
+                f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {number}: the priors "
+                f"(a0={spec.a0}, b0={spec.b0}, e0={spec.e0}, f0={spec.f0}) lead beyond what 64-bit floats hold"
+            )
         store.record_sweep(chain, number, info, perf_counter() - start)
         draw = schedule.draw_of(number)
         if draw is not None:

@@ -1,7 +1,7 @@
 """A finished run: its data, its settings, its kept draws and the trace of its sweeps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -34,3 +34,8 @@ class Record:
         object.__setattr__(self, "stats", MappingProxyType(dict(self.stats)))
         for array in (self.core_values, self.core_locations, *self.factors, *self.stats.values()):
             array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the fields: a mapping proxy cannot be pickled, the dict behind it can."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self), tuple({**values, "stats": dict(self.stats)}.values())

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from allocore.model.spec import whole_number
+from allocore.errors import whole_number
 
 
 @dataclass(frozen=True)
