@@ -14,13 +14,13 @@ demo: $(VENV)/.run  ## Fit New York's flights of 2013 and print what was found
 test: test-fast test-interpreted test-checked  ## The whole suite: compiled, interpreted, and with bounds checks
 
 test-fast: $(VENV)/.dev
-	$(PYTEST) -n 2
+	$(PYTEST) -n 2 --dist worksteal
 
 test-interpreted: $(VENV)/.dev  ## The small cases with the JIT off
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 -m "not jit" tests
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 --dist worksteal -m "not jit" tests
 
 test-checked: $(VENV)/.dev  ## All kernels with bounds checks on, in a cache of their own
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) -n 2 tests -m "not long"
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) -n 2 --dist worksteal tests -m "not long"
 
 lint: $(VENV)/.dev  ## Linter, formatter, strict type checker
 	$(BIN)/ruff check .

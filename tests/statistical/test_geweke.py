@@ -61,7 +61,7 @@ def wander(spec, missing, starts, seed=1):
     return summaries(lasts) - summaries(firsts)
 
 
-def evidence_against(spec, missing, starts=3_000):
+def evidence_against(spec, missing, starts=2_000):
     return corrected(zero_means(wander(spec, missing, starts)))
 
 

@@ -179,7 +179,8 @@ def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: I
 
     At most one binomial per weight, and none inside a range that got nothing. `stack` is scratch space, (64, 3).
     """
-    out[:] = 0
+    for i in range(out.size):
+        out[i] = 0
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, cumulative.size, trials
     height = 1
     while height > 0:

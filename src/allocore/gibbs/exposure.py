@@ -46,7 +46,8 @@ def _reach_rows(
 ) -> None:  # fmt: skip
     missing_Q, product_Q = np.empty(observed_Q.size), np.empty(observed_Q.size)
     for d in range(first, last):
-        missing_Q[:] = 0.0
+        for q in range(missing_Q.size):
+            missing_Q[q] = 0.0
         named_P = by_row_P[starts_D[d] : starts_D[d + 1]]
         _add_patterns(named_P, mode, patterns_PM, weights_P, offsets_M, phi_RQ, sums_MQ, product_Q, missing_Q)
         for q in range(observed_Q.size):
@@ -61,7 +62,8 @@ def _add_patterns(
 ) -> None:  # fmt: skip
     """Add weight * prod over the other modes of (the row a pattern names, or the column sum) to `total_Q`."""
     for p in chosen_P:
-        product_Q[:] = weights_P[p]
+        for q in range(total_Q.size):
+            product_Q[q] = weights_P[p]
         for m in range(sums_MQ.shape[0]):
             d = patterns_PM[p, m]
             if m == mode:

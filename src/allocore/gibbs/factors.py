@@ -59,8 +59,8 @@ def conditional_of_row(
     e0: float, f0: float, y_Q: Ints, reach_Q: _Floats, core_Q: _Floats, subs_Q: Ints, shape_K: _Floats, rate_K: _Floats
 ) -> None:
     """Shape and rate of the factor entries of one row, for every factor of the mode."""
-    shape_K[:] = e0
-    rate_K[:] = f0
+    for k in range(shape_K.size):
+        shape_K[k], rate_K[k] = e0, f0
     for q in range(subs_Q.size):
         shape_K[subs_Q[q]] += y_Q[q]
         rate_K[subs_Q[q]] += core_Q[q] * reach_Q[q]

@@ -133,7 +133,8 @@ def _move_classes(
                 _draw_column(q, choice, e0, f0, y_DQ, reach_DQ, core_Q, draws, rng, log_phi_DK)
                 _score_column(q + 1, choice, y_DQ, reach_DQ, core_Q, log_phi_DK, scores_QK)
         elif alone:
-            log_phi_DK[:, home] = -np.inf
+            for d in range(log_phi_DK.shape[0]):
+                log_phi_DK[d, home] = -np.inf
         others_K[choice] += 1
         subs_Q[q] = choice
 

@@ -161,17 +161,20 @@ def _thin_carefully(
                 y_RQ[rows_M[m], q] += split_Q[q]
     for m in range(rows_M.size):
         log_scale -= log_scale_R[rows_M[m]]
-    return count * (log(cumulative_Q[-1]) + log_scale)
+    return count * (log(cumulative_Q[split_Q.size - 1]) + log_scale)
 
 
 @kernel
 def _weights(rows_M: Ints, phi_RQ: _Floats, core_Q: _Floats, weights_Q: _Floats) -> float:
     """lambda_q prod_m phi of each class; returns the logarithm of their scale, 0, or -inf if they underflow."""
-    weights_Q[:] = core_Q
-    for m in range(rows_M.size):
-        for q in range(core_Q.size):
-            weights_Q[q] *= phi_RQ[rows_M[m], q]
-    return 0.0 if weights_Q.max() > _LEAST else -np.inf
+    top = 0.0
+    for q in range(core_Q.size):
+        weight = core_Q[q]
+        for m in range(rows_M.size):
+            weight *= phi_RQ[rows_M[m], q]
+        weights_Q[q] = weight
+        top = max(top, weight)
+    return 0.0 if top > _LEAST else -np.inf
 
 
 @kernel
@@ -180,11 +183,12 @@ def _weights_in_logs(
     subs_QM: Ints, weights_Q: _Floats,
 ) -> float:  # fmt: skip
     """The same relative to the largest, whose logarithm is returned."""
-    weights_Q[:] = log_core_Q
+    top = -np.inf
     for q in range(weights_Q.size):
+        weights_Q[q] = log_core_Q[q]
         for m in range(begins_M.size):
             weights_Q[q] += log_phi[begins_M[m] + cells_MN[m, n] * widths_M[m] + subs_QM[q, m]]
-    top = weights_Q.max()
+        top = max(top, weights_Q[q])
     for q in range(weights_Q.size):
         weights_Q[q] = exp(weights_Q[q] - top)
-    return float(top)
+    return top

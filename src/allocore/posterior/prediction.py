@@ -66,9 +66,9 @@ def _fill_rates(
         for m in range(final):
             same = same and rows_MN[m, n] == rows_MN[m, n - 1]
         if not same:
-            shared_Q[:] = core_Q
-            for m in range(final):
-                for q in range(core_Q.size):
+            for q in range(core_Q.size):
+                shared_Q[q] = core_Q[q]
+                for m in range(final):
                     shared_Q[q] *= phi_RQ[rows_MN[m, n], q]
         rate = 0.0
         for q in range(core_Q.size):
