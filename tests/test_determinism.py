@@ -10,6 +10,7 @@ from allocore.data.missing import Missing
 from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
+from allocore.gibbs.thinning import ranges_of_equal_work
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 
@@ -78,3 +79,12 @@ def test_a_sweep_is_a_function_of_its_key_and_state_alone():
         again = begin(key.at(3), layout, state)
     assert again.y_RQ.tobytes() == allocation.y_RQ.tobytes()
     assert again.log_rates == allocation.log_rates
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("nnz", [1, 900, 30_000])
+def test_thinning_visits_every_block_once_on_any_number_of_threads(threads, nnz):
+    with Workers(threads) as workers:
+        layout = Layout.of(tensor(nnz=nnz), workers)
+        visited = [b for first, last in ranges_of_equal_work(layout, 20) for b in range(first, last)]
+    assert visited == list(range(layout.blocks))

@@ -3,7 +3,7 @@
 A kernel is serial, works on arrays it is given, and releases the GIL; threads are the driver's business
 (`_workers.py`).
 No fastmath: sums keep one order, so the same seed gives the same bytes. Compiled code is cached on disk. Kernels write
-their loops out: an assignment to a slice, or a method of an array, takes numba longer to compile than a whole loop nest.
+their loops out: an assignment to a slice or a method of an array takes numba longer to compile than a whole loop nest.
 """
 
 import hashlib

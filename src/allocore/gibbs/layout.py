@@ -130,6 +130,12 @@ class Layout:
         return np.concatenate([[0], np.cumsum(single_B + single_B % 2)]).astype(np.int64)
 
     @cached_property
+    def large_B(self) -> Ints:
+        """The number of cells with a large count in each block."""
+        large_N = (self.cell_counts_N >= LARGE).astype(np.int64)
+        return np.add.reduceat(large_N, np.arange(0, len(large_N), BLOCK)) if len(large_N) else large_N
+
+    @cached_property
     def count_type(self) -> type[np.signedinteger[Any]]:
         """A type for tables of counts: 32 bits, which stay in the caches, where no sum can exceed them."""
         return np.int32 if int(self.cell_counts_N.sum()) < 2**31 else np.int64
