@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-interpreted test-checked lint format picture clean
+.PHONY: demo test test-fast test-interpreted test-checked lint bench format picture clean
 
 demo: $(VENV)/.run  ## Fit New York's flights of 2013 and print what was found
 	@$(BIN)/allocore demo
@@ -26,6 +26,10 @@ lint: $(VENV)/.dev  ## Linter, formatter, strict type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: $(VENV)/.dev  ## Speed as ratios within one run: floor, thinning, the paper's kernel, whole sweeps
+	@mkdir -p .cache
+	$(BIN)/python benchmarks/speed.py --out .cache/speed.json
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

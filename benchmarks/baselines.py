@@ -1,0 +1,113 @@
+"""What thinning is measured against: the products alone, and the kernel one would write first.
+
+`floor` makes the same products in the same loops (fibres, 32-bit lanes, fused multiply-add) and draws nothing.
+`paper_style` gathers the weight of every class by its location and splits the count by binomials, class after class.
+"""
+
+from functools import partial
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from allocore._jit import kernel
+from allocore.gibbs._draws import binomial
+from allocore.gibbs._random import Key, Step, scratch, seat
+from allocore.gibbs._simd import LANES
+from allocore.gibbs.thinning import _enter_cell
+
+
+@intrinsic
+def _dot(typingctx, left, right, blocks):
+    """The sum of the products of two runs of float32, at two addresses, in LANES lanes."""
+
+    def codegen(context, builder, signature, args):
+        lanes = ir.VectorType(ir.FloatType(), LANES)
+        left, right = (builder.inttoptr(address, lanes.as_pointer()) for address in args[:2])
+        name = f"llvm.fma.v{LANES}f32"
+        fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(lanes, [lanes] * 3), name)
+        total = cgutils.alloca_once_value(builder, ir.Constant(lanes, [0.0] * LANES))
+        with cgutils.for_range(builder, args[2]) as loop:
+            x = builder.load(builder.gep(left, [loop.index]), align=4)
+            y = builder.load(builder.gep(right, [loop.index]), align=4)
+            builder.store(builder.call(fma, [x, y, builder.load(total)]), total)
+        value, width = builder.load(total), LANES
+        while width > 1:
+            width //= 2
+            halves = [
+                ir.Constant(ir.VectorType(ir.IntType(32), width), list(range(start, start + width)))
+                for start in (0, width)
+            ]
+            value = builder.fadd(*(builder.shuffle_vector(value, value, half) for half in halves))
+        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+    return types.float32(types.intp, types.intp, types.intp), codegen
+
+
+@kernel
+def _products(first, last, cells_MN, changed_N, starts_M, scaled_RL, out):
+    modes, width = cells_MN.shape[0], scaled_RL.shape[1]
+    rows_M = np.empty(modes, dtype=np.int64)
+    shared_ML = np.empty((modes - 1, width), dtype=np.float32)
+    left = shared_ML.ctypes.data + 4 * (modes - 2) * width
+    total = 0.0
+    for n in range(first, last):
+        _enter_cell(cells_MN, n, changed_N[n] if n > first else 0, starts_M, scaled_RL, rows_M, shared_ML)
+        total += _dot(left, scaled_RL.ctypes.data + 4 * rows_M[modes - 1] * width, width // LANES)
+    out[0] = total
+
+
+def floor(layout, rows):
+    """The products of every cell and their sum, and nothing else."""
+    cells = layout.cells_MN.shape[1]
+    shared = layout.cells_MN, layout.changed_N, layout.starts_M, rows.scaled_RL
+    cuts = layout.workers.ranges(cells)
+    layout.workers.run([partial(_products, *cut, *shared, np.empty(1)) for cut in cuts])
+
+
+@kernel
+def _gather_and_split(
+    first, last, coords_MN, counts_N, starts_M, flat, begins_M, widths_M, subs_QM, core_Q, stream, rng, y_RQ
+):
+    budget, modes = subs_QM.shape
+    weights_Q = np.empty(budget)
+    for n in range(first, last):
+        total = 0.0
+        for q in range(budget):
+            weight = core_Q[q]
+            for m in range(modes):
+                weight *= flat[begins_M[m] + coords_MN[m, n] * widths_M[m] + subs_QM[q, m]]
+            weights_Q[q] = weight
+            total += weight
+        seat(rng, stream, n)
+        rest = counts_N[n]
+        for q in range(budget):
+            if rest == 0:
+                break
+            share = binomial(rng, rest, weights_Q[q] / total) if q < budget - 1 else rest
+            total -= weights_Q[q]
+            rest -= share
+            if share > 0:
+                for m in range(modes):
+                    y_RQ[starts_M[m] + coords_MN[m, n], q] += share
+
+
+def paper_style(key: Key, layout, state):
+    """Thinning as the paper describes it, on the same threads, each with its own table."""
+    factors = [state.factors(mode) for mode in layout.order]
+    begins_M = np.cumsum([0, *(phi_DK.size for phi_DK in factors)])[:-1]
+    widths_M = np.array([phi_DK.shape[1] for phi_DK in factors])
+    flat = np.concatenate([phi_DK.ravel() for phi_DK in factors])
+    subs_QM = np.ascontiguousarray(state.subs_QM[:, layout.order])
+    cuts = layout.workers.ranges(len(layout.cell_counts_N))
+    tables = np.zeros((len(cuts), sum(layout.shape), len(subs_QM)), dtype=np.int64)
+    shared = layout.cells_MN, layout.cell_counts_N, layout.starts_M, flat, begins_M, widths_M, subs_QM
+    rest = state.core_values(), key.stream(Step.THIN)
+    layout.workers.run(
+        [
+            partial(_gather_and_split, *cut, *shared, *rest, scratch(), table)
+            for cut, table in zip(cuts, tables, strict=True)
+        ]
+    )
+    return tables.sum(axis=0)
