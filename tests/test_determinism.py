@@ -1,5 +1,7 @@
 """The same seed gives the same bytes: on any number of threads, in any company, again and again."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,17 @@ def test_ranges_cover_all_items_once():
             for items in (1, 2, 7, 100):
                 covered = [i for first, last in workers.ranges(items, 2) for i in range(first, last)]
                 assert covered == list(range(items))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("number", [0, 1, 2, 5])
+def test_every_call_is_made_once_and_its_error_is_raised(threads, number):
+    with Workers(threads) as workers:
+        made = []
+        workers.run([partial(made.append, i) for i in range(number)])
+        assert sorted(made) == list(range(number))
+        with pytest.raises(ZeroDivisionError):
+            workers.run([*(partial(made.append, i) for i in range(number)), lambda: 1 / 0])
 
 
 @pytest.mark.jit

@@ -33,19 +33,24 @@ class Workers:
         return list(pairwise(edges))
 
     def run(self, calls: Sequence[Callable[[], object]]) -> None:
-        """Make all the calls, the first on the calling thread; wait for all of them, then raise the first error."""
-        if self._pool is None or len(calls) == 1:
-            for call in calls:
-                call()
+        """Make all the calls, dealt out evenly to the threads; wait for all of them, then raise the first error."""
+        hands = [calls[thread :: self.threads] for thread in range(min(self.threads, len(calls)))]
+        if self._pool is None or len(hands) < 2:
+            _make(calls)
             return
-        others = [self._pool.submit(call) for call in calls[1:]]
+        others = [self._pool.submit(_make, hand) for hand in hands[1:]]
         try:
-            calls[0]()
+            _make(hands[0])
         finally:
             errors = [other.exception() for other in others]
         for error in errors:
             if error is not None:
                 raise error
+
+
+def _make(calls: Sequence[Callable[[], object]]) -> None:
+    for call in calls:
+        call()
 
 
 def available_threads() -> int:

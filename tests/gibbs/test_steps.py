@@ -9,10 +9,13 @@ from scipy import stats
 
 import cases
 import naive
+from allocore._workers import Workers
+from allocore.data.missing import Missing
 from allocore.gibbs._random import Key
 from allocore.gibbs.core_values import draw_core_values
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import draw_factors
+from allocore.gibbs.layout import Layout
 from allocore.gibbs.relocation import relocate
 from allocore.gibbs.rows import Rows
 from allocore.gibbs.thinning import thin
@@ -97,18 +100,22 @@ def test_the_log_rate_of_a_large_count_is_exact(count):
     assert allocation.log_rates == pytest.approx(count * np.log(naive.rates(case.dense)[2, 1, 0]), rel=1e-12)
 
 
-def shifted(state, by):
-    """The same state with all factors scaled by exp(by): class probabilities within a cell do not change."""
-    return State(state.log_core_Q, state.subs_QM, tuple(log_phi_DK + by for log_phi_DK in state.log_phi))
-
-
-def test_thinning_is_the_same_where_the_products_underflow(case):
-    """Factors of about exp(-400) in three modes: no product is a positive float, and only the scale changes."""
-    plain = thin(Key.of(8, 0), case.layout, Rows.of(case.layout, case.state), case.state)
-    state = shifted(case.state, -400.0)
-    tiny = thin(Key.of(8, 0), case.layout, Rows.of(case.layout, state), state)
-    np.testing.assert_array_equal(tiny.y_RQ, plain.y_RQ)
-    assert tiny.log_rates == pytest.approx(plain.log_rates - 1200.0 * case.Y.sum(), rel=1e-12)
+@pytest.mark.parametrize("modes", [3, 6])
+@pytest.mark.parametrize("depth", [0.5, 70.0, 700.0], ids=["plain", "beyond-32-bits", "beyond-64-bits"])
+def test_thinning_is_exact_where_the_products_underflow(modes, depth):
+    """Two classes, each tiny where the other is not: no scaling of rows helps. Odds of e to 1, whatever the depth."""
+    log_phi = [np.array([[-depth, -depth + 1.0]]), *(np.array([[0.0, -depth]]), np.array([[-depth, 0.0]]))]
+    log_phi += [np.array([[-depth, -depth]])] * (modes - 3)
+    state = State(np.zeros(2), np.tile([[0], [1]], modes), tuple(log_phi))
+    layout = Layout.of_cells(np.zeros((modes, 1), dtype=int), np.array([10]), Missing.none((1,) * modes), Workers(1))
+    rows = Rows.of(layout, state)
+    allocations = [thin(key, layout, rows, state) for key in keys()]
+    second = np.array([allocation.y_RQ[0, 1] for allocation in allocations])
+    p = np.exp(1.0) / (1.0 + np.exp(1.0))
+    expected = stats.binom.pmf(np.arange(11), 10, p) * REPEATS
+    assert chi_square(np.bincount(second, minlength=11), expected) > LEVEL
+    exact = 10 * (np.log1p(np.exp(1.0)) - (modes - 1) * depth)
+    assert allocations[0].log_rates == pytest.approx(exact, abs=1e-5)
 
 
 def test_core_values_are_gamma(case):

@@ -27,10 +27,11 @@ def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, mode: int, 
     log_phi_DK = np.full_like(state.log_phi[mode], -np.inf)
     subs_Q = np.ascontiguousarray(state.subs_QM[:, mode])
     used_U = np.flatnonzero(state.used(mode))
+    core_Q = state.core_values()
     layout.workers.run(
         [
             partial(
-                _draw_rows, first, last, spec.e0, spec.f0, y_DQ, reach_DQ, state.core_values(), subs_Q, used_U,
+                _draw_rows, first, last, spec.e0, spec.f0, y_DQ, reach_DQ, core_Q, subs_Q, used_U,
                 key.stream(Step.FACTOR, mode), scratch(), log_phi_DK,
             )
             for first, last in layout.workers.ranges(len(log_phi_DK), _ROWS_PER_THREAD)

@@ -55,49 +55,45 @@ def location_scores(
     log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, used_U])
     scores_QU = np.zeros((spec.budget, len(used_U)))
     new_Q = np.zeros(spec.budget)
-    core_Q = state.core_values()
-    layout.workers.run(
-        [
-            partial(
-                _score, first, last, y_DQ, reach_DQ, core_Q, log_phi_DU, np.exp(log_phi_DU), spec.e0, spec.f0,
-                scores_QU, new_Q,
-            )
-            for first, last in layout.workers.ranges(spec.budget, 8)
-        ]
-    )  # fmt: skip
+    core_Q, phi_DU = state.core_values(), np.exp(log_phi_DU)
+    cuts = layout.workers.ranges(spec.budget, 8)
+    used = [partial(_score_used, *cut, y_DQ, reach_DQ, core_Q, log_phi_DU, phi_DU, scores_QU) for cut in cuts]
+    new = [partial(_score_new, *cut, y_DQ, reach_DQ, core_Q, spec.e0, spec.f0, new_Q) for cut in cuts]
+    layout.workers.run(used + new)
     scores_QK = np.full((spec.budget, spec.core_shape[mode]), -np.inf)
     scores_QK[:, used_U] = scores_QU
     return scores_QK, new_Q
 
 
 @kernel
-def _score(
+def _score_used(
     first: int, last: int, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, log_phi_DU: _Floats, phi_DU: _Floats,
-    e0: float, f0: float, scores_QU: _Floats, new_Q: _Floats,
+    scores_QU: _Floats,
 ) -> None:  # fmt: skip
-    """Scores of classes `first` to `last`. Two rows at a time, so that a score is loaded and stored half as often."""
-    constant = e0 * log(f0)
-    log_gamma_e0 = lgamma(e0)
-    length = y_DQ.shape[0]
-    for d in range(0, length, 2):
-        e = min(d + 1, length - 1)
+    """Scores of the factors in use for classes `first` to `last`."""
+    for d in range(y_DQ.shape[0]):
         for q in range(first, last):
             y, x = np.float64(y_DQ[d, q]), core_Q[q] * reach_DQ[d, q]
-            new_Q[q] += constant - (e0 + y) * log(f0 + x)
             if y > 0:
-                new_Q[q] += lgamma(e0 + y) - log_gamma_e0
-            z, w = 0.0, 0.0
-            if e > d:
-                z, w = np.float64(y_DQ[e, q]), core_Q[q] * reach_DQ[e, q]
-                new_Q[q] += constant - (e0 + z) * log(f0 + w)
-                if z > 0:
-                    new_Q[q] += lgamma(e0 + z) - log_gamma_e0
-            if y > 0 or z > 0:
                 for u in range(phi_DU.shape[1]):
-                    scores_QU[q, u] += y * log_phi_DU[d, u] - x * phi_DU[d, u] + z * log_phi_DU[e, u] - w * phi_DU[e, u]
+                    scores_QU[q, u] += y * log_phi_DU[d, u] - x * phi_DU[d, u]
             else:
                 for u in range(phi_DU.shape[1]):
-                    scores_QU[q, u] -= x * phi_DU[d, u] + w * phi_DU[e, u]
+                    scores_QU[q, u] -= x * phi_DU[d, u]
+
+
+@kernel
+def _score_new(
+    first: int, last: int, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, e0: float, f0: float, new_Q: _Floats
+) -> None:
+    """Scores of an unused factor, integrated out, for classes `first` to `last`."""
+    constant, log_gamma_e0 = e0 * log(f0), lgamma(e0)
+    for d in range(y_DQ.shape[0]):
+        for q in range(first, last):
+            y = y_DQ[d, q]
+            new_Q[q] += constant - (e0 + y) * log(f0 + core_Q[q] * reach_DQ[d, q])
+            if y > 0:
+                new_Q[q] += lgamma(e0 + y) - log_gamma_e0
 
 
 @kernel

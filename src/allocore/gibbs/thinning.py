@@ -6,9 +6,9 @@ Only the sums over cells are kept: `y_RQ`, the counts of class q in the cells of
 the cell's rate, so the log-likelihood of the state comes with it.
 
 How it is quick. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
-modes is made once a fibre. The last product and its sum stay in SIMD lanes (_simd.py), in 32-bit floats. A count is
-drawn with one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q multiplications, and the
-draws.
+modes is made once a fibre. The last product, in 32-bit floats, and its sum, in 64, stay in SIMD lanes (_simd.py). A
+count is drawn with one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q multiplications,
+and the draws.
 
 Where that is not good enough it is done carefully, in 64 bits: large counts, which are split by binomials, and cells
 whose products are too small; where these underflow even in 64 bits, in logarithms.
