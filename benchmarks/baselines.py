@@ -14,8 +14,10 @@ from numba.extending import intrinsic
 from allocore._jit import kernel
 from allocore.gibbs._draws import binomial
 from allocore.gibbs._random import Key, Step, scratch, seat
-from allocore.gibbs._simd import LANES
-from allocore.gibbs.thinning import _enter_cell
+from allocore.gibbs._simd import aligned_zeros
+from allocore.gibbs.thinning import enter_fibre
+
+LANES = 16
 
 
 @intrinsic
@@ -46,24 +48,29 @@ def _dot(typingctx, left, right, blocks):
 
 
 @kernel
-def _products(first, last, cells_MN, changed_N, starts_M, scaled_RL, out):
-    modes, width = cells_MN.shape[0], scaled_RL.shape[1]
-    rows_M = np.empty(modes, dtype=np.int64)
-    shared_ML = np.empty((modes - 1, width), dtype=np.float32)
-    left = shared_ML.ctypes.data + 4 * (modes - 2) * width
+def _products(first, last, cells, scaled_RL, products, out):
+    coords_MN, changed_N, _, _, starts_M = cells
+    modes, width = starts_M.size, scaled_RL.shape[1]
+    left = products.ctypes.data + 4 * modes * width
     total = 0.0
     for n in range(first, last):
-        _enter_cell(cells_MN, n, changed_N[n] if n > first else 0, starts_M, scaled_RL, rows_M, shared_ML)
-        total += _dot(left, scaled_RL.ctypes.data + 4 * rows_M[modes - 1] * width, width // LANES)
+        changed = changed_N[n] if n > first else 0
+        if changed < modes - 1:
+            enter_fibre(n, changed, modes, coords_MN, starts_M, scaled_RL, products)
+        row = starts_M[modes - 1] + coords_MN[modes - 1, n]
+        total += _dot(left, scaled_RL.ctypes.data + 4 * row * width, width // LANES)
     out[0] = total
 
 
 def floor(layout, rows):
     """The products of every cell and their sum, and nothing else."""
-    cells = layout.cells_MN.shape[1]
-    shared = layout.cells_MN, layout.changed_N, layout.starts_M, rows.scaled_RL
-    cuts = layout.workers.ranges(cells)
-    layout.workers.run([partial(_products, *cut, *shared, np.empty(1)) for cut in cuts])
+    modes, width = len(layout.shape), rows.scaled_RL.shape[1]
+    products = aligned_zeros(modes + 1, width)
+    products[modes - 1] = 1.0
+    cuts = layout.workers.ranges(layout.nnz)
+    layout.workers.run(
+        [partial(_products, *cut, layout.cells, rows.scaled_RL, products.copy(), np.empty(1)) for cut in cuts]
+    )
 
 
 @kernel

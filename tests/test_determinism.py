@@ -9,6 +9,7 @@ import allocore as ac
 import cases
 from allocore._workers import Workers
 from allocore.data.missing import Missing
+from allocore.gibbs import tables
 from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
@@ -41,6 +42,21 @@ def as_bytes(post):
 def test_draws_are_byte_identical_on_any_number_of_threads(threads):
     Y = ac.hold_out(tensor(), 0.05).train.with_missing([(0, None, None), (None, 3, 1)])
     assert as_bytes(fitted(Y, threads)) == as_bytes(fitted(Y, 1))
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("limit", [-1, 1600, 5000], ids=["all-in-common", "some-in-common", "two-in-common"])
+def test_a_table_for_all_threads_holds_the_same_counts_as_one_for_each(monkeypatch, limit):
+    """Tables of 70, 60 and 9 rows of 20 classes in 32 bits: 5600, 4800 and 720 bytes."""
+    Y, spec, key = tensor(), Spec(20, (6, 20, 5)), Key.of(3, 0)
+    state = first_state(spec, Y.shape, np.random.default_rng(1))
+    with Workers(1) as workers:
+        alone = begin(key, Layout.of(Y, workers), state)
+    monkeypatch.setattr(tables, "COPIED_BYTES", limit)
+    with Workers(3) as workers:
+        together = begin(key, Layout.of(Y, workers), state)
+    assert together.y_RQ.tobytes() == alone.y_RQ.tobytes()
+    assert together.log_rates == alone.log_rates
 
 
 def test_ranges_cover_all_items_once():

@@ -13,6 +13,8 @@ from scipy import stats
 
 from allocore._jit import kernel
 from allocore.gibbs._draws import (
+    _HEIGHTS,
+    _WIDTHS,
     binomial,
     categorical,
     categorical_from_logs,
@@ -38,7 +40,7 @@ def fill_normal(stream, rng, out):
 def fill_log_gamma(stream, rng, shape, out):
     for i in range(out.size):
         seat(rng, stream, i)
-        out[i] = log_gamma(rng, shape)
+        out[i] = log_gamma(rng, shape, 2.0) + math.log(2.0)
 
 
 @kernel
@@ -168,3 +170,20 @@ def test_multinomials_are_multinomial(trials):
 def test_a_sampler_that_is_one_percent_wrong_is_caught():
     assert binomial_p_value(sample(fill_binomial, 1000, 0.3 * 1.01, dtype=np.int64), 1000, 0.3) < LEVEL
     assert stats.kstest(np.exp(sample(fill_log_gamma, 1.7)), stats.gamma(1.7 * 1.01).cdf).pvalue < LEVEL
+
+
+def test_the_ziggurat_closes_and_its_layers_have_one_area():
+    """The top layer ends at the top of the curve, and widths fall from layer to layer."""
+    assert _WIDTHS[-2] * (1.0 - _HEIGHTS[-2]) == pytest.approx(_WIDTHS[0] * _HEIGHTS[1], rel=1e-9)
+    areas = _WIDTHS[1:-1] * np.diff(_HEIGHTS)[1:]
+    np.testing.assert_allclose(areas, _WIDTHS[0] * _HEIGHTS[1], rtol=1e-9)
+    assert (np.diff(_WIDTHS) < 0).all()
+
+
+@pytest.mark.jit
+def test_the_tail_of_the_normal_has_its_weight_and_shape():
+    """Beyond the ziggurat's edge: one draw in four thousand."""
+    draws = np.abs(sample(fill_normal, size=20 * DRAWS))
+    beyond = draws[draws > _WIDTHS[1]]
+    assert stats.binomtest(beyond.size, draws.size, 2 * stats.norm.sf(_WIDTHS[1])).pvalue > LEVEL
+    assert stats.kstest(stats.norm.sf(beyond) / stats.norm.sf(_WIDTHS[1]), "uniform").pvalue > LEVEL

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from allocore.gibbs._random import Key, Step, bits, scratch, seat, uniform
+from allocore.gibbs._random import UNIFORMS_AT_ONCE, Key, Step, bits, fill_uniforms, mix, scratch, seat, uniform
 
 # Known answers of Philox4x32-10 from the authors' Random123 distribution: counter, key, output.
 KNOWN_ANSWERS = [
@@ -20,10 +20,7 @@ def words(text):
 
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
 def test_the_generator_gives_the_published_answers(counter, key, answer):
-    rng = scratch()
-    rng[:6] = words(counter) + words(key)
-    rng[10] = 4
-    assert [int(bits(rng)) for _ in range(4)] == words(answer)
+    assert [int(word) for word in mix(*np.array(words(counter) + words(key), dtype=np.uint64))] == words(answer)
 
 
 def first_bits(seed=1, chain=0, sweep=0, step=Step.THIN, mode=0, index=0):
@@ -66,7 +63,28 @@ def test_uniforms_are_uniform_and_never_touch_the_ends():
         assert sample.max() < 1
 
 
-def test_the_largest_uniform_is_below_one():
+def test_the_largest_and_the_smallest_uniform_lie_inside():
     rng = scratch()
-    rng[6:10] = 0xFFFFFFFF
-    assert uniform(rng) < 1.0
+    rng[7], rng[8] = 2**52 - 1, 0
+    assert 0.0 < 1.0 - uniform(rng) < 1e-15
+    assert 0.0 < uniform(rng) < 1e-15
+
+
+def test_numbers_made_in_bulk_are_those_of_their_places():
+    """Number i of a stream is the same whichever run of numbers it is made in, and uniform."""
+    stream, out = Key.of(3, 0).stream(Step.THIN), np.empty(4000 + UNIFORMS_AT_ONCE)
+    fill_uniforms(stream, 0, 4000, out)
+    some = np.empty(10 + UNIFORMS_AT_ONCE)
+    fill_uniforms(stream, 26, 10, some)
+    np.testing.assert_array_equal(some[:10], out[26:36])
+    assert stats.kstest(out[:4000], "uniform").pvalue > 1e-4
+
+
+def test_a_seat_goes_on_to_other_numbers():
+    """Eight numbers are made at a time; the next eight are others, and the same again from the same seat."""
+    rng, stream = scratch(), Key.of(3, 0).stream(Step.CORE)
+    seat(rng, stream, 5)
+    run = [int(bits(rng)) for _ in range(32)]
+    assert len(set(run)) == 32
+    seat(rng, stream, 5)
+    assert [int(bits(rng)) for _ in range(32)] == run

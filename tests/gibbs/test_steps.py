@@ -11,14 +11,14 @@ import cases
 import naive
 from allocore._workers import Workers
 from allocore.data.missing import Missing
-from allocore.gibbs._random import Key
+from allocore.gibbs._random import Key, Step, scratch, seat
 from allocore.gibbs.core_values import draw_core_values
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import draw_factors
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.relocation import relocate
 from allocore.gibbs.rows import Rows
-from allocore.gibbs.thinning import thin
+from allocore.gibbs.thinning import _draw_plainly, thin
 from allocore.model.state import State
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
@@ -65,6 +65,35 @@ def test_thinning_a_cell_is_multinomial(count, budget):
         observed = np.bincount(np.searchsorted(edges, splits[:, q]), minlength=len(expected))
         p_values.append(chi_square(observed, expected))
     assert min(p_values) * len(p_values) > LEVEL
+
+
+def test_rare_classes_get_their_share_of_many_single_counts():
+    """One class with nearly all the weight, the others from 1e-3 down to 1e-9 of it: far below what 32-bit sums hold.
+
+    40,000 cells of 50 counts; the classes rarer than 1e-6 are taken together.
+    """
+    budget, cells = 60, 40_000
+    share_Q = np.concatenate([[1.0], np.logspace(-3, -9, budget - 1)])
+    state = State(np.log(share_Q), np.zeros((budget, 2), dtype=np.int64), (np.zeros((1, 1)), np.zeros((cells, 1))))
+    coords = np.array([np.zeros(cells, dtype=int), np.arange(cells)])
+    layout = Layout.of_cells(coords, np.full(cells, 50), Missing.none((1, cells)), Workers(2))
+    y_Q = sum(thin(key, layout, Rows.of(layout, state), state).y_RQ[0] for key in list(keys())[:20])
+    expected = share_Q / share_Q.sum() * y_Q.sum()
+    often = share_Q > 1e-6
+    for observed, mean in [*zip(y_Q[often], expected[often], strict=True), (y_Q[~often].sum(), expected[~often].sum())]:
+        assert stats.binomtest(int(observed), int(y_Q.sum()), mean / y_Q.sum()).pvalue * budget > LEVEL
+
+
+def test_a_draw_that_was_rejected_is_drawn_again_by_the_weights():
+    weights = np.array([0.5, 0.0, 0.25, 0.0, 0.125, 0.125])
+    products, rows = np.zeros((4, 32), dtype=np.float32), np.ones((2, 32), dtype=np.float32)
+    products[3, :6] = weights
+    rng, stream, cumulative = scratch(), Key.of(5, 0).stream(Step.THIN_AGAIN), np.empty(6)
+    drawn = np.zeros(6)
+    for number in range(REPEATS):
+        seat(rng, stream, number)
+        drawn[_draw_plainly(3, 1, rows, products, rng, cumulative)] += 1
+    assert chi_square(drawn, weights * REPEATS) > LEVEL
 
 
 @pytest.mark.parametrize("budget", [1, 15, 16, 17, 33])

@@ -11,28 +11,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._jit import kernel
-from allocore.gibbs._random import Words, uniform
+from allocore.gibbs._random import Words, bits, uniform
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 _INVERSION_MEAN = 10.0
 _INVERSION_LIMIT = 300
+_FEW = 8
 _STIRLING_TAIL = np.array(
     [math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi)) for k in range(10)]
 )
 
 
+def _ziggurat(layers: int = 256, edge: float = 3.6541528853610088) -> tuple[Floats, Floats]:
+    """Marsaglia and Tsang's ziggurat (2000): widths and heights of layers of one area that cover half the normal curve.
+
+    `edge` is where the tail begins, such that the last layer ends at the top of the curve.
+    """
+    area = edge * math.exp(-0.5 * edge**2) + math.sqrt(math.pi / 2) * math.erfc(edge / math.sqrt(2))
+    widths = [area * math.exp(0.5 * edge**2), edge]
+    while len(widths) < layers:
+        widths.append(math.sqrt(-2.0 * math.log(area / widths[-1] + math.exp(-0.5 * widths[-1] ** 2))))
+    widths_L = np.array([*widths, 0.0])
+    return widths_L, np.exp(-0.5 * widths_L**2)
+
+
+_WIDTHS, _HEIGHTS = _ziggurat()
+_LAYER, _SIGN, _BELOW_SIGN = np.uint64(0xFF), np.uint64(0x100), np.uint64(9)
+
+
 @kernel
 def normal(rng: Words) -> float:
-    """A standard normal, by Box and Muller."""
-    radius = math.sqrt(-2.0 * math.log(uniform(rng)))
-    return radius * math.cos(2.0 * math.pi * uniform(rng))
+    """A standard normal: a layer of the ziggurat, and a place in it, which mostly lies under the curve for sure."""
+    while True:
+        word = bits(rng)
+        layer = word & _LAYER
+        x = np.float64(np.int64(word >> _BELOW_SIGN)) * 2.0**-43 * _WIDTHS[layer]
+        if x >= _WIDTHS[layer + np.uint64(1)]:
+            if layer == 0:
+                x = _normal_tail(rng)
+            else:
+                low, high = _HEIGHTS[layer], _HEIGHTS[layer + np.uint64(1)]
+                if low + uniform(rng) * (high - low) >= math.exp(-0.5 * x * x):
+                    continue
+        return float(x if word & _SIGN else -x)
 
 
 @kernel
-def log_gamma(rng: Words, shape: float) -> float:
-    """The logarithm of a Gamma(shape, rate 1) variate.
+def _normal_tail(rng: Words) -> float:
+    """A normal beyond the edge of the ziggurat (Marsaglia 1964)."""
+    while True:
+        beyond = -math.log(uniform(rng)) / _WIDTHS[1]
+        if -2.0 * math.log(uniform(rng)) > beyond * beyond:
+            return float(_WIDTHS[1] + beyond)
+
+
+@kernel
+def log_gamma(rng: Words, shape: float, rate: float) -> float:
+    """The logarithm of a Gamma(shape, rate) variate.
 
     Marsaglia and Tsang (2000) for shapes of at least 1. Below that, a Gamma(shape + 1) variate times U^(1/shape),
     which is a sum in logarithms.
@@ -48,10 +85,10 @@ def log_gamma(rng: Words, shape: float) -> float:
         root = 1.0 + c * x
         if root <= 0.0:
             continue
-        log_v = 3.0 * math.log(root)
+        cube = root * root * root
         u = uniform(rng)
-        if u < 1.0 - 0.0331 * x * x * x * x or math.log(u) < 0.5 * x * x + d * (1.0 - root * root * root + log_v):
-            return math.log(d) + log_v + boost
+        if u < 1.0 - 0.0331 * x * x * x * x or math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
+            return math.log(d * cube / rate) + boost
 
 
 @kernel
@@ -143,9 +180,15 @@ def _stirling_tail(k: float) -> float:
 @kernel
 def categorical(rng: Words, cumulative: Floats) -> int:
     """An index drawn with the weights whose running sum is `cumulative`; one of weight zero is never drawn."""
-    total = cumulative[cumulative.size - 1]
-    target = uniform(rng) * total
-    low, high = 0, cumulative.size - 1
+    return _categorical_within(rng, cumulative, 0, cumulative.size)
+
+
+@kernel
+def _categorical_within(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
+    """The same among the weights from `start` to `stop`."""
+    before = cumulative[start - 1] if start > 0 else 0.0
+    target = before + uniform(rng) * (cumulative[stop - 1] - before)
+    low, high = start, stop - 1
     while low < high:
         middle = (low + high) // 2
         if cumulative[middle] > target:
@@ -153,7 +196,7 @@ def categorical(rng: Words, cumulative: Floats) -> int:
         else:
             low = middle + 1
     # Rounding can put the target on the total itself: then step back over trailing weights of zero.
-    while low > 0 and cumulative[low] == cumulative[low - 1]:
+    while low > start and cumulative[low] == cumulative[low - 1]:
         low -= 1
     return low
 
@@ -177,7 +220,8 @@ def categorical_from_logs(rng: Words, scores: Floats, cumulative: Floats) -> int
 def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: Ints) -> None:
     """Split `trials` over the weights whose running sum is `cumulative`, by binomials on ever smaller halves.
 
-    At most one binomial per weight, and none inside a range that got nothing. `stack` is scratch space, (64, 3).
+    The last few trials of a range are drawn one by one, which costs less than the binomials. `stack` is scratch space,
+    (64, 3).
     """
     for i in range(out.size):
         out[i] = 0
@@ -186,15 +230,16 @@ def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: I
     while height > 0:
         height -= 1
         start, stop, amount = stack[height, 0], stack[height, 1], stack[height, 2]
-        if amount == 0:
-            continue
         if stop - start == 1:
-            out[start] = amount
-            continue
-        middle = (start + stop) // 2
-        before = cumulative[start - 1] if start > 0 else 0.0
-        left_share = (cumulative[middle - 1] - before) / (cumulative[stop - 1] - before)
-        left = binomial(rng, amount, left_share)
-        stack[height, 0], stack[height, 1], stack[height, 2] = start, middle, left
-        stack[height + 1, 0], stack[height + 1, 1], stack[height + 1, 2] = middle, stop, amount - left
-        height += 2
+            out[start] += amount
+        elif amount <= _FEW:
+            for _ in range(amount):
+                out[_categorical_within(rng, cumulative, start, stop)] += 1
+        else:
+            middle = (start + stop) // 2
+            before = cumulative[start - 1] if start > 0 else 0.0
+            left_share = (cumulative[middle - 1] - before) / (cumulative[stop - 1] - before)
+            left = binomial(rng, amount, left_share)
+            stack[height, 0], stack[height, 1], stack[height, 2] = start, middle, left
+            stack[height + 1, 0], stack[height + 1, 1], stack[height + 1, 2] = middle, stop, amount - left
+            height += 2

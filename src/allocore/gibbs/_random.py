@@ -6,8 +6,9 @@ four 32-bit words. The key comes from (seed, chain); the counter is laid out so 
     word 0   number of the block of four words     word 2   low half: step and mode; high half: index, bits 32-47
     word 1   index, bits 0-31                      word 3   sweep
 
-A kernel calls `seat(rng, stream, index)` for the cell, class or factor entry it works on, then draws as often as it
-likes. `rng` is scratch space of eleven uint64 words: counter (0-3), key (4-5), the last block (6-9), words used (10).
+A kernel calls `seat(rng, stream, index)` for the cell, class or row it works on, then draws as often as it likes.
+`rng` is scratch space of fifteen uint64 words: counter (0-3), key (4-5), numbers used (6), and the next eight numbers
+of 52 bits (7-14). These are made together, from four blocks, since four can be mixed in the time of one.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +26,9 @@ _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 _HALF = np.uint64(16)
 _ONE = np.uint64(1)
-_FOUR = np.uint64(4)
+_BLOCKS = np.uint64(4)
+_NUMBERS = np.uint64(8)
+_BUFFER = np.uint64(7)
 _TWELVE = np.uint64(12)
 _TWENTY = np.uint64(20)
 _BITS_OF_ONE = np.uint64(0x3FF0000000000000)
@@ -34,12 +37,14 @@ _M1 = np.uint64(0xCD9E8D57)
 _W0 = np.uint64(0x9E3779B9)
 _W1 = np.uint64(0xBB67AE85)
 _UNIT = 2.0**-52
+UNIFORMS_AT_ONCE = 32
 
 
 class Step(IntEnum):
     """What a random number is for; part of its counter."""
 
     THIN = 1
+    THIN_AGAIN = 7
     THIN_CAREFULLY = 6
     CORE = 2
     RELOCATE = 3
@@ -71,7 +76,7 @@ class Key:
 
 def scratch() -> Words:
     """A buffer for `seat` and the draws that follow it."""
-    return np.zeros(11, dtype=np.uint64)
+    return np.zeros(15, dtype=np.uint64)
 
 
 @kernel
@@ -84,11 +89,11 @@ def seat(rng: Words, stream: Words, index: int) -> None:
     rng[3] = stream[3]
     rng[4] = stream[0]
     rng[5] = stream[1]
-    rng[10] = _FOUR
+    rng[6] = _NUMBERS
 
 
 @inlined
-def _mix(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
+def mix(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
     """The ten rounds of Philox4x32: counter and key to four words. All words are 32 bits in a uint64."""
     for _ in range(10):
         p0 = _M0 * c0
@@ -101,44 +106,48 @@ def _mix(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
 
 
 @kernel
-def _next_block(rng: Words) -> None:
-    rng[6], rng[7], rng[8], rng[9] = _mix(rng[0], rng[1], rng[2], rng[3], rng[4], rng[5])
-    rng[0] += _ONE
-    rng[10] = np.uint64(0)
+def _refill(rng: Words) -> None:
+    c0, c1, c2, c3, k0, k1 = rng[0], rng[1], rng[2], rng[3], rng[4], rng[5]
+    for block in range(4):
+        w0, w1, w2, w3 = mix((c0 + np.uint64(block)) & _LOW, c1, c2, c3, k0, k1)
+        rng[7 + 2 * block] = (w0 << _TWENTY) | (w1 >> _TWELVE)
+        rng[8 + 2 * block] = (w2 << _TWENTY) | (w3 >> _TWELVE)
+    rng[0] = c0 + _BLOCKS
+    rng[6] = np.uint64(0)
 
 
-@kernel
+@inlined
 def bits(rng: Words) -> Any:
-    """The next 32 random bits."""
-    if rng[10] == _FOUR:
-        _next_block(rng)
-    word = rng[6 + np.int64(rng[10])]
-    rng[10] += _ONE
-    return word
+    """The next 52 random bits."""
+    if rng[6] == _NUMBERS:
+        _refill(rng)
+    number = rng[_BUFFER + rng[6]]
+    rng[6] += _ONE
+    return number
 
 
-@kernel
+@inlined
 def uniform(rng: Words) -> float:
     """A uniform number in (0, 1), never 0 and never 1, of 52 random bits."""
-    high = bits(rng) >> np.uint64(6)
-    low = bits(rng) >> np.uint64(6)
-    return (np.float64(high) * 67108864.0 + np.float64(low) + 0.5) * _UNIT
+    return (np.float64(np.int64(bits(rng))) + 0.5) * _UNIT
 
 
 @kernel
-def fill_uniforms(stream: Words, first: int, out: NDArray[np.float64]) -> None:
-    """Uniform numbers `first`, `first` + 1, .. of a stream, in (0, 1), of 52 bits each; `first` and out.size are even.
+def fill_uniforms(stream: Words, first: int, count: int, out: NDArray[np.float64]) -> None:
+    """Uniform numbers `first`, `first` + 1, .. of a stream, in (0, 1), of 52 bits each, into out[:count]; `first` even.
 
     Number i is made of the words of index i // 2, block 0, so that this and `seat` must not share a stream. The loop is
-    over independent counters and is compiled to vector code: a number costs a few cycles.
+    over independent counters and is compiled to vector code: a number costs a few cycles. It goes on to a multiple of
+    UNIFORMS_AT_ONCE, so `out` is that much longer.
     """
     words = out.view(np.uint64)
     k0, k1, step, sweep = stream[0], stream[1], stream[2], stream[3]
-    for pair in range(out.size // 2):
+    chunks = (count + UNIFORMS_AT_ONCE - 1) // UNIFORMS_AT_ONCE
+    for pair in range(chunks * (UNIFORMS_AT_ONCE // 2)):
         place = np.uint64(first // 2 + pair)
-        c0, c1, c2, c3 = _mix(np.uint64(0), place & _LOW, step | ((place >> _SHIFT) << _HALF), sweep, k0, k1)
+        c0, c1, c2, c3 = mix(np.uint64(0), place & _LOW, step | ((place >> _SHIFT) << _HALF), sweep, k0, k1)
         # 52 random bits behind the exponent of 1.0 make a number in [1, 2).
         words[2 * pair] = _BITS_OF_ONE | (c0 << _TWENTY) | (c1 >> _TWELVE)
         words[2 * pair + 1] = _BITS_OF_ONE | (c2 << _TWENTY) | (c3 >> _TWELVE)
-    for i in range(out.size):
+    for i in range(chunks * UNIFORMS_AT_ONCE):
         out[i] -= 1.0 - 0.5 * _UNIT

@@ -1,14 +1,24 @@
-"""Sums of products in SIMD lanes, and draws by them: the inner loop of thinning.
+"""Towers of running sums in SIMD lanes: how a class is drawn in a few dozen instructions, and exactly.
 
-A row of weights is laid out in blocks of `LANES` numbers; lane l holds the numbers l, l + LANES, l + 2 * LANES, and so
-on. `lane_sums` multiplies two rows in 32 bits and adds up each lane over the blocks in 64 bits, in vector registers and
-in one fixed order, so that the result does not depend on the threads. numba's own loops do not vectorise a float sum
-(that would need fastmath, which gives up the order), so the vector code is emitted through LLVM directly.
+The weights of a cell's classes are the products of two rows of 32-bit floats. A row is laid out in levels of 2 * LANES
+numbers: class q stands at level q // 32, in column q % LANES; two classes share each place. `raise_tower` makes
 
-A class is drawn in two steps, first its lane, then its block within the lane. Both steps count how many running sums
-lie below the target: no branch depends on the draw, so none is mispredicted.
+    towers[cell, 0]        where each column begins in the sum over the columns
+    towers[cell, 1 + l]    the sum of each column below level l (zero below the first)
+
+in vector registers and in one fixed order, so that the result does not depend on the threads. numba's own loops do not
+vectorise a float sum (that would need fastmath, which gives up the order), so the code is emitted through LLVM.
+
+A uniform number over the whole tower points into a column, then a level, then one of two classes, each found by
+counting the sums that are not above it: no branch depends on the draw, so none is mispredicted.
+
+Sums in 32 bits are too coarse for rare classes, so they are only bounds. Every place is made a little wider than its
+two weights (by `SLACK`, relative to all that lies below it, which exceeds every rounding error on the way), and the
+exact 64-bit weights decide: a number that falls into the slack is rejected and the class drawn again. What is accepted
+has exactly the probabilities of the weights; about one draw in fifty thousand is rejected.
 """
 
+import math
 from typing import Any
 
 import numba
@@ -18,97 +28,211 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from allocore._jit import inlined
-
 LANES = 16
+LEVEL = 2 * LANES
+SLACK = 2.0**-20
+_HALF = LANES // 2  # lanes in one vector register
+_LINE = 16  # numbers in a line of the caches
+
+_Singles = NDArray[np.float32]
+_SINGLE, _DOUBLE, _INT32, _INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+_VECTOR, _COUNTS = ir.VectorType(_SINGLE, _HALF), ir.VectorType(_INT32, _HALF)
 
 
 def padded(width: int) -> int:
-    """The length of a row that holds `width` numbers in whole blocks."""
-    return -(-width // LANES) * LANES
+    """The length of a row that holds `width` numbers in whole levels."""
+    return -(-width // LEVEL) * LEVEL
+
+
+def aligned_zeros(*shape: int) -> _Singles:
+    """Zeros that begin where a line of the caches does, so that no vector of a padded row straddles two lines."""
+    size = math.prod(shape)
+    numbers = np.zeros(size + _LINE, dtype=np.float32)
+    start = -(numbers.ctypes.data // 4) % _LINE
+    return numbers[start : start + size].reshape(shape)
+
+
+def new_towers(cells: int, width: int) -> _Singles:
+    """Space for the towers of rows of `width` numbers."""
+    return aligned_zeros(cells, width // LEVEL + 2, LANES)
+
+
+def _places(places: list[int]) -> Any:
+    return ir.Constant(ir.VectorType(_INT32, len(places)), places)
+
+
+def _all(number: float) -> Any:
+    return ir.Constant(_VECTOR, [number] * _HALF)
+
+
+def _spread(builder: Any, number: Any, lanes: int) -> Any:
+    """A vector that holds one number in all lanes."""
+    undefined = ir.Constant(ir.VectorType(_SINGLE, lanes), ir.Undefined)
+    single = builder.insert_element(undefined, number, ir.Constant(_INT32, 0))
+    return builder.shuffle_vector(single, single, _places([0] * lanes))
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, size: Any, vector: Any = _VECTOR) -> Any:
+    """A pointer to vectors that begin at element index * size of an array."""
+    numbers = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(numbers, [builder.mul(index, size)]), vector.as_pointer())
+
+
+def _length(context: Any, builder: Any, kind: Any, array: Any, axis: int) -> Any:
+    return builder.extract_value(context.make_array(kind)(context, builder, array).shape, axis)
+
+
+def _running_sums(builder: Any, vector: Any) -> Any:
+    """Running sums over the lanes by doubling: add the vector to itself, moved up by 1, 2, 4 lanes."""
+    shift = 1
+    while shift < _HALF:
+        moved = [_HALF if lane < shift else lane - shift for lane in range(_HALF)]
+        vector = builder.fadd(vector, builder.shuffle_vector(vector, _all(0.0), _places(moved)))
+        shift *= 2
+    return vector
+
+
+def _sum(builder: Any, vector: Any) -> Any:
+    """The sum over the lanes by halving."""
+    width = _HALF
+    while width > 1:
+        width //= 2
+        halves = [_places([*range(start, start + width)]) for start in (0, width)]
+        vector = builder.fadd(*(builder.shuffle_vector(vector, vector, half) for half in halves))
+    return builder.extract_element(vector, ir.Constant(_INT32, 0))
 
 
 @intrinsic
-def _lane_sums(typingctx: Any, left: Any, right: Any, blocks: Any, within: Any, across: Any) -> Any:
-    """`lane_sums` on addresses."""
-    signature = types.float64(types.intp, types.intp, types.intp, types.intp, types.intp)
+def _raise_tower(typingctx: Any, lefts: Any, left: Any, rights: Any, right: Any, towers: Any, cell: Any) -> Any:
+    """Make the tower of a cell whose weights are the products of row `left` of `lefts` and row `right` of `rights`.
+
+    Returns where its last column ends, and the sum of the weights.
+    """
+    signature = types.UniTuple(types.float64, 2)(lefts, types.intp, rights, types.intp, towers, types.intp)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        singles, doubles = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(ir.DoubleType(), LANES)
-        left, right = (builder.inttoptr(address, singles.as_pointer()) for address in args[:2])
-        within, across = (builder.inttoptr(address, doubles.as_pointer()) for address in args[3:])
-        zeros = ir.Constant(doubles, [0.0] * LANES)
-        running = cgutils.alloca_once_value(builder, zeros)
-        with cgutils.for_range(builder, args[2]) as loop:
-            x = builder.load(builder.gep(left, [loop.index]), align=4)
-            y = builder.load(builder.gep(right, [loop.index]), align=4)
-            sums = builder.fadd(builder.load(running), builder.fpext(builder.fmul(x, y), doubles))
-            builder.store(sums, running)
-            builder.store(sums, builder.gep(within, [loop.index]), align=8)
-        sums, shift = builder.load(running), 1
-        while shift < LANES:  # running sums by doubling: add the vector to itself, moved up by 1, 2, 4, ... lanes
-            places = [LANES if lane < shift else lane - shift for lane in range(LANES)]
-            moved = builder.shuffle_vector(sums, zeros, ir.Constant(ir.VectorType(ir.IntType(32), LANES), places))
-            sums, shift = builder.fadd(sums, moved), 2 * shift
-        builder.store(sums, across, align=8)
-        return builder.extract_element(sums, ir.Constant(ir.IntType(32), LANES - 1))
+        width, storeys = (_length(context, builder, signature.args[i], args[i], 1) for i in (0, 4))
+        sizes = width, width, builder.mul(storeys, ir.Constant(_INT64, LANES))
+        left, right, tower = (
+            _address(context, builder, signature.args[i], args[i], args[i + 1], size)
+            for i, size in zip((0, 2, 4), sizes, strict=True)
+        )
+        name, kind = f"llvm.fma.v{_HALF}f32", ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+        fma = cgutils.get_or_insert_function(builder.module, kind, name)
+        below = [cgutils.alloca_once_value(builder, _all(0.0)) for _ in range(2)]
+        totals = [cgutils.alloca_once_value(builder, _all(0.0)) for _ in range(2)]
+
+        def at(row: Any, index: Any, more: int) -> Any:
+            return builder.gep(row, [builder.add(index, ir.Constant(_INT64, more))])
+
+        with cgutils.for_range(builder, builder.udiv(width, ir.Constant(_INT64, LEVEL))) as loop:
+            first, out = (builder.mul(loop.index, ir.Constant(_INT64, count)) for count in (4, 2))
+            for half in range(2):
+                x, y = (builder.load(at(row, first, half), align=4) for row in (left, right))
+                z, w = (builder.load(at(row, first, half + 2), align=4) for row in (left, right))
+                weights = builder.call(fma, [z, w, builder.fmul(x, y)])
+                sums = builder.call(fma, [builder.load(below[half]), _all(1.0 + SLACK), weights])
+                builder.store(sums, below[half])
+                builder.store(builder.fadd(builder.load(totals[half]), weights), totals[half])
+                builder.store(sums, at(tower, out, half + 4), align=4)
+        low, high = (_running_sums(builder, builder.load(sums)) for sums in below)
+        last = _places([_HALF - 1] * _HALF)
+        high = builder.fadd(high, builder.shuffle_vector(low, low, last))
+        slack = builder.fmul(builder.shuffle_vector(high, high, last), _all(SLACK))
+        numbers = [ir.Constant(_VECTOR, [float(lane + start) for lane in range(_HALF)]) for start in (1, 1 + _HALF)]
+        low, high = (builder.call(fma, [slack, *pair]) for pair in zip(numbers, (low, high), strict=True))
+        before = [*range(_HALF - 1)]
+        starts = builder.shuffle_vector(low, _all(0.0), _places([_HALF, *before]))
+        builder.store(starts, tower, align=4)
+        starts = builder.shuffle_vector(high, low, _places([2 * _HALF - 1, *before]))
+        builder.store(starts, at(tower, ir.Constant(_INT64, 0), 1), align=4)
+        end = builder.extract_element(high, ir.Constant(_INT32, _HALF - 1))
+        total = _sum(builder, builder.fadd(*(builder.load(sums) for sums in totals)))
+        results = [builder.fpext(number, _DOUBLE) for number in (end, total)]
+        return context.make_tuple(builder, signature.return_type, results)
 
     return signature, codegen
 
 
-def _interpreted_lane_sums(
-    lefts: NDArray[np.float32],
-    left: int,
-    rights: NDArray[np.float32],
-    right: int,
-    within: NDArray[np.float64],
-    across: NDArray[np.float64],
-) -> float:
-    products = lefts[left].reshape(-1, LANES) * rights[right].reshape(-1, LANES)
-    np.cumsum(products, axis=0, dtype=np.float64, out=within)
-    np.cumsum(within[-1], out=across)
-    return float(across[-1])
+def _interpreted_raise_tower(
+    lefts: _Singles, left: int, rights: _Singles, right: int, towers: _Singles, cell: int
+) -> tuple[float, float]:
+    pairs = (lefts[left] * rights[right]).reshape(-1, 2, LANES)
+    weights = pairs[:, 0] + pairs[:, 1]
+    tower = towers[cell]
+    for level in range(len(weights)):
+        tower[level + 2] = tower[level + 1] * np.float32(1.0 + SLACK) + weights[level]
+    ends = np.cumsum(tower[-1], dtype=np.float32)
+    ends += ends[-1] * np.float32(SLACK) * np.arange(1, LANES + 1, dtype=np.float32)
+    tower[0, 1:] = ends[:-1]
+    return float(ends[-1]), float(weights.sum())
 
 
-@inlined
-def _compiled_lane_sums(
-    lefts: NDArray[np.float32],
-    left: int,
-    rights: NDArray[np.float32],
-    right: int,
-    within: NDArray[np.float64],
-    across: NDArray[np.float64],
-) -> float:
-    """Sum the products of row `left` of `lefts` and row `right` of `rights`.
+@intrinsic
+def _column_at(typingctx: Any, towers: Any, cell: Any, target: Any) -> Any:
+    """The last column that begins at `target` or before."""
 
-    Leaves the running sums of every lane over its blocks in `within` (blocks, LANES), and those over the lanes in
-    `across` (LANES); returns the total.
-    """
-    width = lefts.shape[1]
-    first, second = lefts.ctypes.data + 4 * left * width, rights.ctypes.data + 4 * right * width
-    return _lane_sums(first, second, width // LANES, within.ctypes.data, across.ctypes.data)  # type: ignore[call-arg]
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        size = builder.mul(_length(context, builder, signature.args[0], args[0], 1), ir.Constant(_INT64, LANES))
+        lanes = ir.VectorType(_SINGLE, LANES)
+        starts = _address(context, builder, signature.args[0], args[0], args[1], size, lanes)
+        reached = builder.fcmp_ordered("<=", builder.load(starts, align=4), _spread(builder, args[2], LANES))
+        bits = builder.zext(builder.bitcast(reached, ir.IntType(LANES)), _INT64)
+        return builder.sub(builder.ctpop(bits), ir.Constant(_INT64, 1))
+
+    return types.intp(towers, types.intp, types.float32), codegen
 
 
-lane_sums = _interpreted_lane_sums if numba.config.DISABLE_JIT else _compiled_lane_sums  # type: ignore[attr-defined]
+def _interpreted_column_at(towers: _Singles, cell: int, target: float) -> int:
+    return int((towers[cell, 0] <= np.float32(target)).sum()) - 1
 
 
-@inlined
-def place_above(within: NDArray[np.float64], across: NDArray[np.float64], target: float) -> int:
-    """The place in the row at which the sums of `lane_sums`, lane after lane, first rise above `target`.
+@intrinsic
+def _level_at(typingctx: Any, towers: Any, cell: Any, column: Any, rest: Any) -> Any:
+    """The last level of a column that begins at `rest` or before, counted from the foot of the column."""
 
-    A place of weight zero is never returned: where rounding leads past the end of a lane, or into one without weight,
-    it is the first place with weight of that lane or of one before it.
-    """
-    lane = 0
-    for i in range(LANES - 1):
-        lane += across[i] <= target
-    rest = target - across[lane - 1] if lane > 0 else target
-    last = within.shape[0] - 1
-    if not 0.0 <= rest < within[last, lane]:
-        rest = 0.0
-        while within[last, lane] <= 0.0:
-            lane = lane - 1 if lane > 0 else LANES - 1
-    block = 0
-    for i in range(last):
-        block += within[i, lane] <= rest
-    return lane + LANES * block
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        storeys = _length(context, builder, signature.args[0], args[0], 1)
+        size = builder.mul(storeys, ir.Constant(_INT64, LANES))
+        tower = _address(context, builder, signature.args[0], args[0], args[1], size)
+        half = builder.lshr(args[2], ir.Constant(_INT64, _HALF.bit_length() - 1))
+        sums = builder.gep(tower, [builder.add(half, ir.Constant(_INT64, 4))])  # above the first level
+        rest = _spread(builder, args[3], _HALF)
+        count = cgutils.alloca_once_value(builder, ir.Constant(_COUNTS, [0] * _HALF))
+        with cgutils.for_range(builder, builder.sub(storeys, ir.Constant(_INT64, 3))) as loop:
+            place = builder.mul(loop.index, ir.Constant(_INT64, 2))
+            reached = builder.fcmp_ordered("<=", builder.load(builder.gep(sums, [place]), align=4), rest)
+            builder.store(builder.sub(builder.load(count), builder.sext(reached, _COUNTS)), count)
+        lane = builder.and_(args[2], ir.Constant(_INT64, _HALF - 1))
+        return builder.zext(builder.extract_element(builder.load(count), lane), _INT64)
+
+    return types.intp(towers, types.intp, types.intp, types.float32), codegen
+
+
+def _interpreted_level_at(towers: _Singles, cell: int, column: int, rest: float) -> int:
+    return int((towers[cell, 2:-1, column] <= np.float32(rest)).sum())
+
+
+@intrinsic
+def _add_shared(typingctx: Any, table: Any, row: Any, column: Any, amount: Any) -> Any:
+    """Add to a table that all threads add to. Sums of integers do not depend on who comes first."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        width = _length(context, builder, signature.args[0], args[0], 1)
+        numbers = context.make_array(signature.args[0])(context, builder, args[0]).data
+        place = builder.gep(numbers, [builder.add(builder.mul(args[1], width), args[2])])
+        builder.atomic_rmw("add", place, args[3], "monotonic")
+        return context.get_dummy_value()
+
+    return types.void(table, types.intp, types.intp, table.dtype), codegen
+
+
+def _interpreted_add_shared(table_RQ: NDArray[Any], row: int, column: int, amount: int) -> None:
+    table_RQ[row, column] += amount
+
+
+_interpreted = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+raise_tower: Any = _interpreted_raise_tower if _interpreted else _raise_tower
+column_at: Any = _interpreted_column_at if _interpreted else _column_at
+level_at: Any = _interpreted_level_at if _interpreted else _level_at
+add_shared: Any = _interpreted_add_shared if _interpreted else _add_shared

@@ -41,6 +41,6 @@ def _draw(
     rng: Words,
     log_core_Q: NDArray[np.float64],
 ) -> None:
+    seat(rng, stream, 0)
     for q in range(log_core_Q.size):
-        seat(rng, stream, q)
-        log_core_Q[q] = log_gamma(rng, shape_Q[q]) - np.log(rate_Q[q])
+        log_core_Q[q] = log_gamma(rng, shape_Q[q], rate_Q[q])

@@ -50,9 +50,9 @@ def _draw_rows(
     rate_K = np.empty(width)
     for d in range(first, last):
         conditional_of_row(e0, f0, y_DQ[d], reach_DQ[d], core_Q, subs_Q, shape_K, rate_K)
+        seat(rng, stream, d)
         for k in used_U:
-            seat(rng, stream, d * width + k)
-            log_phi_DK[d, k] = log_gamma(rng, shape_K[k]) - np.log(rate_K[k])
+            log_phi_DK[d, k] = log_gamma(rng, shape_K[k], rate_K[k])
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,16 @@ Ints: TypeAlias = NDArray[np.int64]
 
 BLOCK = 1024
 LARGE = 256
+
+
+class Cells(NamedTuple):
+    """The non-zero cells as thinning's kernels read them; modes in thinning's order."""
+
+    coords_MN: NDArray[Any]
+    changed_N: NDArray[np.int8]
+    counts_N: Ints
+    first_draw_B: Ints
+    starts_M: Ints
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,11 @@ class Layout:
         return changed_N
 
     @cached_property
+    def cells(self) -> Cells:
+        """The cells for the kernels."""
+        return Cells(self.cells_MN, self.changed_N, self.cell_counts_N, self.first_draw_B, self.starts_M)
+
+    @cached_property
     def indices(self) -> tuple[PatternIndex, ...]:
         """The missing patterns indexed by row, mode by mode."""
         columns = zip(self.patterns_PM.T, self.shape, strict=True)
@@ -118,16 +133,24 @@ class Layout:
         return float(gammaln(self.cell_counts_N + 1.0).sum())
 
     @property
+    def nnz(self) -> int:
+        """How many cells there are."""
+        return len(self.cell_counts_N)
+
+    @property
     def blocks(self) -> int:
         """How many blocks of cells there are."""
         return -(-len(self.cell_counts_N) // BLOCK)
 
     @cached_property
     def first_draw_B(self) -> Ints:
-        """The number, among all counts that are drawn one by one, of the first one in each block; always even."""
+        """The number of the first uniform of each block: even, and beyond all that the blocks before it can use.
+
+        A count that is not large uses one, and a batch of cells may waste one.
+        """
         single_N = np.where(self.cell_counts_N < LARGE, self.cell_counts_N, 0)
         single_B = np.add.reduceat(single_N, np.arange(0, len(single_N), BLOCK)) if len(single_N) else single_N
-        return np.concatenate([[0], np.cumsum(single_B + single_B % 2)]).astype(np.int64)
+        return np.concatenate([[0], np.cumsum(single_B + single_B % 2 + BLOCK)]).astype(np.int64)
 
     @cached_property
     def large_B(self) -> Ints:

@@ -151,10 +151,9 @@ def _draw_column(
     log_phi_DK: _Floats,
 ) -> None:  # fmt: skip
     """Draw the factor that class q alone now uses."""
-    length = y_DQ.shape[0]
-    for d in range(length):
-        seat(rng, draws, q * length + d)
-        log_phi_DK[d, k] = log_gamma(rng, e0 + y_DQ[d, q]) - log(f0 + core_Q[q] * reach_DQ[d, q])
+    seat(rng, draws, q)
+    for d in range(y_DQ.shape[0]):
+        log_phi_DK[d, k] = log_gamma(rng, e0 + y_DQ[d, q], f0 + core_Q[q] * reach_DQ[d, q])
 
 
 @kernel

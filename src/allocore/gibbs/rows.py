@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._jit import kernel
-from allocore.gibbs._simd import padded
+from allocore.gibbs._simd import aligned_zeros, padded
 from allocore.gibbs.layout import Ints, Layout
 from allocore.model.state import State
 
@@ -37,7 +37,7 @@ class Rows:
         rows = cls(
             np.empty((length, budget)),
             np.empty((modes, budget)),
-            np.zeros((length, padded(budget)), dtype=np.float32),
+            aligned_zeros(length, padded(budget)),
             np.empty(length),
         )
         for mode in range(modes):

@@ -6,12 +6,12 @@ Only the sums over cells are kept: `y_RQ`, the counts of class q in the cells of
 the cell's rate, so the log-likelihood of the state comes with it.
 
 How it is quick. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
-modes is made once a fibre. The last product, in 32-bit floats, and its sum, in 64, stay in SIMD lanes (_simd.py). A
-count is drawn with one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q multiplications,
-and the draws.
+modes is made once a fibre. A few dozen cells at a time go through four short loops, whose steps do not wait for one
+another: raise the towers (_simd.py) over the products, find the column of every draw, its level, its class, then add
+them up. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q
+multiplications, and the draws.
 
-Where that is not good enough it is done carefully, in 64 bits: large counts, which are split by binomials, and cells
-whose products are too small; where these underflow even in 64 bits, in logarithms.
+Where that is not good enough (large counts, products that underflow) the cell is split in 64 bits: careful.py.
 
 Every draw has its own place in the random stream, and counts are integers, so neither depends on the threads; the
 log-likelihood is added up in blocks of fixed size, then over the blocks in order.
@@ -20,53 +20,116 @@ log-likelihood is added up in blocks of fixed size, then over the blocks in orde
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import exp, log
-from typing import Any
+from math import log
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocore._jit import inlined, kernel
-from allocore.gibbs._draws import multinomial
-from allocore.gibbs._random import Key, Step, Words, fill_uniforms, scratch, seat
-from allocore.gibbs._simd import LANES, lane_sums, place_above
-from allocore.gibbs.layout import BLOCK, LARGE, Ints, Layout
+from allocore.gibbs._draws import categorical
+from allocore.gibbs._random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uniforms, scratch, seat
+from allocore.gibbs._simd import LANES, LEVEL, SLACK, aligned_zeros, column_at, level_at, new_towers, raise_tower
+from allocore.gibbs.careful import Split, split_cell, split_in_logs
+from allocore.gibbs.layout import BLOCK, LARGE, Cells, Ints, Layout
 from allocore.gibbs.rows import Rows
+from allocore.gibbs.tables import Table, Tables, add_draws, add_draws_in_common
 from allocore.model.state import State
 
-_TINY = 1e-25  # the least sum of scaled 32-bit products that is trusted
-_LEAST = 1e-250  # the least largest 64-bit product that is
-_UNIFORMS = 256
+_TINY = 1e-20  # the least sum of scaled 32-bit products that is trusted: what underflows then is below 2^-52 of it
+_CELLS, _DRAWS = 64, 256  # a batch is full when it has this many of either
+_AT_ONCE = 8  # places written at once in the list of draws
 _Floats = NDArray[np.float64]
 _Singles = NDArray[np.float32]
+_Indices = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class Allocation:
     """Counts by row and class, and sum over cells of y log(rate) under the state they were drawn from."""
 
-    y_RQ: Ints
+    y_RQ: NDArray[Any]
     log_rates: float
+
+
+class _Batch(NamedTuple):
+    """Scratch space of one thread: the cells (C) and draws (D) that are worked on together.
+
+    Rows of `products`: over the first m + 1 modes in row m, then a row of ones, then over all modes but the last, a row
+    for each fibre of the batch.
+    """
+
+    products: _Singles
+    fibre_C: _Indices
+    towers: _Singles
+    ends_C: _Floats
+    totals_C: _Floats
+    careful_C: Ints
+    cell_D: _Indices
+    column_D: _Indices
+    level_D: _Indices
+    class_D: _Indices
+    rest_D: _Floats
+    uniforms: _Floats
+    cumulative_Q: _Floats
+    rng: Words
+
+    @classmethod
+    def of(cls, modes: int, budget: int, width: int) -> "_Batch":
+        draws = _DRAWS + LARGE + _AT_ONCE
+        products = aligned_zeros(modes + _CELLS, width)
+        products[modes - 1] = 1.0
+        return cls(
+            products=products,
+            fibre_C=np.zeros(_CELLS, dtype=np.uint32),
+            towers=new_towers(_CELLS, width),
+            ends_C=np.zeros(_CELLS),
+            totals_C=np.zeros(_CELLS),
+            careful_C=np.zeros(_CELLS, dtype=np.int64),
+            cell_D=np.zeros(draws, dtype=np.uint32),
+            column_D=np.zeros(draws, dtype=np.uint32),
+            level_D=np.zeros(draws, dtype=np.uint32),
+            class_D=np.zeros(draws, dtype=np.uint32),
+            rest_D=np.zeros(draws),
+            uniforms=np.zeros(draws + UNIFORMS_AT_ONCE),
+            cumulative_Q=np.zeros(budget),
+            rng=scratch(),
+        )
+
+
+class _Streams(NamedTuple):
+    draws: Words
+    redraws: Words
+    splits: Words
+
+    @classmethod
+    def of(cls, key: Key) -> "_Streams":
+        return cls(key.stream(Step.THIN), key.stream(Step.THIN_AGAIN), key.stream(Step.THIN_CAREFULLY))
 
 
 def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     """Allocate every count to a class."""
     rows.scale(layout, state)
+    modes, budget, width = len(layout.shape), rows.phi_RQ.shape[1], rows.scaled_RL.shape[1]
+    ranges = ranges_of_equal_work(layout, budget)
+    tables = Tables.of(layout, budget, len(ranges))
+    streams = _Streams.of(key)
     log_totals_B = np.zeros(layout.blocks)
-    ranges = ranges_of_equal_work(layout, rows.phi_RQ.shape[1])
-    tables = np.zeros((len(ranges), *rows.phi_RQ.shape), dtype=layout.count_type)
-    shared = (
-        *(layout.cells_MN, layout.changed_N, layout.cell_counts_N, layout.first_draw_B, layout.starts_M),
-        *(rows.scaled_RL, rows.phi_RQ, state.core_values(), *_logarithms(layout, state), rows.log_scale_R),
-        *(key.stream(Step.THIN), key.stream(Step.THIN_CAREFULLY)),
-    )
+    underflow_B, underflow_N = np.zeros(layout.blocks, dtype=np.bool_), np.zeros(layout.nnz, dtype=np.bool_)
+    core_Q = state.core_values()
     calls = [
-        partial(_thin_blocks, *cut, *shared, scratch(), log_totals_B, table)  # type: ignore[arg-type]
-        for cut, table in zip(ranges, tables, strict=True)
-    ]
+        partial(
+            _thin_blocks, first, last, layout.cells, rows.scaled_RL, rows.phi_RQ, core_Q, rows.log_scale_R, streams,
+            _Batch.of(modes, budget, width), Split.of(budget), table, log_totals_B, underflow_B, underflow_N,
+        )
+        for (first, last), table in zip(ranges, tables.by_thread, strict=True)
+    ]  # fmt: skip
     layout.workers.run(calls)
-    scales = float((layout.row_totals_R * rows.log_scale_R).sum())
-    return Allocation(tables.sum(axis=0, dtype=np.int64), float(log_totals_B.sum()) + scales)
+    log_rates = float(log_totals_B.sum()) + float((layout.row_totals_R * rows.log_scale_R).sum())
+    if underflow_B.any():
+        which = np.flatnonzero(underflow_N)
+        log_rates += split_in_logs(which, layout, state, rows.log_scale_R, streams.splits, tables.by_thread[0])
+    return Allocation(tables.add_up(), log_rates)
 
 
 def ranges_of_equal_work(layout: Layout, budget: int) -> list[tuple[int, int]]:
@@ -79,127 +142,153 @@ def ranges_of_equal_work(layout: Layout, budget: int) -> list[tuple[int, int]]:
     return list(pairwise([0, *edges.tolist(), layout.blocks]))
 
 
-def _logarithms(layout: Layout, state: State) -> tuple[_Floats, _Floats, Ints, Ints, Ints]:
-    """What is read where products underflow, modes in thinning's order: the log core values, all log factors in one run
-    of numbers, where each mode begins in it, how wide its rows are, and the locations.
-    """
-    log_phi = [state.log_phi[mode] for mode in layout.order]
-    begins_M = np.cumsum([0, *(log_phi_DK.size for log_phi_DK in log_phi)])[:-1]
-    widths_M = np.array([log_phi_DK.shape[1] for log_phi_DK in log_phi])
-    flat = np.concatenate([log_phi_DK.ravel() for log_phi_DK in log_phi])
-    return state.log_core_Q, flat, begins_M, widths_M, np.ascontiguousarray(state.subs_QM[:, layout.order])
+@kernel
+def _thin_blocks(
+    first: int, last: int, cells: Cells, scaled_RL: _Singles, phi_RQ: _Floats, core_Q: _Floats, log_scale_R: _Floats,
+    streams: _Streams, batch: _Batch, split: Split, table: Table, log_totals_B: _Floats,
+    underflow_B: NDArray[np.bool_], underflow_N: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Thin the cells of a range of blocks, batch after batch."""
+    # Taking an array out of a tuple costs numba two atomic operations: done once here, not in the loops.
+    coords_MN, changed_N, counts_N, first_draw_B, starts_M = cells
+    (products, fibre_C, towers, ends_C, totals_C, careful_C, cell_D, column_D, level_D, class_D, rest_D, uniforms,
+     cumulative_Q, rng) = batch  # fmt: skip
+    draw_stream, redraw_stream, split_stream = streams
+    own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
+    for block in range(first, last):
+        n, stop = block * BLOCK, min((block + 1) * BLOCK, counts_N.size)
+        number = first_draw_B[block]
+        log_total = 0.0
+        while n < stop:
+            size, draws, careful = _raise_towers(
+                n, stop, n == block * BLOCK, coords_MN, changed_N, counts_N, starts_M, scaled_RL, products, fibre_C,
+                towers, ends_C, totals_C, careful_C, cell_D,
+            )  # fmt: skip
+            fill_uniforms(draw_stream, number, draws, uniforms)
+            log_total += _find_columns(draws, uniforms, towers, ends_C, totals_C, cell_D, column_D, rest_D)
+            _find_levels(draws, towers, cell_D, column_D, rest_D, level_D)
+            _find_classes(
+                n, number, draws, coords_MN, starts_M, scaled_RL, products, fibre_C, towers, cell_D, column_D, level_D,
+                rest_D, redraw_stream, rng, cumulative_Q, class_D,
+            )  # fmt: skip
+            if has_common:
+                add_draws_in_common(n, draws, coords_MN, cell_D, class_D, table)
+            else:
+                add_draws(n, draws, coords_MN, cell_D, class_D, own_starts_M, own_RQ)
+            for i in range(careful):
+                place = n + careful_C[i]
+                log_rate = split_cell(cells, place, phi_RQ, core_Q, log_scale_R, split_stream, split, table)
+                if log_rate == -np.inf:
+                    underflow_B[block] = underflow_N[place] = True
+                else:
+                    log_total += log_rate
+            n, number = n + size, number + draws + draws % 2
+        log_totals_B[block] = log_total
 
 
 @kernel
-def _thin_blocks(
-    first: int, last: int, cells_MN: NDArray[Any], changed_N: NDArray[np.int8], counts_N: Ints, first_draw_B: Ints,
-    starts_M: Ints, scaled_RL: _Singles, phi_RQ: _Floats, core_Q: _Floats, log_core_Q: _Floats, log_phi: _Floats,
-    begins_M: Ints, widths_M: Ints, subs_QM: Ints, log_scale_R: _Floats, stream: Words, careful_stream: Words,
-    rng: Words, log_totals_B: _Floats, y_RQ: NDArray[Any],
-) -> None:  # fmt: skip
-    modes, width = cells_MN.shape[0], scaled_RL.shape[1]
-    rows_M = np.empty(modes, dtype=np.int64)
-    shared_ML = np.empty((modes - 1, width), dtype=np.float32)
-    within, across = np.empty((width // LANES, LANES)), np.empty(LANES)
-    uniforms = np.empty(_UNIFORMS)
-    cumulative_Q, split_Q = np.empty(core_Q.size), np.empty(core_Q.size, dtype=np.int64)
-    stack = np.empty((64, 3), dtype=np.int64)
-    for block in range(first, last):
-        start, stop = block * BLOCK, min((block + 1) * BLOCK, counts_N.size)
-        drawn, used = first_draw_B[block], _UNIFORMS
-        log_total, product = 0.0, 1.0
-        for n in range(start, stop):
-            count = counts_N[n]
-            _enter_cell(cells_MN, n, changed_N[n] if n > start else 0, starts_M, scaled_RL, rows_M, shared_ML)
-            total = lane_sums(shared_ML, modes - 2, scaled_RL, rows_M[modes - 1], within, across)
-            if count >= LARGE or total < _TINY:
-                seat(rng, careful_stream, n)
-                log_total += _thin_carefully(
-                    rng, cells_MN, n, count, phi_RQ, core_Q, log_core_Q, log_phi, begins_M, widths_M, subs_QM,
-                    log_scale_R, rows_M, stack, cumulative_Q, split_Q, y_RQ,
-                )  # fmt: skip
-                continue
-            for _ in range(count):
-                if used == _UNIFORMS:
-                    fill_uniforms(stream, drawn, uniforms)
-                    drawn, used = drawn + _UNIFORMS, 0
-                q = place_above(within, across, uniforms[used] * total)
-                used += 1
-                for m in range(modes):
-                    y_RQ[rows_M[m], q] += 1
-                product *= total
-                if not 1e-200 < product < 1e200:  # one logarithm for many factors
-                    log_total += log(product)
-                    product = 1.0
-        log_totals_B[block] = log_total + log(product)
+def _raise_towers(
+    n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8], counts_N: Ints,
+    starts_M: Ints, scaled_RL: _Singles, products: _Singles, fibre_C: _Indices, towers: _Singles, ends_C: _Floats,
+    totals_C: _Floats, careful_C: Ints, cell_D: _Indices,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Fill a batch with cells from n on; returns how many cells it has, draws, and cells that need care."""
+    modes = starts_M.size
+    size = draws = careful = fibres = 0
+    while n + size < stop and size < _CELLS and draws < _DRAWS:
+        place = np.uint64(n + size)
+        changed = 0 if at_start and size == 0 else changed_N[place]
+        if changed < modes - 1 or size == 0:
+            enter_fibre(place, changed, modes + fibres, coords_MN, starts_M, scaled_RL, products)
+            fibres += 1
+        row = starts_M[modes - 1] + coords_MN[modes - 1, place]
+        end, total = raise_tower(products, modes + fibres - 1, scaled_RL, row, towers, size)
+        fibre_C[size], ends_C[size], totals_C[size] = modes + fibres - 1, end, total
+        count = counts_N[place]
+        if count >= LARGE or total < _TINY:
+            careful_C[careful] = size
+            careful, count = careful + 1, 0
+        for i in range(_AT_ONCE):  # a fixed number of writes, right for most cells, costs less than a loop to the count
+            cell_D[draws + i] = size
+        for i in range(_AT_ONCE, count):
+            cell_D[draws + i] = size
+        draws += count
+        size += 1
+    return size, draws, careful
 
 
 @inlined
-def _enter_cell(
-    cells_MN: NDArray[Any], n: int, changed: int, starts_M: Ints, scaled_RL: _Singles, rows_M: Ints,
-    shared_ML: _Singles,
+def enter_fibre(
+    n: Any, changed: int, out: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: _Singles, products: _Singles
+) -> None:
+    """Make the products over the modes but the last from the first mode that changed; the whole one in row `out`."""
+    modes = starts_M.size
+    for m in range(min(changed, modes - 2), modes - 1):
+        row = starts_M[m] + coords_MN[m, n]
+        source = m - 1 if m > 0 else modes - 1
+        target = m if m < modes - 2 else out
+        for i in range(scaled_RL.shape[1]):
+            products[target, i] = products[source, i] * scaled_RL[row, i]
+
+
+@kernel
+def _find_columns(
+    draws: int, uniforms: _Floats, towers: _Singles, ends_C: _Floats, totals_C: _Floats, cell_D: _Indices,
+    column_D: _Indices, rest_D: _Floats,
+) -> float:  # fmt: skip
+    """Draw a place in the tower for every count and find its column; returns the sum of the logarithms of totals."""
+    log_total, product = 0.0, 1.0
+    for d in range(draws):
+        cell = cell_D[d]
+        target = uniforms[d] * ends_C[cell]
+        column = column_at(towers, cell, target)
+        column_D[d] = column
+        rest_D[d] = target - towers[cell, 0, np.uint64(column)]
+        product *= totals_C[cell]
+        if not 1e-200 < product < 1e200:  # one logarithm for many factors
+            log_total += log(product)
+            product = 1.0
+    return log_total + log(product)
+
+
+@kernel
+def _find_levels(
+    draws: int, towers: _Singles, cell_D: _Indices, column_D: _Indices, rest_D: _Floats, level_D: _Indices
+) -> None:
+    """Find the level of every draw."""
+    for d in range(draws):
+        level_D[d] = level_at(towers, cell_D[d], column_D[d], rest_D[d])
+
+
+@kernel
+def _find_classes(
+    n: int, number: int, draws: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: _Singles, products: _Singles,
+    fibre_C: _Indices, towers: _Singles, cell_D: _Indices, column_D: _Indices, level_D: _Indices, rest_D: _Floats,
+    stream: Words, rng: Words, cumulative_Q: _Floats, class_D: _Indices,
 ) -> None:  # fmt: skip
-    """Note the rows of cell n, and refresh the products over the modes but the last from the first row that changed."""
-    final = rows_M.size - 1
-    for m in range(changed, final):
-        row = starts_M[m] + cells_MN[m, n]
-        rows_M[m] = row
-        if m == 0:
-            for i in range(scaled_RL.shape[1]):
-                shared_ML[0, i] = scaled_RL[row, i]
-        else:
-            for i in range(scaled_RL.shape[1]):
-                shared_ML[m, i] = shared_ML[m - 1, i] * scaled_RL[row, i]
-    rows_M[final] = starts_M[final] + cells_MN[final, n]
+    """Choose between the two classes of every draw's place, or reject it and draw anew."""
+    final = starts_M.size - 1
+    for d in range(draws):
+        cell, column, level = cell_D[d], column_D[d], level_D[d]
+        fibre, row = fibre_C[cell], np.uint64(starts_M[final] + coords_MN[final, n + cell])
+        low = np.uint64(level * LEVEL + column)
+        high = low + np.uint64(LANES)
+        weight = np.float64(products[fibre, low]) * np.float64(scaled_RL[row, low])
+        both = weight + np.float64(products[fibre, high]) * np.float64(scaled_RL[row, high])
+        rest = (rest_D[d] - towers[cell, np.uint64(level + 1), column]) * (1.0 + SLACK)
+        class_D[d] = low + np.uint64(LANES) * np.uint64(weight <= rest)
+        if not 0.0 <= rest < both:
+            seat(rng, stream, number + d)
+            class_D[d] = _draw_plainly(fibre, row, scaled_RL, products, rng, cumulative_Q)
 
 
 @kernel
-def _thin_carefully(
-    rng: Words, cells_MN: NDArray[Any], n: int, count: int, phi_RQ: _Floats, core_Q: _Floats, log_core_Q: _Floats,
-    log_phi: _Floats, begins_M: Ints, widths_M: Ints, subs_QM: Ints, log_scale_R: _Floats, rows_M: Ints, stack: Ints,
-    cumulative_Q: _Floats, split_Q: Ints, y_RQ: NDArray[Any],
-) -> float:  # fmt: skip
-    """Split a cell's count by binomials over 64-bit weights; returns y log(rate), less the scales of its rows."""
-    log_scale = _weights(rows_M, phi_RQ, core_Q, cumulative_Q)
-    if log_scale == -np.inf:
-        log_scale = _weights_in_logs(cells_MN, n, log_core_Q, log_phi, begins_M, widths_M, subs_QM, cumulative_Q)
-    for q in range(1, cumulative_Q.size):
-        cumulative_Q[q] += cumulative_Q[q - 1]
-    multinomial(rng, count, cumulative_Q, stack, split_Q)
-    for q in range(split_Q.size):
-        if split_Q[q] > 0:
-            for m in range(rows_M.size):
-                y_RQ[rows_M[m], q] += split_Q[q]
-    for m in range(rows_M.size):
-        log_scale -= log_scale_R[rows_M[m]]
-    return count * (log(cumulative_Q[split_Q.size - 1]) + log_scale)
-
-
-@kernel
-def _weights(rows_M: Ints, phi_RQ: _Floats, core_Q: _Floats, weights_Q: _Floats) -> float:
-    """lambda_q prod_m phi of each class; returns the logarithm of their scale, 0, or -inf if they underflow."""
-    top = 0.0
-    for q in range(core_Q.size):
-        weight = core_Q[q]
-        for m in range(rows_M.size):
-            weight *= phi_RQ[rows_M[m], q]
-        weights_Q[q] = weight
-        top = max(top, weight)
-    return 0.0 if top > _LEAST else -np.inf
-
-
-@kernel
-def _weights_in_logs(
-    cells_MN: NDArray[Any], n: int, log_core_Q: _Floats, log_phi: _Floats, begins_M: Ints, widths_M: Ints,
-    subs_QM: Ints, weights_Q: _Floats,
-) -> float:  # fmt: skip
-    """The same relative to the largest, whose logarithm is returned."""
-    top = -np.inf
-    for q in range(weights_Q.size):
-        weights_Q[q] = log_core_Q[q]
-        for m in range(begins_M.size):
-            weights_Q[q] += log_phi[begins_M[m] + cells_MN[m, n] * widths_M[m] + subs_QM[q, m]]
-        top = max(top, weights_Q[q])
-    for q in range(weights_Q.size):
-        weights_Q[q] = exp(weights_Q[q] - top)
-    return top
+def _draw_plainly(
+    fibre: Any, row: Any, scaled_RL: _Singles, products: _Singles, rng: Words, cumulative_Q: _Floats
+) -> int:
+    """Draw one class by the running sums of all weights."""
+    total = 0.0
+    for q in range(cumulative_Q.size):
+        total += np.float64(products[fibre, q]) * np.float64(scaled_RL[row, q])
+        cumulative_Q[q] = total
+    return categorical(rng, cumulative_Q)
