@@ -49,7 +49,7 @@ def _dot(typingctx, left, right, blocks):
 
 @kernel
 def _products(first, last, cells, scaled_RL, products, out):
-    coords_MN, changed_N, _, _, starts_M = cells
+    coords_MN, changed_N, _, _, _, _, starts_M = cells
     modes, width = starts_M.size, scaled_RL.shape[1]
     left = products.ctypes.data + 4 * modes * width
     total = 0.0
@@ -107,9 +107,10 @@ def paper_style(key: Key, layout, state):
     widths_M = np.array([phi_DK.shape[1] for phi_DK in factors])
     flat = np.concatenate([phi_DK.ravel() for phi_DK in factors])
     subs_QM = np.ascontiguousarray(state.subs_QM[:, layout.order])
-    cuts = layout.workers.ranges(len(layout.cell_counts_N))
+    cuts = layout.workers.ranges(layout.nnz)
     tables = np.zeros((len(cuts), sum(layout.shape), len(subs_QM)), dtype=np.int64)
-    shared = layout.cells_MN, layout.cell_counts_N, layout.starts_M, flat, begins_M, widths_M, subs_QM
+    counts_N = layout.counts_of(np.arange(layout.nnz))
+    shared = layout.cells.coords_MN, counts_N, layout.cells.starts_M, flat, begins_M, widths_M, subs_QM
     rest = state.core_values(), key.stream(Step.THIN)
     layout.workers.run(
         [

@@ -57,12 +57,12 @@ def measure(Y: ac.CountTensor, budget: int, threads: int, baseline: bool = True)
         allocation = begin(key, layout, state)
         for number in range(1, WARM_UP + 1):
             state, allocation, _ = sweep(key.at(number), layout, spec, state, allocation)
-        rows = Rows.of(layout, state)
+        rows, kept = Rows.of(layout, state), Rows.of(layout, state)
         rows.scale(layout, state)
         calls = {
             "floor": lambda: floor(layout, rows),
             "thinning": lambda: thin(key, layout, rows, state),
-            "sweep": lambda: sweep(key.at(99), layout, spec, state, allocation),
+            "sweep": lambda: sweep(key.at(99), layout, spec, state, allocation, kept),
         }
         if baseline:
             calls["paper-style"] = lambda: paper_style(key, layout, state)

@@ -12,8 +12,9 @@ from allocore.data.missing import Missing
 from allocore.gibbs import tables
 from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
+from allocore.gibbs.rows import Rows
 from allocore.gibbs.sweep import begin, sweep
-from allocore.gibbs.thinning import ranges_of_equal_work
+from allocore.gibbs.thinning import thinning_ranges
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 
@@ -93,6 +94,21 @@ def test_a_sweep_changes_nothing_that_it_was_given():
     assert all((array == copy).all() for array, copy in zip(before, copies, strict=True))
 
 
+def test_rows_follow_the_state_from_sweep_to_sweep():
+    """A chain that keeps its rows draws the same bytes as one that makes them anew, and they are the state's rows."""
+    case = cases.make(3, budget=5, seed=2)
+    kept = Rows.of(case.layout, case.state)
+    mine = theirs = (case.state, case.allocation)
+    for number in range(1, 4):
+        key = Key.of(1, 0).at(number)
+        *mine, _ = sweep(key, case.layout, case.spec, *mine, kept)
+        *theirs, _ = sweep(key, case.layout, case.spec, *theirs)
+    assert [phi.tobytes() for phi in mine[0].log_phi] == [phi.tobytes() for phi in theirs[0].log_phi]
+    anew = Rows.of(case.layout, mine[0])
+    assert kept.phi_RQ.tobytes() == anew.phi_RQ.tobytes()
+    assert kept.sums_MQ.tobytes() == anew.sums_MQ.tobytes()
+
+
 def test_a_sweep_is_a_function_of_its_key_and_state_alone():
     """Redoing the thinning at the key of the last sweep gives its allocation: this is what a resumed chain does."""
     spec, shape = Spec(4, (3, 2, 4)), (5, 4, 3)
@@ -115,5 +131,5 @@ def test_a_sweep_is_a_function_of_its_key_and_state_alone():
 def test_thinning_visits_every_block_once_on_any_number_of_threads(threads, nnz):
     with Workers(threads) as workers:
         layout = Layout.of(tensor(nnz=nnz), workers)
-        visited = [b for first, last in ranges_of_equal_work(layout, 20) for b in range(first, last)]
+        visited = [b for first, last in thinning_ranges(layout, 20) for b in range(first, last)]
     assert visited == list(range(layout.blocks))

@@ -5,17 +5,31 @@ What is computed for an item never depends on the range it falls in, so results 
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from queue import SimpleQueue
+from threading import Thread
 from types import TracebackType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Calls: TypeAlias = Sequence[Callable[[], object]]
+_Outcomes: TypeAlias = "SimpleQueue[BaseException | None]"
 
 
 class Workers:
-    """A fixed number of threads; the calling thread is one of them. Use as a context manager."""
+    """A fixed number of threads; the calling thread is one of them. Use as a context manager.
+
+    A sweep hands out work some fifteen times, for as little as a tenth of a millisecond: plain threads that wait on
+    queues answer in half the time of an executor with its futures.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1, "allocore") if threads > 1 else None
+        self._inboxes: list[SimpleQueue[tuple[_Calls, _Outcomes] | None]] = [SimpleQueue() for _ in range(threads - 1)]
+        for inbox in self._inboxes:
+            Thread(target=_serve, args=(inbox,), name="allocore", daemon=True).start()
 
     def __enter__(self) -> "Workers":
         return self
@@ -23,8 +37,8 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        for inbox in self._inboxes:
+            inbox.put(None)
 
     def ranges(self, items: int, at_least: int = 1) -> list[tuple[int, int]]:
         """Cut range(items) into contiguous pieces, one a thread, fewer where pieces would fall below `at_least`."""
@@ -32,23 +46,45 @@ class Workers:
         edges = [items * piece // pieces for piece in range(pieces + 1)]
         return list(pairwise(edges))
 
-    def run(self, calls: Sequence[Callable[[], object]]) -> None:
+    def ranges_of_equal_work(self, work: NDArray[np.floating[Any]], worth: float) -> list[tuple[int, int]]:
+        """Cut range(len(work)) into pieces of about equal work, one a thread, fewer where that is below `worth`."""
+        done = np.cumsum(work)
+        pieces = max(1, min(self.threads, len(work), int(done[-1] / worth))) if len(work) else 1
+        edges = np.searchsorted(done, done[-1:] * np.arange(1, pieces) / pieces)
+        return list(pairwise([0, *edges.tolist(), len(work)]))
+
+    def run(self, calls: _Calls) -> None:
         """Make all the calls, dealt out evenly to the threads; wait for all of them, then raise the first error."""
-        hands = [calls[thread :: self.threads] for thread in range(min(self.threads, len(calls)))]
-        if self._pool is None or len(hands) < 2:
-            _make(calls)
-            return
-        others = [self._pool.submit(_make, hand) for hand in hands[1:]]
+        mine, *others = [calls[thread :: self.threads] for thread in range(self.threads)]
+        outcomes: _Outcomes = SimpleQueue()  # a new one each time: an interrupted run leaves nothing for the next
+        waiting = 0
+        for inbox, theirs in zip(self._inboxes, others, strict=True):
+            if theirs:
+                inbox.put((theirs, outcomes))
+                waiting += 1
         try:
-            _make(hands[0])
+            _make(mine)
         finally:
-            errors = [other.exception() for other in others]
+            errors = [outcomes.get() for _ in range(waiting)]
         for error in errors:
             if error is not None:
                 raise error
 
 
-def _make(calls: Sequence[Callable[[], object]]) -> None:
+def _serve(inbox: "SimpleQueue[tuple[_Calls, _Outcomes] | None]") -> None:
+    """The life of a thread: make the calls that come in until None comes."""
+    while (work := inbox.get()) is not None:
+        calls, outcomes = work
+        try:
+            _make(calls)
+        except BaseException as error:
+            outcomes.put(error)
+        else:
+            outcomes.put(None)
+        del work, calls  # hold no array while waiting
+
+
+def _make(calls: _Calls) -> None:
     for call in calls:
         call()
 

@@ -81,7 +81,8 @@ def test_locations_have_the_scores_of_the_oracle(case):
         for q in range(case.spec.budget):
             weights = naive.relocation_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
             others_K = naive.other_users(q, mode, case.dense)
-            ours = {k: np.log(others_K[k] + alpha) + scores_QK[q, k] for k in np.flatnonzero(others_K)}
+            places = np.cumsum(case.state.used(mode)) - 1
+            ours = {k: np.log(others_K[k] + alpha) + scores_QK[q, places[k]] for k in np.flatnonzero(others_K)}
             if (others_K == 0).any():
                 ours[naive.NEW] = np.log((others_K == 0).sum() * alpha) + new_Q[q]
             assert ours.keys() == weights.keys()

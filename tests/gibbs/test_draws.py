@@ -146,7 +146,7 @@ def test_categoricals_from_log_weights_ignore_a_common_shift_and_skip_minus_infi
     stream = Key.of(4, 0).stream(Step.RELOCATE)
     for i in range(4000):
         seat(rng, stream, i)
-        counts[categorical_from_logs(rng, scores, cumulative)] += 1
+        counts[categorical_from_logs(rng, scores, 4, cumulative)] += 1
     assert counts[0] == counts[3] == 0
     assert stats.binomtest(int(counts[1]), 4000, 1 / (1 + math.exp(-1))).pvalue > LEVEL
 

@@ -161,10 +161,10 @@ def test_factors_in_use_are_gamma_and_the_others_have_no_value(case):
     mode = 0
     shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
     y_DQ = case.allocation.y_RQ[case.layout.rows(mode)]
-    reach_DQ = reach(case.layout, Rows.of(case.layout, case.state), mode)
-    draws = np.array(
-        [draw_factors(key, case.layout, case.spec, case.state, mode, y_DQ, reach_DQ).factors(mode) for key in keys()]
-    )
+    rows = Rows.of(case.layout, case.state)
+    reach_DQ = reach(case.layout, rows, mode)
+    states = [draw_factors(key, case.layout, case.spec, case.state, mode, y_DQ, reach_DQ, rows) for key in keys()]
+    draws = np.array([state.factors(mode) for state in states])
     used = case.state.used(mode)
     assert (draws[:, :, ~used] == 0).all()
     for d, k in np.ndindex(len(y_DQ), len(used)):

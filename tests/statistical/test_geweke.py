@@ -95,6 +95,7 @@ def prior_of_locations_counted_twice(monkeypatch):
         scores_QK, new_Q = location_scores(layout, spec, state, mode, y_DQ, reach_DQ)
         alpha = spec.alpha0 / layout.shape[mode]
         n_K = np.bincount(state.subs_QM[:, mode], minlength=scores_QK.shape[1])
+        n_K = np.concatenate([n_K[n_K > 0], n_K[n_K == 0]])
         return scores_QK + np.log(n_K + alpha), new_Q + np.log(alpha)
 
     monkeypatch.setattr("allocore.gibbs.relocation.location_scores", twice)

@@ -202,18 +202,21 @@ def _categorical_within(rng: Words, cumulative: Floats, start: int, stop: int) -
 
 
 @kernel
-def categorical_from_logs(rng: Words, scores: Floats, cumulative: Floats) -> int:
-    """An index drawn with weights exp(scores); `cumulative` is scratch space. At least one score is finite."""
+def categorical_from_logs(rng: Words, scores: Floats, size: int, cumulative: Floats) -> int:
+    """An index below `size` drawn with weights exp(scores), at least one of which is finite.
+
+    `cumulative` is scratch space.
+    """
     top = scores[0]
-    for i in range(1, scores.size):
+    for i in range(1, size):
         top = max(top, scores[i])
     total = 0.0
-    for i in range(scores.size):
+    for i in range(size):
         # Below exp(-50) a weight is lost in the rounding of the sum anyway.
         if scores[i] - top > -50.0:
             total += math.exp(scores[i] - top)
         cumulative[i] = total
-    return categorical(rng, cumulative)
+    return _categorical_within(rng, cumulative, 0, size)
 
 
 @kernel

@@ -5,7 +5,7 @@ same way; where they underflow even in 64 bits, their weights are made in logari
 """
 
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from allocore._jit import kernel
 from allocore.gibbs._draws import multinomial
 from allocore.gibbs._random import Words, scratch, seat
-from allocore.gibbs.layout import Cells, Ints, Layout
+from allocore.gibbs.layout import Ints, Layout
 from allocore.gibbs.tables import Table, add
 from allocore.model.state import State
 
@@ -39,8 +39,8 @@ class Split(NamedTuple):
 
 @kernel
 def split_cell(
-    cells: Cells, n: int, phi_RQ: _Floats, core_Q: _Floats, log_scale_R: _Floats, stream: Words, split: Split,
-    table: Table,
+    coords_MN: NDArray[Any], n: int, count: int, starts_M: Ints, phi_RQ: _Floats, core_Q: _Floats,
+    log_scale_R: _Floats, stream: Words, split: Split, table: Table,
 ) -> float:  # fmt: skip
     """Split a cell's count over 64-bit weights; returns y log(rate), less the scales of its rows.
 
@@ -49,8 +49,8 @@ def split_cell(
     top, log_scale = 0.0, 0.0
     for q in range(core_Q.size):
         split.cumulative_Q[q] = core_Q[q]
-    for m in range(cells.starts_M.size):
-        row = cells.starts_M[m] + cells.coords_MN[m, n]
+    for m in range(starts_M.size):
+        row = starts_M[m] + coords_MN[m, n]
         log_scale += log_scale_R[row]
         for q in range(core_Q.size):
             split.cumulative_Q[q] *= phi_RQ[row, q]
@@ -60,44 +60,46 @@ def split_cell(
         return -np.inf
     for q in range(1, core_Q.size):
         split.cumulative_Q[q] += split.cumulative_Q[q - 1]
-    _split(cells, n, stream, split, table)
-    return float(cells.counts_N[n]) * (log(split.cumulative_Q[core_Q.size - 1]) - log_scale)
+    _split(coords_MN, n, count, stream, split, table)
+    return float(count) * (log(split.cumulative_Q[core_Q.size - 1]) - log_scale)
 
 
 @kernel
-def _split(cells: Cells, n: int, stream: Words, split: Split, table: Table) -> None:
+def _split(coords_MN: NDArray[Any], n: int, count: int, stream: Words, split: Split, table: Table) -> None:
     """Split a cell's count by the running sums of the weights, and add it to the tables."""
     seat(split.rng, stream, n)
-    multinomial(split.rng, cells.counts_N[n], split.cumulative_Q, split.stack, split.split_Q)
+    multinomial(split.rng, count, split.cumulative_Q, split.stack, split.split_Q)
     for q in range(split.split_Q.size):
         if split.split_Q[q] > 0:
-            add(table, cells.coords_MN, n, q, split.split_Q[q])
+            add(table, coords_MN, n, q, split.split_Q[q])
 
 
 def split_in_logs(
     which: Ints, layout: Layout, state: State, log_scale_R: _Floats, stream: Words, table: Table
 ) -> float:
     """Split the cells `which` over weights made in logarithms; returns the sum of what `split_cell` returns."""
-    cells, split, log_rates = layout.cells, Split.of(len(state.log_core_Q)), 0.0
+    coords_MN, split, log_rates = layout.cells.coords_MN, Split.of(len(state.log_core_Q)), 0.0
     for start in range(0, len(which), _CELLS_AT_ONCE):
         chosen = which[start : start + _CELLS_AT_ONCE]
+        counts_N = layout.counts_of(chosen)
         log_weights_NQ = np.tile(state.log_core_Q, (len(chosen), 1))
         log_scale_N = np.zeros(len(chosen))
-        for mode, coords_N in zip(layout.order, cells.coords_MN[:, chosen], strict=True):
+        for mode, coords_N in zip(layout.order, coords_MN[:, chosen].astype(np.int64), strict=True):
             log_weights_NQ += state.log_phi[mode][coords_N[:, None], state.subs_QM[:, mode]]
             log_scale_N += log_scale_R[layout.offsets_M[mode] + coords_N]
         log_totals_N = logsumexp(log_weights_NQ, axis=1)
         cumulative_NQ = np.cumsum(np.exp(log_weights_NQ - log_totals_N[:, None]), axis=1)
-        _split_all(cells, chosen, cumulative_NQ, stream, split, table)
-        log_rates += float((cells.counts_N[chosen] * (log_totals_N - log_scale_N)).sum())
+        _split_all(coords_MN, chosen, counts_N, cumulative_NQ, stream, split, table)
+        log_rates += float((counts_N * (log_totals_N - log_scale_N)).sum())
     return log_rates
 
 
 @kernel
 def _split_all(
-    cells: Cells, which: Ints, cumulative_NQ: _Floats, stream: Words, split: Split, table: Table
+    coords_MN: NDArray[Any], which: Ints, counts_N: Ints, cumulative_NQ: _Floats, stream: Words, split: Split,
+    table: Table,
 ) -> None:  # fmt: skip
     for i in range(which.size):
         for q in range(split.cumulative_Q.size):
             split.cumulative_Q[q] = cumulative_NQ[i, q]
-        _split(cells, which[i], stream, split, table)
+        _split(coords_MN, which[i], counts_N[i], stream, split, table)

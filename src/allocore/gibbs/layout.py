@@ -1,5 +1,6 @@
 """The data as the kernels want it: non-zero cells, rows of all modes in one table, missing patterns sorted by row."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from allocore._workers import Workers
-from allocore.data.coordinates import column_keys
 from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
 
@@ -17,14 +17,23 @@ Ints: TypeAlias = NDArray[np.int64]
 
 BLOCK = 1024
 LARGE = 256
+_SAMPLE = 2_000_000
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_CHUNK = 4096 * BLOCK  # cells looked at together, so that no temporary array grows with the data
 
 
 class Cells(NamedTuple):
-    """The non-zero cells as thinning's kernels read them; modes in thinning's order."""
+    """The non-zero cells as thinning's kernels read them: modes in thinning's `order`, cells sorted by it.
+
+    A count of LARGE or more is 0 in `small_N`; those counts, in the order of their cells, are `large_counts_L`, from
+    `first_large_B` on in each block.
+    """
 
     coords_MN: NDArray[Any]
-    changed_N: NDArray[np.int8]
-    counts_N: Ints
+    changed_N: NDArray[np.int8]  # the first mode in which a cell differs from the one before
+    small_N: NDArray[np.uint8]
+    large_counts_L: Ints
+    first_large_B: Ints
     first_draw_B: Ints
     starts_M: Ints
 
@@ -33,7 +42,7 @@ class Cells(NamedTuple):
 class PatternIndex:
     """The signed missing patterns as one mode sees them: those that name row d, and those that hold all its rows.
 
-    The patterns of row d are `by_row_P[starts_D[d] : starts_D[d + 1]]`.
+    The patterns of row d are `by_row_P[starts_D[d] : starts_D[d + 1]]`. Patterns with the same wildcards come together.
     """
 
     by_row_P: Ints
@@ -41,25 +50,28 @@ class PatternIndex:
     everywhere_P: Ints
 
     @classmethod
-    def of(cls, column_P: Ints, length: int) -> "PatternIndex":
-        """Index the patterns by their coordinate in one mode (-1 is the wildcard)."""
-        fixed = np.flatnonzero(column_P >= 0)
-        starts_D = np.concatenate([[0], np.cumsum(np.bincount(column_P[fixed], minlength=length))])
-        return cls(fixed[np.argsort(column_P[fixed], kind="stable")], starts_D, np.flatnonzero(column_P < 0))
+    def of(cls, column_P: Ints, wildcards_P: Ints, length: int) -> "PatternIndex":
+        """Index the patterns by their coordinate in one mode (-1 is the wildcard), then by all their wildcards."""
+        sorted_P = np.lexsort([wildcards_P, column_P])
+        everywhere_P, fixed_P = np.split(sorted_P, [np.searchsorted(column_P[sorted_P], 0)])
+        starts_D = np.concatenate([[0], np.cumsum(np.bincount(column_P[fixed_P], minlength=length))])
+        return cls(fixed_P, starts_D, everywhere_P)
 
 
 @dataclass(frozen=True)
 class Layout:
     """Everything about the data that a sweep reads, and the threads that work on it.
 
-    Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours; `cells_MN`
-    has the coordinates of the cells in that order of modes, sorted by it.
+    Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours. Memory: two
+    bytes a cell, and two (four where a mode has more than 65,536 rows) for each coordinate.
     """
 
     shape: tuple[int, ...]
     order: tuple[int, ...]
-    cells_MN: NDArray[Any]
-    cell_counts_N: NDArray[Any]
+    cells: Cells
+    row_totals_R: NDArray[np.float64]
+    log_factorials: float
+    total: int
     patterns_PM: Ints
     weights_P: NDArray[np.float64]
     workers: Workers
@@ -75,14 +87,21 @@ class Layout:
         patterns_PM, weights_P = missing.signed
         shape = missing.shape
         order = thinning_order(coords, shape)
+        narrow = np.uint16 if max(shape) <= 2**16 else np.int32 if max(shape) < 2**31 else np.int64
+        coords_MN = np.array(coords[list(order)], dtype=narrow, order="C")
         if order != tuple(range(len(shape))):
-            place = np.lexsort(coords[list(reversed(order))])
-            coords, counts = coords[list(order)][:, place], counts[place]
+            place = np.lexsort(coords_MN[::-1])
+            for m in range(len(order)):
+                coords_MN[m] = coords_MN[m, place]
+            counts = counts[place]
+        offsets_M = _offsets(shape)
         return cls(
             shape=shape,
             order=order,
-            cells_MN=np.ascontiguousarray(coords, dtype=np.int32 if sum(shape) < 2**31 else np.int64),
-            cell_counts_N=np.ascontiguousarray(counts, dtype=np.int64),
+            cells=_cells(coords_MN, counts, offsets_M[list(order)]),
+            row_totals_R=_row_totals(coords_MN, counts, shape, order),
+            log_factorials=sum(float(gammaln(counts[part] + 1.0).sum()) for part in _chunks(len(counts))),
+            total=int(counts.sum()),
             patterns_PM=np.ascontiguousarray(patterns_PM, dtype=np.int64),
             weights_P=np.asarray(weights_P, dtype=np.float64),
             workers=workers,
@@ -91,87 +110,92 @@ class Layout:
     @cached_property
     def offsets_M(self) -> Ints:
         """Where the rows of each mode begin in a table over all rows; the last entry is the number of rows."""
-        return np.concatenate([[0], np.cumsum(self.shape)]).astype(np.int64)
-
-    @cached_property
-    def starts_M(self) -> Ints:
-        """The same for the modes in thinning's order."""
-        return self.offsets_M[list(self.order)]
-
-    @cached_property
-    def row_totals_R(self) -> NDArray[np.float64]:
-        """The sum of the counts in the cells of each row."""
-        totals = [
-            np.bincount(self.cells_MN[self.order.index(mode)], self.cell_counts_N, length)
-            for mode, length in enumerate(self.shape)
-        ]
-        return np.concatenate(totals)
-
-    @cached_property
-    def changed_N(self) -> NDArray[np.int8]:
-        """For each cell the first mode, in thinning's order, in which it differs from the cell before."""
-        final = len(self.shape) - 1
-        changed_N = np.full(len(self.cell_counts_N), final, dtype=np.int8)
-        for m in range(final - 1, -1, -1):
-            changed_N[1:][self.cells_MN[m, 1:] != self.cells_MN[m, :-1]] = m
-        return changed_N
-
-    @cached_property
-    def cells(self) -> Cells:
-        """The cells for the kernels."""
-        return Cells(self.cells_MN, self.changed_N, self.cell_counts_N, self.first_draw_B, self.starts_M)
+        return _offsets(self.shape)
 
     @cached_property
     def indices(self) -> tuple[PatternIndex, ...]:
         """The missing patterns indexed by row, mode by mode."""
         columns = zip(self.patterns_PM.T, self.shape, strict=True)
-        return tuple(PatternIndex.of(column_P, length) for column_P, length in columns)
+        return tuple(PatternIndex.of(column_P, self.wildcards_P, length) for column_P, length in columns)
 
     @cached_property
-    def log_factorials(self) -> float:
-        """The sum of log y! over the cells, a constant of the log-likelihood."""
-        return float(gammaln(self.cell_counts_N + 1.0).sum())
+    def wildcards_P(self) -> Ints:
+        """Which modes each pattern leaves open, as bits."""
+        return ((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1)
 
     @property
     def nnz(self) -> int:
         """How many cells there are."""
-        return len(self.cell_counts_N)
+        return self.cells.small_N.size
 
     @property
     def blocks(self) -> int:
         """How many blocks of cells there are."""
-        return -(-len(self.cell_counts_N) // BLOCK)
+        return self.cells.first_draw_B.size - 1
 
-    @cached_property
-    def first_draw_B(self) -> Ints:
-        """The number of the first uniform of each block: even, and beyond all that the blocks before it can use.
-
-        A count that is not large uses one, and a batch of cells may waste one.
-        """
-        single_N = np.where(self.cell_counts_N < LARGE, self.cell_counts_N, 0)
-        single_B = np.add.reduceat(single_N, np.arange(0, len(single_N), BLOCK)) if len(single_N) else single_N
-        return np.concatenate([[0], np.cumsum(single_B + single_B % 2 + BLOCK)]).astype(np.int64)
-
-    @cached_property
-    def large_B(self) -> Ints:
-        """The number of cells with a large count in each block."""
-        large_N = (self.cell_counts_N >= LARGE).astype(np.int64)
-        return np.add.reduceat(large_N, np.arange(0, len(large_N), BLOCK)) if len(large_N) else large_N
-
-    @cached_property
+    @property
     def count_type(self) -> type[np.signedinteger[Any]]:
         """A type for tables of counts: 32 bits, which stay in the caches, where no sum can exceed them."""
-        return np.int32 if int(self.cell_counts_N.sum()) < 2**31 else np.int64
+        return np.int32 if self.total < 2**31 else np.int64
+
+    def counts_of(self, which: Ints) -> Ints:
+        """The counts of some cells, given in order."""
+        counts = self.cells.small_N[which].astype(np.int64)
+        large = np.flatnonzero(self.cells.small_N == 0) if (counts == 0).any() else which[:0]
+        counts[counts == 0] = self.cells.large_counts_L[np.searchsorted(large, which[counts == 0])]
+        return counts
 
     def rows(self, mode: int) -> slice:
         """The rows of one mode in a table over all rows."""
         return slice(int(self.offsets_M[mode]), int(self.offsets_M[mode + 1]))
 
 
+def _offsets(shape: tuple[int, ...]) -> Ints:
+    return np.concatenate([[0], np.cumsum(shape)]).astype(np.int64)
+
+
+def _chunks(cells: int) -> Iterator[slice]:
+    return (slice(start, min(start + _CHUNK, cells)) for start in range(0, cells, _CHUNK))
+
+
+def _cells(coords_MN: NDArray[Any], counts: Ints, starts_M: Ints) -> Cells:
+    modes, cells = coords_MN.shape
+    changed_N, small_N = np.full(cells, modes - 1, dtype=np.int8), np.empty(cells, dtype=np.uint8)
+    draws_B, large_B = np.empty(-(-cells // BLOCK), dtype=np.int64), np.empty(-(-cells // BLOCK), dtype=np.int64)
+    large: list[Ints] = []
+    for part in _chunks(cells):
+        is_large = counts[part] >= LARGE
+        small = np.where(is_large, 0, counts[part])
+        small_N[part] = small
+        large.append(np.asarray(counts[part][is_large], dtype=np.int64))
+        edges = np.arange(0, len(small), BLOCK)
+        blocks = slice(part.start // BLOCK, part.start // BLOCK + len(edges))
+        draws_B[blocks], large_B[blocks] = np.add.reduceat(small, edges), np.add.reduceat(is_large, edges, dtype=int)
+        for m in range(modes - 2, -1, -1):
+            column = coords_MN[m, max(part.start - 1, 0) : part.stop]
+            changed_N[part.stop - len(column) + 1 : part.stop][column[1:] != column[:-1]] = m
+    # A batch of cells may waste a uniform number: there is one more for every cell. Blocks begin at even numbers.
+    first_draw_B = np.concatenate([[0], np.cumsum(draws_B + draws_B % 2 + BLOCK)])
+    first_large_B = np.concatenate([[0], np.cumsum(large_B)])
+    large_counts_L = np.concatenate([*large, np.empty(0, dtype=np.int64)])
+    return Cells(coords_MN, changed_N, small_N, large_counts_L, first_large_B, first_draw_B, starts_M)
+
+
+def _row_totals(
+    coords_MN: NDArray[Any], counts: Ints, shape: tuple[int, ...], order: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """The sum of the counts in the cells of each row."""
+    totals = [np.zeros(length) for length in shape]
+    for part in _chunks(len(counts)):
+        for mode, column in zip(order, coords_MN[:, part], strict=True):
+            totals[mode] += np.bincount(column, counts[part], shape[mode])
+    return np.concatenate(totals)
+
+
 def thinning_order(coords: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
     """The order of the modes for thinning: the given one, but last the mode along which there are the fewest fibres.
 
-    Another mode than the given last one must save a quarter of the fibres: sorting anew needs a copy of the cells.
+    Another mode than the given last one must save a quarter of the fibres, to be worth sorting the cells anew.
     """
     modes = range(len(shape))
     fibres = [_count_fibres(coords, shape, mode) for mode in modes]
@@ -181,6 +205,14 @@ def thinning_order(coords: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, .
 
 
 def _count_fibres(coords: NDArray[Any], shape: tuple[int, ...], along: int) -> int:
+    """The number of fibres along a mode; of many cells, the number among a sample of all possible fibres."""
     others = [mode for mode in range(len(shape)) if mode != along]
-    (keys,) = column_keys([shape[mode] for mode in others], coords[others])
-    return len(np.unique(keys))
+    sampled = max(1, coords.shape[1] // _SAMPLE)
+    keys = []
+    for part in _chunks(coords.shape[1]):
+        mixed = np.zeros(part.stop - part.start, dtype=np.uint64)
+        for mode in others:
+            mixed = (mixed ^ coords[mode, part].astype(np.uint64)) * _ODD
+            mixed ^= mixed >> np.uint64(29)
+        keys.append(mixed[mixed % np.uint64(sampled) == 0] if sampled > 1 else mixed)
+    return len(np.unique(np.concatenate(keys))) if keys else 0

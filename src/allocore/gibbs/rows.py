@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel
+from allocore._jit import inlined, kernel
 from allocore.gibbs._simd import aligned_zeros, padded
 from allocore.gibbs.layout import Ints, Layout
 from allocore.model.state import State
@@ -55,7 +55,11 @@ class Rows:
                 for first, last in layout.workers.ranges(len(phi_DQ), _ROWS_PER_THREAD)
             ]
         )
-        self.sums_MQ[mode] = phi_DQ.sum(axis=0)
+        self.add_up(layout, mode)
+
+    def add_up(self, layout: Layout, mode: int) -> None:
+        """Make the sums over the rows of one mode."""
+        self.sums_MQ[mode] = self.phi_RQ[layout.rows(mode)].sum(axis=0)
 
     def scale(self, layout: Layout, state: State) -> None:
         """Make the scaled rows of all modes; the core values go into the rows of the mode that thinning takes first."""
@@ -75,10 +79,16 @@ class Rows:
 def _expand(first: int, last: int, log_phi_DK: _Floats, subs_Q: Ints, used_U: Ints, phi_DQ: _Floats) -> None:
     phi_K = np.empty(log_phi_DK.shape[1])
     for d in range(first, last):
-        for k in used_U:
-            phi_K[k] = np.exp(log_phi_DK[d, k])
-        for q in range(subs_Q.size):
-            phi_DQ[d, q] = phi_K[subs_Q[q]]
+        expand_row(d, log_phi_DK, subs_Q, used_U, phi_K, phi_DQ)
+
+
+@inlined
+def expand_row(d: int, log_phi_DK: _Floats, subs_Q: Ints, used_U: Ints, phi_K: _Floats, phi_DQ: _Floats) -> None:
+    """Expand one row; `phi_K` is scratch space."""
+    for i in range(used_U.size):
+        phi_K[used_U[i]] = np.exp(log_phi_DK[d, used_U[i]])
+    for q in range(subs_Q.size):
+        phi_DQ[d, q] = phi_K[subs_Q[q]]
 
 
 @kernel

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from allocore.data.coordinates import column_keys
 from allocore.gibbs._random import Key
 from allocore.gibbs.core_values import draw_core_values
 from allocore.gibbs.exposure import reach
@@ -43,22 +44,26 @@ class Info:
     moved: float
 
 
-def begin(key: Key, layout: Layout, state: State) -> Allocation:
+def begin(key: Key, layout: Layout, state: State, rows: Rows | None = None) -> Allocation:
     """The allocation that the first sweep from `state` starts with (and, at a later sweep's key, a resumed one)."""
-    return thin(key, layout, Rows.of(layout, state), state)
+    return thin(key, layout, rows or Rows.of(layout, state), state)
 
 
-def sweep(key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation) -> tuple[State, Allocation, Info]:
-    """Draw every variable once."""
+def sweep(
+    key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, rows: Rows | None = None
+) -> tuple[State, Allocation, Info]:
+    """Draw every variable once.
+
+    `rows` are the rows of `state`, and afterwards those of the state returned: a chain keeps them from sweep to sweep.
+    """
     before = state
-    rows = Rows.of(layout, state)
+    rows = rows or Rows.of(layout, state)
     for mode in range(len(layout.shape)):
         y_DQ = allocation.y_RQ[layout.rows(mode)]
         reach_DQ = reach(layout, rows, mode)
         if spec.learn_locations:
             state = relocate(key, layout, spec, state, mode, y_DQ, reach_DQ)
-        state = draw_factors(key, layout, spec, state, mode, y_DQ, reach_DQ)
-        rows.refresh(layout, state, mode)
+        state = draw_factors(key, layout, spec, state, mode, y_DQ, reach_DQ, rows)
     reach_Q = np.einsum("dq,dq->q", reach_DQ, rows.phi_RQ[layout.rows(mode)])
     state = draw_core_values(key, spec, state, y_DQ.sum(axis=0), reach_Q)
     allocation = thin(key, layout, rows, state)
@@ -70,9 +75,10 @@ def sweep(key: Key, layout: Layout, spec: Spec, state: State, allocation: Alloca
 def _info(layout: Layout, before: State, state: State, allocation: Allocation, log_likelihood: float) -> Info:
     holding = allocation.y_RQ[layout.rows(0)].sum(axis=0) > 0
     locations = state.subs_QM[holding]
+    (cell_keys,) = column_keys([log_phi_DK.shape[1] for log_phi_DK in state.log_phi], locations.T)
     return Info(
         log_likelihood=log_likelihood,
-        classes=len(np.unique(locations, axis=0)),
-        factors=tuple(len(np.unique(column)) for column in locations.T),
+        classes=len(np.unique(cell_keys)),
+        factors=tuple(int((np.bincount(column) > 0).sum()) for column in locations.T),
         moved=float(np.mean(np.any(state.subs_QM != before.subs_QM, axis=1))),
     )

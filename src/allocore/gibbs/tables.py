@@ -50,8 +50,8 @@ class Tables:
         own_M, common_M = np.flatnonzero(is_own_M), np.flatnonzero(np.logical_not(is_own_M))
         own_lengths = [layout.shape[mode] if own else 0 for mode, own in zip(layout.order, is_own_M, strict=True)]
         own_starts_M = np.cumsum([0, *own_lengths[:-1]])
-        common = whole_RQ, common_M, layout.starts_M
-        first = Table(whole_RQ, own_M, layout.starts_M, *common)
+        common = whole_RQ, common_M, layout.cells.starts_M
+        first = Table(whole_RQ, own_M, layout.cells.starts_M, *common)
         others = [
             Table(np.zeros((sum(own_lengths), budget), dtype=whole_RQ.dtype), own_M, own_starts_M, *common)
             for _ in range(threads - 1)

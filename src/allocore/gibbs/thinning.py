@@ -19,7 +19,6 @@ log-likelihood is added up in blocks of fixed size, then over the blocks in orde
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from math import log
 from typing import Any, NamedTuple
 
@@ -111,7 +110,7 @@ def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     """Allocate every count to a class."""
     rows.scale(layout, state)
     modes, budget, width = len(layout.shape), rows.phi_RQ.shape[1], rows.scaled_RL.shape[1]
-    ranges = ranges_of_equal_work(layout, budget)
+    ranges = thinning_ranges(layout, budget)
     tables = Tables.of(layout, budget, len(ranges))
     streams = _Streams.of(key)
     log_totals_B = np.zeros(layout.blocks)
@@ -132,14 +131,12 @@ def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     return Allocation(tables.add_up(), log_rates)
 
 
-def ranges_of_equal_work(layout: Layout, budget: int) -> list[tuple[int, int]]:
+def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
     """Cut the blocks into a range a thread; what a cell, a draw and a large count cost was measured, in nanoseconds."""
-    cells = np.full(layout.blocks, BLOCK * (10.0 + 0.2 * budget))
-    draws = 25.0 * np.diff(layout.first_draw_B)
-    done = np.cumsum(cells + draws + 70.0 * budget * layout.large_B)
-    pieces = len(layout.workers.ranges(layout.blocks))
-    edges = np.searchsorted(done, done[-1:] * np.arange(1, pieces) / pieces)
-    return list(pairwise([0, *edges.tolist(), layout.blocks]))
+    cells = BLOCK * (25.0 + 0.12 * budget)
+    draws = 20.0 * np.diff(layout.cells.first_draw_B) - 20.0 * BLOCK
+    large = 6000.0 * np.diff(layout.cells.first_large_B)
+    return layout.workers.ranges_of_equal_work(cells + draws + large, worth=1.0)
 
 
 @kernel
@@ -150,18 +147,18 @@ def _thin_blocks(
 ) -> None:  # fmt: skip
     """Thin the cells of a range of blocks, batch after batch."""
     # Taking an array out of a tuple costs numba two atomic operations: done once here, not in the loops.
-    coords_MN, changed_N, counts_N, first_draw_B, starts_M = cells
+    coords_MN, changed_N, small_N, large_counts_L, first_large_B, first_draw_B, starts_M = cells
     (products, fibre_C, towers, ends_C, totals_C, careful_C, cell_D, column_D, level_D, class_D, rest_D, uniforms,
      cumulative_Q, rng) = batch  # fmt: skip
     draw_stream, redraw_stream, split_stream = streams
     own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
     for block in range(first, last):
-        n, stop = block * BLOCK, min((block + 1) * BLOCK, counts_N.size)
-        number = first_draw_B[block]
+        n, stop = block * BLOCK, min((block + 1) * BLOCK, small_N.size)
+        number, large = first_draw_B[block], first_large_B[block]
         log_total = 0.0
         while n < stop:
             size, draws, careful = _raise_towers(
-                n, stop, n == block * BLOCK, coords_MN, changed_N, counts_N, starts_M, scaled_RL, products, fibre_C,
+                n, stop, n == block * BLOCK, coords_MN, changed_N, small_N, starts_M, scaled_RL, products, fibre_C,
                 towers, ends_C, totals_C, careful_C, cell_D,
             )  # fmt: skip
             fill_uniforms(draw_stream, number, draws, uniforms)
@@ -177,7 +174,12 @@ def _thin_blocks(
                 add_draws(n, draws, coords_MN, cell_D, class_D, own_starts_M, own_RQ)
             for i in range(careful):
                 place = n + careful_C[i]
-                log_rate = split_cell(cells, place, phi_RQ, core_Q, log_scale_R, split_stream, split, table)
+                count = np.int64(small_N[place])
+                if count == 0:
+                    count, large = large_counts_L[large], large + 1
+                log_rate = split_cell(
+                    coords_MN, place, count, starts_M, phi_RQ, core_Q, log_scale_R, split_stream, split, table
+                )
                 if log_rate == -np.inf:
                     underflow_B[block] = underflow_N[place] = True
                 else:
@@ -188,8 +190,8 @@ def _thin_blocks(
 
 @kernel
 def _raise_towers(
-    n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8], counts_N: Ints,
-    starts_M: Ints, scaled_RL: _Singles, products: _Singles, fibre_C: _Indices, towers: _Singles, ends_C: _Floats,
+    n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8],
+    small_N: NDArray[np.uint8], starts_M: Ints, scaled_RL: _Singles, products: _Singles, fibre_C: _Indices, towers: _Singles, ends_C: _Floats,
     totals_C: _Floats, careful_C: Ints, cell_D: _Indices,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill a batch with cells from n on; returns how many cells it has, draws, and cells that need care."""
@@ -204,8 +206,8 @@ def _raise_towers(
         row = starts_M[modes - 1] + coords_MN[modes - 1, place]
         end, total = raise_tower(products, modes + fibres - 1, scaled_RL, row, towers, size)
         fibre_C[size], ends_C[size], totals_C[size] = modes + fibres - 1, end, total
-        count = counts_N[place]
-        if count >= LARGE or total < _TINY:
+        count = np.int64(small_N[place])
+        if count == 0 or total < _TINY:
             careful_C[careful] = size
             careful, count = careful + 1, 0
         for i in range(_AT_ONCE):  # a fixed number of writes, right for most cells, costs less than a loop to the count

@@ -11,6 +11,7 @@ from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
+from allocore.gibbs.rows import Rows
 from allocore.gibbs.sweep import begin, sweep
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
@@ -60,10 +61,11 @@ def _run_chain(
     """Run one chain; `done[chain]` is at any instant the number of its sweeps that are recorded."""
     key = Key.of(seed, chain)
     state = first_state(spec, layout.shape, first_values(seed, chain))
-    allocation = begin(key.at(0), layout, state)
+    rows = Rows.of(layout, state)
+    allocation = begin(key.at(0), layout, state, rows)
     for number in range(1, schedule.sweeps + 1):
         start = perf_counter()
-        state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
+        state, allocation, info = sweep(key.at(number), layout, spec, state, allocation, rows)
         if not isfinite(info.log_likelihood):
             raise InputError(
                 f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {number}: the priors "
