@@ -23,12 +23,19 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], numba.njit(inline="always", error_model="numpy")(function))
 
 
+def part(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that kernels call and Python does not: no entry for Python is compiled, which takes numba a while."""
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+    return cast(Callable[P, R], numba.njit(**options)(function))
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` with numba on first use (a plain Python function when the JIT is off)."""
     given = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = given or _cache_folder()  # type: ignore[attr-defined]
     try:
-        return cast(Callable[P, R], numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+        options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+        return cast(Callable[P, R], numba.njit(**options)(function))
     finally:
         numba.config.CACHE_DIR = given  # type: ignore[attr-defined]
 

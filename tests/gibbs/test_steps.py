@@ -88,11 +88,11 @@ def test_a_draw_that_was_rejected_is_drawn_again_by_the_weights():
     weights = np.array([0.5, 0.0, 0.25, 0.0, 0.125, 0.125])
     products, rows = np.zeros((4, 32), dtype=np.float32), np.ones((2, 32), dtype=np.float32)
     products[3, :6] = weights
-    rng, stream, cumulative = scratch(), Key.of(5, 0).stream(Step.THIN_AGAIN), np.empty(6)
+    rng, stream = scratch(), Key.of(5, 0).stream(Step.THIN_AGAIN)
     drawn = np.zeros(6)
     for number in range(REPEATS):
         seat(rng, stream, number)
-        drawn[_draw_plainly(3, 1, rows, products, rng, cumulative)] += 1
+        drawn[_draw_plainly(3, 1, 6, rows, products, rng)] += 1
     assert chi_square(drawn, weights * REPEATS) > LEVEL
 
 
@@ -129,22 +129,23 @@ def test_the_log_rate_of_a_large_count_is_exact(count):
     assert allocation.log_rates == pytest.approx(count * np.log(naive.rates(case.dense)[2, 1, 0]), rel=1e-12)
 
 
+@pytest.mark.parametrize("count", [10, 300])
 @pytest.mark.parametrize("modes", [3, 6])
 @pytest.mark.parametrize("depth", [0.5, 70.0, 700.0], ids=["plain", "beyond-32-bits", "beyond-64-bits"])
-def test_thinning_is_exact_where_the_products_underflow(modes, depth):
+def test_thinning_is_exact_where_the_products_underflow(modes, depth, count):
     """Two classes, each tiny where the other is not: no scaling of rows helps. Odds of e to 1, whatever the depth."""
     log_phi = [np.array([[-depth, -depth + 1.0]]), *(np.array([[0.0, -depth]]), np.array([[-depth, 0.0]]))]
     log_phi += [np.array([[-depth, -depth]])] * (modes - 3)
     state = State(np.zeros(2), np.tile([[0], [1]], modes), tuple(log_phi))
-    layout = Layout.of_cells(np.zeros((modes, 1), dtype=int), np.array([10]), Missing.none((1,) * modes), Workers(1))
+    layout = Layout.of_cells(np.zeros((modes, 1), dtype=int), np.array([count]), Missing.none((1,) * modes), Workers(2))
     rows = Rows.of(layout, state)
     allocations = [thin(key, layout, rows, state) for key in keys()]
     second = np.array([allocation.y_RQ[0, 1] for allocation in allocations])
     p = np.exp(1.0) / (1.0 + np.exp(1.0))
-    expected = stats.binom.pmf(np.arange(11), 10, p) * REPEATS
-    assert chi_square(np.bincount(second, minlength=11), expected) > LEVEL
-    exact = 10 * (np.log1p(np.exp(1.0)) - (modes - 1) * depth)
-    assert allocations[0].log_rates == pytest.approx(exact, abs=1e-5)
+    expected = stats.binom.pmf(np.arange(count + 1), count, p) * REPEATS
+    assert chi_square(np.bincount(second, minlength=count + 1), expected) > LEVEL
+    exact = count * (np.log1p(np.exp(1.0)) - (modes - 1) * depth)
+    assert allocations[0].log_rates == pytest.approx(exact, abs=1e-6 * count)
 
 
 def test_core_values_are_gamma(case):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel
+from allocore._jit import kernel, part
 from allocore.gibbs._random import Words, bits, uniform
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -41,7 +41,7 @@ _WIDTHS, _HEIGHTS = _ziggurat()
 _LAYER, _SIGN, _BELOW_SIGN = np.uint64(0xFF), np.uint64(0x100), np.uint64(9)
 
 
-@kernel
+@part
 def normal(rng: Words) -> float:
     """A standard normal: a layer of the ziggurat, and a place in it, which mostly lies under the curve for sure."""
     while True:
@@ -58,7 +58,7 @@ def normal(rng: Words) -> float:
         return float(x if word & _SIGN else -x)
 
 
-@kernel
+@part
 def _normal_tail(rng: Words) -> float:
     """A normal beyond the edge of the ziggurat (Marsaglia 1964)."""
     while True:
@@ -67,7 +67,7 @@ def _normal_tail(rng: Words) -> float:
             return float(_WIDTHS[1] + beyond)
 
 
-@kernel
+@part
 def log_gamma(rng: Words, shape: float, rate: float) -> float:
     """The logarithm of a Gamma(shape, rate) variate.
 
@@ -91,26 +91,22 @@ def log_gamma(rng: Words, shape: float, rate: float) -> float:
             return math.log(d * cube / rate) + boost
 
 
-@kernel
+@part
 def binomial(rng: Words, trials: int, p: float) -> int:
     """A Binomial(trials, p) variate; its acceptance test is good to 1e-6 up to 2^50 trials, the most a tensor holds."""
     if trials <= 0 or not p > 0.0:  # so that NaN cannot send the rejection sampler round for ever
         return 0
     if p >= 1.0:
         return trials
-    if p > 0.5:
-        return trials - _binomial_low(rng, trials, 1.0 - p)
-    return _binomial_low(rng, trials, p)
+    low = min(p, 1.0 - p)
+    if trials * low < _INVERSION_MEAN:
+        successes = _binomial_by_inversion(rng, trials, low)
+    else:
+        successes = _binomial_by_rejection(rng, trials, low)
+    return successes if p <= 0.5 else trials - successes
 
 
-@kernel
-def _binomial_low(rng: Words, trials: int, p: float) -> int:
-    if trials * p < _INVERSION_MEAN:
-        return _binomial_by_inversion(rng, trials, p)
-    return _binomial_by_rejection(rng, trials, p)
-
-
-@kernel
+@part
 def _binomial_by_inversion(rng: Words, trials: int, p: float) -> int:
     """Walk up the distribution function; the mean is below 10, so the walk is short.
 
@@ -128,7 +124,7 @@ def _binomial_by_inversion(rng: Words, trials: int, p: float) -> int:
             mass *= odds * (trials - k) / (k + 1)
 
 
-@kernel
+@part
 def _binomial_by_rejection(rng: Words, trials: int, p: float) -> int:
     """Transformed rejection, algorithm BTRS of Hoermann (1993); needs trials * p >= 10 and p <= 1/2."""
     spread = math.sqrt(trials * p * (1.0 - p))
@@ -150,7 +146,7 @@ def _binomial_by_rejection(rng: Words, trials: int, p: float) -> int:
             return int(k)
 
 
-@kernel
+@part
 def _log_binomial_ratio(trials: int, p: float, k: float, mode: float) -> float:
     """log f(k) - log f(mode) of a binomial, arranged so that no two large numbers cancel (trials may be 1e9)."""
     odds = p / (1.0 - p)
@@ -167,7 +163,7 @@ def _log_binomial_ratio(trials: int, p: float, k: float, mode: float) -> float:
     )
 
 
-@kernel
+@part
 def _stirling_tail(k: float) -> float:
     """What Stirling's formula for log k! in powers of k + 1 leaves over."""
     if k < 10.0:
@@ -183,7 +179,7 @@ def categorical(rng: Words, cumulative: Floats) -> int:
     return _categorical_within(rng, cumulative, 0, cumulative.size)
 
 
-@kernel
+@part
 def _categorical_within(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
     """The same among the weights from `start` to `stop`."""
     before = cumulative[start - 1] if start > 0 else 0.0
@@ -219,7 +215,7 @@ def categorical_from_logs(rng: Words, scores: Floats, size: int, cumulative: Flo
     return _categorical_within(rng, cumulative, 0, size)
 
 
-@kernel
+@part
 def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: Ints) -> None:
     """Split `trials` over the weights whose running sum is `cumulative`, by binomials on ever smaller halves.
 

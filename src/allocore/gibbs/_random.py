@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import inlined, kernel
+from allocore._jit import inlined, kernel, part
 
 Words: TypeAlias = NDArray[np.uint64]
 
@@ -105,7 +105,7 @@ def mix(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
     return c0, c1, c2, c3
 
 
-@kernel
+@part
 def _refill(rng: Words) -> None:
     c0, c1, c2, c3, k0, k1 = rng[0], rng[1], rng[2], rng[3], rng[4], rng[5]
     for block in range(4):
@@ -116,7 +116,7 @@ def _refill(rng: Words) -> None:
     rng[6] = np.uint64(0)
 
 
-@inlined
+@kernel
 def bits(rng: Words) -> Any:
     """The next 52 random bits."""
     if rng[6] == _NUMBERS:
@@ -126,7 +126,7 @@ def bits(rng: Words) -> Any:
     return number
 
 
-@inlined
+@kernel
 def uniform(rng: Words) -> float:
     """A uniform number in (0, 1), never 0 and never 1, of 52 random bits."""
     return (np.float64(np.int64(bits(rng))) + 0.5) * _UNIT

@@ -1,7 +1,7 @@
-"""Splitting the count of one cell where thinning's quick way is not good enough: in 64 bits, by binomials.
+"""Splitting the counts of cells where thinning's quick way is not good enough, by conditional binomials.
 
-Large counts are split over the classes by conditional binomials. Cells whose products are too small for 32 bits go the
-same way; where they underflow even in 64 bits, their weights are made in logarithms.
+Large counts are split over weights in 64 bits. Where the products of a cell underflow, its weights are made in
+logarithms.
 """
 
 from math import log
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from allocore._jit import kernel
+from allocore._jit import kernel, part
 from allocore.gibbs._draws import multinomial
 from allocore.gibbs._random import Words, scratch, seat
-from allocore.gibbs.layout import Ints, Layout
+from allocore.gibbs.layout import BLOCK, Cells, Ints, Layout
 from allocore.gibbs.tables import Table, add
 from allocore.model.state import State
 
@@ -38,33 +38,35 @@ class Split(NamedTuple):
 
 
 @kernel
-def split_cell(
-    coords_MN: NDArray[Any], n: int, count: int, starts_M: Ints, phi_RQ: _Floats, core_Q: _Floats,
-    log_scale_R: _Floats, stream: Words, split: Split, table: Table,
-) -> float:  # fmt: skip
-    """Split a cell's count over 64-bit weights; returns y log(rate), less the scales of its rows.
+def split_large(
+    first: int, last: int, cells: Cells, phi_RQ: _Floats, core_Q: _Floats, log_scale_R: _Floats, stream: Words,
+    split: Split, table: Table, log_rates_L: _Floats, underflow_B: NDArray[np.bool_], underflow_N: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Split the large counts `first` to `last` over 64-bit weights; where these underflow, mark the cell instead.
 
-    Where the weights underflow it does nothing and returns -inf.
+    Leaves in `log_rates_L` their y log(rate), less the scales of their rows.
     """
-    top, log_scale = 0.0, 0.0
-    for q in range(core_Q.size):
-        split.cumulative_Q[q] = core_Q[q]
-    for m in range(starts_M.size):
-        row = starts_M[m] + coords_MN[m, n]
-        log_scale += log_scale_R[row]
+    for i in range(first, last):
+        n, top, log_scale = cells.large_L[i], 0.0, 0.0
         for q in range(core_Q.size):
-            split.cumulative_Q[q] *= phi_RQ[row, q]
-    for q in range(core_Q.size):
-        top = max(top, split.cumulative_Q[q])
-    if top < _LEAST:
-        return -np.inf
-    for q in range(1, core_Q.size):
-        split.cumulative_Q[q] += split.cumulative_Q[q - 1]
-    _split(coords_MN, n, count, stream, split, table)
-    return float(count) * (log(split.cumulative_Q[core_Q.size - 1]) - log_scale)
+            split.cumulative_Q[q] = core_Q[q]
+        for m in range(cells.starts_M.size):
+            row = cells.starts_M[m] + cells.coords_MN[m, n]
+            log_scale += log_scale_R[row]
+            for q in range(core_Q.size):
+                split.cumulative_Q[q] *= phi_RQ[row, q]
+        for q in range(core_Q.size):
+            top = max(top, split.cumulative_Q[q])
+        if top < _LEAST:
+            underflow_B[n // BLOCK] = underflow_N[n] = True
+            continue
+        for q in range(1, core_Q.size):
+            split.cumulative_Q[q] += split.cumulative_Q[q - 1]
+        _split(cells.coords_MN, n, cells.large_counts_L[i], stream, split, table)
+        log_rates_L[i] = cells.large_counts_L[i] * (log(split.cumulative_Q[core_Q.size - 1]) - log_scale)
 
 
-@kernel
+@part
 def _split(coords_MN: NDArray[Any], n: int, count: int, stream: Words, split: Split, table: Table) -> None:
     """Split a cell's count by the running sums of the weights, and add it to the tables."""
     seat(split.rng, stream, n)
@@ -77,7 +79,9 @@ def _split(coords_MN: NDArray[Any], n: int, count: int, stream: Words, split: Sp
 def split_in_logs(
     which: Ints, layout: Layout, state: State, log_scale_R: _Floats, stream: Words, table: Table
 ) -> float:
-    """Split the cells `which` over weights made in logarithms; returns the sum of what `split_cell` returns."""
+    """Split the cells `which` over weights made in logarithms; returns their y log(rate), less the scales of
+    their rows, added up.
+    """
     coords_MN, split, log_rates = layout.cells.coords_MN, Split.of(len(state.log_core_Q)), 0.0
     for start in range(0, len(which), _CELLS_AT_ONCE):
         chosen = which[start : start + _CELLS_AT_ONCE]

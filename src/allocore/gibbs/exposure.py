@@ -10,12 +10,12 @@ The reach in mode m does not depend on the locations or factors of mode m. Cost:
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel
+from allocore._jit import inlined, kernel
 from allocore.gibbs.layout import Ints, Layout
 from allocore.gibbs.rows import Rows
 
@@ -36,44 +36,24 @@ class _Patterns(NamedTuple):
 
 def reach(layout: Layout, rows: Rows, mode: int) -> NDArray[np.float64]:
     """X / lambda of one mode as `reach_DQ`."""
-    index = layout.indices[mode]
+    index, workers, budget = layout.indices[mode], layout.workers, rows.phi_RQ.shape[1]
     patterns = _Patterns(
         layout.patterns_PM, layout.weights_P, layout.wildcards_P, layout.offsets_M, rows.phi_RQ, rows.sums_MQ
     )
-    budget = rows.phi_RQ.shape[1]
-    observed_Q, reach_DQ = np.empty(budget), np.empty((layout.shape[mode], budget))
-    worth = _WORTH_A_THREAD / budget
-    everywhere = layout.workers.ranges(budget, max(16, int(_WORTH_A_THREAD / (1 + len(index.everywhere_P)))))
-    by_row = layout.workers.ranges_of_equal_work(1.0 + np.diff(index.starts_D), worth)
-    layout.workers.run(
+    missing_Q, scratch_Q, more_scratch_Q = np.zeros((3, budget))
+    everywhere = partial(_add_missing, mode, index.everywhere_P, 0, len(index.everywhere_P), patterns)
+    classes = workers.ranges(budget, max(16, _WORTH_A_THREAD // (1 + len(index.everywhere_P))))
+    workers.run([partial(everywhere, *cut, scratch_Q, more_scratch_Q, missing_Q) for cut in classes])
+    observed_Q = np.prod(np.delete(rows.sums_MQ, mode, axis=0), axis=0) - missing_Q
+    reach_DQ = np.empty((layout.shape[mode], budget))
+    by_row = workers.ranges_of_equal_work(1.0 + np.diff(index.starts_D), _WORTH_A_THREAD / budget)
+    workers.run(
         [
-            partial(_reach_everywhere, first, last, mode, index.everywhere_P, patterns, observed_Q)
-            for first, last in everywhere
-        ]
-    )
-    layout.workers.run(
-        [
-            partial(_reach_rows, first, last, mode, index.by_row_P, index.starts_D, patterns, observed_Q, reach_DQ)
-            for first, last in by_row
+            partial(_reach_rows, *cut, mode, index.by_row_P, index.starts_D, patterns, observed_Q, reach_DQ)
+            for cut in by_row
         ]
     )
     return reach_DQ
-
-
-@kernel
-def _reach_everywhere(
-    first: int, last: int, mode: int, everywhere_P: Ints, patterns: _Patterns, observed_Q: _Floats
-) -> None:
-    """The reach of rows that no pattern names, for classes `first` to `last`."""
-    missing_Q, sum_Q, product_Q = np.zeros(last), np.empty(last), np.empty(last)
-    _add_missing(first, last, mode, everywhere_P, 0, everywhere_P.size, patterns, sum_Q, product_Q, missing_Q)
-    sums_MQ = patterns.sums_MQ
-    for q in range(first, last):
-        observed_Q[q] = 1.0
-        for m in range(sums_MQ.shape[0]):
-            if m != mode:
-                observed_Q[q] *= sums_MQ[m, q]
-        observed_Q[q] -= missing_Q[q]
 
 
 @kernel
@@ -87,7 +67,7 @@ def _reach_rows(
         for q in range(budget):
             missing_Q[q] = 0.0
         if starts_D[d] < starts_D[d + 1]:
-            _add_missing(0, budget, mode, by_row_P, starts_D[d], starts_D[d + 1], patterns, sum_Q, product_Q, missing_Q)
+            _add_missing(mode, by_row_P, starts_D[d], starts_D[d + 1], patterns, 0, budget, sum_Q, product_Q, missing_Q)
         for q in range(budget):
             # Where every cell of a row is missing the difference may round to a hair below zero.
             reach_DQ[d, q] = max(0.0, observed_Q[q] - missing_Q[q])
@@ -95,15 +75,14 @@ def _reach_rows(
 
 @kernel
 def _add_missing(
-    first: int, last: int, mode: int, chosen_P: Ints, start: int, stop: int, patterns: _Patterns, sum_Q: _Floats,
+    mode: int, chosen_P: Ints, start: int, stop: int, patterns: _Patterns, first: int, last: int, sum_Q: _Floats,
     product_Q: _Floats, missing_Q: _Floats,
 ) -> None:  # fmt: skip
     """Add weight * prod over the other modes of (the row a pattern names, or the column sum) to `missing_Q`.
 
-    For classes `first` to `last` and patterns chosen_P[start:stop]; those with the same wildcards are summed up first.
+    For patterns chosen_P[start:stop] and classes `first` to `last`; those with the same wildcards are summed up first.
     """
     patterns_PM, weights_P, wildcards_P, offsets_M, phi_RQ, sums_MQ = patterns
-    modes = offsets_M.size - 1
     low, high = np.uint64(first), np.uint64(last)  # numba's loops over indices that may be negative are not vectorised
     i = start
     while i < stop:
@@ -112,28 +91,24 @@ def _add_missing(
             sum_Q[q] = 0.0
         while i < stop and wildcards_P[chosen_P[i]] == wildcards:
             p = chosen_P[i]
-            named = 0
             for q in range(low, high):
                 product_Q[q] = weights_P[p]
-            for m in range(modes):
+            for m in range(sums_MQ.shape[0]):
                 if m != mode and patterns_PM[p, m] >= 0:
                     row = offsets_M[m] + patterns_PM[p, m]
-                    named += 1
-                    if named % 2 == 1:
-                        other = row
-                    else:
-                        for q in range(low, high):
-                            product_Q[q] *= phi_RQ[other, q] * phi_RQ[row, q]
-            if named % 2 == 1:
-                for q in range(low, high):
-                    sum_Q[q] += product_Q[q] * phi_RQ[other, q]
-            else:
-                for q in range(low, high):
-                    sum_Q[q] += product_Q[q]
+                    for q in range(low, high):
+                        product_Q[q] *= phi_RQ[row, q]
+            for q in range(low, high):
+                sum_Q[q] += product_Q[q]
             i += 1
-        for m in range(modes):
-            if m != mode and (wildcards >> m) & 1:
-                for q in range(low, high):
-                    sum_Q[q] *= sums_MQ[m, q]
+        _multiply_sums(mode, wildcards, sums_MQ, low, high, sum_Q)
         for q in range(low, high):
             missing_Q[q] += sum_Q[q]
+
+
+@inlined
+def _multiply_sums(mode: int, wildcards: int, sums_MQ: _Floats, low: Any, high: Any, sum_Q: _Floats) -> None:
+    for m in range(sums_MQ.shape[0]):
+        if m != mode and (wildcards >> m) & 1:
+            for q in range(low, high):
+                sum_Q[q] *= sums_MQ[m, q]

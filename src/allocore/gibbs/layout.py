@@ -25,15 +25,14 @@ _CHUNK = 4096 * BLOCK  # cells looked at together, so that no temporary array gr
 class Cells(NamedTuple):
     """The non-zero cells as thinning's kernels read them: modes in thinning's `order`, cells sorted by it.
 
-    A count of LARGE or more is 0 in `small_N`; those counts, in the order of their cells, are `large_counts_L`, from
-    `first_large_B` on in each block.
+    A count of LARGE or more is 0 in `small_N`; `large_L` are the cells that have one, `large_counts_L` those counts.
     """
 
     coords_MN: NDArray[Any]
     changed_N: NDArray[np.int8]  # the first mode in which a cell differs from the one before
     small_N: NDArray[np.uint8]
+    large_L: Ints
     large_counts_L: Ints
-    first_large_B: Ints
     first_draw_B: Ints
     starts_M: Ints
 
@@ -62,8 +61,8 @@ class PatternIndex:
 class Layout:
     """Everything about the data that a sweep reads, and the threads that work on it.
 
-    Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours. Memory: two
-    bytes a cell, and two (four where a mode has more than 65,536 rows) for each coordinate.
+    Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours.
+    Memory: two bytes a cell, and two (four where a mode has more than 65,536 rows) for each coordinate.
     """
 
     shape: tuple[int, ...]
@@ -121,7 +120,7 @@ class Layout:
     @cached_property
     def wildcards_P(self) -> Ints:
         """Which modes each pattern leaves open, as bits."""
-        return ((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1)
+        return np.asarray(((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1))
 
     @property
     def nnz(self) -> int:
@@ -141,8 +140,7 @@ class Layout:
     def counts_of(self, which: Ints) -> Ints:
         """The counts of some cells, given in order."""
         counts = self.cells.small_N[which].astype(np.int64)
-        large = np.flatnonzero(self.cells.small_N == 0) if (counts == 0).any() else which[:0]
-        counts[counts == 0] = self.cells.large_counts_L[np.searchsorted(large, which[counts == 0])]
+        counts[counts == 0] = self.cells.large_counts_L[np.searchsorted(self.cells.large_L, which[counts == 0])]
         return counts
 
     def rows(self, mode: int) -> slice:
@@ -161,24 +159,18 @@ def _chunks(cells: int) -> Iterator[slice]:
 def _cells(coords_MN: NDArray[Any], counts: Ints, starts_M: Ints) -> Cells:
     modes, cells = coords_MN.shape
     changed_N, small_N = np.full(cells, modes - 1, dtype=np.int8), np.empty(cells, dtype=np.uint8)
-    draws_B, large_B = np.empty(-(-cells // BLOCK), dtype=np.int64), np.empty(-(-cells // BLOCK), dtype=np.int64)
-    large: list[Ints] = []
+    draws_B = np.empty(-(-cells // BLOCK), dtype=np.int64)
     for part in _chunks(cells):
-        is_large = counts[part] >= LARGE
-        small = np.where(is_large, 0, counts[part])
-        small_N[part] = small
-        large.append(np.asarray(counts[part][is_large], dtype=np.int64))
-        edges = np.arange(0, len(small), BLOCK)
-        blocks = slice(part.start // BLOCK, part.start // BLOCK + len(edges))
-        draws_B[blocks], large_B[blocks] = np.add.reduceat(small, edges), np.add.reduceat(is_large, edges, dtype=int)
+        small_N[part] = np.where(counts[part] < LARGE, counts[part], 0)
+        edges = np.arange(0, part.stop - part.start, BLOCK)
+        draws_B[part.start // BLOCK :][: len(edges)] = np.add.reduceat(small_N[part], edges, dtype=np.int64)
         for m in range(modes - 2, -1, -1):
             column = coords_MN[m, max(part.start - 1, 0) : part.stop]
             changed_N[part.stop - len(column) + 1 : part.stop][column[1:] != column[:-1]] = m
     # A batch of cells may waste a uniform number: there is one more for every cell. Blocks begin at even numbers.
     first_draw_B = np.concatenate([[0], np.cumsum(draws_B + draws_B % 2 + BLOCK)])
-    first_large_B = np.concatenate([[0], np.cumsum(large_B)])
-    large_counts_L = np.concatenate([*large, np.empty(0, dtype=np.int64)])
-    return Cells(coords_MN, changed_N, small_N, large_counts_L, first_large_B, first_draw_B, starts_M)
+    large_L = np.flatnonzero(small_N == 0)
+    return Cells(coords_MN, changed_N, small_N, large_L, counts[large_L].astype(np.int64), first_draw_B, starts_M)
 
 
 def _row_totals(

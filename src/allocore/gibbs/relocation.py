@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from allocore._jit import kernel
+from allocore._jit import kernel, part
 from allocore.gibbs._draws import categorical_from_logs, log_gamma
 from allocore.gibbs._random import Key, Step, Words, scratch, seat, uniform
 from allocore.gibbs.layout import Ints, Layout
@@ -177,7 +177,7 @@ def _move_classes(
         places_Q[q] = choice
 
 
-@kernel
+@part
 def _take(n: int, places: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]:
     """Take the n-th free factor; one that was never in use comes next to those that were. Returns its place, and the
     number of places that are or were in use.
@@ -193,7 +193,7 @@ def _take(n: int, places: int, factors_K: Ints, others_K: Ints) -> tuple[int, in
     return -1, places
 
 
-@kernel
+@part
 def _draw_column(
     q: int, k: int, e0: float, f0: float, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, draws: Words, rng: Words,
     log_phi_DK: _Floats,
@@ -204,7 +204,7 @@ def _draw_column(
         log_phi_DK[d, k] = log_gamma(rng, e0 + y_DQ[d, q], f0 + core_Q[q] * reach_DQ[d, q])
 
 
-@kernel
+@part
 def _score_column(
     first: int, place: int, k: int, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, log_phi_DK: _Floats,
     scores_QK: _Floats,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel
+from allocore._jit import part
 from allocore.gibbs._simd import add_shared
 from allocore.gibbs.layout import Ints, Layout
 
@@ -68,7 +68,7 @@ class Tables:
         return whole_RQ
 
 
-@kernel
+@part
 def add_draws(
     n: int, draws: int, coords_MN: NDArray[Any], cell_D: _Indices, class_D: _Indices, own_starts_M: Ints,
     own_RQ: NDArray[Any],
@@ -80,7 +80,7 @@ def add_draws(
             own_RQ[np.uint64(own_starts_M[m] + coords_MN[m, cell]), q] += 1
 
 
-@kernel
+@part
 def add_draws_in_common(
     n: int, draws: int, coords_MN: NDArray[Any], cell_D: _Indices, class_D: _Indices, table: Table
 ) -> None:
@@ -94,7 +94,7 @@ def add_draws_in_common(
             add_shared(whole_RQ, starts_M[m] + coords_MN[m, cell], q, 1)
 
 
-@kernel
+@part
 def add(table: Table, coords_MN: NDArray[Any], n: Any, q: Any, amount: Any) -> None:
     """Add a count of class q to the rows of cell n."""
     own_RQ, own_M, own_starts_M, whole_RQ, common_M, starts_M = table

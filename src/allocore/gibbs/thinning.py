@@ -11,7 +11,7 @@ another: raise the towers (_simd.py) over the products, find the column of every
 them up. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q
 multiplications, and the draws.
 
-Where that is not good enough (large counts, products that underflow) the cell is split in 64 bits: careful.py.
+Where that is not good enough (large counts, products that underflow) the cell is split carefully: careful.py.
 
 Every draw has its own place in the random stream, and counts are integers, so neither depends on the threads; the
 log-likelihood is added up in blocks of fixed size, then over the blocks in order.
@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import inlined, kernel
-from allocore.gibbs._draws import categorical
-from allocore.gibbs._random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uniforms, scratch, seat
+from allocore._jit import inlined, kernel, part
+from allocore.gibbs._random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uniforms, scratch, seat, uniform
 from allocore.gibbs._simd import LANES, LEVEL, SLACK, aligned_zeros, column_at, level_at, new_towers, raise_tower
-from allocore.gibbs.careful import Split, split_cell, split_in_logs
+from allocore.gibbs.careful import Split, split_in_logs, split_large
 from allocore.gibbs.layout import BLOCK, LARGE, Cells, Ints, Layout
 from allocore.gibbs.rows import Rows
 from allocore.gibbs.tables import Table, Tables, add_draws, add_draws_in_common
@@ -63,18 +62,16 @@ class _Batch(NamedTuple):
     towers: _Singles
     ends_C: _Floats
     totals_C: _Floats
-    careful_C: Ints
     cell_D: _Indices
     column_D: _Indices
     level_D: _Indices
     class_D: _Indices
     rest_D: _Floats
     uniforms: _Floats
-    cumulative_Q: _Floats
     rng: Words
 
     @classmethod
-    def of(cls, modes: int, budget: int, width: int) -> "_Batch":
+    def of(cls, modes: int, width: int) -> "_Batch":
         draws = _DRAWS + LARGE + _AT_ONCE
         products = aligned_zeros(modes + _CELLS, width)
         products[modes - 1] = 1.0
@@ -84,119 +81,100 @@ class _Batch(NamedTuple):
             towers=new_towers(_CELLS, width),
             ends_C=np.zeros(_CELLS),
             totals_C=np.zeros(_CELLS),
-            careful_C=np.zeros(_CELLS, dtype=np.int64),
             cell_D=np.zeros(draws, dtype=np.uint32),
             column_D=np.zeros(draws, dtype=np.uint32),
             level_D=np.zeros(draws, dtype=np.uint32),
             class_D=np.zeros(draws, dtype=np.uint32),
             rest_D=np.zeros(draws),
             uniforms=np.zeros(draws + UNIFORMS_AT_ONCE),
-            cumulative_Q=np.zeros(budget),
             rng=scratch(),
         )
-
-
-class _Streams(NamedTuple):
-    draws: Words
-    redraws: Words
-    splits: Words
-
-    @classmethod
-    def of(cls, key: Key) -> "_Streams":
-        return cls(key.stream(Step.THIN), key.stream(Step.THIN_AGAIN), key.stream(Step.THIN_CAREFULLY))
 
 
 def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     """Allocate every count to a class."""
     rows.scale(layout, state)
-    modes, budget, width = len(layout.shape), rows.phi_RQ.shape[1], rows.scaled_RL.shape[1]
-    ranges = thinning_ranges(layout, budget)
-    tables = Tables.of(layout, budget, len(ranges))
-    streams = _Streams.of(key)
-    log_totals_B = np.zeros(layout.blocks)
+    cells, budget = layout.cells, rows.phi_RQ.shape[1]
+    tables = Tables.of(layout, budget, layout.workers.threads)
+    log_totals_B, log_rates_L = np.zeros(layout.blocks), np.zeros(len(cells.large_L))
     underflow_B, underflow_N = np.zeros(layout.blocks, dtype=np.bool_), np.zeros(layout.nnz, dtype=np.bool_)
+    draws, redraws, splits = (key.stream(step) for step in (Step.THIN, Step.THIN_AGAIN, Step.THIN_CAREFULLY))
     core_Q = state.core_values()
-    calls = [
-        partial(
-            _thin_blocks, first, last, layout.cells, rows.scaled_RL, rows.phi_RQ, core_Q, rows.log_scale_R, streams,
-            _Batch.of(modes, budget, width), Split.of(budget), table, log_totals_B, underflow_B, underflow_N,
+
+    def work(blocks: tuple[int, int], large: tuple[int, int], table: Table) -> None:
+        batch = _Batch.of(len(layout.shape), rows.scaled_RL.shape[1])
+        _thin_blocks(
+            *blocks, cells, rows.scaled_RL, draws, redraws, batch, table, log_totals_B, underflow_B, underflow_N
         )
-        for (first, last), table in zip(ranges, tables.by_thread, strict=True)
-    ]  # fmt: skip
-    layout.workers.run(calls)
-    log_rates = float(log_totals_B.sum()) + float((layout.row_totals_R * rows.log_scale_R).sum())
+        split_large(
+            *large, cells, rows.phi_RQ, core_Q, rows.log_scale_R, splits, Split.of(budget), table, log_rates_L,
+            underflow_B, underflow_N,
+        )  # fmt: skip
+
+    nothing = [(0, 0)] * layout.workers.threads
+    blocks, large = thinning_ranges(layout, budget), layout.workers.ranges(len(log_rates_L))
+    layout.workers.run(
+        [partial(work, *part) for part in zip(blocks + nothing, large + nothing, tables.by_thread, strict=False)]
+    )
+    log_rates = float(log_totals_B.sum()) + float(log_rates_L.sum())
+    log_rates += float((layout.row_totals_R * rows.log_scale_R).sum())
     if underflow_B.any():
         which = np.flatnonzero(underflow_N)
-        log_rates += split_in_logs(which, layout, state, rows.log_scale_R, streams.splits, tables.by_thread[0])
+        log_rates += split_in_logs(which, layout, state, rows.log_scale_R, splits, tables.by_thread[0])
     return Allocation(tables.add_up(), log_rates)
 
 
 def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
-    """Cut the blocks into a range a thread; what a cell, a draw and a large count cost was measured, in nanoseconds."""
+    """Cut the blocks into a range a thread; what a cell and a draw cost was measured, in nanoseconds."""
     cells = BLOCK * (25.0 + 0.12 * budget)
-    draws = 20.0 * np.diff(layout.cells.first_draw_B) - 20.0 * BLOCK
-    large = 6000.0 * np.diff(layout.cells.first_large_B)
-    return layout.workers.ranges_of_equal_work(cells + draws + large, worth=1.0)
+    draws = 20.0 * (np.diff(layout.cells.first_draw_B) - BLOCK)
+    return layout.workers.ranges_of_equal_work(cells + draws, worth=1.0)
 
 
 @kernel
 def _thin_blocks(
-    first: int, last: int, cells: Cells, scaled_RL: _Singles, phi_RQ: _Floats, core_Q: _Floats, log_scale_R: _Floats,
-    streams: _Streams, batch: _Batch, split: Split, table: Table, log_totals_B: _Floats,
-    underflow_B: NDArray[np.bool_], underflow_N: NDArray[np.bool_],
+    first: int, last: int, cells: Cells, scaled_RL: _Singles, draw_stream: Words, redraw_stream: Words, batch: _Batch,
+    table: Table, log_totals_B: _Floats, underflow_B: NDArray[np.bool_], underflow_N: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Thin the cells of a range of blocks, batch after batch."""
     # Taking an array out of a tuple costs numba two atomic operations: done once here, not in the loops.
-    coords_MN, changed_N, small_N, large_counts_L, first_large_B, first_draw_B, starts_M = cells
-    (products, fibre_C, towers, ends_C, totals_C, careful_C, cell_D, column_D, level_D, class_D, rest_D, uniforms,
-     cumulative_Q, rng) = batch  # fmt: skip
-    draw_stream, redraw_stream, split_stream = streams
+    coords_MN, changed_N, small_N, _, _, first_draw_B, starts_M = cells
+    (products, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D, class_D, rest_D, uniforms, rng
+    ) = batch  # fmt: skip
     own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
     for block in range(first, last):
         n, stop = block * BLOCK, min((block + 1) * BLOCK, small_N.size)
-        number, large = first_draw_B[block], first_large_B[block]
-        log_total = 0.0
+        number, log_total = first_draw_B[block], 0.0
         while n < stop:
-            size, draws, careful = _raise_towers(
+            size, draws, underflows = _raise_towers(
                 n, stop, n == block * BLOCK, coords_MN, changed_N, small_N, starts_M, scaled_RL, products, fibre_C,
-                towers, ends_C, totals_C, careful_C, cell_D,
+                towers, ends_C, totals_C, cell_D, underflow_N,
             )  # fmt: skip
             fill_uniforms(draw_stream, number, draws, uniforms)
             log_total += _find_columns(draws, uniforms, towers, ends_C, totals_C, cell_D, column_D, rest_D)
             _find_levels(draws, towers, cell_D, column_D, rest_D, level_D)
             _find_classes(
                 n, number, draws, coords_MN, starts_M, scaled_RL, products, fibre_C, towers, cell_D, column_D, level_D,
-                rest_D, redraw_stream, rng, cumulative_Q, class_D,
+                rest_D, redraw_stream, rng, own_RQ.shape[1], class_D,
             )  # fmt: skip
             if has_common:
                 add_draws_in_common(n, draws, coords_MN, cell_D, class_D, table)
             else:
                 add_draws(n, draws, coords_MN, cell_D, class_D, own_starts_M, own_RQ)
-            for i in range(careful):
-                place = n + careful_C[i]
-                count = np.int64(small_N[place])
-                if count == 0:
-                    count, large = large_counts_L[large], large + 1
-                log_rate = split_cell(
-                    coords_MN, place, count, starts_M, phi_RQ, core_Q, log_scale_R, split_stream, split, table
-                )
-                if log_rate == -np.inf:
-                    underflow_B[block] = underflow_N[place] = True
-                else:
-                    log_total += log_rate
+            underflow_B[block] |= underflows > 0
             n, number = n + size, number + draws + draws % 2
         log_totals_B[block] = log_total
 
 
-@kernel
+@part
 def _raise_towers(
     n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8],
-    small_N: NDArray[np.uint8], starts_M: Ints, scaled_RL: _Singles, products: _Singles, fibre_C: _Indices, towers: _Singles, ends_C: _Floats,
-    totals_C: _Floats, careful_C: Ints, cell_D: _Indices,
+    small_N: NDArray[np.uint8], starts_M: Ints, scaled_RL: _Singles, products: _Singles, fibre_C: _Indices,
+    towers: _Singles, ends_C: _Floats, totals_C: _Floats, cell_D: _Indices, underflow_N: NDArray[np.bool_],
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Fill a batch with cells from n on; returns how many cells it has, draws, and cells that need care."""
+    """Fill a batch with cells from n on; returns how many cells it has, draws, and cells whose products underflow."""
     modes = starts_M.size
-    size = draws = careful = fibres = 0
+    size = draws = underflows = fibres = 0
     while n + size < stop and size < _CELLS and draws < _DRAWS:
         place = np.uint64(n + size)
         changed = 0 if at_start and size == 0 else changed_N[place]
@@ -206,17 +184,18 @@ def _raise_towers(
         row = starts_M[modes - 1] + coords_MN[modes - 1, place]
         end, total = raise_tower(products, modes + fibres - 1, scaled_RL, row, towers, size)
         fibre_C[size], ends_C[size], totals_C[size] = modes + fibres - 1, end, total
-        count = np.int64(small_N[place])
-        if count == 0 or total < _TINY:
-            careful_C[careful] = size
-            careful, count = careful + 1, 0
-        for i in range(_AT_ONCE):  # a fixed number of writes, right for most cells, costs less than a loop to the count
+        count = int(small_N[place])
+        if total < _TINY and count > 0:
+            underflow_N[place] = True
+            underflows, count = underflows + 1, 0
+        # A fixed number of places is right for most cells, and costs less than a loop to the count.
+        for i in range(_AT_ONCE):
             cell_D[draws + i] = size
         for i in range(_AT_ONCE, count):
             cell_D[draws + i] = size
         draws += count
         size += 1
-    return size, draws, careful
+    return size, draws, underflows
 
 
 @inlined
@@ -233,7 +212,7 @@ def enter_fibre(
             products[target, i] = products[source, i] * scaled_RL[row, i]
 
 
-@kernel
+@part
 def _find_columns(
     draws: int, uniforms: _Floats, towers: _Singles, ends_C: _Floats, totals_C: _Floats, cell_D: _Indices,
     column_D: _Indices, rest_D: _Floats,
@@ -253,7 +232,7 @@ def _find_columns(
     return log_total + log(product)
 
 
-@kernel
+@part
 def _find_levels(
     draws: int, towers: _Singles, cell_D: _Indices, column_D: _Indices, rest_D: _Floats, level_D: _Indices
 ) -> None:
@@ -262,11 +241,11 @@ def _find_levels(
         level_D[d] = level_at(towers, cell_D[d], column_D[d], rest_D[d])
 
 
-@kernel
+@part
 def _find_classes(
     n: int, number: int, draws: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: _Singles, products: _Singles,
     fibre_C: _Indices, towers: _Singles, cell_D: _Indices, column_D: _Indices, level_D: _Indices, rest_D: _Floats,
-    stream: Words, rng: Words, cumulative_Q: _Floats, class_D: _Indices,
+    stream: Words, rng: Words, budget: int, class_D: _Indices,
 ) -> None:  # fmt: skip
     """Choose between the two classes of every draw's place, or reject it and draw anew."""
     final = starts_M.size - 1
@@ -281,16 +260,21 @@ def _find_classes(
         class_D[d] = low + np.uint64(LANES) * np.uint64(weight <= rest)
         if not 0.0 <= rest < both:
             seat(rng, stream, number + d)
-            class_D[d] = _draw_plainly(fibre, row, scaled_RL, products, rng, cumulative_Q)
+            class_D[d] = _draw_plainly(fibre, row, budget, scaled_RL, products, rng)
 
 
 @kernel
-def _draw_plainly(
-    fibre: Any, row: Any, scaled_RL: _Singles, products: _Singles, rng: Words, cumulative_Q: _Floats
-) -> int:
-    """Draw one class by the running sums of all weights."""
+def _draw_plainly(fibre: Any, row: Any, budget: int, scaled_RL: _Singles, products: _Singles, rng: Words) -> int:
+    """Draw one class by the running sum of all weights."""
     total = 0.0
-    for q in range(cumulative_Q.size):
+    for q in range(budget):
         total += np.float64(products[fibre, q]) * np.float64(scaled_RL[row, q])
-        cumulative_Q[q] = total
-    return categorical(rng, cumulative_Q)
+    rest, drawn = uniform(rng) * total, 0
+    for q in range(budget):
+        weight = np.float64(products[fibre, q]) * np.float64(scaled_RL[row, q])
+        if weight > 0.0:
+            drawn = q
+            if rest < weight:
+                break
+            rest -= weight
+    return drawn
