@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
@@ -24,8 +24,8 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that kernels call and Python does not: no entry for Python is compiled, which takes numba a while."""
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+    """A function that kernels call and Python must not: no entry for Python is compiled, which takes numba a while."""
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
     return cast(Callable[P, R], numba.njit(**options)(function))
 
 
@@ -34,7 +34,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     given = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = given or _cache_folder()  # type: ignore[attr-defined]
     try:
-        options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+        options: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
         return cast(Callable[P, R], numba.njit(**options)(function))
     finally:
         numba.config.CACHE_DIR = given  # type: ignore[attr-defined]
