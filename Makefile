@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-interpreted test-checked lint bench format picture clean
+.PHONY: demo test test-fast test-interpreted test-checked lint bench bench-quick format picture clean
 
 demo: $(VENV)/.run  ## Fit New York's flights of 2013 and print what was found
 	@$(BIN)/allocore demo
@@ -27,9 +27,11 @@ lint: $(VENV)/.dev  ## Linter, formatter, strict type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev  ## Speed as ratios within one run: floor, thinning, the paper's kernel, whole sweeps
-	@mkdir -p .cache
-	$(BIN)/python benchmarks/speed.py --out .cache/speed.json
+bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, rivals: some fifteen minutes
+	$(BIN)/python benchmarks/speed.py --out .cache/bench $(TENSOR)
+
+bench-quick: $(VENV)/.bench  ## The same with small sizes, in less than two minutes
+	$(BIN)/python benchmarks/speed.py --out .cache/bench-quick --quick $(TENSOR)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -51,6 +53,11 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.run
 	@echo "installing what the tests need into $(VENV)"
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.run
+	@echo "installing what the benchmarks need into $(VENV)"
+	@$(PIP) -e '.[bench]'
 	@touch $@
 
 clean:

@@ -12,8 +12,6 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from allocore._jit import kernel
-from allocore.gibbs._draws import binomial
-from allocore.gibbs._random import Key, Step, scratch, seat
 from allocore.gibbs._simd import aligned_zeros
 from allocore.gibbs.thinning import enter_fibre
 
@@ -74,9 +72,7 @@ def floor(layout, rows):
 
 
 @kernel
-def _gather_and_split(
-    first, last, coords_MN, counts_N, starts_M, flat, begins_M, widths_M, subs_QM, core_Q, stream, rng, y_RQ
-):
+def _gather_and_split(first, last, coords_MN, counts_N, starts_M, flat, begins_M, widths_M, subs_QM, core_Q, y_RQ):
     budget, modes = subs_QM.shape
     weights_Q = np.empty(budget)
     for n in range(first, last):
@@ -87,12 +83,13 @@ def _gather_and_split(
                 weight *= flat[begins_M[m] + coords_MN[m, n] * widths_M[m] + subs_QM[q, m]]
             weights_Q[q] = weight
             total += weight
-        seat(rng, stream, n)
         rest = counts_N[n]
         for q in range(budget):
             if rest == 0:
                 break
-            share = binomial(rng, rest, weights_Q[q] / total) if q < budget - 1 else rest
+            # numba's own generator of the thread: what one would write first
+            p = min(1.0, weights_Q[q] / total)
+            share = np.random.binomial(rest, p) if q < budget - 1 else rest  # noqa: NPY002
             total -= weights_Q[q]
             rest -= share
             if share > 0:
@@ -100,7 +97,7 @@ def _gather_and_split(
                     y_RQ[starts_M[m] + coords_MN[m, n], q] += share
 
 
-def paper_style(key: Key, layout, state):
+def paper_style(layout, state):
     """Thinning as the paper describes it, on the same threads, each with its own table."""
     factors = [state.factors(mode) for mode in layout.order]
     begins_M = np.cumsum([0, *(phi_DK.size for phi_DK in factors)])[:-1]
@@ -111,10 +108,9 @@ def paper_style(key: Key, layout, state):
     tables = np.zeros((len(cuts), sum(layout.shape), len(subs_QM)), dtype=np.int64)
     counts_N = layout.counts_of(np.arange(layout.nnz))
     shared = layout.cells.coords_MN, counts_N, layout.cells.starts_M, flat, begins_M, widths_M, subs_QM
-    rest = state.core_values(), key.stream(Step.THIN)
     layout.workers.run(
         [
-            partial(_gather_and_split, *cut, *shared, *rest, scratch(), table)
+            partial(_gather_and_split, *cut, *shared, state.core_values(), table)
             for cut, table in zip(cuts, tables, strict=True)
         ]
     )

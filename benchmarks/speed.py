@@ -1,109 +1,189 @@
 """How fast is a sweep? Ratios within one run, never seconds against a promise.
 
-Usage: python benchmarks/speed.py [TENSOR] [--budgets 50,150,400] [--out speed.json]
+Usage: python benchmarks/speed.py [TENSOR] [--quick] [--out FOLDER]
 
-TENSOR is anything that allocore reads; by default a generated one of 206 x 206 x 20 x 84 with some 330,000 non-zeros
-and heavy-tailed counts. One percent of its fibres is held out. Floor, baseline and thinning take turns, round after
-round, and each is told by its best round, so that other work on the machine disturbs them alike.
+TENSOR is anything that allocore reads; by default the generated one of `tensors.py`: 206 x 206 x 20 x 84 with some
+330,000 non-zeros and heavy-tailed counts. One percent of its fibres is held out. What is compared takes turns, round
+after round, and each is told by its best round. Sizes and memory come from processes of their own (`scale.py`), and so
+do the programs one could use instead (`rivals.py`). FOLDER gets speed.json and speed.png. The whole takes some fifteen
+minutes, the quick form less than two.
 """
 
 import argparse
 import json
-from time import perf_counter
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import allocore as ac
-from allocore._workers import Workers, available_threads
-from allocore.gibbs._random import Key
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.rows import Rows
-from allocore.gibbs.sweep import begin, sweep
-from allocore.gibbs.thinning import thin
-from allocore.model.simulate import first_state
-from allocore.model.spec import Spec
-from baselines import floor, paper_style
+from allocore._workers import available_threads
+from figure import draw
+from rivals import compare, print_table
+from tensors import generated
+from timing import measure, profile
 
-SHAPE = (206, 206, 20, 84)
-WARM_UP, ROUNDS = 15, 5
-
-
-def generated(seed: int = 0) -> ac.CountTensor:
-    """Fibres of a few busy actors, one cell in four of a fibre filled, counts with a heavy tail."""
-    rng = np.random.default_rng(seed)
-    popular = [rng.zipf(1.3, 500_000) % length for length in SHAPE[:3]]
-    fibres = np.unique(np.array(popular), axis=1)[:, :80_000]
-    chosen = np.sort(rng.integers(0, fibres.shape[1], 340_000))
-    coords = np.vstack([fibres[:, chosen], rng.integers(0, SHAPE[3], len(chosen))])
-    counts = 1 + np.minimum(np.floor(0.7 * rng.pareto(1.15, len(chosen))), 10_000)
-    return ac.CountTensor(coords, counts, SHAPE)
+LARGE_SHAPE, LARGE_BUDGET = "206x206x20x1680", 32
+LONG_SHAPE = "1000000x1000000x50"
+TARGETS = {  # what is wanted of the ratios, by number of classes
+    "thinning / floor": {150: "<= 4", 400: "<= 3"},
+    "paper-style / thinning": {150: ">= 25", 400: ">= 35"},
+    "sweep / thinning": {150: "<= 1.6", 400: "<= 1.6"},
+    "sweep: one thread / all": {150: ">= 1.8", 400: ">= 1.8"},
+}
 
 
-def best(call) -> float:
-    """Seconds of one call; the caller takes the least over rounds."""
-    start = perf_counter()
-    call()
-    return perf_counter() - start
+def ratios(Y: ac.CountTensor, budgets: tuple[int, ...], rounds: int) -> list[dict[str, Any]]:
+    """Floor, baseline, thinning and sweep side by side."""
+    threads = available_threads()
+    results = []
+    for budget in budgets:
+        times = measure(Y, budget, (1, threads) if threads > 1 else (1,), rounds, baseline=True)
+        many, one = times[threads], times[1]
+        results.append(
+            {
+                "budget": budget,
+                "threads": threads,
+                "milliseconds": many,
+                "one thread": one,
+                "ratios": {
+                    "thinning / floor": many["thinning"] / many["floor"],
+                    "paper-style / thinning": many["paper-style"] / many["thinning"],
+                    "sweep / thinning": many["sweep"] / many["thinning"],
+                    "sweep: one thread / all": one["sweep"] / many["sweep"],
+                },
+                "steps": profile(Y, budget, threads, rounds),
+            }
+        )
+    return results
 
 
-def measure(Y: ac.CountTensor, budget: int, threads: int, baseline: bool = True) -> dict[str, float]:
-    """Best milliseconds of the floor, thinning, a whole sweep and, if wanted, the paper-style kernel."""
-    spec, key = Spec(budget, (budget,) * Y.ndim), Key.of(1, 0)
-    with Workers(threads) as workers:
-        layout = Layout.of(Y, workers)
-        state = first_state(spec, Y.shape, np.random.default_rng(0))
-        allocation = begin(key, layout, state)
-        for number in range(1, WARM_UP + 1):
-            state, allocation, _ = sweep(key.at(number), layout, spec, state, allocation)
-        rows, kept = Rows.of(layout, state), Rows.of(layout, state)
-        rows.scale(layout, state)
-        calls = {
-            "floor": lambda: floor(layout, rows),
-            "thinning": lambda: thin(key, layout, rows, state),
-            "sweep": lambda: sweep(key.at(99), layout, spec, state, allocation, kept),
-        }
-        if baseline:
-            calls["paper-style"] = lambda: paper_style(key, layout, state)
-        for call in calls.values():
-            call()
-        times = [{name: best(call) for name, call in calls.items()} for _ in range(ROUNDS)]
-    return {name: 1e3 * min(time[name] for time in times) for name in calls}
+def by_budget(
+    Y: ac.CountTensor, budgets: tuple[int, ...], known: list[dict[str, Any]], rounds: int
+) -> list[dict[str, Any]]:
+    """Thinning and sweep with ever more classes; some are known from the ratios."""
+    threads = available_threads()
+    points = [{"budget": budget, **measure(Y, budget, (threads,), rounds)[threads]} for budget in budgets]
+    points += [{"budget": result["budget"], **result["milliseconds"]} for result in known]
+    return sorted(points, key=lambda point: point["budget"])
+
+
+def by_threads(Y: ac.CountTensor, budget: int, rounds: int) -> list[dict[str, Any]]:
+    """Thinning and sweep with ever more threads."""
+    numbers = tuple(sorted({*(2**power for power in range(10) if 2**power < available_threads()), available_threads()}))
+    times = measure(Y, budget, numbers, rounds)
+    return [{"threads": number, **times[number]} for number in numbers]
+
+
+def alone(*arguments: str, cache: str | None = None) -> dict[str, Any]:
+    """What `scale.py` prints, or what went wrong."""
+    environment = os.environ | ({"NUMBA_CACHE_DIR": cache} if cache else {})
+    command = [sys.executable, str(Path(__file__).with_name("scale.py")), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        return {"problem": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
+    return dict(json.loads(done.stdout))
+
+
+def by_size(entries: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Ever more non-zeros in one shape, whole fits through the front door."""
+    return [alone(LARGE_SHAPE, number, str(LARGE_BUDGET), "6") for number in entries]
+
+
+def start_up() -> dict[str, Any]:
+    """Seconds from the start of a process to the end of a first sweep, compiling and from the cache."""
+    with TemporaryDirectory() as cache:
+        compiling, cached = (alone("--first-sweep", cache=cache) for _ in range(2))
+    return {"import": cached["import"], "compiling": compiling["first sweep"], "cached": cached["first sweep"]}
+
+
+def against(Y: ac.CountTensor, rank: int, seconds: float, console: Console) -> dict[str, Any]:
+    """What one could use instead, for the same time."""
+    console.print(f"{Y!r}\nrank {rank}, {seconds:g} s for each method")
+    results = compare(Y, rank, seconds, memory_gb=8.0)
+    print_table(results, console)
+    return {"tensor": repr(Y), "rank": rank, "seconds": seconds, "results": results}
+
+
+def print_ratios(results: list[dict[str, Any]], console: Console) -> None:
+    table = Table(title=f"Ratios, {results[0]['threads']} threads (in brackets: the target)")
+    table.add_column("")
+    for result in results:
+        table.add_column(f"Q = {result['budget']}", justify="right")
+    for name, targets in TARGETS.items():
+        cells = [f"{result['ratios'][name]:.2f} ({targets.get(result['budget'], '-')})" for result in results]
+        table.add_row(name, *cells)
+    for name in ("floor", "thinning", "sweep", "paper-style"):
+        table.add_row(f"{name}, ms", *(f"{result['milliseconds'][name]:.1f}" for result in results))
+    for name in results[0]["steps"]:
+        table.add_row(f"  step {name}, ms", *(f"{result['steps'][name]:.2f}" for result in results))
+    console.print(table)
+
+
+def print_curves(measured: dict[str, Any], console: Console) -> None:
+    table = Table("", "thinning ms", "sweep ms", "sweep ms per class", title="Cost against Q, and against threads")
+    for point in measured["budgets"]:
+        per_class = f"{point['sweep'] / point['budget']:.3f}"
+        table.add_row(f"Q = {point['budget']}", f"{point['thinning']:.1f}", f"{point['sweep']:.1f}", per_class)
+    for point in measured["threads"]:
+        table.add_row(f"{point['threads']} threads", f"{point['thinning']:.1f}", f"{point['sweep']:.1f}", "")
+    console.print(table)
+    title = f"Cost against non-zeros: {LARGE_SHAPE}, Q = {LARGE_BUDGET}; then {LONG_SHAPE}"
+    table = Table(
+        "non-zeros", "s a sweep", "ns a non-zero", "bytes a non-zero beyond the tensor", "peak GB", title=title
+    )
+    for point in [*measured["sizes"], *measured["long"]]:
+        if "problem" in point:
+            table.add_row(point["problem"])
+            continue
+        table.add_row(
+            f"{point['nnz']:,}",
+            f"{point['seconds']:.3f}",
+            f"{1e9 * point['seconds'] / point['nnz']:.1f}",
+            f"{point['bytes per non-zero']:.1f}",
+            f"{point['peak GB']:.2f}",
+        )
+    console.print(table)
+    times = measured["start"]
+    console.print(
+        f"import allocore: {times['import']:.2f} s (< 0.3); from process start to the end of a first sweep: "
+        f"{times['compiling']:.1f} s compiling (<= 15), {times['cached']:.1f} s from the cache (<= 2)"
+    )
 
 
 def main() -> None:
-    """Measure, print the table, write the JSON file."""
+    """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tensor", nargs="?", help="a file that allocore reads; generated by default")
-    parser.add_argument("--budgets", default="50,150,400", help="classes, separated by commas")
-    parser.add_argument("--out", help="write the measurements here as JSON")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds: less than two minutes")
+    parser.add_argument("--out", type=Path, help="a folder for speed.json and speed.png")
     options = parser.parse_args()
-    Y = ac.as_tensor(options.tensor) if options.tensor else generated()
-    Y = ac.hold_out(Y, 0.01, seed=0).train
-    console = Console()
+    quick = options.quick
+    whole = ac.as_tensor(options.tensor) if options.tensor else generated()
+    Y = ac.hold_out(whole, 0.01, seed=0).train
+    console = Console(width=150)
     console.print(repr(Y))
-    threads = available_threads()
-    table = Table("Q", "floor ms", "thinning ms", "thinning / floor", "paper-style / thinning", "sweep / thinning",
-                  f"sweep: 1 / {threads} threads", title=f"{threads} threads, best of {ROUNDS} rounds")  # fmt: skip
-    results = []
-    for budget in (int(text) for text in options.budgets.split(",")):
-        many, one = measure(Y, budget, threads), measure(Y, budget, 1, baseline=False)
-        ratios = {
-            "thinning / floor": many["thinning"] / many["floor"],
-            "paper-style / thinning": many["paper-style"] / many["thinning"],
-            "sweep / thinning": many["sweep"] / many["thinning"],
-            "sweep: one thread / all": one["sweep"] / many["sweep"],
-        }
-        results.append(
-            {"budget": budget, "threads": threads, "milliseconds": many, "one_thread": one, "ratios": ratios}
-        )
-        numbers = [many["floor"], many["thinning"], *ratios.values()]
-        table.add_row(str(budget), *(f"{number:.2f}" for number in numbers))
-    console.print(table)
+    rounds = 3 if quick else 15
+    measured: dict[str, Any] = {"tensor": repr(Y), "ratios": ratios(Y, (150, 400), rounds)}
+    print_ratios(measured["ratios"], console)
+    measured["budgets"] = by_budget(Y, (25,) if quick else (25, 50, 100, 800), measured["ratios"], rounds)
+    measured["threads"] = by_threads(Y, 150, rounds)
+    measured["sizes"] = by_size(("1e5", "1e6") if quick else ("1e5", "1e6", "1e7", "5.8e7"))
+    measured["long"] = [] if quick else [alone(LONG_SHAPE, "2e7", str(LARGE_BUDGET), "4")]
+    measured["start"] = start_up()
+    print_curves(measured, console)
+    plans = [(ac.load_flights(), 10, 1.0)] if quick else [(whole, 50, 20.0), (ac.load_flights(), 25, 8.0)]
+    measured["rivals"] = [against(tensor, rank, seconds, console) for tensor, rank, seconds in plans]
     if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            json.dump({"tensor": repr(Y), "results": results}, file, indent=1)
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "speed.json").write_text(json.dumps(measured, indent=1), encoding="utf-8")
+        draw(measured, options.out / "speed.png")
+        console.print(f"written: {options.out / 'speed.json'}, {options.out / 'speed.png'}")
 
 
 if __name__ == "__main__":
