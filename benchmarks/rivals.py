@@ -20,11 +20,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from tensors import generated
 
 import allocore as ac
 from allocore._workers import available_threads
 from rival_fits import LEAST_RATE, METHODS, PATIENCE
+from tensors import generated
 
 ALL = tuple(METHODS)
 START_UP = 120  # seconds for imports and compilation, which no method is charged with, and for scoring

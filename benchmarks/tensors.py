@@ -5,20 +5,18 @@ import numpy as np
 import allocore as ac
 
 SHAPE = (206, 206, 20, 84)
+EVENTS, CLASSES, CONCENTRATIONS = 1_160_000, 100, (0.02, 0.02, 0.05, 0.12)
 
 
 def generated(seed: int = 0) -> ac.CountTensor:
-    """206 x 206 x 20 x 84 with some 330,000 non-zeros.
-
-    Fibres of a few busy actors, one cell in twenty of a fibre filled, counts with a heavy tail.
-    """
+    """206 x 206 x 20 x 84 with 1.16 million events of a hundred kinds in some 290,000 cells, a few very busy."""
     rng = np.random.default_rng(seed)
-    popular = [rng.zipf(1.3, 500_000) % length for length in SHAPE[:3]]
-    fibres = np.unique(np.array(popular), axis=1)[:, :80_000]
-    chosen = np.sort(rng.integers(0, fibres.shape[1], 340_000))
-    coords = np.vstack([fibres[:, chosen], rng.integers(0, SHAPE[3], len(chosen))])
-    counts = 1 + np.minimum(np.floor(0.7 * rng.pareto(1.15, len(chosen))), 10_000)
-    return ac.CountTensor(coords, counts, SHAPE)
+    events_Q = rng.multinomial(EVENTS, rng.dirichlet(np.full(CLASSES, 0.5)))
+    coords = np.empty((len(SHAPE), EVENTS), dtype=np.int32)
+    for m, (length, concentration) in enumerate(zip(SHAPE, CONCENTRATIONS, strict=True)):
+        shares_QD = rng.dirichlet(np.full(length, concentration), CLASSES)
+        coords[m] = np.concatenate([rng.choice(length, n, p=p) for n, p in zip(events_Q, shares_QD, strict=True)])
+    return ac.CountTensor(coords, np.ones(EVENTS, dtype=np.int64), SHAPE)
 
 
 def scattered(shape: tuple[int, ...], entries: int, seed: int = 0) -> ac.CountTensor:
