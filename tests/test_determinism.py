@@ -17,6 +17,7 @@ from allocore.gibbs.sweep import begin, sweep
 from allocore.gibbs.thinning import thinning_ranges
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
+from allocore.model.state import State
 
 
 def tensor(shape=(70, 60, 9), nnz=3000, seed=0):
@@ -46,7 +47,7 @@ def test_draws_are_byte_identical_on_any_number_of_threads(threads):
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("limit", [-1, 1600, 5000], ids=["all-in-common", "some-in-common", "two-in-common"])
+@pytest.mark.parametrize("limit", [-1, 1600, 5000], ids=["all-in-common", "two-in-common", "one-in-common"])
 def test_a_table_for_all_threads_holds_the_same_counts_as_one_for_each(monkeypatch, limit):
     """Tables of 70, 60 and 9 rows of 20 classes in 32 bits: 5600, 4800 and 720 bytes."""
     Y, spec, key = tensor(), Spec(20, (6, 20, 5)), Key.of(3, 0)
@@ -58,6 +59,21 @@ def test_a_table_for_all_threads_holds_the_same_counts_as_one_for_each(monkeypat
         together = begin(key, Layout.of(Y, workers), state)
     assert together.y_RQ.tobytes() == alone.y_RQ.tobytes()
     assert together.log_rates == alone.log_rates
+
+
+@pytest.mark.jit
+def test_no_count_is_lost_where_the_products_of_large_and_small_counts_underflow():
+    """On several threads, whose ranges of large counts lie in one another's ranges of cells."""
+    cells = 4096
+    counts = np.where(np.arange(cells) % 512 == 511, 1000, 1)
+    coords = np.array([np.arange(cells) // 2048, np.arange(cells) % 2048])
+    state = State(np.zeros(1), np.zeros((1, 2), dtype=np.int64), (np.full((2, 1), -400.0), np.full((2048, 1), -400.0)))
+    with Workers(4) as workers:
+        layout = Layout.of_cells(coords, counts, Missing.none((2, 2048)), workers)
+        for sweep_number in range(200):
+            allocation = begin(Key.of(1, 0).at(sweep_number), layout, state)
+            assert allocation.y_RQ[layout.rows(0)].sum() == counts.sum()
+            assert allocation.log_rates == pytest.approx(-800.0 * counts.sum(), rel=1e-12)
 
 
 def test_ranges_cover_all_items_once():

@@ -32,7 +32,7 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` with numba on first use (a plain Python function when the JIT is off)."""
     given = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    numba.config.CACHE_DIR = given or _cache_folder()  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = _cache_folder(given)  # type: ignore[attr-defined]
     try:
         options: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
         return cast(Callable[P, R], numba.njit(**options)(function))
@@ -41,15 +41,18 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @cache
-def _cache_folder() -> str:
-    """A folder for compiled kernels that is named after the source of all of them.
+def _cache_folder(given: str) -> str:
+    """A folder for compiled kernels, in the one `given` if any, that is named after the source of all of them.
 
-    numba compiles a kernel again when its own file changes, but not when a kernel that it calls does. Where the folder
-    cannot be written, numba falls back to its usual places.
+    numba compiles a kernel again when its own file changes, but not when a kernel that it calls does, or a constant
+    that it uses: these may be in any file beside one with kernels. Where the folder cannot be written, numba falls back
+    to its usual places.
     """
     package = Path(__file__).parent
-    digest = hashlib.sha256()
-    for source in sorted(package.rglob("*.py")):
-        if b"allocore._jit" in (text := source.read_bytes()) or source.name == "_jit.py":
+    sources = [(path, path.read_bytes()) for path in sorted(package.rglob("*.py"))]
+    rooms = {path.parent for path, text in sources if b"allocore._jit" in text} - {package}
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for path, text in sources:
+        if path.parent in rooms:
             digest.update(text)
-    return str(package / "__pycache__" / f"kernels-{digest.hexdigest()[:16]}")
+    return str(Path(given or package / "__pycache__") / f"kernels-{digest.hexdigest()[:16]}")

@@ -54,7 +54,7 @@ def fill_binomial(stream, rng, trials, p, out):
 def fill_categorical(stream, rng, cumulative, out):
     for i in range(out.size):
         seat(rng, stream, i)
-        out[i] = categorical(rng, cumulative)
+        out[i] = categorical(rng, cumulative, 0, cumulative.size)
 
 
 @kernel

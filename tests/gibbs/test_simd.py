@@ -58,7 +58,11 @@ weights = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(weights)
 def test_every_place_is_wide_enough_for_its_weights_and_for_the_rounding_of_a_target(values):
-    towers, end, total, exact = tower_of(np.array(values))
+    check_places(np.array(values))
+
+
+def check_places(values):
+    towers, end, total, exact = tower_of(values)
     columns, below = ranges(towers, end)
     pairs = exact.reshape(-1, 2, LANES).sum(axis=1)
     # A target is rounded to 32 bits before it is compared, so a place may lose half a unit of its end.
@@ -68,6 +72,13 @@ def test_every_place_is_wide_enough_for_its_weights_and_for_the_rounding_of_a_ta
     assert end <= exact.sum() * (1.0 + (len(below) + LANES + 2) * SLACK)
     assert total == pytest.approx(exact.sum(), rel=1e-6)
     assert (towers[[0, 2]] == 0).all()
+
+
+@pytest.mark.parametrize("size", [150, 1000, 4000])
+def test_places_are_wide_enough_with_many_classes(size):
+    rng = np.random.default_rng(size)
+    for _ in range(20):
+        check_places(10.0 ** rng.uniform(-18.0, 0.0, size) * (rng.random(size) < 0.9))
 
 
 @pytest.mark.parametrize("size", [1, 16, 17, 33, 150, 400])

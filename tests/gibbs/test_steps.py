@@ -148,6 +148,31 @@ def test_thinning_is_exact_where_the_products_underflow(modes, depth, count):
     assert allocations[0].log_rates == pytest.approx(exact, abs=1e-6 * count)
 
 
+@pytest.mark.parametrize("depth", [0.0, 400.0], ids=["plain", "in-logs"])
+def test_thinning_finds_its_cells_whatever_the_order_of_the_modes(depth):
+    """The first mode has the longest fibres, so thinning sorts the cells by another order; some counts are large."""
+    shape, rng = (40, 3, 2), np.random.default_rng(4)
+    Y = rng.poisson(3.0, shape) + 400 * (rng.random(shape) < 0.1)
+    layout = cases.layout_of(Y, Missing.none(shape))
+    assert layout.order == (1, 2, 0)
+    log_phi = tuple(rng.normal(-depth, 1.0, (length, 5)) for length in shape)
+    state = State(np.zeros(5), np.tile(np.arange(5)[:, None], 3), log_phi)
+    allocation = thin(Key.of(1, 0), layout, Rows.of(layout, state), state)
+    for mode in range(3):
+        others = tuple(m for m in range(3) if m != mode)
+        assert (allocation.y_RQ[layout.rows(mode)].sum(axis=1) == Y.sum(axis=others)).all()
+    a, b, c = log_phi
+    log_rates = np.logaddexp.reduce(a[:, None, None] + b[None, :, None] + c[None, None, :], axis=-1)
+    assert allocation.log_rates == pytest.approx((Y * log_rates).sum(), rel=1e-7)
+
+
+def test_a_rate_that_is_not_a_number_leads_to_no_number():
+    """A state beyond 64-bit floats is reported by the chain; thinning itself must stay within its arrays."""
+    layout = Layout.of_cells(np.zeros((2, 1), dtype=int), np.array([3]), Missing.none((1, 1)), Workers(1))
+    state = State(np.zeros(2), np.array([[0, 0], [1, 1]]), (np.zeros((1, 2)), np.array([[0.0, np.nan]])))
+    assert not np.isfinite(thin(Key.of(1, 0), layout, Rows.of(layout, state), state).log_rates)
+
+
 def test_core_values_are_gamma(case):
     shape_Q, rate_Q = naive.core_conditional(case.alloc, case.observed, case.dense, case.priors)
     y_Q = case.allocation.y_RQ[case.layout.rows(0)].sum(axis=0)

@@ -173,15 +173,9 @@ def _stirling_tail(k: float) -> float:
     return (1.0 / 12.0 - (1.0 / 360.0 - square / 1260.0) * square) * inverse
 
 
-@kernel
-def categorical(rng: Words, cumulative: Floats) -> int:
-    """An index drawn with the weights whose running sum is `cumulative`; one of weight zero is never drawn."""
-    return _categorical_within(rng, cumulative, 0, cumulative.size)
-
-
 @part
-def _categorical_within(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
-    """The same among the weights from `start` to `stop`."""
+def categorical(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
+    """An index from `start` to `stop` drawn with the weights whose running sum is `cumulative`, never one of zero."""
     before = cumulative[start - 1] if start > 0 else 0.0
     target = before + uniform(rng) * (cumulative[stop - 1] - before)
     low, high = start, stop - 1
@@ -212,7 +206,7 @@ def categorical_from_logs(rng: Words, scores: Floats, size: int, cumulative: Flo
         if scores[i] - top > -50.0:
             total += math.exp(scores[i] - top)
         cumulative[i] = total
-    return _categorical_within(rng, cumulative, 0, size)
+    return categorical(rng, cumulative, 0, size)
 
 
 @part
@@ -233,7 +227,7 @@ def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: I
             out[start] += amount
         elif amount <= _FEW:
             for _ in range(amount):
-                out[_categorical_within(rng, cumulative, start, stop)] += 1
+                out[categorical(rng, cumulative, start, stop)] += 1
         else:
             middle = (start + stop) // 2
             before = cumulative[start - 1] if start > 0 else 0.0

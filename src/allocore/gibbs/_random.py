@@ -44,12 +44,12 @@ class Step(IntEnum):
     """What a random number is for; part of its counter."""
 
     THIN = 1
-    THIN_AGAIN = 7
-    THIN_CAREFULLY = 6
     CORE = 2
     RELOCATE = 3
     NEW_FACTOR = 4
     FACTOR = 5
+    THIN_CAREFULLY = 6
+    THIN_AGAIN = 7
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ counting the sums that are not above it: no branch depends on the draw, so none 
 Sums in 32 bits are too coarse for rare classes, so they are only bounds. Every place is made a little wider than its
 two weights (by `SLACK`, relative to all that lies below it, which exceeds every rounding error on the way), and the
 exact 64-bit weights decide: a number that falls into the slack is rejected and the class drawn again. What is accepted
-has exactly the probabilities of the weights; about one draw in fifty thousand is rejected.
+has exactly the probabilities of the weights; with some hundred classes, one draw in fifty thousand is rejected.
 """
 
 import math
@@ -30,6 +30,9 @@ from numpy.typing import NDArray
 
 LANES = 16
 LEVEL = 2 * LANES
+# In units of 2^-24, half the last place of a 32-bit float, a level is short of its weights by at most 4: two for the
+# products, one for the sum, one for the target that is compared with it. A column is short by at most 11: ten for the
+# running sums over columns and their ends, one for the target. The slack is 16.
 SLACK = 2.0**-20
 _HALF = LANES // 2  # lanes in one vector register
 _LINE = 16  # numbers in a line of the caches

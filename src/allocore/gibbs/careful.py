@@ -14,11 +14,11 @@ from scipy.special import logsumexp
 from allocore._jit import kernel, part
 from allocore.gibbs._draws import multinomial
 from allocore.gibbs._random import Words, scratch, seat
-from allocore.gibbs.layout import BLOCK, Cells, Ints, Layout
+from allocore.gibbs.layout import Cells, Ints, Layout
 from allocore.gibbs.tables import Table, add
 from allocore.model.state import State
 
-_LEAST = 1e-250  # the least largest 64-bit product that is trusted
+_LEAST = 1e-250  # 64-bit products are trusted if the largest is at least this
 _CELLS_AT_ONCE = 1024
 _Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class Split(NamedTuple):
 @kernel
 def split_large(
     first: int, last: int, cells: Cells, phi_RQ: _Floats, core_Q: _Floats, log_scale_R: _Floats, stream: Words,
-    split: Split, table: Table, log_rates_L: _Floats, underflow_B: NDArray[np.bool_], underflow_N: NDArray[np.bool_],
+    split: Split, table: Table, log_rates_L: _Floats, underflow_N: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Split the large counts `first` to `last` over 64-bit weights; where these underflow, mark the cell instead.
 
@@ -57,8 +57,8 @@ def split_large(
                 split.cumulative_Q[q] *= phi_RQ[row, q]
         for q in range(core_Q.size):
             top = max(top, split.cumulative_Q[q])
-        if top < _LEAST:
-            underflow_B[n // BLOCK] = underflow_N[n] = True
+        if not top >= _LEAST:  # so that NaN is caught too
+            underflow_N[n] = True
             continue
         for q in range(1, core_Q.size):
             split.cumulative_Q[q] += split.cumulative_Q[q - 1]

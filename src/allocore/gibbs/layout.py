@@ -62,7 +62,7 @@ class Layout:
     """Everything about the data that a sweep reads, and the threads that work on it.
 
     Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours.
-    Memory: two bytes a cell, and two (four where a mode has more than 65,536 rows) for each coordinate.
+    Memory: two bytes a cell, and two (four where a mode has more than 65,536 rows, eight beyond 2^31) a coordinate.
     """
 
     shape: tuple[int, ...]

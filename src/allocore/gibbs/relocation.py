@@ -127,10 +127,13 @@ def _score_new(
         score, product = length * e0 * log(f0), 1.0
         for d in range(length):
             y, rate = y_DQ[d, q], f0 + core_Q[q] * reach_DQ[d, q]
-            product *= rate
-            if not 1e-150 < product < 1e150:  # one logarithm for many rates
-                score -= e0 * log(product)
-                product = 1.0
+            if not 1e-100 < rate < 1e100:
+                score -= e0 * log(rate)
+            else:
+                product *= rate  # one logarithm for many rates
+                if not 1e-150 < product < 1e150:
+                    score -= e0 * log(product)
+                    product = 1.0
             if y > 0:
                 score -= y * log(rate)
                 score += log_rising[y] if y < log_rising.size else lgamma(e0 + y) - log_gamma_e0

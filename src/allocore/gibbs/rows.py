@@ -2,7 +2,7 @@
 
 `phi_RQ`, in 64 bits, and the column sums of each class are what exposures are made of. `scaled_RL`, in 32 bits, is
 what thinning multiplies: every row divided by its largest number, which changes no probability within a cell, and
-padded with zeros to whole blocks of SIMD lanes. Core values are folded into the rows of one mode. Kernels that visit
+padded with zeros to whole levels of SIMD lanes. Core values are folded into the rows of one mode. Kernels that visit
 cells or patterns then read rows of consecutive numbers instead of gathering them by location. Cost: rows * Q numbers.
 """
 

@@ -6,7 +6,7 @@ Only the sums over cells are kept: `y_RQ`, the counts of class q in the cells of
 the cell's rate, so the log-likelihood of the state comes with it.
 
 How it is quick. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
-modes is made once a fibre. A few dozen cells at a time go through four short loops, whose steps do not wait for one
+modes is made once a fibre. A few dozen cells at a time go through five short loops, whose steps do not wait for one
 another: raise the towers (_simd.py) over the products, find the column of every draw, its level, its class, then add
 them up. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q
 multiplications, and the draws.
@@ -53,8 +53,8 @@ class Allocation:
 class _Batch(NamedTuple):
     """Scratch space of one thread: the cells (C) and draws (D) that are worked on together.
 
-    Rows of `products`: over the first m + 1 modes in row m, then a row of ones, then over all modes but the last, a row
-    for each fibre of the batch.
+    Rows of `products`: over the first m + 1 modes in row m, up to all but two modes; ones in row modes - 1; from there
+    on, over all modes but the last, a row for each fibre of the batch.
     """
 
     products: _Singles
@@ -97,18 +97,16 @@ def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     cells, budget = layout.cells, rows.phi_RQ.shape[1]
     tables = Tables.of(layout, budget, layout.workers.threads)
     log_totals_B, log_rates_L = np.zeros(layout.blocks), np.zeros(len(cells.large_L))
-    underflow_B, underflow_N = np.zeros(layout.blocks, dtype=np.bool_), np.zeros(layout.nnz, dtype=np.bool_)
+    underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
     draws, redraws, splits = (key.stream(step) for step in (Step.THIN, Step.THIN_AGAIN, Step.THIN_CAREFULLY))
     core_Q = state.core_values()
 
     def work(blocks: tuple[int, int], large: tuple[int, int], table: Table) -> None:
         batch = _Batch.of(len(layout.shape), rows.scaled_RL.shape[1])
-        _thin_blocks(
-            *blocks, cells, rows.scaled_RL, draws, redraws, batch, table, log_totals_B, underflow_B, underflow_N
-        )
+        _thin_blocks(*blocks, cells, rows.scaled_RL, draws, redraws, batch, table, log_totals_B, underflow_N)
         split_large(
             *large, cells, rows.phi_RQ, core_Q, rows.log_scale_R, splits, Split.of(budget), table, log_rates_L,
-            underflow_B, underflow_N,
+            underflow_N,
         )  # fmt: skip
 
     nothing = [(0, 0)] * layout.workers.threads
@@ -118,7 +116,7 @@ def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     )
     log_rates = float(log_totals_B.sum()) + float(log_rates_L.sum())
     log_rates += float((layout.row_totals_R * rows.log_scale_R).sum())
-    if underflow_B.any():
+    if underflow_N.any():
         which = np.flatnonzero(underflow_N)
         log_rates += split_in_logs(which, layout, state, rows.log_scale_R, splits, tables.by_thread[0])
     return Allocation(tables.add_up(), log_rates)
@@ -134,7 +132,7 @@ def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
 @kernel
 def _thin_blocks(
     first: int, last: int, cells: Cells, scaled_RL: _Singles, draw_stream: Words, redraw_stream: Words, batch: _Batch,
-    table: Table, log_totals_B: _Floats, underflow_B: NDArray[np.bool_], underflow_N: NDArray[np.bool_],
+    table: Table, log_totals_B: _Floats, underflow_N: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Thin the cells of a range of blocks, batch after batch."""
     # Taking an array out of a tuple costs numba two atomic operations: done once here, not in the loops.
@@ -146,7 +144,7 @@ def _thin_blocks(
         n, stop = block * BLOCK, min((block + 1) * BLOCK, small_N.size)
         number, log_total = first_draw_B[block], 0.0
         while n < stop:
-            size, draws, underflows = _raise_towers(
+            size, draws = _raise_towers(
                 n, stop, n == block * BLOCK, coords_MN, changed_N, small_N, starts_M, scaled_RL, products, fibre_C,
                 towers, ends_C, totals_C, cell_D, underflow_N,
             )  # fmt: skip
@@ -161,7 +159,6 @@ def _thin_blocks(
                 add_draws_in_common(n, draws, coords_MN, cell_D, class_D, table)
             else:
                 add_draws(n, draws, coords_MN, cell_D, class_D, own_starts_M, own_RQ)
-            underflow_B[block] |= underflows > 0
             n, number = n + size, number + draws + draws % 2
         log_totals_B[block] = log_total
 
@@ -171,10 +168,10 @@ def _raise_towers(
     n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8],
     small_N: NDArray[np.uint8], starts_M: Ints, scaled_RL: _Singles, products: _Singles, fibre_C: _Indices,
     towers: _Singles, ends_C: _Floats, totals_C: _Floats, cell_D: _Indices, underflow_N: NDArray[np.bool_],
-) -> tuple[int, int, int]:  # fmt: skip
-    """Fill a batch with cells from n on; returns how many cells it has, draws, and cells whose products underflow."""
+) -> tuple[int, int]:  # fmt: skip
+    """Fill a batch with cells from n on and mark those whose products underflow; returns cells and draws."""
     modes = starts_M.size
-    size = draws = underflows = fibres = 0
+    size = draws = fibres = 0
     while n + size < stop and size < _CELLS and draws < _DRAWS:
         place = np.uint64(n + size)
         changed = 0 if at_start and size == 0 else changed_N[place]
@@ -185,9 +182,9 @@ def _raise_towers(
         end, total = raise_tower(products, modes + fibres - 1, scaled_RL, row, towers, size)
         fibre_C[size], ends_C[size], totals_C[size] = modes + fibres - 1, end, total
         count = int(small_N[place])
-        if total < _TINY and count > 0:
+        if count > 0 and not total >= _TINY:  # so that NaN is caught too
             underflow_N[place] = True
-            underflows, count = underflows + 1, 0
+            count = 0
         # A fixed number of places is right for most cells, and costs less than a loop to the count.
         for i in range(_AT_ONCE):
             cell_D[draws + i] = size
@@ -195,7 +192,7 @@ def _raise_towers(
             cell_D[draws + i] = size
         draws += count
         size += 1
-    return size, draws, underflows
+    return size, draws
 
 
 @inlined
