@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import inlined, kernel
+from allocore._jit import inlined, kernel, part
 from allocore.gibbs.layout import Ints, Layout
 from allocore.gibbs.rows import Rows
 
-_WORTH_A_THREAD = 50_000  # multiplications: below that a thread costs more than it saves
+_WORTH_A_THREAD = 500_000  # multiplications: below that a thread costs more than it saves
 _Floats = NDArray[np.float64]
 
 
@@ -84,26 +84,48 @@ def _add_missing(
     """
     patterns_PM, weights_P, wildcards_P, offsets_M, phi_RQ, sums_MQ = patterns
     low, high = np.uint64(first), np.uint64(last)  # numba's loops over indices that may be negative are not vectorised
+    rows_M = np.zeros(sums_MQ.shape[0], dtype=np.int64)
     i = start
     while i < stop:
         wildcards = wildcards_P[chosen_P[i]]
         for q in range(low, high):
             sum_Q[q] = 0.0
         while i < stop and wildcards_P[chosen_P[i]] == wildcards:
-            p = chosen_P[i]
-            for q in range(low, high):
-                product_Q[q] = weights_P[p]
+            p, named = chosen_P[i], 0
             for m in range(sums_MQ.shape[0]):
                 if m != mode and patterns_PM[p, m] >= 0:
-                    row = offsets_M[m] + patterns_PM[p, m]
-                    for q in range(low, high):
-                        product_Q[q] *= phi_RQ[row, q]
-            for q in range(low, high):
-                sum_Q[q] += product_Q[q]
+                    rows_M[named] = offsets_M[m] + patterns_PM[p, m]
+                    named += 1
+            _add_product(weights_P[p], rows_M, named, phi_RQ, low, high, product_Q, sum_Q)
             i += 1
         _multiply_sums(mode, wildcards, sums_MQ, low, high, sum_Q)
         for q in range(low, high):
             missing_Q[q] += sum_Q[q]
+
+
+@part
+def _add_product(
+    weight: float, rows_M: Ints, named: int, phi_RQ: _Floats, low: Any, high: Any, product_Q: _Floats, sum_Q: _Floats
+) -> None:
+    """Add weight * prod of the first `named` rows to `sum_Q`, in as few loops as can be."""
+    if named < 2:
+        row = rows_M[0]
+        for q in range(low, high):
+            sum_Q[q] += weight * phi_RQ[row, q] if named == 1 else weight
+        return
+    first, second = rows_M[0], rows_M[1]
+    if named == 2:
+        for q in range(low, high):
+            sum_Q[q] += weight * phi_RQ[first, q] * phi_RQ[second, q]
+        return
+    for q in range(low, high):
+        product_Q[q] = weight * phi_RQ[first, q] * phi_RQ[second, q]
+    for i in range(2, named):
+        row = rows_M[i]
+        for q in range(low, high):
+            product_Q[q] *= phi_RQ[row, q]
+    for q in range(low, high):
+        sum_Q[q] += product_Q[q]
 
 
 @inlined
