@@ -29,8 +29,8 @@ def seconds_of(call: Callable[[], object]) -> float:
 def best_in_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """The least milliseconds of every call; they take turns, so that other work on the machine disturbs them alike.
 
-    A turn is three calls in a row, of which the last two count: a sweep follows a sweep, with its memory and its threads
-    at hand.
+    A turn is three calls in a row, of which the last two count: a sweep follows a sweep, with its memory and threads at
+    hand.
     """
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):

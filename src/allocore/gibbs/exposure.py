@@ -10,7 +10,7 @@ The reach in mode m does not depend on the locations or factors of mode m. Cost:
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from allocore.gibbs.layout import Ints, Layout
 from allocore.gibbs.rows import Rows
 
 _WORTH_A_THREAD = 500_000  # multiplications: below that a thread costs more than it saves
+_CHUNK = 1024  # patterns that are summed up together, so that the sum does not depend on the threads
 _Floats = NDArray[np.float64]
 
 
@@ -36,101 +37,98 @@ class _Patterns(NamedTuple):
 
 def reach(layout: Layout, rows: Rows, mode: int) -> NDArray[np.float64]:
     """X / lambda of one mode as `reach_DQ`."""
-    index, workers, budget = layout.indices[mode], layout.workers, rows.phi_RQ.shape[1]
+    index = layout.indices[mode]
     patterns = _Patterns(
         layout.patterns_PM, layout.weights_P, layout.wildcards_P, layout.offsets_M, rows.phi_RQ, rows.sums_MQ
     )
-    missing_Q, scratch_Q, more_scratch_Q = np.zeros((3, budget))
-    everywhere = partial(_add_missing, mode, index.everywhere_P, 0, len(index.everywhere_P), patterns)
-    classes = workers.ranges(budget, max(16, _WORTH_A_THREAD // (1 + len(index.everywhere_P))))
-    workers.run([partial(everywhere, *cut, scratch_Q, more_scratch_Q, missing_Q) for cut in classes])
-    observed_Q = np.prod(np.delete(rows.sums_MQ, mode, axis=0), axis=0) - missing_Q
-    reach_DQ = np.empty((layout.shape[mode], budget))
-    by_row = workers.ranges_of_equal_work(1.0 + np.diff(index.starts_D), _WORTH_A_THREAD / budget)
-    workers.run(
-        [
-            partial(_reach_rows, *cut, mode, index.by_row_P, index.starts_D, patterns, observed_Q, reach_DQ)
-            for cut in by_row
-        ]
+    everywhere = len(index.everywhere_P)
+    chunks = np.append(np.arange(0, everywhere, _CHUNK), everywhere)
+    less_Q = _less_missing(layout, np.zeros_like(rows.sums_MQ[0]), mode, index.everywhere_P, chunks, patterns).sum(
+        axis=0
     )
-    return reach_DQ
+    observed_Q = np.prod(np.delete(rows.sums_MQ, mode, axis=0), axis=0) + less_Q
+    reach_DQ = _less_missing(layout, observed_Q, mode, index.by_row_P, index.starts_D, patterns)
+    # Where every cell of a row is missing the difference may round to a hair below zero.
+    return np.maximum(reach_DQ, 0.0, out=reach_DQ)
+
+
+def _less_missing(
+    layout: Layout, whole_Q: _Floats, mode: int, chosen_P: Ints, starts_G: Ints, patterns: _Patterns
+) -> _Floats:
+    """`whole_Q` less what the patterns of each group, chosen_P[starts_G[g] : starts_G[g + 1]], take from it."""
+    less_GQ = np.empty((len(starts_G) - 1, len(whole_Q)))
+    cuts = layout.workers.ranges_of_equal_work(1.0 + np.diff(starts_G), _WORTH_A_THREAD / len(whole_Q))
+    layout.workers.run([partial(_subtract, *cut, whole_Q, mode, chosen_P, starts_G, patterns, less_GQ) for cut in cuts])
+    return less_GQ
 
 
 @kernel
-def _reach_rows(
-    first: int, last: int, mode: int, by_row_P: Ints, starts_D: Ints, patterns: _Patterns, observed_Q: _Floats,
-    reach_DQ: _Floats,
+def _subtract(
+    first: int, last: int, whole_Q: _Floats, mode: int, chosen_P: Ints, starts_G: Ints, patterns: _Patterns,
+    less_GQ: _Floats,
 ) -> None:  # fmt: skip
-    budget = observed_Q.size
-    missing_Q, sum_Q, product_Q = np.empty(budget), np.empty(budget), np.empty(budget)
-    for d in range(first, last):
-        for q in range(budget):
-            missing_Q[q] = 0.0
-        if starts_D[d] < starts_D[d + 1]:
-            _add_missing(mode, by_row_P, starts_D[d], starts_D[d + 1], patterns, 0, budget, sum_Q, product_Q, missing_Q)
-        for q in range(budget):
-            # Where every cell of a row is missing the difference may round to a hair below zero.
-            reach_DQ[d, q] = max(0.0, observed_Q[q] - missing_Q[q])
+    """`_less_missing` for groups `first` to `last`.
 
-
-@kernel
-def _add_missing(
-    mode: int, chosen_P: Ints, start: int, stop: int, patterns: _Patterns, first: int, last: int, sum_Q: _Floats,
-    product_Q: _Floats, missing_Q: _Floats,
-) -> None:  # fmt: skip
-    """Add weight * prod over the other modes of (the row a pattern names, or the column sum) to `missing_Q`.
-
-    For patterns chosen_P[start:stop] and classes `first` to `last`; those with the same wildcards are summed up first.
+    A pattern takes weight * prod over the other modes of (the row it names, or the column sum). Those of a group with
+    the same wildcards are summed up first.
     """
     patterns_PM, weights_P, wildcards_P, offsets_M, phi_RQ, sums_MQ = patterns
-    low, high = np.uint64(first), np.uint64(last)  # numba's loops over indices that may be negative are not vectorised
+    sum_Q, product_Q = np.empty(whole_Q.size), np.empty(whole_Q.size)
     rows_M = np.zeros(sums_MQ.shape[0], dtype=np.int64)
-    i = start
-    while i < stop:
-        wildcards = wildcards_P[chosen_P[i]]
-        for q in range(low, high):
-            sum_Q[q] = 0.0
-        while i < stop and wildcards_P[chosen_P[i]] == wildcards:
-            p, named = chosen_P[i], 0
-            for m in range(sums_MQ.shape[0]):
-                if m != mode and patterns_PM[p, m] >= 0:
-                    rows_M[named] = offsets_M[m] + patterns_PM[p, m]
-                    named += 1
-            _add_product(weights_P[p], rows_M, named, phi_RQ, low, high, product_Q, sum_Q)
-            i += 1
-        _multiply_sums(mode, wildcards, sums_MQ, low, high, sum_Q)
-        for q in range(low, high):
-            missing_Q[q] += sum_Q[q]
+    for group in range(first, last):
+        for q in range(whole_Q.size):
+            less_GQ[group, q] = whole_Q[q]
+        i, stop = starts_G[group], starts_G[group + 1]
+        while i < stop:
+            wildcards = wildcards_P[chosen_P[i]]
+            for q in range(whole_Q.size):
+                sum_Q[q] = 0.0
+            while i < stop and wildcards_P[chosen_P[i]] == wildcards:
+                p = chosen_P[i]
+                named = _named_rows(p, mode, patterns_PM, offsets_M, rows_M)
+                _add_product(weights_P[p], rows_M, named, phi_RQ, product_Q, sum_Q)
+                i += 1
+            _multiply_sums(mode, wildcards, sums_MQ, sum_Q)
+            for q in range(whole_Q.size):
+                less_GQ[group, q] -= sum_Q[q]
+
+
+@inlined
+def _named_rows(p: int, mode: int, patterns_PM: Ints, offsets_M: Ints, rows_M: Ints) -> int:
+    """Note the rows that a pattern names in the other modes; returns how many."""
+    named = 0
+    for m in range(rows_M.size):
+        if m != mode and patterns_PM[p, m] >= 0:
+            rows_M[named] = offsets_M[m] + patterns_PM[p, m]
+            named += 1
+    return named
 
 
 @part
-def _add_product(
-    weight: float, rows_M: Ints, named: int, phi_RQ: _Floats, low: Any, high: Any, product_Q: _Floats, sum_Q: _Floats
-) -> None:
+def _add_product(weight: float, rows_M: Ints, named: int, phi_RQ: _Floats, product_Q: _Floats, sum_Q: _Floats) -> None:
     """Add weight * prod of the first `named` rows to `sum_Q`, in as few loops as can be."""
+    first, second = rows_M[0], rows_M[min(1, rows_M.size - 1)]
     if named < 2:
-        row = rows_M[0]
-        for q in range(low, high):
-            sum_Q[q] += weight * phi_RQ[row, q] if named == 1 else weight
+        for q in range(sum_Q.size):
+            sum_Q[q] += weight * phi_RQ[first, q] if named == 1 else weight
         return
-    first, second = rows_M[0], rows_M[1]
     if named == 2:
-        for q in range(low, high):
+        for q in range(sum_Q.size):
             sum_Q[q] += weight * phi_RQ[first, q] * phi_RQ[second, q]
         return
-    for q in range(low, high):
+    for q in range(sum_Q.size):
         product_Q[q] = weight * phi_RQ[first, q] * phi_RQ[second, q]
     for i in range(2, named):
         row = rows_M[i]
-        for q in range(low, high):
+        for q in range(sum_Q.size):
             product_Q[q] *= phi_RQ[row, q]
-    for q in range(low, high):
+    for q in range(sum_Q.size):
         sum_Q[q] += product_Q[q]
 
 
 @inlined
-def _multiply_sums(mode: int, wildcards: int, sums_MQ: _Floats, low: Any, high: Any, sum_Q: _Floats) -> None:
+def _multiply_sums(mode: int, wildcards: int, sums_MQ: _Floats, sum_Q: _Floats) -> None:
     for m in range(sums_MQ.shape[0]):
         if m != mode and (wildcards >> m) & 1:
-            for q in range(low, high):
+            for q in range(sum_Q.size):
                 sum_Q[q] *= sums_MQ[m, q]
