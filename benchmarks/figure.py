@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator, StrMethodFormatter
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 SWEEP, THINNING, IDEAL = "#0072b2", "#d55e00", "#999999"
 
@@ -44,6 +44,7 @@ def _lines(axes: Axes, points: list[dict[str, Any]], along: str, *, proportional
     axes.plot(at, [point["thinning"] for point in points], "s--", color=THINNING, label="thinning")
     axes.set(xscale="log", yscale="log")
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
     axes.set_xticks(at, [str(x) for x in at])
