@@ -33,8 +33,8 @@ def in_use(seed, burn_in=600):
 def test_classes_and_factors_in_use_concentrate_near_the_truth():
     """Chains settle in neighbouring modes (two factors for one, say), so the mean over data sets is judged.
 
-    Over 80 other data sets the classes in use had mean 13.7, standard deviation 2.7 and a largest value of 21.9: the mean
-    of six goes beyond 18 about once in ten thousand times, and one of them beyond 30 never.
+    Over 80 other data sets the classes in use had mean 13.7, standard deviation 2.7 and a largest value of 21.9: the
+    mean of six goes beyond 18 about once in ten thousand times, and one of them beyond 30 never.
     """
     first, second, third, classes, heavy = np.transpose([in_use(seed) for seed in range(6)])
     for factors in (first, second):
