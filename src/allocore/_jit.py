@@ -1,4 +1,5 @@
-"""The numba policy of the whole package, in one decorator.
+"""The numba policy of the whole package, in three decorators: `kernel` for what Python calls, `part` and `inlined` for
+what kernels are made of.
 
 A kernel is serial, works on arrays it is given, and releases the GIL; threads are the driver's business
 (`_workers.py`).

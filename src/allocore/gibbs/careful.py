@@ -46,24 +46,26 @@ def split_large(
 
     Leaves in `log_rates_L` their y log(rate), less the scales of their rows.
     """
+    coords_MN, _, _, large_L, large_counts_L, _, starts_M = cells
+    cumulative_Q, budget = split.cumulative_Q, core_Q.size
     for i in range(first, last):
-        n, top, log_scale = cells.large_L[i], 0.0, 0.0
-        for q in range(core_Q.size):
-            split.cumulative_Q[q] = core_Q[q]
-        for m in range(cells.starts_M.size):
-            row = cells.starts_M[m] + cells.coords_MN[m, n]
+        n, top, log_scale = large_L[i], 0.0, 0.0
+        for q in range(budget):
+            cumulative_Q[q] = core_Q[q]
+        for m in range(starts_M.size):
+            row = starts_M[m] + coords_MN[m, n]
             log_scale += log_scale_R[row]
-            for q in range(core_Q.size):
-                split.cumulative_Q[q] *= phi_RQ[row, q]
-        for q in range(core_Q.size):
-            top = max(top, split.cumulative_Q[q])
+            for q in range(budget):
+                cumulative_Q[q] *= phi_RQ[row, q]
+        for q in range(budget):
+            top = max(top, cumulative_Q[q])
         if not top >= _LEAST:  # so that NaN is caught too
             underflow_N[n] = True
             continue
-        for q in range(1, core_Q.size):
-            split.cumulative_Q[q] += split.cumulative_Q[q - 1]
-        _split(cells.coords_MN, n, cells.large_counts_L[i], stream, split, table)
-        log_rates_L[i] = cells.large_counts_L[i] * (log(split.cumulative_Q[core_Q.size - 1]) - log_scale)
+        for q in range(1, budget):
+            cumulative_Q[q] += cumulative_Q[q - 1]
+        _split(coords_MN, n, large_counts_L[i], stream, split, table)
+        log_rates_L[i] = large_counts_L[i] * (log(cumulative_Q[budget - 1]) - log_scale)
 
 
 @part

@@ -41,12 +41,10 @@ def reach(layout: Layout, rows: Rows, mode: int) -> NDArray[np.float64]:
     patterns = _Patterns(
         layout.patterns_PM, layout.weights_P, layout.wildcards_P, layout.offsets_M, rows.phi_RQ, rows.sums_MQ
     )
-    everywhere = len(index.everywhere_P)
-    chunks = np.append(np.arange(0, everywhere, _CHUNK), everywhere)
-    less_Q = _less_missing(layout, np.zeros_like(rows.sums_MQ[0]), mode, index.everywhere_P, chunks, patterns).sum(
-        axis=0
-    )
-    observed_Q = np.prod(np.delete(rows.sums_MQ, mode, axis=0), axis=0) + less_Q
+    everywhere_P, nothing_Q = index.everywhere_P, np.zeros(rows.phi_RQ.shape[1])
+    chunks = np.append(np.arange(0, len(everywhere_P), _CHUNK), len(everywhere_P))
+    less_CQ = _less_missing(layout, nothing_Q, mode, everywhere_P, chunks, patterns)
+    observed_Q = np.prod(np.delete(rows.sums_MQ, mode, axis=0), axis=0) + less_CQ.sum(axis=0)
     reach_DQ = _less_missing(layout, observed_Q, mode, index.by_row_P, index.starts_D, patterns)
     # Where every cell of a row is missing the difference may round to a hair below zero.
     return np.maximum(reach_DQ, 0.0, out=reach_DQ)

@@ -112,7 +112,7 @@ def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     nothing = [(0, 0)] * layout.workers.threads
     blocks, large = thinning_ranges(layout, budget), layout.workers.ranges(len(log_rates_L))
     layout.workers.run(
-        [partial(work, *part) for part in zip(blocks + nothing, large + nothing, tables.by_thread, strict=False)]
+        [partial(work, *share) for share in zip(blocks + nothing, large + nothing, tables.by_thread, strict=False)]
     )
     log_rates = float(log_totals_B.sum()) + float(log_rates_L.sum())
     log_rates += float((layout.row_totals_R * rows.log_scale_R).sum())
