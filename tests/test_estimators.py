@@ -258,6 +258,7 @@ DEFAULTS = {
     "chains": 1,
     "seed": None,
     "threads": None,
+    "store": None,
     "progress": True,
 }
 MODELS = [

@@ -14,19 +14,28 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "rich", "typer", "matplotlib"]
 LONGEST = 400
 
-EVERYWHERE = ("errors", "_jit", "_workers")
+EVERYWHERE = ("errors", "_files", "_jit", "_workers")
 MAY_IMPORT = {
     "errors": (),
+    "_files": (),
     "_jit": (),
     "_workers": (),
     "data": ("data",),
     "model": ("data", "model"),
     "gibbs": ("data", "model", "gibbs"),
     "run": ("data", "model", "gibbs", "run"),
-    "posterior": ("data", "model", "run.record", "posterior"),
+    "posterior": (
+        "data",
+        "model",
+        "run.record",
+        "run.datatree",
+        "run.reading",
+        "run.writing",
+        "posterior",
+    ),
     "estimators": ("data", "model", "gibbs", "run", "posterior"),
-    # The command line is one call of the public API, and the table of the classes.
-    "cli": ("", "model", "posterior", "estimators"),
+    # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
+    "cli": ("", "model", "run.reading", "run.writing", "posterior", "estimators"),
     # The package itself has a name for everything that is public.
     "__init__": ("data", "posterior", "estimators"),
 }

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from allocore.data.holdout import hold_out
     from allocore.data.missing import Missing
     from allocore.data.tensor import CountTensor
-    from allocore.errors import InputError
+    from allocore.errors import InputError, StoreError
     from allocore.estimators import CP, AlloCore, Tucker
+    from allocore.posterior.opening import open_run
     from allocore.posterior.posterior import Posterior
 
 _HOMES = {
@@ -28,6 +29,7 @@ _HOMES = {
     "CP": "estimators",
     "CountTensor": "data.tensor",
     "InputError": "errors",
+    "StoreError": "errors",
     "Missing": "data.missing",
     "Posterior": "posterior.posterior",
     "Tucker": "estimators",
@@ -35,6 +37,7 @@ _HOMES = {
     "hold_out": "data.holdout",
     "load_flights": "data.flights",
     "load_tensor": "data.files",
+    "open_run": "posterior.opening",
 }
 
 __all__ = [
@@ -44,11 +47,13 @@ __all__ = [
     "InputError",
     "Missing",
     "Posterior",
+    "StoreError",
     "Tucker",
     "as_tensor",
     "hold_out",
     "load_flights",
     "load_tensor",
+    "open_run",
 ]
 
 

@@ -33,6 +33,7 @@ DataPath = Annotated[
     str, typer.Argument(metavar="DATA", help="A tensor: .npz (allocore, SciPy or pydata sparse), .npy, .tns, .tns.gz.")
 ]
 _PIPE_WIDTH = 140
+_STOPPED = 130
 # Typer carries its own copy of click in some versions; this is the base of its errors in all of them.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
@@ -93,7 +94,8 @@ def fit(
         str | None, typer.Option(help="The mode (name or number) along which fibres are held out; the last by default.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the run here: a Zarr folder that xarray opens as a DataTree.")
+        Path | None,
+        typer.Option(help="Write the run here as it goes: a Zarr folder that survives, can be looked at and resumed."),
     ] = None,
     rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
     top: Annotated[int, typer.Option(help="Labels to print per factor.")] = 3,
@@ -107,26 +109,50 @@ def fit(
     if along is not None and hold_out is None:
         raise InputError(f"--along is {along!r}, but it says where to hold out and needs --hold-out as well")
     if out is not None:
-        from allocore.posterior.datatree import check_free
+        from allocore.run.writing import check_free
 
-        check_free("--out", out)  # before the work, not after it
+        check_free("--out", out)  # before the data are read, not after
     Y = ac.as_tensor(data)
     seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
     split = (
         None if hold_out is None else ac.hold_out(Y, _share("--hold-out", hold_out), _mode(along, Y.mode_names), seed)
     )
     console.print(Text(repr(Y)))
-    model = ac.AlloCore(
-        budget, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin, chains=chains, seed=seed, threads=threads
-    )
+    model = ac.AlloCore(budget, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin)
+    model.set_params(chains=chains, seed=seed, threads=threads, store=out)
     posterior = model.fit(Y if split is None else split.train).posterior_
     _print_classes(console, posterior, rows, top)
     if split is not None:
         _print_prediction(console, posterior, split.test)
-    console.print(Text(f"\nSeed {seed}"))
-    if out is not None:
-        posterior.save(out)
-        console.print(Text(f"Run written to {out}"))
+    console.print(Text(f"\nSeed {seed}" if out is None else f"\nSeed {seed}. Run written to {out}"))
+    _exit_if_stopped(posterior)
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote.")],
+    draws: Annotated[
+        int | None, typer.Option(help="Draws the run shall have in all; more than planned make it longer.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
+    on_error: Annotated[
+        str, typer.Option(help="Draws that are damaged on the disk: 'raise' an error, or 'drop' them and go on.")
+    ] = "raise",
+    rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
+    top: Annotated[int, typer.Option(help="Labels to print per factor.")] = 3,
+) -> None:
+    """Go on with a run that was stopped or killed, or shall be longer, to the draws it would have had without a break.
+
+    Example: allocore resume run.zarr --draws 400
+    """
+    console = _console()
+    whole_number("--rows", rows), whole_number("--top", top)
+    from allocore.estimators import model_of
+
+    posterior = model_of(run).resume(run, draws=draws, threads=threads, on_error=on_error).posterior_  # type: ignore[arg-type]
+    _print_classes(console, posterior, rows, top)
+    console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
+    _exit_if_stopped(posterior)
 
 
 @app.command()
@@ -148,6 +174,12 @@ def info(data: DataPath) -> None:
         f"Counts: {ones:.0%} of the non-zeros are 1, the largest is {Y.counts.max():,}, "
         f"the mean is {Y.total / Y.nnz:.3g}. Missing cells: {Y.missing.cells:,} of {Y.volume:,}."
     )
+
+
+def _exit_if_stopped(posterior: ac.Posterior) -> None:
+    """A run that was stopped before its end has not failed, but a script should not go on as if it were whole."""
+    if not posterior.finished:
+        raise typer.Exit(_STOPPED)
 
 
 def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
@@ -224,9 +256,9 @@ def main() -> None:
         message = str(error)
     except MemoryError as error:
         message = f"not enough memory: {error}"
-    except (KeyboardInterrupt, typer.Abort):
-        print("allocore: interrupted, nothing was kept", file=sys.stderr)
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        print(f"allocore: {error or 'interrupted, nothing was kept'}", file=sys.stderr)
+        sys.exit(_STOPPED)
     print(f"allocore: error: {message.rstrip()}", file=sys.stderr)
     sys.exit(2)
 

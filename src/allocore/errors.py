@@ -1,10 +1,14 @@
-"""The one exception for what a user can get wrong, and the commonest rule."""
+"""The exceptions: what a user can get wrong, what can go wrong with a run on disk; and the commonest rule."""
 
 import operator
 
 
 class InputError(ValueError):
     """A value given by the user breaks a rule; the message names the argument, the value and the rule."""
+
+
+class StoreError(OSError):
+    """A run on disk cannot be written, read or continued; the message says why, and what is safe."""
 
 
 def whole_number(name: str, value: object, shown: object = None, least: int = 1) -> int:

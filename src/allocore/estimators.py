@@ -4,21 +4,26 @@ One sampler serves all three: CP is ALL0CORE with the classes fixed on the super
 one class fixed on every location.
 """
 
+import json
 import math
+import os
 import secrets
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, asdict, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from allocore._workers import available_threads
 from allocore.data.convert import as_tensor
 from allocore.errors import InputError, whole_number
 from allocore.model.spec import Spec, core_shape_for
+from allocore.run.plan import Plan
 from allocore.run.progress import progress_bar
 from allocore.run.schedule import Schedule
 from allocore.run.store import MemoryStore
 
 if TYPE_CHECKING:
-    pass
+    from allocore.run.reading import OnError
+    from allocore.run.store import Store
 
 _MOST_LOCATIONS = 1_000_000
 
@@ -37,32 +42,88 @@ class _GibbsModel:
     chains: int = 1
     seed: int | None = None
     threads: int | None = None
+    store: str | os.PathLike[str] | None = None
     progress: bool = True
 
     def fit(self, Y: object) -> Self:
-        """Draw from the posterior given a tensor (anything `as_tensor` takes); the result is `posterior_`."""
+        """Draw from the posterior given a tensor (anything `as_tensor` takes); the result is `posterior_`.
+
+        Ctrl-C and SIGTERM stop the run after the sweep under way; `posterior_` then has the draws that exist.
+        """
         self.__dict__.pop("posterior_", None)
         tensor = as_tensor(Y)
-        spec = self._spec(tensor.shape)
         schedule = Schedule(self.burn_in, self.draws, self.thin)
-        chains = whole_number("chains", self.chains)
-        threads = available_threads() if self.threads is None else whole_number("threads", self.threads)
         seed = secrets.randbits(32) if self.seed is None else whole_number("seed", self.seed, least=0)
+        plan = Plan(tensor, self._spec(tensor.shape), schedule, whole_number("chains", self.chains), seed)
+        threads = self._thread_number()
+        if self.store is None:
+            return self._run(MemoryStore(plan), threads)
+        from allocore.run.writing import ZarrStore
+
+        return self._run(ZarrStore.create(_path("store", self.store), plan), threads)
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        draws: int | None = None,
+        threads: int | None = None,
+        progress: bool = True,
+        on_error: "OnError" = "raise",
+    ) -> Self:
+        """Go on with a run that was made with `store=`, to the very draws it would have had without a break.
+
+        Parameters
+        ----------
+        path
+            The folder of the run.
+        draws
+            Draws the run shall have; by default as many as were planned. More make it longer.
+        threads, progress
+            As in the model; the number of threads may be another than before.
+        on_error
+            What to do about draws that are damaged on the disk: "raise" an error, or go on and "drop" them.
+
+        Returns
+        -------
+        The fitted model. If the run was finished already, nothing is drawn.
+        """
+        from allocore.run.writing import ZarrStore
+
+        of = model_of(path)
+        if not issubclass(cls, of):
+            raise InputError(f"path is {str(path)!r}, but it holds a {of.__name__}: {of.__name__}.resume continues it")
+        for name, value in (("draws", draws), ("threads", threads)):
+            if value is not None:
+                whole_number(name, value)
+        store = ZarrStore.reopen(_path("path", path), draws, on_error)
+        model = cls._of_plan(store.plan)
+        model.set_params(threads=threads, progress=progress, store=path)
+        return model._run(store, model._thread_number())
+
+    def _run(self, store: "Store", threads: int) -> Self:
         from allocore.posterior.posterior import Posterior
         from allocore.run.chains import run_chains
 
-        record = run_chains(
-            tensor,
-            spec,
-            schedule,
-            chains=chains,
-            seed=seed,
-            threads=threads,
-            store=MemoryStore(tensor, spec, schedule, chains, seed),
-            observer=progress_bar(self.progress, schedule, chains),
-        )
-        self.posterior_ = Posterior(record, threads)
+        observer = progress_bar(self.progress, store.plan.schedule, store.plan.chains)
+        self.posterior_ = Posterior(run_chains(store, threads=threads, observer=observer), threads)
         return self
+
+    def _thread_number(self) -> int:
+        return available_threads() if self.threads is None else whole_number("threads", self.threads)
+
+    @classmethod
+    def _of_plan(cls, plan: Plan) -> Self:
+        """The model whose settings are those of a plan."""
+        spec, schedule = plan.spec, plan.schedule
+        common = {name: getattr(spec, name) for name in ("a0", "b0", "e0", "f0")} | asdict(schedule)
+        return cls(**cls._own_settings(spec), **common, chains=plan.chains, seed=plan.seed)
+
+    @classmethod
+    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
+        """The settings that this model alone has."""
+        raise NotImplementedError
 
     if not TYPE_CHECKING:
 
@@ -115,7 +176,10 @@ class AlloCore(_GibbsModel):
     seed
         A whole number makes the run reproducible, to the byte and on any number of threads.
     threads
-        Threads to use; by default all processors.
+        Threads to use; by default all processors. Several chains share them and run side by side.
+    store
+        A path where the run is written as it goes: a Zarr folder that survives the process, can be looked at
+        meanwhile (`ac.open_run`, or plain xarray) and continued (`AlloCore.resume`). By default, memory.
     progress
         Show a progress bar (only ever on a terminal).
 
@@ -137,6 +201,10 @@ class AlloCore(_GibbsModel):
         core_shape = core_shape_for(shape, self.budget, self.core_shape)
         return Spec(self.budget, core_shape, self.a0, self.b0, self.e0, self.f0, self.alpha0)
 
+    @classmethod
+    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
+        return {"budget": spec.budget, "core_shape": spec.core_shape, "alpha0": spec.alpha0}
+
 
 @dataclass(eq=False, repr=False)
 class CP(_GibbsModel):
@@ -155,6 +223,10 @@ class CP(_GibbsModel):
         rank = whole_number("rank", self.rank)
         prior = (self.a0, self.b0, self.e0, self.f0)
         return Spec(rank, (rank,) * len(shape), *prior, learn_locations=False)
+
+    @classmethod
+    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
+        return {"rank": spec.budget}
 
 
 @dataclass(eq=False, repr=False)
@@ -182,3 +254,21 @@ class Tucker(_GibbsModel):
             )
         prior = (self.a0, self.b0, self.e0, self.f0)
         return Spec(size, core_shape, *prior, learn_locations=False, start="everywhere")
+
+    @classmethod
+    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
+        return {"core_shape": spec.core_shape}
+
+
+def model_of(path: str | os.PathLike[str]) -> type[AlloCore] | type[CP] | type[Tucker]:
+    """The model of a run on disk."""
+    from allocore.run.reading import read_attributes
+
+    models = {"AlloCore": AlloCore, "CP": CP, "Tucker": Tucker}
+    return models[json.loads(read_attributes(_path("path", path))["settings"])["model"]]
+
+
+def _path(name: str, value: object) -> Path:
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise InputError(f"{name} is {value!r}, but it must be a path")
+    return Path(value)

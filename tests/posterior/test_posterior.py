@@ -274,7 +274,8 @@ def test_classes_at_one_location_are_one_and_values_are_expected_counts():
     assert table["what_factor"].tolist() == [0, 1]
     assert table.index.tolist() == [0, 1]
     assert table.index.name == "class"
-    assert list(table.columns) == ["value", "share", "who_factor", "what_factor", "who_top", "what_top"]
+    numbers = ["value", "share", "stability", "stable_chains"]
+    assert list(table.columns) == [*numbers, "who_factor", "what_factor", "who_top", "what_top"]
 
 
 def test_the_largest_class_comes_first():
@@ -328,7 +329,7 @@ def test_modes_may_be_named_like_columns_of_the_table(names):
     record = told_by_hand()._record
     tensor = record.tensor.with_labels(mode_names=names)
     table = Posterior(Record(**{**vars(record), "tensor": tensor})).classes()
-    assert len(set(table.columns)) == 6
+    assert len(set(table.columns)) == 8
     assert table["value"].max() == pytest.approx(60.0)
 
 

@@ -144,3 +144,40 @@ def test_the_report_of_a_fitted_model_names_its_labels():
     assert f"of {len(post.classes())} classes, last draw" in report
     for words in post.classes(top=2)["who_top"]:
         assert words in " ".join(report.split())
+
+
+def after_a_draw_of_one_class(post, kept):
+    """The same run with one more draw before the last, in which all lie at the location of one class."""
+    record = post._record
+    locations = np.repeat(record.core_locations, 2, axis=1)
+    locations[0, 0] = locations[0, 0, kept]
+    changes = {
+        "schedule": Schedule(0, 2, 1),
+        "core_values": np.repeat(record.core_values, 2, axis=1),
+        "core_locations": locations,
+        "factors": tuple(np.repeat(factor, 2, axis=1) for factor in record.factors),
+        "stats": {name: np.repeat(values, 2, axis=1) for name, values in record.stats.items()},
+    }
+    return Posterior(Record(**{**vars(record), **changes}))
+
+
+def test_stability_has_a_narrow_column_where_it_is_known():
+    report = text(after_a_draw_of_one_class(posterior(SHARED), 1))
+    assert next(line for line in lines(report) if line.startswith("class")) == "class share stable who where"
+    assert row(report, 0).startswith("0 60.0% 0% #0 Ada")
+    assert row(report, 1).startswith("1 30.0% 100% #1 Bo")
+
+
+@pytest.mark.parametrize(("width", "header"), [(60, "class share stable who where"), (59, "class share who where")])
+def test_stability_is_the_first_to_go_when_the_terminal_is_narrow(width, header):
+    report = text(after_a_draw_of_one_class(posterior(SHARED), 0), width=width)
+    assert next(line for line in lines(report) if line.startswith("class")) == header
+
+
+def test_on_a_very_narrow_terminal_stability_stands_after_the_share():
+    told = lines(text(after_a_draw_of_one_class(posterior(SHARED), 2), width=40))
+    assert [line for line in told if line.startswith("class ")] == [
+        "class 0, 60.0%, in 0% of draws",
+        "class 1, 30.0%, in 0% of draws",
+        "class 2, 10.0%, in 100% of draws",
+    ]

@@ -15,6 +15,7 @@ from allocore.model.spec import Spec
 from allocore.model.state import State
 from allocore.run import chains as chains_module
 from allocore.run.chains import run_chains
+from allocore.run.plan import Plan
 from allocore.run.schedule import Schedule
 from allocore.run.store import MemoryStore
 
@@ -23,9 +24,8 @@ SPEC = Spec(3, (3, 2, 3), f0=1.0, alpha0=3.0)
 SCHEDULES = [Schedule(0, 1, 1), Schedule(0, 4, 3), Schedule(5, 1, 1), Schedule(3, 4, 2), Schedule(1, 3, 7)]
 
 
-def run(schedule, chains=1, seed=2, spec=SPEC, observer=None):
-    store = MemoryStore(TENSOR, spec, schedule, chains, seed)
-    return run_chains(TENSOR, spec, schedule, chains=chains, seed=seed, threads=1, store=store, observer=observer)
+def run(schedule, chains=1, seed=2, spec=SPEC, observer=None, threads=1):
+    return run_chains(MemoryStore(Plan(TENSOR, spec, schedule, chains, seed)), threads=threads, observer=observer)
 
 
 def draws_of(record):
@@ -41,18 +41,17 @@ def assert_same(arrays, others):
 
 
 @pytest.fixture
-def interrupt(monkeypatch):
-    """Call with a chain and a sweep: Ctrl-C is pressed in the middle of that sweep, 1, 2, .. of that chain."""
+def stop_at(monkeypatch):
+    """Call with a signal and a number: the signal comes in the middle of the run's so-manyth sweep."""
 
-    def arm(chain, number, schedule):
-        done = 0
-        real = chains_module.sweep
+    def arm(number, which=signal.SIGINT):
+        done, real = 0, chains_module.sweep
 
         def sweep(*arguments):
             nonlocal done
             done += 1
-            if done == chain * schedule.sweeps + number:
-                raise KeyboardInterrupt
+            if done == number:
+                signal.raise_signal(which)
             return real(*arguments)
 
         monkeypatch.setattr(chains_module, "sweep", sweep)
@@ -69,7 +68,7 @@ class Observer:
     def show(self, chain, sweep, info):
         self.told.append((chain, sweep))
         if (chain, sweep) == self.moment:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     def close(self):
         self.closed += 1
@@ -106,83 +105,117 @@ def test_a_schedule_names_what_is_wrong_with_it(name, value, least):
         Schedule(**{name: value})
 
 
-# Ctrl-C
+# Ctrl-C and SIGTERM
 
 
-@pytest.mark.parametrize("number", [4, 5, 6, 9])
-def test_ctrl_c_keeps_the_draws_and_the_trace_so_far(interrupt, number):
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [3, 4, 5, 8])
+def test_a_signal_lets_the_sweep_end_and_keeps_the_draws_and_the_trace_so_far(stop_at, number, which):
     schedule = Schedule(1, 4, 2)
     whole = run(schedule)
-    interrupt(0, number, schedule)
-    kept = schedule.draws_after(number - 1)
-    with pytest.warns(UserWarning, match=f"^interrupted: keeping {kept} of 4 draws in 1 of 1 chains$"):
+    stop_at(number, which)
+    kept = schedule.draws_after(number)
+    with pytest.warns(UserWarning, match=f"^stopped: {kept} of 4 draws are kept$"):
         record = run(schedule)
     assert record.core_values.shape[:2] == (1, kept)
     assert_same(draws_of(record), [array[:, :kept] for array in draws_of(whole)])
-    assert_same(trace_of(record), [values[:, : number - 1] for values in trace_of(whole)])
+    assert_same(trace_of(record), [values[:, :number] for values in trace_of(whole)])
 
 
-@pytest.mark.parametrize(("chain", "number"), [(1, 1), (1, 5), (2, 1), (2, 5)])
-def test_ctrl_c_in_a_later_chain_drops_it_and_keeps_the_whole_ones(interrupt, chain, number):
-    schedule = Schedule(1, 2, 2)
+@pytest.mark.parametrize(("sweeps", "number"), [(3, 3), (3, 4), (3, 5), (4, 4)])
+def test_chains_that_take_turns_are_kept_as_far_as_all_of_them_came(stop_at, sweeps, number):
+    schedule = Schedule(0, 4, 1)
     whole = run(schedule, chains=3)
-    interrupt(chain, number, schedule)
-    with pytest.warns(UserWarning, match=f"^interrupted: keeping 2 of 2 draws in {chain} of 3 chains$"):
+    stop_at(3 * (sweeps - 1) + number - sweeps + 1)
+    kept = sweeps - (number - sweeps + 1 < 3)
+    with pytest.warns(UserWarning, match=f"^stopped: {kept} of 4 draws of 3 chains are kept$"):
         record = run(schedule, chains=3)
-    assert_same(draws_of(record), [array[:chain] for array in draws_of(whole)])
-    assert_same(trace_of(record), [values[:chain] for values in trace_of(whole)])
+    assert_same(draws_of(record), [array[:, :kept] for array in draws_of(whole)])
+    assert_same(trace_of(record), [values[:, :kept] for values in trace_of(whole)])
 
 
-@pytest.mark.parametrize("number", [1, 2, 4])
-def test_ctrl_c_before_the_first_draw_stays_a_keyboard_interrupt(interrupt, number):
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_stop_before_the_first_draw_is_a_keyboard_interrupt_that_says_so(stop_at, number):
     schedule = Schedule(2, 3, 2)
-    interrupt(0, number, schedule)
-    with pytest.raises(KeyboardInterrupt, match="interrupted before the first draw was kept"):
-        run(schedule, chains=2)
+    stop_at(number)
+    with pytest.raises(
+        KeyboardInterrupt, match=f"^stopped after {number} of 8 sweeps, before the first draw was kept$"
+    ):
+        run(schedule)
 
 
-def test_ctrl_c_while_the_observer_is_told_keeps_that_sweep_and_closes_the_observer():
+def test_a_second_signal_stops_at_once(stop_at, monkeypatch):
+    real, calls = chains_module.sweep, []
+
+    def sweep(*arguments):
+        calls.append(None)
+        if len(calls) == 4:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("the second signal came to nothing")
+        return real(*arguments)
+
+    monkeypatch.setattr(chains_module, "sweep", sweep)
+    with pytest.raises(KeyboardInterrupt):
+        run(Schedule(0, 9, 1))
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_gives_the_signals_back_as_it_found_them(stop_at, which):
+    handler = signal.getsignal(which)
+    run(Schedule(0, 1, 1))
+    assert signal.getsignal(which) is handler
+    stop_at(1, which)
+    with pytest.warns(UserWarning, match="stopped"):
+        run(Schedule(0, 2, 1))
+    assert signal.getsignal(which) is handler
+
+
+def test_a_run_in_another_thread_leaves_the_signals_alone():
+    handler, records = signal.getsignal(signal.SIGINT), []
+    thread = threading.Thread(target=lambda: records.append(run(Schedule(0, 2, 1))))
+    thread.start()
+    thread.join()
+    assert records[0].core_values.shape[1] == 2
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_signal_while_the_observer_is_told_keeps_that_sweep_and_closes_the_observer():
     observer = Observer(0, 1)
-    with pytest.warns(UserWarning, match="^interrupted: keeping 1 of 5 draws in 1 of 2 chains$"):
-        record = run(Schedule(0, 5, 1), chains=2, observer=observer)
+    with pytest.warns(UserWarning, match="^stopped: 1 of 5 draws are kept$"):
+        record = run(Schedule(0, 5, 1), observer=observer)
     assert record.stats["moved"].shape == (1, 1)
     assert observer.told == [(0, 1)]
     assert observer.closed == 1
 
 
-def test_ctrl_c_through_an_estimator_warns_where_fit_was_called_and_leaves_a_usable_posterior(interrupt):
-    interrupt(0, 6, Schedule(2, 4, 1))
+def test_a_stop_through_an_estimator_warns_where_fit_was_called_and_leaves_a_usable_posterior(stop_at):
+    stop_at(5)
     model = ac.AlloCore(3, burn_in=2, draws=4, thin=1, seed=1, progress=False, threads=1)
-    with pytest.warns(UserWarning, match="keeping 3 of 4 draws") as caught:
+    with pytest.warns(UserWarning, match="^stopped: 3 of 4 draws are kept$") as caught:
         model.fit(TENSOR)
     assert caught[0].filename == __file__
     assert model.posterior_.core_values.shape == (1, 3, 3)
+    assert not model.posterior_.finished
     assert (model.posterior_.rate(TENSOR.coords) > 0).all()
     assert model.posterior_.to_datatree()["sample_stats"].sizes["draw"] == 3
     assert len(model.posterior_.classes()) >= 1
 
 
-def test_ctrl_c_while_the_observer_is_told_of_a_chains_last_sweep_stops_the_run():
-    observer = Observer(0, 2)
-    with pytest.warns(UserWarning, match="^interrupted: keeping 2 of 2 draws in 1 of 3 chains$"):
-        run(Schedule(0, 2, 1), chains=3, observer=observer)
+def test_an_error_in_one_chain_ends_the_others_and_is_raised(monkeypatch):
+    real, calls = chains_module.sweep, []
 
+    def sweep(key, *arguments):
+        calls.append(key)
+        if key.words == chains_module.Key.of(2, 1).words and key.sweep == 3:
+            raise ArithmeticError("chain 1 cannot go on")
+        return real(key, *arguments)
 
-def test_ctrl_c_while_a_later_chain_is_set_up_keeps_the_chains_before_it(monkeypatch):
-    real, calls = chains_module.first_state, []
-
-    def first_state(*arguments):
-        calls.append(None)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(*arguments)
-
-    monkeypatch.setattr(chains_module, "first_state", first_state)
-    try:
-        with pytest.warns(UserWarning, match="keeping 2 of 2 draws in 1 of 3 chains"):
-            run(Schedule(0, 2, 1), chains=3)
-    except KeyboardInterrupt:  # which would end the whole test run
-        pytest.fail("the first chain was finished, and it is lost")
+    monkeypatch.setattr(chains_module, "sweep", sweep)
+    with pytest.raises(ArithmeticError, match="chain 1 cannot go on"):
+        run(Schedule(0, 100_000, 1), chains=2, threads=2)
+    assert len(calls) < 10_000
 
 
 PRESSED = """
@@ -220,8 +253,8 @@ def test_a_real_sigint_ends_the_run_with_the_draws_so_far_and_a_warning():
         out, err = process.communicate()
         guard.cancel()
     assert process.returncode == 0, err
-    assert "UserWarning: interrupted: keeping" in err
-    assert "of 100000 draws in 1 of 1 chains" in err
+    assert "UserWarning: stopped: " in err
+    assert "of 100000 draws are kept" in err
     assert "Traceback" not in err
     *_, same, draws = out.splitlines()
     assert "closed" in out.splitlines()
@@ -231,24 +264,6 @@ def test_a_real_sigint_ends_the_run_with_the_draws_so_far_and_a_warning():
 
 
 # Draws
-
-
-def test_a_store_copies_what_it_is_given():
-    schedule = Schedule(0, 1, 1)
-    store = MemoryStore(TENSOR, SPEC, schedule, 1, 0)
-    rng = np.random.default_rng(1)
-    arrays = (
-        rng.normal(size=3),
-        rng.integers(0, 2, (3, 3)),
-        tuple(rng.normal(size=(d, k)) for d, k in ((4, 3), (3, 2), (2, 3))),
-    )
-    state = State(*arrays)
-    store.record_draw(0, 0, state)
-    expected = [state.core_values(), state.subs_QM.copy(), *(state.factors(m) for m in range(3))]
-    for array in (arrays[0], arrays[1], *arrays[2]):
-        array[:] = 0
-    kept = draws_of(store.finish(1, 1))
-    assert_same([array[0, 0] for array in kept], expected)
 
 
 def test_later_sweeps_never_change_earlier_draws():
@@ -321,8 +336,37 @@ def test_chains_differ_from_each_other_from_the_first_sweep_on():
         assert len(np.unique(array[:, 0].reshape(3, -1), axis=0)) == 3
 
 
-def test_a_chain_does_not_depend_on_how_many_others_run():
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 7])
+def test_a_chain_does_not_depend_on_how_many_others_run_beside_it(threads):
     schedule = Schedule(2, 3, 2)
-    alone, together = run(schedule, chains=1), run(schedule, chains=3)
+    alone, together = run(schedule, chains=1), run(schedule, chains=3, threads=threads)
     assert_same(draws_of(alone), [array[:1] for array in draws_of(together)])
     assert_same(trace_of(alone), [values[:1] for values in trace_of(together)])
+
+
+@pytest.mark.parametrize(
+    ("chains", "threads", "shares"), [(1, 4, [4]), (2, 2, [1, 1]), (3, 8, [3, 3, 2]), (4, 2, [1, 1]), (3, 1, [1])]
+)
+def test_chains_share_the_threads(monkeypatch, chains, threads, shares):
+    made = []
+
+    class Counted(chains_module.Workers):
+        def __init__(self, number):
+            made.append(number)
+            super().__init__(number)
+
+    monkeypatch.setattr(chains_module, "Workers", Counted)
+    run(Schedule(0, 1, 1), chains=chains, threads=threads)
+    assert made == shares
+
+
+def test_chains_advance_together_where_they_take_turns(monkeypatch):
+    order, real = [], chains_module.sweep
+
+    def sweep(key, *arguments):
+        order.append((key.sweep, key.words))
+        return real(key, *arguments)
+
+    monkeypatch.setattr(chains_module, "sweep", sweep)
+    run(Schedule(0, 3, 1), chains=3)
+    assert [number for number, _ in order] == [1, 1, 1, 2, 2, 2, 3, 3, 3]

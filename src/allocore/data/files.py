@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from allocore._files import replacing
 from allocore.data.tensor import CountTensor
 from allocore.data.tns import read_tns, write_entries
 from allocore.errors import InputError
@@ -104,19 +104,12 @@ def write_tns(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file beside `target` that takes its place only when all was written."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    """Yield a file that takes the place of `target` when it is whole; what the disk refuses is told with its name."""
     try:
-        with open(temporary, "xb") as file:
+        with replacing(target) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
     except OSError as error:
         raise InputError(f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

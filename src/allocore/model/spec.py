@@ -43,6 +43,13 @@ class Spec:
                 f"budget is {self.budget}, but a class on every location of core_shape {shape} needs {math.prod(shape)}"
             )
 
+    @property
+    def model(self) -> str:
+        """The name of the model that this specifies: AlloCore, CP or Tucker."""
+        if self.learn_locations:
+            return "AlloCore"
+        return "Tucker" if self.start == "everywhere" else "CP"
+
     def start_locations(self) -> NDArray[np.int64]:
         """Where the classes begin, as `subs_QM`."""
         if self.start == "everywhere":

@@ -3,6 +3,7 @@
 import operator
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,6 +18,9 @@ from allocore.run.record import Record
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+    from allocore.posterior.diagnostics import Diagnosis
+    from allocore.posterior.stability import Stability
 
 
 class Cells(Protocol):
@@ -50,6 +54,7 @@ class Posterior:
     def __init__(self, record: Record, threads: int | None = None) -> None:
         self._record = record
         self._threads = threads
+        self._stability: dict[tuple[int, int], Stability] = {}
 
     @property
     def core_values(self) -> NDArray[np.float64]:
@@ -77,8 +82,7 @@ class Posterior:
     @property
     def draw_sweeps(self) -> NDArray[np.int64]:
         """The sweep (1, 2, ..) that gave each draw; `stats` of sweep s stand at position s - 1."""
-        schedule = self._record.schedule
-        return np.array([schedule.sweep_of(draw) for draw in range(self.core_values.shape[1])])
+        return self._record.draw_sweeps
 
     @property
     def tensor(self) -> CountTensor:
@@ -94,6 +98,11 @@ class Posterior:
     def seed(self) -> int:
         """The seed of the run: with it and the settings the same draws come again."""
         return self._record.seed
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has all the sweeps it was planned to have."""
+        return bool(self.stats["moved"].shape[1] >= self._record.schedule.sweeps)
 
     def rate(self, coords: object) -> NDArray[np.float64]:
         """The expected count of each cell in `coords` (M, n): its rate averaged over all draws."""
@@ -132,12 +141,56 @@ class Posterior:
         `value` is the expected count of the class in the observed cells and `share` its part of all. Then, for each
         mode, the number of the factor that the class uses (`<mode>_factor`; classes with the same number share it) and
         that factor's heaviest labels (`<mode>_top`).
+
+        `stability` is the share of other draws, of all chains, that hold a class like it, and `stable_chains` the share
+        of chains, its own included, of which at least half of the draws do. Classes are alike if in every mode the
+        cosine of their factors is at least 0.9, and each is matched with one of the other draw at most. About 100
+        draws, spread evenly, are compared. NaN stands where there is no other draw, or no other chain.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> model = ac.AlloCore(budget=5, burn_in=50, draws=10, thin=5, chains=2, seed=0, progress=False)
+        >>> table = model.fit(ac.load_flights()).posterior_.classes(top=1)
+        >>> list(table.columns[:5])
+        ['value', 'share', 'stability', 'stable_chains', 'origin_factor']
+        >>> bool(table["stability"].between(0, 1).all())
+        True
         """
+        from allocore.posterior.stability import stability
         from allocore.posterior.summaries import class_table
 
         chains, draws = self.core_values.shape[:2]
         place = _position("chain", chain, chains), _position("draw", draw, draws)
-        return class_table(self._record, *place, whole_number("top", top))
+        top = whole_number("top", top)
+        if place not in self._stability:
+            self._stability[place] = stability(self._record, *place)
+        return class_table(self._record, *place, top, self._stability[place])
+
+    def diagnose(self) -> "Diagnosis":
+        """Have the chains settled, and in the same place? A table of diagnostics, and what it says in words.
+
+        R-hat and effective sample sizes of quantities that do not depend on the numbers of classes and factors, which
+        mean nothing from draw to draw: the log-likelihood, the summed rate of all observed cells, the numbers of
+        classes and of factors in use, and the rates of a dozen cells, half of them without counts.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> model = ac.AlloCore(budget=5, burn_in=50, draws=10, thin=1, chains=2, seed=0, progress=False)
+        >>> found = model.fit(ac.load_flights()).posterior_.diagnose()
+        >>> list(found.table.index[:4])
+        ['log-likelihood', 'total rate', 'classes', 'origin factors']
+        >>> list(found.table.columns)
+        ['mean', 'sd', 'r_hat', 'ess_bulk', 'ess_tail', 'seconds_per_effective_sample']
+        >>> found.well
+        False
+        >>> print(found.words[0])
+        Chains disagree on the log-likelihood: R-hat ...; run longer.
+        """
+        from allocore.posterior.diagnostics import diagnose
+
+        return diagnose(self._record)
 
     def show(self, rows: int = 15, top: int = 3) -> None:
         """Print the largest classes of the last draw of the first chain, and the factors they share."""
@@ -149,15 +202,15 @@ class Posterior:
 
     def to_datatree(self) -> "xr.DataTree":
         """The run as an xarray DataTree in the ArviZ schema, with labels, settings and seed."""
-        from allocore.posterior.datatree import to_datatree
+        from allocore.run.datatree import to_datatree
 
         return to_datatree(self._record)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run to a new Zarr folder; `xarray.open_datatree(path, engine="zarr")` opens it."""
-        from allocore.posterior.datatree import save
+        """Write the run to a new Zarr folder, which `ac.open_run` opens, and xarray as a DataTree."""
+        from allocore.run.writing import write_record
 
-        save(self._record, path)
+        write_record(self._record, Path(path))
 
     def __repr__(self) -> str:
         chains, draws, budget = self.core_values.shape

@@ -16,6 +16,8 @@ from allocore.posterior.posterior import Posterior
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 _LISTED_CLASSES = 8
 _COLUMN = 18
+_NUMBERS = 16
+_STABILITY = 8
 
 
 def class_report(posterior: Posterior, rows: int = 15, top: int = 2) -> RenderableType:
@@ -56,8 +58,10 @@ class _ClassList:
     colours: dict[tuple[str, int], str]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if options.max_width >= _COLUMN * len(self.modes) + 16:
-            yield _class_rows(self.classes, self.modes, self.colours)
+        room = options.max_width - _COLUMN * len(self.modes) - _NUMBERS
+        if room >= 0:
+            classes = self.classes if room >= _STABILITY else self.classes.drop(columns="stability")
+            yield _class_rows(classes, self.modes, self.colours)
         else:
             yield Text()
             yield from _class_blocks(self.classes, self.modes, self.colours)
@@ -86,7 +90,8 @@ def _class_blocks(
 ) -> Iterator[RenderableType]:
     indent = max(len(name) for name in modes) + 3
     for number, row in zip(classes.index, classes.to_dict("records"), strict=True):
-        yield Text(f"class {number}, {row['share']:.1%}", style="bold")
+        stability = f", in {row['stability']:.0%} of draws" if row["stability"] >= 0 else ""
+        yield Text(f"class {number}, {row['share']:.1%}{stability}", style="bold")
         grid = Table.grid(padding=(0, 1))
         grid.add_column(width=indent)
         for name in modes:
@@ -99,11 +104,17 @@ def _class_rows(classes: pd.DataFrame, modes: tuple[str, ...], colours: dict[tup
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("class", justify="right")
     table.add_column("share", justify="right")
+    known = "stability" in classes and bool(classes["stability"].notna().any())
+    if known:
+        table.add_column("stable", justify="right")
     for name in modes:
         table.add_column(Text(name), overflow="fold")
     for number, row in zip(classes.index, classes.to_dict("records"), strict=True):
         cells = [_factor_text(name, row[f"{name}_factor"], str(row[f"{name}_top"]), colours) for name in modes]
-        table.add_row(str(number), f"{row['share']:.1%}", *cells)
+        numbers = [str(number), f"{row['share']:.1%}"]
+        if known:
+            numbers.append(f"{row['stability']:.0%}" if row["stability"] >= 0 else "")
+        table.add_row(*numbers, *cells)
     return table
 
 

@@ -1,82 +1,144 @@
-"""Running chains: sweeps in a row, the kept ones handed to the store, the outside world told between them."""
+"""Running chains: sweeps in a row, the kept ones handed to the store, the outside world told between them.
+
+All chains of a run advance together, so that what exists of a run is draws of every chain. Where there are as many
+threads as chains or more, every chain has threads of its own; otherwise chains take turns on a thread, sweep by sweep.
+"""
 
 import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from math import isfinite
+from threading import Thread
 from time import perf_counter
 
 import numpy as np
 
 from allocore._workers import Workers
-from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.rows import Rows
-from allocore.gibbs.sweep import begin, sweep
+from allocore.gibbs.sweep import Info, begin, sweep
+from allocore.gibbs.thinning import Allocation
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.run.progress import Observer, Watch
 from allocore.run.record import Record
-from allocore.run.schedule import Schedule
+from allocore.run.stop import Stop
 from allocore.run.store import Store
 
 
-def run_chains(
-    tensor: CountTensor,
-    spec: Spec,
-    schedule: Schedule,
-    *,
-    chains: int,
-    seed: int,
-    threads: int,
-    store: Store,
-    observer: Observer | None = None,
-) -> Record:
-    """Run the chains one after another. On Ctrl-C, what exists is kept: whole chains, or the draws of the first."""
-    watch = Watch(observer)
-    done = [0] * chains
-    try:
-        with Workers(threads) as workers:
-            layout = Layout.of(tensor, workers)
-            for chain in range(chains):
-                _run_chain(layout, spec, schedule, chain, seed, store, watch, done)
-    except KeyboardInterrupt:
-        _report_interruption(schedule, done)
-    finally:
-        watch.close()
-    whole = done.count(schedule.sweeps)
-    return store.finish(whole, schedule.sweeps) if whole else store.finish(1, done[0])
+def run_chains(store: Store, *, threads: int, observer: Observer | None = None) -> Record:
+    """Run the chains that the store plans, from where they stand in it to their end, or until somebody stops them."""
+    chains = range(store.plan.chains)
+    lanes = min(len(chains), threads)
+    watch, stop = Watch(observer), Stop()
+    with ExitStack() as stack:
+        stack.enter_context(store)
+        stack.callback(watch.close)
+        stack.enter_context(stop)
+        pools = [stack.enter_context(Workers(_share(threads, lanes, lane))) for lane in range(lanes)]
+        layout = Layout.of(store.plan.tensor, pools[0])
+        layouts = [replace(layout, workers=pool) for pool in pools]
+        _side_by_side(
+            [[Chain(store, chain, layouts[lane], watch) for chain in chains[lane::lanes]] for lane in range(lanes)],
+            stop,
+        )
+        record = store.finish()
+    if stop.asked:
+        _report_stop(store, record)
+    return record
 
 
-def _run_chain(
-    layout: Layout,
-    spec: Spec,
-    schedule: Schedule,
-    chain: int,
-    seed: int,
-    store: Store,
-    watch: Watch,
-    done: list[int],
-) -> None:
-    """Run one chain; `done[chain]` is at any instant the number of its sweeps that are recorded."""
-    key = Key.of(seed, chain)
-    state = first_state(spec, layout.shape, first_values(seed, chain))
-    rows = Rows.of(layout, state)
-    allocation = begin(key.at(0), layout, state, rows)
-    for number in range(1, schedule.sweeps + 1):
+def _share(threads: int, lanes: int, lane: int) -> int:
+    return threads // lanes + (lane < threads % lanes)
+
+
+class Chain:
+    """One chain between sweeps: where it begins, or where it stands in the store."""
+
+    def __init__(self, store: Store, number: int, layout: Layout, watch: Watch) -> None:
+        self._store, self._number, self._layout, self._watch = store, number, layout, watch
+        plan = store.plan
+        self._key = Key.of(plan.seed, number)
+        point = store.resume_point(number)
+        if point is None:
+            point = 0, first_state(plan.spec, layout.shape, first_values(plan.seed, number))
+        self._sweep, self._state = point
+        self._work: tuple[Rows, Allocation] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether all planned sweeps are made."""
+        return self._sweep >= self._store.plan.schedule.sweeps
+
+    def advance(self) -> None:
+        """Make one sweep, record it, and let the store save."""
+        plan, number = self._store.plan, self._sweep + 1
+        rows, allocation = self._work or self._begin()
         start = perf_counter()
-        state, allocation, info = sweep(key.at(number), layout, spec, state, allocation, rows)
-        if not isfinite(info.log_likelihood):
-            raise InputError(
-                f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {number}: the priors "
-                f"(a0={spec.a0}, b0={spec.b0}, e0={spec.e0}, f0={spec.f0}) lead beyond what 64-bit floats hold"
-            )
-        store.record_sweep(chain, number, info, perf_counter() - start)
-        draw = schedule.draw_of(number)
+        state, allocation, info = sweep(self._key.at(number), self._layout, plan.spec, self._state, allocation, rows)
+        _check(info, self._number, number, plan.spec)
+        self._store.record_sweep(self._number, number, info, perf_counter() - start)
+        draw = plan.schedule.draw_of(number)
         if draw is not None:
-            store.record_draw(chain, draw, state)
-        done[chain] = number
-        watch.sweep_done(chain, number, info, last=number == schedule.sweeps)
+            self._store.record_draw(self._number, draw, state)
+        self._sweep, self._state, self._work = number, state, (rows, allocation)
+        self._store.save(self._number, number, state, now=self.done)
+        self._watch.sweep_done(self._number, number, info, last=self.done)
+
+    def save(self) -> None:
+        """Save where the chain stands, if it has moved."""
+        if self._work is not None and not self.done:
+            self._store.save(self._number, self._sweep, self._state, now=True)
+
+    def _begin(self) -> tuple[Rows, Allocation]:
+        """What the next sweep needs besides the state.
+
+        The counts were allocated at the end of the last sweep; they are drawn again with its numbers, so are the same.
+        """
+        rows = Rows.of(self._layout, self._state)
+        return rows, begin(self._key.at(self._sweep), self._layout, self._state, rows)
+
+
+def _check(info: Info, chain: int, sweep: int, spec: Spec) -> None:
+    if not isfinite(info.log_likelihood):
+        raise InputError(
+            f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {sweep}: the priors "
+            f"(a0={spec.a0}, b0={spec.b0}, e0={spec.e0}, f0={spec.f0}) lead beyond what 64-bit floats hold"
+        )
+
+
+def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
+    """Run the lanes at the same time, the first in this thread; raise the first error once all have ended."""
+    errors: list[BaseException] = []
+
+    def run(lane: Sequence[Chain]) -> None:
+        try:
+            _take_turns(lane, stop)
+        except BaseException as error:
+            errors.append(error)
+            stop.now = True
+
+    others = [Thread(target=run, args=(lane,), name="allocore-chains", daemon=True) for lane in lanes[1:]]
+    for other in others:
+        other.start()
+    run(lanes[0])
+    for other in others:
+        other.join()
+    if errors:
+        raise errors[0]
+
+
+def _take_turns(lane: Sequence[Chain], stop: Stop) -> None:
+    """Sweep by sweep, until the chains are done or have to stop; then they are saved."""
+    while not stop.now and (waiting := [chain for chain in lane if not chain.done]):
+        for chain in waiting:
+            if not stop.now:
+                chain.advance()
+    for chain in lane:
+        chain.save()
 
 
 def first_values(seed: int, chain: int) -> np.random.Generator:
@@ -84,12 +146,14 @@ def first_values(seed: int, chain: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(chain, 0))))
 
 
-def _report_interruption(schedule: Schedule, done: list[int]) -> None:
+def _report_stop(store: Store, record: Record) -> None:
     """Warn of what is kept; if that is nothing, the interruption goes on."""
-    whole = done.count(schedule.sweeps)
-    draws = schedule.draws if whole else schedule.draws_after(done[0])
+    plan, draws, how = store.plan, record.core_values.shape[1], store.how_to_resume()
+    after = f"; {how}" if how else ""
     if draws == 0:
-        raise KeyboardInterrupt("interrupted before the first draw was kept")
-    warnings.warn(
-        f"interrupted: keeping {draws} of {schedule.draws} draws in {max(whole, 1)} of {len(done)} chains", stacklevel=4
-    )
+        sweeps = record.stats["moved"].shape[1]
+        raise KeyboardInterrupt(
+            f"stopped after {sweeps} of {plan.schedule.sweeps} sweeps, before the first draw was kept{after}"
+        )
+    chains = f" of {plan.chains} chains" if plan.chains > 1 else ""
+    warnings.warn(f"stopped: {draws} of {plan.schedule.draws} draws{chains} are kept{after}", stacklevel=5)

@@ -3,6 +3,8 @@
 import sys
 import warnings
 from collections.abc import Callable
+from math import inf
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,21 +25,26 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Passes news to an observer at a human rate. An observer that fails is let go with a warning; the run goes on."""
+    """Passes news of each chain to an observer at a human rate, from whatever thread they come.
+
+    An observer that fails is let go with a warning; the run goes on.
+    """
 
     def __init__(self, observer: Observer | None, seconds: float = 0.1, clock: Callable[[], float] = monotonic) -> None:
         self._observer = observer
         self._seconds = seconds
         self._clock = clock
-        self._last = -float("inf")
+        self._last: dict[int, float] = {}
+        self._one_at_a_time = Lock()
 
     def sweep_done(self, chain: int, sweep: int, info: "Info", last: bool) -> None:
         """Tell the observer, if it is time or if this was the chain's last sweep."""
         now = self._clock()
-        if self._observer is None or (now - self._last < self._seconds and not last):
+        if self._observer is None or (now - self._last.get(chain, -inf) < self._seconds and not last):
             return
-        self._last = now
-        self._safely(lambda observer: observer.show(chain, sweep, info))
+        self._last[chain] = now
+        with self._one_at_a_time:
+            self._safely(lambda observer: observer.show(chain, sweep, info))
 
     def close(self) -> None:
         """Tell the observer that the run has ended."""

@@ -18,7 +18,9 @@ class Record:
     """What a store hands over when a run is done. All arrays are read-only.
 
     core_values (chain, draw, Q), core_locations (chain, draw, Q, M), factors: per mode (chain, draw, D_m, K_m), zero in
-    the columns no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M).
+    the columns no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M). `attributes` are those of a run
+    that was read from disk: what it says about itself, such as the version that made it. `chosen` are the numbers of
+    the draws where some were left out because they are damaged.
     """
 
     tensor: CountTensor
@@ -29,11 +31,23 @@ class Record:
     core_locations: NDArray[np.int64]
     factors: tuple[NDArray[np.float64], ...]
     stats: Mapping[str, NDArray[Any]]
+    attributes: Mapping[str, str] | None = None
+    chosen: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stats", MappingProxyType(dict(self.stats)))
         for array in (self.core_values, self.core_locations, *self.factors, *self.stats.values()):
             array.flags.writeable = False
+
+    @property
+    def draw_numbers(self) -> NDArray[np.int64]:
+        """The number of each draw in the run: 0, 1, .. unless some are left out."""
+        return np.arange(self.core_values.shape[1]) if self.chosen is None else self.chosen
+
+    @property
+    def draw_sweeps(self) -> NDArray[np.int64]:
+        """The sweep (1, 2, ..) that gave each draw; `stats` of sweep s stand at position s - 1."""
+        return self.schedule.burn_in + (self.draw_numbers + 1) * self.schedule.thin
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the fields: a mapping proxy cannot be pickled, the dict behind it can."""

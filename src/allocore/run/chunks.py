@@ -1,0 +1,121 @@
+"""Variables that grow, as chunks of Zarr's format 2: one value a draw or a sweep for each chain.
+
+Chunks are compressed by Zstandard with its checksum, so that damage is never read as data, and every file is replaced
+as a whole, so that a reader never sees half of one. A chunk holds as many values as make about a megabyte; a value that
+is larger is cut along its first dimension. Numbers lie column by column within a chunk, so that factors no class uses,
+which are zero, take no space.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numcodecs import Zstd
+from numpy.typing import NDArray
+
+from allocore._files import replacing, settle
+from allocore.run.schema import FLOAT, Growing
+
+COMPRESSOR = Zstd(level=1, checksum=True)
+# Is told of a file that cannot be read, of the values that were in it, and of the reason; raises, or takes note.
+OnDamage: TypeAlias = Callable[[Path, range, Exception], None]
+_BYTES, _MOST_BYTES, _MOST_VALUES = 2**20, 2**26, 512
+
+
+def chunk_shape(variable: Growing) -> tuple[int, ...]:
+    """(chain, draw or sweep, ...): one chain, some values; the first dimension of a value cut if it is very large."""
+    value_bytes = 8 * math.prod(variable.shape)
+    values = min(max(1, _BYTES // value_bytes), _MOST_VALUES)
+    if value_bytes <= _MOST_BYTES:
+        return (1, values, *variable.shape)
+    row_bytes = value_bytes // variable.shape[0]
+    return (1, 1, max(1, _MOST_BYTES // row_bytes), *variable.shape[1:])
+
+
+def fill_value(variable: Growing) -> float | None:
+    """What a reader finds where no chunk is; whole numbers have none, or xarray would make floats of them."""
+    return float("nan") if variable.dtype == FLOAT else None
+
+
+class GrowingChunks:
+    """One variable of one chain: the chunk that is being filled, written when it is full or on `flush`.
+
+    Values that are on the disk already are not written again: they could only be the same.
+    """
+
+    def __init__(self, run: Path, chain: int, variable: Growing) -> None:
+        self._folder, self._chain, self._variable = run / variable.path, chain, variable
+        self._shape = chunk_shape(variable)
+        self._values = np.zeros((self._shape[1], *variable.shape), dtype=variable.dtype)
+        self._index, self._stored, self._changed = 0, 0, False
+
+    def take_up(self, size: int, on_damage: OnDamage) -> None:
+        """Go on where `size` values are on the disk already; all of them are read, to find damage now and not later."""
+        self._stored, self._index = size, size // self._shape[1]
+        for first in range(0, size, self._shape[1]):
+            last = min(first + self._shape[1], size)
+            values = read_values(self._folder, self._variable, self._chain, first, last, on_damage)
+            if last < first + self._shape[1]:
+                self._values[: len(values)] = values
+
+    def put(self, place: int, value: Any) -> None:
+        """Set value 0, 1, ..; they come in order."""
+        if place < self._stored:
+            return
+        index, offset = divmod(place, self._shape[1])
+        if index != self._index:
+            self.flush()
+            self._index = index
+            self._values[...] = 0
+        self._values[offset] = value
+        self._changed = True
+
+    def flush(self) -> None:
+        """Write the chunk that is being filled, if it has changed."""
+        if not self._changed:
+            return
+        for key, block in _blocks(self._chain, self._index, self._values[None], self._shape):
+            with replacing(self._folder / key) as file:
+                file.write(COMPRESSOR.encode(block.tobytes(order="F")))
+        settle(self._folder)
+        self._changed = False
+
+
+def read_values(
+    folder: Path, variable: Growing, chain: int, first: int, last: int, on_damage: OnDamage
+) -> NDArray[Any]:
+    """Values `first` to `last` of a chain; `first` begins a chunk. Chunks that `on_damage` accepts stay as they are."""
+    shape = chunk_shape(variable)
+    values = np.full((last - first, *variable.shape), np.nan if variable.dtype == FLOAT else 0, dtype=variable.dtype)
+    step = shape[2] if variable.shape else 1
+    for index in range(first // shape[1], -(-last // shape[1])):
+        start = index * shape[1] - first
+        for block in range(-(-variable.shape[0] // step) if variable.shape else 1):
+            path = folder / _key(chain, index, block, shape)
+            part = values[start : start + shape[1]]
+            part = part[:, block * step : (block + 1) * step] if variable.shape else part
+            try:
+                stored = np.frombuffer(COMPRESSOR.decode(path.read_bytes()), dtype=variable.dtype)
+                part[...] = stored.reshape(shape, order="F")[0][tuple(slice(0, size) for size in part.shape)]
+            except (OSError, RuntimeError, ValueError) as error:
+                on_damage(path, range(start + first, start + first + len(part)), error)
+    return values
+
+
+def _blocks(chain: int, index: int, values: NDArray[Any], shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The chunks, by their file names, of values (1, n, ...): all of them at once, or cut along the third dimension."""
+    if values.shape == shape:
+        yield _key(chain, index, 0, shape), values
+        return
+    for block, start in enumerate(range(0, values.shape[2], shape[2])):
+        whole = np.zeros(shape, dtype=values.dtype)  # the last one too has its full size in a file
+        part = values[:, :, start : start + shape[2]]
+        whole[:, :, : part.shape[2]] = part
+        yield _key(chain, index, block, shape), whole
+
+
+def _key(chain: int, index: int, block: int, shape: tuple[int, ...]) -> str:
+    places = (chain, index, block, *(0 for _ in shape[3:]))
+    return ".".join(str(place) for place in places[: len(shape)])

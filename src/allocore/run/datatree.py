@@ -1,0 +1,67 @@
+"""A run as an xarray DataTree in the ArviZ schema (schema.py): real labels as coordinates, settings as attributes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from allocore.data.tensor import CountTensor
+from allocore.run.plan import Plan
+from allocore.run.record import Record
+from allocore.run.schema import DRAWS, SWEEPS, dimension_names, draw_variables, stat_variables
+
+
+def to_datatree(record: Record) -> xr.DataTree:
+    """Lay a run out as a DataTree."""
+    tensor = record.tensor
+    kept = record.draw_sweeps - 1
+    draws = [record.core_values, record.core_locations, *record.factors]
+    variables = dict(zip(draw_variables(tensor, record.spec), draws, strict=True))
+    variables |= {each: record.stats[each.name][:, kept] for each in stat_variables(tensor, DRAWS)}
+    variables |= {each: record.stats[each.name] for each in stat_variables(tensor, SWEEPS)}
+    chains, sweeps = record.stats["moved"].shape
+    groups = frame(tensor, record.spec.core_shape, record.spec.budget)
+    for variable, values in variables.items():
+        group = groups[variable.group]
+        counted = record.draw_numbers if variable.along == "draw" else np.arange(1, sweeps + 1)
+        group.coords["chain"], group.coords[variable.along] = np.arange(chains), counted
+        group[variable.name] = (("chain", variable.along, *variable.dims), values)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(attributes_of(record))
+    return tree
+
+
+def attributes_of(record: Record) -> Mapping[str, str]:
+    """What the run says about itself: as it was stored, or as it is."""
+    if record.attributes is not None:
+        return record.attributes
+    return Plan(record.tensor, record.spec, record.schedule, len(record.core_values), record.seed).attributes()
+
+
+def frame(tensor: CountTensor, core_shape: tuple[int, ...], budget: int) -> dict[str, xr.Dataset]:
+    """The groups with all that is known before the first sweep: the data and the coordinates."""
+    mode: dict[str, Any] = {"mode": np.array(tensor.mode_names)}
+    coords: dict[str, Any] = {**mode, "q": np.arange(budget)}
+    for names, labels, width in zip(dimension_names(tensor.mode_names), tensor.labels, core_shape, strict=True):
+        coords[names.row], coords[names.column] = np.array(labels), np.arange(width)
+    return {
+        "posterior": xr.Dataset(coords=coords),
+        DRAWS: xr.Dataset(coords=mode),
+        SWEEPS: xr.Dataset(coords=mode),
+        "observed_data": _observed(tensor, mode),
+        "constant_data": _constant(tensor, mode),
+    }
+
+
+def _observed(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
+    """The non-zero cells; every other cell that is not missing holds a zero."""
+    return xr.Dataset({"counts": ("cell", tensor.counts), "coords": (("mode", "cell"), tensor.coords)}, mode)
+
+
+def _constant(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
+    """Shape of the tensor and its missing patterns, -1 where a pattern holds all of a mode."""
+    patterns_PM = tensor.missing.patterns
+    return xr.Dataset(
+        {"shape": ("mode", np.array(tensor.shape)), "missing_patterns": (("pattern", "mode"), patterns_PM)}, mode
+    )

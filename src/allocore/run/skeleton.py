@@ -1,0 +1,125 @@
+"""The frame of a run on disk: all of its arrays before the first sweep, and the sizes they grow to.
+
+The size of everything that grows is in Zarr's consolidated metadata, one file: a reader sees all variables at the same
+number of draws, and chunks beyond it are not there for him. The metadata of the single arrays is brought up to date
+when writing ends.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+from allocore._files import replacing, settle
+from allocore.errors import StoreError
+from allocore.run.chunks import COMPRESSOR, chunk_shape, fill_value
+from allocore.run.datatree import frame
+from allocore.run.plan import Plan
+from allocore.run.reading import METADATA, stored_sizes
+from allocore.run.schema import DRAWS, SWEEPS, WHOLE, Growing, draw_variables, stat_variables
+
+_INDICES = 4096  # in a chunk of the coordinates draw and sweep
+# Which groups have the coordinates draw and sweep, and what these begin with.
+_COUNTED = {"posterior/draw": 0, f"{DRAWS}/draw": 0, f"{SWEEPS}/sweep": 1}
+
+
+def _variables(plan: Plan) -> list[Growing]:
+    stats = [each for group in (DRAWS, SWEEPS) for each in stat_variables(plan.tensor, group)]
+    return [*draw_variables(plan.tensor, plan.spec), *stats]
+
+
+def write_skeleton(folder: Path, plan: Plan) -> None:
+    """Write the tensor, the coordinates, the settings, and the arrays of draws with no draw in them."""
+    groups = frame(plan.tensor, plan.spec.core_shape, plan.spec.budget)
+    for group in ("posterior", DRAWS, SWEEPS):
+        groups[group].coords["chain"] = np.arange(plan.chains)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(plan.attributes())
+    encoding = {
+        f"/{name}": {variable: {"compressors": (COMPRESSOR,)} for variable in group.variables}
+        for name, group in groups.items()
+    }
+    # Format 2 of Zarr: format 3 has no settled representation of text, nor of consolidated metadata, and warns of both.
+    tree.to_zarr(folder, mode="w", zarr_format=2, consolidated=False, encoding=encoding)
+    run = zarr.open_group(folder, mode="r+", zarr_format=2, use_consolidated=False)
+    options: dict[str, Any] = {"compressors": (COMPRESSOR,), "filters": None}
+    for variable in _variables(plan):
+        run.create_array(
+            variable.path,
+            shape=(plan.chains, 0, *variable.shape),
+            chunks=chunk_shape(variable),
+            dtype=variable.dtype,
+            order="F",
+            fill_value=fill_value(variable),
+            attributes={"_ARRAY_DIMENSIONS": ["chain", variable.along, *variable.dims]},
+            **options,
+        )
+    for name in _COUNTED:
+        along: dict[str, Any] = {"_ARRAY_DIMENSIONS": [name.rpartition("/")[2]]}
+        run.create_array(
+            name, shape=(0,), chunks=(_INDICES,), dtype=WHOLE, fill_value=None, attributes=along, **options
+        )
+    _consolidate(folder)
+
+
+def mend_metadata(folder: Path) -> None:
+    """Make the consolidated metadata anew if it is damaged: of no draws, until the next save."""
+    try:
+        stored_sizes(folder)
+    except StoreError:
+        _consolidate(folder)
+
+
+def _consolidate(folder: Path) -> None:
+    """Gather the metadata of all arrays and groups in one file. Zarr's own way would warn of the checkpoints."""
+    files = [*folder.rglob(".zgroup"), *folder.rglob(".zarray"), *folder.rglob(".zattrs")]
+    metadata = {str(path.relative_to(folder).as_posix()): json.loads(path.read_bytes()) for path in sorted(files)}
+    _write_json(folder / METADATA, {"metadata": metadata, "zarr_consolidated_format": 1})
+
+
+class Sizes:
+    """How many draws and sweeps a reader sees; they never become fewer."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self._folder = folder
+        self._document = json.loads((folder / METADATA).read_bytes())
+        self._along = {each.path: (each.along, 1) for each in _variables(plan)}
+        self._along |= {name: (name.rpartition("/")[2], 0) for name in _COUNTED}
+        self.now = stored_sizes(folder)
+
+    def grow(self, sizes: dict[str, int]) -> None:
+        """Let readers see as many draws and sweeps."""
+        for name, first in _COUNTED.items():
+            along = name.rpartition("/")[2]
+            self._count(name, first, self.now[along], sizes[along])
+        for name, (along, axis) in self._along.items():
+            self._document["metadata"][f"{name}/.zarray"]["shape"][axis] = sizes[along]
+        _write_json(self._folder / METADATA, self._document)
+        settle(self._folder)
+        self.now = dict(sizes)
+
+    def set_attributes(self, attributes: dict[str, Any]) -> None:
+        """Write what the run says about itself."""
+        _write_json(self._folder / ".zattrs", attributes)
+        self._document["metadata"][".zattrs"] = attributes
+        _write_json(self._folder / METADATA, self._document)
+
+    def settle(self) -> None:
+        """Give every array the metadata that readers see, for those that do not look at the consolidated one."""
+        for name in self._along:
+            _write_json(self._folder / name / ".zarray", self._document["metadata"][f"{name}/.zarray"])
+
+    def _count(self, name: str, first: int, old: int, new: int) -> None:
+        """Write the chunks of a coordinate 0, 1, .. that are reached now; beyond its size nobody sees it."""
+        for chunk in range(-(-old // _INDICES), -(-new // _INDICES)):
+            numbers = np.arange(chunk * _INDICES, (chunk + 1) * _INDICES, dtype=WHOLE) + first
+            with replacing(self._folder / name / str(chunk)) as file:
+                file.write(COMPRESSOR.encode(numbers.tobytes()))
+
+
+def _write_json(path: Path, document: Any) -> None:
+    with replacing(path) as file:
+        file.write(json.dumps(document, indent=1).encode())

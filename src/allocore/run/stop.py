@@ -1,0 +1,42 @@
+"""Stopping a run in good order: Ctrl-C and SIGTERM let the sweep under way end."""
+
+import signal
+import sys
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """Whether a run has to stop `now`, and whether that was `asked` for from outside.
+
+    While it is entered, the first signal asks and the second insists.
+    Signals are only caught in the main thread, the one that Python delivers them to; elsewhere nothing changes.
+    """
+
+    def __init__(self) -> None:
+        self.asked = self.now = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._ask) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked = self.now = True
+        self._restore()
+        if sys.stderr is not None and sys.stderr.isatty():
+            print("\nstopping after this sweep (Ctrl-C again: at once)", file=sys.stderr)
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._before = {}

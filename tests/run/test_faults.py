@@ -1,0 +1,369 @@
+"""What goes wrong with disks: a clear error, the finished draws always readable, nothing torn."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import allocore as ac
+from allocore.run import writing
+
+TENSOR = ac.CountTensor(
+    *np.unique(np.random.default_rng(5).integers(0, [[6], [5], [4]], (3, 200)), axis=1, return_counts=True),
+    mode_names=["who", "what", "when"],
+    labels={"who": ["a", "b", "c", "d", "e", "f"]},
+    missing=[(0, None, 1)],
+)
+SETTINGS = {"burn_in": 2, "draws": 6, "thin": 2, "chains": 2, "seed": 11, "progress": False}
+DAMAGES = ["truncated", "emptied", "zeroed", "flipped", "removed"]
+
+
+@pytest.fixture(autouse=True)
+def always_saving(monkeypatch):
+    monkeypatch.setattr(writing, "SECONDS", 0.0)
+    monkeypatch.setattr(writing, "TIMES", 0.0)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run, to copy."""
+    path = tmp_path_factory.mktemp("finished") / "run.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "SECONDS", 0.0)
+        patch.setattr(writing, "TIMES", 0.0)
+        return path, ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR).posterior_
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run.zarr")
+    return tmp_path / "run.zarr"
+
+
+def damage(file, how):
+    content = file.read_bytes()
+    if how == "removed":
+        file.unlink()
+        return
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+    file.write_bytes(
+        {"truncated": content[:middle], "emptied": b"", "zeroed": bytes(len(content)), "flipped": flipped}[how]
+    )
+
+
+def arrays_of(post):
+    return [post.core_values, post.core_locations, *post.factors]
+
+
+def assert_draws(post, other, kept):
+    for mine, theirs in zip(arrays_of(post), arrays_of(other), strict=True):
+        assert mine.tobytes() == theirs[:, kept].tobytes()
+
+
+# Damaged draws
+
+
+@pytest.fixture
+def draw_a_chunk(monkeypatch):
+    """One draw a chunk, so that damage to one leaves the others."""
+    from allocore.run import chunks
+
+    monkeypatch.setattr(chunks, "_BYTES", 1)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("name", ["core_values", "core_locations", "factors_what"])
+def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chunk, name, how):
+    path = tmp_path / "run.zarr"
+    whole = ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR).posterior_
+    (file,) = (path / "posterior" / name).glob("1.4.*")
+    damage(file, how)
+    told = rf"^.*run.zarr is damaged: draw 4 cannot be read from posterior/{name}/1.4.* \(.*\); on_error='drop' leaves"
+    with pytest.raises(ac.StoreError, match=told):
+        ac.open_run(path)
+    with pytest.warns(UserWarning, match=r"run.zarr is damaged: 1 of 6 draws are left out$"):
+        post = ac.open_run(path, on_error="drop")
+    assert_draws(post, whole, [0, 1, 2, 3, 5])
+    assert post.draw_sweeps.tolist() == [4, 6, 8, 10, 14]
+    assert post.to_datatree()["posterior"]["draw"].values.tolist() == [0, 1, 2, 3, 5]
+    np.testing.assert_array_equal(
+        post.to_datatree()["sample_stats"]["log_likelihood"], whole.stats["log_likelihood"][:, [3, 5, 7, 9, 13]]
+    )
+    with xr.open_datatree(path, engine="zarr") as tree:
+        for draw in (0, 3, 5):
+            np.testing.assert_array_equal(
+                tree["posterior"]["factors_what"].sel(draw=draw), whole.factors[1][:, draw], err_msg="plain xarray"
+            )
+        if how != "removed":
+            with pytest.raises(Exception, match=r"(?i)zstd"):
+                tree["posterior"][name].sel(draw=4, chain=1).load()
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(tmp_path, draw_a_chunk, how):
+    path = tmp_path / "run.zarr"
+    ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
+    longer = ac.AlloCore(3, **{**SETTINGS, "draws": 9}).fit(TENSOR).posterior_
+    damage(path / "posterior" / "core_values" / "0.2.0", how)
+    with pytest.raises(ac.StoreError, match="draw 2 cannot be read"):
+        ac.AlloCore.resume(path, draws=9, progress=False)
+    with pytest.warns(UserWarning, match="1 of 6 draws are left out"):
+        assert ac.AlloCore.resume(path, on_error="drop", progress=False).draws == 6, "told before anything was done"
+    with pytest.warns(UserWarning, match="1 of 9 draws are left out"):
+        model = ac.AlloCore.resume(path, draws=9, on_error="drop", progress=False)
+    assert_draws(model.posterior_, longer, [0, 1, 3, 4, 5, 6, 7, 8])
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damage_to_a_chunk_of_many_draws_is_told_before_the_run_goes_on(run, how):
+    damage(run / "posterior" / "factors_who" / "0.0.0.0", how)
+    for attempt in (ac.open_run, ac.AlloCore.resume):
+        with pytest.raises(ac.StoreError, match="draws 0 to 5 cannot be read"):
+            attempt(run)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_statistics_are_told_and_the_draws_can_be_read(run, finished, how):
+    damage(run / "sweep_stats" / "log_likelihood" / "1.0", how)
+    told = r"statistics of sweeps 1 to 14 cannot be read from sweep_stats/log_likelihood/1.0"
+    with pytest.raises(ac.StoreError, match=told):
+        ac.open_run(run)
+    post = ac.open_run(run, on_error="drop")
+    assert_draws(post, finished[1], slice(None))
+    assert np.isnan(post.stats["log_likelihood"][1]).all()
+    np.testing.assert_array_equal(post.stats["log_likelihood"][0], finished[1].stats["log_likelihood"][0])
+
+
+def test_on_error_must_be_known(run):
+    with pytest.raises(ac.InputError, match=r"^on_error is 'ignore', but it must be 'raise' or 'drop'$"):
+        ac.open_run(run, on_error="ignore")
+
+
+# Damaged checkpoints
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run, how):
+    longer = ac.AlloCore(3, **{**SETTINGS, "draws": 8}).fit(TENSOR).posterior_
+    damage(run / "checkpoints" / "1" / "000000014.npz", how)
+    if how == "removed":
+        model = ac.AlloCore.resume(run, draws=8, progress=False)
+    else:
+        with pytest.warns(UserWarning, match=r"000000014.npz is damaged: going on from the one before, of sweep 13$"):
+            model = ac.AlloCore.resume(run, draws=8, progress=False)
+    assert_draws(model.posterior_, longer, slice(None))
+
+
+@pytest.mark.parametrize("how", DAMAGES[:-1])
+def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_same_draws(run, how):
+    longer = ac.AlloCore(3, **{**SETTINGS, "draws": 8}).fit(TENSOR).posterior_
+    for file in (run / "checkpoints" / "0").iterdir():
+        damage(file, how)
+    with pytest.warns(UserWarning, match=r"no checkpoint in .*0 can be read: the chain begins anew$"):
+        model = ac.AlloCore.resume(run, draws=8, progress=False)
+    assert_draws(model.posterior_, longer, slice(None))
+
+
+def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(run, finished):
+    """Some bits of a zip file mean nothing, such as its dates; whatever is read must be what was written."""
+    from allocore.run.checkpoint import read_checkpoint
+
+    folder = run / "checkpoints" / "0"
+    newest, _ = sorted(folder.iterdir(), reverse=True)
+    content = newest.read_bytes()
+    sweep, state, damaged = read_checkpoint(folder, TENSOR.shape, (3, 3, 3))
+    assert (sweep, damaged) == (14, [])
+    expected = [array.tobytes() for array in (state.log_core_Q, state.subs_QM, *state.log_phi)]
+    chance, found = np.random.default_rng(0), 0
+    for place in chance.choice(len(content), 400, replace=False):
+        flipped = content[:place] + bytes([content[place] ^ 1 << int(chance.integers(8))]) + content[place + 1 :]
+        newest.write_bytes(flipped)
+        sweep, state, damaged = read_checkpoint(folder, TENSOR.shape, (3, 3, 3))
+        found += sweep == 13
+        if sweep == 14:
+            assert [array.tobytes() for array in (state.log_core_Q, state.subs_QM, *state.log_phi)] == expected
+    assert found > 200
+
+
+# Damage to the rest
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_sizes_are_told_and_made_anew_by_resuming(run, finished, how):
+    if how == "flipped":
+        pytest.skip("one bit of a JSON text may mean anything")
+    damage(run / ".zmetadata", how)
+    with pytest.raises(
+        ac.StoreError, match=r"run.zarr is damaged: .zmetadata cannot be read .*; resume makes it anew$"
+    ):
+        ac.open_run(run)
+    assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
+    assert_draws(ac.open_run(run), finished[1], slice(None))
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("name", ["observed_data/counts/0", "observed_data/coords/0.0", "posterior/who/0"])
+def test_a_damaged_tensor_is_told(run, name, how):
+    damage(run / name, how)
+    for attempt in (ac.open_run, ac.AlloCore.resume):
+        with pytest.raises(ac.StoreError, match=r"run.zarr is damaged: (its tensor cannot|the tensor in it is not)"):
+            attempt(run)
+
+
+@pytest.mark.parametrize("how", ["truncated", "emptied", "zeroed", "removed"])
+def test_damaged_attributes_are_told(run, how):
+    damage(run / ".zattrs", how)
+    for attempt in (ac.open_run, ac.AlloCore.resume):
+        with pytest.raises(ac.StoreError, match=r"run.zarr is damaged: its attributes \(.zattrs\) cannot be read"):
+            attempt(run)
+
+
+# Other versions, another tensor
+
+
+def rewrite(run, **changes):
+    attributes = json.loads((run / ".zattrs").read_text())
+    (run / ".zattrs").write_text(json.dumps({**attributes, **changes}))
+
+
+def test_a_run_of_another_format_is_neither_read_nor_continued(run):
+    rewrite(run, run_format="99")
+    for attempt in (ac.open_run, ac.AlloCore.resume):
+        with pytest.raises(ac.StoreError, match=r"is a run of format 99; this version of allocore reads format 1$"):
+            attempt(run)
+
+
+def test_a_run_of_another_version_of_allocore_can_be_read_but_not_continued(run, finished):
+    rewrite(run, inference_library_version="0.0.1")
+    assert_draws(ac.open_run(run), finished[1], slice(None))
+    with pytest.raises(ac.StoreError, match=r"was made by allocore 0.0.1, and this is .*: its draws can be read"):
+        ac.AlloCore.resume(run)
+
+
+def test_another_version_of_a_numeric_package_is_warned_of(run, finished):
+    rewrite(run, packages=json.dumps({"numba": "0.1", "numpy": version("numpy")}))
+    with pytest.warns(UserWarning, match=r"was begun with numba 0.1 \(now .*\): draws may differ in their last bits$"):
+        model = ac.AlloCore.resume(run, progress=False)
+    assert_draws(model.posterior_, finished[1], slice(None))
+
+
+def test_a_run_with_the_tensor_of_another_is_told(run, tmp_path):
+    other = ac.CountTensor(TENSOR.coords, TENSOR.counts + 1, TENSOR.shape, mode_names=TENSOR.mode_names)
+    ac.AlloCore(3, store=tmp_path / "other.zarr", **SETTINGS).fit(other)
+    shutil.rmtree(run / "observed_data")
+    shutil.copytree(tmp_path / "other.zarr" / "observed_data", run / "observed_data")
+    for attempt in (ac.open_run, ac.AlloCore.resume):
+        with pytest.raises(ac.StoreError, match=r"the tensor in it is not the one that the run was begun with$"):
+            attempt(run)
+
+
+# Disks that are full, or not ours
+
+WRITER = """
+import sys, numpy as np, allocore as ac
+from allocore.run import writing
+writing.SECONDS = writing.TIMES = 0.0
+Y = np.random.default_rng(5).poisson(1.2, (40, 30, 20))
+settings = dict(burn_in=2, draws=int(sys.argv[2]), thin=1, chains=2, seed=11, progress=False)
+try:
+    if sys.argv[3] == "resume":
+        ac.AlloCore.resume(sys.argv[1], progress=False)
+    else:
+        ac.AlloCore(30, store=sys.argv[1], **settings).fit(Y)
+except ac.StoreError as error:
+    print("error", error)
+    sys.exit(3)
+post = ac.open_run(sys.argv[1])
+memory = ac.AlloCore(30, **settings).fit(Y).posterior_
+assert all(a.tobytes() == b.tobytes() for a, b in zip(post.factors, memory.factors))
+print("whole")
+"""
+
+
+def write(path, draws=40, what="fit", before="", **options):
+    return subprocess.run(
+        ["sh", "-c", f'{before} exec "$0" "$@"', sys.executable, "-c", WRITER, str(path), str(draws), what],
+        capture_output=True, text=True, **options,
+    )  # fmt: skip
+
+
+def check_safe(path):
+    """The error has said that some draws are safe: they are, and they are right."""
+    post = ac.open_run(path)
+    draws = post.core_values.shape[1]
+    if draws:
+        Y = np.random.default_rng(5).poisson(1.2, (40, 30, 20))
+        memory = ac.AlloCore(30, burn_in=2, draws=draws, thin=1, chains=2, seed=11, progress=False).fit(Y).posterior_
+        assert_draws(post, memory, slice(None))
+    return draws
+
+
+def test_a_full_disk_is_told_the_draws_are_safe_and_the_run_goes_on_when_there_is_room(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], capture_output=True).returncode != 0:
+        pytest.skip("mounting a small disk is not allowed here")
+    try:
+        told = write(disk / "run.zarr")
+        assert told.returncode == 3, told.stderr
+        rule = "run.zarr cannot be written: No space left on device. The "
+        assert rule in told.stdout
+        assert "draws in it are safe; when that is mended, continue with AlloCore.resume(" in told.stdout
+        draws = check_safe(disk / "run.zarr")
+        told_of = int(told.stdout.partition(" device. The ")[2].partition(" draws")[0])
+        assert told_of <= draws, "the other chain may have saved after that"
+        assert 0 < draws < 40
+        assert write(disk / "run.zarr", what="resume").returncode == 3, "still full"
+        subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+        told = write(disk / "run.zarr", what="resume")
+        assert (told.returncode, told.stdout) == (0, "whole\n"), told.stderr
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_files_that_may_not_grow_are_told_and_the_run_goes_on_when_they_may(tmp_path):
+    """The limit of a process on the size of its files: a disk that is full for the larger files alone."""
+    told = write(tmp_path / "run.zarr", before="ulimit -f 60;")
+    assert told.returncode == 3, (told.stdout, told.stderr)
+    assert "run.zarr cannot be written: File too large." in told.stdout
+    assert check_safe(tmp_path / "run.zarr") < 40
+    told = write(tmp_path / "run.zarr", what="resume")
+    assert (told.returncode, told.stdout) == (0, "whole\n"), told.stderr
+
+
+@pytest.fixture
+def unwritable(tmp_path):
+    """A folder with a run in it that cannot be written to; the superuser needs a disk that is read-only."""
+    folder = tmp_path / "unwritable"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], capture_output=True).returncode == 0
+    if not mounted and os.geteuid() == 0:
+        pytest.skip("nothing is forbidden to the superuser, and mounting a disk is not allowed here")
+    ac.AlloCore(3, store=folder / "run.zarr", **SETTINGS).fit(TENSOR)
+    folders = [name for name, _, _ in os.walk(folder)]
+    if mounted:
+        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+    for name in folders if not mounted else []:
+        os.chmod(name, 0o555)
+    yield folder
+    for name in folders if not mounted else []:
+        os.chmod(name, 0o755)
+    if mounted:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_folder_without_the_right_to_write_is_told_and_its_runs_can_be_read(unwritable, finished):
+    refused = r"(Permission denied|Read-only file system)"
+    with pytest.raises(ac.StoreError, match=f"new.zarr cannot be written: {refused}$"):
+        ac.AlloCore(3, store=unwritable / "new.zarr", **SETTINGS).fit(TENSOR)
+    with pytest.raises(ac.StoreError, match=f"run.zarr cannot be written: {refused}"):
+        ac.AlloCore.resume(unwritable / "run.zarr", draws=99)
+    assert sorted(os.listdir(unwritable)) == ["run.zarr"]
+    assert_draws(ac.open_run(unwritable / "run.zarr"), finished[1], slice(None))

@@ -1,0 +1,235 @@
+"""A run goes on where it was left: to the same bytes, after any end, to any length."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import allocore as ac
+from allocore.run import chains as chains_module
+from allocore.run import writing
+
+TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
+SETTINGS = {"burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
+MODELS = [ac.AlloCore(3, (3, 2, 3), f0=1.0, alpha0=3.0), ac.CP(3, a0=2.0), ac.Tucker((2, 1, 2), e0=0.5)]
+KILLED = Path(__file__).with_name("killed.py")
+
+
+@pytest.fixture
+def always_saving(monkeypatch):
+    monkeypatch.setattr(writing, "SECONDS", 0.0)
+    monkeypatch.setattr(writing, "TIMES", 0.0)
+
+
+@pytest.fixture
+def stop_at(monkeypatch):
+    """Call with a number: Ctrl-C is pressed in the run's so-manyth sweep."""
+
+    def arm(number):
+        monkeypatch.undo()
+        done, real = 0, chains_module.sweep
+
+        def sweep(*arguments):
+            nonlocal done
+            done += 1
+            if done == number:
+                signal.raise_signal(signal.SIGINT)
+            return real(*arguments)
+
+        monkeypatch.setattr(chains_module, "sweep", sweep)
+
+    return arm
+
+
+def model_like(model, **settings):
+    return type(model)(**{**model.get_params(), **SETTINGS, **settings})
+
+
+def arrays_of(post):
+    stats = [post.stats[name] for name in ("log_likelihood", "classes", "factors", "moved")]
+    return [post.core_values, post.core_locations, *post.factors, *stats]
+
+
+def assert_same(post, other):
+    for mine, theirs in zip(arrays_of(post), arrays_of(other), strict=True):
+        assert mine.shape == theirs.shape
+        assert mine.tobytes() == theirs.tobytes()
+
+
+# Killed for real
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("what", "kills"), [("steps", 36), ("moments", 30), ("signals", 8)])
+def test_a_run_that_is_killed_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):
+    told = subprocess.run(
+        [sys.executable, KILLED, what, tmp_path, str(kills), "1"], capture_output=True, text=True, timeout=600
+    )
+    assert told.returncode == 0, told.stderr[-3000:]
+    *lines, last = told.stdout.splitlines()
+    assert (len(lines), last) == (kills, "all is there")
+
+
+# Stopped
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("number", [1, 6, 7, 12, 21])
+def test_a_run_that_is_stopped_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, stop_at, model, number):
+    path = tmp_path / "run.zarr"
+    whole = model_like(model).fit(TENSOR).posterior_
+    stop_at(number)
+    how = rf"continue with {type(model).__name__}.resume\('.*run.zarr'\) or: allocore resume .*run.zarr$"
+    if number < 10:
+        with pytest.raises(KeyboardInterrupt, match=how):
+            model_like(model, store=path, threads=1).fit(TENSOR)
+    else:
+        with pytest.warns(UserWarning, match=f"^stopped: . of 4 draws of 2 chains are kept; {how}"):
+            part = model_like(model, store=path, threads=1).fit(TENSOR).posterior_
+        assert not part.finished
+    resumed = type(model).resume(path, progress=False)
+    assert_same(resumed.posterior_, whole)
+    assert resumed.posterior_.finished
+    assert_same(ac.open_run(path), whole)
+
+
+def test_a_run_goes_on_on_another_number_of_threads(tmp_path, stop_at):
+    whole = model_like(MODELS[0]).fit(TENSOR).posterior_
+    stop_at(9)
+    with pytest.raises(KeyboardInterrupt):
+        model_like(MODELS[0], store=tmp_path / "run.zarr", threads=1).fit(TENSOR)
+    assert_same(ac.AlloCore.resume(tmp_path / "run.zarr", threads=5, progress=False).posterior_, whole)
+
+
+# Longer
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_a_finished_run_can_be_made_longer_to_the_bytes_of_a_long_one(tmp_path, model):
+    path = tmp_path / "run.zarr"
+    model_like(model, store=path).fit(TENSOR)
+    for draws in (5, 9):
+        longer = type(model).resume(path, draws=draws, progress=False)
+        assert longer.draws == draws
+        assert_same(longer.posterior_, model_like(model, draws=draws).fit(TENSOR).posterior_)
+        assert ac.open_run(path).core_values.shape[1] == draws
+
+
+def test_a_longer_run_that_is_stopped_keeps_its_new_length(tmp_path, stop_at):
+    path = tmp_path / "run.zarr"
+    model_like(MODELS[0], store=path).fit(TENSOR)
+    stop_at(3)
+    with pytest.warns(UserWarning, match="stopped: 4 of 8 draws"):
+        ac.AlloCore.resume(path, draws=8, threads=1, progress=False)
+    assert_same(
+        ac.AlloCore.resume(path, progress=False).posterior_, model_like(MODELS[0], draws=8).fit(TENSOR).posterior_
+    )
+
+
+def test_resuming_a_finished_run_draws_nothing_and_gives_its_posterior(tmp_path, monkeypatch):
+    path = tmp_path / "run.zarr"
+    whole = model_like(MODELS[0], store=path).fit(TENSOR).posterior_
+    before = {file: file.stat().st_mtime_ns for file in (path / "posterior").rglob("[0-9]*")}
+    monkeypatch.setattr(chains_module, "sweep", lambda *_: pytest.fail("a sweep was made"))
+    assert_same(ac.AlloCore.resume(path, progress=False).posterior_, whole)
+    assert {file: file.stat().st_mtime_ns for file in (path / "posterior").rglob("[0-9]*")} == before
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_a_resumed_model_has_the_settings_of_the_one_that_was_fitted(tmp_path, model):
+    path = tmp_path / "run.zarr"
+    fitted = model_like(model, store=path).fit(TENSOR)
+    resumed = type(model).resume(path, threads=1, progress=False)
+    assert resumed.get_params() == {**fitted.get_params(), "threads": 1, "store": path}
+
+
+# Two at once
+
+
+def test_two_processes_cannot_write_one_run_but_another_can_read_it(tmp_path):
+    path = tmp_path / "run.zarr"
+    code = (
+        "import sys, numpy as np, allocore as ac\n"
+        "from allocore.run import writing\n"
+        "writing.SECONDS = 0.0\n"
+        "Y = np.random.default_rng(5).poisson(1.2, (6, 5, 4))\n"
+        "ac.CP(2, burn_in=0, draws=100_000, thin=1, seed=1, store=sys.argv[1], progress=False).fit(Y)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE) as process:
+        guard = threading.Timer(100, process.kill)
+        guard.start()
+        try:
+            while not (path / "checkpoints" / "0").is_dir():
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.05)
+            with pytest.raises(ac.StoreError, match=r"run.zarr is being written by another process"):
+                ac.CP.resume(path)
+            sizes = []
+            while len(set(sizes)) < 3:
+                sizes.append(ac.open_run(path).core_values.shape[1])
+            assert sizes == sorted(sizes)
+        finally:
+            process.kill()
+            guard.cancel()
+    done = ac.open_run(path).core_values.shape[1]
+    assert ac.CP.resume(path, draws=100_000, progress=False) if done == 100_000 else done < 100_000
+    assert os.path.exists(path / "lock")
+
+
+# Mistakes
+
+
+def test_fit_never_writes_into_a_run_that_exists(tmp_path):
+    path = tmp_path / "run.zarr"
+    first = model_like(MODELS[0], store=path).fit(TENSOR).posterior_
+    for tensor in (TENSOR, ac.as_tensor(np.ones((2, 2), dtype=int))):
+        with pytest.raises(
+            ac.InputError, match=r"^store is '.*', but a run is there already: `allocore resume .*run.zarr`"
+        ):
+            ac.AlloCore(3, store=path).fit(tensor)
+    assert_same(ac.open_run(path), first)
+
+
+def test_a_run_of_another_model_is_named(tmp_path):
+    model_like(MODELS[1], store=tmp_path / "run.zarr").fit(TENSOR)
+    with pytest.raises(ac.InputError, match=r"^path is '.*', but it holds a CP: CP.resume continues it$"):
+        ac.AlloCore.resume(tmp_path / "run.zarr")
+
+
+@pytest.mark.parametrize(("name", "value"), [("draws", 0), ("draws", 1.5), ("threads", 0), ("threads", "2")])
+def test_wrong_numbers_are_named_and_leave_the_run_free(tmp_path, name, value):
+    path = tmp_path / "run.zarr"
+    model_like(MODELS[0], store=path).fit(TENSOR)
+    with pytest.raises(ac.InputError, match=f"^{name} is {value!r}, but it must be a whole number of at least 1$"):
+        ac.AlloCore.resume(path, **{name: value})
+    with pytest.raises(ac.InputError, match=r"^draws is 3, but the run has 4 already: it must be at least that$"):
+        ac.AlloCore.resume(path, draws=3)
+    ac.AlloCore.resume(path, progress=False)
+
+
+@pytest.mark.parametrize("value", [3, "", None, ["a"]])
+def test_a_path_must_be_a_path(value):
+    with pytest.raises(ac.InputError, match=r"^path is .*, but it must be a path$"):
+        ac.AlloCore.resume(value)
+    if value is not None:
+        with pytest.raises(ac.InputError, match=r"^store is .*, but it must be a path$"):
+            ac.AlloCore(3, store=value).fit(TENSOR)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "file", "folder"])
+def test_what_is_not_a_run_is_told_apart(tmp_path, kind):
+    path = tmp_path / "run.zarr"
+    if kind == "file":
+        path.write_text("hello")
+    elif kind == "folder":
+        path.mkdir()
+    rule = "nothing of that name exists: it must be the folder of a run" if kind == "nothing" else "that is not a run"
+    for attempt in (ac.open_run, ac.AlloCore.resume):
+        with pytest.raises(ac.InputError, match=f"^path is '.*run.zarr', but {rule}"):
+            attempt(path)
