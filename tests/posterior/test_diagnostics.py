@@ -1,0 +1,429 @@
+"""Diagnostics: R-hat and effective samples as arviz has them, whatever the labels; and words that fit the numbers."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from arviz_stats.base.array import array_stats
+
+import allocore as ac
+from allocore.model.spec import Spec
+from allocore.posterior.posterior import Posterior
+from allocore.posterior.traces import judged_cells, traces
+from allocore.run.record import Record
+from allocore.run.schedule import Schedule
+
+SHAPE, CORE_SHAPE, BUDGET = (5, 4, 3), (3, 2, 4), 4
+# Patterns of several kinds that overlap.
+MISSING = [(0, 0, None), (1, 1, None), (None, 3, 2), (0, None, 2), (4, 2, 1)]
+
+
+def posterior(chains=2, draws=8, burn_in=3, thin=2, missing=MISSING, learned=True, stats=None, **changes):
+    """Random draws with a random trace, put together without a sampler."""
+    rng = np.random.default_rng(0)
+    lead, sweeps = (chains, draws), (chains, burn_in + draws * thin)
+    trace = {
+        "log_likelihood": rng.normal(-1e3, 5.0, sweeps),
+        "classes": rng.integers(2, 5, sweeps),
+        "factors": rng.integers(1, 4, (*sweeps, len(SHAPE))),
+        "moved": rng.uniform(0.0, 0.2, sweeps),
+        "seconds": rng.uniform(0.01, 0.02, sweeps),
+    }
+    record = {
+        "tensor": ac.as_tensor(np.random.default_rng(1).poisson(0.7, SHAPE)).with_missing(missing),
+        "spec": Spec(BUDGET, CORE_SHAPE, learn_locations=learned),
+        "schedule": Schedule(burn_in, draws, thin),
+        "seed": 0,
+        "core_values": rng.gamma(5.0, 1.0, (*lead, BUDGET)),
+        "core_locations": np.stack([rng.integers(0, k, (*lead, BUDGET)) for k in CORE_SHAPE], axis=-1),
+        "factors": tuple(rng.gamma(2.0, 1.0, (*lead, d, k)) for d, k in zip(SHAPE, CORE_SHAPE, strict=True)),
+        "stats": {**trace, **(stats or {})},
+    }
+    return Posterior(Record(**{**record, **changes}))
+
+
+def over_and_over(chains, draws):
+    """The arrays of one draw, repeated."""
+    one = posterior(chains=1, draws=1)
+    values, locations, *factors = (
+        np.tile(array, (chains, draws) + (1,) * (array.ndim - 2))
+        for array in (one.core_values, one.core_locations, *one.factors)
+    )
+    return {"core_values": values, "core_locations": locations, "factors": tuple(factors)}
+
+
+def settled(**changes):
+    """Four chains of independent draws, long enough to be judged well."""
+    return posterior(chains=4, draws=250, burn_in=0, thin=1, **changes)
+
+
+def dense_rates(post):
+    """The rates of all cells under every draw, (chain, draw, *shape), by the formula of the model."""
+    rates = np.zeros((*post.core_values.shape[:2], *post.tensor.shape))
+    for chain, draw, q in np.ndindex(post.core_values.shape):
+        term = np.array(post.core_values[chain, draw, q])
+        for mode, factor in enumerate(post.factors):
+            term = np.multiply.outer(term, factor[chain, draw][:, post.core_locations[chain, draw, q, mode]])
+        rates[chain, draw] += term
+    return rates
+
+
+def observed(tensor):
+    """Which cells no pattern covers, (*shape), cell by cell."""
+    covered = [
+        any(all(p in (None, d) for p, d in zip(pattern, cell, strict=True)) for pattern in tensor.missing)
+        for cell in product(*map(range, tensor.shape))
+    ]
+    return ~np.reshape(covered, tensor.shape)
+
+
+def relabelled(post, seed=5):
+    """The same draws with the numbers of all classes and factors permuted, draw by draw."""
+    rng = np.random.default_rng(seed)
+    values, locations = post.core_values.copy(), post.core_locations.copy()
+    factors = [factor.copy() for factor in post.factors]
+    for place in np.ndindex(values.shape[:2]):
+        order = rng.permutation(values.shape[2])
+        values[place], locations[place] = values[place][order], locations[place][order]
+        for mode, factor in enumerate(factors):
+            new_number = rng.permutation(factor.shape[-1])
+            factor[place][:, new_number] = factor[place].copy()
+            locations[place][:, mode] = new_number[locations[place][:, mode]]
+    changes = {"core_values": values, "core_locations": locations, "factors": tuple(factors)}
+    return Posterior(Record(**{**vars(post._record), **changes}))
+
+
+# Numbers
+
+
+def test_the_traces_are_those_made_by_hand():
+    post = posterior(chains=3, draws=10, burn_in=3, thin=2)
+    rates, stats, kept = dense_rates(post), post.stats, [4, 6, 8, 10, 12, 14, 16, 18, 20, 22]
+    by_hand = {
+        "log-likelihood": stats["log_likelihood"][:, kept],
+        "total rate": rates[:, :, observed(post.tensor)].sum(axis=-1),
+        "classes": stats["classes"][:, kept],
+        **{f"mode_{mode} factors": stats["factors"][:, kept, mode] for mode in range(3)},
+    }
+    for cell in judged_cells(post.tensor).T:
+        by_hand[f"log rate of {', '.join(map(str, cell))}"] = np.log(rates[:, :, *cell])
+    found = {trace.name: trace.values for trace in traces(post._record)}
+    assert list(found) == list(by_hand)
+    assert len(found) == 3 + 3 + 12
+    for name, values in by_hand.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-12)
+
+
+def test_the_table_holds_what_arviz_says_of_the_traces():
+    post = posterior(chains=3, draws=40, burn_in=3)
+    table = post.diagnose().table
+    seconds = post.stats["seconds"][:, 3:].sum()
+    for name, _, values in traces(post._record):
+        bulk = array_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk")
+        tail = array_stats.ess(values, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))
+        by_arviz = {
+            "mean": values.mean(),
+            "sd": values.std(ddof=1),
+            "r_hat": float(array_stats.rhat(values, chain_axis=0, draw_axis=1)),
+            "ess_bulk": float(bulk),
+            "ess_tail": float(tail),
+            "seconds_per_effective_sample": seconds / bulk,
+        }
+        assert table.loc[name].to_dict() == pytest.approx(by_arviz, rel=1e-12)
+    assert list(table.columns) == list(by_arviz)
+
+
+def test_r_hat_of_one_chain_is_that_of_its_halves():
+    post = posterior(chains=1, draws=21)
+    values = post.stats["log_likelihood"][0, post.draw_sweeps - 1]
+    halves = np.stack([values[:10], values[-10:]])
+    expected = array_stats.rhat(halves, chain_axis=0, draw_axis=1)
+    assert post.diagnose().table.loc["log-likelihood", "r_hat"] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("missing", [[], [(2, None, None)], MISSING, [(None, 1, None), (None, None, 0), *MISSING]])
+def test_the_total_rate_is_the_sum_over_all_observed_cells(missing):
+    post = posterior(missing=missing)
+    total = next(trace.values for trace in traces(post._record) if trace.name == "total rate")
+    by_hand = dense_rates(post)[:, :, observed(post.tensor)].sum(axis=-1)
+    np.testing.assert_allclose(total, by_hand, rtol=1e-12)
+
+
+def test_a_class_on_missing_cells_alone_adds_nothing_to_the_total_rate():
+    first, *others = posterior().factors
+    first = np.where(np.arange(SHAPE[0])[:, None] == 0, first, 0.0)
+    post = posterior(missing=[(0, j, None) for j in range(SHAPE[1])], factors=(first, *others))
+    total = next(trace.values for trace in traces(post._record) if trace.name == "total rate")
+    assert (total >= 0.0).all()
+    assert (total < 1e-9).all()
+
+
+def test_numbers_of_classes_and_factors_do_not_matter():
+    post = posterior(chains=3, draws=20)
+    other = relabelled(post)
+    assert not (other.core_locations == post.core_locations).all()
+    first, second = post.diagnose(), other.diagnose()
+    assert second.table.equals(first.table), "to the last bit"
+    assert second.words == first.words
+
+
+def test_quantities_that_are_equal_up_to_rounding_are_constant():
+    """One draw over and over, under other numbers each time. Classes of one value have no order in which to add them
+    up, so the last digits differ.
+    """
+    same = {**over_and_over(2, 30), "core_values": np.ones((2, 30, BUDGET))}
+    post = relabelled(posterior(chains=2, draws=30, **same))
+    assert any(0 < np.ptp(trace.values) < 1e-9 for trace in traces(post._record))
+    table = post.diagnose().table
+    rates = [name for name in table.index if "rate" in name]
+    assert len(rates) == 13
+    assert table.loc[rates, ["r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]].isna().all(axis=None)
+
+
+def test_the_move_rate_is_that_of_the_sweeps_after_the_burn_in():
+    moved = np.array([[1.0, 1.0, 0.5, 0.0, 0.25, 0.25], [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
+    assert posterior(chains=2, draws=2, burn_in=2, thin=2, stats={"moved": moved}).diagnose().move_rate == 0.125
+
+
+# Cells
+
+
+def test_cells_are_observed_and_distinct_half_of_them_without_counts_and_always_the_same():
+    rng = np.random.default_rng(0)
+    Y = ac.as_tensor(rng.poisson(0.2, (20, 20, 10))).mask_diagonal().with_missing([(0, None, None)])
+    cells = judged_cells(Y)
+    assert cells.shape == (3, 12)
+    assert not Y.missing.contains(cells).any()
+    assert len({tuple(cell) for cell in cells.T.tolist()}) == 12
+    assert (Y.to_dense()[tuple(cells)] > 0).sum() == 6
+    assert (judged_cells(Y) == cells).all()
+
+
+@pytest.mark.parametrize(
+    ("Y", "positive", "zero"),
+    [
+        (np.ones((4, 4), dtype=int), 12, 0),
+        (np.ones((2, 2), dtype=int), 4, 0),
+        (np.eye(3, dtype=int), 3, 6),
+        (np.array([[5]]), 1, 0),
+        (np.array([[1, 0, 0]]), 1, 2),
+    ],
+)
+def test_small_and_full_tensors_give_the_cells_they_have(Y, positive, zero):
+    cells = judged_cells(ac.as_tensor(Y))
+    counts = Y[tuple(cells)]
+    assert ((counts > 0).sum(), (counts == 0).sum()) == (positive, zero)
+
+
+def test_a_cell_is_named_by_its_labels():
+    labels = [["Ada", "Bo", "Cy", "Di", "Ed"], None, ["x", "y", "z"]]
+    tensor = posterior().tensor.with_labels(labels, ["who", "what", "when"])
+    index = posterior(tensor=tensor).diagnose().table.index
+    cell = judged_cells(tensor)[:, 0].tolist()
+    assert index[3] == "who factors"
+    assert index[6] == f"log rate of {labels[0][cell[0]]}, {cell[1]}, {labels[2][cell[2]]}"
+
+
+def test_a_rate_that_underflows_is_judged_without_a_warning():
+    factors = tuple(factor * 1e-200 for factor in posterior().factors)
+    found = posterior(factors=factors).diagnose()
+    assert np.isfinite(found.table["mean"]).all()
+
+
+# Words
+
+
+def test_chains_that_agree_are_told_that_all_is_well():
+    found = settled().diagnose()
+    assert found.well
+    assert len(found.words) == 1
+    assert found.words[0].startswith("All is well: the chains agree (R-hat at most 1.0")
+    assert found.words[0].endswith("effective samples.")
+
+
+def test_chains_that_disagree_on_the_log_likelihood_are_told_so():
+    trace = settled().stats["log_likelihood"].copy()
+    trace[2] += 20.0
+    found = settled(stats={"log_likelihood": trace}).diagnose()
+    assert not found.well
+    r_hat = found.table.loc["log-likelihood", "r_hat"]
+    assert r_hat > 1.1
+    assert found.words == (f"Chains disagree on the log-likelihood: R-hat {r_hat:.2f}; run longer.",)
+
+
+def test_chains_that_differ_a_little_are_told_that_they_do_not_quite_agree():
+    trace = settled().stats["log_likelihood"].copy()
+    trace[2] += 2.0
+    found = settled(stats={"log_likelihood": trace}).diagnose()
+    r_hat = found.table.loc["log-likelihood", "r_hat"]
+    assert 1.01 < r_hat < 1.05
+    assert found.words == (f"Chains do not quite agree on the log-likelihood yet: R-hat {r_hat:.3f}; run longer.",)
+
+
+def test_chains_that_predict_otherwise_are_told_so_cells_in_one_sentence():
+    values = settled().core_values.copy()
+    values[0] *= 3.0
+    words = settled(core_values=values).diagnose().words
+    assert len(words) == 2
+    assert words[0].startswith("Chains disagree on the total rate: R-hat ")
+    assert words[1].startswith("Chains disagree on the rates of cells (12 of 12): R-hat ")
+
+
+def test_chains_of_equal_means_and_unequal_spread_disagree():
+    trace = settled().stats["log_likelihood"].copy()
+    trace[2] = trace[2].mean() + 6 * (trace[2] - trace[2].mean())
+    assert (
+        settled(stats={"log_likelihood": trace}).diagnose().words[0].startswith("Chains disagree on the log-likelihood")
+    )
+
+
+def test_a_number_of_classes_that_never_changes_is_no_complaint():
+    post = settled(stats={"classes": np.full((4, 250), 3), "factors": np.tile([3, 2, 1], (4, 250, 1))})
+    found = post.diagnose()
+    assert found.well
+    constant = found.table.loc[["classes", "mode_0 factors", "mode_1 factors", "mode_2 factors"]]
+    assert constant["mean"].tolist() == [3, 3, 2, 1]
+    assert constant[["r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]].isna().all(axis=None)
+
+
+def test_chains_that_are_stuck_at_different_numbers_of_classes_are_told_so():
+    found = settled(stats={"classes": np.repeat([[3], [3], [4], [3]], 250, axis=1)}).diagnose()
+    assert not found.well
+    assert found.table.loc["classes", "r_hat"] == np.inf
+    (words,) = found.words
+    assert words == "Chains are stuck at different values of the number of classes in use: 3 to 4; run longer."
+
+
+def test_a_number_of_classes_that_is_one_of_two_is_judged_without_a_warning():
+    """Both are as far from their median: distances from it have no variance at all."""
+    classes = np.random.default_rng(0).permuted(np.tile([3, 4], (4, 125)), axis=1)
+    found = settled(stats={"classes": classes}).diagnose()
+    assert 0.99 < found.table.loc["classes", "r_hat"] < 1.01
+    assert found.well
+
+
+def test_draws_that_hang_together_are_too_few():
+    """Independent numbers, each of them thrice: a third of the draws is effective, and chains agree nonetheless."""
+    trace = np.random.default_rng(0).normal(size=(4, 90)).repeat(3, axis=1)
+    found = posterior(chains=4, draws=270, burn_in=0, thin=1, stats={"log_likelihood": trace}).diagnose()
+    fewest = found.table.loc["log-likelihood", ["ess_bulk", "ess_tail"]].min()
+    assert found.table["r_hat"].max() < 1.01
+    assert found.words == (
+        f"Too few effective samples of the log-likelihood: {fewest:.0f}, where 400 are wanted "
+        "(100 a chain); run longer.",
+    )
+    assert not found.well
+
+
+def test_where_few_draws_are_kept_more_are_asked_for():
+    words = posterior(chains=4, draws=60).diagnose().words
+    assert words[-1].startswith("Too few effective samples of ")
+    assert words[-1].endswith(", where 400 are wanted (100 a chain); keep more draws.")
+
+
+def test_one_chain_cannot_tell_whether_chains_settle_in_different_places():
+    found = posterior(chains=1, draws=900, burn_in=0, thin=1).diagnose()
+    assert not found.well
+    assert found.words[0].startswith("All is well: the parts of the chain agree (R-hat at most 1.0")
+    assert found.words[1:] == (
+        "With one chain, R-hat compares its parts and cannot see whether chains settle in different places: run "
+        "chains=4.",
+    )
+
+
+def test_one_chain_that_drifts_is_told_so():
+    trace = np.random.default_rng(0).normal(size=(1, 900)) + np.linspace(0, 4, 900)
+    found = posterior(chains=1, draws=900, burn_in=0, thin=1, stats={"log_likelihood": trace}).diagnose()
+    assert found.words[0].startswith("Parts of the chain disagree on the log-likelihood: R-hat 1.")
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+@pytest.mark.parametrize("draws", [1, 2, 3])
+def test_fewer_than_four_draws_cannot_be_judged(chains, draws):
+    found = posterior(chains=chains, draws=draws).diagnose()
+    assert not found.well
+    assert found.words == (f"This cannot be judged: it takes at least 4 draws a chain, and there are {draws}.",)
+    assert found.table[["r_hat", "ess_bulk", "ess_tail"]].isna().all(axis=None)
+    assert found.table["mean"].notna().all()
+    assert found.table["sd"].isna().all() == (chains * draws == 1)
+
+
+@pytest.mark.parametrize("chains", [1, 2, 5])
+@pytest.mark.parametrize("draws", [4, 5, 7, 8, 9])
+def test_few_draws_are_judged_without_a_warning_and_never_found_well(chains, draws):
+    found = posterior(chains=chains, draws=draws).diagnose()
+    assert not found.well
+    assert found.words
+    assert "nan" not in " ".join(found.words)
+    assert (found.table["ess_bulk"] > 0).any()
+
+
+def test_draws_that_are_all_the_same_are_not_well():
+    stats = {name: values[:, :1].repeat(20, axis=1) for name, values in posterior(chains=2).stats.items()}
+    stats = {name: np.broadcast_to(values[:1], values.shape).copy() for name, values in stats.items()}
+    found = posterior(chains=2, draws=20, burn_in=0, thin=1, stats=stats, **over_and_over(2, 20)).diagnose()
+    assert not found.well
+    assert found.words == ("Nothing changes from draw to draw: these are not draws of a posterior.",)
+
+
+# Moves
+
+
+def test_a_run_in_which_no_class_moved_after_the_burn_in_is_told_so():
+    moved = np.zeros((4, 260))
+    moved[:, :10] = 0.5
+    found = posterior(chains=4, draws=250, burn_in=10, thin=1, stats={"moved": moved}).diagnose()
+    assert found.move_rate == 0.0
+    assert not found.well
+    assert found.words[-1].startswith("No class moved after the burn-in. With heavy counts locations move rarely")
+
+
+@pytest.mark.parametrize(("still", "where"), [([1], "chain 1"), ([0, 3], "chains 0, 3")])
+def test_single_chains_in_which_no_class_moved_are_named(still, where):
+    moved = np.full((4, 250), 0.1)
+    moved[still] = 0.0
+    assert (
+        settled(stats={"moved": moved}).diagnose().words[-1].startswith(f"No class moved after the burn-in in {where}.")
+    )
+
+
+def test_fixed_locations_are_not_expected_to_move():
+    found = settled(stats={"moved": np.zeros((4, 250))}, learned=False).diagnose()
+    assert found.well
+    assert np.isnan(found.move_rate)
+
+
+# As it is shown
+
+
+def test_a_diagnosis_prints_its_table_and_its_words():
+    found = posterior().diagnose()
+    told = str(found).splitlines()
+    assert told[0].split()[:3] == ["mean", "sd", "r_hat"]
+    assert told[1].startswith("log-likelihood")
+    assert told[-len(found.words) :] == list(found.words)
+    assert told[-len(found.words) - 1] == f"{found.move_rate:.2%} of the classes moved in a sweep after the burn-in."
+    assert "moved" not in str(posterior(learned=False).diagnose())
+
+
+def test_labels_and_names_are_escaped_in_notebooks():
+    tensor = posterior().tensor.with_labels({"<i>who": ["<b>", *"vwxy"]}, ["<i>who", "what", "when"])
+    html = posterior(tensor=tensor).diagnose()._repr_html_()
+    assert "<i>" not in html
+    assert "<b>" not in html
+    assert "&lt;i&gt;who factors" in html
+
+
+# Fitted models
+
+
+@pytest.mark.parametrize("model", [ac.AlloCore(3), ac.CP(2), ac.Tucker((2, 1, 2))], ids=repr)
+@pytest.mark.parametrize(("chains", "draws"), [(1, 1), (1, 6), (2, 4), (3, 10)])
+def test_every_model_can_be_diagnosed(model, chains, draws):
+    Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE)).with_missing(MISSING)
+    model.set_params(burn_in=1, draws=draws, thin=1, chains=chains, seed=1, progress=False)
+    found = model.fit(Y).posterior_.diagnose()
+    assert len(found.table) == 18
+    assert found.words
+    if not isinstance(model, ac.AlloCore):
+        assert "moved" not in " ".join(found.words)
