@@ -26,7 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Bayesian tensor decomposition for large, sparse count data.\n\n"
-    "Start with [bold]allocore demo[/]; then [bold]allocore info DATA[/] and [bold]allocore fit DATA --budget 50[/].",
+    "Start with [bold]allocore demo[/]; then [bold]allocore info DATA[/] and "
+    "[bold]allocore fit DATA --budget 50 --out run.zarr[/].",
 )
 
 DataPath = Annotated[
@@ -156,9 +157,21 @@ def resume(
 
 
 @app.command()
-def info(data: DataPath) -> None:
-    """Say what a tensor holds: its modes, its heaviest labels, its counts, its missing cells."""
+def info(
+    data: Annotated[str, typer.Argument(metavar="DATA|RUN", help="A tensor, as for fit, or the folder of a run.")],
+) -> None:
+    """Say what a tensor holds, or how a run stands.
+
+    Of a tensor: its modes, its heaviest labels, its counts, its missing cells. Of a run, finished or not: its settings,
+    its progress, and whether its chains agree (R-hat, effective sample sizes).
+    """
     console = _console()
+    if Path(data).is_dir():
+        from allocore.posterior.run_report import run_report
+        from allocore.run.writing import is_being_written
+
+        console.print(run_report(ac.open_run(data), being_written=is_being_written(Path(data))))
+        return
     Y = ac.as_tensor(data)
     console.print(Text(repr(Y)))
     table = Table(header_style="bold")

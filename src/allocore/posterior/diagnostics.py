@@ -115,7 +115,7 @@ def r_hat(values: _Floats) -> float:
     NaN if it cannot be told, because draws are too few or the quantity never changes; infinite if it never does within
     a chain and chains differ.
     """
-    if values.shape[1] < LEAST_DRAWS or _constant(values):
+    if _cannot_be_told(values):
         return np.nan
     if len(values) == 1:
         half = values.shape[1] // 2
@@ -129,11 +129,16 @@ def r_hat(values: _Floats) -> float:
 
 def effective_samples(values: _Floats) -> tuple[float, float]:
     """Effective sample sizes of the bulk and of the tails of one quantity (chain, draw); NaN as `r_hat` is."""
-    if values.shape[1] < LEAST_DRAWS or _constant(values):
+    if _cannot_be_told(values):
         return np.nan, np.nan
     bulk = _arviz.ess(values, chain_axis=0, draw_axis=1, method="bulk")
     tail = _arviz.ess(values, chain_axis=0, draw_axis=1, method="tail", prob=_TAILS)
     return float(bulk), float(tail)
+
+
+def _cannot_be_told(values: _Floats) -> bool:
+    """Too few draws, a statistic that was lost with a damaged file, or nothing that changes."""
+    return values.shape[1] < LEAST_DRAWS or not bool(np.isfinite(values).all()) or _constant(values)
 
 
 def _constant(values: _Floats) -> bool:

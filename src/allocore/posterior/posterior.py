@@ -100,6 +100,11 @@ class Posterior:
         return self._record.seed
 
     @property
+    def record(self) -> Record:
+        """The run behind the posterior: its data, settings, draws and trace."""
+        return self._record
+
+    @property
     def finished(self) -> bool:
         """Whether the run has all the sweeps it was planned to have."""
         return bool(self.stats["moved"].shape[1] >= self._record.schedule.sweeps)
@@ -108,13 +113,13 @@ class Posterior:
         """The expected count of each cell in `coords` (M, n): its rate averaged over all draws."""
         from allocore.posterior.prediction import mean_rates
 
-        return mean_rates(self._record, self._check_cells(coords), self._threads or available_threads())
+        return mean_rates(self._drawn(), self._check_cells(coords), self._threads or available_threads())
 
     def log_predictive(self, coords: object, counts: object) -> NDArray[np.float64]:
         """The log predictive probability of each count: log of its Poisson probability averaged over all draws."""
         from allocore.posterior.prediction import log_predictive
 
-        return log_predictive(self._record, *self._check_counted(coords, counts), self._threads or available_threads())
+        return log_predictive(self._drawn(), *self._check_counted(coords, counts), self._threads or available_threads())
 
     def ppd(self, test: Cells, positive_only: bool = False) -> float:
         """Pointwise predictive density of held-out cells: the geometric mean of their predictive probabilities.
@@ -160,7 +165,7 @@ class Posterior:
         from allocore.posterior.stability import stability
         from allocore.posterior.summaries import class_table
 
-        chains, draws = self.core_values.shape[:2]
+        chains, draws = self._drawn().core_values.shape[:2]
         place = _position("chain", chain, chains), _position("draw", draw, draws)
         top = whole_number("top", top)
         if place not in self._stability:
@@ -190,7 +195,7 @@ class Posterior:
         """
         from allocore.posterior.diagnostics import diagnose
 
-        return diagnose(self._record)
+        return diagnose(self._drawn())
 
     def show(self, rows: int = 15, top: int = 3) -> None:
         """Print the largest classes of the last draw of the first chain, and the factors they share."""
@@ -216,9 +221,16 @@ class Posterior:
         chains, draws, budget = self.core_values.shape
         core = " x ".join(str(size) for size in self._record.spec.core_shape)
         return (
-            f"Posterior: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws > 1)}, "
+            f"Posterior: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
             f"{budget} class{'es' * (budget > 1)}, core {core}"
         )
+
+    def _drawn(self) -> Record:
+        """The run, once it has draws."""
+        if not self.core_values.shape[1]:
+            sweeps, burn_in = self.stats["moved"].shape[1], self._record.schedule.burn_in
+            raise InputError(f"the run has no draws yet: it is at sweep {sweeps}, and the burn-in takes {burn_in}")
+        return self._record
 
     def _check_cells(self, coords: object) -> NDArray[np.int64]:
         cells = as_integers(coords, "coords")

@@ -26,6 +26,9 @@ _CELL_SEED = 20240502
 _CANDIDATES = 4096
 
 
+RATE = "log rate of"
+
+
 class Trace(NamedTuple):
     """One quantity over all draws, `values` (chain, draw); `words` name it in a sentence, cells share theirs."""
 
@@ -47,7 +50,7 @@ def traces(record: Record) -> Iterator[Trace]:
         yield Trace(f"{name} factors", f"the number of {name} factors in use", at_draws["factors"][..., mode])
     for place, cell in enumerate(cells_MC.T.tolist()):
         labels = ", ".join(str(names[d]) for names, d in zip(record.tensor.labels, cell, strict=True))
-        yield Trace(f"log rate of {labels}", "the rates of cells", cells[..., place])
+        yield Trace(f"{RATE} {labels}", "the rates of cells", cells[..., place])
 
 
 def judged_cells(tensor: CountTensor) -> _Ints:

@@ -247,6 +247,19 @@ def write_record(record: Record, path: Path) -> None:
         sizes.settle()
 
 
+def is_being_written(path: Path) -> bool:
+    """Whether some process holds the lock of a run."""
+    lock = FileLock(path / "lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    except OSError:  # a disk that nobody can write to
+        return False
+    lock.release()
+    return False
+
+
 def _locked(path: Path) -> FileLock:
     lock = FileLock(path / "lock", timeout=0)
     try:
