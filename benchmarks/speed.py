@@ -25,6 +25,7 @@ import allocore as ac
 from allocore._workers import available_threads
 from figure import draw
 from rivals import compare, print_table
+from storing import print_storing, storing
 from tensors import generated
 from timing import measure, profile
 
@@ -178,6 +179,8 @@ def main() -> None:
     measured["long"] = [] if quick else [alone(LONG_SHAPE, "2e7", str(LARGE_BUDGET), "4")]
     measured["start"] = start_up()
     print_curves(measured, console)
+    measured["storing"] = storing(Y, 300 if quick else 5000)
+    print_storing(measured["storing"], console)
     plans = [(ac.load_flights(), 10, 1.0)] if quick else [(whole, 50, 20.0), (ac.load_flights(), 25, 8.0)]
     measured["rivals"] = [against(*plan, console) for plan in plans if not options.without_rivals]
     if options.out:

@@ -1,10 +1,12 @@
 """The command line: what it prints, what it writes, and one line for every mistake."""
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -166,10 +168,11 @@ def test_the_version_is_printed(run):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((), ["demo", "fit", "info", "--version"]),
+        ((), ["demo", "fit", "resume", "info", "--version"]),
         (("demo",), ["--budget", "--seed", "--threads", "flights"]),
         (("fit",), ["--core-shape", "--hold-out", "--along", "--out", "--burn-in", "--draws", "--thin", "--chains"]),
-        (("info",), ["DATA"]),
+        (("resume",), ["RUN", "--draws", "--threads", "--on-error"]),
+        (("info",), ["DATA|RUN"]),
     ],
 )
 def test_every_command_has_help(run, words, expected):
@@ -309,7 +312,118 @@ def test_labels_beyond_the_encoding_of_the_output_end_in_no_traceback(data, monk
     assert "Traceback" not in told.stderr
 
 
-# Ctrl-C
+# Runs on disk
+
+
+def test_resume_makes_a_run_longer_and_prints_its_classes(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    run("fit", data, "--budget", 3, "--chains", 2, "--out", path, *QUICK)
+    code, out, err = run("resume", path, "--draws", 5, "--threads", 2)
+    assert (code, err) == (0, "")
+    assert "of a budget of 3" in as_words(out)
+    assert f"Seed 3. Run written to {path}" in out
+    model = ac.AlloCore(3, burn_in=2, draws=5, thin=1, chains=2, seed=3, progress=False)
+    post = model.fit(ac.load_tensor(data)).posterior_
+    assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
+
+
+def test_resume_goes_on_with_any_model(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    settings = {"burn_in": 1, "thin": 1, "seed": 1, "progress": False}
+    ac.Tucker((2, 1, 2), draws=1, store=path, **settings).fit(ac.load_tensor(data))
+    code, _, err = run("resume", path, "--draws", 2)
+    assert (code, err) == (0, "")
+    post = ac.Tucker((2, 1, 2), draws=2, **settings).fit(ac.load_tensor(data)).posterior_
+    assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
+
+
+def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    run("fit", data, "--budget", 3, "--out", path, *QUICK)
+    run("resume", path, "--draws", 20)
+    code, out, err = run("info", path)
+    assert (code, err) == (0, "")
+    words = as_words(out)
+    assert "AlloCore: 3 classes, core 3 x 3 x 3; a0 1, b0 1, e0 1, f0 10, alpha0 0.1; seed 3, allocore" in words
+    assert repr(ac.load_tensor(data)) in words
+    assert "22 of 22 sweeps (2 of burn-in, then 1 sweep a draw), 20 of 20 draws in 1 chain;" in words
+    assert "finished." in words
+    for word in ("R-hat", "log-likelihood", "total rate", "who factors", "log rates of", "run chains=4"):
+        assert word in words
+    assert ac.open_run(path).diagnose().words[-1] in words
+
+
+def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    process = begin(data, path, "--burn-in", "100000000")
+    try:
+        wait_for(path / "checkpoints" / "0", process)
+        code, out, err = run("info", path)
+        assert (code, err) == (0, "")
+        assert "of 100,004,000 sweeps" in as_words(out)
+        assert "0 of 200 draws in 1 chain; " in as_words(out)
+        assert "being written now." in as_words(out)
+    finally:
+        process.kill()
+        process.communicate()
+    _, out, _ = run("info", path)
+    assert "stopped: allocore resume continues it." in as_words(out)
+
+
+@pytest.mark.parametrize("words", [("resume", "y.npz"), ("resume", "nowhere.zarr"), ("info", ".")])
+def test_what_is_no_run_is_one_line(run, data, monkeypatch, words):
+    monkeypatch.chdir(data.parent)
+    assert_one_line(run(*words), f"path is '{words[1]}', but")
+
+
+def test_a_damaged_run_is_one_line(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    run("fit", data, "--budget", 3, "--out", path, *QUICK)
+    (path / "posterior" / "core_values" / "0.0.0").write_bytes(b"")
+    for command in ("info", "resume"):
+        assert_one_line(run(command, path), "is damaged: draws 0 to 1 cannot be read", "on_error='drop'")
+    assert_one_line(run("resume", path, "--on-error", "ignore"), "on_error is 'ignore'")
+
+
+def test_fit_does_not_write_over_a_run(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    run("fit", data, "--budget", 3, "--out", path, *QUICK)
+    result = run("fit", data, "--budget", 3, "--out", path, *QUICK)
+    assert_one_line(result, "--out is", f"a run is there already: `allocore resume {path}` continues it")
+
+
+# Ctrl-C and SIGTERM
+
+
+def begin(data, path, *words):
+    command = [sys.executable, "-m", "allocore.cli", "fit", data, "--budget", "2", "--seed", "3", "--out", path, *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path, process):
+    until = time.monotonic() + 60
+    while not (path.exists() and os.listdir(path)):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_code_130(run, data, tmp_path, which):
+    path = tmp_path / "run.zarr"
+    process = begin(data, path, "--burn-in", "0", "--draws", "100000000", "--thin", "1")
+    wait_for(path / "checkpoints" / "0", process)
+    process.send_signal(which)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.fullmatch(
+        r"allocore: warning: stopped: \d+ of 100000000 draws are kept; continue with "
+        rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
+        err,
+    )
+    assert "of a budget of 2" in as_words(out)
+    draws = ac.open_run(path).core_values.shape[1]
+    assert f"stopped: {draws} of" in err
 
 
 def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):

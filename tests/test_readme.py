@@ -1,4 +1,4 @@
-"""Every command and every example of the README runs as it stands there."""
+"""Every command and every example of the README and of the documentation runs as it stands there."""
 
 import re
 import shlex
@@ -11,45 +11,74 @@ import pytest
 
 import allocore as ac
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/runs.md")}
+README = PAGES["README.md"]
 QUICK = ["--burn-in", "1", "--draws", "1", "--thin", "1", "--threads", "1"]
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGES[page], flags=re.DOTALL)
+
+
+@pytest.fixture
+def run_page(monkeypatch, tmp_path):
+    """Run the Python of a page in an empty folder; returns its names."""
+
+    def run(page):
+        monkeypatch.chdir(tmp_path)
+        names = {}
+        for block in blocks(page, "python"):
+            exec(compile(block, page, "exec"), names)
+        return names
+
+    return run
 
 
 @pytest.mark.jit
-def test_the_python_examples_run(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for block in blocks("python"):
-        exec(compile(block, "README.md", "exec"), names)
-    assert "classes hold counts" in capsys.readouterr().out
+def test_the_python_examples_of_the_readme_run(run_page, capsys):
+    names = run_page("README.md")
+    out = capsys.readouterr().out
+    assert "classes hold counts" in out
+    assert "log-likelihood" in out
     assert names["tree"]["posterior"].sizes["chain"] == 2
     assert names["Y"].shape == (3, 3, 2)
+    assert ac.open_run("run.zarr").core_values.shape == (2, 50, 40)
+
+
+@pytest.mark.jit
+def test_the_python_examples_about_runs_run(run_page, capsys):
+    names = run_page("docs/runs.md")
+    assert "disagree" in capsys.readouterr().out
+    assert names["post"].core_values.shape == (2, 20, 40)
+    assert names["longer"].posterior_.core_values.shape == (2, 30, 40)
 
 
 def commands():
-    lines = "\n".join(blocks("sh")).splitlines()
+    lines = [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
     words = [shlex.split(line, comments=True) for line in lines]
-    return [line for line in words if line[:1] == ["allocore"] and line[1] != "demo"]
+    chosen = [line for line in words if line[:1] == ["allocore"] and line[1] != "demo"]
+    return list(dict.fromkeys(map(tuple, chosen)))
 
 
-def test_the_readme_names_commands():
-    assert len(commands()) >= 3
+def test_the_documentation_names_commands():
+    assert {command[1] for command in commands()} >= {"fit", "info", "resume"}
 
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
 def test_the_commands_run(command, tmp_path):
-    """As written, on a tensor of four modes and with a schedule of one sweep."""
-    ac.as_tensor(np.random.default_rng(0).poisson(0.3, (9, 9, 4, 5))).save(tmp_path / "DATA.npz")
+    """As written, on a tensor of four modes or a run of it, with a schedule of one sweep."""
+    Y = ac.as_tensor(np.random.default_rng(0).poisson(0.3, (9, 9, 4, 5)))
+    Y.save(tmp_path / "DATA.npz")
+    if command[2] == "run.zarr":
+        ac.AlloCore(3, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False).fit(Y)
     words = ["DATA.npz" if word == "DATA" else word for word in command[1:]]
     quick = QUICK if words[0] == "fit" else []
     run = [sys.executable, "-m", "allocore.cli", *words, *quick]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "CountTensor: 9 x 9 x 4 x 5" in done.stdout
+    told = "classes hold counts" if words[0] == "resume" else "CountTensor: 9 x 9 x 4 x 5"
+    assert told in done.stdout
 
 
 def test_the_make_targets_of_the_readme_exist():

@@ -260,7 +260,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name="allocore", standalone_mode=False))
     except _UsageError as error:
         message = error.format_message()
         if not message:  # no command: the help has been printed

@@ -229,7 +229,12 @@ def test_what_is_not_a_run_is_told_apart(tmp_path, kind):
         path.write_text("hello")
     elif kind == "folder":
         path.mkdir()
-    rule = "nothing of that name exists: it must be the folder of a run" if kind == "nothing" else "that is not a run"
+    rules = {
+        "nothing": "nothing of that name exists: it must be",
+        "file": "that is a file",
+        "folder": "that is a folder",
+    }
+    rule = rules[kind]
     for attempt in (ac.open_run, ac.AlloCore.resume):
         with pytest.raises(ac.InputError, match=f"^path is '.*run.zarr', but {rule}"):
             attempt(path)

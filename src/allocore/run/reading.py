@@ -30,7 +30,8 @@ def read_attributes(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise InputError(f"path is {str(path)!r}, but nothing of that name exists: it must be the folder of a run")
     if not is_run(path):
-        raise InputError(f"path is {str(path)!r}, but that is not a run of allocore")
+        kind = "a folder that holds no run of allocore" if path.is_dir() else "a file, and no run of allocore"
+        raise InputError(f"path is {str(path)!r}, but that is {kind}")
     try:
         attributes: dict[str, Any] = json.loads((path / ".zattrs").read_bytes())
         form = attributes["run_format"]
