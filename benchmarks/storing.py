@@ -56,7 +56,7 @@ def storing(Y: ac.CountTensor, sweeps: int) -> dict[str, Any]:
 def print_storing(result: dict[str, Any], console: Console) -> None:
     spent = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result["spent"].items())
     console.print(
-        f"Storing a run (Q = {BUDGET}, every {THIN}th of {result['sweeps']:,} sweeps, {result['seconds']:.1f} s in all) "
+        f"Storing (Q = {BUDGET}, every {THIN}th of {result['sweeps']:,} sweeps, {result['seconds']:.0f} s in all) "
         f"took {result['share']:.1%} of its time (<= 5%): {spent}; {result['MB']:.0f} MB (< 300 for 5,000 sweeps) in "
         f"{result['files']:,} files"
     )

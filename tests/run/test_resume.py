@@ -229,12 +229,7 @@ def test_what_is_not_a_run_is_told_apart(tmp_path, kind):
         path.write_text("hello")
     elif kind == "folder":
         path.mkdir()
-    rules = {
-        "nothing": "nothing of that name exists: it must be",
-        "file": "that is a file",
-        "folder": "that is a folder",
-    }
-    rule = rules[kind]
+    rule = {"nothing": "nothing of that name exists", "file": "that is a file", "folder": "that is a folder"}[kind]
     for attempt in (ac.open_run, ac.AlloCore.resume):
         with pytest.raises(ac.InputError, match=f"^path is '.*run.zarr', but {rule}"):
             attempt(path)
