@@ -17,10 +17,10 @@ test-fast: $(VENV)/.dev
 	$(PYTEST) -n 2 --dist worksteal
 
 test-interpreted: $(VENV)/.dev  ## The small cases with the JIT off
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 --dist worksteal -m "not jit" tests
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 --dist worksteal -m "not jit and not disk" tests
 
 test-checked: $(VENV)/.dev  ## All kernels with bounds checks on, in a cache of their own
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) -n 2 --dist worksteal tests -m "not long"
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) -n 2 --dist worksteal tests -m "not long and not disk"
 
 lint: $(VENV)/.dev  ## Linter, formatter, strict type checker
 	$(BIN)/ruff check .

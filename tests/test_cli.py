@@ -315,6 +315,7 @@ def test_labels_beyond_the_encoding_of_the_output_end_in_no_traceback(data, monk
 # Runs on disk
 
 
+@pytest.mark.disk
 def test_resume_makes_a_run_longer_and_prints_its_classes(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     run("fit", data, "--budget", 3, "--chains", 2, "--out", path, *QUICK)
@@ -327,6 +328,7 @@ def test_resume_makes_a_run_longer_and_prints_its_classes(run, data, tmp_path):
     assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
 
 
+@pytest.mark.disk
 def test_resume_goes_on_with_any_model(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     settings = {"burn_in": 1, "thin": 1, "seed": 1, "progress": False}
@@ -337,6 +339,7 @@ def test_resume_goes_on_with_any_model(run, data, tmp_path):
     assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
 
 
+@pytest.mark.disk
 def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     run("fit", data, "--budget", 3, "--out", path, *QUICK)
@@ -353,6 +356,7 @@ def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_
     assert ac.open_run(path).diagnose().words[-1] in words
 
 
+@pytest.mark.disk
 def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     process = begin(data, path, "--burn-in", "100000000")
@@ -370,12 +374,14 @@ def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_p
     assert "stopped: allocore resume continues it." in as_words(out)
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize("words", [("resume", "y.npz"), ("resume", "nowhere.zarr"), ("info", ".")])
 def test_what_is_no_run_is_one_line(run, data, monkeypatch, words):
     monkeypatch.chdir(data.parent)
     assert_one_line(run(*words), f"path is '{words[1]}', but")
 
 
+@pytest.mark.disk
 def test_a_damaged_run_is_one_line(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     run("fit", data, "--budget", 3, "--out", path, *QUICK)
@@ -385,6 +391,7 @@ def test_a_damaged_run_is_one_line(run, data, tmp_path):
     assert_one_line(run("resume", path, "--on-error", "ignore"), "on_error is 'ignore'")
 
 
+@pytest.mark.disk
 def test_fit_does_not_write_over_a_run(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     run("fit", data, "--budget", 3, "--out", path, *QUICK)
@@ -408,6 +415,7 @@ def wait_for(path, process):
         time.sleep(0.05)
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_code_130(run, data, tmp_path, which):
     path = tmp_path / "run.zarr"
@@ -426,6 +434,7 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
     assert f"stopped: {draws} of" in err
 
 
+@pytest.mark.disk
 def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
     command = [sys.executable, "-m", "allocore.cli", "fit", data, "--budget", "2", "--burn-in", "100000000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

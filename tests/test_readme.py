@@ -11,6 +11,8 @@ import pytest
 
 import allocore as ac
 
+pytestmark = pytest.mark.disk
+
 ROOT = Path(__file__).parent.parent
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/runs.md")}
 README = PAGES["README.md"]
@@ -35,7 +37,6 @@ def run_page(monkeypatch, tmp_path):
     return run
 
 
-@pytest.mark.jit
 def test_the_python_examples_of_the_readme_run(run_page, capsys):
     names = run_page("README.md")
     out = capsys.readouterr().out
@@ -46,7 +47,6 @@ def test_the_python_examples_of_the_readme_run(run_page, capsys):
     assert ac.open_run("run.zarr").core_values.shape == (2, 50, 40)
 
 
-@pytest.mark.jit
 def test_the_python_examples_about_runs_run(run_page, capsys):
     names = run_page("docs/runs.md")
     assert "disagree" in capsys.readouterr().out

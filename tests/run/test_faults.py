@@ -14,6 +14,8 @@ import xarray as xr
 import allocore as ac
 from allocore.run import writing
 
+pytestmark = pytest.mark.disk
+
 TENSOR = ac.CountTensor(
     *np.unique(np.random.default_rng(5).integers(0, [[6], [5], [4]], (3, 200)), axis=1, return_counts=True),
     mode_names=["who", "what", "when"],

@@ -15,6 +15,8 @@ import allocore as ac
 from allocore.run import chains as chains_module
 from allocore.run import writing
 
+pytestmark = pytest.mark.disk
+
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
 SETTINGS = {"burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
 MODELS = [ac.AlloCore(3, (3, 2, 3), f0=1.0, alpha0=3.0), ac.CP(3, a0=2.0), ac.Tucker((2, 1, 2), e0=0.5)]
@@ -65,7 +67,6 @@ def assert_same(post, other):
 # Killed for real
 
 
-@pytest.mark.jit
 @pytest.mark.parametrize(("what", "kills"), [("steps", 36), ("moments", 30), ("signals", 8)])
 def test_a_run_that_is_killed_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):
     told = subprocess.run(
