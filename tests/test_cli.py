@@ -216,13 +216,13 @@ def assert_one_line(result, *pieces):
     ("name", "content", "pieces"),
     [
         ("nowhere.npz", None, ["nowhere.npz does not exist"]),
-        ("y.xlsx", b"", ["y.xlsx has an unknown suffix", ".npz, .npy, .tns or .tns.gz"]),
+        ("y.xlsx", b"", ["y.xlsx has an unknown suffix", ".csv", ".parquet"]),
         ("y.npz", b"", ["y.npz is damaged"]),
         ("y.npz", b"PK\x03\x04 this was a file once", ["y.npz is damaged"]),
         ("y.npy", b"\x93NUMPY", ["y.npy is damaged"]),
         ("y.tns", b"1 1 nonsense\n", ["y.tns"]),
         ("y.tns", b"", ["y.tns"]),
-        (".", None, ["is a folder"]),
+        (".", None, ["that folder has no files"]),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_line(run, tmp_path, command, name, content, pieces):
@@ -375,7 +375,7 @@ def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_p
 
 
 @pytest.mark.disk
-@pytest.mark.parametrize("words", [("resume", "y.npz"), ("resume", "nowhere.zarr"), ("info", ".")])
+@pytest.mark.parametrize("words", [("resume", "y.npz"), ("resume", "nowhere.zarr"), ("resume", ".")])
 def test_what_is_no_run_is_one_line(run, data, monkeypatch, words):
     monkeypatch.chdir(data.parent)
     assert_one_line(run(*words), f"path is '{words[1]}', but")

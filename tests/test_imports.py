@@ -11,7 +11,7 @@ import allocore as ac
 
 SOURCE = Path(ac.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "rich", "typer", "matplotlib"]
+HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "rich", "typer", "matplotlib"]
 LONGEST = 400
 
 EVERYWHERE = ("errors", "_files", "_jit", "_workers")
@@ -35,7 +35,8 @@ MAY_IMPORT = {
     ),
     "estimators": ("data", "model", "gibbs", "run", "posterior"),
     # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
-    "cli": ("", "model", "run.reading", "run.writing", "posterior", "estimators"),
+    "cli": ("", "_event_options", "model", "run.reading", "run.writing", "posterior", "estimators"),
+    "_event_options": ("", "data"),
     # The package itself has a name for everything that is public.
     "__init__": ("data", "posterior", "estimators"),
 }

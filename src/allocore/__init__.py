@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocore.data.convert import as_tensor
+    from allocore.data.events.reading import read_events
     from allocore.data.files import load_tensor
     from allocore.data.flights import load_flights
     from allocore.data.holdout import hold_out
@@ -38,6 +39,7 @@ _HOMES = {
     "load_flights": "data.flights",
     "load_tensor": "data.files",
     "open_run": "posterior.opening",
+    "read_events": "data.events.reading",
 }
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "load_flights",
     "load_tensor",
     "open_run",
+    "read_events",
 ]
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
+from allocore._event_options import read_data, takes_events
 from allocore.errors import InputError, whole_number
 
 app = typer.Typer(
@@ -30,9 +31,11 @@ app = typer.Typer(
     "[bold]allocore fit DATA --budget 50 --out run.zarr[/].",
 )
 
-DataPath = Annotated[
-    str, typer.Argument(metavar="DATA", help="A tensor: .npz (allocore, SciPy or pydata sparse), .npy, .tns, .tns.gz.")
-]
+_WHAT = (
+    "A table of events (CSV, TSV, Parquet, JSON lines, .gz, .zst; a file, a folder or a pattern in quotes) or a tensor "
+    "(.npz of allocore, SciPy or pydata sparse, .npy, .parquet, .tns, .tns.gz)."
+)
+DataPath = Annotated[str, typer.Argument(metavar="DATA", help=_WHAT)]
 _PIPE_WIDTH = 140
 _STOPPED = 130
 # Typer carries its own copy of click in some versions; this is the base of its errors in all of them.
@@ -76,7 +79,9 @@ def demo(
 
 
 @app.command()
+@takes_events
 def fit(
+    *,
     data: DataPath,
     budget: Annotated[int, typer.Option(help="Q, the most classes (non-zeros of the core) the model may use.")],
     core_shape: Annotated[
@@ -100,10 +105,13 @@ def fit(
     ] = None,
     rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
     top: Annotated[int, typer.Option(help="Labels to print per factor.")] = 3,
+    events: dict[str, Any],
 ) -> None:
-    """Fit a tensor and print its largest classes in words.
+    """Fit a tensor or a table of events and print its largest classes in words.
 
-    Example: allocore fit flights.npz --budget 40 --burn-in 300 --draws 50 --thin 5 --hold-out 0.01 --out run.zarr
+    allocore fit "icews/*.tab" --freq month --budget 100 --out run.zarr
+
+    allocore fit sales.csv --modes store,product,week --budget 20 --hold-out 0.01
     """
     console = _console()
     whole_number("--rows", rows), whole_number("--top", top)
@@ -113,12 +121,12 @@ def fit(
         from allocore.run.writing import check_free
 
         check_free("--out", out)  # before the data are read, not after
-    Y = ac.as_tensor(data)
+    Y = read_data(data, events)
     seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
     split = (
         None if hold_out is None else ac.hold_out(Y, _share("--hold-out", hold_out), _mode(along, Y.mode_names), seed)
     )
-    console.print(Text(repr(Y)))
+    _print_data(console, Y)
     model = ac.AlloCore(budget, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin)
     model.set_params(chains=chains, seed=seed, threads=threads, store=out)
     posterior = model.fit(Y if split is None else split.train).posterior_
@@ -157,23 +165,49 @@ def resume(
 
 
 @app.command()
-def info(
-    data: Annotated[str, typer.Argument(metavar="DATA|RUN", help="A tensor, as for fit, or the folder of a run.")],
+@takes_events
+def tensor(
+    *,
+    data: DataPath,
+    out: Annotated[Path, typer.Option(help="The file to write: .npz, .parquet, .tns or .tns.gz.")],
+    events: dict[str, Any],
 ) -> None:
-    """Say what a tensor holds, or how a run stands.
+    """Build a tensor once, from a table of events or from another file, and write it.
+
+    allocore tensor "gdelt/*.zip.csv" --format gdelt --freq week --out gdelt.npz
+    """
+    console = _console()
+    if out.exists():
+        raise InputError(f"--out is {str(out)!r}, but that exists already: name a path that does not")
+    Y = read_data(data, events)
+    _print_data(console, Y)
+    Y.save(out)
+    console.print(Text(f"Tensor written to {out}"))
+
+
+@app.command()
+@takes_events
+def info(
+    *,
+    data: Annotated[
+        str, typer.Argument(metavar="DATA|RUN", help="Events or a tensor, as for fit, or the folder of a run.")
+    ],
+    events: dict[str, Any],
+) -> None:
+    """Say what a table of events or a tensor holds, or how a run stands.
 
     Of a tensor: its modes, its heaviest labels, its counts, its missing cells. Of a run, finished or not: its settings,
     its progress, and whether its chains agree (R-hat, effective sample sizes).
     """
     console = _console()
-    if Path(data).is_dir():
+    if (Path(data) / ".zgroup").is_file():
         from allocore.posterior.run_report import run_report
         from allocore.run.writing import is_being_written
 
         console.print(run_report(ac.open_run(data), being_written=is_being_written(Path(data))))
         return
-    Y = ac.as_tensor(data)
-    console.print(Text(repr(Y)))
+    Y = read_data(data, events)
+    _print_data(console, Y)
     table = Table(header_style="bold")
     for heading in ("mode", "length", "in use", "heaviest labels (counts)"):
         table.add_column(heading, justify="right" if heading in ("length", "in use") else "left")
@@ -187,6 +221,17 @@ def info(
         f"Counts: {ones:.0%} of the non-zeros are 1, the largest is {Y.counts.max():,}, "
         f"the mean is {Y.total / Y.nnz:.3g}. Missing cells: {Y.missing.cells:,} of {Y.volume:,}."
     )
+
+
+def _print_data(console: Console, Y: ac.CountTensor) -> None:
+    """The report of the events it was made of, or what the tensor is."""
+    if Y.report is None:
+        console.print(Text(repr(Y)))
+        return
+    grid = Table.grid(padding=(0, 2))
+    for name, text in Y.report.lines():
+        grid.add_row(Text(name, style="bold"), Text(text))
+    console.print(grid)
 
 
 def _exit_if_stopped(posterior: ac.Posterior) -> None:

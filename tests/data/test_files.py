@@ -237,14 +237,14 @@ def test_paths_that_cannot_be_read_are_errors(tmp_path):
         with pytest.raises(InputError, match="is a folder; path must be a file"):
             reader(tmp_path)
     (tmp_path / "y.xlsx").write_text("")
-    with pytest.raises(InputError, match=r"y.xlsx has an unknown suffix; it must be .npz, .npy, .tns or .tns.gz"):
+    with pytest.raises(InputError, match=r"y.xlsx has an unknown suffix; it must be .npz, .npy, .parquet, .tns"):
         read(tmp_path / "y.xlsx")
     with pytest.raises(InputError, match="is not a saved CountTensor; as_tensor reads files of other programs"):
         load_tensor(npz(tmp_path / "other.npz", coords=[[0], [0]], counts=[1]))
 
 
 def test_paths_that_cannot_be_written_are_errors(tmp_path):
-    with pytest.raises(InputError, match=r"path must end in .npz; got '.*y.txt'"):
+    with pytest.raises(InputError, match=r"path must end in .npz, .parquet, .tns or .tns.gz; got '.*y.txt'"):
         TENSOR.save(tmp_path / "y.txt")
     with pytest.raises(InputError, match=r"path must end in .tns or .tns.gz; got '.*y.txt'"):
         write_tns(PLAIN, tmp_path / "y.txt")

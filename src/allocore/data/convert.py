@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from allocore.data.export import KEY, from_frame
 from allocore.data.tensor import CountTensor, Labels
 from allocore.errors import InputError
 
@@ -23,8 +24,8 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
     ----------
     x
         A CountTensor; a NumPy array (cells masked in a masked array become missing); a SciPy sparse matrix or
-        array; a pydata `sparse` array; a pyttb `sptensor` or `tensor`; or the path of a file that `read`
-        understands.
+        array; a pydata `sparse` array; a pyttb `sptensor` or `tensor`; a table of `CountTensor.to_frame`; or the path
+        of a file that `read` understands.
     mode_names, labels
         As for `CountTensor`; what is not given is kept from `x`.
 
@@ -39,6 +40,8 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
         from allocore.data.files import read
 
         x = read(x)
+    if KEY in getattr(x, "attrs", ()):
+        x = from_frame(x)
     if isinstance(x, CountTensor):
         return x if mode_names is None and labels is None else x.with_labels(labels, mode_names)
     coords, counts, shape, missing = _parts(x)

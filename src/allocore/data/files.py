@@ -57,6 +57,24 @@ def save_tensor(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
         )
 
 
+def save(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
+    """Write a tensor in the form that the suffix names: `.npz`, `.parquet`, `.tns` or `.tns.gz`."""
+    target = Path(path)
+    if target.suffix == ".parquet":
+        from allocore.data.export import write_parquet
+
+        try:
+            write_parquet(tensor, target)
+        except OSError as error:
+            raise InputError(f"{target} cannot be written: {error.strerror or error}") from error
+    elif target.name.endswith((".tns", ".tns.gz")):
+        write_tns(tensor, target)
+    elif target.suffix == ".npz":
+        save_tensor(tensor, target)
+    else:
+        raise InputError(f"path must end in .npz, .parquet, .tns or .tns.gz; got {str(target)!r}")
+
+
 def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
     """Read a tensor written by `save_tensor` or `CountTensor.save`."""
     target = _existing(path)
@@ -70,11 +88,15 @@ def read(path: str | os.PathLike[str]) -> CountTensor:
     """Read a tensor from any file that is understood.
 
     `.npz` of `save_tensor`, of pydata sparse or of scipy.sparse, or with arrays `coords`, `counts` (or
-    `data`) and perhaps `shape`; `.npy` with a dense array; FROSTT `.tns` and `.tns.gz`.
+    `data`) and perhaps `shape`; `.npy` with a dense array; `.parquet` of `CountTensor.save`; FROSTT `.tns`, `.tns.gz`.
     """
     target = _existing(path)
     if target.suffix == ".npz":
         return _read_npz(target)
+    if target.suffix == ".parquet":
+        from allocore.data.export import read_parquet
+
+        return read_parquet(target)
     try:
         if target.name.endswith((".tns", ".tns.gz")):
             return CountTensor(*read_tns(target))
@@ -82,7 +104,7 @@ def read(path: str | os.PathLike[str]) -> CountTensor:
             return _as_tensor(_npy_array(target))
     except InputError as error:
         raise _about(target, error) from None
-    raise InputError(f"{target} has an unknown suffix; it must be .npz, .npy, .tns or .tns.gz")
+    raise InputError(f"{target} has an unknown suffix; it must be .npz, .npy, .parquet, .tns or .tns.gz")
 
 
 def write_tns(tensor: CountTensor, path: str | os.PathLike[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,13 @@ from allocore.data.coordinates import (
 from allocore.data.labels import ModeLabels, check_labels, check_mode_names, fit_labels, resolve_patterns
 from allocore.data.missing import WILDCARD, Missing
 from allocore.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import scipy.sparse
+    import sparse
+
+    from allocore.data.events.report import EventReport
 
 MAX_DENSE_CELLS = 10**8
 
@@ -74,6 +81,7 @@ class CountTensor:
         "_missing",
         "_mode_names",
         "_observed_cells",
+        "_report",
         "_shape",
         "_total",
     )
@@ -103,6 +111,7 @@ class CountTensor:
         self._observed_cells = self.volume - self._missing.cells
         self._coords, self._counts = self._without_missing(*canonical(given, values, self._shape))
         self._total = int(self._counts.sum())
+        self._report: EventReport | None = None
 
     def _as_missing(self, patterns: Patterns) -> Missing:
         if isinstance(patterns, Missing):
@@ -196,6 +205,11 @@ class CountTensor:
             f"(or {-self.ndim}..{self.ndim - 1})"
         )
 
+    @property
+    def report(self) -> EventReport | None:
+        """What became of the rows that `read_events` made this tensor of; None for any other tensor."""
+        return self._report
+
     def mode_totals(self, mode: int | str) -> Int64s:
         """Return the sum of the counts at each position of a mode."""
         m = self.mode(mode)
@@ -272,10 +286,39 @@ class CountTensor:
         return CountTensor(self._coords, self._counts, self._shape, **{**same, **changes})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tensor to an `.npz` file, for `load_tensor`."""
-        from allocore.data.files import save_tensor
+        """Write the tensor to a file: `.npz`, `.parquet`, or `.tns` (which has no labels and no missing cells).
 
-        save_tensor(self, path)
+        `as_tensor` reads it back.
+        """
+        from allocore.data.files import save
+
+        save(self, path)
+
+    def to_scipy(self) -> scipy.sparse.coo_array:
+        """Return the counts as a SciPy array of as many dimensions; labels are lost, missing cells refused."""
+        from allocore.data.export import to_scipy
+
+        return to_scipy(self)
+
+    def to_sparse(self) -> sparse.COO:
+        """Return the counts as an array of pydata sparse; labels are lost, missing cells refused."""
+        from allocore.data.export import to_sparse
+
+        return to_sparse(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the non-zero cells as a pandas table, a label for each mode and the count; `as_tensor` takes it back.
+
+        >>> import allocore as ac
+        >>> Y = ac.CountTensor([[0, 1], [2, 0]], [5, 1], mode_names=["who", "when"], labels=[["Ada", "Max"], None])
+        >>> Y.to_frame()
+           who  when  count
+        0  Ada     2      5
+        1  Max     0      1
+        """
+        from allocore.data.export import to_frame
+
+        return to_frame(self)
 
     def to_dense(self) -> Int64s:
         """Return the counts as a dense array, with zeros in missing cells; refused above 10^8 cells."""

@@ -1,0 +1,88 @@
+"""The options of the command line that say how to read a table of events: the same for every command that takes one."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import allocore as ac
+from allocore.errors import InputError
+
+_PANEL = "How to read a table of events"
+
+
+def _option(kind: Any, help: str) -> Any:
+    return Annotated[kind, typer.Option(help=help, rich_help_panel=_PANEL)]
+
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "format": (
+        _option(str, "icews, gdelt, terrier, phoenix, polecat, acled, ucdp; by default what the columns look like."),
+        "auto",
+    ),
+    "modes": (
+        _option(str | None, "Columns that become the modes: store,product or who=source,what=action."),
+        None,
+    ),
+    "time": (_option(str | None, "The column with dates."), None),
+    "freq": (_option(str | None, "Length of a period: day, week, month, quarter or year; month by default."), None),
+    "count": (_option(str | None, "A column that says how often an event happened; every row counts once."), None),
+    "where": (_option(str | None, "Rows to keep, as a condition in SQL: \"IsRootEvent = '1'\"."), None),
+    "dedup": (_option(str, "Leave out repeated events: none, or those of one story, or of one day."), "none"),
+    "diagonal": (_option(str, "Events of an actor with itself: missing, drop or keep."), "missing"),
+    "shared_modes": (_option(str | None, "Modes with one list of labels, e.g. source,target."), None),
+    "min_count": (_option(int | None, "Leave out labels with fewer counts than this."), None),
+    "on_error": (_option(str, "Rows that cannot be read: raise an error, or drop and count them."), "raise"),
+}
+
+
+def takes_events(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options, as one argument `events`."""
+    own = inspect.signature(command)
+    parameters = [each for each in own.parameters.values() if each.name != "events"]
+    for name, (annotation, default) in _OPTIONS.items():
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(**{name: value for name, value in given.items() if name not in _OPTIONS}, events=_chosen(given))
+
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _chosen(given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were changed, as `read_events` takes them."""
+    chosen = {name: given[name] for name, (_, default) in _OPTIONS.items() if given[name] != default}
+    if "modes" in chosen:
+        parts = [part.partition("=") for part in chosen["modes"].split(",")]
+        named = any(equals for _, equals, _ in parts)
+        chosen["modes"] = (
+            {name: column or name for name, _, column in parts} if named else [name for name, _, _ in parts]
+        )
+    if "shared_modes" in chosen:
+        chosen["shared_modes"] = chosen["shared_modes"].split(",")
+    return chosen
+
+
+def read_data(data: str, events: dict[str, Any]) -> ac.CountTensor:
+    """A tensor from a file that holds one, or from a table of events."""
+    if Path(data).name.endswith((".npz", ".npy", ".tns", ".tns.gz")) or _is_saved_tensor(data):
+        if events:
+            named = ", ".join(f"--{name.replace('_', '-')}" for name in events)
+            raise InputError(f"{named} is for tables of events, but {data} is a tensor already")
+        return ac.as_tensor(data)
+    return ac.read_events(data, **events)
+
+
+def _is_saved_tensor(data: str) -> bool:
+    """Whether a Parquet file is a tensor of ours, or a table of events."""
+    from allocore.data.export import is_tensor
+
+    return data.endswith(".parquet") and Path(data).is_file() and is_tensor(Path(data))

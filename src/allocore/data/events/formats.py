@@ -1,0 +1,145 @@
+"""What the columns of known event data sets mean, and how to tell which one a file is.
+
+A format that has a header is known by columns only it has; one without by its number of columns.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["plain", "country", "cameo", "event text", "root", "plover", "violence", "time"]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One mode of the tensor: its name, the column it comes from, and what its labels are."""
+
+    name: str
+    column: str
+    kind: Kind = "plain"
+
+
+@dataclass(frozen=True)
+class Format:
+    """An event data set: its default modes, which of them share their labels, and how its files are written."""
+
+    name: str
+    modes: tuple[Mode, ...]
+    shared: tuple[str, ...] = ()
+    marks: frozenset[str] = frozenset()  # columns by which a header is known
+    columns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # names by number, where there is no header
+    event: tuple[str, ...] = ()  # columns that tell one event of a day or a story from another
+    story: str | None = None
+    lists: bool = False  # countries may be lists, separated by semicolons
+    quoted: bool = True
+
+
+def _modes(
+    sender: str, receiver: str, action: str, kind: Kind, time: str, actors: Kind = "country"
+) -> tuple[Mode, ...]:
+    return (
+        Mode("sender", sender, actors),
+        Mode("receiver", receiver, actors),
+        Mode("action", action, kind),
+        Mode("time", time, "time"),
+    )
+
+
+def _gdelt_columns(number: int) -> tuple[str, ...]:
+    """The columns of GDELT 1.0 without (57) and with (58) the source's address, and of 2.0 (61)."""
+    codes = "Code Name CountryCode KnownGroupCode EthnicCode Religion1Code Religion2Code Type1Code Type2Code Type3Code"
+    actor = codes.split()
+    place = f"Type FullName CountryCode ADM1Code {'ADM2Code' if number == 61 else ''} Lat Long FeatureID".split()
+    return (
+        *("GLOBALEVENTID", "SQLDATE", "MonthYear", "Year", "FractionDate"),
+        *(f"Actor{which}{part}" for which in (1, 2) for part in actor),
+        *("IsRootEvent", "EventCode", "EventBaseCode", "EventRootCode", "QuadClass", "GoldsteinScale"),
+        *("NumMentions", "NumSources", "NumArticles", "AvgTone"),
+        *(f"{who}Geo_{part}" for who in ("Actor1", "Actor2", "Action") for part in place),
+        "DATEADDED",
+        *(("SOURCEURL",) if number > 57 else ()),
+    )
+
+
+_PHOENIX = (
+    *("EventID", "Date", "Year", "Month", "Day"),
+    *("SourceActorFull", "SourceActorEntity", "SourceActorRole", "SourceActorAttribute"),
+    *("TargetActorFull", "TargetActorEntity", "TargetActorRole", "TargetActorAttribute"),
+    *("EventCode", "EventRootCode", "PentaClass", "GoldsteinScore", "Issues", "Lat", "Lon"),
+    *("LocationName", "StateName", "CountryCode", "SentenceID", "URLs", "NewsSources"),
+)
+_ACTORS = ("sender", "receiver")
+
+FORMATS = {
+    each.name: each
+    for each in (
+        Format(
+            "icews",
+            _modes("Source Country", "Target Country", "CAMEO Code", "cameo", "Event Date"),
+            shared=_ACTORS,
+            marks=frozenset({"Source Country", "Target Country", "Event Date", "Event Text"}),
+            event=("Source Name", "Target Name", "CAMEO Code"),
+            story="Story ID",
+            quoted=False,
+        ),
+        Format(
+            "gdelt",
+            _modes("Actor1CountryCode", "Actor2CountryCode", "EventRootCode", "root", "SQLDATE"),
+            shared=_ACTORS,
+            marks=frozenset({"GLOBALEVENTID", "Actor1CountryCode", "Actor2CountryCode"}),
+            columns={number: _gdelt_columns(number) for number in (57, 58, 61)},
+            event=("Actor1Code", "Actor2Code", "EventCode"),
+            story="SOURCEURL",
+            quoted=False,
+        ),
+        Format(
+            "terrier",
+            _modes("src_actor", "tgt_actor", "root_code", "root", "date8"),
+            shared=_ACTORS,
+            marks=frozenset({"src_actor", "tgt_actor", "root_code"}),
+            event=("source", "target", "code"),
+            story="url",
+        ),
+        Format(
+            "phoenix",
+            _modes("SourceActorEntity", "TargetActorEntity", "EventRootCode", "root", "Date"),
+            shared=_ACTORS,
+            marks=frozenset({"SourceActorEntity", "TargetActorEntity"}),
+            columns={26: _PHOENIX},
+            event=("SourceActorFull", "TargetActorFull", "EventCode"),
+            story="URLs",
+            quoted=False,
+        ),
+        Format(
+            "polecat",
+            _modes("Actor Country", "Recipient Country", "Event Type", "plover", "Event Date"),
+            shared=_ACTORS,
+            marks=frozenset({"Actor Country", "Recipient Country", "Event Type"}),
+            event=("Actor Name", "Recipient Name", "Event Type", "Event Mode"),
+            lists=True,
+        ),
+        Format(
+            "acled",
+            _modes("actor1", "actor2", "event_type", "plain", "event_date", actors="plain"),
+            shared=_ACTORS,
+            marks=frozenset({"event_id_cnty", "actor1", "event_type"}),
+            event=("event_id_cnty",),
+        ),
+        Format(
+            "ucdp",
+            _modes("side_a", "side_b", "type_of_violence", "violence", "date_start", actors="plain"),
+            shared=_ACTORS,
+            marks=frozenset({"side_a", "side_b", "type_of_violence"}),
+            event=("id",),
+        ),
+    )
+}
+
+
+def detect(header: tuple[str, ...]) -> Format | None:
+    """The format of a file whose first line has these fields."""
+    for each in FORMATS.values():
+        if each.marks <= set(header):
+            return each
+    if header and header[0].strip().isdigit():
+        return next((each for each in FORMATS.values() if len(header) in each.columns), None)
+    return None

@@ -1,0 +1,87 @@
+"""From the texts in a column to the labels of a mode: one vocabulary for modes that share theirs, in a fixed order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from allocore.data.cameo import PLOVER, ROOTS, code_of_text, restore, root_of
+from allocore.data.countries import is_region, resolve
+from allocore.data.events.formats import Kind
+
+_VIOLENCE = {"1": "state-based conflict", "2": "non-state conflict", "3": "one-sided violence"}
+_PLOVER = {name.upper(): name for name in PLOVER}
+_ROOTS = {code: f"{code} {name}" for code, name in ROOTS.items()}
+
+
+@dataclass
+class Reading:
+    """What a column's texts mean: the label of each, or why it has none; and which ones were repaired."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    repaired: list[str] = field(default_factory=list)
+
+
+def read_labels(kind: Kind, name: str, texts: list[str]) -> Reading:
+    """The labels of all texts of a mode."""
+    reading = Reading()
+    for text in texts:
+        label, repaired = _READERS.get(kind, _plain)(text)
+        if label is None:
+            why = "region, not a country" if kind == "country" and is_region(text) else f"unknown {name}"
+            reading.unknown[text] = why
+            continue
+        reading.labels[text] = label
+        if repaired:
+            reading.repaired.append(text)
+    return reading
+
+
+def vocabulary(kind: Kind, labels: set[str]) -> list[str]:
+    """All labels of a mode in order: those of a fixed list whether they occur or not, others sorted."""
+    fixed = {"cameo": _ROOTS, "event text": _ROOTS, "root": _ROOTS, "plover": _PLOVER, "violence": _VIOLENCE}.get(kind)
+    if fixed is not None:
+        return list(fixed.values())
+    if labels and all(label.isdecimal() and label.isascii() for label in labels):
+        return sorted(labels, key=lambda label: (int(label), label))
+    return sorted(labels)
+
+
+def _plain(text: str) -> tuple[str | None, bool]:
+    return text, False
+
+
+def _country(text: str) -> tuple[str | None, bool]:
+    country = resolve(text)
+    return (None, False) if country is None else (country.name, False)
+
+
+def _cameo(text: str) -> tuple[str | None, bool]:
+    code, repaired = restore(text)
+    root = root_of(code)
+    return (None, False) if root is None else (_ROOTS[root], repaired)
+
+
+def _event_text(text: str) -> tuple[str | None, bool]:
+    """The words that ICEWS has for a code, where a file lacks the codes."""
+    root = root_of(code_of_text(text) or "")
+    return (None, False) if root is None else (_ROOTS[root], False)
+
+
+def _root(text: str) -> tuple[str | None, bool]:
+    """A root code: 01 .. 20, or 1 .. 20 as TERRIER writes them."""
+    number = text.removesuffix(".0")
+    return (_ROOTS.get(number.zfill(2)), False) if number.isdecimal() else (None, False)
+
+
+def _from(names: dict[str, str]) -> Callable[[str], tuple[str | None, bool]]:
+    return lambda text: (names.get(text.upper()), False)
+
+
+_READERS: dict[Kind, Callable[[str], tuple[str | None, bool]]] = {
+    "country": _country,
+    "cameo": _cameo,
+    "event text": _event_text,
+    "root": _root,
+    "plover": _from(_PLOVER),
+    "violence": _from(_VIOLENCE),
+}

@@ -1,0 +1,335 @@
+"""`read_events`: from event files or a data frame to a labelled tensor and a report of what became of the rows."""
+
+import csv
+import gzip
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from allocore.data.events.formats import FORMATS, Format, Mode
+from allocore.data.events.loading import Reject, Wanted, condition, keys_for, load_files, load_frame
+from allocore.data.events.periods import check_frequency
+from allocore.data.events.report import EventReport
+from allocore.data.events.sources import Layout, find_files, is_files, layout_of
+from allocore.data.events.tensors import Found, Shape, make_tensor
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError, whole_number
+
+if TYPE_CHECKING:
+    import duckdb
+
+Modes = Sequence[str] | Mapping[str, str]
+_MEMORY = "2GB"
+_HEAVIEST = 5
+
+
+def read_events(
+    source: Any,
+    *,
+    format: str = "auto",  # the name users expect, though a builtin has it too
+    modes: Modes | None = None,
+    time: str | None = None,
+    freq: str | None = None,
+    count: str | None = None,
+    where: str | Mapping[str, Any] | None = None,
+    dedup: Literal["none", "story", "day"] = "none",
+    diagonal: Literal["missing", "drop", "keep"] = "missing",
+    shared_modes: Sequence[str] | None = None,
+    min_count: int | None = None,
+    on_error: Literal["raise", "drop"] = "raise",
+) -> CountTensor:
+    """Read a table of events, one row each, and count them in the cells of a tensor.
+
+    Parameters
+    ----------
+    source
+        A path, a pattern ("icews/*.tab"), a folder or a list of them: CSV, TSV, Parquet or JSON lines, also .gz and
+        .zst. Or a data frame: pandas, polars (lazy too), pyarrow, a relation of duckdb.
+    format
+        icews, gdelt, terrier, phoenix, polecat, acled or ucdp; by default what the columns look like, if anything.
+    modes
+        The columns that become the modes, or a dict from the names of modes to columns. For known formats the default
+        is sender x receiver x action x time.
+    time, freq
+        The column with dates, and the length of a period: day, week, month (the default), quarter or year. Periods
+        without events inside the range stay.
+    count
+        A column that says how often an event happened; by default every row counts once.
+    where
+        The rows to keep: a condition in SQL ("IsRootEvent = '1'"; columns of files are text), or a dict of columns and
+        the value or values they must have.
+    dedup
+        Leave out repeated events: those of the same actors and action in the same "story", or on the same "day".
+    diagonal
+        What to do about events of an actor with itself: their cells are "missing", the rows are "drop"ped, or "keep".
+    shared_modes
+        Modes that have one list of labels, such as senders and receivers; known for known formats.
+    min_count
+        Leave out labels with fewer counts than this (periods and actions stay).
+    on_error
+        What to do about rows that cannot be read: wrong number of columns, unreadable dates, counts that are not whole
+        numbers. "raise" an error that names file and line, or "drop" and count them in the report.
+
+    Returns
+    -------
+    A tensor; its `report` tells what was read, dropped, repaired and not understood.
+
+    Examples
+    --------
+    >>> import allocore as ac, pandas as pd
+    >>> sales = pd.DataFrame({"store": ["A", "B"], "item": ["tea", "rice"], "day": ["2024-01-30", "2024-03-01"]})
+    >>> Y = ac.read_events(sales, modes=["store", "item"], time="day")
+    >>> Y
+    CountTensor: 2 x 2 x 3 (store, item, day), 2 non-zeros, 2 counts, 17% dense
+    >>> Y.labels[2]
+    ('2024-01', '2024-02', '2024-03')
+    """
+    import duckdb
+
+    _check("format", format, ("auto", *FORMATS))
+    _check("diagonal", diagonal, ("missing", "drop", "keep"))
+    _check("on_error", on_error, ("raise", "drop"))
+    least = 0 if min_count is None else whole_number("min_count", min_count)
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect(":memory:") as connection:
+        _settle(connection, folder)
+        table = _FileTable(connection, find_files(source), format) if is_files(source) else _FrameTable(source, format)
+        chosen = choose_modes(table.format, table.columns, modes, time)
+        freq = _frequency(freq, chosen)
+        wanted = Wanted(
+            modes=chosen,
+            count=count,
+            where=condition(where),
+            keys=keys_for(dedup, table.format, chosen, table.columns),
+            lists=table.format is not None and table.format.lists,
+            strict_nothing=table.format is None,
+        )
+        table.check(wanted.columns())
+        rejects = table.load(connection, wanted)
+        if on_error == "raise":
+            _raise_first(connection, table, wanted, rejects)
+        shape = Shape(freq, _shared(shared_modes, table.format, chosen), diagonal, least)
+        tensor, found = make_tensor(connection, wanted, shape)
+    tensor._report = _report(table, tensor, found, rejects)
+    if found.repaired:
+        rows = sum(found.repaired.values())
+        warnings.warn(
+            f"{rows:,} codes had lost their leading zeros (014 read as a number is 14) and were repaired", stacklevel=2
+        )
+    return tensor
+
+
+def _check(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r}, but it must be one of {', '.join(allowed)}")
+
+
+def _settle(connection: "duckdb.DuckDBPyConnection", folder: str) -> None:
+    connection.execute(f"SET memory_limit = '{_MEMORY}'")
+    connection.execute(f"SET temp_directory = '{folder}'")
+    connection.execute("SET preserve_insertion_order = false")
+    connection.execute(f"SET enable_progress_bar = {str(sys.stderr.isatty()).lower()}")
+
+
+class _FileTable:
+    """Events in files: their columns, format, and how each file is written."""
+
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", files: list[Path], wanted: str) -> None:
+        self.files: dict[Layout, list[Path]] = {}
+        formats: dict[str | None, Path] = {}
+        self.format: Format | None = None
+        for file in files:
+            layout, found = layout_of(connection, file, wanted)
+            formats.setdefault(found.name if found else None, file)
+            self.files.setdefault(layout, []).append(file)
+            self.format = found
+        if len(formats) > 1:
+            listed = ", ".join(f"{file} ({name or 'no known format'})" for name, file in formats.items())
+            raise InputError(f"source has files of several formats: {listed}; read them one by one")
+        if self.format is not None and self.format.name == "icews":
+            self.format = _without_codes(self.format, next(iter(self.files)).columns)
+        self.columns = next(iter(self.files)).columns
+        self.number = len(files)
+
+    def check(self, columns: list[str]) -> None:
+        """Every file must have the columns that are needed."""
+        for layout, files in self.files.items():
+            _check_columns(columns, layout.columns, str(files[0]))
+
+    def load(self, connection: "duckdb.DuckDBPyConnection", wanted: Wanted) -> list[Reject]:
+        return load_files(connection, self.files, wanted)
+
+    def line_of(self, file: str, column: str, text: str) -> int | None:
+        """The line of a file where a column first has a text, found by reading it again."""
+        layout = next((layout for layout, files in self.files.items() if Path(file) in files), None)
+        if layout is None or layout.kind != "text" or file.endswith(".zst"):
+            return None
+        opened: Any = gzip.open if file.endswith(".gz") else open
+        with opened(file, "rt", encoding=layout.encoding, errors="replace", newline="") as lines:
+            reader = csv.reader(
+                lines,
+                delimiter=layout.separator,
+                quotechar=layout.quote or None,
+                quoting=csv.QUOTE_MINIMAL if layout.quote else csv.QUOTE_NONE,
+            )
+            place = layout.columns.index(column)
+            for row in reader:
+                if len(row) > place and row[place].strip() == text and (reader.line_num > 1 or not layout.has_header):
+                    return reader.line_num
+        return None
+
+
+def _without_codes(form: Format, columns: tuple[str, ...]) -> Format:
+    """One file of ICEWS has no codes; there the words say what happened."""
+    if "CAMEO Code" in columns or "Event Text" not in columns:
+        return form
+    modes = tuple(Mode("action", "Event Text", "event text") if mode.name == "action" else mode for mode in form.modes)
+    return replace(form, modes=modes)
+
+
+class _FrameTable:
+    """Events in a data frame of any library that narwhals knows."""
+
+    def __init__(self, frame: Any, wanted: str) -> None:
+        import narwhals as nw
+
+        try:
+            self._frame = nw.from_native(frame)
+            self.columns = tuple(str(name) for name in self._frame.collect_schema().names())
+        except (TypeError, ValueError) as error:
+            raise InputError(f"source is a {type(frame).__name__}, but it must be a path or a data frame") from error
+        from allocore.data.events.formats import detect
+
+        self.format = detect(self.columns) if wanted == "auto" else FORMATS[wanted]
+        self.number = 0
+
+    def check(self, columns: list[str]) -> None:
+        _check_columns(columns, self.columns, "the frame")
+
+    def load(self, connection: "duckdb.DuckDBPyConnection", wanted: Wanted) -> list[Reject]:
+        import narwhals as nw
+
+        frame = self._frame if wanted.where else self._frame.select(wanted.columns())
+        whole = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        load_frame(connection, whole.to_native(), wanted)
+        return []
+
+    def line_of(self, file: str, column: str, text: str) -> int | None:
+        return None
+
+
+def _check_columns(wanted: list[str], there: tuple[str, ...], where: str) -> None:
+    for name in wanted:
+        if name not in there:
+            near = get_close_matches(name, there, 1, 0.0)
+            hint = f"the nearest is {near[0]!r}; " if near else ""
+            raise InputError(f"{where} has no column {name!r}; {hint}its columns are {_listed(there)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    most = 30
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def choose_modes(
+    form: Format | None, columns: tuple[str, ...], modes: Modes | None, time: str | None
+) -> tuple[Mode, ...]:
+    """The modes that are asked for, or those of the format."""
+    if modes is None:
+        if form is None:
+            raise InputError(
+                f"which columns are the modes? The format of these events is not known; name the modes, for example "
+                f"modes=[{columns[0]!r}, ...]: the columns are {_listed(columns)}"
+            )
+        chosen = [*form.modes]
+        if time is not None:
+            chosen = [replace(mode, column=time) if mode.kind == "time" else mode for mode in chosen]
+        return tuple(chosen)
+    if isinstance(modes, str):
+        raise InputError(f"modes is {modes!r}, but it must be a list of columns or a dict from modes to columns")
+    pairs = list(modes.items()) if isinstance(modes, Mapping) else [(name, name) for name in modes]
+    known = {each.name: each for each in form.modes} if form else {}
+    by_column = {each.column: each for each in form.modes} if form else {}
+    chosen = []
+    for name, column in pairs:
+        like = known.get(column) if column not in columns else by_column.get(column)
+        mode = Mode(str(name), like.column, like.kind) if like else Mode(str(name), str(column))
+        chosen.append(replace(mode, kind="time") if column == time else mode)
+    if time is not None and time not in [column for _, column in pairs]:
+        chosen.append(Mode(time, time, "time"))
+    if len(chosen) < 2 or len({mode.name for mode in chosen}) < len(chosen):
+        raise InputError(f"modes is {modes!r}, but it must name at least two different modes")
+    return tuple(chosen)
+
+
+def _frequency(freq: str | None, modes: tuple[Mode, ...]) -> str:
+    times = [mode for mode in modes if mode.kind == "time"]
+    if len(times) > 1:
+        raise InputError(f"modes has {len(times)} modes of time, but it may have one")
+    if freq is not None and not times:
+        raise InputError(f"freq is {freq!r}, but no mode has dates: name their column with time=")
+    return check_frequency("month" if freq is None else freq)
+
+
+def _shared(wanted: Sequence[str] | None, form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
+    names = [mode.name for mode in modes]
+    if wanted is None:
+        shared = form.shared if form else ()
+        return shared if all(name in names for name in shared) else ()
+    if isinstance(wanted, str) or len(set(wanted)) < 2 or not set(wanted) <= set(names):
+        raise InputError(f"shared_modes is {wanted!r}, but it must name at least two of the modes {', '.join(names)}")
+    return tuple(wanted)
+
+
+def _raise_first(
+    connection: "duckdb.DuckDBPyConnection", table: "_FileTable | _FrameTable", wanted: Wanted, rejects: list[Reject]
+) -> None:
+    """An error for the first row that cannot be read, with its file and line where they are known."""
+    if rejects:
+        first = rejects[0]
+        more = f" ({len(rejects):,} such lines in all)" if len(rejects) > 1 else ""
+        raise InputError(f"{first.file}, line {first.line}: {first.problem}{more}; on_error='drop' drops such rows")
+    columns = {"bad_time": next((mode.column for mode in wanted.modes if mode.kind == "time"), None)}
+    columns["bad_n"] = wanted.count
+    rules = {"bad_time": "cannot be read as a date", "bad_n": "is not a whole number of at least 0"}
+    for name, column in columns.items():
+        if column is None:
+            continue
+        row = connection.execute(
+            f"SELECT count(*), min_by({name}, file), min(file) FROM events WHERE keep AND {name} IS NOT NULL"
+        ).fetchone()
+        if row and row[0]:
+            line = table.line_of(row[2], column, row[1]) if row[2] else None
+            where = f"{row[2]}, line {line}: " if line else f"{row[2]}: " if row[2] else ""
+            raise InputError(
+                f"{where}{column} is {row[1]!r}, which {rules[name]} ({row[0]:,} such rows); "
+                f"on_error='drop' leaves them out"
+            )
+
+
+def _report(table: "_FileTable | _FrameTable", tensor: CountTensor, found: Found, rejects: list[Reject]) -> EventReport:
+    dropped = dict(found.dropped)
+    if rejects:
+        dropped["line that is no row"] = len(rejects)
+    notes = [
+        f"{rows:,} codes in {mode} had lost their leading zeros and were repaired"
+        for mode, rows in found.repaired.items()
+    ]
+    return EventReport(
+        format=table.format.name if table.format else "a table of one's own",
+        files=table.number,
+        rows=found.rows + len(rejects),
+        kept=found.kept,
+        dropped=dropped,
+        duplicates=found.duplicates,
+        diagonal=found.diagonal,
+        unknown=found.unknown,
+        notes=tuple(notes),
+        dates=found.dates,
+        tensor=repr(tensor),
+        heaviest={name: tensor.heaviest(mode)[:_HEAVIEST] for mode, name in enumerate(tensor.mode_names)},
+    )

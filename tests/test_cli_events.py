@@ -1,0 +1,124 @@
+"""The command line on tables of events: fit, tensor and info take them as they come."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+
+pytestmark = pytest.mark.disk
+
+QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--seed", "3")
+
+
+@pytest.fixture
+def sales(tmp_path):
+    """A table of one's own as CSV."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "store": rng.choice(["North", "South", "it's"], 300),
+            "product": rng.choice(["tea", "rice", "salt, fine"], 300),
+            "week": rng.integers(1, 13, 300),
+            "sold": pd.date_range("2024-01-01", periods=300).strftime("%Y-%m-%d"),
+            "n": rng.integers(0, 4, 300),
+        }
+    )
+    frame.to_csv(tmp_path / "sales.csv", index=False)
+    return frame
+
+
+def allocore(folder, *words):
+    command = [sys.executable, "-m", "allocore.cli", *(str(word) for word in words)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
+
+
+def test_fit_takes_a_table_and_prints_the_report_and_the_classes(sales, tmp_path):
+    told = allocore(tmp_path, "fit", "sales.csv", "--modes", "store,product,week", "--budget", 4, *QUICK)
+    assert (told.returncode, told.stderr) == (0, "")
+    words = " ".join(told.stdout.split())
+    assert "rows read 300 from 1 file" in words
+    assert "CountTensor: 3 x 3 x 12 (store, product, week)" in words
+    assert "of a budget of 4" in words
+
+
+def test_tensor_builds_once_what_read_events_builds(sales, tmp_path):
+    options = (
+        "--modes",
+        "shop=store,product",
+        "--time",
+        "sold",
+        "--freq",
+        "quarter",
+        "--count",
+        "n",
+        "--where",
+        "n <> '3'",
+    )
+    told = allocore(tmp_path, "tensor", "sales.csv", *options, "--where", "n <> '3'", "--out", "sales.npz")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "Tensor written to sales.npz" in told.stdout
+    expected = ac.read_events(
+        sales, modes={"shop": "store", "product": "product"}, time="sold", freq="quarter", count="n", where="n <> 3"
+    )
+    assert ac.load_tensor(tmp_path / "sales.npz") == expected
+    again = allocore(tmp_path, "info", "sales.npz")
+    assert repr(expected) in " ".join(again.stdout.split())
+
+
+@pytest.mark.parametrize("out", ["y.parquet", "y.npz"])
+def test_a_tensor_in_any_form_can_be_told_about_and_fitted(sales, tmp_path, out):
+    allocore(tmp_path, "tensor", "sales.csv", "--modes", "store,product", "--out", out)
+    for words in (("info", out), ("fit", out, "--budget", 2, *QUICK)):
+        told = allocore(tmp_path, *words)
+        assert (told.returncode, told.stderr) == (0, "")
+        assert "CountTensor: 3 x 3 (store, product)" in told.stdout
+
+
+def test_info_reads_a_pattern_of_parquet_files(sales, tmp_path):
+    sales.iloc[:100].to_parquet(tmp_path / "a.parquet")
+    sales.iloc[100:].to_parquet(tmp_path / "b.parquet")
+    told = allocore(tmp_path, "info", "*.parquet", "--modes", "store,product", "--time", "sold")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "300 from 2 files" in told.stdout
+    assert "(store, product, sold)" in " ".join(told.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
+        (("sales.csv",), ["which columns are the modes?", "store, product, week, sold, n"]),
+        (("sales.csv", "--modes", "stor,product"), ["has no column 'stor'", "the nearest is 'store'"]),
+        (
+            ("sales.csv", "--modes", "store,product", "--time", "product"),
+            ["cannot be read as a date", ", line"],
+        ),
+        (("sales.csv", "--modes", "store,product", "--freq", "month"), ["freq is 'month'", "time="]),
+        (("sales.csv", "--format", "iecws"), ["format is 'iecws'", "icews"]),
+        (("*.xlsx", "--modes", "a,b"), ["no file matches that pattern"]),
+        (("y.npz", "--freq", "month"), ["--freq is for tables of events, but y.npz is a tensor already"]),
+        (("sales.csv", "--modes", "store,product", "--where", "nonsense = 1"), ["where is 'nonsense = 1'"]),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_one_line(sales, tmp_path, words, pieces):
+    ac.as_tensor(np.ones((2, 2), dtype=int)).save(tmp_path / "y.npz")
+    for command, more in (("info", ()), ("tensor", ("--out", "out.npz"))):
+        told = allocore(tmp_path, command, *words, *more)
+        assert (told.returncode, told.stdout) == (2, "")
+        assert told.stderr.startswith("allocore: error: ")
+        assert told.stderr.count("\n") == 1
+        for piece in pieces:
+            assert piece in told.stderr
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_what_exists_is_not_written_over(sales, tmp_path):
+    (tmp_path / "y.npz").write_text("precious")
+    told = allocore(tmp_path, "tensor", "sales.csv", "--modes", "store,product", "--out", "y.npz")
+    assert told.returncode == 2
+    assert "--out is 'y.npz', but that exists already" in told.stderr
+    assert (tmp_path / "y.npz").read_text() == "precious"
