@@ -23,6 +23,7 @@ from rich.table import Table
 
 import allocore as ac
 from allocore._workers import available_threads
+from events import print_reading, reading
 from figure import draw
 from rivals import compare, print_table
 from storing import print_storing, storing
@@ -181,6 +182,8 @@ def main() -> None:
     print_curves(measured, console)
     measured["storing"] = storing(Y, 300 if quick else 5000)
     print_storing(measured["storing"], console)
+    measured["reading"] = reading(500_000 if quick else 20_000_000)
+    print_reading(measured["reading"], console)
     plans = [(ac.load_flights(), 10, 1.0)] if quick else [(whole, 50, 20.0), (ac.load_flights(), 25, 8.0)]
     measured["rivals"] = [against(*plan, console) for plan in plans if not options.without_rivals]
     if options.out:

@@ -14,7 +14,7 @@ import allocore as ac
 pytestmark = pytest.mark.disk
 
 ROOT = Path(__file__).parent.parent
-PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/runs.md")}
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/runs.md", "docs/events.md")}
 README = PAGES["README.md"]
 QUICK = ["--burn-in", "1", "--draws", "1", "--thin", "1", "--threads", "1"]
 
@@ -43,7 +43,8 @@ def test_the_python_examples_of_the_readme_run(run_page, capsys):
     assert "classes hold counts" in out
     assert "log-likelihood" in out
     assert names["tree"]["posterior"].sizes["chain"] == 2
-    assert names["Y"].shape == (3, 3, 2)
+    assert names["Y"].shape == (3, 3, 1)
+    assert "rows read" in out
     assert ac.open_run("run.zarr").core_values.shape == (2, 50, 40)
 
 
@@ -52,6 +53,22 @@ def test_the_python_examples_about_runs_run(run_page, capsys):
     assert "disagree" in capsys.readouterr().out
     assert names["post"].core_values.shape == (2, 20, 40)
     assert names["longer"].posterior_.core_values.shape == (2, 30, 40)
+
+
+@pytest.mark.parametrize("page", ["docs/events.md"])
+def test_the_python_examples_about_events_run(run_page, capsys, page):
+    assert run_page(page)["Y"].labels[2] == ("2024-01", "2024-02", "2024-03")
+    assert "rows read" in capsys.readouterr().out
+
+
+def write_events(folder):
+    """The files that the commands name."""
+    header = ("Event ID", "Event Date", "Source Country", "Event Text", "CAMEO Code", "Target Country")
+    rows = [(n, f"2020-0{1 + n % 3}-05", "Chad", "", f"0{1 + n % 9}0", "Mali") for n in range(60)]
+    (folder / "icews").mkdir()
+    (folder / "icews" / "2020.tab").write_text("\n".join("\t".join(map(str, row)) for row in (header, *rows)) + "\n")
+    sales = [("store", "product", "week", "sold"), *((n % 2, n % 3, n % 4, "2024-01-05") for n in range(30))]
+    (folder / "sales.csv").write_text("\n".join(",".join(map(str, row)) for row in sales) + "\n")
 
 
 def commands():
@@ -70,6 +87,7 @@ def test_the_commands_run(command, tmp_path):
     """As written, on a tensor of four modes or a run of it, with a schedule of one sweep."""
     Y = ac.as_tensor(np.random.default_rng(0).poisson(0.3, (9, 9, 4, 5)))
     Y.save(tmp_path / "DATA.npz")
+    write_events(tmp_path)
     if command[2] == "run.zarr":
         ac.AlloCore(3, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False).fit(Y)
     words = ["DATA.npz" if word == "DATA" else word for word in command[1:]]
@@ -77,7 +95,10 @@ def test_the_commands_run(command, tmp_path):
     run = [sys.executable, "-m", "allocore.cli", *words, *quick]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    told = "classes hold counts" if words[0] == "resume" else "CountTensor: 9 x 9 x 4 x 5"
+    from_events = words[1] in ("icews/*.tab", "sales.csv")
+    told = (
+        "rows read" if from_events else "classes hold counts" if words[0] == "resume" else "CountTensor: 9 x 9 x 4 x 5"
+    )
     assert told in done.stdout
 
 

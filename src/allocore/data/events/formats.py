@@ -1,21 +1,24 @@
 """What the columns of known event data sets mean, and how to tell which one a file is.
 
-A format that has a header is known by columns only it has; one without by its number of columns.
+A format that has a header is known by columns only it has; one without by its number of
+columns, the second of which is a day: 20180131.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["plain", "country", "cameo", "event text", "root", "plover", "violence", "time"]
+Kind = Literal["plain", "country", "cameo", "root", "plover", "violence", "time"]
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One mode of the tensor: its name, the column it comes from, and what its labels are."""
+    """One mode of the tensor: its name, the column it comes from (or else another one), and what its labels are."""
 
     name: str
     column: str
     kind: Kind = "plain"
+    fallback: str | None = None
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,18 @@ class Format:
 
 
 def _modes(
-    sender: str, receiver: str, action: str, kind: Kind, time: str, actors: Kind = "country"
+    sender: str,
+    receiver: str,
+    action: str,
+    kind: Kind,
+    time: str,
+    actors: Kind = "country",
+    words: str | None = None,
 ) -> tuple[Mode, ...]:
     return (
         Mode("sender", sender, actors),
         Mode("receiver", receiver, actors),
-        Mode("action", action, kind),
+        Mode("action", action, kind, words),
         Mode("time", time, "time"),
     )
 
@@ -68,13 +77,14 @@ _PHOENIX = (
     *("LocationName", "StateName", "CountryCode", "SentenceID", "URLs", "NewsSources"),
 )
 _ACTORS = ("sender", "receiver")
+_DAY = re.compile(r"[12][0-9]{7}")
 
 FORMATS = {
     each.name: each
     for each in (
         Format(
             "icews",
-            _modes("Source Country", "Target Country", "CAMEO Code", "cameo", "Event Date"),
+            _modes("Source Country", "Target Country", "CAMEO Code", "cameo", "Event Date", words="Event Text"),
             shared=_ACTORS,
             marks=frozenset({"Source Country", "Target Country", "Event Date", "Event Text"}),
             event=("Source Name", "Target Name", "CAMEO Code"),
@@ -140,6 +150,6 @@ def detect(header: tuple[str, ...]) -> Format | None:
     for each in FORMATS.values():
         if each.marks <= set(header):
             return each
-    if header and header[0].strip().isdigit():
+    if len(header) > 1 and _DAY.fullmatch(header[1].strip()):
         return next((each for each in FORMATS.values() if len(header) in each.columns), None)
     return None

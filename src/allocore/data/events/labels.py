@@ -7,6 +7,7 @@ from allocore.data.cameo import PLOVER, ROOTS, code_of_text, restore, root_of
 from allocore.data.countries import is_region, resolve
 from allocore.data.events.formats import Kind
 
+_LONG = 100  # digits; a longer text is no number
 _VIOLENCE = {"1": "state-based conflict", "2": "non-state conflict", "3": "one-sided violence"}
 _PLOVER = {name.upper(): name for name in PLOVER}
 _ROOTS = {code: f"{code} {name}" for code, name in ROOTS.items()}
@@ -19,6 +20,10 @@ class Reading:
     labels: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
     repaired: list[str] = field(default_factory=list)
+
+    def known(self) -> set[str]:
+        """All labels."""
+        return set(self.labels.values())
 
 
 def read_labels(kind: Kind, name: str, texts: list[str]) -> Reading:
@@ -38,10 +43,10 @@ def read_labels(kind: Kind, name: str, texts: list[str]) -> Reading:
 
 def vocabulary(kind: Kind, labels: set[str]) -> list[str]:
     """All labels of a mode in order: those of a fixed list whether they occur or not, others sorted."""
-    fixed = {"cameo": _ROOTS, "event text": _ROOTS, "root": _ROOTS, "plover": _PLOVER, "violence": _VIOLENCE}.get(kind)
+    fixed = {"cameo": _ROOTS, "root": _ROOTS, "plover": _PLOVER, "violence": _VIOLENCE}.get(kind)
     if fixed is not None:
         return list(fixed.values())
-    if labels and all(label.isdecimal() and label.isascii() for label in labels):
+    if labels and all(label.isdecimal() and label.isascii() and len(label) < _LONG for label in labels):
         return sorted(labels, key=lambda label: (int(label), label))
     return sorted(labels)
 
@@ -56,15 +61,10 @@ def _country(text: str) -> tuple[str | None, bool]:
 
 
 def _cameo(text: str) -> tuple[str | None, bool]:
+    """A code, or the words that ICEWS has for one: a file of theirs lacks the codes."""
     code, repaired = restore(text)
-    root = root_of(code)
+    root = root_of(code) or root_of(code_of_text(text) or "")
     return (None, False) if root is None else (_ROOTS[root], repaired)
-
-
-def _event_text(text: str) -> tuple[str | None, bool]:
-    """The words that ICEWS has for a code, where a file lacks the codes."""
-    root = root_of(code_of_text(text) or "")
-    return (None, False) if root is None else (_ROOTS[root], False)
 
 
 def _root(text: str) -> tuple[str | None, bool]:
@@ -80,7 +80,6 @@ def _from(names: dict[str, str]) -> Callable[[str], tuple[str | None, bool]]:
 _READERS: dict[Kind, Callable[[str], tuple[str | None, bool]]] = {
     "country": _country,
     "cameo": _cameo,
-    "event text": _event_text,
     "root": _root,
     "plover": _from(_PLOVER),
     "violence": _from(_VIOLENCE),

@@ -1,28 +1,41 @@
 """The columns that matter, of all files or of a data frame, as one table of duckdb named `events`.
 
     m0, m1, ..    the text of each mode, NULL where there is none; of a time mode, its date
-    bad_time      the text of a date that cannot be read
+    bad_time      the text of a date that cannot be read, or of one before 1000 or after 2999
     n, bad_n      how much the row counts; its text where that is not a whole number from 0 on
     keep          whether the row passes `where`
+    lead          false for a row made of the second and later entries of lists
     k0, k1, ..    what tells events apart, where duplicates are to be left out
     file          the file it comes from
 
 Rows with the wrong number of columns, and files that are cut off, do not come so far: duckdb keeps a list of them.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allocore.data.events.formats import Format, Mode
-from allocore.data.events.sources import Layout, first_sentence, in_latin_1, literal, quoted
+from allocore.data.events.sources import (
+    Layout,
+    first_sentence,
+    float_columns,
+    in_latin_1,
+    literal,
+    quoted,
+    unreadable,
+)
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
 
-_DATES = ("%Y%m%d", "%m/%d/%Y", "%Y/%m/%d", "%d %B %Y", "%d-%B-%Y", "%d %b %Y", "%d-%b-%Y", "%Y-%m", "%Y%m", "%Y")
+_DATES = (
+    *("%Y%m%d", "%m/%d/%Y", "%Y/%m/%d", "%d %B %Y", "%d-%B-%Y", "%d %b %Y", "%d-%b-%Y", "%Y-%m", "%Y%m", "%Y"),
+    *("%Y%m%d.0", "%Y%m.0", "%Y.0"),  # numbers that were floating-point once
+)
+_BLANKS = " \t\r\n\u00a0"
 _NOTHING = ("", "NA", "NULL", "None", "NaN", "nan", "--", "---")
 
 
@@ -36,51 +49,76 @@ class Wanted:
     keys: tuple[str, ...] = ()
     lists: bool = False
     strict_nothing: bool = False  # only empty text is nothing: in a table of one's own "NA" may be a label
+    floats: frozenset[str] = frozenset()  # columns of floating-point numbers, of which 3.0 is the text 3
 
     def columns(self) -> list[str]:
         """The columns that are needed, but for those in `where`."""
         names = [*(mode.column for mode in self.modes), *((self.count,) if self.count else ()), *self.keys]
         return list(dict.fromkeys(names))
 
+    def within(self, columns: tuple[str, ...], floats: frozenset[str] = frozenset()) -> "Wanted":
+        """The same for a source with these columns: modes whose column it lacks come from another one."""
+        other = {
+            mode.column: mode.fallback
+            for mode in self.modes
+            if mode.fallback in columns and mode.fallback is not None and mode.column not in columns
+        }
+        modes = tuple(replace(mode, column=other.get(mode.column, mode.column)) for mode in self.modes)
+        return replace(self, modes=modes, keys=tuple(other.get(name, name) for name in self.keys), floats=floats)
+
     def selection(self, source: str, file: str) -> str:
-        """The SQL that makes rows of `events` from a source."""
-        parts, froms = [], [f"{source} AS source"]
+        """The SQL that makes rows of `events` from a source, but for its dates, which are text still."""
+        parts, froms, leads = [], [f"{source} AS source"], ["true"]
         for place, mode in enumerate(self.modes):
             text = self._text(mode.column)
-            if mode.kind == "time":
-                parts += [f"{_date(text)} AS m{place}", f"CASE WHEN {_date(text)} IS NULL THEN {text} END AS bad_time"]
-            elif self.lists and mode.kind == "country":
-                froms.append(f"unnest(string_split(coalesce({_raw(mode.column)}, ''), ';')) AS list{place}(item)")
-                parts.append(f"{_meaning(f'trim(list{place}.item)', self.strict_nothing)} AS m{place}")
+            if self.lists and mode.kind == "country":
+                items = f"string_split(coalesce({self._raw(mode.column)}, ''), ';')"
+                each = f"SELECT unnest({items}) AS item, generate_subscripts({items}, 1) AS number"
+                froms.append(f"LATERAL ({each}) AS list{place}")
+                parts.append(f"{self._meaning(_trimmed(f'list{place}.item'))} AS m{place}")
+                leads.append(f"list{place}.number = 1")
             else:
                 parts.append(f"{text} AS m{place}")
-        if all(mode.kind != "time" for mode in self.modes):
-            parts.append("NULL::VARCHAR AS bad_time")
-        number = "1" if self.count is None else f"TRY_CAST({self._text(self.count)} AS DOUBLE)"
-        whole = f"{number} >= 0 AND {number} = floor({number}) AND {number} < 9007199254740992"
-        parts.append(f"CASE WHEN {whole} THEN CAST({number} AS BIGINT) END AS n")
-        shown = "''" if self.count is None else f"coalesce({self._text(self.count)}, '')"
-        parts.append(f"CASE WHEN {whole} THEN NULL ELSE {shown} END AS bad_n")
+        parts += self._count()
         parts.append(f"{f'({self.where}) IS TRUE' if self.where else 'true'} AS keep")
-        parts += [f"{_raw(name)} AS k{place}" for place, name in enumerate(self.keys)]
+        parts.append(f"{' AND '.join(leads)} AS lead")
+        parts += [f"{self._text(name)} AS k{place}" for place, name in enumerate(self.keys)]
         return f"SELECT {', '.join(parts)}, {file} AS file FROM {', '.join(froms)}"
 
+    def _count(self) -> list[str]:
+        if self.count is None:
+            return ["CAST(1 AS BIGINT) AS n", "CAST(NULL AS VARCHAR) AS bad_n"]
+        text = self._text(self.count)
+        number = f"TRY_CAST({text} AS DOUBLE)"
+        whole = f"{number} >= 0 AND {number} = floor({number}) AND {number} < 9007199254740992"
+        return [
+            f"CASE WHEN {whole} THEN CAST({number} AS BIGINT) END AS n",
+            f"CASE WHEN {whole} THEN NULL ELSE coalesce({text}, '') END AS bad_n",
+        ]
+
     def _text(self, column: str) -> str:
-        return _meaning(f"trim({_raw(column)})", self.strict_nothing)
+        return self._meaning(_trimmed(self._raw(column)))
+
+    def _raw(self, column: str) -> str:
+        name = f"source.{quoted(column)}"
+        if column not in self.floats:
+            return f"CAST({name} AS VARCHAR)"
+        return f"CASE WHEN NOT isnan({name}) THEN regexp_replace(CAST({name} AS VARCHAR), '\\.0$', '') END"
+
+    def _meaning(self, text: str) -> str:
+        nothing = _NOTHING[:1] if self.strict_nothing else _NOTHING
+        return f"CASE WHEN {text} IN ({', '.join(literal(each) for each in nothing)}) THEN NULL ELSE {text} END"
 
 
-def _raw(column: str) -> str:
-    return f"CAST(source.{quoted(column)} AS VARCHAR)"
-
-
-def _meaning(text: str, strict: bool) -> str:
-    nothing = _NOTHING[:1] if strict else _NOTHING
-    return f"CASE WHEN {text} IN ({', '.join(literal(each) for each in nothing)}) THEN NULL ELSE {text} END"
+def _trimmed(text: str) -> str:
+    return f"trim({text}, {literal(_BLANKS)})"
 
 
 def _date(text: str) -> str:
+    """The date in a text, as SQL. A year of two digits is taken for one of the first century: that is no date."""
     formats = ", ".join(literal(each) for each in _DATES)
-    return f"CAST(coalesce(TRY_CAST({text} AS TIMESTAMP), try_strptime({text}, [{formats}])) AS DATE)"
+    day = f"CAST(coalesce(TRY_CAST({text} AS TIMESTAMP), try_strptime({text}, [{formats}])) AS DATE)"
+    return f"CASE WHEN year({day}) BETWEEN 1000 AND 2999 THEN {day} END"
 
 
 def condition(where: object) -> str | None:
@@ -92,9 +130,23 @@ def condition(where: object) -> str | None:
     parts = []
     for name, value in where.items():
         values = value if isinstance(value, list | tuple | set | frozenset) else [value]
-        texts = ", ".join(literal(str(each)) for each in values)
-        parts.append(f"CAST({quoted(str(name))} AS VARCHAR) IN ({texts})")
+        text = _trimmed(f"CAST({quoted(str(name))} AS VARCHAR)")
+        texts = ", ".join(literal(spelling) for each in values for spelling in _spellings(each))
+        empty = f" OR coalesce({text}, '') = ''" if None in values else ""
+        parts.append(f"({f'{text} IN ({texts})' if texts else 'false'}{empty})")
     return " AND ".join(parts) or None
+
+
+def _spellings(value: object) -> list[str]:
+    """How a value may be written in a column: 1 also as 1.0, True as true."""
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return [str(value), str(value).lower()]
+    text = str(value)
+    if isinstance(value, int | float):
+        return [text.removesuffix(".0"), f"{text.removesuffix('.0')}.0"]
+    return [text.strip(_BLANKS)]
 
 
 class Reject(NamedTuple):
@@ -107,40 +159,70 @@ class Reject(NamedTuple):
 
 def load_files(
     connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted
-) -> list[Reject]:
-    """Make `events` of files by their layouts; files that turn out not to be UTF-8 are read again as Latin-1."""
+) -> tuple[list[Reject], list[Path]]:
+    """Make `events` of files by their layouts; those that turn out not to be UTF-8 are read again as Latin-1.
+
+    Returns the lines that are no rows, and the files in Latin-1.
+    """
     rejects = _load(connection, files, wanted)
     other = {Path(each.file) for each in rejects if each.problem == "encoding"}
     if not other:
-        return rejects
+        return rejects, []
     split: dict[Layout, list[Path]] = {}
     for layout, members in files.items():
         for file in members:
             split.setdefault(in_latin_1(layout) if file in other else layout, []).append(file)
-    return _load(connection, split, wanted)
+    return _load(connection, split, wanted), sorted(other)
 
 
 def _load(connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted) -> list[Reject]:
     import duckdb
 
-    parts = [wanted.selection(layout.scan(members), "source.allocore_file") for layout, members in files.items()]
-    for table in ("events", "reject_errors", "reject_scans"):
+    parts = [
+        wanted.within(layout.columns, layout.floats).selection(layout.scan(members), "source.allocore_file")
+        for layout, members in files.items()
+    ]
+    for table in ("reject_errors", "reject_scans"):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
     try:
-        connection.execute(f"CREATE TEMP TABLE events AS {' UNION ALL '.join(parts)}")
+        _make_events(connection, " UNION ALL ".join(parts), wanted)
     except duckdb.Error as error:
-        raise _explained(error, wanted) from error
+        raise _explained(error, wanted, [file for members in files.values() for file in members]) from error
     return _rejects(connection)
 
 
-def _explained(error: Exception, wanted: Wanted) -> InputError:
+def _make_events(connection: "duckdb.DuckDBPyConnection", selection: str, wanted: Wanted) -> None:
+    """Make the table. A table in a file is compressed; and every date is understood once, however many rows have it."""
+    connection.execute(f"CREATE OR REPLACE TABLE loaded AS {selection}")
+    place = next((place for place, mode in enumerate(wanted.modes) if mode.kind == "time"), None)
+    if place is None:
+        connection.execute("CREATE OR REPLACE VIEW events AS SELECT *, NULL::VARCHAR AS bad_time FROM loaded")
+        return
+    connection.execute(
+        f"CREATE OR REPLACE TABLE dates AS SELECT text, {_date('text')} AS day "
+        f"FROM (SELECT DISTINCT m{place} AS text FROM loaded WHERE m{place} IS NOT NULL)"
+    )
+    connection.execute(
+        f"CREATE OR REPLACE VIEW events AS SELECT loaded.* REPLACE (dates.day AS m{place}), "
+        f"CASE WHEN dates.day IS NULL THEN loaded.m{place} END AS bad_time "
+        f"FROM loaded LEFT JOIN dates ON dates.text = loaded.m{place}"
+    )
+
+
+def _explained(error: Exception, wanted: Wanted, files: Sequence[Path] = ()) -> InputError:
     import duckdb
 
-    if isinstance(error, duckdb.BinderException | duckdb.ParserException) and wanted.where:
+    of_condition = (
+        duckdb.BinderException,
+        duckdb.ParserException,
+        duckdb.CatalogException,
+        duckdb.ConversionException,
+    )
+    if isinstance(error, of_condition) and wanted.where:
         return InputError(
             f"where is {wanted.where!r}, but that is no condition on the columns: {first_sentence(error)}"
         )
-    return InputError(f"source cannot be read: {first_sentence(error)}")
+    return unreadable(files, error)
 
 
 def _rejects(connection: "duckdb.DuckDBPyConnection") -> list[Reject]:
@@ -148,8 +230,8 @@ def _rejects(connection: "duckdb.DuckDBPyConnection") -> list[Reject]:
     if "reject_errors" not in tables:
         return []
     rows = connection.sql(
-        "SELECT DISTINCT file_path, line, error_type, error_message FROM reject_errors "
-        "JOIN reject_scans USING (scan_id, file_id) ORDER BY ALL"
+        "SELECT file_path, line, min(error_type::VARCHAR), min_by(error_message, error_type::VARCHAR) "
+        "FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY file_path, line ORDER BY ALL"
     ).fetchall()
     return [
         Reject(path, line, "encoding" if kind == "INVALID ENCODING" else str(message).splitlines()[0])
@@ -161,23 +243,42 @@ def load_frame(connection: "duckdb.DuckDBPyConnection", frame: Any, wanted: Want
     """Make `events` of a data frame."""
     import duckdb
 
-    connection.register("frame", frame)
     try:
-        connection.execute(f"CREATE TEMP TABLE events AS {wanted.selection('frame', 'NULL')}")
+        connection.register("frame", frame)
+        described = connection.sql("DESCRIBE SELECT * FROM frame").fetchall()
+        columns, types = tuple(row[0] for row in described), [str(row[1]) for row in described]
+        here = wanted.within(columns, float_columns(columns, types))
+        _make_events(connection, here.selection("frame", "NULL::VARCHAR"), wanted)
     except duckdb.Error as error:
         raise _explained(error, wanted) from error
 
 
 def keys_for(dedup: str, form: Format | None, modes: tuple[Mode, ...], columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns that make two rows one event, besides the day."""
+    """The columns that make two rows one event, besides the date that is a mode."""
     if dedup not in ("none", "story", "day"):
         raise InputError(f"dedup is {dedup!r}, but it must be 'none', 'story' or 'day'")
     if dedup == "none":
         return ()
-    known = tuple(name for name in (form.event if form else ()) if name in columns)
-    event = known or tuple(mode.column for mode in modes)
+    event = _event_columns(form, columns) or tuple(mode.column for mode in modes)
     if dedup == "day":
-        return event
+        return (*event, *_day_column(form, modes))
     if form is None or form.story is None or form.story not in columns:
         raise InputError("dedup is 'story', but these events do not say which story they are from: use 'day' or 'none'")
     return (form.story, *event)
+
+
+def _event_columns(form: Format | None, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that tell the events of a format apart; where it lacks the codes, their words."""
+    if form is None:
+        return ()
+    words = {mode.column: mode.fallback for mode in form.modes if mode.fallback}
+    names = [name if name in columns else words.get(name) for name in form.event]
+    return tuple(name for name in names if name is not None and name in columns)
+
+
+def _day_column(form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
+    if any(mode.kind == "time" for mode in modes):
+        return ()
+    if form is None:
+        raise InputError("dedup is 'day', but no mode has dates: name their column with time=")
+    return tuple(mode.column for mode in form.modes if mode.kind == "time")

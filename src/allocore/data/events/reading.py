@@ -1,21 +1,21 @@
 """`read_events`: from event files or a data frame to a labelled tensor and a report of what became of the rows."""
 
 import csv
-import gzip
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from allocore.data.events.formats import FORMATS, Format, Mode
+from allocore.data.events.formats import FORMATS, Format, Mode, detect
 from allocore.data.events.loading import Reject, Wanted, condition, keys_for, load_files, load_frame
 from allocore.data.events.periods import check_frequency
 from allocore.data.events.report import EventReport
-from allocore.data.events.sources import Layout, find_files, is_files, layout_of
+from allocore.data.events.sources import Layout, find_files, first_sentence, is_files, layout_of, literal, open_text
 from allocore.data.events.tensors import Found, Shape, make_tensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
@@ -95,9 +95,13 @@ def read_events(
     _check("diagonal", diagonal, ("missing", "drop", "keep"))
     _check("on_error", on_error, ("raise", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect(":memory:") as connection:
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect(f"{folder}/events") as connection, _no_raw_errors():
         _settle(connection, folder)
-        table = _FileTable(connection, find_files(source), format) if is_files(source) else _FrameTable(source, format)
+        table = (
+            _FileTable(connection, find_files(source), format, lenient=on_error == "drop")
+            if is_files(source)
+            else _FrameTable(source, format)
+        )
         chosen = choose_modes(table.format, table.columns, modes, time)
         freq = _frequency(freq, chosen)
         wanted = Wanted(
@@ -108,7 +112,7 @@ def read_events(
             lists=table.format is not None and table.format.lists,
             strict_nothing=table.format is None,
         )
-        table.check(wanted.columns())
+        table.check(wanted, where if isinstance(where, Mapping) else ())
         rejects = table.load(connection, wanted)
         if on_error == "raise":
             _raise_first(connection, table, wanted, rejects)
@@ -128,67 +132,73 @@ def _check(name: str, value: object, allowed: Sequence[str]) -> None:
         raise InputError(f"{name} is {value!r}, but it must be one of {', '.join(allowed)}")
 
 
+@contextmanager
+def _no_raw_errors() -> Iterator[None]:
+    """What duckdb still complains of, such as too little memory or too large sums, as an error of ours."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise InputError(f"source cannot be made a tensor: {first_sentence(error)}") from error
+
+
 def _settle(connection: "duckdb.DuckDBPyConnection", folder: str) -> None:
     connection.execute(f"SET memory_limit = '{_MEMORY}'")
-    connection.execute(f"SET temp_directory = '{folder}'")
+    connection.execute(f"SET temp_directory = {literal(folder)}")
     connection.execute("SET preserve_insertion_order = false")
+    connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"SET enable_progress_bar = {str(sys.stderr.isatty()).lower()}")
 
 
 class _FileTable:
     """Events in files: their columns, format, and how each file is written."""
 
-    def __init__(self, connection: "duckdb.DuckDBPyConnection", files: list[Path], wanted: str) -> None:
+    def __init__(
+        self, connection: "duckdb.DuckDBPyConnection", files: list[Path], wanted: str, *, lenient: bool
+    ) -> None:
         self.files: dict[Layout, list[Path]] = {}
         formats: dict[str | None, Path] = {}
         self.format: Format | None = None
         for file in files:
-            layout, found = layout_of(connection, file, wanted)
+            layout, found = layout_of(connection, file, wanted, lenient)
             formats.setdefault(found.name if found else None, file)
             self.files.setdefault(layout, []).append(file)
             self.format = found
         if len(formats) > 1:
             listed = ", ".join(f"{file} ({name or 'no known format'})" for name, file in formats.items())
             raise InputError(f"source has files of several formats: {listed}; read them one by one")
-        if self.format is not None and self.format.name == "icews":
-            self.format = _without_codes(self.format, next(iter(self.files)).columns)
         self.columns = next(iter(self.files)).columns
         self.number = len(files)
+        self.notes: list[str] = []
 
-    def check(self, columns: list[str]) -> None:
+    def check(self, wanted: Wanted, others: Iterable[str]) -> None:
         """Every file must have the columns that are needed."""
         for layout, files in self.files.items():
-            _check_columns(columns, layout.columns, str(files[0]))
+            names = [*wanted.within(layout.columns).columns(), *others]
+            _check_columns(names, layout.columns, str(files[0]))
 
     def load(self, connection: "duckdb.DuckDBPyConnection", wanted: Wanted) -> list[Reject]:
-        return load_files(connection, self.files, wanted)
+        rejects, latin = load_files(connection, self.files, wanted)
+        self.notes = [f"{file} is not UTF-8 and was read as Latin-1" for file in latin]
+        return rejects
 
-    def line_of(self, file: str, column: str, text: str) -> int | None:
-        """The line of a file where a column first has a text, found by reading it again."""
+    def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
+        """The first line of a file where a column has one of some texts, found by reading it again, and the text."""
         layout = next((layout for layout, files in self.files.items() if Path(file) in files), None)
-        if layout is None or layout.kind != "text" or file.endswith(".zst"):
+        if layout is None or layout.kind != "text" or file.lower().endswith(".zst"):
             return None
-        opened: Any = gzip.open if file.endswith(".gz") else open
-        with opened(file, "rt", encoding=layout.encoding, errors="replace", newline="") as lines:
-            reader = csv.reader(
-                lines,
-                delimiter=layout.separator,
-                quotechar=layout.quote or None,
-                quoting=csv.QUOTE_MINIMAL if layout.quote else csv.QUOTE_NONE,
-            )
-            place = layout.columns.index(column)
+        dialect: dict[str, Any] = {"delimiter": layout.separator, "quoting": csv.QUOTE_NONE}
+        if layout.quote:
+            dialect |= {"quoting": csv.QUOTE_MINIMAL, "escapechar": None if layout.escape == '"' else layout.escape}
+        with open_text(Path(file), layout.encoding) as lines, suppress(csv.Error):
+            reader, place = csv.reader(lines, **dialect), layout.columns.index(column)
+            if layout.has_header:
+                next(reader)
             for row in reader:
-                if len(row) > place and row[place].strip() == text and (reader.line_num > 1 or not layout.has_header):
-                    return reader.line_num
+                if len(row) > place and row[place].strip() in texts:
+                    return reader.line_num, row[place].strip()
         return None
-
-
-def _without_codes(form: Format, columns: tuple[str, ...]) -> Format:
-    """One file of ICEWS has no codes; there the words say what happened."""
-    if "CAMEO Code" in columns or "Event Text" not in columns:
-        return form
-    modes = tuple(Mode("action", "Event Text", "event text") if mode.name == "action" else mode for mode in form.modes)
-    return replace(form, modes=modes)
 
 
 class _FrameTable:
@@ -198,28 +208,56 @@ class _FrameTable:
         import narwhals as nw
 
         try:
-            self._frame = nw.from_native(frame)
-            self.columns = tuple(str(name) for name in self._frame.collect_schema().names())
-        except (TypeError, ValueError) as error:
+            self._frame = _with_text_names(nw.from_native(frame))
+            self.columns = tuple(self._frame.collect_schema().names())
+        except TypeError as error:
             raise InputError(f"source is a {type(frame).__name__}, but it must be a path or a data frame") from error
-        from allocore.data.events.formats import detect
-
+        except ValueError as error:
+            raise InputError(f"source is a data frame that cannot be read: {first_sentence(error)}") from error
         self.format = detect(self.columns) if wanted == "auto" else FORMATS[wanted]
         self.number = 0
+        self.notes: list[str] = []
 
-    def check(self, columns: list[str]) -> None:
-        _check_columns(columns, self.columns, "the frame")
+    def check(self, wanted: Wanted, others: Iterable[str]) -> None:
+        _check_columns([*wanted.within(self.columns).columns(), *others], self.columns, "the frame")
 
     def load(self, connection: "duckdb.DuckDBPyConnection", wanted: Wanted) -> list[Reject]:
         import narwhals as nw
 
+        wanted = wanted.within(self.columns)
         frame = self._frame if wanted.where else self._frame.select(wanted.columns())
+        schema = frame.collect_schema()
+        if len({name.casefold() for name in schema}) < len(schema):
+            raise InputError("the frame has columns that differ in capitals only: rename them")
+        # The date of a moment is that of its own time zone, not of the machine's.
+        zoned = _zoned(frame)
+        frame = frame.with_columns(nw.col(*zoned).dt.replace_time_zone(None)) if zoned else frame
         whole = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         load_frame(connection, whole.to_native(), wanted)
         return []
 
-    def line_of(self, file: str, column: str, text: str) -> int | None:
+    def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
         return None
+
+
+def _zoned(frame: Any) -> list[str]:
+    """The columns of moments in a time zone; narwhals may not know those of pandas."""
+    import narwhals as nw
+
+    kinds = frame.collect_schema()
+    zoned = [name for name, kind in kinds.items() if isinstance(kind, nw.Datetime) and kind.time_zone]
+    unknown = [name for name, kind in kinds.items() if kind == nw.Unknown and isinstance(frame, nw.DataFrame)]
+    native = frame.to_native()
+    return zoned + [name for name in unknown if getattr(getattr(native[name], "dtype", None), "tz", None)]
+
+
+def _with_text_names(frame: Any) -> Any:
+    """A frame of narwhals whose columns have texts for names; those of pandas may be numbers."""
+    import narwhals as nw
+
+    if all(isinstance(name, str) for name in frame.collect_schema().names()):
+        return frame
+    return nw.from_native(frame.to_native().rename(columns=str))
 
 
 def _check_columns(wanted: list[str], there: tuple[str, ...], where: str) -> None:
@@ -257,9 +295,9 @@ def choose_modes(
     chosen = []
     for name, column in pairs:
         like = known.get(column) if column not in columns else by_column.get(column)
-        mode = Mode(str(name), like.column, like.kind) if like else Mode(str(name), str(column))
-        chosen.append(replace(mode, kind="time") if column == time else mode)
-    if time is not None and time not in [column for _, column in pairs]:
+        mode = replace(like, name=str(name)) if like else Mode(str(name), str(column))
+        chosen.append(replace(mode, kind="time") if mode.column == time else mode)
+    if time is not None and time not in [mode.column for mode in chosen]:
         chosen.append(Mode(time, time, "time"))
     if len(chosen) < 2 or len({mode.name for mode in chosen}) < len(chosen):
         raise InputError(f"modes is {modes!r}, but it must name at least two different modes")
@@ -276,10 +314,11 @@ def _frequency(freq: str | None, modes: tuple[Mode, ...]) -> str:
 
 
 def _shared(wanted: Sequence[str] | None, form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
-    names = [mode.name for mode in modes]
     if wanted is None:
-        shared = form.shared if form else ()
-        return shared if all(name in names for name in shared) else ()
+        columns = [mode.column for mode in form.modes if mode.name in form.shared] if form else []
+        shared = tuple(mode.name for mode in modes if mode.column in columns)
+        return shared if len(shared) == len(columns) else ()
+    names = [mode.name for mode in modes if mode.kind in ("plain", "country")]
     if isinstance(wanted, str) or len(set(wanted)) < 2 or not set(wanted) <= set(names):
         raise InputError(f"shared_modes is {wanted!r}, but it must name at least two of the modes {', '.join(names)}")
     return tuple(wanted)
@@ -299,14 +338,17 @@ def _raise_first(
     for name, column in columns.items():
         if column is None:
             continue
-        row = connection.execute(
-            f"SELECT count(*), min_by({name}, file), min(file) FROM events WHERE keep AND {name} IS NOT NULL"
-        ).fetchone()
-        if row and row[0]:
-            line = table.line_of(row[2], column, row[1]) if row[2] else None
-            where = f"{row[2]}, line {line}: " if line else f"{row[2]}: " if row[2] else ""
+        bad = connection.execute(
+            f"SELECT file, {name}, count(*) FROM events WHERE keep AND {name} IS NOT NULL GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+        if bad:
+            file, text, _ = bad[0]
+            place = table.find(file, column, {each[1] for each in bad if each[0] == file}) if file else None
+            where = f"{file}, line {place[0]}: " if place else f"{file}: " if file else ""
+            shown = place[1] if place else text
+            number = sum(each[2] for each in bad)
             raise InputError(
-                f"{where}{column} is {row[1]!r}, which {rules[name]} ({row[0]:,} such rows); "
+                f"{where}{column} is {shown!r}, which {rules[name]} ({number:,} such row{'s' * (number > 1)}); "
                 f"on_error='drop' leaves them out"
             )
 
@@ -315,7 +357,10 @@ def _report(table: "_FileTable | _FrameTable", tensor: CountTensor, found: Found
     dropped = dict(found.dropped)
     if rejects:
         dropped["line that is no row"] = len(rejects)
-    notes = [
+    notes = [*table.notes]
+    if found.pairs > found.rows:
+        notes.append(f"lists of actors made {found.pairs:,} pairs of {found.rows:,} rows")
+    notes += [
         f"{rows:,} codes in {mode} had lost their leading zeros and were repaired"
         for mode, rows in found.repaired.items()
     ]

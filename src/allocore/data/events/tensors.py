@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from allocore.data.events.cells import Cells, frequent, relabelled
 from allocore.data.events.formats import Mode
 from allocore.data.events.labels import Reading, read_labels, vocabulary
 from allocore.data.events.loading import Wanted
@@ -25,6 +26,7 @@ class Found:
     """What came out besides the tensor."""
 
     rows: int = 0
+    pairs: int = 0  # rows after those with lists of actors became several
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     duplicates: int = 0
@@ -46,18 +48,19 @@ class Shape:
 
 def make_tensor(connection: "duckdb.DuckDBPyConnection", wanted: Wanted, shape: Shape) -> tuple[CountTensor, Found]:
     """The tensor of all valid rows, and what became of the others."""
-    found = Found(rows=_one(connection, "SELECT count(*) FROM events"))
+    found = Found(*connection.execute("SELECT count(*) FILTER (lead), count(*) FROM events").fetchone() or (0, 0))
     _leave_out_duplicates(connection, wanted, found)
     labels = _label_modes(connection, wanted.modes, shape, found)
     _count_reasons(connection, wanted.modes, shape, found)
+    if found.kept:
+        cells, labels = _without_rare(_sum_up(connection, wanted.modes, shape), labels, wanted.modes, shape, found)
     if not found.kept:
         raise InputError(f"source has {found.rows:,} rows, but none is left for the tensor: {_reasons(found)}")
-    cells, counts = _sum_up(connection, wanted.modes, shape)
     names = [mode.name for mode in wanted.modes]
-    tensor = CountTensor(cells, counts, [len(each) for each in labels], mode_names=names, labels=labels)
+    tensor = CountTensor(cells.places, cells.counts, [len(each) for each in labels], mode_names=names, labels=labels)
     if shape.shared and shape.diagonal == "missing":
-        on = [names.index(name) for name in shape.shared]
-        found.diagonal = int(counts[(cells[on] == cells[on[0]]).all(axis=0)].sum())
+        on = _shared_places(wanted.modes, shape)
+        found.diagonal = int(cells.rows[cells.on_diagonal(on)].sum())
         tensor = tensor.mask_diagonal(tuple(on))
     return tensor, found
 
@@ -78,11 +81,13 @@ def _leave_out_duplicates(connection: "duckdb.DuckDBPyConnection", wanted: Wante
         return
     days = [f"m{place}" for place, mode in enumerate(wanted.modes) if mode.kind == "time"]
     keys = ", ".join([*(f"k{place}" for place in range(len(wanted.keys))), *days, *_unlisted(wanted)])
+    # Of several rows always the same one is left: that with the largest count, then with the first labels.
+    order = ", ".join(["n DESC", *(f"m{place}" for place in range(len(wanted.modes)))])
     connection.execute(
-        f"CREATE TEMP TABLE chosen AS SELECT DISTINCT ON ({keys}) * FROM events WHERE {_VALID} "
+        f"CREATE TEMP TABLE chosen AS (SELECT DISTINCT ON ({keys}) * FROM events WHERE {_VALID} ORDER BY {order}) "
         f"UNION ALL SELECT * FROM events WHERE NOT ({_VALID})"
     )
-    found.duplicates = found.rows - _one(connection, "SELECT count(*) FROM chosen")
+    found.duplicates = found.pairs - _one(connection, "SELECT count(*) FROM chosen")
 
 
 def _unlisted(wanted: Wanted) -> list[str]:
@@ -94,62 +99,38 @@ def _label_modes(
     connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], shape: Shape, found: Found
 ) -> list[list[str]]:
     """Make a table `map0`, `map1`, .. of texts and places for each mode; returns all labels."""
-    texts = {place: _texts(connection, place) for place, mode in enumerate(modes) if mode.kind != "time"}
-    readings = {place: read_labels(modes[place].kind, modes[place].name, list(texts[place])) for place in texts}
-    totals = _totals(modes, shape, texts, readings)
+    rows = {place: _texts(connection, place) for place, mode in enumerate(modes) if mode.kind != "time"}
+    readings = {place: read_labels(modes[place].kind, modes[place].name, list(rows[place])) for place in rows}
+    shared = {label for place in readings if modes[place].name in shape.shared for label in readings[place].known()}
     labels: list[list[str]] = []
     for place, mode in enumerate(modes):
         if mode.kind == "time":
             labels.append(_label_periods(connection, place, shape.freq, found))
             continue
-        fixed = mode.kind not in ("plain", "country")
-        heavy = {label for label, count in totals[_group(mode, shape)].items() if fixed or count >= shape.min_count}
-        labels.append(vocabulary(mode.kind, heavy))
-        _write_map(connection, place, readings[place], labels[-1], shape.min_count)
-        _note(mode.name, readings[place], {text: rows for text, (rows, _) in texts[place].items()}, found)
+        labels.append(vocabulary(mode.kind, shared if mode.name in shape.shared else readings[place].known()))
+        _write_map(connection, place, readings[place], labels[-1])
+        _note(mode.name, readings[place], rows[place], found)
     return labels
 
 
-def _texts(connection: "duckdb.DuckDBPyConnection", place: int) -> dict[str, tuple[int, int]]:
-    """Every text of a mode with its rows and their counts."""
+def _texts(connection: "duckdb.DuckDBPyConnection", place: int) -> dict[str, int]:
+    """Every text of a mode with its rows."""
     rows = connection.execute(
-        f"SELECT m{place}, count(*), sum(n) FROM chosen WHERE {_VALID} AND m{place} IS NOT NULL "
-        f"GROUP BY ALL ORDER BY ALL"
+        f"SELECT m{place}, count(*) FROM chosen WHERE {_VALID} AND m{place} IS NOT NULL GROUP BY ALL ORDER BY ALL"
     ).fetchall()
-    return {text: (int(number), int(total)) for text, number, total in rows}
+    return {text: int(number) for text, number in rows}
 
 
-def _group(mode: Mode, shape: Shape) -> str:
-    """What modes with one vocabulary have in common."""
-    return "shared" if mode.name in shape.shared else f"own {mode.name}"
-
-
-def _totals(
-    modes: tuple[Mode, ...], shape: Shape, texts: dict[int, dict[str, tuple[int, int]]], readings: dict[int, Reading]
-) -> dict[str, dict[str, int]]:
-    """The counts of every label, in all modes that share it."""
-    totals: dict[str, dict[str, int]] = {}
-    for place, reading in readings.items():
-        of_group = totals.setdefault(_group(modes[place], shape), {})
-        for text, label in reading.labels.items():
-            of_group[label] = of_group.get(label, 0) + texts[place][text][1]
-    return totals
-
-
-def _write_map(
-    connection: "duckdb.DuckDBPyConnection", place: int, reading: Reading, labels: list[str], min_count: int
-) -> None:
+def _write_map(connection: "duckdb.DuckDBPyConnection", place: int, reading: Reading, labels: list[str]) -> None:
     import pandas as pd
 
     places = {label: number for number, label in enumerate(labels)}
-    known = {text: places.get(label, -1) for text, label in reading.labels.items()}
-    texts = [*known, *reading.unknown]
-    rare = f"counts below min_count {min_count}"
-    why = [rare if number < 0 else None for number in known.values()] + list(reading.unknown.values())
+    known = [places[label] for label in reading.labels.values()]
+    why = [None] * len(known) + list(reading.unknown.values())
     frame = pd.DataFrame(
         {
-            "text": pd.Series(texts, dtype=object),
-            "place": np.array([*known.values(), *(-1 for _ in reading.unknown)], dtype=np.int64),
+            "text": pd.Series([*reading.labels, *reading.unknown], dtype=object),
+            "place": np.array([*known, *(-1 for _ in reading.unknown)], dtype=np.int64),
             "why": pd.Series(why, dtype=object),
         }
     )
@@ -196,9 +177,13 @@ def _joined(modes: tuple[Mode, ...]) -> str:
     return " ".join(f"LEFT JOIN map{place} ON map{place}.text = chosen.m{place}" for place in range(len(modes)))
 
 
+def _shared_places(modes: tuple[Mode, ...], shape: Shape) -> list[int]:
+    return [place for place, mode in enumerate(modes) if mode.name in shape.shared]
+
+
 def _on_diagonal(modes: tuple[Mode, ...], shape: Shape) -> str:
     """Whether all modes that share labels have the same one."""
-    places = [place for place, mode in enumerate(modes) if mode.name in shape.shared]
+    places = _shared_places(modes, shape)
     return " AND ".join(f"map{place}.place = map{places[0]}.place" for place in places[1:]) or "false"
 
 
@@ -225,12 +210,27 @@ def _count_reasons(
     found.kept = sum(int(number) for reason, number in rows if reason is None)
 
 
-def _sum_up(
-    connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], shape: Shape
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _sum_up(connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], shape: Shape) -> Cells:
     places = ", ".join(f"map{place}.place AS c{place}" for place in range(len(modes)))
     result = connection.execute(
-        f"SELECT {places}, CAST(sum(n) AS BIGINT) AS total FROM chosen {_joined(modes)} "
+        f"SELECT {places}, CAST(sum(n) AS BIGINT) AS total, count(*) AS number FROM chosen {_joined(modes)} "
         f"WHERE {_reason(modes, shape)} IS NULL GROUP BY ALL"
     ).fetchnumpy()
-    return np.stack([np.asarray(result[f"c{place}"]) for place in range(len(modes))]), np.asarray(result["total"])
+    cells = np.stack([np.asarray(result[f"c{place}"], dtype=np.int64) for place in range(len(modes))])
+    return Cells(cells, np.asarray(result["total"]), np.asarray(result["number"]))
+
+
+def _without_rare(
+    cells: Cells, labels: list[list[str]], modes: tuple[Mode, ...], shape: Shape, found: Found
+) -> tuple[Cells, list[list[str]]]:
+    """Leave out labels with too few counts, and those of which all rows were dropped."""
+    shared = _shared_places(modes, shape)
+    free = [place for place, mode in enumerate(modes) if mode.kind in ("plain", "country")]
+    groups = [[place] for place in free if place not in shared] + ([shared] if shared else [])
+    left = frequent(
+        cells, groups, shape.min_count, blind=cells.on_diagonal(shared if shape.diagonal == "missing" else [])
+    )
+    if dropped := int(cells.rows[~left].sum()):
+        found.dropped[f"counts below min_count {shape.min_count}"] = dropped
+        found.kept -= dropped
+    return relabelled(cells.where(left), labels, groups)

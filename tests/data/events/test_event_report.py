@@ -1,0 +1,86 @@
+"""The report tells what became of every row."""
+
+import pandas as pd
+import pytest
+
+import allocore as ac
+from event_files import EVENTS, ICEWS, icews_rows, text_of, write
+
+pytestmark = pytest.mark.disk
+
+MORE = [
+    ("2018-02-01", "", "Israel", "010"),
+    ("2018-02-01", "Atlantis", "Israel", "010"),
+    ("2018-02-02", "Atlantis", "Israel", "010"),
+    ("2018-02-01", "Mu", "Israel", "010"),
+    ("2018-02-01", "Middle East", "Israel", "010"),
+    ("2018-02-01", "Israel", "Ukraine", "abc"),
+    ("2018-04-30", "Israel", "Ukraine", "010"),
+    ("", "Israel", "Ukraine", "010"),
+]
+
+
+@pytest.fixture
+def tensor(tmp_path):
+    rows = icews_rows([*EVENTS, *MORE])
+    rows.append(rows[0])
+    path = write(tmp_path / "a.tab", text_of(ICEWS, rows))
+    return ac.read_events(path, dedup="story", where={"Event ID": [str(n) for n in range(13)] + ["13"]})
+
+
+def test_every_row_is_kept_or_dropped_for_one_reason(tensor):
+    report = tensor.report
+    assert report.rows == 15
+    assert report.duplicates == 1
+    assert report.kept == len(EVENTS) + 1
+    assert report.dropped == {
+        "unknown sender": 3,
+        "no sender": 1,
+        "no time": 1,
+        "region, not a country": 1,
+        "unknown action": 1,
+    }
+    assert report.rows == report.kept + report.duplicates + sum(report.dropped.values())
+
+
+def test_what_was_not_understood_is_listed_with_its_rows(tensor):
+    assert tensor.report.unknown == {"sender": {"Atlantis": 2, "Middle East": 1, "Mu": 1}, "action": {"abc": 1}}
+
+
+def test_dates_are_those_of_the_first_and_the_last_event(tensor):
+    assert tensor.report.dates == ("2018-01-03", "2018-04-30")
+    assert tensor.labels[3] == ("2018-01", "2018-02", "2018-03", "2018-04")
+
+
+def test_the_report_prints_as_aligned_lines(tensor):
+    lines = str(tensor.report).splitlines()
+    assert lines[0].endswith("15 from 1 file, format icews")
+    text = "\n".join(lines)
+    assert "dropped: unknown sender" in text
+    assert "duplicates left out" in text
+    assert "of these on the diagonal, which is missing  1" in text
+    assert "'Atlantis' (2), 'Middle East' (1), 'Mu' (1)" in text
+    assert "2018-01-03 to 2018-04-30" in text
+    assert repr(tensor) in text
+    width = len("of these on the diagonal, which is missing")
+    assert all(line[width : width + 2] == "  " and line[width + 2] != " " for line in lines)
+
+
+def test_the_report_escapes_what_a_browser_would_take_for_markup():
+    frame = pd.DataFrame({"a <b>": ["<script>alert('x')</script>"], "b": ["R&D"]})
+    html = ac.read_events(frame, modes=["a <b>", "b"]).report._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "R&amp;D" in html
+    assert html.startswith("<table>")
+
+
+def test_a_long_list_of_what_was_not_understood_is_cut(tmp_path):
+    events = [*EVENTS, *(("2018-02-01", f"Nowhere {number}", "Israel", "010") for number in range(20))]
+    report = ac.read_events(write(tmp_path / "a.tab", text_of(ICEWS, icews_rows(events)))).report
+    assert "and 14 more" in str(report)
+    assert len(report.unknown["sender"]) == 20
+
+
+def test_only_tensors_of_events_have_a_report():
+    assert ac.load_flights().report is None
