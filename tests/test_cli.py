@@ -435,6 +435,22 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
 
 
 @pytest.mark.disk
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
+    path = tmp_path / "run.zarr"
+    process = begin(data, path, "--burn-in", "100000000")
+    wait_for(path / "checkpoints" / "0", process)
+    process.send_signal(which)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.fullmatch(
+        r"allocore: stopped after \d+ of 100004000 sweeps, before the first draw was kept; continue with "
+        rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
+        err,
+    )
+
+
+@pytest.mark.disk
 def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
     command = [sys.executable, "-m", "allocore.cli", "fit", data, "--budget", "2", "--burn-in", "100000000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -446,3 +462,4 @@ def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
         guard.cancel()
     assert process.returncode not in (0, -signal.SIGKILL)
     assert "Traceback" not in err
+    assert err.startswith("allocore: ")

@@ -4,9 +4,12 @@ A mistake of the user's gets one line on standard error and exit code 2, never a
 """
 
 import secrets
+import shlex
 import shutil
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from time import perf_counter
@@ -129,7 +132,8 @@ def fit(
     _print_data(console, Y)
     model = ac.AlloCore(budget, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin)
     model.set_params(chains=chains, seed=seed, threads=threads, store=out)
-    posterior = model.fit(Y if split is None else split.train).posterior_
+    with _telling_of_stops(out):
+        posterior = model.fit(Y if split is None else split.train).posterior_
     _print_classes(console, posterior, rows, top)
     if split is not None:
         _print_prediction(console, posterior, split.test)
@@ -158,7 +162,9 @@ def resume(
     whole_number("--rows", rows), whole_number("--top", top)
     from allocore.estimators import model_of
 
-    posterior = model_of(run).resume(run, draws=draws, threads=threads, on_error=on_error).posterior_  # type: ignore[arg-type]
+    with _telling_of_stops(run):
+        model = model_of(run).resume(run, draws=draws, threads=threads, on_error=on_error)  # type: ignore[arg-type]
+    posterior = model.posterior_
     _print_classes(console, posterior, rows, top)
     console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
     _exit_if_stopped(posterior)
@@ -234,10 +240,25 @@ def _print_data(console: Console, Y: ac.CountTensor) -> None:
     console.print(grid)
 
 
+class _StoppedEarly(Exception):
+    """The run was stopped before its first draw, or at once."""
+
+
+@contextmanager
+def _telling_of_stops(out: Path | None) -> Iterator[None]:
+    """Typer ends silently on Ctrl-C; a run that can be continued should say so."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        name = "" if out is None else shlex.quote(str(out))
+        kept = f"allocore resume {name} continues what was saved" if name else "nothing was kept"
+        raise _StoppedEarly(str(error) or f"interrupted; {kept}") from None
+
+
 def _exit_if_stopped(posterior: ac.Posterior) -> None:
     """A run that was stopped before its end has not failed, but a script should not go on as if it were whole."""
     if not posterior.finished:
-        raise typer.Exit(_STOPPED)
+        sys.exit(_STOPPED)
 
 
 def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
@@ -305,7 +326,10 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        sys.exit(app(prog_name="allocore", standalone_mode=False))
+        code = app(prog_name="allocore", standalone_mode=False)
+        if code == _STOPPED:  # Ctrl-C where there was no run yet, which Typer takes without a word
+            print("allocore: interrupted", file=sys.stderr)
+        sys.exit(code)
     except _UsageError as error:
         message = error.format_message()
         if not message:  # no command: the help has been printed
@@ -314,8 +338,8 @@ def main() -> None:
         message = str(error)
     except MemoryError as error:
         message = f"not enough memory: {error}"
-    except (KeyboardInterrupt, typer.Abort) as error:
-        print(f"allocore: {error or 'interrupted, nothing was kept'}", file=sys.stderr)
+    except _StoppedEarly as error:
+        print(f"allocore: {error}", file=sys.stderr)
         sys.exit(_STOPPED)
     print(f"allocore: error: {message.rstrip()}", file=sys.stderr)
     sys.exit(2)

@@ -21,7 +21,7 @@ import numpy as np
 
 import allocore as ac
 from allocore import _files
-from allocore.run import writing
+from allocore.run import chunks, writing
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "core_shape": (3, 2, 3), "f0": 1.0, "alpha0": 3.0, "thin": 2, "chains": 2, "seed": 11}
@@ -116,7 +116,7 @@ def compare(path, expected, whole):
 
 
 def steps(folder, kills, chance, expected, draws):
-    done, most = 0, 3000
+    done, most = 0, 6000
     while done < kills:
         path, number = folder / f"{done}.zarr", chance.randint(1, most)
 
@@ -160,6 +160,7 @@ def main(what, folder, kills, seed):
     warnings.simplefilter("ignore")
     chance, folder = random.Random(int(seed)), Path(folder)
     writing.SECONDS = writing.TIMES = 0.0
+    chunks._MOST_VALUES = 4  # so that chunks fill up and new ones begin
     draws = 6 if what == "steps" else 400
     expected = ac.AlloCore(burn_in=3, draws=draws, threads=1, progress=False, **SETTINGS).fit(TENSOR).posterior_
     options = {"signals": (signal.SIGINT, signal.SIGTERM)} if what == "signals" else {}

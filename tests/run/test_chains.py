@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -201,6 +202,45 @@ def test_a_stop_through_an_estimator_warns_where_fit_was_called_and_leaves_a_usa
     assert (model.posterior_.rate(TENSOR.coords) > 0).all()
     assert model.posterior_.to_datatree()["sample_stats"].sizes["draw"] == 3
     assert len(model.posterior_.classes()) >= 1
+
+
+def test_a_second_signal_waits_for_the_sweeps_of_other_threads_and_saves_nothing_more(monkeypatch, tmp_path):
+    real, saves = chains_module.sweep, []
+
+    def sweep(key, *arguments):
+        if threading.current_thread() is not threading.main_thread() and key.sweep == 4:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.3)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.3)
+        return real(key, *arguments)
+
+    class Noting(MemoryStore):
+        def save(self, chain, number, state, *, now):
+            saves.append((chain, number, now))
+            super().save(chain, number, state, now=now)
+
+    monkeypatch.setattr(chains_module, "sweep", sweep)
+    with pytest.raises(KeyboardInterrupt):
+        run_chains(Noting(Plan(TENSOR, SPEC, Schedule(0, 10_000, 1), 2, 2)), threads=2)
+    lanes = [thread for thread in threading.enumerate() if thread.name == "allocore-chains"]
+    assert not any(lane.is_alive() for lane in lanes)
+    assert saves[-1][0] == 1
+    assert [number for chain, number, now in saves if chain == 1 and now] == []
+
+
+def test_a_signal_that_is_ignored_stays_ignored(stop_at):
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        stop_at(2, signal.SIGTERM)
+        assert run(Schedule(0, 4, 1)).core_values.shape[1] == 4
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_signal_in_the_last_sweep_of_a_run_is_not_told_as_a_stop(stop_at):
+    stop_at(4)
+    assert run(Schedule(0, 4, 1)).core_values.shape[1] == 4
 
 
 def test_an_error_in_one_chain_ends_the_others_and_is_raised(monkeypatch):

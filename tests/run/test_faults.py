@@ -137,7 +137,8 @@ def test_damaged_statistics_are_told_and_the_draws_can_be_read(run, finished, ho
     told = r"statistics of sweeps 1 to 14 cannot be read from sweep_stats/log_likelihood/1.0"
     with pytest.raises(ac.StoreError, match=told):
         ac.open_run(run)
-    post = ac.open_run(run, on_error="drop")
+    with pytest.warns(UserWarning, match=r"some statistics \(log_likelihood\) are lost$"):
+        post = ac.open_run(run, on_error="drop")
     assert_draws(post, finished[1], slice(None))
     assert np.isnan(post.stats["log_likelihood"][1]).all()
     np.testing.assert_array_equal(post.stats["log_likelihood"][0], finished[1].stats["log_likelihood"][0])
@@ -146,6 +147,27 @@ def test_damaged_statistics_are_told_and_the_draws_can_be_read(run, finished, ho
 def test_on_error_must_be_known(run):
     with pytest.raises(ac.InputError, match=r"^on_error is 'ignore', but it must be 'raise' or 'drop'$"):
         ac.open_run(run, on_error="ignore")
+
+
+def test_lost_statistics_of_whole_numbers_are_not_taken_for_zeros(run):
+    damage(run / "sweep_stats" / "classes" / "0.0", "removed")
+    with pytest.warns(UserWarning, match=r"some statistics \(classes\) are lost$"):
+        post = ac.open_run(run, on_error="drop")
+    assert np.isnan(post.stats["classes"][0]).all()
+    assert (post.stats["classes"][1] > 0).all()
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run, how):
+    """All six draws share a chunk, and the next three would too: they are left out together."""
+    damage(run / "posterior" / "factors_who" / "1.0.0.0", how)
+    longer = ac.AlloCore(3, **{**SETTINGS, "draws": 9}).fit(TENSOR).posterior_
+    with pytest.warns(UserWarning, match="9 of 9 draws are left out"):
+        ac.AlloCore.resume(run, draws=9, on_error="drop", progress=False)
+    with pytest.raises(ac.StoreError, match=r"cannot be read from posterior/factors_who/1.0.0.0"):
+        ac.open_run(run)
+    with xr.open_datatree(run, engine="zarr") as tree:
+        np.testing.assert_array_equal(tree["posterior"]["factors_what"], longer.factors[1])
 
 
 # Damaged checkpoints
@@ -173,25 +195,45 @@ def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_sam
     assert_draws(model.posterior_, longer, slice(None))
 
 
-def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(run, finished):
-    """Some bits of a zip file mean nothing, such as its dates; whatever is read must be what was written."""
-    from allocore.run.checkpoint import read_checkpoint
+def test_damaged_checkpoints_are_put_aside_so_that_a_chain_that_begins_anew_keeps_its_own(run):
+    for file in (run / "checkpoints" / "0").iterdir():
+        damage(file, "zeroed")
+    with pytest.warns(UserWarning, match="the chain begins anew"):
+        ac.AlloCore.resume(run, draws=8, progress=False)
+    assert sorted(os.listdir(run / "checkpoints" / "0"))[-1] == "000000018.npz"
+    ac.AlloCore.resume(run, draws=9, progress=False)
 
-    folder = run / "checkpoints" / "0"
-    newest, _ = sorted(folder.iterdir(), reverse=True)
-    content = newest.read_bytes()
-    sweep, state, damaged = read_checkpoint(folder, TENSOR.shape, (3, 3, 3))
-    assert (sweep, damaged) == (14, [])
-    expected = [array.tobytes() for array in (state.log_core_Q, state.subs_QM, *state.log_phi)]
-    chance, found = np.random.default_rng(0), 0
-    for place in chance.choice(len(content), 400, replace=False):
-        flipped = content[:place] + bytes([content[place] ^ 1 << int(chance.integers(8))]) + content[place + 1 :]
-        newest.write_bytes(flipped)
-        sweep, state, damaged = read_checkpoint(folder, TENSOR.shape, (3, 3, 3))
-        found += sweep == 13
-        if sweep == 14:
-            assert [array.tobytes() for array in (state.log_core_Q, state.subs_QM, *state.log_phi)] == expected
-    assert found > 200
+
+@pytest.mark.parametrize("budget", [3, 400])
+def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(tmp_path, budget):
+    """Some bits of a zip file mean nothing, such as its dates; whatever is read must be what was written."""
+    from allocore.model.state import State
+    from allocore.run.checkpoint import read_checkpoint, write_checkpoint
+
+    rng, core = np.random.default_rng(0), (2, 3)
+    log_phi = tuple(rng.normal(size=size) for size in zip((4, 5), core, strict=True))
+    written = State(rng.normal(size=budget), np.arange(budget)[:, None] % np.array(core), log_phi)
+    write_checkpoint(tmp_path, 7, written)
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    expected = [array.tobytes() for array in (written.log_core_Q, written.subs_QM, *written.log_phi)]
+    heads = [place for start in _starts(content, b"NUMPY") for place in range(start, start + 120)]
+    places, found = {*heads, *rng.choice(len(content), 300, replace=False).tolist()}, 0
+    for place in sorted(places):
+        flipped = content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :]
+        path.write_bytes(flipped)
+        try:
+            _, state, _ = read_checkpoint(tmp_path, (4, 5), core)
+        except FileNotFoundError:
+            found += 1
+            path.with_suffix(".damaged").unlink()
+            continue
+        assert [array.tobytes() for array in (state.log_core_Q, state.subs_QM, *state.log_phi)] == expected
+    assert found > 0.8 * len(places)
+
+
+def _starts(content, text):
+    return [place for place in range(len(content)) if content.startswith(text, place)]
 
 
 # Damage to the rest
@@ -208,6 +250,32 @@ def test_damaged_sizes_are_told_and_made_anew_by_resuming(run, finished, how):
         ac.open_run(run)
     assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
     assert_draws(ac.open_run(run), finished[1], slice(None))
+
+
+def test_a_resume_that_fails_leaves_what_could_be_read_as_it_was(run, finished):
+    damage(run / ".zmetadata", "emptied")
+    bad = run / "posterior" / "core_values" / "0.0.0"
+    content = bad.read_bytes()
+    damage(bad, "truncated")
+    with pytest.raises(ac.StoreError, match="draws 0 to 5 cannot be read"):
+        ac.AlloCore.resume(run, progress=False)
+    bad.write_bytes(content)
+    assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "{}", '{"run_format": "1"}'])
+def test_attributes_without_what_is_needed_are_told(run, content):
+    (run / ".zattrs").write_text(content)
+    for attempt in (ac.open_run, ac.AlloCore.resume):
+        with pytest.raises(ac.StoreError, match=r"its attributes \(.zattrs\) cannot be read"):
+            attempt(run)
+
+
+def test_a_label_that_a_run_cannot_hold_is_refused_before_the_work(tmp_path):
+    tensor = ac.as_tensor(np.ones((2, 2), dtype=int), labels=[["a", "b\0"], None])
+    with pytest.raises(ac.InputError, match="ends in a NUL, which a run on disk cannot hold"):
+        ac.AlloCore(2, store=tmp_path / "run.zarr", **SETTINGS).fit(tensor)
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("how", DAMAGES)

@@ -209,7 +209,7 @@ def test_wrong_numbers_are_named_and_leave_the_run_free(tmp_path, name, value):
     model_like(MODELS[0], store=path).fit(TENSOR)
     with pytest.raises(ac.InputError, match=f"^{name} is {value!r}, but it must be a whole number of at least 1$"):
         ac.AlloCore.resume(path, **{name: value})
-    with pytest.raises(ac.InputError, match=r"^draws is 3, but the run has 4 already: it must be at least that$"):
+    with pytest.raises(ac.InputError, match=r"^draws is 3, but 4 are planned already: it must be at least that$"):
         ac.AlloCore.resume(path, draws=3)
     ac.AlloCore.resume(path, progress=False)
 

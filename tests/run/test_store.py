@@ -305,7 +305,7 @@ def test_values_come_back_however_they_are_cut_into_chunks(tmp_path, monkeypatch
     monkeypatch.setattr(chunks, "_MOST_BYTES", most)
     variable = Growing("posterior", "x", "draw", ("a", "b")[: len(shape)], shape, dtype)
     (tmp_path / "posterior" / "x").mkdir(parents=True)
-    values = np.random.default_rng(0).integers(-99, 99, (11, *shape)).astype(dtype)
+    values = np.random.default_rng(0).integers(0, 99, (11, *shape)).astype(dtype)
 
     def fail(path, places, error):
         raise error

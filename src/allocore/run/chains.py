@@ -46,7 +46,7 @@ def run_chains(store: Store, *, threads: int, observer: Observer | None = None) 
             stop,
         )
         record = store.finish()
-    if stop.asked:
+    if stop.asked and record.stats["moved"].shape[1] < store.plan.schedule.sweeps:
         _report_stop(store, record)
     return record
 
@@ -111,7 +111,10 @@ def _check(info: Info, chain: int, sweep: int, spec: Spec) -> None:
 
 
 def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
-    """Run the lanes at the same time, the first in this thread; raise the first error once all have ended."""
+    """Run the lanes at the same time, the first in this thread; raise the first error once all have ended.
+
+    No lane outlives this: also a second Ctrl-C, which lets nothing be saved any more, waits for their sweeps to end.
+    """
     errors: list[BaseException] = []
 
     def run(lane: Sequence[Chain]) -> None:
@@ -120,13 +123,21 @@ def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
         except BaseException as error:
             errors.append(error)
             stop.now = True
+            stop.at_once |= isinstance(error, KeyboardInterrupt)
 
     others = [Thread(target=run, args=(lane,), name="allocore-chains", daemon=True) for lane in lanes[1:]]
-    for other in others:
-        other.start()
-    run(lanes[0])
-    for other in others:
-        other.join()
+    try:
+        for other in others:
+            other.start()
+        run(lanes[0])
+    finally:
+        while any(other.is_alive() for other in others):
+            try:
+                for other in others:
+                    other.join()
+            except KeyboardInterrupt as error:
+                errors.append(error)
+                stop.now = stop.at_once = True
     if errors:
         raise errors[0]
 
@@ -138,7 +149,8 @@ def _take_turns(lane: Sequence[Chain], stop: Stop) -> None:
             if not stop.now:
                 chain.advance()
     for chain in lane:
-        chain.save()
+        if not stop.at_once:
+            chain.save()
 
 
 def first_values(seed: int, chain: int) -> np.random.Generator:

@@ -5,10 +5,9 @@ counts allocated to classes are drawn again as they were (`gibbs.sweep.begin`). 
 zip format has a checksum for every array; it holds only the factors in use. A chain keeps its two newest.
 """
 
-import struct
 import zipfile
-import zlib
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,6 @@ from allocore._files import replacing, settle
 from allocore.model.state import State
 
 _KEPT = 2
-# What NumPy and zipfile raise on a file that is cut off, zeroed or changed.
-_DAMAGE = (OSError, ValueError, KeyError, EOFError, NotImplementedError, struct.error, zipfile.BadZipFile, zlib.error)
 
 
 def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
@@ -31,7 +28,7 @@ def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
     with replacing(folder / f"{sweep:09d}.npz") as file:
         np.savez(file, allow_pickle=False, **arrays)
     settle(folder)
-    for old in _checkpoints(folder)[_KEPT:]:
+    for old in [path for path in _checkpoints(folder) if int(path.stem) <= sweep][_KEPT:]:
         with suppress(OSError):
             old.unlink()
 
@@ -39,20 +36,18 @@ def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
 def read_checkpoint(folder: Path, shape: tuple[int, ...], core_shape: tuple[int, ...]) -> tuple[int, State, list[Path]]:
     """The newest checkpoint that is whole: its sweep, its state, and the damaged files that were passed over.
 
-    Raises FileNotFoundError where there is none.
+    Damaged ones are put aside under another name, so that they are never newer than what comes. Raises
+    FileNotFoundError where none is left.
     """
     damaged: list[Path] = []
     for path in _checkpoints(folder):
+        content = path.read_bytes()
         try:
-            return *_read(path, shape, core_shape), damaged
-        except _DAMAGE:
+            return *_parsed(content, int(path.stem), shape, core_shape), damaged
+        except Exception:  # whatever NumPy and zipfile make of a file that is cut off, zeroed or changed
             damaged.append(path)
+            path.replace(path.with_suffix(".damaged"))
     raise FileNotFoundError(str(folder))
-
-
-def checkpoint_sweep(folder: Path) -> int:
-    """The sweep of the newest checkpoint by its name, 0 if there is none."""
-    return max((int(path.stem) for path in _checkpoints(folder)), default=0)
 
 
 def _checkpoints(folder: Path) -> list[Path]:
@@ -60,11 +55,18 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit()), reverse=True)
 
 
-def _read(path: Path, shape: tuple[int, ...], core_shape: tuple[int, ...]) -> tuple[int, State]:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-        log_phi = []
-        for mode, size in enumerate(zip(shape, core_shape, strict=True)):
-            log_phi_DK = np.full(size, -np.inf)
-            log_phi_DK[:, archive[f"used_{mode}"]] = archive[f"log_phi_{mode}"]
-            log_phi.append(log_phi_DK)
-        return int(archive["sweep"]), State(archive["log_core_Q"], archive["subs_QM"], tuple(log_phi))
+def _parsed(content: bytes, sweep: int, shape: tuple[int, ...], core_shape: tuple[int, ...]) -> tuple[int, State]:
+    """The state in a checkpoint. Arrays are read whole, or their checksums would not be looked at."""
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        arrays = {
+            name.removesuffix(".npy"): np.lib.format.read_array(BytesIO(archive.read(name)), allow_pickle=False)
+            for name in archive.namelist()
+        }
+    log_phi = []
+    for mode, size in enumerate(zip(shape, core_shape, strict=True)):
+        log_phi_DK = np.full(size, -np.inf)
+        log_phi_DK[:, arrays[f"used_{mode}"]] = arrays[f"log_phi_{mode}"]
+        log_phi.append(log_phi_DK)
+    if int(arrays["sweep"]) != sweep or arrays["subs_QM"].shape != (arrays["log_core_Q"].size, len(shape)):
+        raise ValueError("the parts of the checkpoint do not fit together")
+    return sweep, State(arrays["log_core_Q"], arrays["subs_QM"], tuple(log_phi))

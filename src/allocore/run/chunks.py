@@ -1,9 +1,9 @@
 """Variables that grow, as chunks of Zarr's format 2: one value a draw or a sweep for each chain.
 
 Chunks are compressed by Zstandard with its checksum, so that damage is never read as data, and every file is replaced
-as a whole, so that a reader never sees half of one. A chunk holds as many values as make about a megabyte; a value that
-is larger is cut along its first dimension. Numbers lie column by column within a chunk, so that factors no class uses,
-which are zero, take no space.
+as a whole, so that a reader never sees half of one. A chunk holds as many values as make about a megabyte; a value of
+more than 64 is cut along its first dimension. Numbers lie column by column within a chunk, so that factors no class
+uses, which are zero, take no space.
 """
 
 import math
@@ -16,11 +16,13 @@ from numcodecs import Zstd
 from numpy.typing import NDArray
 
 from allocore._files import replacing, settle
-from allocore.run.schema import FLOAT, Growing
+from allocore.run.schema import FLOAT, WHOLE, Growing
 
 COMPRESSOR = Zstd(level=1, checksum=True)
 # Is told of a file that cannot be read, of the values that were in it, and of the reason; raises, or takes note.
 OnDamage: TypeAlias = Callable[[Path, range, Exception], None]
+# What stands where nothing was written yet: no value of a run is one of these.
+_NEVER = {FLOAT: np.nan, WHOLE: -1}
 _BYTES, _MOST_BYTES, _MOST_VALUES = 2**20, 2**26, 512
 
 
@@ -48,15 +50,20 @@ class GrowingChunks:
     def __init__(self, run: Path, chain: int, variable: Growing) -> None:
         self._folder, self._chain, self._variable = run / variable.path, chain, variable
         self._shape = chunk_shape(variable)
-        self._values = np.zeros((self._shape[1], *variable.shape), dtype=variable.dtype)
-        self._index, self._stored, self._changed = 0, 0, False
+        self._values = np.full((self._shape[1], *variable.shape), _NEVER[variable.dtype], dtype=variable.dtype)
+        self._index, self._stored, self._changed, self._damaged = 0, 0, False, False
 
     def take_up(self, size: int, on_damage: OnDamage) -> None:
         """Go on where `size` values are on the disk already; all of them are read, to find damage now and not later."""
         self._stored, self._index = size, size // self._shape[1]
+
+        def note(path: Path, places: range, error: Exception) -> None:
+            on_damage(path, places, error)
+            self._damaged = places[0] // self._shape[1] == self._index
+
         for first in range(0, size, self._shape[1]):
             last = min(first + self._shape[1], size)
-            values = read_values(self._folder, self._variable, self._chain, first, last, on_damage)
+            values = read_values(self._folder, self._variable, self._chain, first, last, note)
             if last < first + self._shape[1]:
                 self._values[: len(values)] = values
 
@@ -67,14 +74,14 @@ class GrowingChunks:
         index, offset = divmod(place, self._shape[1])
         if index != self._index:
             self.flush()
-            self._index = index
-            self._values[...] = 0
+            self._index, self._damaged = index, False
+            self._values[...] = _NEVER[self._variable.dtype]
         self._values[offset] = value
         self._changed = True
 
     def flush(self) -> None:
-        """Write the chunk that is being filled, if it has changed."""
-        if not self._changed:
+        """Write the chunk that is being filled, if it has changed; a damaged one stays as it is, and is known by it."""
+        if not self._changed or self._damaged:
             return
         for key, block in _blocks(self._chain, self._index, self._values[None], self._shape):
             with replacing(self._folder / key) as file:
@@ -88,7 +95,7 @@ def read_values(
 ) -> NDArray[Any]:
     """Values `first` to `last` of a chain; `first` begins a chunk. Chunks that `on_damage` accepts stay as they are."""
     shape = chunk_shape(variable)
-    values = np.full((last - first, *variable.shape), np.nan if variable.dtype == FLOAT else 0, dtype=variable.dtype)
+    values = np.full((last - first, *variable.shape), _NEVER[variable.dtype], dtype=variable.dtype)
     step = shape[2] if variable.shape else 1
     for index in range(first // shape[1], -(-last // shape[1])):
         start = index * shape[1] - first
@@ -99,9 +106,15 @@ def read_values(
             try:
                 stored = np.frombuffer(COMPRESSOR.decode(path.read_bytes()), dtype=variable.dtype)
                 part[...] = stored.reshape(shape, order="F")[0][tuple(slice(0, size) for size in part.shape)]
+                if _has_gaps(part):
+                    raise ValueError("some of it was never written")
             except (OSError, RuntimeError, ValueError) as error:
                 on_damage(path, range(start + first, start + first + len(part)), error)
     return values
+
+
+def _has_gaps(values: NDArray[Any]) -> bool:
+    return bool(np.isnan(values).any() if values.dtype.kind == "f" else (values == _NEVER[WHOLE]).any())
 
 
 def _blocks(chain: int, index: int, values: NDArray[Any], shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray[Any]]]:

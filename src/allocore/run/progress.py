@@ -97,4 +97,5 @@ class ProgressBar:
 
 def progress_bar(wanted: bool, schedule: Schedule, chains: int) -> Observer | None:
     """A progress bar on standard error, if it is wanted and somebody is looking at a terminal."""
-    return ProgressBar(schedule, chains) if wanted and sys.stderr.isatty() else None
+    looking = sys.stderr is not None and sys.stderr.isatty()
+    return ProgressBar(schedule, chains) if wanted and looking else None

@@ -17,6 +17,7 @@ from allocore.run.record import Record
 from allocore.run.schema import SWEEPS, Growing, dimension_names, draw_variables, stat_variables
 
 METADATA = ".zmetadata"
+_ATTRIBUTES = ("inference_library_version", "packages", "settings", "seed", "tensor")
 OnError = Literal["raise", "drop"]
 
 
@@ -35,7 +36,10 @@ def read_attributes(path: Path) -> dict[str, Any]:
     try:
         attributes: dict[str, Any] = json.loads((path / ".zattrs").read_bytes())
         form = attributes["run_format"]
-    except (OSError, ValueError, KeyError) as error:
+        absent = [name for name in _ATTRIBUTES if form == RUN_FORMAT and name not in attributes]
+        if absent:
+            raise ValueError(f"{absent[0]} is not there")
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged: its attributes (.zattrs) cannot be read: {error}") from error
     if form != RUN_FORMAT:
         raise StoreError(f"{path} is a run of format {form}; this version of allocore reads format {RUN_FORMAT}")
@@ -93,6 +97,7 @@ class Damage:
             raise InputError(f"on_error is {on_error!r}, but it must be 'raise' or 'drop'")
         self._path, self._on_error = path, on_error
         self._draws: set[int] = set()
+        self.lost_stats: set[str] = set()
 
     def of_draws(self, file: Path, draws: range, error: Exception) -> None:
         """Some draws cannot be read."""
@@ -111,6 +116,7 @@ class Damage:
                 f"{self._path} is damaged: the statistics of sweeps {sweeps[0] + 1} to {sweeps[-1] + 1} cannot be read "
                 f"from {file.relative_to(self._path)} ({_reason(error)}); on_error='drop' reads the others"
             ) from error
+        self.lost_stats.add(file.parent.name)
 
     def kept(self, draws: int) -> NDArray[np.int64] | None:
         """The draws that are whole, or None if all are; warns of the others."""
@@ -134,6 +140,9 @@ def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise
         return np.stack(parts)
 
     stats = {each.name: read(each, damage.of_sweeps) for each in stat_variables(plan.tensor, SWEEPS)}
+    for name in sorted(damage.lost_stats):
+        warnings.warn(f"{path} is damaged: some statistics ({name}) are lost", stacklevel=3)
+        stats[name] = np.where(stats[name] < 0, np.nan, stats[name]) if stats[name].dtype.kind == "i" else stats[name]
     core_values, core_locations, *factors = (
         read(each, damage.of_draws) for each in draw_variables(plan.tensor, plan.spec)
     )

@@ -14,7 +14,7 @@ import xarray as xr
 import zarr
 
 from allocore._files import replacing, settle
-from allocore.errors import StoreError
+from allocore.errors import InputError, StoreError
 from allocore.run.chunks import COMPRESSOR, chunk_shape, fill_value
 from allocore.run.datatree import frame
 from allocore.run.plan import Plan
@@ -33,6 +33,7 @@ def _variables(plan: Plan) -> list[Growing]:
 
 def write_skeleton(folder: Path, plan: Plan) -> None:
     """Write the tensor, the coordinates, the settings, and the arrays of draws with no draw in them."""
+    _check_texts(plan)
     groups = frame(plan.tensor, plan.spec.core_shape, plan.spec.budget)
     for group in ("posterior", DRAWS, SWEEPS):
         groups[group].coords["chain"] = np.arange(plan.chains)
@@ -62,22 +63,34 @@ def write_skeleton(folder: Path, plan: Plan) -> None:
         run.create_array(
             name, shape=(0,), chunks=(_INDICES,), dtype=WHOLE, fill_value=None, attributes=along, **options
         )
-    _consolidate(folder)
+    _write_json(folder / METADATA, _gathered(folder))
 
 
-def mend_metadata(folder: Path) -> None:
-    """Make the consolidated metadata anew if it is damaged: of no draws, until the next save."""
-    try:
-        stored_sizes(folder)
-    except StoreError:
-        _consolidate(folder)
+def _check_texts(plan: Plan) -> None:
+    """NumPy's texts end where their last character that is not NUL does."""
+    labels = [label for each in plan.tensor.labels if isinstance(each, tuple) for label in each]
+    for text in (*plan.tensor.mode_names, *labels):
+        if text.endswith("\0"):
+            raise InputError(f"the label {text!r} ends in a NUL, which a run on disk cannot hold: rename it")
 
 
-def _consolidate(folder: Path) -> None:
-    """Gather the metadata of all arrays and groups in one file. Zarr's own way would warn of the checkpoints."""
+def _gathered(folder: Path) -> dict[str, Any]:
+    """The metadata of all arrays and groups in one. Zarr's own way would warn of the checkpoints."""
     files = [*folder.rglob(".zgroup"), *folder.rglob(".zarray"), *folder.rglob(".zattrs")]
-    metadata = {str(path.relative_to(folder).as_posix()): json.loads(path.read_bytes()) for path in sorted(files)}
-    _write_json(folder / METADATA, {"metadata": metadata, "zarr_consolidated_format": 1})
+    try:
+        metadata = {str(path.relative_to(folder).as_posix()): json.loads(path.read_bytes()) for path in sorted(files)}
+    except ValueError as error:
+        raise StoreError(f"{folder} is damaged: the metadata of its arrays cannot be read: {error}") from error
+    return {"metadata": metadata, "zarr_consolidated_format": 1}
+
+
+def _readable(folder: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """The consolidated metadata and the sizes in it; if it is damaged, made anew, with no draws until the next save."""
+    try:
+        sizes = stored_sizes(folder)
+        return json.loads((folder / METADATA).read_bytes()), sizes
+    except StoreError:
+        return _gathered(folder), {"draw": 0, "sweep": 0}
 
 
 class Sizes:
@@ -85,10 +98,9 @@ class Sizes:
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
-        self._document = json.loads((folder / METADATA).read_bytes())
+        self._document, self.now = _readable(folder)
         self._along = {each.path: (each.along, 1) for each in _variables(plan)}
         self._along |= {name: (name.rpartition("/")[2], 0) for name in _COUNTED}
-        self.now = stored_sizes(folder)
 
     def grow(self, sizes: dict[str, int]) -> None:
         """Let readers see as many draws and sweeps."""

@@ -10,19 +10,20 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Whether a run has to stop `now`, and whether that was `asked` for from outside.
+    """Whether a run has to stop `now`, whether that was `asked` for from outside, and whether even `at_once`.
 
     While it is entered, the first signal asks and the second insists.
     Signals are only caught in the main thread, the one that Python delivers them to; elsewhere nothing changes.
     """
 
     def __init__(self) -> None:
-        self.asked = self.now = False
+        self.asked = self.now = self.at_once = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._ask) for number in _SIGNALS}
+            caught = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._ask) for number in caught}
         return self
 
     def __exit__(

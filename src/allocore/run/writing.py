@@ -10,6 +10,8 @@ the new sizes in `.zmetadata`. Whatever comes in between, a reader sees whole dr
 draw that is not on the disk. All files are replaced as a whole. What a killed process had not saved is drawn again.
 """
 
+import os
+import shlex
 import shutil
 import tempfile
 import warnings
@@ -33,7 +35,7 @@ from allocore.run.plan import Plan, other_packages
 from allocore.run.reading import Damage, OnError, is_run, read_attributes, read_plan, read_record
 from allocore.run.record import Record
 from allocore.run.schema import DRAWS, SWEEPS, draw_variables, stat_variables
-from allocore.run.skeleton import Sizes, mend_metadata, write_skeleton
+from allocore.run.skeleton import Sizes, write_skeleton
 from allocore.run.store import stats_of
 
 if TYPE_CHECKING:
@@ -72,7 +74,6 @@ class ZarrStore:
         try:
             plan = _continued(path, read_plan(path), attributes, draws)
             remove_unfinished(path)
-            mend_metadata(path)
             store = cls(path, plan, lock, on_error)
             with store._telling():
                 store._sizes.set_attributes({**attributes, "settings": plan.settings()})
@@ -112,7 +113,8 @@ class ZarrStore:
 
     def how_to_resume(self) -> str:
         """What a user can do to continue the run, in words."""
-        return f"continue with {self.plan.spec.model}.resume({str(self.path)!r}) or: allocore resume {self.path}"
+        path = str(self.path)
+        return f"continue with {self.plan.spec.model}.resume({path!r}) or: allocore resume {shlex.quote(path)}"
 
     def __enter__(self) -> Self:
         return self
@@ -211,13 +213,19 @@ def new_folder(path: Path) -> Iterator[Path]:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
         try:
             yield unfinished
-            unfinished.chmod(0o755)
+            unfinished.chmod(0o777 & ~_umask())
             unfinished.rename(path)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def write_record(record: Record, path: Path) -> None:
@@ -298,5 +306,5 @@ def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | 
     if draws is None:
         return plan
     if draws < plan.schedule.draws:
-        raise InputError(f"draws is {draws}, but the run has {plan.schedule.draws} already: it must be at least that")
+        raise InputError(f"draws is {draws}, but {plan.schedule.draws} are planned already: it must be at least that")
     return replace(plan, schedule=replace(plan.schedule, draws=draws))
