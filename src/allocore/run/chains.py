@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from math import isfinite
+from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter
 
@@ -116,6 +117,7 @@ def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
     No lane outlives this: also a second Ctrl-C, which lets nothing be saved any more, waits for their sweeps to end.
     """
     errors: list[BaseException] = []
+    ended: SimpleQueue[None] = SimpleQueue()  # Thread.join, once interrupted, takes a thread for dead
 
     def run(lane: Sequence[Chain]) -> None:
         try:
@@ -124,17 +126,24 @@ def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
             errors.append(error)
             stop.now = True
             stop.at_once |= isinstance(error, KeyboardInterrupt)
+        finally:
+            ended.put(None)
 
-    others = [Thread(target=run, args=(lane,), name="allocore-chains", daemon=True) for lane in lanes[1:]]
+    begun = 0
     try:
-        for other in others:
-            other.start()
+        for lane in lanes[1:]:
+            Thread(target=run, args=(lane,), name="allocore-chains", daemon=True).start()
+            begun += 1
         run(lanes[0])
+        begun += 1
+    except BaseException:  # a thread that cannot be started
+        stop.now = True
+        raise
     finally:
-        while any(other.is_alive() for other in others):
+        while begun:
             try:
-                for other in others:
-                    other.join()
+                ended.get()
+                begun -= 1
             except KeyboardInterrupt as error:
                 errors.append(error)
                 stop.now = stop.at_once = True
