@@ -6,7 +6,7 @@ TENSOR is anything that allocore reads; by default the generated one of `tensors
 290,000 non-zeros and heavy-tailed counts. One percent of its fibres is held out. What is compared takes turns, round
 after round, and each is told by its best round. Sizes and memory come from processes of their own (`scale.py`), and so
 do the programs one could use instead (`rivals.py`). FOLDER gets speed.json and speed.png. The whole takes some fifteen
-minutes, the quick form less than two.
+minutes and ten GB of disk for a while, the quick form less than two minutes.
 """
 
 import argparse
@@ -180,9 +180,9 @@ def main() -> None:
     measured["long"] = [] if quick else [alone(LONG_SHAPE, "2e7", str(LARGE_BUDGET), "4")]
     measured["start"] = start_up()
     print_curves(measured, console)
-    measured["storing"] = storing(Y, 300 if quick else 5000)
+    measured["storing"] = storing(Y, 200 if quick else 5000)
     print_storing(measured["storing"], console)
-    measured["reading"] = reading(500_000 if quick else 20_000_000)
+    measured["reading"] = reading(200_000 if quick else 20_000_000)
     print_reading(measured["reading"], console)
     plans = [(ac.load_flights(), 10, 1.0)] if quick else [(whole, 50, 20.0), (ac.load_flights(), 25, 8.0)]
     measured["rivals"] = [against(*plan, console) for plan in plans if not options.without_rivals]

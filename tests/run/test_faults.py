@@ -94,6 +94,8 @@ def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chu
         post = ac.open_run(path, on_error="drop")
     assert_draws(post, whole, [0, 1, 2, 3, 5])
     assert post.draw_sweeps.tolist() == [4, 6, 8, 10, 14]
+    with pytest.raises(ac.InputError, match="only whole runs can be saved"):
+        post.save(tmp_path / "again.zarr")
     assert post.to_datatree()["posterior"]["draw"].values.tolist() == [0, 1, 2, 3, 5]
     np.testing.assert_array_equal(
         post.to_datatree()["sample_stats"]["log_likelihood"], whole.stats["log_likelihood"][:, [3, 5, 7, 9, 13]]

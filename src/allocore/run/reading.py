@@ -136,8 +136,10 @@ def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise
 
     def read(variable: Growing, on_damage: OnDamage) -> NDArray[Any]:
         size = sizes[variable.along]
-        parts = [read_values(path / variable.path, variable, chain, 0, size, on_damage) for chain in range(plan.chains)]
-        return np.stack(parts)
+        values = np.empty((plan.chains, size, *variable.shape), dtype=variable.dtype)
+        for chain in range(plan.chains):
+            values[chain] = read_values(path / variable.path, variable, chain, 0, size, on_damage)
+        return values
 
     stats = {each.name: read(each, damage.of_sweeps) for each in stat_variables(plan.tensor, SWEEPS)}
     for name in sorted(damage.lost_stats):

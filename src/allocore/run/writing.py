@@ -231,6 +231,8 @@ def _umask() -> int:
 def write_record(record: Record, path: Path) -> None:
     """Write a finished run to a new folder, without the checkpoints that would let it continue."""
     check_free("path", path)
+    if record.chosen is not None:
+        raise InputError("some draws of this run are left out because they are damaged: only whole runs can be saved")
     plan = Plan(record.tensor, record.spec, record.schedule, len(record.core_values), record.seed)
     at_draws = {name: values[:, record.draw_sweeps - 1] for name, values in record.stats.items()}
     with new_folder(path) as folder:
