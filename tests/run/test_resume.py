@@ -67,7 +67,7 @@ def assert_same(post, other):
 # Killed for real
 
 
-@pytest.mark.parametrize(("what", "kills"), [("steps", 36), ("moments", 30), ("signals", 8)])
+@pytest.mark.parametrize(("what", "kills"), [("steps", 20), ("moments", 30), ("signals", 6)])
 def test_a_run_that_is_killed_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):
     told = subprocess.run(
         [sys.executable, KILLED, what, tmp_path, str(kills), "1"], capture_output=True, text=True, timeout=600
