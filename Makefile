@@ -27,7 +27,7 @@ lint: $(VENV)/.dev  ## Linter, formatter, strict type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, rivals: some fifteen minutes
+bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, storing, reading, rivals: some twenty-five minutes
 	$(BIN)/python benchmarks/speed.py --out .cache/bench $(TENSOR)
 
 bench-quick: $(VENV)/.bench  ## The same with small sizes, in less than two minutes

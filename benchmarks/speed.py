@@ -5,7 +5,7 @@ Usage: python benchmarks/speed.py [TENSOR] [--quick] [--without-rivals] [--out F
 TENSOR is anything that allocore reads; by default the generated one of `tensors.py`: 206 x 206 x 20 x 84 with some
 290,000 non-zeros and heavy-tailed counts. One percent of its fibres is held out. What is compared takes turns, round
 after round, and each is told by its best round. Sizes and memory come from processes of their own (`scale.py`), and so
-do the programs one could use instead (`rivals.py`). FOLDER gets speed.json and speed.png. The whole takes some fifteen
+do the programs one could use instead (`rivals.py`). FOLDER gets speed.json and speed.png. The whole takes some 25
 minutes and ten GB of disk for a while, the quick form less than two minutes.
 """
 

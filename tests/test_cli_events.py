@@ -116,6 +116,20 @@ def test_a_mistake_is_one_line(sales, tmp_path, words, pieces):
     assert not (tmp_path / "out.npz").exists()
 
 
+def test_a_run_is_not_data_and_options_of_events_are_not_ignored_for_it(sales, tmp_path):
+    allocore(tmp_path, "fit", "sales.csv", "--modes", "store,product", "--budget", 2, "--out", "run.zarr", *QUICK)
+    told = allocore(tmp_path, "fit", "run.zarr", "--budget", 2)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "run.zarr is a run and not data: allocore info tells of it, allocore resume continues it" in told.stderr
+    told = allocore(tmp_path, "info", "run.zarr", "--freq", "month")
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "--freq is for tables of events, but run.zarr is a run" in told.stderr
+    (tmp_path / "run.zarr" / "sweep_stats" / "moved" / "0.0").unlink()
+    assert allocore(tmp_path, "info", "run.zarr").returncode == 2
+    told = allocore(tmp_path, "info", "run.zarr", "--on-error", "drop")
+    assert (told.returncode, told.stderr.count("some statistics (moved) are lost")) == (0, 1)
+
+
 def test_what_exists_is_not_written_over(sales, tmp_path):
     (tmp_path / "y.npz").write_text("precious")
     told = allocore(tmp_path, "tensor", "sales.csv", "--modes", "store,product", "--out", "y.npz")

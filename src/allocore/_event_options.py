@@ -74,11 +74,18 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
 def read_data(data: str, events: dict[str, Any]) -> ac.CountTensor:
     """A tensor from a file that holds one, or from a table of events."""
     if Path(data).name.endswith((".npz", ".npy", ".tns", ".tns.gz")) or _is_saved_tensor(data):
-        if events:
-            named = ", ".join(f"--{name.replace('_', '-')}" for name in events)
-            raise InputError(f"{named} is for tables of events, but {data} is a tensor already")
+        refuse_options(events, f"{data} is a tensor already")
         return ac.as_tensor(data)
+    if (Path(data) / ".zgroup").is_file():
+        raise InputError(f"{data} is a run and not data: allocore info tells of it, allocore resume continues it")
     return ac.read_events(data, **events)
+
+
+def refuse_options(events: dict[str, Any], because: str) -> None:
+    """No option is taken and then ignored."""
+    if events:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in events)
+        raise InputError(f"{named} is for tables of events, but {because}")
 
 
 def _is_saved_tensor(data: str) -> bool:

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
-from allocore._event_options import read_data, takes_events
+from allocore._event_options import read_data, refuse_options, takes_events
 from allocore.errors import InputError, whole_number
 
 app = typer.Typer(
@@ -180,7 +180,7 @@ def tensor(
 ) -> None:
     """Build a tensor once, from a table of events or from another file, and write it.
 
-    allocore tensor "gdelt/*.zip.csv" --format gdelt --freq week --out gdelt.npz
+    allocore tensor "gdelt/*.export.CSV" --format gdelt --freq week --out gdelt.npz
     """
     console = _console()
     if out.exists():
@@ -210,7 +210,9 @@ def info(
         from allocore.posterior.run_report import run_report
         from allocore.run.writing import is_being_written
 
-        console.print(run_report(ac.open_run(data), being_written=is_being_written(Path(data))))
+        posterior = ac.open_run(data, on_error=events.pop("on_error", "raise"))
+        refuse_options(events, f"{data} is a run")
+        console.print(run_report(posterior, being_written=is_being_written(Path(data))))
         return
     Y = read_data(data, events)
     _print_data(console, Y)

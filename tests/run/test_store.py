@@ -11,7 +11,7 @@ import allocore as ac
 from allocore.gibbs.sweep import Info
 from allocore.model.spec import Spec
 from allocore.model.state import State
-from allocore.run import chunks, writing
+from allocore.run import chunks, skeleton, writing
 from allocore.run.chains import run_chains
 from allocore.run.plan import Plan
 from allocore.run.schedule import Schedule
@@ -251,6 +251,25 @@ def test_factors_that_no_class_uses_take_next_to_no_space(tmp_path):
         assert len(files) == 2
         sizes[used] = [file.stat().st_size for file in files]
     assert all(few < many / 10 for few, many in zip(sizes[1], sizes[40], strict=True)), sizes
+
+
+def test_the_numbers_of_draws_and_sweeps_go_on_from_one_chunk_to_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(skeleton, "_INDICES", 4)
+    ac.CP(2, burn_in=3, draws=9, thin=1, seed=1, store=tmp_path / "run.zarr", progress=False).fit(TENSOR)
+    with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as tree:
+        assert tree["posterior"]["draw"].values.tolist() == tree["sample_stats"]["draw"].values.tolist() == [*range(9)]
+        assert tree["sweep_stats"]["sweep"].values.tolist() == [*range(1, 13)]
+
+
+def test_going_on_from_an_older_checkpoint_takes_no_draw_from_readers(tmp_path, always_saving):
+    path = tmp_path / "run.zarr"
+    ac.CP(2, burn_in=0, draws=5, thin=1, seed=1, store=path, progress=False).fit(TENSOR)
+    (path / "checkpoints" / "0" / "000000005.npz").write_bytes(b"")
+    with pytest.warns(UserWarning, match="of sweep 4$"):
+        store = ZarrStore.reopen(path)
+    with store:
+        assert store.resume_point(0)[0] == 4
+        assert ac.open_run(path).core_values.shape[1] == 5
 
 
 def test_only_the_two_newest_checkpoints_are_kept(tmp_path, always_saving):

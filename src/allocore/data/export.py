@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from allocore._files import replacing
+from allocore.data.events.sources import as_pattern, first_sentence, literal
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
     import scipy.sparse
     import sparse
@@ -73,12 +75,12 @@ def write_parquet(tensor: CountTensor, path: Path) -> None:
     import duckdb
 
     frame = to_frame(tensor)
-    beside = json.dumps(frame.attrs[KEY]).replace("'", "''")
+    beside = json.dumps(frame.attrs[KEY])
     with replacing(path) as file, duckdb.connect(":memory:") as connection:
         connection.register("frame", frame)
         connection.execute(
-            f"COPY frame TO '{file.name.replace(chr(39), chr(39) * 2)}' "
-            f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{'{KEY}': '{beside}'}})"
+            f"COPY frame TO {literal(file.name)} "
+            f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{literal(KEY)}: {literal(beside)}}})"
         )
 
 
@@ -87,12 +89,10 @@ def is_tensor(path: Path) -> bool:
     import duckdb
 
     with duckdb.connect(":memory:") as connection:
-        name = str(path).replace("'", "''")
         try:
-            keys = connection.execute(f"SELECT key FROM parquet_kv_metadata('{name}')").fetchall()
+            return _stored_beside(connection, path) is not None
         except duckdb.Error:
             return False
-    return KEY.encode() in {bytes(key) for (key,) in keys}
 
 
 def read_parquet(path: Path) -> CountTensor:
@@ -100,16 +100,20 @@ def read_parquet(path: Path) -> CountTensor:
     import duckdb
 
     with duckdb.connect(":memory:") as connection:
-        name = str(path).replace("'", "''")
         try:
-            rows = connection.execute(f"SELECT key, value FROM parquet_kv_metadata('{name}')").fetchall()
-            beside = {bytes(key).decode(): bytes(value).decode() for key, value in rows}.get(KEY)
+            beside = _stored_beside(connection, path)
             if beside is None:
                 raise InputError(f"{path} was not written by allocore; read_events reads any table of events")
-            columns = connection.execute(f"SELECT * FROM read_parquet('{name}')").fetchnumpy()
+            columns = connection.execute(f"SELECT * FROM read_parquet({as_pattern(path)})").fetchnumpy()
         except duckdb.Error as error:
-            raise InputError(f"{path} is damaged or not a Parquet file: {str(error).splitlines()[0]}") from error
+            raise InputError(f"{path} is damaged or not a Parquet file: {first_sentence(error)}") from error
     return _from_columns({str(name): np.asarray(values) for name, values in columns.items()}, json.loads(beside))
+
+
+def _stored_beside(connection: duckdb.DuckDBPyConnection, path: Path) -> str | None:
+    """What `write_parquet` left in the metadata of a file, if it was the writer."""
+    rows = connection.execute(f"SELECT key, value FROM parquet_kv_metadata({as_pattern(path)})").fetchall()
+    return {bytes(key).decode(): bytes(value).decode() for key, value in rows}.get(KEY)
 
 
 def _count_name(mode_names: tuple[str, ...]) -> str:

@@ -5,24 +5,20 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from allocore.data.tensor import CountTensor
 from allocore.run.plan import Plan
 from allocore.run.record import Record
-from allocore.run.schema import DRAWS, SWEEPS, dimension_names, draw_variables, stat_variables
+from allocore.run.schema import DRAWS, SWEEPS, Growing, dimension_names, draw_variables, stat_variables
 
 
 def to_datatree(record: Record) -> xr.DataTree:
     """Lay a run out as a DataTree."""
     tensor = record.tensor
-    kept = record.draw_sweeps - 1
-    draws = [record.core_values, record.core_locations, *record.factors]
-    variables = dict(zip(draw_variables(tensor, record.spec), draws, strict=True))
-    variables |= {each: record.stats[each.name][:, kept] for each in stat_variables(tensor, DRAWS)}
-    variables |= {each: record.stats[each.name] for each in stat_variables(tensor, SWEEPS)}
     chains, sweeps = record.stats["moved"].shape
     groups = frame(tensor, record.spec.core_shape, record.spec.budget)
-    for variable, values in variables.items():
+    for variable, values in variables_of(record).items():
         group = groups[variable.group]
         counted = record.draw_numbers if variable.along == "draw" else np.arange(1, sweeps + 1)
         group.coords["chain"], group.coords[variable.along] = np.arange(chains), counted
@@ -30,6 +26,15 @@ def to_datatree(record: Record) -> xr.DataTree:
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(attributes_of(record))
     return tree
+
+
+def variables_of(record: Record) -> dict[Growing, NDArray[Any]]:
+    """All that grew in a run, by its place in the tree."""
+    tensor, kept = record.tensor, record.draw_sweeps - 1
+    draws = [record.core_values, record.core_locations, *record.factors]
+    variables: dict[Growing, NDArray[Any]] = dict(zip(draw_variables(tensor, record.spec), draws, strict=True))
+    variables |= {each: record.stats[each.name][:, kept] for each in stat_variables(tensor, DRAWS)}
+    return variables | {each: record.stats[each.name] for each in stat_variables(tensor, SWEEPS)}
 
 
 def attributes_of(record: Record) -> Mapping[str, str]:

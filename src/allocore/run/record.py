@@ -47,7 +47,7 @@ class Record:
     @property
     def draw_sweeps(self) -> NDArray[np.int64]:
         """The sweep (1, 2, ..) that gave each draw; `stats` of sweep s stand at position s - 1."""
-        return self.schedule.burn_in + (self.draw_numbers + 1) * self.schedule.thin
+        return np.array([self.schedule.sweep_of(draw) for draw in self.draw_numbers.tolist()], dtype=np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the fields: a mapping proxy cannot be pickled, the dict behind it can."""

@@ -31,6 +31,7 @@ from allocore.errors import InputError, StoreError
 from allocore.model.state import State
 from allocore.run.checkpoint import read_checkpoint, write_checkpoint
 from allocore.run.chunks import GrowingChunks
+from allocore.run.datatree import variables_of
 from allocore.run.plan import Plan, other_packages
 from allocore.run.reading import Damage, OnError, is_run, read_attributes, read_plan, read_record
 from allocore.run.record import Record
@@ -196,9 +197,10 @@ class _ChainFiles:
 def check_free(name: str, path: Path) -> None:
     """Refuse a path that exists already, or whose folder does not."""
     if is_run(path):
+        again = f"allocore resume {shlex.quote(str(path))}"
         raise InputError(
-            f"{name} is {str(path)!r}, but a run is there already: `allocore resume {path}` continues it, or resume in "
-            f"Python; a new run needs a path of its own"
+            f"{name} is {str(path)!r}, but a run is there already: `{again}` continues it, or resume in Python; a new run "
+            f"needs a path of its own"
         )
     if path.exists():
         raise InputError(f"{name} is {str(path)!r}, but that exists already: name a path that does not")
@@ -234,19 +236,9 @@ def write_record(record: Record, path: Path) -> None:
     if record.chosen is not None:
         raise InputError("some draws of this run are left out because they are damaged: only whole runs can be saved")
     plan = Plan(record.tensor, record.spec, record.schedule, len(record.core_values), record.seed)
-    at_draws = {name: values[:, record.draw_sweeps - 1] for name, values in record.stats.items()}
     with new_folder(path) as folder:
         write_skeleton(folder, plan)
-        variables = dict(
-            zip(
-                draw_variables(plan.tensor, plan.spec),
-                [record.core_values, record.core_locations, *record.factors],
-                strict=True,
-            )
-        )
-        variables |= {each: at_draws[each.name] for each in stat_variables(plan.tensor, DRAWS)}
-        variables |= {each: record.stats[each.name] for each in stat_variables(plan.tensor, SWEEPS)}
-        for variable, values in variables.items():
+        for variable, values in variables_of(record).items():
             for chain in range(plan.chains):
                 chunks = GrowingChunks(folder, chain, variable)
                 for place, value in enumerate(values[chain]):

@@ -1,4 +1,4 @@
-"""The columns that matter, of all files or of a data frame, as one table of duckdb named `events`.
+"""The columns that matter, of all files or of a data frame, as `events`, a view of duckdb over one table in a file.
 
     m0, m1, ..    the text of each mode, NULL where there is none; of a time mode, its date
     bad_time      the text of a date that cannot be read, or of one before 1000 or after 2999

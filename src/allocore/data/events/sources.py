@@ -50,7 +50,7 @@ class Layout:
 
     def scan(self, files: Sequence[Path]) -> str:
         """The SQL that reads files of this layout, every column as text, with the file's name."""
-        paths = f"[{', '.join(_as_pattern(file) for file in files)}], filename = 'allocore_file'"
+        paths = f"[{', '.join(as_pattern(file) for file in files)}], filename = 'allocore_file'"
         if self.kind == "parquet":
             return f"read_parquet({paths}, hive_partitioning = false)"
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
@@ -77,7 +77,7 @@ def _sql(value: bool) -> str:
     return str(value).lower()
 
 
-def _as_pattern(file: Path) -> str:
+def as_pattern(file: Path) -> str:
     """A path in SQL; duckdb takes paths for patterns, so that stars and brackets in a name must be escaped."""
     return literal(glob.escape(str(file)))
 
@@ -147,11 +147,11 @@ def layout_of(
     if kind == "text":
         return _text_layout(_first_lines(connection, file), file, wanted)
     if kind == "parquet":
-        described = _described(connection, file, f"read_parquet({_as_pattern(file)}, hive_partitioning = false)")
+        described = _described(connection, file, f"read_parquet({as_pattern(file)}, hive_partitioning = false)")
         layout = Layout("parquet", tuple(described), types=tuple(described.values()))
     else:
         scan = (
-            f"read_json({_as_pattern(file)}, hive_partitioning = false, format = 'newline_delimited', "
+            f"read_json({as_pattern(file)}, hive_partitioning = false, format = 'newline_delimited', "
             f"sample_size = 2000, ignore_errors = {_sql(lenient)})"
         )
         layout = Layout("json", tuple(_described(connection, file, scan)), lenient=lenient)
@@ -232,7 +232,7 @@ def _zst_lines(connection: "duckdb.DuckDBPyConnection", file: Path) -> list[str]
     import duckdb
 
     scan = (
-        f"read_csv({_as_pattern(file)}, hive_partitioning = false, auto_detect = false, header = false, "
+        f"read_csv({as_pattern(file)}, hive_partitioning = false, auto_detect = false, header = false, "
         f"delim = '\x01', quote = '', escape = '', columns = {{'line': 'VARCHAR'}}, encoding = 'latin-1', "
         f"max_line_size = {_LONGEST_LINE}, parallel = false)"
     )
