@@ -199,8 +199,8 @@ def check_free(name: str, path: Path) -> None:
     if is_run(path):
         again = f"allocore resume {shlex.quote(str(path))}"
         raise InputError(
-            f"{name} is {str(path)!r}, but a run is there already: `{again}` continues it, or resume in Python; a new run "
-            f"needs a path of its own"
+            f"{name} is {str(path)!r}, but a run is there already: `{again}` continues it, or resume in Python; a "
+            f"new run needs a path of its own"
         )
     if path.exists():
         raise InputError(f"{name} is {str(path)!r}, but that exists already: name a path that does not")
