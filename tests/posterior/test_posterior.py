@@ -274,8 +274,9 @@ def test_classes_at_one_location_are_one_and_values_are_expected_counts():
     assert table["what_factor"].tolist() == [0, 1]
     assert table.index.tolist() == [0, 1]
     assert table.index.name == "class"
-    numbers = ["value", "share", "stability", "stable_chains"]
-    assert list(table.columns) == [*numbers, "who_factor", "what_factor", "who_top", "what_top"]
+    numbers = ["value", "share", "cumulative", "stability", "stable_chains"]
+    columns = ["who_factor", "what_factor", "who_top", "what_top", "who_shared", "what_shared"]
+    assert list(table.columns) == [*numbers, *columns]
 
 
 def test_the_largest_class_comes_first():
@@ -329,7 +330,7 @@ def test_modes_may_be_named_like_columns_of_the_table(names):
     record = told_by_hand()._record
     tensor = record.tensor.with_labels(mode_names=names)
     table = Posterior(Record(**{**vars(record), "tensor": tensor})).classes()
-    assert len(set(table.columns)) == 8
+    assert len(set(table.columns)) == 11
     assert table["value"].max() == pytest.approx(60.0)
 
 
@@ -408,7 +409,7 @@ def test_shares_are_of_the_observed_cells():
         core_values=np.ones((1, 1, 1)),
         core_locations=np.zeros((1, 1, 1, 2), dtype=int),
         factors=(phi, phi.copy()),
-        stats={},
+        stats={"classes": np.ones((1, 1), dtype=int)},
     )
     assert Posterior(record).classes()["value"].tolist() == pytest.approx([18.0])
 

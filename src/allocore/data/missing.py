@@ -107,6 +107,14 @@ class Missing:
         check_coordinates(array, self._shape)
         return _covered(array, self._patterns, self._shape)
 
+    def observed_rows(self, mode: int) -> NDArray[np.bool_]:
+        """Return for each row of a mode whether it is observed: no pattern takes it out as a whole."""
+        whole = (self._patterns != WILDCARD).sum(axis=1) == 1
+        observed = np.ones(self._shape[mode], dtype=bool)
+        rows = self._patterns[whole, mode]
+        observed[rows[rows != WILDCARD]] = False
+        return observed
+
     def union(self, other: Missing) -> Missing:
         """Return the cells that are missing in either set."""
         if other.shape != self._shape:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from allocore.posterior.diagnostics import Diagnosis
-    from allocore.posterior.stability import Stability
+    from allocore.posterior.portrait import Portrait
 
 
 class Cells(Protocol):
@@ -54,7 +54,7 @@ class Posterior:
     def __init__(self, record: Record, threads: int | None = None) -> None:
         self._record = record
         self._threads = threads
-        self._stability: dict[tuple[int, int], Stability] = {}
+        self._portraits: dict[tuple[int, int], Portrait] = {}
 
     @property
     def core_values(self) -> NDArray[np.float64]:
@@ -143,9 +143,10 @@ class Posterior:
     def classes(self, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
         """The classes of one draw, largest first, as a table.
 
-        `value` is the expected count of the class in the observed cells and `share` its part of all. Then, for each
-        mode, the number of the factor that the class uses (`<mode>_factor`; classes with the same number share it) and
-        that factor's heaviest labels (`<mode>_top`).
+        `value` is the expected count of the class in the observed cells, `share` its part of all and `cumulative` that
+        of the class and all larger ones. Then, for each mode, the number of the factor that the class uses
+        (`<mode>_factor`), that factor's heaviest labels (`<mode>_top`), where the labels are periods of time its
+        highest stretches (`<mode>_peak`), and the other classes that use the same factor (`<mode>_shared`).
 
         `stability` is the share of other draws, of all chains, that hold a class like it, and `stable_chains` the share
         of chains, its own included, of which at least half of the draws do. Classes are alike if in every mode the
@@ -158,19 +159,55 @@ class Posterior:
         >>> model = ac.AlloCore(budget=5, burn_in=50, draws=10, thin=5, chains=2, seed=0, progress=False)
         >>> table = model.fit(ac.load_flights()).posterior_.classes(top=1)
         >>> list(table.columns[:5])
-        ['value', 'share', 'stability', 'stable_chains', 'origin_factor']
+        ['value', 'share', 'cumulative', 'stability', 'stable_chains']
         >>> bool(table["stability"].between(0, 1).all())
         True
         """
-        from allocore.posterior.stability import stability
         from allocore.posterior.summaries import class_table
+
+        return class_table(self.portrait(draw, chain=chain), whole_number("top", top))
+
+    def factor(self, mode: str | int, k: int, draw: int = -1, *, chain: int = 0) -> "pd.DataFrame":
+        """One factor of a draw as a table from labels to shares; the heaviest first, periods of time in their order.
+
+        `k` is its number, as in the columns `<mode>_factor` of `classes`. The classes that use it stand in the `attrs`
+        of the table.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> post = ac.AlloCore(budget=5, burn_in=50, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+        >>> factor = post.factor("carrier", int(post.classes()["carrier_factor"][0]))
+        >>> float(factor["share"].sum().round(6)), factor.attrs["classes"][0]
+        (1.0, 0)
+        """
+        from allocore.posterior.summaries import factor_table
+
+        return factor_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), k)
+
+    def sharing(self, mode: str | int, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
+        """The factors of a mode in use, heaviest first: which classes share each, and how much they hold together.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> post = ac.AlloCore(budget=5, burn_in=50, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+        >>> list(post.sharing("carrier").columns)
+        ['share', 'number', 'classes', 'top']
+        """
+        from allocore.posterior.summaries import sharing_table
+
+        return sharing_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), whole_number("top", top))
+
+    def portrait(self, draw: int = -1, *, chain: int = 0) -> "Portrait":
+        """The classes and factors of one draw as arrays: what tables, figures and the explorer are made of."""
+        from allocore.posterior.portrait import portrait
 
         chains, draws = self._drawn().core_values.shape[:2]
         place = _position("chain", chain, chains), _position("draw", draw, draws)
-        top = whole_number("top", top)
-        if place not in self._stability:
-            self._stability[place] = stability(self._record, *place)
-        return class_table(self._record, *place, top, self._stability[place])
+        if place not in self._portraits:
+            self._portraits[place] = portrait(self._record, *place)
+        return self._portraits[place]
 
     def diagnose(self) -> "Diagnosis":
         """Have the chains settled, and in the same place? A table of diagnostics, and what it says in words.

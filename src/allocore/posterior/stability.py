@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from allocore._jit import kernel
-from allocore.posterior.summaries import observed_rows
 from allocore.run.record import Record
 
 _Floats = NDArray[np.float64]
@@ -52,7 +51,8 @@ def stability(record: Record, chain: int, draw: int) -> Stability:
 
     The draw itself does not count. Where there is no other draw, or none of another chain, the share is NaN.
     """
-    observed = [observed_rows(record, mode) for mode in range(len(record.factors))]
+    # Where nothing was observed a factor holds its prior alone.
+    observed = [record.tensor.missing.observed_rows(mode) for mode in range(len(record.factors))]
     reference = _signatures(record, chain, draw, observed)
     chains, draws = record.core_values.shape[:2]
     held = []

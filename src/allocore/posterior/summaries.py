@@ -1,73 +1,68 @@
-"""Classes of one draw in words: how much each holds, where it lies in the core, its heaviest labels in every mode."""
+"""The classes and factors of one draw as tables: how much each holds, its heaviest labels, and who shares what."""
 
-from typing import TYPE_CHECKING
-
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from allocore.model.rates import class_totals
-from allocore.model.state import State
-from allocore.run.record import Record
-
-if TYPE_CHECKING:
-    from allocore.posterior.stability import Stability
-
-_FAINT = 0.02
-_EVEN = 1.5
+from allocore.errors import InputError
+from allocore.posterior.portrait import Factor, Portrait
 
 
-def class_table(record: Record, chain: int, draw: int, top: int, stability: "Stability") -> pd.DataFrame:
-    """One row per core location in use by some class, the largest first.
-
-    `value` is the expected count of the class in all observed cells: its core value times the sum over these cells of
-    the products of its factors. Classes at one location are one. For each mode: the factor's number and top labels.
-    `stability` is that of this draw.
-    """
-    locations, place_Q = np.unique(record.core_locations[chain, draw], axis=0, return_inverse=True)
-    factors = [factor[chain, draw] for factor in record.factors]
-    value = np.bincount(place_Q.ravel(), class_totals(_state(record, chain, draw), record.tensor.missing))
-    order = np.argsort(-value, kind="stable")
-    table = pd.DataFrame({"value": value[order], "share": value[order] / (value.sum() or 1.0)})
-    table["stability"], table["stable_chains"] = stability.draws_C[order], stability.chains_C[order]
-    for name, column in zip(record.tensor.mode_names, locations[order].T, strict=True):
-        table[f"{name}_factor"] = column
-    for mode, name in enumerate(record.tensor.mode_names):
-        numbers = table[f"{name}_factor"]
-        words = {k: _top_labels(record, mode, factors[mode][:, k], top) for k in np.unique(numbers)}
-        table[f"{name}_top"] = numbers.map(words)
+def class_table(portrait: Portrait, top: int) -> pd.DataFrame:
+    """One row per class, the largest first: see `Posterior.classes`."""
+    table = pd.DataFrame({"value": portrait.value_C, "share": portrait.share_C})
+    table["cumulative"] = table["share"].cumsum()
+    table["stability"], table["stable_chains"] = portrait.stability.draws_C, portrait.stability.chains_C
+    numbers = range(len(table))
+    for mode, name in enumerate(portrait.names):
+        table[f"{name}_factor"] = portrait.location_CM[:, mode]
+    for mode, name in enumerate(portrait.names):
+        table[f"{name}_top"] = [portrait.factor(number, mode).words(top) for number in numbers]
+    for mode, shown in enumerate(portrait.modes):
+        if shown.kind == "time":
+            table[f"{shown.name}_peak"] = [portrait.factor(number, mode).peak_words() for number in numbers]
+    for mode, name in enumerate(portrait.names):
+        table[f"{name}_shared"] = pd.Series([portrait.partners(number, mode) for number in numbers], dtype=object)
     table.index.name = "class"
     return table
 
 
-def _state(record: Record, chain: int, draw: int) -> State:
-    with np.errstate(divide="ignore"):
-        log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
-        return State(np.log(record.core_values[chain, draw]), record.core_locations[chain, draw], log_phi)
+def factor_table(portrait: Portrait, mode: int, number: int) -> pd.DataFrame:
+    """One row per label of a factor: see `Posterior.factor`."""
+    factor = factor_of(portrait, mode, number)
+    rows = slice(None) if factor.mode.kind in ("time", "order") else factor.heaviest
+    index = pd.Index(list(factor.mode.labels), name=factor.mode.name)
+    table = pd.DataFrame({"share": factor.share_D}, index=index).iloc[rows]
+    table.attrs["classes"] = factor.classes
+    return table
 
 
-def observed_rows(record: Record, mode: int) -> NDArray[np.bool_]:
-    """Which rows of a mode are not missing as a whole; where nothing was observed a factor holds its prior alone."""
-    patterns_PM = record.tensor.missing.patterns
-    whole = (patterns_PM >= 0).sum(axis=1) == 1
-    observed_D = np.ones(record.tensor.shape[mode], dtype=bool)
-    named_P = patterns_PM[whole, mode]
-    observed_D[named_P[named_P >= 0]] = False
-    return observed_D
+def factor_of(portrait: Portrait, mode: int, number: int) -> Factor:
+    """A factor in use, or an error that names those that are."""
+    try:
+        return portrait.factors[mode][number]
+    except (KeyError, TypeError):
+        name, used = portrait.names[mode], sorted(portrait.factors[mode])
+        shown = ", ".join(map(str, used[:20])) + (f" and {len(used) - 20} more" if len(used) > 20 else "")
+        raise InputError(f"k is {number!r}, but the {name} factors in use are {shown}") from None
 
 
-def _top_labels(record: Record, mode: int, factor_D: NDArray[np.float64], top: int) -> str:
-    """The heaviest labels of a factor with their shares, e.g. "JFK 93%, EWR 6%".
+def sharing_table(portrait: Portrait, mode: int, top: int) -> pd.DataFrame:
+    """One row per factor in use: see `Posterior.sharing`."""
+    factors = sorted(portrait.factors[mode].values(), key=lambda factor: -factor.mass)
+    return pd.DataFrame(
+        {
+            "share": [factor.mass for factor in factors],
+            "number": [len(factor.classes) for factor in factors],
+            "classes": pd.Series([factor.classes for factor in factors], dtype=object).to_numpy(),
+            "top": [factor.words(top) for factor in factors],
+        },
+        index=pd.Index([factor.number for factor in factors], name=f"{portrait.names[mode]}_factor"),
+    )
 
-    Labels below 2% are left out, and where no label has 1.5 times an even share none is worth naming.
-    """
-    factor_D = np.where(observed_rows(record, mode), factor_D, 0.0)
-    if factor_D.sum() == 0.0:
-        return "too small to tell"
-    share_D = factor_D / factor_D.sum()
-    if len(share_D) > 2 and share_D.max() < _EVEN / len(share_D):
-        return f"evenly over all {len(share_D)}"
-    labels = record.tensor.labels[mode]
-    heaviest = np.argsort(-share_D, kind="stable")[:top]
-    kept = [d for rank, d in enumerate(heaviest) if rank == 0 or share_D[d] >= _FAINT]
-    return ", ".join(f"{labels[d]} {share_D[d]:.0%}" for d in kept)
+
+def summary(portrait: Portrait) -> str:
+    """How many classes are in use, how few hold most of the counts, and how many factors they share."""
+    used = ", ".join(f"{len(factors)} {name}" for factors, name in zip(portrait.factors, portrait.names, strict=True))
+    return (
+        f"{portrait.in_use} classes hold counts, of a budget of {portrait.budget}; {portrait.holding(0.5)} hold 50% of "
+        f"the expected counts, {portrait.holding(0.95)} hold 95%. Factors in use: {used}."
+    )

@@ -9,8 +9,10 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from allocore.errors import whole_number
+from allocore.errors import InputError, whole_number
+from allocore.posterior.portrait import Factor, Portrait
 from allocore.posterior.posterior import Posterior
+from allocore.posterior.summaries import summary
 
 # Told apart by people of any colour vision (Okabe and Ito), and every factor carries its number as well.
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
@@ -18,24 +20,41 @@ _LISTED_CLASSES = 8
 _COLUMN = 18
 _NUMBERS = 16
 _STABILITY = 8
+_BAR = 30
+_REST = 0.0005
 
 
-def class_report(posterior: Posterior, rows: int = 15, top: int = 2) -> RenderableType:
-    """The largest classes of the last draw in words, the factors they share, and one line that sums it all up."""
+def class_report(
+    posterior: Posterior, rows: int = 15, top: int = 2, *, draw: int = -1, chain: int = 0
+) -> RenderableType:
+    """The largest classes of a draw in words, the factors they share, and one line that sums it all up."""
     rows = whole_number("rows", rows)
     modes = posterior.tensor.mode_names
-    classes = posterior.classes(top=top)
+    classes = posterior.classes(draw, top, chain=chain)
     shown = classes.head(rows)
     colours = _shared_colours(shown, modes)
-    chain = " of chain 0" if posterior.core_values.shape[0] > 1 else ""
     return Group(
-        Text(f"The {len(shown)} largest of {len(classes)} classes, last draw{chain}", style="bold"),
+        Text(f"The {len(shown)} largest of {len(classes)} classes, {_which(posterior, draw, chain)}", style="bold"),
         _ClassList(shown, modes, colours),
         *_sharing_lines(shown, modes, colours),
         Text(),
-        summary_line(posterior, classes),
+        summary_line(posterior.portrait(draw, chain=chain)),
         *_warnings(posterior),
     )
+
+
+def _which(posterior: Posterior, draw: int, chain: int) -> str:
+    chains, draws = posterior.core_values.shape[:2]
+    last = draw in (-1, draws - 1)
+    of_chain = f" of chain {chain % chains}" if chains > 1 else ""
+    return f"last draw{of_chain}" if last else f"draw {draw % draws}{of_chain}"
+
+
+def summary_line(portrait: Portrait) -> Text:
+    """The summary in one line, its numbers in bold."""
+    text = Text(summary(portrait))
+    text.highlight_regex(r"\d+(?= (classes hold|hold))", "bold")
+    return text
 
 
 def _warnings(posterior: Posterior) -> Iterator[Text]:
@@ -66,23 +85,6 @@ class _ClassList:
             yield Text()
             yield from _class_blocks(self.classes, self.modes, self.colours)
             yield Text()
-
-
-def summary_line(posterior: Posterior, classes: pd.DataFrame) -> Text:
-    """How many classes are in use, how few hold most of the counts, and how many factors they share."""
-    cumulative = classes["share"].cumsum()
-    half, most = (int((cumulative < level).sum()) + 1 for level in (0.5, 0.95))
-    last = posterior.draw_sweeps[-1] - 1
-    used = posterior.stats["factors"][0, last]
-    factors = ", ".join(f"{number} {name}" for number, name in zip(used, posterior.tensor.mode_names, strict=True))
-    return Text.assemble(
-        (str(posterior.stats["classes"][0, last]), "bold"),
-        f" classes hold counts, of a budget of {posterior.core_values.shape[2]}; ",
-        (str(half), "bold"),
-        " hold 50% of the expected counts, ",
-        (str(most), "bold"),
-        f" hold 95%. Factors in use: {factors}.",
-    )
 
 
 def _class_blocks(
@@ -149,3 +151,49 @@ def _sharing_lines(
             words = str(users[f"{name}_top"].iloc[0])
             listed = f"  in classes {', '.join(numbers[:_LISTED_CLASSES])}{more}"
             yield Text.assemble(f"  {name} ", _factor_text(name, factor, words, colours), (listed, "dim"))
+
+
+def class_details(portrait: Portrait, number: int, top: int = 10) -> RenderableType:
+    """One class in full: its size, its place, its labels with their shares, its peaks, and who shares its factors."""
+    number = _class_number(number, portrait)
+    place = ", ".join(map(str, portrait.location_CM[number].tolist()))
+    stable = portrait.stability.draws_C[number]
+    held = f"; found in {stable:.0%} of the other draws" if stable >= 0 else ""
+    cumulative = portrait.share_C[: number + 1].sum()
+    parts: list[RenderableType] = [
+        Text(f"Class {number}, at ({place}) of the core", style="bold"),
+        Text(
+            f"{portrait.value_C[number]:,.0f} expected counts, {portrait.share_C[number]:.2%} of all; "
+            f"with all larger ones {cumulative:.1%}{held}."
+        ),
+    ]
+    for mode in range(len(portrait.modes)):
+        parts += [Text(), *_factor_details(portrait.factor(number, mode), portrait.partners(number, mode), top)]
+    return Group(*parts)
+
+
+def _class_number(number: int, portrait: Portrait) -> int:
+    last = len(portrait.value_C) - 1
+    if not 0 <= number <= last:
+        raise InputError(f"class is {number}, but it must be from 0 to {last}: the draw has {last + 1} classes")
+    return number
+
+
+def _factor_details(factor: Factor, partners: tuple[int, ...], top: int) -> Iterator[RenderableType]:
+    shared = f"shared with classes {', '.join(map(str, partners))}" if partners else "used by this class alone"
+    heading = Text.assemble((factor.mode.name, "bold"), (f" #{factor.number}", "dim"), f"  {shared}")
+    yield heading
+    if factor.empty or factor.even:
+        yield Text(f"  {factor.words(1)}")
+        return
+    if factor.mode.kind == "time":
+        yield Text(f"  peaks: {factor.peak_words()}")
+    grid = Table.grid(padding=(0, 1))
+    labels = factor.top(top)
+    for label, share in labels:
+        bar = Text("█" * round(_BAR * share / labels[0][1]), style=_COLOURS[1])
+        grid.add_row("", Text(label), f"{share:.1%}", bar)
+    yield grid
+    rest = 1.0 - sum(share for _, share in labels)
+    if rest > _REST:
+        yield Text(f"  and {rest:.1%} over {len(factor.share_D) - len(labels):,} others", style="dim")
