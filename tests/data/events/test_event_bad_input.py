@@ -1,18 +1,24 @@
 """What is wrong with a source is said in one error, with the file and the line; or the rows are dropped and counted."""
 
 import gzip
+import random
+from collections import Counter
 
+import numcodecs
 import pandas as pd
 import pytest
 
 import allocore as ac
 from allocore.errors import InputError
-from event_files import GDELT, ICEWS, gdelt_rows, icews_rows, text_of, write
+from event_files import GDELT, ICEWS, cells, gdelt_rows, icews_rows, text_of, write
 
 pytestmark = pytest.mark.disk
 
 HEADER = "who,what,when,n\n"
 GOOD = "Ada,tea,2024-01-01,1\n"
+
+
+PACKED = {"": bytes, ".gz": gzip.compress, ".zst": lambda text: bytes(numcodecs.Zstd(checksum=True).encode(text))}
 
 
 def read(path, **options):
@@ -32,11 +38,12 @@ def read(path, **options):
         ("Ada,tea,2024-01-01,1,2,3", "Expected Number of Columns: 4", "line that is no row"),
     ],
 )
-@pytest.mark.parametrize("compressed", [False, True])
-def test_a_row_that_cannot_be_read_is_named_or_dropped(tmp_path, line, problem, reason, compressed):
-    text = f"{HEADER}{GOOD}{line}\n{GOOD}".encode()
-    path = tmp_path / ("a.csv.gz" if compressed else "a.csv")
-    path.write_bytes(gzip.compress(text) if compressed else text)
+@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize("new_line", ["\n", "\r\n"])
+def test_a_row_that_cannot_be_read_is_named_or_dropped(tmp_path, line, problem, reason, ending, new_line):
+    text = f"{HEADER}{GOOD}{line}\n{GOOD}".replace("\n", new_line).encode()
+    path = tmp_path / f"a.csv{ending}"
+    path.write_bytes(PACKED[ending](text))
     with pytest.raises(InputError, match=rf"{path.name}, line 3: {problem}.*on_error='drop'"):
         read(path)
     tensor = read(path, on_error="drop")
@@ -74,14 +81,90 @@ def test_a_table_of_no_known_format_needs_modes(tmp_path):
         ac.read_events(path)
 
 
-def test_a_line_that_is_not_json_is_named_or_dropped(tmp_path):
-    text = '{"who": "Ada", "what": "tea"}\n{"who": "Ada", "what"\n{"who": "Max", "what": "tea"}\n'
-    path = write(tmp_path / "a.jsonl", text)
-    with pytest.raises(InputError, match=r"a\.jsonl, line 2: that is not an object of JSON"):
+JSON = '{"who": "Ada", "what": "tea"}\n'
+NOT_JSON = [
+    b'{"who": "Ada", "what"',
+    b"hello",
+    b"[1, 2]",
+    b'"tea"',
+    b"5",
+    b"{} {}",
+    b'{"who": "Zo\xeb", "what": "tea"}',
+]
+
+
+@pytest.mark.parametrize("line", NOT_JSON, ids=repr)
+@pytest.mark.parametrize("ending", PACKED)
+def test_a_line_that_is_not_json_is_named_or_dropped(tmp_path, line, ending):
+    path = tmp_path / f"a.jsonl{ending}"
+    path.write_bytes(PACKED[ending](JSON.encode() + line + b"\n" + JSON.encode()))
+    with pytest.raises(InputError, match=rf"{path.name}, line 2: that is not an object of JSON.*on_error='drop'"):
         ac.read_events(path, modes=["who", "what"])
     tensor = ac.read_events(path, modes=["who", "what"], on_error="drop")
-    assert tensor.total == 2
-    assert sum(tensor.report.dropped.values()) == 1
+    assert cells(tensor) == {("Ada", "tea"): 2}
+    assert tensor.report.rows == 3
+    assert tensor.report.dropped == {"line that is no row": 1}
+
+
+def test_a_bad_line_behind_those_that_are_sampled_is_named_with_its_file(tmp_path):
+    write(tmp_path / "a.jsonl", JSON)
+    write(tmp_path / "b.jsonl", JSON * 5000 + '{"who"\n' + JSON)
+    with pytest.raises(InputError, match=r"b\.jsonl, line 5001: that is not an object of JSON"):
+        ac.read_events(tmp_path, modes=["who", "what"])
+    assert ac.read_events(tmp_path, modes=["who", "what"], on_error="drop").total == 5002
+
+
+@pytest.mark.parametrize("on_error", ["raise", "drop"])
+def test_an_object_without_the_columns_is_a_row_without_labels(tmp_path, on_error):
+    path = write(tmp_path / "a.jsonl", f'{JSON}\n{{}}\n{{"other": 1}}\n{{"who": null, "what": "tea"}}\n')
+    tensor = ac.read_events(path, modes=["who", "what"], on_error=on_error)
+    assert tensor.report.dropped == {"no who": 3}
+    assert tensor.report.rows == 4
+
+
+VALUES = '{"who": 1, "what": 1.50}\n{"who": true, "what": {"a": [1]}}\n{"who": "1", "what": "it\'s \\"Zo\\u00eb\\""}\n'
+
+
+def test_values_of_json_are_the_same_texts_whether_bad_lines_are_dropped_or_not(tmp_path):
+    path = write(tmp_path / "a.jsonl", VALUES)
+    strict = ac.read_events(path, modes=["who", "what"])
+    assert strict.labels == (("1", "true"), ("1.5", 'it\'s "Zoë"', '{"a":[1]}'))
+    write(path, VALUES + "{")
+    assert ac.read_events(path, modes=["who", "what"], on_error="drop") == strict
+
+
+def _many_lines(number=60_000):
+    rng = random.Random(0)
+    return [f"{rng.choice('ABC')},{rng.random():.3f}" for _ in range(number)]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize("missing", [1, 4, 9, 1000, 90_000])
+def test_a_compressed_file_that_is_cut_off_is_an_error_or_read_up_to_there(tmp_path, ending, missing):
+    lines = _many_lines()
+    path = tmp_path / f"b.csv{ending}"
+    path.write_bytes(PACKED[ending]("\n".join(["who,what", *lines, ""]).encode())[:-missing])
+    write(tmp_path / "a.csv", "who,what\nA,x\n")
+    with pytest.raises(InputError, match=rf"b\.csv{ending}"):
+        ac.read_events(tmp_path, modes=["who", "what"])
+    tensor = ac.read_events(tmp_path, modes=["who", "what"], on_error="drop")
+    read = tensor.total - 1
+    assert cells(tensor) == Counter([tuple(line.split(",")) for line in lines[:read]]) + Counter({("A", "x"): 1})
+    assert read > (len(lines) / 10 if missing > 1000 else len(lines) * 0.7)
+    assert tensor.report.dropped == {"line that is no row": 1}
+    assert tensor.report.notes == (f"{path} is cut off: its first {read + 1:,} lines were read",)
+
+
+def test_zst_in_several_frames_is_whole(tmp_path):
+    skipped = (0x184D2A53).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"
+    path = tmp_path / "a.csv.zst"
+    whole = skipped + PACKED[".zst"]((HEADER + GOOD).encode()) + skipped + PACKED[".zst"](GOOD.encode())
+    path.write_bytes(whole)
+    assert read(path).total == 2
+    for short in range(1, len(skipped)):
+        path.write_bytes((whole + skipped)[:-short])
+        with pytest.raises(InputError, match=r"a\.csv\.zst is cut off"):
+            read(path)
 
 
 BROKEN = {

@@ -140,6 +140,19 @@ def test_lists_of_countries_in_polecat_count_for_every_pair(tmp_path):
     assert cells(tensor) == expected
 
 
+@pytest.mark.parametrize(
+    ("senders", "receivers", "pairs"),
+    [("USA;USA", "FRA", 1), ("USA; USA ;RUS", "FRA", 2), ("USA;RUS;USA", "FRA;FRA", 2), (" USA", "FRA ", 1)],
+)
+def test_a_country_that_a_list_of_polecat_has_twice_counts_once(tmp_path, senders, receivers, pairs):
+    row = {"Event Date": "2018-01-06", "Event Type": "CONSULT", "Actor Country": senders}
+    path = write(tmp_path / "a.txt", text_of(POLECAT, [row | {"Recipient Country": receivers}]))
+    tensor = ac.read_events(path)
+    assert tensor.total == tensor.report.kept == pairs
+    assert set(tensor.counts.tolist()) == {1}
+    assert tensor.report.rows == 1
+
+
 def test_the_report_on_polecat_counts_rows_of_the_file_and_tells_of_the_pairs(tmp_path):
     report = ac.read_events(polecat(tmp_path), diagonal="keep").report
     assert report.rows == 5

@@ -1,6 +1,9 @@
 """Data frames of every library, and of every type of column, give the same tensor as the file they were read from."""
 
 import datetime as dt
+import subprocess
+import sys
+import textwrap
 
 import duckdb
 import narwhals as nw
@@ -86,6 +89,33 @@ def test_a_condition_reaches_the_columns_that_are_no_modes(name):
     options = {"modes": ["who", "item"], "shared_modes": None}
     assert cells(ac.read_events(FRAMES[name](), where="n > 2", **options)) == {("Ada", "7"): 1}
     assert cells(ac.read_events(FRAMES[name](), where={"n": 3}, **options)) == {("Ada", "7"): 1}
+
+
+WITHOUT_ARROW = """
+    import sys
+    sys.modules["pyarrow"] = None
+    import datetime as dt, duckdb, pandas as pd, polars as pl, allocore as ac
+    columns = {"who": ["Ada", None, "Zoë"], "item": [7, 7, 10], "day": [dt.date(2024, month, 5) for month in (1, 2, 3)]}
+    relation = duckdb.sql("SELECT * FROM (VALUES ('Ada', 7, DATE '2024-01-05'), (NULL, 7, DATE '2024-02-05'), "
+                          "('Zoë', 10, DATE '2024-03-05')) AS mine(who, item, day)")
+    lazy = pl.LazyFrame(columns).with_columns(pl.col("who").cast(pl.Categorical))
+    for frame in (pd.DataFrame(columns), pl.DataFrame(columns), lazy, relation):
+        for where in (None, "item > 0"):
+            Y = ac.read_events(frame, modes=["who", "item"], time="day", where=where)
+            assert Y.labels == (("Ada", "Zoë"), ("7", "10"), ("2024-01", "2024-02", "2024-03")), Y.labels
+            assert Y.report.dropped == {"no who": 1}
+    odd = pl.DataFrame({"a": ["x"], "b": pl.Series([object()], dtype=pl.Object)})
+    try:
+        ac.read_events(odd, modes=["a", "b"])
+    except ac.errors.InputError as error:
+        assert "cannot be read without pyarrow" in str(error), error
+"""
+
+
+def test_frames_are_read_without_pyarrow():
+    command = [sys.executable, "-X", "utf8", "-c", textwrap.dedent(WITHOUT_ARROW)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert (told.returncode, told.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.Table.from_pylist])

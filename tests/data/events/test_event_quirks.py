@@ -160,7 +160,7 @@ def test_a_date_may_be_a_month_or_a_year(tmp_path, text, month):
     assert read_own(path).labels[2] == (month,)
 
 
-@pytest.mark.parametrize("text", ["1/5/17", "13/01/2018", "2018-02-30", "5", "99999", "infinity", "soon"])
+@pytest.mark.parametrize("text", ["1/5/17", "13/13/2018", "2018-02-30", "5", "99999", "infinity", "soon"])
 def test_what_is_no_date_or_no_clear_one_is_not_guessed_at(tmp_path, text):
     path = write(tmp_path / "a.csv", f"who,what,when\nAda,tea,2018-01-01\nAda,tea,{text}\n")
     with pytest.raises(InputError, match=r"a\.csv, line 3: when is '.*', which cannot be read as a date"):
@@ -224,6 +224,39 @@ def test_a_pattern_a_list_and_a_folder_name_the_same_files(tmp_path):
     assert all(tensor == tensors[0] for tensor in tensors)
     assert tensors[0].report.files == 3
     assert cells(tensors[0]) == {cell: 3 * count for cell, count in SALES.items()}
+
+
+BESIDE = {"README": "", "README.md": "# a, b", "Readme.txt": "a, b", "LICENSE": "", ".a.csv": "x", "a.xlsx": "PK"}
+
+
+def test_what_is_no_table_in_a_folder_is_passed_over_and_told(tmp_path):
+    for name, text in BESIDE.items():
+        write(tmp_path / name, text)
+    (tmp_path / "old").mkdir()
+    write(tmp_path / "a.csv", CSV)
+    write(tmp_path / "b.txt", CSV)
+    tensor = read_own(tmp_path)
+    assert cells(tensor) == {cell: 2 * count for cell, count in SALES.items()}
+    assert tensor.report.files == 2
+    (note,) = tensor.report.notes
+    assert note == "passed over, as no tables: .a.csv, LICENSE, README, README.md, Readme.txt, a.xlsx and 1 more"
+    assert cells(read_own([tmp_path, tmp_path / "a.csv"])) == cells(tensor)
+
+
+@pytest.mark.parametrize("name", ["README", "README.md", "LICENSE", "a.xlsx"])
+def test_what_is_no_table_is_an_error_where_it_is_named(tmp_path, name):
+    write(tmp_path / "a.csv", CSV)
+    path = write(tmp_path / name, BESIDE[name])
+    for source in (path, [tmp_path, path], str(tmp_path / "*")):
+        with pytest.raises(InputError, match=rf"{name} has an unknown suffix; it must be one of \.csv"):
+            read_own(source)
+
+
+def test_a_folder_without_any_table_is_an_error(tmp_path):
+    write(tmp_path / "README.md", "")
+    write(tmp_path / "a.zip", "")
+    with pytest.raises(InputError, match=r"but that folder has no table, only README\.md, a\.zip$"):
+        read_own(tmp_path)
 
 
 def test_a_file_named_twice_is_read_once(tmp_path):

@@ -7,34 +7,25 @@
     lead          false for a row made of the second and later entries of lists
     k0, k1, ..    what tells events apart, where duplicates are to be left out
     file          the file it comes from
+    is_row        true: a line of JSON that is no row is counted and taken out
 
 Rows with the wrong number of columns, and files that are cut off, do not come so far: duckdb keeps a list of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from allocore.data.events.dates import make_dates
 from allocore.data.events.formats import Format, Mode
-from allocore.data.events.sources import (
-    Layout,
-    first_sentence,
-    float_columns,
-    in_latin_1,
-    literal,
-    quoted,
-    unreadable,
-)
+from allocore.data.events.sources import Layout, float_columns, in_latin_1, unreadable
+from allocore.data.events.sql import as_pattern, first_sentence, literal, quoted
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
 
-_DATES = (
-    *("%Y%m%d", "%m/%d/%Y", "%Y/%m/%d", "%d %B %Y", "%d-%B-%Y", "%d %b %Y", "%d-%b-%Y", "%Y-%m", "%Y%m", "%Y"),
-    *("%Y%m%d.0", "%Y%m.0", "%Y.0"),  # numbers that were floating-point once
-)
 _BLANKS = " \t\r\n\u00a0"
 _NOTHING = ("", "NA", "NULL", "None", "NaN", "nan", "--", "---")
 
@@ -66,16 +57,18 @@ class Wanted:
         modes = tuple(replace(mode, column=other.get(mode.column, mode.column)) for mode in self.modes)
         return replace(self, modes=modes, keys=tuple(other.get(name, name) for name in self.keys), floats=floats)
 
-    def selection(self, source: str, file: str) -> str:
+    def selection(self, source: str, file: str, is_row: str = "true") -> str:
         """The SQL that makes rows of `events` from a source, but for its dates, which are text still."""
         parts, froms, leads = [], [f"{source} AS source"], ["true"]
         for place, mode in enumerate(self.modes):
             text = self._text(mode.column)
             if self.lists and mode.kind == "country":
-                items = f"string_split(coalesce({self._raw(mode.column)}, ''), ';')"
+                between = literal(f"[{_BLANKS}]*;[{_BLANKS}]*")
+                whole = f"coalesce({_trimmed(self._raw(mode.column))}, '')"
+                items = f"list_distinct(regexp_split_to_array({whole}, {between}))"
                 each = f"SELECT unnest({items}) AS item, generate_subscripts({items}, 1) AS number"
                 froms.append(f"LATERAL ({each}) AS list{place}")
-                parts.append(f"{self._meaning(_trimmed(f'list{place}.item'))} AS m{place}")
+                parts.append(f"{self._meaning(f'list{place}.item')} AS m{place}")
                 leads.append(f"list{place}.number = 1")
             else:
                 parts.append(f"{text} AS m{place}")
@@ -83,7 +76,7 @@ class Wanted:
         parts.append(f"{f'({self.where}) IS TRUE' if self.where else 'true'} AS keep")
         parts.append(f"{' AND '.join(leads)} AS lead")
         parts += [f"{self._text(name)} AS k{place}" for place, name in enumerate(self.keys)]
-        return f"SELECT {', '.join(parts)}, {file} AS file FROM {', '.join(froms)}"
+        return f"SELECT {', '.join(parts)}, {file} AS file, {is_row} AS is_row FROM {', '.join(froms)}"
 
     def _count(self) -> list[str]:
         if self.count is None:
@@ -112,13 +105,6 @@ class Wanted:
 
 def _trimmed(text: str) -> str:
     return f"trim({text}, {literal(_BLANKS)})"
-
-
-def _date(text: str) -> str:
-    """The date in a text, as SQL. A year of two digits is taken for one of the first century: that is no date."""
-    formats = ", ".join(literal(each) for each in _DATES)
-    day = f"CAST(coalesce(TRY_CAST({text} AS TIMESTAMP), try_strptime({text}, [{formats}])) AS DATE)"
-    return f"CASE WHEN year({day}) BETWEEN 1000 AND 2999 THEN {day} END"
 
 
 def condition(where: object) -> str | None:
@@ -157,56 +143,68 @@ class Reject(NamedTuple):
     problem: str
 
 
-def load_files(
-    connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted
-) -> tuple[list[Reject], list[Path]]:
-    """Make `events` of files by their layouts; those that turn out not to be UTF-8 are read again as Latin-1.
+@dataclass
+class Loaded:
+    """What came of loading besides `events`: the lines that are no rows, how many of them, and what to tell."""
 
-    Returns the lines that are no rows, and the files in Latin-1.
-    """
-    rejects = _load(connection, files, wanted)
-    other = {Path(each.file) for each in rejects if each.problem == "encoding"}
+    rejects: list[Reject] = field(default_factory=list)
+    lost: int = 0
+    latin: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def load_files(connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted) -> Loaded:
+    """Make `events` of files by their layouts; those that turn out not to be UTF-8 are read again as Latin-1."""
+    loaded = _load(connection, files, wanted)
+    other = {Path(each.file) for each in loaded.rejects if each.problem == "encoding"}
     if not other:
-        return rejects, []
+        return loaded
     split: dict[Layout, list[Path]] = {}
     for layout, members in files.items():
         for file in members:
             split.setdefault(in_latin_1(layout) if file in other else layout, []).append(file)
-    return _load(connection, split, wanted), sorted(other)
+    loaded = _load(connection, split, wanted)
+    loaded.latin = sorted(other)
+    return loaded
 
 
-def _load(connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted) -> list[Reject]:
+def _load(connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted) -> Loaded:
     import duckdb
 
     parts = [
-        wanted.within(layout.columns, layout.floats).selection(layout.scan(members), "source.allocore_file")
+        wanted.within(layout.columns, layout.floats).selection(
+            layout.scan(members), "source.allocore_file", layout.is_row
+        )
         for layout, members in files.items()
     ]
     for table in ("reject_errors", "reject_scans"):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
     try:
-        _make_events(connection, " UNION ALL ".join(parts), wanted)
+        loaded = _make_events(connection, " UNION ALL ".join(parts), wanted)
     except duckdb.Error as error:
         raise _explained(error, wanted, [file for members in files.values() for file in members]) from error
-    return _rejects(connection)
+    loaded.rejects = _rejects(connection)
+    loaded.lost += len(loaded.rejects)
+    return loaded
 
 
-def _make_events(connection: "duckdb.DuckDBPyConnection", selection: str, wanted: Wanted) -> None:
-    """Make the table. A table in a file is compressed; and every date is understood once, however many rows have it."""
+def _make_events(connection: "duckdb.DuckDBPyConnection", selection: str, wanted: Wanted) -> Loaded:
+    """Make the table, which is compressed as it is in a file, and the view that has dates for their texts."""
     connection.execute(f"CREATE OR REPLACE TABLE loaded AS {selection}")
+    (lost,) = connection.execute("SELECT count(*) FROM loaded WHERE NOT is_row").fetchone() or (0,)
+    if lost:
+        connection.execute("DELETE FROM loaded WHERE NOT is_row")
     place = next((place for place, mode in enumerate(wanted.modes) if mode.kind == "time"), None)
     if place is None:
         connection.execute("CREATE OR REPLACE VIEW events AS SELECT *, NULL::VARCHAR AS bad_time FROM loaded")
-        return
-    connection.execute(
-        f"CREATE OR REPLACE TABLE dates AS SELECT text, {_date('text')} AS day "
-        f"FROM (SELECT DISTINCT m{place} AS text FROM loaded WHERE m{place} IS NOT NULL)"
-    )
+        return Loaded(lost=lost)
+    note = make_dates(connection, f"m{place}")
     connection.execute(
         f"CREATE OR REPLACE VIEW events AS SELECT loaded.* REPLACE (dates.day AS m{place}), "
         f"CASE WHEN dates.day IS NULL THEN loaded.m{place} END AS bad_time "
         f"FROM loaded LEFT JOIN dates ON dates.text = loaded.m{place}"
     )
+    return Loaded(lost=lost, notes=[note] if note else [])
 
 
 def _explained(error: Exception, wanted: Wanted, files: Sequence[Path] = ()) -> InputError:
@@ -239,16 +237,19 @@ def _rejects(connection: "duckdb.DuckDBPyConnection") -> list[Reject]:
     ]
 
 
-def load_frame(connection: "duckdb.DuckDBPyConnection", frame: Any, wanted: Wanted) -> None:
-    """Make `events` of a data frame."""
+def load_frame(connection: "duckdb.DuckDBPyConnection", frame: Any, wanted: Wanted) -> Loaded:
+    """Make `events` of a data frame, or of the Parquet file it was written to."""
     import duckdb
 
     try:
-        connection.register("frame", frame)
+        if isinstance(frame, Path):
+            connection.execute(f"CREATE VIEW frame AS FROM read_parquet({as_pattern(frame)})")
+        else:
+            connection.register("frame", frame)
         described = connection.sql("DESCRIBE SELECT * FROM frame").fetchall()
         columns, types = tuple(row[0] for row in described), [str(row[1]) for row in described]
         here = wanted.within(columns, float_columns(columns, types))
-        _make_events(connection, here.selection("frame", "NULL::VARCHAR"), wanted)
+        return _make_events(connection, here.selection("frame", "NULL::VARCHAR"), wanted)
     except duckdb.Error as error:
         raise _explained(error, wanted) from error
 

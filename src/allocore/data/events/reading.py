@@ -1,21 +1,21 @@
 """`read_events`: from event files or a data frame to a labelled tensor and a report of what became of the rows."""
 
-import csv
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from allocore.data.events.formats import FORMATS, Format, Mode, detect
-from allocore.data.events.loading import Reject, Wanted, condition, keys_for, load_files, load_frame
+from allocore.data.events.formats import FORMATS, Format, Mode
+from allocore.data.events.loading import Loaded, Reject, Wanted, condition, keys_for
 from allocore.data.events.periods import check_frequency
 from allocore.data.events.report import EventReport
-from allocore.data.events.sources import Layout, find_files, first_sentence, is_files, layout_of, literal, open_text
+from allocore.data.events.sources import find_files, is_files, listed
+from allocore.data.events.sql import first_sentence, literal
+from allocore.data.events.tables import FileTable, FrameTable, Workplace
 from allocore.data.events.tensors import Found, Shape, make_tensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
@@ -97,10 +97,11 @@ def read_events(
     least = 0 if min_count is None else whole_number("min_count", min_count)
     with tempfile.TemporaryDirectory() as folder, duckdb.connect(f"{folder}/events") as connection, _no_raw_errors():
         _settle(connection, folder)
+        work = Workplace(connection, Path(folder))
         table = (
-            _FileTable(connection, find_files(source), format, lenient=on_error == "drop")
+            FileTable(work, find_files(source), format, lenient=on_error == "drop")
             if is_files(source)
-            else _FrameTable(source, format)
+            else FrameTable(work, source, format)
         )
         chosen = choose_modes(table.format, table.columns, modes, time)
         freq = _frequency(freq, chosen)
@@ -113,12 +114,12 @@ def read_events(
             strict_nothing=table.format is None,
         )
         table.check(wanted, where if isinstance(where, Mapping) else ())
-        rejects = table.load(connection, wanted)
+        loaded = table.load(wanted)
         if on_error == "raise":
-            _raise_first(connection, table, wanted, rejects)
+            _raise_first(connection, table, wanted, loaded.rejects)
         shape = Shape(freq, _shared(shared_modes, table.format, chosen), diagonal, least)
         tensor, found = make_tensor(connection, wanted, shape)
-    tensor._report = _report(table, tensor, found, rejects)
+    tensor._report = _report(table, tensor, found, loaded)
     if found.repaired:
         rows = sum(found.repaired.values())
         warnings.warn(
@@ -151,128 +152,6 @@ def _settle(connection: "duckdb.DuckDBPyConnection", folder: str) -> None:
     connection.execute(f"SET enable_progress_bar = {str(sys.stderr.isatty()).lower()}")
 
 
-class _FileTable:
-    """Events in files: their columns, format, and how each file is written."""
-
-    def __init__(
-        self, connection: "duckdb.DuckDBPyConnection", files: list[Path], wanted: str, *, lenient: bool
-    ) -> None:
-        self.files: dict[Layout, list[Path]] = {}
-        formats: dict[str | None, Path] = {}
-        self.format: Format | None = None
-        for file in files:
-            layout, found = layout_of(connection, file, wanted, lenient)
-            formats.setdefault(found.name if found else None, file)
-            self.files.setdefault(layout, []).append(file)
-            self.format = found
-        if len(formats) > 1:
-            listed = ", ".join(f"{file} ({name or 'no known format'})" for name, file in formats.items())
-            raise InputError(f"source has files of several formats: {listed}; read them one by one")
-        self.columns = next(iter(self.files)).columns
-        self.number = len(files)
-        self.notes: list[str] = []
-
-    def check(self, wanted: Wanted, others: Iterable[str]) -> None:
-        """Every file must have the columns that are needed."""
-        for layout, files in self.files.items():
-            names = [*wanted.within(layout.columns).columns(), *others]
-            _check_columns(names, layout.columns, str(files[0]))
-
-    def load(self, connection: "duckdb.DuckDBPyConnection", wanted: Wanted) -> list[Reject]:
-        rejects, latin = load_files(connection, self.files, wanted)
-        self.notes = [f"{file} is not UTF-8 and was read as Latin-1" for file in latin]
-        return rejects
-
-    def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
-        """The first line of a file where a column has one of some texts, found by reading it again, and the text."""
-        layout = next((layout for layout, files in self.files.items() if Path(file) in files), None)
-        if layout is None or layout.kind != "text" or file.lower().endswith(".zst"):
-            return None
-        dialect: dict[str, Any] = {"delimiter": layout.separator, "quoting": csv.QUOTE_NONE}
-        if layout.quote:
-            dialect |= {"quoting": csv.QUOTE_MINIMAL, "escapechar": None if layout.escape == '"' else layout.escape}
-        with open_text(Path(file), layout.encoding) as lines, suppress(csv.Error):
-            reader, place = csv.reader(lines, **dialect), layout.columns.index(column)
-            if layout.has_header:
-                next(reader)
-            for row in reader:
-                if len(row) > place and row[place].strip() in texts:
-                    return reader.line_num, row[place].strip()
-        return None
-
-
-class _FrameTable:
-    """Events in a data frame of any library that narwhals knows."""
-
-    def __init__(self, frame: Any, wanted: str) -> None:
-        import narwhals as nw
-
-        try:
-            self._frame = _with_text_names(nw.from_native(frame))
-            self.columns = tuple(self._frame.collect_schema().names())
-        except TypeError as error:
-            raise InputError(f"source is a {type(frame).__name__}, but it must be a path or a data frame") from error
-        except ValueError as error:
-            raise InputError(f"source is a data frame that cannot be read: {first_sentence(error)}") from error
-        self.format = detect(self.columns) if wanted == "auto" else FORMATS[wanted]
-        self.number = 0
-        self.notes: list[str] = []
-
-    def check(self, wanted: Wanted, others: Iterable[str]) -> None:
-        _check_columns([*wanted.within(self.columns).columns(), *others], self.columns, "the frame")
-
-    def load(self, connection: "duckdb.DuckDBPyConnection", wanted: Wanted) -> list[Reject]:
-        import narwhals as nw
-
-        wanted = wanted.within(self.columns)
-        frame = self._frame if wanted.where else self._frame.select(wanted.columns())
-        schema = frame.collect_schema()
-        if len({name.casefold() for name in schema}) < len(schema):
-            raise InputError("the frame has columns that differ in capitals only: rename them")
-        # The date of a moment is that of its own time zone, not of the machine's.
-        zoned = _zoned(frame)
-        frame = frame.with_columns(nw.col(*zoned).dt.replace_time_zone(None)) if zoned else frame
-        whole = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        load_frame(connection, whole.to_native(), wanted)
-        return []
-
-    def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
-        return None
-
-
-def _zoned(frame: Any) -> list[str]:
-    """The columns of moments in a time zone; narwhals may not know those of pandas."""
-    import narwhals as nw
-
-    kinds = frame.collect_schema()
-    zoned = [name for name, kind in kinds.items() if isinstance(kind, nw.Datetime) and kind.time_zone]
-    unknown = [name for name, kind in kinds.items() if kind == nw.Unknown and isinstance(frame, nw.DataFrame)]
-    native = frame.to_native()
-    return zoned + [name for name in unknown if getattr(getattr(native[name], "dtype", None), "tz", None)]
-
-
-def _with_text_names(frame: Any) -> Any:
-    """A frame of narwhals whose columns have texts for names; those of pandas may be numbers."""
-    import narwhals as nw
-
-    if all(isinstance(name, str) for name in frame.collect_schema().names()):
-        return frame
-    return nw.from_native(frame.to_native().rename(columns=str))
-
-
-def _check_columns(wanted: list[str], there: tuple[str, ...], where: str) -> None:
-    for name in wanted:
-        if name not in there:
-            near = get_close_matches(name, there, 1, 0.0)
-            hint = f"the nearest is {near[0]!r}; " if near else ""
-            raise InputError(f"{where} has no column {name!r}; {hint}its columns are {_listed(there)}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    most = 30
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def choose_modes(
     form: Format | None, columns: tuple[str, ...], modes: Modes | None, time: str | None
 ) -> tuple[Mode, ...]:
@@ -281,7 +160,7 @@ def choose_modes(
         if form is None:
             raise InputError(
                 f"which columns are the modes? The format of these events is not known; name the modes, for example "
-                f"modes=[{columns[0]!r}, ...]: the columns are {_listed(columns)}"
+                f"modes=[{columns[0]!r}, ...]: the columns are {listed(columns)}"
             )
         chosen = [*form.modes]
         if time is not None:
@@ -325,7 +204,7 @@ def _shared(wanted: Sequence[str] | None, form: Format | None, modes: tuple[Mode
 
 
 def _raise_first(
-    connection: "duckdb.DuckDBPyConnection", table: "_FileTable | _FrameTable", wanted: Wanted, rejects: list[Reject]
+    connection: "duckdb.DuckDBPyConnection", table: FileTable | FrameTable, wanted: Wanted, rejects: list[Reject]
 ) -> None:
     """An error for the first row that cannot be read, with its file and line where they are known."""
     if rejects:
@@ -353,11 +232,11 @@ def _raise_first(
             )
 
 
-def _report(table: "_FileTable | _FrameTable", tensor: CountTensor, found: Found, rejects: list[Reject]) -> EventReport:
+def _report(table: FileTable | FrameTable, tensor: CountTensor, found: Found, loaded: Loaded) -> EventReport:
     dropped = dict(found.dropped)
-    if rejects:
-        dropped["line that is no row"] = len(rejects)
-    notes = [*table.notes]
+    if loaded.lost:
+        dropped["line that is no row"] = loaded.lost
+    notes = [*loaded.notes]
     if found.pairs > found.rows:
         notes.append(f"lists of actors made {found.pairs:,} pairs of {found.rows:,} rows")
     notes += [
@@ -367,7 +246,7 @@ def _report(table: "_FileTable | _FrameTable", tensor: CountTensor, found: Found
     return EventReport(
         format=table.format.name if table.format else "a table of one's own",
         files=table.number,
-        rows=found.rows + len(rejects),
+        rows=found.rows + loaded.lost,
         kept=found.kept,
         dropped=dropped,
         duplicates=found.duplicates,

@@ -5,16 +5,18 @@ Files are read out of core, and those that are laid out alike (same columns, sep
 
 import csv
 import glob
-import gzip
 import json
 import os
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
+from allocore.data.events.compressed import LONGEST_LINE, is_cut_off, open_lines
 from allocore.data.events.formats import FORMATS, Format, detect
+from allocore.data.events.sql import as_pattern, first_sentence, literal
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,8 +27,24 @@ _TEXT = (".csv", ".tsv", ".tab", ".txt")
 _JSON = (".json", ".jsonl", ".ndjson")
 _SEPARATORS = "\t,;|"
 _BOM = "\ufeff"
-_LONGEST_LINE = 16777216
 _QUOTED_FIELDS = 3
+_SAMPLED = 2000  # lines of JSON whose keys are the columns
+_ABOUT = ("readme", "license", "licence", "copying", "changelog", "codebook")  # texts that lie beside tables
+
+__all__ = [
+    "Layout",
+    "Sources",
+    "as_pattern",
+    "find_files",
+    "first_sentence",
+    "float_columns",
+    "in_latin_1",
+    "is_files",
+    "layout_of",
+    "listed",
+    "literal",
+    "unreadable",
+]
 
 
 @dataclass(frozen=True)
@@ -41,12 +59,17 @@ class Layout:
     has_header: bool = True
     encoding: str = "utf-8"
     types: tuple[str, ...] = ()  # of the columns of parquet: files in which they differ are not read in one go
-    lenient: bool = False  # whether lines that are not JSON are read as rows without anything
+    lenient: bool = False  # whether lines that are not JSON are read, and marked as no rows
 
     @property
     def floats(self) -> frozenset[str]:
         """The columns that are floating-point numbers."""
         return float_columns(self.columns, self.types)
+
+    @property
+    def is_row(self) -> str:
+        """Whether what was scanned is a row, as SQL."""
+        return "source.allocore_row" if self.kind == "json" and self.lenient else "true"
 
     def scan(self, files: Sequence[Path]) -> str:
         """The SQL that reads files of this layout, every column as text, with the file's name."""
@@ -54,17 +77,27 @@ class Layout:
         if self.kind == "parquet":
             return f"read_parquet({paths}, hive_partitioning = false)"
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
+        if self.kind == "json" and self.lenient:
+            return self._scan_lines(paths)
         if self.kind == "json":
             return (
-                f"read_json({paths}, hive_partitioning = false, format = 'newline_delimited', "
-                f"columns = {{{columns}}}, ignore_errors = {_sql(self.lenient)})"
+                f"read_json({paths}, hive_partitioning = false, format = 'newline_delimited', columns = {{{columns}}})"
             )
         return (
             f"read_csv({paths}, hive_partitioning = false, auto_detect = false, header = {_sql(self.has_header)}, "
             f"delim = {literal(self.separator)}, quote = {literal(self.quote)}, "
             f"escape = {literal(self.escape if self.quote else '')}, "
             f"columns = {{{columns}}}, encoding = {literal(self.encoding)}, "
-            f"store_rejects = true, rejects_limit = 0, max_line_size = {_LONGEST_LINE})"
+            f"store_rejects = true, rejects_limit = 0, max_line_size = {LONGEST_LINE})"
+        )
+
+    def _scan_lines(self, paths: str) -> str:
+        """The SQL that reads lines of JSON, with a mark of those that are: read_json gives the others no columns."""
+        types = json.dumps(dict.fromkeys(self.columns, "VARCHAR"), ensure_ascii=False)
+        lines = f"read_ndjson_objects({paths}, hive_partitioning = false, ignore_errors = true)"
+        return (
+            f"(SELECT unnest(from_json(line.json, {literal(types)})), line.allocore_file, "
+            f"json_type(line.json) IN ('OBJECT', 'NULL') IS TRUE AS allocore_row FROM {lines} AS line)"
         )
 
 
@@ -77,66 +110,86 @@ def _sql(value: bool) -> str:
     return str(value).lower()
 
 
-def as_pattern(file: Path) -> str:
-    """A path in SQL; duckdb takes paths for patterns, so that stars and brackets in a name must be escaped."""
-    return literal(glob.escape(str(file)))
+@dataclass
+class Sources:
+    """The files to read, in order, and what else is in the folders they are from."""
+
+    files: list[Path] = field(default_factory=list)
+    passed_over: list[Path] = field(default_factory=list)
 
 
-def literal(text: str) -> str:
-    """A text in SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def quoted(name: str) -> str:
-    """The name of a column in SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def find_files(source: object) -> list[Path]:
-    """The files that a path, a pattern, a folder or a list of them names, in order."""
+def find_files(source: object) -> Sources:
+    """The files that a path, a pattern, a folder or a list of them names."""
     given = [source] if isinstance(source, str | os.PathLike) else list(source)  # type: ignore[call-overload]
-    files: list[Path] = []
+    found = Sources()
     for each in given:
         if not isinstance(each, str | os.PathLike):
             raise InputError(f"source has {each!r} in it, but every entry must be a path")
-        files += _matching(str(each))
-    if not files:
+        path = Path(each).expanduser()
+        if path.is_dir():
+            _look_into(path, found)
+        else:
+            found.files += _matching(path)
+    if not found.files:
         raise InputError(f"source is {source!r}, but it names no file")
-    for file in files:
+    for file in found.files:
         _kind(file)
-    return list(dict.fromkeys(files))
+    found.files = list(dict.fromkeys(found.files))
+    found.passed_over = [path for path in dict.fromkeys(found.passed_over) if path not in found.files]
+    return found
 
 
-def _matching(text: str) -> list[Path]:
-    path = Path(text).expanduser()
-    if path.is_dir():
-        found = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-        if not found:
-            raise InputError(f"source is {text!r}, but that folder has no files")
-        return found
+def _look_into(folder: Path, found: Sources) -> None:
+    """Add the tables in a folder; what is none is passed over, and so are folders in it."""
+    there = sorted(folder.iterdir())
+    tables = [path for path in there if path.is_file() and _may_be_table(path)]
+    if not tables:
+        what = f"no table, only {listed([path.name for path in there])}" if there else "no files"
+        raise InputError(f"source is {str(folder)!r}, but that folder has {what}")
+    found.files += tables
+    found.passed_over += [path for path in there if path not in tables]
+
+
+def _may_be_table(file: Path) -> bool:
+    name = file.name.lower()
+    is_about = name.endswith((".txt", ".txt.gz")) and name.startswith(_ABOUT)
+    return not name.startswith(".") and not is_about and _kind_by_name(name) is not None
+
+
+def listed(names: Sequence[str], most: int = 30) -> str:
+    """Names in a row; of many, the first."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _matching(path: Path) -> list[Path]:
     if path.exists():
         return [path]
-    found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if Path(name).is_file()]
+    text = str(path)
+    found = [Path(name) for name in sorted(glob.glob(text, recursive=True)) if Path(name).is_file()]
     if not found:
         what = "no file matches that pattern" if glob.has_magic(text) else "no such file exists"
         raise InputError(f"source is {text!r}, but {what}")
     return found
 
 
-def _kind(file: Path) -> str:
-    name = file.name.lower()
+def _kind_by_name(name: str) -> str | None:
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
     if name.endswith(_TEXT):
         return "text"
     if name.endswith(_JSON):
         return "json"
-    if name.endswith((".parquet", ".pq")):
-        return "parquet"
-    raise InputError(
-        f"{file} has an unknown suffix; it must be one of {', '.join((*_TEXT, *_JSON, '.parquet'))}, "
-        f"perhaps with .gz or .zst"
-    )
+    return "parquet" if name.endswith((".parquet", ".pq")) else None
+
+
+def _kind(file: Path) -> str:
+    kind = _kind_by_name(file.name.lower())
+    if kind is None:
+        raise InputError(
+            f"{file} has an unknown suffix; it must be one of {', '.join((*_TEXT, *_JSON, '.parquet'))}, "
+            f"perhaps with .gz or .zst"
+        )
+    return kind
 
 
 def layout_of(
@@ -144,19 +197,15 @@ def layout_of(
 ) -> tuple[Layout, Format | None]:
     """How a file is written, by its first lines, and its format: the `wanted` one, or with "auto" what it is like."""
     kind = _kind(file)
+    if file.suffix.lower() == ".zst" and is_cut_off(file):  # duckdb would read what is there as if it were all
+        raise InputError(f"{file} is cut off: the end of what was compressed is missing")
     if kind == "text":
-        return _text_layout(_first_lines(connection, file), file, wanted)
+        return _text_layout(_first_lines(file), file, wanted)
     if kind == "parquet":
         described = _described(connection, file, f"read_parquet({as_pattern(file)}, hive_partitioning = false)")
         layout = Layout("parquet", tuple(described), types=tuple(described.values()))
     else:
-        scan = (
-            f"read_json({as_pattern(file)}, hive_partitioning = false, format = 'newline_delimited', "
-            f"sample_size = 2000, ignore_errors = {_sql(lenient)})"
-        )
-        layout = Layout("json", tuple(_described(connection, file, scan)), lenient=lenient)
-        if layout.columns == ("json",):
-            raise InputError(f"{file} is empty or not JSON lines: one object a line")
+        layout = Layout("json", _keys(connection, file), lenient=lenient)
     return layout, _format(wanted, layout.columns)
 
 
@@ -174,6 +223,26 @@ def _described(connection: "duckdb.DuckDBPyConnection", file: Path, scan: str) -
         raise unreadable([file], error) from error
 
 
+def _keys(connection: "duckdb.DuckDBPyConnection", file: Path) -> tuple[str, ...]:
+    """The keys of the first objects in a file of JSON lines; of those that differ in capitals only, the first."""
+    import duckdb
+
+    lines = f"read_ndjson_objects({as_pattern(file)}, hive_partitioning = false, ignore_errors = true)"
+    try:
+        rows = connection.sql(
+            f"SELECT json_keys(json) FROM {lines} WHERE json_type(json) = 'OBJECT' LIMIT {_SAMPLED}"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise unreadable([file], error) from error
+    names: dict[str, str] = {}
+    for (keys,) in rows:
+        for key in keys:
+            names.setdefault(key.casefold(), key)
+    if not names:
+        raise InputError(f"{file} is empty or not JSON lines: one object a line")
+    return tuple(names.values())
+
+
 def unreadable(files: Sequence[Path], error: Exception) -> InputError:
     """The error for a file that duckdb cannot read, with the line if it is one of JSON."""
     for file in files:
@@ -185,63 +254,42 @@ def unreadable(files: Sequence[Path], error: Exception) -> InputError:
 
 
 def _line_not_json(file: Path) -> int | None:
-    """The first line that is not JSON: duckdb may name the one after it."""
-    if file.suffix.lower() == ".zst":
-        return None
-    with open_text(file, "utf-8") as lines:
+    """The first line that is no object: duckdb may name the one after it."""
+    with open_lines(file, "utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
-            try:
-                if line.strip():
-                    json.loads(line)
-            except ValueError:
+            if line.strip() and not _is_object(line):
                 return number
     return None
 
 
-def open_text(file: Path, encoding: str, errors: str = "replace") -> IO[str]:
-    """A text file, compressed by gzip or not."""
-    if file.suffix.lower() == ".gz":
-        return gzip.open(file, "rt", encoding=encoding, errors=errors, newline="")
-    return file.open(encoding=encoding, errors=errors, newline="")
+def _is_object(line: str) -> bool:
+    try:
+        line.encode()  # bytes that are not UTF-8 are no JSON either
+        value = json.loads(line)
+    except ValueError:
+        return False
+    return value is None or isinstance(value, dict)
 
 
-def _first_lines(connection: "duckdb.DuckDBPyConnection", file: Path) -> list[str]:
+def _first_lines(file: Path) -> list[str]:
     """The first lines of a text file, two at most, compressed or not, in whatever encoding."""
-    for encoding in ("utf-8", "latin-1"):
-        try:
-            lines = _zst_lines(connection, file) if file.suffix.lower() == ".zst" else _lines(file, encoding)
-        except UnicodeDecodeError:
-            continue
-        except (OSError, EOFError, zlib.error) as error:
-            raise unreadable([file], error) from error
-        if lines and "\0" in lines[0]:
-            raise InputError(f"{file} is not text in UTF-8 or Latin-1: save it as UTF-8")
-        if lines and lines[0]:
-            return lines
-        break
-    raise InputError(f"{file} is empty, or its first line is: it must hold a table of events")
-
-
-def _lines(file: Path, encoding: str) -> list[str]:
-    with open_text(file, encoding, errors="strict") as text:
-        lines = [text.readline(_LONGEST_LINE).rstrip("\r\n") for _ in range(2)]
-    return [line.removeprefix(_BOM) for line in lines]
-
-
-def _zst_lines(connection: "duckdb.DuckDBPyConnection", file: Path) -> list[str]:
     import duckdb
 
-    scan = (
-        f"read_csv({as_pattern(file)}, hive_partitioning = false, auto_detect = false, header = false, "
-        f"delim = '\x01', quote = '', escape = '', columns = {{'line': 'VARCHAR'}}, encoding = 'latin-1', "
-        f"max_line_size = {_LONGEST_LINE}, parallel = false)"
-    )
-    try:
-        rows = connection.sql(f"SELECT line FROM {scan} LIMIT 2").fetchall()
-    except duckdb.Error as error:
-        raise unreadable([file], error) from error
-    lines = [str(line or "").encode("latin-1") for (line,) in rows]
-    return [line.decode("utf-8", errors="replace").removeprefix(_BOM) for line in lines]
+    lines: list[str] = []
+    for encoding in ("utf-8", "latin-1"):
+        try:
+            with open_lines(file, encoding, errors="strict") as text:
+                lines = [line.rstrip("\r\n").removeprefix(_BOM) for line in islice(text, 2)]
+        except UnicodeDecodeError:
+            continue
+        except (OSError, EOFError, zlib.error, duckdb.Error) as error:
+            raise unreadable([file], error) from error
+        break
+    if lines and "\0" in lines[0]:
+        raise InputError(f"{file} is not text in UTF-8 or Latin-1: save it as UTF-8")
+    if not lines or not lines[0]:
+        raise InputError(f"{file} is empty, or its first line is: it must hold a table of events")
+    return lines
 
 
 def _text_layout(lines: list[str], file: Path, wanted: str) -> tuple[Layout, Format | None]:
@@ -291,11 +339,6 @@ def _unique(fields: tuple[str, ...]) -> tuple[str, ...]:
         taken.add(free.casefold())
         names.append(free)
     return tuple(names)
-
-
-def first_sentence(error: Exception) -> str:
-    """What duckdb says, without the advice that follows."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def in_latin_1(layout: Layout) -> Layout:

@@ -1,0 +1,210 @@
+"""Event tables in files or in data frames: their columns and format, how they are loaded, and where a bad row is."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from allocore.data.events.compressed import is_cut_off, open_lines, save_lines
+from allocore.data.events.formats import FORMATS, Format, detect
+from allocore.data.events.loading import Loaded, Wanted, load_files, load_frame
+from allocore.data.events.sources import Layout, Sources, layout_of, listed
+from allocore.data.events.sql import first_sentence
+from allocore.errors import InputError
+
+if TYPE_CHECKING:
+    import duckdb
+
+_PASSED_OVER = 6
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A connection of duckdb and the folder for files that are needed for a while."""
+
+    connection: "duckdb.DuckDBPyConnection"
+    folder: Path
+
+
+class FileTable:
+    """Events in files: their columns, format, and how each file is written.
+
+    With `lenient`, of a compressed file that is cut off the lines there are are read.
+    """
+
+    def __init__(self, work: Workplace, sources: Sources, wanted: str, *, lenient: bool) -> None:
+        self._work, self._format, self._lenient = work, wanted, lenient
+        self._saved: dict[Path, Path] = {}
+        self._notes: list[str] = []
+        if sources.passed_over:
+            names = [path.name + "/" * path.is_dir() for path in sources.passed_over]
+            self._notes.append(f"passed over, as no tables: {listed(names, _PASSED_OVER)}")
+        self._lay_out(sources.files)
+        self.columns = next(iter(self._files)).columns
+        self.number = len(sources.files)
+
+    def _lay_out(self, files: list[Path]) -> None:
+        self._files: dict[Layout, list[Path]] = {}
+        formats: dict[str | None, Path] = {}
+        self.format: Format | None = None
+        for file in files:
+            layout, found = self._layout(file)
+            formats.setdefault(found.name if found else None, file)
+            self._files.setdefault(layout, []).append(self._saved.get(file, file))
+            self.format = found
+        if len(formats) > 1:
+            each = ", ".join(f"{file} ({name or 'no known format'})" for name, file in formats.items())
+            raise InputError(f"source has files of several formats: {each}; read them one by one")
+
+    def _layout(self, file: Path) -> tuple[Layout, Format | None]:
+        try:
+            return layout_of(self._work.connection, file, self._format, self._lenient)
+        except InputError:
+            if not self._lenient or not is_cut_off(file):
+                raise
+        return layout_of(self._work.connection, self._save(file), self._format, self._lenient)
+
+    def _save(self, file: Path) -> Path:
+        folder = self._work.folder / f"saved{len(self._saved)}"
+        folder.mkdir()
+        saved, lines = save_lines(file, folder)
+        self._saved[file] = saved
+        self._notes.append(f"{file} is cut off: its first {lines:,} lines were read")
+        return saved
+
+    def check(self, wanted: Wanted, others: Iterable[str]) -> None:
+        """Every file must have the columns that are needed."""
+        for layout, files in self._files.items():
+            names = [*wanted.within(layout.columns).columns(), *others]
+            _check_columns(names, layout.columns, str(files[0]))
+
+    def load(self, wanted: Wanted) -> Loaded:
+        """Make `events`."""
+        loaded = self._load_or_save(wanted)
+        given = {saved: file for file, saved in self._saved.items()}
+        latin = [f"{given.get(file, file)} is not UTF-8 and was read as Latin-1" for file in loaded.latin]
+        loaded.lost += len(self._saved)  # the line in which a file was cut
+        loaded.notes = [*self._notes, *latin, *loaded.notes]
+        return loaded
+
+    def _load_or_save(self, wanted: Wanted) -> Loaded:
+        try:
+            return load_files(self._work.connection, self._files, wanted)
+        except InputError:
+            files = [file for files in self._files.values() for file in files]
+            cut = {file for file in files if self._lenient and is_cut_off(file)}
+            if not cut:
+                raise
+        self._files = {
+            layout: [self._save(file) if file in cut else file for file in files]
+            for layout, files in self._files.items()
+        }
+        return load_files(self._work.connection, self._files, wanted)
+
+    def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
+        """The first line of a file where a column has one of some texts, found by reading it again, and the text."""
+        layout = next((layout for layout, files in self._files.items() if Path(file) in files), None)
+        if layout is None or layout.kind != "text":
+            return None
+        dialect: dict[str, Any] = {"delimiter": layout.separator, "quoting": csv.QUOTE_NONE}
+        if layout.quote:
+            dialect |= {"quoting": csv.QUOTE_MINIMAL, "escapechar": None if layout.escape == '"' else layout.escape}
+        with open_lines(Path(file), layout.encoding) as lines, suppress(csv.Error):
+            reader, place = csv.reader(lines, **dialect), layout.columns.index(column)
+            if layout.has_header:
+                next(reader)
+            for row in reader:
+                if len(row) > place and row[place].strip() in texts:
+                    return reader.line_num, row[place].strip()
+        return None
+
+
+class FrameTable:
+    """Events in a data frame of any library that narwhals knows."""
+
+    def __init__(self, work: Workplace, frame: Any, wanted: str) -> None:
+        import narwhals as nw
+
+        self._work = work
+        try:
+            self._frame = _with_text_names(nw.from_native(frame))
+            self.columns = tuple(self._frame.collect_schema().names())
+        except TypeError as error:
+            raise InputError(f"source is a {type(frame).__name__}, but it must be a path or a data frame") from error
+        except ValueError as error:
+            raise InputError(f"source is a data frame that cannot be read: {first_sentence(error)}") from error
+        self.format = detect(self.columns) if wanted == "auto" else FORMATS[wanted]
+        self.number = 0
+
+    def check(self, wanted: Wanted, others: Iterable[str]) -> None:
+        """The frame must have the columns that are needed."""
+        _check_columns([*wanted.within(self.columns).columns(), *others], self.columns, "the frame")
+
+    def load(self, wanted: Wanted) -> Loaded:
+        """Make `events`."""
+        import narwhals as nw
+
+        wanted = wanted.within(self.columns)
+        frame = self._frame if wanted.where else self._frame.select(wanted.columns())
+        schema = frame.collect_schema()
+        if len({name.casefold() for name in schema}) < len(schema):
+            raise InputError("the frame has columns that differ in capitals only: rename them")
+        # The date of a moment is that of its own time zone, not of the machine's.
+        zoned = _zoned(frame)
+        frame = frame.with_columns(nw.col(*zoned).dt.replace_time_zone(None)) if zoned else frame
+        return load_frame(self._work.connection, _for_duckdb(frame, self._work.folder), wanted)
+
+    def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
+        """Frames have no lines."""
+        return None
+
+
+def _for_duckdb(frame: Any, folder: Path) -> Any:
+    """A frame that duckdb takes; what only pyarrow could hand over goes through a file where that is not installed."""
+    import narwhals as nw
+
+    by_arrow = isinstance(frame, nw.LazyFrame) or frame.implementation.is_polars()
+    if by_arrow and find_spec("pyarrow") is None:
+        file = folder / "frame.parquet"
+        native = frame.to_native()
+        whole = native.collect() if frame.implementation.is_polars() and isinstance(frame, nw.LazyFrame) else native
+        try:
+            whole.write_parquet(str(file))
+        except Exception as error:  # every library has its own kind
+            raise InputError(
+                f"source is a {type(native).__name__} that cannot be read without pyarrow: {first_sentence(error)}"
+            ) from error
+        return file
+    return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_native()
+
+
+def _zoned(frame: Any) -> list[str]:
+    """The columns of moments in a time zone; narwhals may not know those of pandas."""
+    import narwhals as nw
+
+    kinds = frame.collect_schema()
+    zoned = [name for name, kind in kinds.items() if isinstance(kind, nw.Datetime) and kind.time_zone]
+    unknown = [name for name, kind in kinds.items() if kind == nw.Unknown and isinstance(frame, nw.DataFrame)]
+    native = frame.to_native()
+    return zoned + [name for name in unknown if getattr(getattr(native[name], "dtype", None), "tz", None)]
+
+
+def _with_text_names(frame: Any) -> Any:
+    """A frame of narwhals whose columns have texts for names; those of pandas may be numbers."""
+    import narwhals as nw
+
+    if all(isinstance(name, str) for name in frame.collect_schema().names()):
+        return frame
+    return nw.from_native(frame.to_native().rename(columns=str))
+
+
+def _check_columns(wanted: Sequence[str], there: tuple[str, ...], where: str) -> None:
+    for name in wanted:
+        if name not in there:
+            near = get_close_matches(name, there, 1, 0.0)
+            hint = f"the nearest is {near[0]!r}; " if near else ""
+            raise InputError(f"{where} has no column {name!r}; {hint}its columns are {listed(there)}")
