@@ -21,7 +21,7 @@ def test_the_cache_is_another_when_a_constant_beside_the_kernels_changes_and_the
     assert Path(here).parent == package / "__pycache__"
     assert Path(given) == Path("elsewhere") / Path(here).name
 
-    with open(package / "cli.py", "a", encoding="utf-8") as file:
+    with open(package / "estimators.py", "a", encoding="utf-8") as file:
         file.write("# a remark\n")
     assert cache_folder(tmp_path) == [here, given]
 

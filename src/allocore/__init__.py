@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from allocore import figures
     from allocore.data.convert import as_tensor
     from allocore.data.events.reading import read_events
     from allocore.data.files import load_tensor
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from allocore.data.tensor import CountTensor
     from allocore.errors import InputError, StoreError
     from allocore.estimators import CP, AlloCore, Tucker
+    from allocore.explorer.report import write_report
     from allocore.posterior.opening import open_run
     from allocore.posterior.posterior import Posterior
 
@@ -40,6 +42,7 @@ _HOMES = {
     "load_tensor": "data.files",
     "open_run": "posterior.opening",
     "read_events": "data.events.reading",
+    "write_report": "explorer.report",
 }
 
 __all__ = [
@@ -52,11 +55,13 @@ __all__ = [
     "StoreError",
     "Tucker",
     "as_tensor",
+    "figures",
     "hold_out",
     "load_flights",
     "load_tensor",
     "open_run",
     "read_events",
+    "write_report",
 ]
 
 
@@ -65,6 +70,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("allocore")
+    if name == "figures":
+        return import_module("allocore.figures")
     if name not in _HOMES:
         raise AttributeError(f"module 'allocore' has no attribute {name!r}")
     return getattr(import_module(f"allocore.{_HOMES[name]}"), name)

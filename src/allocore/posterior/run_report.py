@@ -28,16 +28,17 @@ def run_report(posterior: Posterior, *, being_written: bool) -> RenderableType:
     """Settings, progress and diagnostics of a run."""
     record = posterior.record
     parts: list[RenderableType] = [
-        Text(_settings(record)),
+        Text(settings_line(record)),
         Text(repr(record.tensor)),
-        Text(_progress(record, being_written)),
+        Text(progress_line(record, being_written=being_written)),
     ]
     if record.core_values.shape[1]:
         parts += _health(posterior.diagnose())
     return Group(*parts)
 
 
-def _settings(record: Record) -> str:
+def settings_line(record: Record) -> str:
+    """The model, its core, its priors and its seed."""
     spec = record.spec
     core = " x ".join(str(size) for size in spec.core_shape)
     names = ("a0", "b0", "e0", "f0", *(("alpha0",) if spec.learn_locations else ()))
@@ -46,7 +47,8 @@ def _settings(record: Record) -> str:
     return f"{spec.model}: {spec.budget} classes, core {core}; {priors}; seed {record.seed}{made}"
 
 
-def _progress(record: Record, being_written: bool) -> str:
+def progress_line(record: Record, *, being_written: bool = False) -> str:
+    """How far a run has come."""
     schedule, (chains, sweeps) = record.schedule, record.stats["moved"].shape
     draws, seconds = record.core_values.shape[1], record.stats["seconds"]
     text = f"{sweeps:,} of {schedule.sweeps:,} sweeps"
@@ -75,6 +77,13 @@ def _health(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         yield Text(f"{diagnosis.move_rate:.2%} of the classes moved in a sweep after the burn-in.")
     for sentence in diagnosis.words:
         yield Text(sentence, style="" if diagnosis.well else "bold")
+
+
+def diagnosis_rows(diagnosis: Diagnosis) -> tuple[list[str], list[list[str]]]:
+    """The table of diagnostics in short, as headings and rows of text."""
+    table = _in_short(diagnosis.table)
+    rows = [[str(name), *(_cell(column, row[column]).plain for column in _HEADINGS)] for name, row in table.iterrows()]
+    return ["quantity", *_HEADINGS.values()], rows
 
 
 def _in_short(table: pd.DataFrame) -> pd.DataFrame:

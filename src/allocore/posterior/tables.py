@@ -180,7 +180,8 @@ def _class_number(number: int, portrait: Portrait) -> int:
 
 
 def _factor_details(factor: Factor, partners: tuple[int, ...], top: int) -> Iterator[RenderableType]:
-    shared = f"shared with classes {', '.join(map(str, partners))}" if partners else "used by this class alone"
+    classes = "class" if len(partners) == 1 else "classes"
+    shared = f"shared with {classes} {', '.join(map(str, partners))}" if partners else "used by this class alone"
     heading = Text.assemble((factor.mode.name, "bold"), (f" #{factor.number}", "dim"), f"  {shared}")
     yield heading
     if factor.empty or factor.even:

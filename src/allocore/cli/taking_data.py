@@ -1,4 +1,4 @@
-"""The options of the command line that say how to read a table of events: the same for every command that takes one."""
+"""How commands take data: the argument, the options that say how to read a table of events, and what is said of it."""
 
 import inspect
 from collections.abc import Callable
@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 import allocore as ac
 from allocore.errors import InputError
 
+_WHAT = (
+    "A table of events (CSV, TSV, Parquet, JSON lines, .gz, .zst; a file, a folder or a pattern in quotes) or a tensor "
+    "(.npz of allocore, SciPy or pydata sparse, .npy, .parquet, .tns, .tns.gz)."
+)
+DataPath = Annotated[str, typer.Argument(metavar="DATA", help=_WHAT)]
 _PANEL = "How to read a table of events"
 
 
@@ -93,3 +101,14 @@ def _is_saved_tensor(data: str) -> bool:
     from allocore.data.export import is_tensor
 
     return data.endswith(".parquet") and Path(data).is_file() and is_tensor(Path(data))
+
+
+def print_data(console: Console, Y: ac.CountTensor) -> None:
+    """The report of the events it was made of, or what the tensor is."""
+    if Y.report is None:
+        console.print(Text(repr(Y)))
+        return
+    grid = Table.grid(padding=(0, 2))
+    for name, text in Y.report.lines():
+        grid.add_row(Text(name, style="bold"), Text(text))
+    console.print(grid)

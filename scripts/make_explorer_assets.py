@@ -1,0 +1,89 @@
+"""Fetch what the explorer's page is made with, and draw its world map: src/allocore/explorer/assets.
+
+Usage: python scripts/make_explorer_assets.py      (needs npm, and pycountry from pip)
+
+The libraries are taken as their authors publish them. The map is Natural Earth's at 1:50 million, in the public domain,
+as packed by world-atlas; it is simplified, and its countries get ISO codes of three letters, which our tensors have.
+"""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pycountry
+
+from allocore.data.countries import resolve
+
+ASSETS = Path(__file__).parents[1] / "src/allocore/explorer/assets"
+LIBRARIES = {
+    "d3": ("7.9.2", "dist/d3.min.js", "d3.js"),
+    "@observablehq/plot": ("0.6.17", "dist/plot.umd.min.js", "plot.js"),
+    "topojson-client": ("3.1.0", "dist/topojson-client.min.js", "topojson.js"),
+}
+ATLAS = ("world-atlas", "2.0.2", "countries-50m.json")
+# The share of the points that stay; below it the coasts of small countries become triangles.
+KEPT_POINTS = "0.28"
+
+
+def main() -> None:
+    """Make all assets anew."""
+    ASSETS.mkdir(exist_ok=True)
+    licences = ["The explorer's page carries these works.\n"]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for package, (version, path, target) in LIBRARIES.items():
+            files = packed(folder, package, version, path, "LICENSE")
+            (ASSETS / target).write_bytes(files[path])
+            licences.append(f"{package} {version}\n\n{files['LICENSE'].decode()}")
+        package, version, path = ATLAS
+        files = packed(folder, package, version, path, "LICENSE")
+        (ASSETS / "world.json").write_text(world(folder, files[path]), encoding="utf-8")
+        licences.append(f"{package} {version}, Natural Earth (public domain)\n\n{files['LICENSE'].decode()}")
+    (ASSETS / "LICENSES.txt").write_text("\n\n".join(licences), encoding="utf-8")
+    for file in sorted(ASSETS.iterdir()):
+        print(f"{file.name:20} {file.stat().st_size:>9,}")
+
+
+def packed(folder: Path, package: str, version: str, *paths: str) -> dict[str, bytes]:
+    """Some files of a package."""
+    done = run("npm", "pack", "--silent", f"{package}@{version}", cwd=folder)
+    with tarfile.open(folder / done.strip().splitlines()[-1]) as archive:
+        return {path: archive.extractfile(f"package/{path}").read() for path in paths}
+
+
+def world(folder: Path, atlas: bytes) -> str:
+    """The map, simplified and with codes of three letters."""
+    (folder / "atlas.json").write_bytes(atlas)
+    simplify = ["npx", "--yes", "-p", "topojson-simplify@3.0.3", "toposimplify", "-P", KEPT_POINTS, "-o", "world.json"]
+    run(*simplify, "atlas.json", cwd=folder)
+    topology = json.loads((folder / "world.json").read_text())
+    del topology["objects"]["land"]
+    shapes = topology["objects"]["countries"]["geometries"]
+    for shape in shapes:
+        name = shape["properties"]["name"]
+        known = pycountry.countries.get(numeric=shape.pop("id", "none")) or None
+        country = resolve(known.alpha_3 if known else name)
+        shape["properties"] = {"name": country.name if country else name}
+        if country:
+            shape["id"] = country.iso3
+        else:
+            print(f"no code for {name}")
+    topology["objects"]["countries"]["geometries"] = [
+        each for each in shapes if each["properties"]["name"] != "Antarctica"
+    ]
+    return json.dumps(topology, separators=(",", ":"), ensure_ascii=False)
+
+
+def run(*command: str, cwd: Path) -> str:
+    """What a command prints; its own words where it fails."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

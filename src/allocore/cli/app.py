@@ -1,0 +1,113 @@
+"""The command line: each command is one call of the Python API and a picture of what came out.
+
+A mistake of the user's gets one line on standard error and exit code 2, never a traceback.
+"""
+
+import shlex
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+from rich.console import Console
+
+import allocore as ac
+from allocore.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Bayesian tensor decomposition for large, sparse count data.\n\n"
+    "Start with [bold]allocore demo[/]; then [bold]allocore info DATA[/] and "
+    "[bold]allocore fit DATA --budget 50 --out run.zarr[/].",
+)
+
+_PIPE_WIDTH = 140
+_STOPPED = 130
+# Typer carries its own copy of click in some versions; this is the base of its errors in all of them.
+_UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"allocore {ac.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    pass
+
+
+def terminal() -> Console:
+    """Where to print: as wide as the terminal, and in a pipe wide enough for a table."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_PIPE_WIDTH)
+
+
+class _StoppedEarly(Exception):
+    """The run was stopped before its first draw, or at once."""
+
+
+@contextmanager
+def telling_of_stops(out: Path | None) -> Iterator[None]:
+    """Typer ends silently on Ctrl-C; a run that can be continued should say so."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        name = "" if out is None else shlex.quote(str(out))
+        kept = f"allocore resume {name} continues what was saved" if name else "nothing was kept"
+        raise _StoppedEarly(str(error) or f"interrupted; {kept}") from None
+
+
+def exit_if_stopped(posterior: ac.Posterior) -> None:
+    """A run that was stopped before its end has not failed, but a script should not go on as if it were whole."""
+    if not posterior.finished:
+        sys.exit(_STOPPED)
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print(f"allocore: warning: {message}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line; mistakes, unwritable files and too little memory end in one line and exit code 2."""
+    warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        code = app(prog_name="allocore", standalone_mode=False)
+        if code == _STOPPED:  # Ctrl-C where there was no run yet, which Typer takes without a word
+            print("allocore: interrupted", file=sys.stderr)
+        sys.exit(code)
+    except _UsageError as error:
+        message = error.format_message()
+        if not message:  # no command: the help has been printed
+            sys.exit(2)
+    except (InputError, OSError) as error:
+        message = str(error)
+    except MemoryError as error:
+        message = f"not enough memory: {error}"
+    except _StoppedEarly as error:
+        print(f"allocore: {error}", file=sys.stderr)
+        sys.exit(_STOPPED)
+    print(f"allocore: error: {message.rstrip()}", file=sys.stderr)
+    sys.exit(2)

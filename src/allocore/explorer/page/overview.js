@@ -1,0 +1,86 @@
+// The first page: what was fitted, whether to trust it, how few classes hold how much, and where they lie in the core.
+
+const CORE_ROWS = 60;
+
+function overview() {
+  const { health, data, run, draw } = given;
+  const which = `Draw ${draw.draw + 1} of ${draw.draws}${draw.chains > 1 ? ` of chain ${draw.chain}` : ""} is shown; the stability of a class is the share of the other draws that hold one like it.`;
+  return [
+    make("h1", {}, "Overview"),
+    make("p", { class: "lead" }, given.summary),
+    given.finished ? null : make("p", { class: "warn" }, "This run is not finished: the page shows what was there."),
+    make(
+      "div",
+      { class: "grid" },
+      panel("The largest classes", largest(), make("p", {}, link("#/classes", `All ${plural(classes.length, "class", "classes")}`))),
+      panel(
+        "How much the classes hold",
+        charted(given.summary, massCurve(), ["class", "share", "cumulative"], () =>
+          classes.map((one) => [classLink(one), percent(one.share, 2), percent(one.cumulative, 2)]),
+        ),
+      ),
+    ),
+    panel("The factors that most classes share", sharedFactors()),
+    panel("Where the classes lie in the core", coreFigure()),
+    make("div", { class: "grid" }, healthPanel(health), panel("The data and the run", dataList(data, run), make("p", { class: "quiet" }, which))),
+  ];
+}
+
+// The largest classes first; all of them where wanted, which takes a long figure.
+function coreFigure(rows = CORE_ROWS) {
+  const shown = classes.slice(0, rows);
+  const all = () => box.replaceWith(coreFigure(classes.length));
+  const box = make(
+    "div",
+    {},
+    make("p", { class: "quiet" }, "One row a class, one column a factor. A line joins the classes that share a factor; each point leads to its factor. ", shown.length < classes.length ? make("button", { type: "button", onclick: all }, `Show all ${classes.length} classes, not the ${shown.length} largest`) : null),
+    charted(`Locations of ${plural(shown.length, "class", "classes")} in the core`, coreMap(shown), ["class", ...modes.map((mode) => mode.name)], () =>
+      shown.map((one) => [classLink(one), ...one.factors.map((factor) => chip(factor))]),
+    ),
+  );
+  return box;
+}
+
+function largest() {
+  const rows = classes.slice(0, 8);
+  return make(
+    "ol",
+    { class: "largest", start: 0 },
+    rows.map((one) => make("li", {}, shareBar(one.share, rows[0].share), classLink(one, `${one.number}: `, bdi(titleOf(one))))),
+  );
+}
+
+function sharedFactors() {
+  const all = modes.flatMap((mode) => mode.factors).filter((factor) => factor.classes.length > 1);
+  if (!all.length) return make("p", { class: "quiet" }, "No factor is shared: each class has its own in every mode.");
+  const rows = all.sort((a, b) => b.classes.length - a.classes.length || b.mass - a.mass).slice(0, 14);
+  return make(
+    "div",
+    { class: "tablebox" },
+    simpleTable(
+      ["factor", "its heaviest labels", "classes", "share of all"],
+      rows.map((factor) => [chip(factor), words(factor, 4), String(factor.classes.length), percent(factor.mass)]),
+      "Factors by the number of classes that share them",
+    ),
+    all.length > rows.length ? make("p", { class: "quiet" }, `and ${all.length - rows.length} more shared factors`) : null,
+  );
+}
+
+function healthPanel(health) {
+  const moves = health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved in a sweep after the burn-in.`;
+  return panel(
+    "Health of the chains",
+    make("ul", { class: health.well ? "good" : "warn" }, [moves, ...health.words].filter(Boolean).map((text) => make("li", {}, text))),
+    charted("Log-likelihood of every chain by sweep", chainTraces(), ["sweep", ...given.traces.logLikelihood.map((_, chain) => `chain ${chain}`)], () =>
+      given.traces.sweeps.map((sweep, n) => [String(sweep), ...given.traces.logLikelihood.map((row) => amountOrNone(row[n]))]),
+    ),
+    make("details", { class: "astable" }, make("summary", {}, "Diagnostics"), make("div", { class: "tablebox" }, simpleTable(health.headings, health.rows, "Diagnostics of the chains"))),
+  );
+}
+
+const amountOrNone = (value) => (value === null ? "–" : whole.format(value));
+
+function dataList(data, run) {
+  const lines = [["data", data.text], ...(data.report ?? []).filter(([name]) => name !== "tensor"), ["missing cells", whole.format(data.missing)], ["model", run[0]], ["progress", run[1]]];
+  return make("dl", { class: "facts" }, lines.map(([name, text]) => [make("dt", {}, name), make("dd", {}, bdi(text))]));
+}

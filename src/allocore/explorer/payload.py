@@ -1,0 +1,163 @@
+"""What the page knows: the portrait of one draw, the run and its health, as plain values that become JSON.
+
+Factors go as 32-bit floats in base64, which is a third of their decimal text. Of a mode with very many labels only the
+heaviest of each factor go, and what they hold is told: the page stays small whatever the length of the mode.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.data.countries import resolve
+from allocore.posterior.portrait import Factor, Portrait, ShownMode
+from allocore.posterior.run_report import diagnosis_rows, progress_line, settings_line
+from allocore.posterior.summaries import summary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from allocore.posterior.posterior import Posterior
+
+# A mode is shown whole up to this many labels, or this many numbers over all its factors; else so many numbers of it.
+_WHOLE_LABELS = 500
+_NUMBERS = 100_000
+_LEAST_ROWS = 25
+_TRACE_POINTS = 400
+
+
+def payload(
+    posterior: Posterior, title: str, *, draw: int = -1, chain: int = 0, surprises: pd.DataFrame | None = None
+) -> dict[str, Any]:
+    """All that the page shows, ready for JSON."""
+    portrait = posterior.portrait(draw, chain=chain)
+    chains, draws = posterior.core_values.shape[:2]
+    return {
+        "title": title,
+        "summary": summary(portrait),
+        "draw": {"draw": draw % draws, "chain": chain % chains, "draws": draws, "chains": chains},
+        "budget": portrait.budget,
+        "inUse": portrait.in_use,
+        "learnsLocations": posterior.learns_locations,
+        "data": _data(posterior),
+        "run": [settings_line(posterior.record), progress_line(posterior.record)],
+        "finished": posterior.finished,
+        "health": _health(posterior),
+        "traces": _traces(posterior),
+        "modes": [_mode(portrait, mode) for mode in range(len(portrait.modes))],
+        "classes": _classes(portrait),
+        "surprises": None if surprises is None else _surprises(surprises, portrait),
+    }
+
+
+def _data(posterior: Posterior) -> dict[str, Any]:
+    tensor = posterior.tensor
+    report = tensor.report
+    return {
+        "text": repr(tensor),
+        "total": tensor.total,
+        "nonzeros": tensor.nnz,
+        "density": tensor.density,
+        "missing": tensor.missing.cells,
+        "report": None if report is None else report.lines(),
+    }
+
+
+def _health(posterior: Posterior) -> dict[str, Any]:
+    diagnosis = posterior.diagnose()
+    headings, rows = diagnosis_rows(diagnosis)
+    moves = None if np.isnan(diagnosis.move_rate) else diagnosis.move_rate
+    return {"well": diagnosis.well, "words": diagnosis.words, "moves": moves, "headings": headings, "rows": rows}
+
+
+def _traces(posterior: Posterior) -> dict[str, Any]:
+    """The log-likelihood of every chain at some hundred sweeps, spread evenly."""
+    trace = posterior.stats["log_likelihood"]
+    sweeps = np.unique(np.linspace(0, trace.shape[1] - 1, min(_TRACE_POINTS, trace.shape[1])).astype(int))
+    return {
+        "sweeps": (sweeps + 1).tolist(),
+        "burnIn": posterior.record.schedule.burn_in,
+        "logLikelihood": [[_number(value) for value in row] for row in trace[:, sweeps]],
+    }
+
+
+def _mode(portrait: Portrait, place: int) -> dict[str, Any]:
+    """A mode: its labels, what they are, and its factors in the order of their first class."""
+    mode, factors = portrait.modes[place], list(portrait.factors[place].values())
+    rows_FN = _heaviest_rows(mode, factors)
+    shown_R = np.arange(len(mode.labels)) if rows_FN is None else np.unique(rows_FN)
+    labels = [str(mode.labels[row]) for row in shown_R.tolist()]
+    share_FN = np.stack(
+        [each.share_D if rows_FN is None else each.share_D[rows_FN[f]] for f, each in enumerate(factors)]
+    )
+    return {
+        "name": mode.name,
+        "kind": mode.kind,
+        "length": len(mode.labels),
+        "labels": labels,
+        "iso": [_iso(label) for label in labels] if mode.kind == "country" else None,
+        "totals": portrait.tensor.mode_totals(place)[shown_R].tolist(),
+        "factors": [
+            {"number": each.number, "classes": each.classes, "mass": _number(each.mass), "words": each.words(3)}
+            for each in factors
+        ],
+        "rows": None if rows_FN is None else _packed(np.searchsorted(shown_R, rows_FN), "<u4"),
+        "shares": _packed(share_FN, "<f4"),
+        "peaks": [each.peaks() for each in factors] if mode.kind == "time" else None,
+    }
+
+
+def _heaviest_rows(mode: ShownMode, factors: list[Factor]) -> NDArray[np.int64] | None:
+    """The rows of each factor that are shown, heaviest first; none where all are."""
+    length = len(mode.labels)
+    if mode.kind == "time" or length <= _WHOLE_LABELS or length * len(factors) <= _NUMBERS:
+        return None
+    most = min(length, max(_LEAST_ROWS, _NUMBERS // len(factors)))
+    return np.stack([factor.heaviest[:most] for factor in factors])
+
+
+def _iso(label: str) -> str | None:
+    country = resolve(label)
+    return country.iso3 if country else None
+
+
+def _packed(numbers: NDArray[Any], kind: str) -> str:
+    return base64.b64encode(numbers.astype(kind).tobytes()).decode("ascii")
+
+
+def _classes(portrait: Portrait) -> list[dict[str, Any]]:
+    """Each class: its size, its stability, and the place of its factor among those of each mode."""
+    places = [{number: place for place, number in enumerate(factors)} for factors in portrait.factors]
+    return [
+        {
+            "value": _number(portrait.value_C[number]),
+            "share": _number(portrait.share_C[number]),
+            "stability": _number(portrait.stability.draws_C[number]),
+            "chains": _number(portrait.stability.chains_C[number]),
+            "factors": [places[mode][k] for mode, k in enumerate(portrait.location_CM[number].tolist())],
+        }
+        for number in range(len(portrait.value_C))
+    ]
+
+
+def _surprises(table: pd.DataFrame, portrait: Portrait) -> list[dict[str, Any]]:
+    modes = len(portrait.modes)
+    observed, expected, direction, _, surprise = list(table.columns[modes:])
+    return [
+        {
+            "labels": [str(row[name]) for name in table.columns[:modes]],
+            "observed": int(row[observed]),
+            "expected": _number(row[expected]),
+            "direction": row[direction],
+            "surprise": _number(row[surprise]),
+        }
+        for row in table.to_dict("records")
+    ]
+
+
+def _number(value: float) -> float | None:
+    """A number with six digits, which is more than anyone reads; none where it is not finite, as JSON has no NaN."""
+    return float(f"{value:.6g}") if np.isfinite(value) else None
