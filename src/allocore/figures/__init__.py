@@ -1,0 +1,45 @@
+"""Figures of a posterior with matplotlib: each a function that takes it, and axes if you have any, and returns axes.
+
+    import allocore as ac
+
+    ax = ac.figures.classes(post)
+    ax.figure.savefig("classes.pdf")
+
+Names are loaded on first use, so matplotlib is imported only when a figure is made.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from allocore.figures.class_pages import classes, one_class
+    from allocore.figures.core_map import core
+    from allocore.figures.heat_map import factors
+    from allocore.figures.predictive import ppd
+    from allocore.figures.run_lines import traces
+    from allocore.figures.sizes import effective_shape, mass
+    from allocore.figures.writing import write_all
+
+_HOMES = {
+    "classes": "class_pages",
+    "core": "core_map",
+    "effective_shape": "sizes",
+    "factors": "heat_map",
+    "mass": "sizes",
+    "one_class": "class_pages",
+    "ppd": "predictive",
+    "traces": "run_lines",
+    "write_all": "writing",
+}
+
+__all__ = ["classes", "core", "effective_shape", "factors", "mass", "one_class", "ppd", "traces", "write_all"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'allocore.figures' has no attribute {name!r}")
+    return getattr(import_module(f"allocore.figures.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,207 @@
+"""The factors of one mode that are in use, as a heat map: labels by factors, and how much the factors hold."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+from numpy.typing import NDArray
+
+from allocore.errors import whole_number
+from allocore.figures import style
+from allocore.figures.ticks import date_ticks, fitting_ticks
+from allocore.figures.words import clean, shorten, width
+from allocore.posterior.portrait import Factor, ShownMode
+from allocore.posterior.posterior import Posterior
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+_LABELS, _FACTORS = 40, 40
+_MASS, _BETWEEN, _BELOW, _KEY = 0.55, 0.08, 0.62, 0.07
+_MOST_NAMES = 2.0
+_TICK = 30.0
+
+
+def factors(
+    post: Posterior,
+    mode: str | int,
+    ax: Axes | None = None,
+    *,
+    most: int = _LABELS,
+    columns: int = _FACTORS,
+    draw: int = -1,
+    chain: int = 0,
+) -> Axes:
+    """Draw the factors of a mode in use, those with the largest share of all first, as a heat map.
+
+    The darker, the larger the share of a label in the factor. Bars show how much of all expected counts the classes of
+    each factor hold. Of labels without an order the `most` heaviest are shown, among them the first of every factor,
+    each near the factor that it has most of; periods of time and other things in order are all shown, from left to
+    right.
+
+    Parameters
+    ----------
+    post
+        The posterior.
+    mode
+        The name or number of the mode.
+    ax
+        Axes to draw in; by default those of a new figure.
+    most
+        The most labels shown, where they have no order of their own.
+    columns
+        The most factors shown.
+    draw, chain
+        The draw to show.
+
+    Returns
+    -------
+    The axes. Its panels are `ax.child_axes`: the heat map, the bars, and the key to the shades.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> from allocore import figures
+    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> heat = figures.factors(post, "carrier", most=10).child_axes[0]
+    >>> len(heat.get_yticks())
+    10
+    """
+    place = post.tensor.mode(mode)
+    portrait = post.portrait(draw, chain=chain)
+    most, columns = whole_number("most", most), whole_number("columns", columns)
+    found = sorted(portrait.factors[place].values(), key=lambda factor: -factor.mass)
+    shown = found[:columns]
+    with style.look():
+        colour = style.mode_colours(portrait.modes)[place]
+        told = (
+            f"{len(found)} factors"
+            if len(shown) == len(found)
+            else f"the {len(shown)} heaviest of {len(found)} factors"
+        )
+        if portrait.modes[place].kind in ("time", "order"):
+            return _draw_in_order(ax, shown, colour, told)
+        return _draw_labels(ax, shown, most, colour, told)
+
+
+def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str) -> Axes:
+    """Factors are rows, periods run from left to right."""
+    mode = shown[0].mode
+    sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
+    left, high = 0.45, sheet.height - 0.32 - _BELOW
+    wide = sheet.width - left - _MASS - _BETWEEN - 0.3
+    heat, bars = sheet.panel(left, 0.32, wide, high), sheet.panel(left + wide + _BETWEEN, 0.32, _MASS, high)
+    _shade(heat, np.array([factor.share_D for factor in shown]), colour, sheet, left)
+    if mode.kind == "time":
+        style.name_ticks(heat, date_ticks(mode.labels, max(2, int(wide * 72 / _TICK))))
+    else:
+        style.name_ticks(heat, fitting_ticks(mode.labels, wide * 72, style.SMALL))
+    _number_ticks(heat, shown, "y")
+    bars.barh(range(len(shown)), [factor.mass for factor in shown], height=0.7, color=style.FAINT)
+    bars.set_ylim(heat.get_ylim())
+    bars.set_yticks([])
+    _mass_axis(bars, shown, "x")
+    _explain(sheet, left, mode, told, f"{clean(mode.name)} from left to right")
+    return sheet.ax
+
+
+def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, told: str) -> Axes:
+    """Labels are rows, factors stand side by side."""
+    mode = shown[0].mode
+    rows = _heaviest(shown, most)
+    above = 0.32 + _MASS + _BETWEEN
+    sheet = style.Sheet(ax or style.new_axes(style.WIDTH, above + _BELOW + max(0.135 * len(rows), 0.6)))
+    names = [shorten(mode.labels[row], _MOST_NAMES * 72, style.SMALL) for row in rows.tolist()]
+    left = 0.16 + max(width(name, style.SMALL) for name in names) / 72
+    wide, high = sheet.width - left - 0.3, sheet.height - above - _BELOW
+    # Two factors as two huge tiles say nothing more than as two small ones.
+    wide = min(wide, max(0.3 * len(shown), 1.6))
+    heat, bars = sheet.panel(left, above, wide, high), sheet.panel(left, 0.32, wide, _MASS)
+    _shade(heat, np.array([factor.share_D[rows] for factor in shown]).T, colour, sheet, left)
+    heat.set_yticks(range(len(rows)), names)
+    heat.tick_params(axis="y", length=0)
+    _number_ticks(heat, shown, "x")
+    bars.bar(range(len(shown)), [factor.mass for factor in shown], width=0.7, color=style.FAINT)
+    bars.set_xlim(heat.get_xlim())
+    bars.set_xticks([])
+    _mass_axis(bars, shown, "y")
+    length = len(mode.labels)
+    which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
+    _explain(sheet, left, mode, told, which)
+    return sheet.ax
+
+
+def _heaviest(shown: list[Factor], most: int) -> _Ints:
+    """The first label of every factor, then the heaviest of all; sorted by the factor that they have most of."""
+    share_FD = np.array([factor.share_D for factor in shown])
+    weight_D = np.array([factor.mass for factor in shown]) @ share_FD
+    firsts = [int(factor.heaviest[0]) for factor in shown if not factor.empty]
+    chosen = list(dict.fromkeys([*firsts, *np.argsort(-weight_D, kind="stable").tolist()]))[:most]
+    rows = np.array(chosen, dtype=np.int64)
+    home = share_FD[:, rows].argmax(axis=0)
+    return rows[np.lexsort((-share_FD[home, rows], home))]
+
+
+def _shade(heat: Axes, share: _Floats, colour: str, sheet: style.Sheet, left: float) -> None:
+    """Draw the shares, small ones brought out by a square root, and a key to the shades below."""
+    shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, _dark(colour))])
+    highest = float(share.max()) or 1.0
+    norm = PowerNorm(0.5, vmin=0.0, vmax=highest)
+    heat.pcolormesh(
+        np.arange(share.shape[1] + 1) - 0.5,
+        np.arange(share.shape[0] + 1) - 0.5,
+        share,
+        cmap=shades,
+        norm=norm,
+        rasterized=share.size > 20_000,
+    )
+    heat.set_xlim(-0.5, share.shape[1] - 0.5)
+    heat.set_ylim(share.shape[0] - 0.5, -0.5)
+    for spine in heat.spines.values():
+        spine.set_visible(True)
+        spine.set_color(style.FAINT)
+    key = sheet.panel(left, sheet.height - 0.3, 1.1, _KEY)
+    key.pcolormesh(np.linspace(0, highest, 65), [0, 1], np.linspace(0, highest, 64)[None], cmap=shades, norm=norm)
+    key.set_yticks([])
+    marks = [0.0, highest / 4, highest]
+    key.set_xticks(marks, [f"{mark:.0%}" if highest > 0.2 else f"{100 * mark:.2g}%" for mark in marks])
+
+
+def _dark(colour: str) -> str:
+    """The same hue, less than half as light."""
+    parts = (int(int(colour[place : place + 2], 16) * 0.45) for place in (1, 3, 5))
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
+def _number_ticks(heat: Axes, shown: list[Factor], axis: str) -> None:
+    """The numbers of the factors, upright if they must, if there is room for them at all."""
+    wide, high = style.inches(heat)
+    numbers = [str(factor.number) for factor in shown]
+    slot = 72 * (high if axis == "y" else wide) / len(shown)
+    places, texts = (range(len(shown)), numbers) if slot >= style.SMALL else ([], [])
+    if axis == "y":
+        heat.set_yticks(places, texts)
+    else:
+        upright = slot < max(width(text, style.SMALL) for text in numbers) + 1.5
+        heat.set_xticks(places, texts, rotation=90 if upright else 0)
+    heat.tick_params(axis="both", length=0)
+
+
+def _mass_axis(bars: Axes, shown: list[Factor], axis: str) -> None:
+    highest = max(factor.mass for factor in shown) or 1.0
+    if axis == "x":
+        bars.set_xlim(0.0, highest * 1.02)
+        bars.set_xticks([style.round_below(highest)])
+        bars.spines["left"].set_visible(False)
+    else:
+        bars.set_ylim(0.0, highest * 1.02)
+        bars.set_yticks([style.round_below(highest)])
+        bars.spines["left"].set_visible(False)
+    style.percent(bars, "x" if axis == "x" else "y")
+
+
+def _explain(sheet: style.Sheet, left: float, mode: ShownMode, told: str, which: str) -> None:
+    sheet.text(left, 0.05, clean(mode.name), fontsize=style.LARGE, weight="bold")
+    beside = left + width(clean(mode.name), style.LARGE) * 1.15 / 72 + 0.1
+    sheet.text(beside, 0.075, f"{told}, {which}; bars: share of all expected counts", color=style.GREY)
+    sheet.text(
+        left + 1.3, sheet.height - 0.31, "share of the label in the factor", fontsize=style.SMALL, color=style.GREY
+    )

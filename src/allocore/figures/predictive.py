@@ -1,0 +1,192 @@
+"""How well models predict what was held out, against their budget or the time they took."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from numpy.typing import NDArray
+
+from allocore.errors import InputError
+from allocore.figures import style
+from allocore.figures.words import clean, width
+
+_Floats = NDArray[np.float64]
+_LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
+# From this ratio on numbers are better told apart on a logarithmic axis.
+_WIDE = 4.0
+
+
+def ppd(
+    table: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    against: Literal["budget", "seconds"] = "budget",
+    positive: bool = False,
+) -> Axes:
+    """Draw the log predictive density of held-out cells: medians over the splits, and bars from quartile to quartile.
+
+    Parameters
+    ----------
+    table
+        One row for every fit, with the columns `model`, `budget`, `split` and `log_ppd` (`post.log_ppd(split.test)`);
+        `log_ppd_positive` for `positive`, `seconds` for `against="seconds"`, and if you like `core`, a text such as
+        "50x50x20x300", by which the fits of a model are told apart.
+    ax
+        Axes to draw in; by default those of a new figure.
+    against
+        What the horizontal axis is: "budget", or "seconds", where the ends of the lines have their budgets beside them.
+    positive
+        Show `log_ppd_positive`, of the held-out cells with counts.
+
+    Returns
+    -------
+    The axes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from allocore import figures
+    >>> table = pd.DataFrame({"model": "CP", "budget": [5, 5, 5], "split": [0, 1, 2], "log_ppd": [-3.0, -2.0, -2.5]})
+    >>> ax = figures.ppd(table)
+    >>> ax.lines[0].get_xydata().tolist()
+    [[5.0, -2.5]]
+    """
+    if against not in ("budget", "seconds"):
+        raise InputError(f'against is {against!r}, but it must be "budget" or "seconds"')
+    value = "log_ppd_positive" if positive else "log_ppd"
+    numbers = _check(table, value, against)
+    found = _series(numbers, value, against)
+    with style.look():
+        new, names = ax is None, [_name(series) for series in found]
+        key = max(width(name, style.SMALL) for name in names) / 72 + 0.5 if len(found) > 1 else 0.12
+        ax = style.dress(ax or style.new_axes(3.6 + key, 2.6, (0.55, key, 0.42, 0.3)))
+        models = list(dict.fromkeys(series.model for series in found))
+        for place, series in enumerate(found):
+            _draw(ax, series, place, style.COLOURS[models.index(series.model) % len(style.COLOURS)])
+        _across(ax, found, against)
+        which = "positive held-out cells" if positive else "held-out cells"
+        ax.set_ylabel(f"log PPD of {which}", fontsize=style.NORMAL, labelpad=3)
+        splits = numbers["split"].nunique()
+        note = f"medians and quartiles of {splits} splits" if splits > 1 else "one split"
+        ax.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
+        if len(found) > 1:
+            # On a figure of its own there is room beside the axes; in yours it goes where it hides least.
+            beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
+            ax.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **beside)
+        return ax
+
+
+class _Series(NamedTuple):
+    """The fits of one model: budgets, and the quartiles (3, n) of what is across and what is up."""
+
+    model: str
+    core: str
+    line: int
+    budgets: list[int]
+    across: _Floats
+    up: _Floats
+
+
+def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
+    """The rows with numbers in all the columns that are needed."""
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"table is a {type(table).__name__}, but it must be a pandas DataFrame")
+    needed = list(dict.fromkeys(["model", "budget", "split", value, against]))
+    missing = [name for name in needed if name not in table.columns]
+    if missing:
+        raise InputError(f"table lacks the column {', '.join(missing)}; it must have {', '.join(needed)}")
+    numbers = table.copy()
+    for name in {value, against, "budget"}:
+        try:
+            numbers[name] = pd.to_numeric(table[name]).astype(float)
+        except (TypeError, ValueError):
+            raise InputError(f"table has something in the column {name} that is not a number") from None
+    known = pd.DataFrame(numbers[np.isfinite(numbers[[value, against, "budget"]].to_numpy()).all(axis=1)])
+    if known.empty:
+        raise InputError(f"table has {len(table)} rows, none of them with numbers in {value} and {against}")
+    return known
+
+
+def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
+    """The models in the order of the table, each with its kinds of core."""
+    if "core" not in numbers:
+        numbers = numbers.assign(core="")
+    numbers = numbers.assign(core=numbers["core"].fillna("").astype(str), model=numbers["model"].astype(str))
+    found: list[_Series] = []
+    for (model, core), rows in numbers.groupby(["model", "core"], sort=False):
+        budgets = sorted(set(rows["budget"].tolist()))
+        groups = [rows[rows["budget"] == budget] for budget in budgets]
+        across, up = (
+            np.array([np.quantile(group[name], (0.25, 0.5, 0.75)) for group in groups]).T for name in (against, value)
+        )
+        line = sum(series.model == model for series in found)
+        found.append(_Series(str(model), str(core), line, [int(budget) for budget in budgets], across, up))
+    return found
+
+
+def _name(series: _Series) -> str:
+    return clean(f"{series.model}, {series.core}" if series.core else series.model) or "?"
+
+
+def _draw(ax: Axes, series: _Series, place: int, colour: str) -> None:
+    spans = [np.array([of[1] - of[0], of[2] - of[1]]) for of in (series.across, series.up)]
+    ax.errorbar(
+        series.across[1],
+        series.up[1],
+        xerr=spans[0] if spans[0].any() else None,
+        yerr=spans[1],
+        color=colour,
+        marker=style.MARKERS[place % len(style.MARKERS)],
+        markersize=4,
+        markeredgecolor="white",
+        markeredgewidth=0.4,
+        linestyle=_LINES[series.line % len(_LINES)],
+        linewidth=1.0,
+        elinewidth=0.8,
+        label=_name(series),
+    )
+
+
+def _across(ax: Axes, found: list[_Series], against: str) -> None:
+    """The horizontal axis: all budgets are named where they fit."""
+    values = np.concatenate([series.across[1] for series in found])
+    if values.min() > 0 and values.max() > _WIDE * values.min():
+        ax.set_xscale("log")
+    if against == "budget":
+        _name_budgets(ax, sorted(set(values.tolist())))
+        ax.set_xlabel("budget (classes)", fontsize=style.NORMAL, labelpad=2)
+        return
+    plain = FuncFormatter(lambda value, _: f"{value:,g}")
+    ax.xaxis.set_major_formatter(plain)
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("seconds; numbers are budgets", fontsize=style.NORMAL, labelpad=2)
+    for series in found:
+        # Budgets rise along a line: its two ends tell the rest.
+        for end in {0, len(series.budgets) - 1}:
+            point = float(series.across[1, end]), float(series.up[1, end])
+            ax.annotate(
+                f"{series.budgets[end]:,}",
+                point,
+                (4, -7),
+                textcoords="offset points",
+                fontsize=style.SMALL,
+                color=style.GREY,
+            )
+
+
+def _name_budgets(ax: Axes, budgets: list[float]) -> None:
+    """Name the budgets from the left, leaving out those that would touch the one before."""
+    wide = style.inches(ax)[0] * 72
+    at = ax.transAxes.inverted().transform(ax.transData.transform([(budget, 0.0) for budget in budgets]))[:, 0] * wide
+    named: list[float] = []
+    end = -np.inf
+    for budget, x in zip(budgets, at.tolist(), strict=True):
+        half = width(f"{budget:,g}", style.SMALL) / 2
+        if x - half > end + 2:
+            named.append(budget)
+            end = x + half
+    ax.xaxis.set_major_locator(FixedLocator(named))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))

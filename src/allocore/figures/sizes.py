@@ -1,0 +1,144 @@
+"""How large a model is that was found: histograms of the effective shape, and how few classes hold most."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from allocore.errors import InputError
+from allocore.figures import style
+from allocore.figures.words import shorten, width
+from allocore.posterior.posterior import Posterior
+
+_BINS = 30
+_LEVELS = (0.5, 0.95)
+_ACROSS = 5
+
+
+def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
+    """Draw histograms, over the draws of all chains, of the classes in use and of the factors in use in every mode.
+
+    A line marks the median; with several chains, each has its part of every bar.
+
+    Parameters
+    ----------
+    post
+        The posterior.
+    ax
+        Axes to draw in; by default those of a new figure.
+
+    Returns
+    -------
+    The axes. Its panels are `ax.child_axes`: the classes, then one per mode.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> from allocore import figures
+    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=4, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> panel = figures.effective_shape(post).child_axes[0]
+    >>> sum(bar.get_height() for bar in panel.patches)
+    4.0
+    """
+    kept = post.draw_sweeps - 1
+    if not len(kept):
+        raise InputError("the run has no draws yet: there is nothing to count")
+    named = [("classes", post.stats["classes"][:, kept], post.core_values.shape[2])]
+    for mode, name in enumerate(post.tensor.mode_names):
+        named.append((f"{name} factors", post.stats["factors"][:, kept, mode], post.record.spec.core_shape[mode]))
+    with style.look():
+        down = -(-len(named) // _ACROSS)
+        across = -(-len(named) // down)
+        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 1.6 * down + 0.2))
+        wide, high = sheet.width / across, (sheet.height - 0.15) / down
+        for place, (name, values, most) in enumerate(named):
+            line, column = divmod(place, across)
+            left = column * wide + 0.34
+            panel = sheet.panel(left, line * high + 0.36, wide - 0.44, high - 0.66)
+            _histogram(panel, name, np.asarray(values), most)
+            if column == 0:
+                panel.set_ylabel("draws", fontsize=style.SMALL, color=style.GREY, labelpad=2)
+        style.name_chains(sheet, len(post.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
+        return sheet.ax
+
+
+def _histogram(ax: Axes, name: str, values: NDArray[np.int64], most: int) -> None:
+    low, high = int(values.min()), int(values.max())
+    # Whole numbers: every bar stands for as many of them.
+    step = -(-(high - low + 1) // _BINS)
+    edges = np.arange(low, high + step + 1, step) - 0.5
+    below = np.zeros(len(edges) - 1)
+    for chain, of_chain in enumerate(values):
+        count = np.histogram(of_chain, edges)[0]
+        colour = style.chain_colour(chain) if len(values) > 1 else style.SKY
+        ax.bar(edges[:-1] + step / 2, count, bottom=below, width=step * 0.92, color=colour)
+        below += count
+    middle = float(np.median(values))
+    ax.axvline(middle, color=style.INK, linewidth=0.8)
+    # One bar alone would fill the panel.
+    room = max(0.0, 4.0 - (high - low)) / 2
+    ax.set_xlim(edges[0] - room - 0.2, edges[-1] + room + 0.2)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+    points = style.inches(ax)[0] * 72 + 12
+    ax.set_title(shorten(name, points, style.NORMAL), loc="left", fontsize=style.NORMAL, weight="bold", pad=13)
+    told = shorten(f"median {middle:g} of {most}", points, style.SMALL)
+    style.below_title(ax, told)
+
+
+def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int = 0) -> Axes:
+    """Draw the share of all that the largest classes hold together, against their number; 50% and 95% are marked.
+
+    Parameters
+    ----------
+    post
+        The posterior.
+    ax
+        Axes to draw in; by default those of a new figure.
+    draw, chain
+        The draw to show.
+
+    Returns
+    -------
+    The axes.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> from allocore import figures
+    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> line = figures.mass(post).lines[0]
+    >>> float(line.get_ydata()[-1].round(6))
+    1.0
+    """
+    portrait = post.portrait(draw, chain=chain)
+    number = len(portrait.share_C)
+    with style.look():
+        ax = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.12)))
+        held = np.concatenate([[0.0], np.cumsum(portrait.share_C)])
+        ax.plot(np.arange(number + 1), held, color=style.BLUE, linewidth=1.2, gid="held")
+        if number <= 60:
+            ax.plot(np.arange(1, number + 1), held[1:], "o", color=style.BLUE, markersize=2, gid="classes")
+        ax.set_xlim(0, number * 1.02)
+        ax.set_ylim(0, 1.04)
+        for level in _LEVELS:
+            _mark(ax, level, portrait.holding(level), held)
+        ax.set_yticks([0.0, *_LEVELS])
+        style.percent(ax)
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        ax.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
+        ax.set_ylabel("share of all expected counts", fontsize=style.NORMAL, labelpad=3)
+        return ax
+
+
+def _mark(ax: Axes, level: float, classes: int, held: NDArray[np.float64]) -> None:
+    """A line from the axis to the curve, and in words how many classes it takes, in the empty room below the curve."""
+    ax.plot([0, classes], [level, level], color=style.GREY, linewidth=0.6, linestyle=(0, (3, 2)), gid="level")
+    ax.plot([classes], [held[classes]], "o", color=style.INK, markersize=3.5, gid="reached")
+    text = f"{classes} class{'es' * (classes > 1)} hold{'s' * (classes == 1)} {level:.0%}"
+    (low, high), (wide, tall) = ax.get_xlim(), style.inches(ax)
+    point = (high - low) / (wide * 72)
+    left = max(min(classes + 5 * point, high - width(text, style.SMALL) * point), low)
+    line = style.SMALL * 1.2 / (tall * 72)
+    below = min(level, float(np.interp(left, np.arange(len(held)), held))) - line
+    ax.text(left, below, text, ha="left", va="center", fontsize=style.SMALL, gid="told")

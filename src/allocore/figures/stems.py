@@ -1,0 +1,180 @@
+"""One factor as stems: the largest elements in colour with their names, the rest grey."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import FixedLocator, MaxNLocator
+from numpy.typing import NDArray
+
+from allocore.figures import style, ticks
+from allocore.figures.placing import spread
+from allocore.figures.words import clean, shorten, width
+from allocore.posterior.portrait import Factor, ShownMode
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+# More stems than this cannot be told apart on a page: of neighbours only the highest is drawn.
+_COLUMNS = 1000
+_HEADROOM, _NAMES_ABOVE = 1.08, 1.3
+# In points: between ticks of time, between lines of names, from the stems to their names.
+_TICK, _LINE, _AWAY = 26.0, 8.4, 7.0
+# The column of shares beside the stems, and the room between it and the names.
+_SHARE, _SPACE = 18.0, 3.0
+_PEAKS = 2
+
+
+def told_below(mode: ShownMode, points: float) -> bool:
+    """Whether a mode has its names below the axis: periods, things in an order of their own, and few short names."""
+    return mode.kind in ("time", "order") or ticks.all_fit(mode.labels, points, style.SMALL)
+
+
+def name_room(factor: Factor, top: int, threshold: float) -> float:
+    """The room, in points, that the names of a factor would like to have beside it."""
+    rows = _largest(factor, top, threshold).tolist()
+    return (
+        _AWAY + _SHARE + _SPACE + max((width(clean(factor.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
+    )
+
+
+def draw_stems(ax: Axes, factor: Factor, colour: str, top: int, threshold: float, beside: float) -> None:
+    """Draw a factor into a panel with `beside` points of room at its right for the names of the largest elements.
+
+    Without such room names stand below the axis. Periods of time are all in colour, as in the paper.
+    """
+    length = len(factor.share_D)
+    ax.set_xlim(-0.5 - 0.02 * length, length - 0.5 + 0.02 * length)
+    highest = float(factor.share_D.max()) or 1.0
+    _name_ticks(ax, factor, beside)
+    _share_axis(ax, factor, highest, beside)
+    if factor.empty:
+        _remark(ax, "too small to tell")
+        return
+    time = factor.mode.kind == "time"
+    named = _largest(factor, top, threshold) if beside else _crests(factor)[: min(top, _PEAKS) if time else 0]
+    ax.set_ylim(0.0, highest * (_NAMES_ABOVE if time or factor.even else _HEADROOM))
+    _draw_lines(ax, factor, colour, 0.0 if time else threshold, named)
+    if factor.even:
+        _remark(ax, "evenly spread")
+    elif beside:
+        _name_beside(ax, factor, named, beside)
+    elif time:
+        _name_above(ax, factor, named)
+
+
+def _name_ticks(ax: Axes, factor: Factor, beside: float) -> None:
+    labels, points = factor.mode.labels, style.inches(ax)[0] * 72
+    if beside:
+        style.name_ticks(ax, [])
+    elif factor.mode.kind == "time":
+        style.name_ticks(ax, ticks.date_ticks(labels, max(2, int(points / _TICK))))
+    else:
+        style.name_ticks(ax, ticks.fitting_ticks(labels, points, style.SMALL))
+
+
+def _share_axis(ax: Axes, factor: Factor, highest: float, beside: float) -> None:
+    """One or two round numbers up to the highest stem; where names stand beside the stems, these have the shares."""
+    found = MaxNLocator(nbins=3, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, highest)
+    shown = [] if factor.empty or beside else [float(tick) for tick in found if 0.0 < tick <= highest * 1.001]
+    ax.yaxis.set_major_locator(FixedLocator(shown))
+    style.percent(ax)
+    if beside:
+        ax.spines["left"].set_visible(False)
+
+
+def _largest(factor: Factor, top: int, threshold: float) -> _Ints:
+    """The rows to name: the largest that are not grey, and the largest of all in any case."""
+    if factor.even or factor.empty:
+        return np.empty(0, dtype=np.int64)
+    heaviest = factor.heaviest[:top]
+    kept = factor.share_D[heaviest] >= threshold
+    kept[:1] = True
+    return heaviest[kept]
+
+
+def _crests(factor: Factor) -> _Ints:
+    """Rows with at least half of the highest share, the highest of each stretch of them, by their shares."""
+    share_D = factor.share_D
+    if factor.even:
+        return np.empty(0, dtype=np.int64)
+    high = np.concatenate([[False], share_D >= share_D.max() / 2, [False]])
+    edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
+    crests = np.array([a + int(share_D[a:b].argmax()) for a, b in edges.tolist()], dtype=np.int64)
+    return crests[np.argsort(-share_D[crests], kind="stable")]
+
+
+def _draw_lines(ax: Axes, factor: Factor, colour: str, threshold: float, named: _Ints) -> None:
+    """All stems as two collections, whatever their number."""
+    share_D = factor.share_D
+    shown = np.union1d(_highest(share_D), named)
+    large = (share_D[shown] >= threshold) | np.isin(shown, named)
+    grey, coloured = shown[~large], shown[large]
+    few = len(coloured) <= 40
+    ax.vlines(grey, 0.0, share_D[grey], colors=style.FAINT, linewidths=0.8, gid="grey")
+    ax.vlines(coloured, 0.0, share_D[coloured], colors=colour, linewidths=1.2 if few else 0.8, gid="coloured")
+    ax.plot(coloured, share_D[coloured], "o", color=colour, markersize=2.4 if few else 1.4, clip_on=False, gid="heads")
+
+
+def _highest(share_D: _Floats) -> _Ints:
+    """The rows with anything to draw; of many the highest of each column of the page."""
+    length = len(share_D)
+    rows = np.flatnonzero(share_D)
+    if length <= _COLUMNS:
+        return rows
+    column = rows * _COLUMNS // length
+    order = np.lexsort((-share_D[rows], column))
+    first = np.unique(column[order], return_index=True)[1]
+    return np.sort(rows[order][first])
+
+
+def _name_beside(ax: Axes, factor: Factor, named: _Ints, room: float) -> None:
+    """Names and shares at the right of the stems, each at the height of its tip or as near as there is room."""
+    (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
+    wide, high = wide * 72, high * 72
+    named = named[: max(1, int(high / _LINE))]
+    tip_y = factor.share_D[named] / upper * high
+    # Equal tips stay in the order of the labels: what comes first is written above.
+    ranked = (tip_y - 1e-6 * np.arange(len(named))).tolist()
+    lines = spread(ranked, [_LINE] * len(named), 0.0, high + _LINE / 2)
+    leaders = []
+    for row, tip, line in zip(named.tolist(), tip_y.tolist(), lines, strict=True):
+        name = shorten(factor.mode.labels[row], room - _AWAY - _SHARE - _SPACE, style.SMALL)
+        x, share = 1.0 + (_AWAY + _SHARE) / wide, f"{factor.share_D[row]:.0%}"
+        _write(ax, x, line / high, share, "share", ha="right", va="center_baseline", color=style.GREY)
+        _write(ax, x + _SPACE / wide, line / high, name, "name", ha="left", va="center_baseline")
+        # The line ends where the number begins.
+        end_x = x - (width(share, style.SMALL) + 1.5) / wide
+        at = (row - low) / (end - low)
+        leaders.append([(at + 2 / wide, tip / high), (1.0, tip / high), (end_x, line / high)])
+    _lead(ax, leaders)
+
+
+def _name_above(ax: Axes, factor: Factor, named: _Ints) -> None:
+    """The names of peaks on one line above all stems."""
+    (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
+    wide, high = wide * 72, high * 72
+    texts = [shorten(factor.mode.labels[row], wide, style.SMALL) for row in named.tolist()]
+    at = ((named - low) / (end - low) * wide).tolist()
+    middles = spread(at, [width(text, style.SMALL) + 5 for text in texts], 0.0, wide + 4)
+    leaders = []
+    for row, text, tip, middle in zip(named.tolist(), texts, at, middles, strict=True):
+        _write(ax, middle / wide, 1.0, text, "name", ha="center", va="top")
+        foot = min(max(tip, middle - 15), middle + 15)
+        leaders.append([(tip / wide, factor.share_D[row] / upper + 2.5 / high), (foot / wide, 1.0 - 8.5 / high)])
+    _lead(ax, leaders)
+
+
+def _lead(ax: Axes, leaders: list[list[tuple[float, float]]]) -> None:
+    lines = LineCollection(leaders, colors=style.FAINT, linewidths=0.5, transform=ax.transAxes, gid="leaders")
+    lines.set_clip_on(False)
+    lines.set_zorder(0.5)
+    ax.add_collection(lines, autolim=False)
+
+
+def _write(ax: Axes, x: float, y: float, text: str, gid: str, **how: Any) -> None:
+    ax.text(x, y, text, transform=ax.transAxes, fontsize=style.SMALL, gid=gid, **how)
+
+
+def _remark(ax: Axes, words: str) -> None:
+    ax.text(0.5, 1.0, words, transform=ax.transAxes, ha="center", va="top", fontsize=style.SMALL, color=style.GREY)

@@ -1,0 +1,181 @@
+"""One restrained style for all figures, and sheets of paper to lay panels out on, in inches.
+
+Colours are those of Okabe and Ito, which people of any colour vision tell apart; no letter is smaller than 7 points.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, Literal
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from matplotlib.transforms import Bbox
+
+from allocore.figures.words import families
+from allocore.posterior.portrait import ShownMode
+
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
+INK, GREY, FAINT, PALE = "#222222", "#666666", "#B0B0B0", "#ECECEC"
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# As in the paper: red senders, green receivers, purple actions; blue is kept for time.
+_MODE_COLOURS = (VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+
+WIDTH = 7.2
+SMALL, NORMAL, LARGE = 7.0, 7.5, 9.0
+
+_LOOK: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": GREY,
+    "axes.facecolor": "white",
+    "axes.grid": False,
+    "axes.labelcolor": INK,
+    "axes.labelsize": NORMAL,
+    "axes.labelweight": "normal",
+    "axes.linewidth": 0.6,
+    "axes.titlecolor": INK,
+    "axes.titlesize": NORMAL,
+    "axes.titleweight": "normal",
+    "axes.unicode_minus": True,
+    "axes.formatter.use_mathtext": False,
+    "figure.dpi": 150,
+    "figure.facecolor": "white",
+    "font.size": NORMAL,
+    "font.style": "normal",
+    "font.weight": "normal",
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "lines.linewidth": 1.0,
+    "pdf.fonttype": 42,
+    "savefig.facecolor": "white",
+    # As outlines, letters look the same where the font is not installed.
+    "svg.fonttype": "path",
+    # The same figure gives the same file.
+    "svg.hashsalt": "allocore",
+    "text.color": INK,
+    # A label may hold a dollar; nothing here is mathematics.
+    "text.parse_math": False,
+    "text.usetex": False,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+}
+
+# The settings of matplotlib belong to the whole process. Two threads that changed them and set them back in turn would
+# leave one's style behind for good, so figures are made one at a time.
+_ONE_AT_A_TIME = RLock()
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """The style while a figure is made; the settings are afterwards what they were."""
+    with _ONE_AT_A_TIME, matplotlib.rc_context({**_LOOK, "font.family": families()}):
+        yield
+
+
+def mode_colours(modes: tuple[ShownMode, ...]) -> list[str]:
+    """A colour for each mode, blue for time."""
+    others = iter(_MODE_COLOURS * len(modes))
+    return [BLUE if mode.kind == "time" else next(others) for mode in modes]
+
+
+def chain_colour(chain: int) -> str:
+    """The colour of a chain."""
+    return COLOURS[chain % len(COLOURS)]
+
+
+def inches(ax: Axes) -> tuple[float, float]:
+    """Width and height of axes."""
+    figure = ax.get_figure(root=True)
+    dpi = figure.dpi if figure else 100.0
+    box: Bbox = ax.get_window_extent()
+    return box.width / dpi, box.height / dpi
+
+
+def new_axes(width: float, height: float, margins: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)) -> Axes:
+    """Axes on a new figure, with margins (left, right, bottom, top) in inches; no global state knows of it."""
+    left, right, bottom, top = margins
+    figure = Figure(figsize=(width, height))
+    return figure.add_axes((left / width, bottom / height, 1.0 - (left + right) / width, 1.0 - (bottom + top) / height))
+
+
+def dress(ax: Axes) -> Axes:
+    """Give axes the style: two thin spines, small ticks. Ticks are made late, so theirs is written into the axes."""
+    for side, spine in ax.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_linewidth(0.6)
+        spine.set_color(GREY)
+    ax.tick_params(
+        which="both",
+        length=2,
+        width=0.6,
+        pad=2,
+        color=GREY,
+        labelcolor=INK,
+        labelsize=SMALL,
+        labelfontfamily=families()[0],
+    )
+    return ax
+
+
+def percent(ax: Axes, axis: Literal["x", "y"] = "y") -> None:
+    """Show the numbers of an axis, which are parts of one, in per cent."""
+    chosen = ax.yaxis if axis == "y" else ax.xaxis
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
+
+
+def below_title(ax: Axes, words: str) -> None:
+    """A grey line of words between a panel and its title, which is to be 13 points above."""
+    place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    ax.annotate(words, (0.0, 1.0), (0.0, 4.0), fontsize=SMALL, color=GREY, gid="below title", **place)
+
+
+def round_below(share: float) -> float:
+    """A round number, 1, 2 or 5 with zeros, not above a share.
+
+    Examples
+    --------
+    >>> round_below(0.0794), round_below(1.0), round_below(0.0)
+    (0.05, 1.0, 0.0)
+    """
+    if share <= 0:
+        return 0.0
+    power = 10.0 ** np.floor(np.log10(share))
+    return float(max(step * power for step in (1, 2, 5) if step * power <= share))
+
+
+def name_ticks(ax: Axes, ticks: Sequence[tuple[int, str]]) -> None:
+    """Ticks with words below an axis, all on one line whatever letters they have."""
+    ax.set_xticks([place for place, _ in ticks], [text for _, text in ticks], va="baseline")
+    ax.tick_params(axis="x", pad=SMALL + 2)
+
+
+class Sheet:
+    """Axes used as a sheet of paper: its frame is turned off, panels and text are put on it in inches from top left."""
+
+    def __init__(self, ax: Axes) -> None:
+        ax.set_axis_off()
+        self.ax = ax
+        self.width, self.height = inches(ax)
+
+    def panel(self, left: float, top: float, width: float, height: float) -> Axes:
+        """New axes on the sheet, never smaller than a tenth of an inch, whatever room there is."""
+        width, height = max(width, 0.1), max(height, 0.1)
+        place = (left / self.width, 1.0 - (top + height) / self.height, width / self.width, height / self.height)
+        return dress(self.ax.inset_axes(place))
+
+    def text(self, left: float, top: float, words: str, **how: Any) -> None:
+        """Text whose upper left corner (unless `how` says otherwise) is here."""
+        how = {"ha": "left", "va": "top", "fontsize": NORMAL, **how}
+        self.ax.text(left / self.width, 1.0 - top / self.height, words, transform=self.ax.transAxes, **how)
+
+
+def name_chains(sheet: Sheet, chains: int, right: float, top: float) -> None:
+    """Which colour is which chain, on a line that ends at `right`; many chains would fill the line and go unnamed."""
+    for chain in reversed(range(chains if 1 < chains <= len(COLOURS) else 0)):
+        sheet.text(right, top, f"chain {chain}", ha="right", fontsize=SMALL, color=chain_colour(chain), weight="bold")
+        right -= 0.5

@@ -1,0 +1,99 @@
+"""Text that can be drawn: any label, in characters the fonts have, no wider than the room there is."""
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cache, lru_cache
+
+from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
+from matplotlib.textpath import text_to_path
+
+# Comes with matplotlib: figures look the same everywhere. It has Latin, Greek, Cyrillic, Arabic, Hebrew and more.
+_FONT = "DejaVu Sans"
+# Asked for other characters, where they are installed.
+_OTHERS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans Devanagari",
+    "Noto Emoji",
+    "Arial Unicode MS",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Segoe UI Symbol",
+)
+_UNKNOWN = "\u25a1"
+_ELLIPSIS = "\u2026"
+_VARIATIONS = range(0xFE00, 0xFE10)
+
+
+@cache
+def families() -> list[str]:
+    """The fonts, each for the characters that those before it lack."""
+    installed = set(get_font_names())
+    return [_FONT, *(name for name in _OTHERS if name in installed)]
+
+
+def clean(text: object) -> str:
+    """Text with a square for what no font has, spaces for line breaks, and without characters that only steer.
+
+    Examples
+    --------
+    >>> clean("two\\nlines"), clean("a\\u200db"), clean("\\U000f0000\\U000f0001 x")
+    ('two lines', 'ab', '\u25a1 x')
+    """
+    shown = "".join(_shown(letter) for letter in str(text))
+    while _UNKNOWN * 2 in shown:
+        shown = shown.replace(_UNKNOWN * 2, _UNKNOWN)
+    return " ".join(shown.split())
+
+
+def shorten(text: object, room: float, size: float) -> str:
+    """Text that is at most `room` points wide, its end replaced by an ellipsis if need be.
+
+    Examples
+    --------
+    >>> shorten("Iraq", 50, 7), shorten("Bosnia and Herzegovina", 50, 7)
+    ('Iraq', 'Bosnia and…')
+    """
+    whole = clean(text)
+    if width(whole, size) <= room:
+        return whole
+    fewest, most = 1, len(whole)
+    while most - fewest > 1:
+        half = (fewest + most) // 2
+        fewest, most = (half, most) if width(whole[:half] + _ELLIPSIS, size) <= room else (fewest, half)
+    return whole[:fewest].rstrip(" ,;:-") + _ELLIPSIS
+
+
+@lru_cache(maxsize=10_000)
+def width(text: str, size: float) -> float:
+    """How wide clean text is, in points."""
+    if not text:
+        return 0.0
+    return float(
+        text_to_path.get_text_width_height_descent(text, FontProperties(family=families(), size=size), False)[0]
+    )
+
+
+def numbers_in(numbers: Sequence[int], room: float, size: float) -> str:
+    """Other classes in words, as many as there is room for: "also in classes 3, 5 and 7 more"."""
+    noun = "class" if len(numbers) == 1 else "classes"
+    for listed in range(len(numbers), 0, -1):
+        rest = f" and {len(numbers) - listed} more" if listed < len(numbers) else ""
+        text = f"{', '.join(map(str, numbers[:listed]))}{rest}"
+        for start in (f"also in {noun} ", "also in "):
+            if width(start + text, size) <= room:
+                return start + text
+    return shorten(f"also in {len(numbers)} others", room, size)
+
+
+@lru_cache(maxsize=10_000)
+def _shown(letter: str) -> str:
+    kind = unicodedata.category(letter)
+    if kind in ("Cc", "Zl", "Zp", "Zs"):
+        return " "
+    if kind == "Cf" or ord(letter) in _VARIATIONS:
+        return ""
+    if kind == "Cs" or not any(get_font(findfont(name)).get_char_index(ord(letter)) for name in families()):
+        return _UNKNOWN
+    return letter
