@@ -9,6 +9,7 @@ import math
 import os
 import secrets
 from dataclasses import KW_ONLY, asdict, dataclass, fields
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -146,6 +147,11 @@ class _GibbsModel:
 
     def _spec(self, shape: tuple[int, ...]) -> Spec:
         raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """The settings, and once it is fitted what was found."""
+        found = self.posterior_._repr_html_() if hasattr(self, "posterior_") else "<p>Not fitted yet.</p>"
+        return f"<p><code>{escape(repr(self))}</code></p>{found}"
 
     def __repr__(self) -> str:
         texts = {field.name: (repr(getattr(self, field.name)), repr(field.default)) for field in fields(self)}

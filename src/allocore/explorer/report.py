@@ -63,6 +63,7 @@ def write_report(
         raise InputError(f"surprises is {surprises}, but it must be at least 0")
     if title is None:
         title = " x ".join(posterior.tensor.mode_names)
+    posterior.portrait(draw, chain=chain)  # which refuses a draw that there is not, before the longer work
     found = posterior.surprises(top=surprises) if surprises else None
     page = render(payload(posterior, title, draw=draw, chain=chain, surprises=found))
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -106,12 +106,14 @@ function rowsWith(mode, text) {
   return rows;
 }
 
-// How much of a factor lies on some rows, if that is more than an even spread would put there.
+// How much of a factor lies on some rows. A year or a month of a factor over time counts where it has more than an even
+// spread would give it: nearly every class has a little of everything then.
 function weightOn(factor, rows) {
-  if (!rows.size) return 0;
+  if (!rows.size || factor.even) return 0;
   const weight = factor.shareOf(rows);
-  const even = rows.size / factor.mode.length;
-  return weight >= FAINT && (weight >= Math.min(EVEN * even, 0.5) || rows.size === factor.mode.length) ? weight : 0;
+  const mode = factor.mode;
+  const expected = mode.kind === "time" || mode.kind === "order" ? Math.min((EVEN * rows.size) / mode.length, 0.5) : 0;
+  return weight >= Math.max(FAINT, expected) ? weight : 0;
 }
 
 // Classes that have every word of a query in a heavy label of some factor; the best match first.

@@ -1,0 +1,41 @@
+"""A posterior in a notebook: what it is, and its largest classes in a small table. Labels are data: all is escaped."""
+
+from html import escape
+
+from allocore.posterior.portrait import Portrait
+from allocore.posterior.posterior import Posterior
+from allocore.posterior.summaries import summary
+
+_ROWS = 8
+_TOP = 2
+_CELL = "text-align:left;vertical-align:top"
+
+
+def posterior_html(posterior: Posterior) -> str:
+    """The summary and the largest classes of the last draw of the first chain."""
+    heading = f"<p><b>{escape(repr(posterior))}</b><br>{escape(repr(posterior.tensor))}"
+    if not posterior.finished:
+        heading += "<br>The run is not finished."
+    if not posterior.core_values.shape[1]:
+        return f"{heading}<br>It has no draws yet.</p>"
+    portrait = posterior.portrait()
+    rows = "".join(_row(portrait, number) for number in range(min(_ROWS, len(portrait.value_C))))
+    names = "".join(
+        f"<th style='{_CELL}'>{escape(name)}</th>" for name in ("class", "share", "stable", *portrait.names)
+    )
+    more = len(portrait.value_C) - _ROWS
+    rest = f"<p>and {more} smaller classes: <code>.classes()</code>, <code>.show()</code></p>" if more > 0 else ""
+    return (
+        f"{heading}<br>{escape(summary(portrait))}</p>"
+        f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{rest}"
+    )
+
+
+def _row(portrait: Portrait, number: int) -> str:
+    stable = portrait.stability.draws_C[number]
+    cells = [str(number), f"{portrait.share_C[number]:.1%}", f"{stable:.0%}" if stable >= 0 else ""]
+    for mode in range(len(portrait.modes)):
+        factor = portrait.factor(number, mode)
+        shared = f", shared by {len(factor.classes)}" if len(factor.classes) > 1 else ""
+        cells.append(f"{factor.words(_TOP)} (#{factor.number}{shared})")
+    return "<tr>" + "".join(f"<td style='{_CELL}'><bdi>{escape(cell)}</bdi></td>" for cell in cells) + "</tr>"

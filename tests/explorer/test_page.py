@@ -1,0 +1,342 @@
+"""The page in a real browser, opened from a file with the network off."""
+
+import re
+import shutil
+
+import pytest
+from written_by_hand import ACTIONS, COUNTRIES, FACTORS, MONTHS, large_posterior, posterior
+
+import allocore as ac
+from allocore.explorer.payload import payload
+from allocore.explorer.report import render
+from allocore.run.schedule import Schedule
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# As root, and in containers, Chromium runs only without its sandbox; the page under test is our own.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+]
+WICKED = ("<img src=x onerror=alert(1)>", "\"quoted\" & 'so'", "مرحبا 🦊")
+
+pytestmark = [
+    pytest.mark.disk,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed, and these tests need a browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Seen:
+    """A page that was opened, and everything it asked for or complained of."""
+
+    def __init__(self, browser, path):
+        self.context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900}, color_scheme="light")
+        self.page = self.context.new_page()
+        self.requests, self.problems, self.path = [], [], path
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on(
+            "console", lambda said: self.problems.append(said.text) if said.type in ("error", "warning") else None
+        )
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.problems.append(dialog.message))
+
+    def go(self, address=""):
+        self.page.goto(f"{self.path.as_uri()}#/{address}")
+        self.page.wait_for_selector("main h1")
+        return self.page
+
+    def texts(self, selector):
+        return [" ".join(text.split()) for text in self.page.locator(selector).all_inner_texts()]
+
+    def listed(self):
+        """The classes of the list; those out of sight are in the page too."""
+        return self.page.locator(".classlist strong").all_text_contents()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The page of the run by hand, with two surprising cells."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    ac.write_report(posterior(), path, title="By hand", surprises=2)
+    return path
+
+
+@pytest.fixture
+def seen(browser, written):
+    seen = Seen(browser, written)
+    yield seen
+    seen.context.close()
+    assert seen.problems == []
+    assert {url.split("#")[0] for url in seen.requests} <= {written.as_uri(), "data:,"}
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open the page of any posterior; at the end nothing may have been asked for or complained of."""
+    pages = []
+
+    def show(post):
+        path = tmp_path / f"{len(pages)}.html"
+        path.write_text(render(payload(post, "Title")), encoding="utf-8")
+        pages.append(Seen(browser, path))
+        return pages[-1]
+
+    yield show
+    for each in pages:
+        each.context.close()
+        assert each.problems == []
+        assert {url.split("#")[0] for url in each.requests} <= {each.path.as_uri(), "data:,"}
+
+
+def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
+    page = seen.go()
+    assert page.title() == "Overview – By hand"
+    assert "4 classes hold counts, of a budget of 4; 2 hold 50%" in page.inner_text("main")
+    assert "Factors in use: 2 sender" in page.inner_text("main")
+    assert seen.texts(".largest li")[0].startswith("40.0% 0: United States · Iraq · Fight · 2003-03 to 2003-04")
+    page.click(".largest li:nth-child(2) a")
+    assert page.inner_text("h1") == "Class 1"
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ("Iraq", [0, 2]),
+        ("united", [0, 1, 3]),
+        ("2003-11", [2]),
+        ("france consult", [2, 0]),
+        ("zämbia", [2]),
+        ("nowhere", []),
+    ],
+)
+def test_search_finds_the_classes_with_heavy_labels(seen, query, numbers):
+    page = seen.go()
+    page.keyboard.press("/")
+    page.keyboard.type(query)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".classlist")
+    assert sorted(int(text.split()[1]) for text in seen.listed()) == sorted(numbers)
+
+
+def test_classes_can_be_filtered_by_a_label_of_one_mode_and_sorted(seen):
+    page = seen.go("classes")
+    page.fill("#filter1", "United States")
+    assert seen.listed() == ["Class 1"]
+    page.fill("#filter1", "")
+    page.select_option("#sort", "peak")
+    assert seen.listed()[-1] == "Class 2"
+    page.select_option("#sort", "sharing")
+    assert seen.listed()[0] == "Class 1"
+    assert page.url.endswith("#/classes?sort=sharing")
+
+
+def test_what_is_filtered_stands_in_the_address(seen):
+    seen.go("classes?q=Iraq&m0=France")
+    assert seen.listed() == ["Class 2"]
+
+
+def test_a_class_has_stems_for_every_mode_with_the_right_shares(seen):
+    page = seen.go("class/0")
+    page.wait_for_selector(".chart svg")
+    marks = page.eval_on_selector_all(
+        ".chart [aria-label$='%']", "all => all.map(each => each.getAttribute('aria-label'))"
+    )
+    assert "United States 90.0%" in marks
+    assert "Singapore 10.0%" in marks
+    assert "Iraq 80.0%" in marks
+    assert "Fight 70.0%" in marks
+    assert "Yield" not in " ".join(marks)
+
+
+def test_every_chart_has_marks_and_a_table_with_the_same_numbers(seen):
+    page = seen.go("class/0")
+    page.wait_for_selector("figure >> nth=3 >> .chart svg")
+    for figure in page.query_selector_all("figure"):
+        assert figure.query_selector_all("svg circle, svg path")
+        assert figure.query_selector(".chart").get_attribute("aria-label")
+        figure.query_selector("summary").click()
+    for name, labels, shares in zip(
+        ("sender", "action", "time"),
+        (COUNTRIES, ACTIONS, MONTHS),
+        (FACTORS[0][0], FACTORS[2][0], FACTORS[3][0]),
+        strict=True,
+    ):
+        rows = page.locator(f"figure table:has(th:text-is('{name}')) tbody tr").all_inner_texts()
+        told = dict(row.split("\t") for row in rows)
+        assert told == {label: f"{100 * share:.2f}%" for label, share in zip(labels, shares, strict=True)}
+
+
+def test_the_map_colours_the_right_countries_and_small_ones_get_a_dot(seen):
+    page = seen.go("class/0")
+    page.wait_for_selector(".map svg")
+    coloured = page.eval_on_selector_all(
+        ".map >> nth=0 >> [aria-label$='%']",
+        "all => all.map(each => [each.tagName, each.getAttribute('aria-label'), +getComputedStyle(each).fillOpacity])",
+    )
+    opacity = {(tag, label): value for tag, label, value in coloured}
+    assert set(opacity) == {
+        ("path", "United States  90.0%"),
+        ("path", "Singapore  10.0%"),
+        ("circle", "Singapore  10.0%"),
+    }
+    assert opacity["path", "United States  90.0%"] > opacity["path", "Singapore  10.0%"]
+    named = page.get_attribute(".map >> nth=0", "aria-label")
+    assert named == "Map of sender #0: United States 90%, Singapore 10%"
+
+
+def test_from_a_factor_one_gets_to_all_classes_that_share_it(seen):
+    page = seen.go("class/0")
+    assert seen.texts(".sharing")[0] == "sender #0 ×3 shared with classes 1, 3"
+    page.click(".sharing >> nth=0 >> .chip")
+    assert page.inner_text("h1") == "sender #0"
+    assert seen.texts(".classtable tbody th") == ["class 0", "class 1", "class 3"]
+    assert "3 classes share this sender factor; together they hold 80.0% of all" in page.inner_text("main")
+    assert seen.texts(".classtable tbody tr:nth-child(2) td.same") == ["the same: 2003-03 to 2003-04 90% #0 ×2"]
+    page.click(".classtable tbody th a >> nth=2")
+    assert page.inner_text("h1") == "Class 3"
+
+
+def test_a_class_lists_its_family_those_that_share_most_first(seen):
+    seen.go("class/0")
+    assert seen.texts(".classtable tbody th") == ["class 1", "class 2", "class 3"]
+    assert len(seen.texts(".classtable tbody tr:nth-child(1) td.same")) == 2
+
+
+def test_classes_are_compared_side_by_side(seen):
+    page = seen.go("compare/0,1,3")
+    page.wait_for_selector(".chart svg")
+    assert seen.texts(".compared h2") == ["Class 0", "Class 1", "Class 3"]
+    assert seen.texts(".panel .samemark") == ["All use the same factor, sender #0 ×3"]
+    page.click(".compared >> nth=2 >> text=leave out")
+    page.wait_for_selector(".compared >> nth=2", state="detached")
+    assert seen.texts(".compared h2") == ["Class 0", "Class 1"]
+    page.fill("#add", "2")
+    page.click("button:text-is('Add')")
+    page.wait_for_selector(".compared >> nth=2")
+    assert seen.texts(".compared h2") == ["Class 0", "Class 1", "Class 2"]
+
+
+def test_surprising_cells_are_listed_sorted_and_searched(seen):
+    page = seen.go("surprises")
+    table = ac.Posterior.surprises(posterior(), top=2)
+    rows = page.locator("tbody tr")
+    assert rows.count() == 2
+    assert seen.texts("tbody tr")[0].startswith(" ".join(str(table[name][0]) for name in ("sender", "receiver")))
+    surprises = [float(text.split()[-1]) for text in seen.texts("tbody tr")]
+    assert surprises == sorted(surprises, reverse=True)
+    page.click("th button >> text=surprise")
+    assert page.get_attribute("th:has-text('surprise')", "aria-sort") == "ascending"
+    assert [float(text.split()[-1]) for text in seen.texts("tbody tr")] == sorted(surprises)
+    page.fill("#cells", "no such label")
+    assert rows.count() == 0
+
+
+def test_keys_lead_through_the_classes(seen):
+    page = seen.go("class/0")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("h1:text-is('Class 1')")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("h1:text-is('Class 0')")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("c")
+    page.wait_for_selector("h1:text-is('Compare')")
+    page.goto(seen.path.as_uri())
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.inner_text("h1") == "Overview"
+
+
+def test_dark_and_light_can_be_chosen_and_the_choice_is_kept(seen):
+    page = seen.go()
+    light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    page.click("#theme")
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert light != dark
+    assert page.get_attribute("#theme", "aria-pressed") == "true"
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
+
+
+def test_an_address_that_leads_nowhere_says_so(seen):
+    page = seen.go("class/99")
+    assert page.inner_text("h1") == "Not in this run"
+    page.click("text=To the overview")
+    assert page.inner_text("h1") == "Overview"
+
+
+def test_labels_of_strangers_are_text_and_nothing_else(opened):
+    seen = opened(
+        posterior(labels=(COUNTRIES, COUNTRIES, WICKED, MONTHS), names=("<b>who</b>", "to", "what & 'why'", "when"))
+    )
+    page = seen.go("class/0")
+    page.wait_for_selector(".chart svg")
+    assert page.locator("main img, main b").count() == 0
+    assert WICKED[1] in page.inner_text(".lead")
+    assert seen.texts(".panel h2")[0] == "<b>who</b>"
+    for address in ("", "classes", "compare/0,1", "factor/2/0"):
+        seen.go(address)
+        assert page.locator("main img").count() == 0
+
+
+def test_names_in_any_script_are_searched_for(opened):
+    seen = opened(posterior(labels=(COUNTRIES, COUNTRIES, ("Consult", "مرحبا 🦊", "שלום"), MONTHS)))
+    page = seen.go()
+    page.fill("#query", "مرحبا")
+    page.press("#query", "Enter")
+    page.wait_for_selector(".classlist")
+    assert seen.listed() == ["Class 0"]
+
+
+def test_a_mode_of_a_hundred_thousand_labels_shows_its_heaviest(opened):
+    labels = [[f"label {n}" for n in range(100_000)], None]
+    seen = opened(large_posterior((100_000, 3), 12, labels=labels))
+    page = seen.go("class/0")
+    page.wait_for_selector(".chart svg")
+    assert re.search(r"The heaviest of 100,000 labels; they hold \d+\.\d%", page.inner_text("main"))
+
+
+def test_classes_of_one_element_and_modes_of_one_label_are_drawn(opened):
+    seen = opened(posterior([[[1.0]], [[0.0, 1.0, 0.0]]], [(0, 0)], [3.0], labels=None, names=("one", "three")))
+    page = seen.go("class/0")
+    page.wait_for_selector("figure >> nth=1 >> .chart svg")
+    assert "used by this class alone" in page.inner_text("main")
+    assert "None: each of its factors is its own." in page.inner_text("main")
+    for address in ("", "classes", "compare/0", "factor/0/0"):
+        seen.go(address)
+
+
+def test_factors_that_underflow_say_so(opened):
+    seen = opened(
+        posterior(
+            [[[0.0, 0.0, 0.0], [0.2, 0.3, 0.5]], [[0.5, 0.5, 0.0]]],
+            [(0, 0), (1, 0)],
+            [3.0, 2.0],
+            labels=None,
+            names=("a", "b"),
+        )
+    )
+    page = seen.go("class/1")
+    assert "too small to tell" in page.inner_text("main")
+    seen.go("compare/0,1")
+    seen.go("")
+
+
+def test_a_run_that_is_not_finished_says_so(opened):
+    post = posterior()
+    unfinished = type(post)(type(post.record)(**{**vars(post.record), "schedule": Schedule(2, 10, 1)}))
+    page = opened(unfinished).go()
+    assert "This run is not finished" in page.inner_text("main")
