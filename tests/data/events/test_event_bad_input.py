@@ -34,8 +34,8 @@ def read(path, **options):
         ("Ada,tea,2024-01-01,many", "n is 'many', which is not a whole number", "count that is not a whole number"),
         ("Ada,tea,2024-01-01,", "n is '', which is not a whole number", "count that is not a whole number"),
         ("Ada,tea,2024-01-01,inf", "n is 'inf', which is not a whole number", "count that is not a whole number"),
-        ("Ada,tea,2024-01-01", "Expected Number of Columns: 4", "line that is no row"),
-        ("Ada,tea,2024-01-01,1,2,3", "Expected Number of Columns: 4", "line that is no row"),
+        ("Ada,tea,2024-01-01", "the line has 3 columns, but the table has 4", "line that is no row"),
+        ("Ada,tea,2024-01-01,1,2,3", "the line has 5 columns, but the table has 4", "line that is no row"),
     ],
 )
 @pytest.mark.parametrize("ending", PACKED)
@@ -57,6 +57,45 @@ def test_the_file_with_the_bad_row_is_named_among_several(tmp_path):
     write(tmp_path / "b.csv", HEADER + GOOD + "Ada,tea,later,1\n" + "Ada,tea,hence,1\n")
     with pytest.raises(InputError, match=r"b\.csv, line 3: when is 'later'.*\(2 such rows\)"):
         read(tmp_path)
+
+
+def json_object(texts):
+    return "{" + ", ".join(f'"{name}": {text}' for name, text in texts.items()) + "}"
+
+
+@pytest.mark.parametrize(("key", "value"), [("when", '"soon"'), ("n", "-1"), ("n", "1.5"), ("n", "null"), ("n", "[1]")])
+def test_the_line_of_a_bad_value_in_json_is_named(tmp_path, key, value):
+    row = {"who": '"Ada"', "what": '"tea"', "when": '"2024-01-01"', "n": "1"}
+    good, bad = (json_object(each) for each in (row, row | {key: value}))
+    path = write(tmp_path / "a.jsonl", f"{good}\n\n{bad}\n{good}\n")
+    with pytest.raises(InputError, match=rf"a\.jsonl, line 3: {key} is "):
+        read(path)
+
+
+def test_the_file_given_is_named_where_a_copy_in_another_encoding_was_read(tmp_path):
+    path = write(tmp_path / "a.csv", f"{HEADER}Zoë,tea,2024-01-01,1\nZoë,tea,soon,1\n", "latin-1")
+    with pytest.raises(InputError, match=rf"^{path}, line 3: when is 'soon'"):
+        read(path)
+    write(path, f"{HEADER}Zoë,tea,2024-01-01,1\nZoë,tea\n", "latin-1")
+    with pytest.raises(InputError, match=rf"^{path}, line 3: the line has 2 columns"):
+        read(path)
+
+
+def test_files_without_rows_are_told_of_where_others_have_some(tmp_path):
+    write(tmp_path / "a.csv", HEADER + GOOD)
+    header, empty = write(tmp_path / "b.csv", HEADER), write(tmp_path / "c.csv", "")
+    assert read([tmp_path / "a.csv", header]).report.notes == (f"without rows: {header}",)
+    with pytest.raises(InputError, match=r"c\.csv is empty"):
+        read(tmp_path)
+    assert read(tmp_path, on_error="drop").report.notes == (f"empty: {empty}", f"without rows: {header}")
+
+
+def test_an_error_says_why_nothing_is_left(tmp_path):
+    path = write(tmp_path / "a.csv", HEADER + "Ada,tea\n")
+    with pytest.raises(InputError, match=r"a\.csv has 1 row, but none is left .*: 1 dropped \(line that is no row\)"):
+        read(path, on_error="drop")
+    with pytest.raises(InputError, match=r"a\.csv has 0 rows"):
+        read(write(path, HEADER))
 
 
 def test_a_bad_value_in_a_frame_is_shown():
@@ -191,7 +230,12 @@ def test_a_broken_file_is_an_input_error(tmp_path, name):
     path.write_bytes(BROKEN[name])
     with pytest.raises(InputError) as caught:
         read(path)
-    assert name in str(caught.value) or "0 rows" in str(caught.value)
+    assert str(path) in str(caught.value)
+    if name == "short.csv.gz":  # of which some lines are left
+        return
+    with pytest.raises(InputError) as caught:
+        read(path, on_error="drop")
+    assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(

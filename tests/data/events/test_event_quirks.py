@@ -280,4 +280,19 @@ def test_one_file_may_be_in_utf_8_and_another_in_latin_1(tmp_path):
     write(tmp_path / "b.csv", "who,what\nZoë,tea\nJosé,rice\n", "latin-1")
     tensor = ac.read_events(tmp_path, modes=["who", "what"])
     assert cells(tensor) == {("Zoë", "tea"): 2, ("José", "rice"): 1}
-    assert tensor.report.notes == (f"{tmp_path / 'b.csv'} is not UTF-8 and was read as Latin-1",)
+    assert tensor.report.notes == (f"{tmp_path / 'b.csv'} is not UTF-8: lines that are not were read as Latin-1",)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_lines_of_one_file_may_be_in_several_encodings(tmp_path, ending):
+    text = "who,what\nZoë,tea\n".encode() + "Zoë,rice\n".encode("latin-1") + "“Al”,tea\n".encode("cp1252")
+    text += b"\x81,tea\n"
+    path = tmp_path / f"a.csv{ending}"
+    path.write_bytes(gzip.compress(text) if ending else text)
+    tensor = ac.read_events(path, modes=["who", "what"])
+    assert set(cells(tensor)) == {("Zoë", "tea"), ("Zoë", "rice"), ("“Al”", "tea"), ("\x81", "tea")}
+
+
+def test_a_header_may_be_in_latin_1(tmp_path):
+    path = write(tmp_path / "a.csv", "straße,café\nA,b\n", "latin-1")
+    assert ac.read_events(path, modes=["straße", "café"]).total == 1

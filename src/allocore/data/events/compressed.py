@@ -1,4 +1,4 @@
-"""Text files line by line, whether they are compressed or not, and what can be saved of those that are cut off.
+"""Text files line by line, whether they are compressed or not, and copies of those that duckdb would not read.
 
 Python reads gzip, but not zstd before 3.14. For that, duckdb gives the lines; it does not say, however, when such a
 file ends too early, so the frames of the file are checked to be whole (RFC 8878, section 3.1).
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from allocore.data.events.sql import as_pattern
 
@@ -103,22 +103,40 @@ def _pass_frame(content: IO[bytes]) -> None:
     content.seek(4 if flags >> 2 & 1 else 0, 1)
 
 
-class Saved(NamedTuple):
-    """What was saved of a file: where it is now, and how many lines."""
+def decoded(line: str) -> str:
+    """A line that was read as Latin-1 as it was meant: UTF-8 if it can be that, or else Windows' version of Latin-1."""
+    content = line.encode("latin-1")
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return line
 
-    file: Path
-    lines: int
+
+def write_decoded(file: Path, folder: Path) -> Path:
+    """Write the lines of a file, each as it was meant, as UTF-8 to one of the same name in a folder."""
+    target = _beside(file, folder)
+    with open_lines(file, "latin-1") as lines, target.open("w", encoding="utf-8", newline="") as out:
+        out.writelines(decoded(line.rstrip("\r\n")) + "\n" for line in lines)
+    return target
 
 
-def save_lines(file: Path, folder: Path) -> Saved:
-    """Write the lines of a file that is cut off, but for the last one, to a file of the same name in a folder."""
-    saved = folder / file.with_suffix("").name
-    number = 0
-    with saved.open("w", encoding="latin-1", newline="") as out:
+def write_whole_lines(file: Path, folder: Path) -> tuple[Path, int]:
+    """Write the lines of a file that is cut off, but for the last one, to one in a folder; returns it, and how many."""
+    target, number = _beside(file, folder), 0
+    with target.open("w", encoding="latin-1", newline="") as out:
         for line, _ in pairwise(_lines_there_are(file)):
             out.write(line.rstrip("\r\n") + "\n")
             number += 1
-    return Saved(saved, number)
+    return target, number
+
+
+def _beside(file: Path, folder: Path) -> Path:
+    """A new path for the same text, not compressed."""
+    own = folder / f"copy{sum(1 for _ in folder.iterdir())}"
+    own.mkdir()
+    return own / (file.with_suffix("") if file.suffix.lower() in (".gz", ".zst") else file).name
 
 
 def _lines_there_are(file: Path) -> Iterator[str]:

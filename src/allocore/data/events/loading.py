@@ -12,6 +12,7 @@
 Rows with the wrong number of columns, and files that are cut off, do not come so far: duckdb keeps a list of them.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allocore.data.events.dates import make_dates
 from allocore.data.events.formats import Format, Mode
-from allocore.data.events.sources import Layout, float_columns, in_latin_1, unreadable
+from allocore.data.events.sources import Layout, float_columns, unreadable
 from allocore.data.events.sql import as_pattern, first_sentence, literal, quoted
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
 
+NOT_UTF_8 = "it is not UTF-8"
 _BLANKS = " \t\r\n\u00a0"
 _NOTHING = ("", "NA", "NULL", "None", "NaN", "nan", "--", "---")
 
@@ -149,26 +151,12 @@ class Loaded:
 
     rejects: list[Reject] = field(default_factory=list)
     lost: int = 0
-    latin: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    name: str = "source"
 
 
 def load_files(connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted) -> Loaded:
-    """Make `events` of files by their layouts; those that turn out not to be UTF-8 are read again as Latin-1."""
-    loaded = _load(connection, files, wanted)
-    other = {Path(each.file) for each in loaded.rejects if each.problem == "encoding"}
-    if not other:
-        return loaded
-    split: dict[Layout, list[Path]] = {}
-    for layout, members in files.items():
-        for file in members:
-            split.setdefault(in_latin_1(layout) if file in other else layout, []).append(file)
-    loaded = _load(connection, split, wanted)
-    loaded.latin = sorted(other)
-    return loaded
-
-
-def _load(connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted) -> Loaded:
+    """Make `events` of files by their layouts."""
     import duckdb
 
     parts = [
@@ -231,10 +219,17 @@ def _rejects(connection: "duckdb.DuckDBPyConnection") -> list[Reject]:
         "SELECT file_path, line, min(error_type::VARCHAR), min_by(error_message, error_type::VARCHAR) "
         "FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY file_path, line ORDER BY ALL"
     ).fetchall()
-    return [
-        Reject(path, line, "encoding" if kind == "INVALID ENCODING" else str(message).splitlines()[0])
-        for path, line, kind, message in rows
-    ]
+    return [Reject(path, line, _problem(kind, str(message).splitlines()[0])) for path, line, kind, message in rows]
+
+
+def _problem(kind: str, message: str) -> str:
+    """What duckdb says of a line, in our words where it is common."""
+    if kind == "INVALID ENCODING":
+        return NOT_UTF_8
+    numbers = re.fullmatch(r"Expected Number of Columns: (\d+) Found: (\d+)", message.strip())
+    if numbers:
+        return f"the line has {numbers[2]} columns, but the table has {numbers[1]}"
+    return message.strip().removesuffix(".")
 
 
 def load_frame(connection: "duckdb.DuckDBPyConnection", frame: Any, wanted: Wanted) -> Loaded:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from allocore.data.events.formats import FORMATS, Format, Mode
-from allocore.data.events.loading import Loaded, Reject, Wanted, condition, keys_for
+from allocore.data.events.loading import Reject, Wanted, condition, keys_for
 from allocore.data.events.periods import check_frequency
 from allocore.data.events.report import EventReport
 from allocore.data.events.sources import find_files, is_files, listed
@@ -118,8 +118,8 @@ def read_events(
         if on_error == "raise":
             _raise_first(connection, table, wanted, loaded.rejects)
         shape = Shape(freq, _shared(shared_modes, table.format, chosen), diagonal, least)
-        tensor, found = make_tensor(connection, wanted, shape)
-    tensor._report = _report(table, tensor, found, loaded)
+        tensor, found = make_tensor(connection, wanted, shape, loaded)
+    tensor._report = _report(table, tensor, found, loaded.notes)
     if found.repaired:
         rows = sum(found.repaired.values())
         warnings.warn(
@@ -223,7 +223,8 @@ def _raise_first(
         if bad:
             file, text, _ = bad[0]
             place = table.find(file, column, {each[1] for each in bad if each[0] == file}) if file else None
-            where = f"{file}, line {place[0]}: " if place else f"{file}: " if file else ""
+            given = table.given(Path(file)) if file else None
+            where = f"{given}, line {place[0]}: " if place else f"{given}: " if given else ""
             shown = place[1] if place else text
             number = sum(each[2] for each in bad)
             raise InputError(
@@ -232,11 +233,8 @@ def _raise_first(
             )
 
 
-def _report(table: FileTable | FrameTable, tensor: CountTensor, found: Found, loaded: Loaded) -> EventReport:
-    dropped = dict(found.dropped)
-    if loaded.lost:
-        dropped["line that is no row"] = loaded.lost
-    notes = [*loaded.notes]
+def _report(table: FileTable | FrameTable, tensor: CountTensor, found: Found, told: list[str]) -> EventReport:
+    notes = [*told]
     if found.pairs > found.rows:
         notes.append(f"lists of actors made {found.pairs:,} pairs of {found.rows:,} rows")
     notes += [
@@ -246,9 +244,9 @@ def _report(table: FileTable | FrameTable, tensor: CountTensor, found: Found, lo
     return EventReport(
         format=table.format.name if table.format else "a table of one's own",
         files=table.number,
-        rows=found.rows + loaded.lost,
+        rows=found.rows,
         kept=found.kept,
-        dropped=dropped,
+        dropped=found.dropped,
         duplicates=found.duplicates,
         diagonal=found.diagonal,
         unknown=found.unknown,

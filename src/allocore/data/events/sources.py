@@ -1,6 +1,6 @@
 """Files and data frames as relations of duckdb, whose columns are text: no leading zero is lost on the way in.
 
-Files are read out of core, and those that are laid out alike (same columns, separator, quoting, encoding) in one go.
+Files are read out of core, and those that are laid out alike (same columns, separator, quoting) in one go.
 """
 
 import csv
@@ -9,12 +9,12 @@ import json
 import os
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allocore.data.events.compressed import LONGEST_LINE, is_cut_off, open_lines
+from allocore.data.events.compressed import LONGEST_LINE, decoded, is_cut_off, open_lines
 from allocore.data.events.formats import FORMATS, Format, detect
 from allocore.data.events.sql import as_pattern, first_sentence, literal
 from allocore.errors import InputError
@@ -38,7 +38,6 @@ __all__ = [
     "find_files",
     "first_sentence",
     "float_columns",
-    "in_latin_1",
     "is_files",
     "layout_of",
     "listed",
@@ -57,7 +56,6 @@ class Layout:
     quote: str = '"'
     escape: str = '"'
     has_header: bool = True
-    encoding: str = "utf-8"
     types: tuple[str, ...] = ()  # of the columns of parquet: files in which they differ are not read in one go
     lenient: bool = False  # whether lines that are not JSON are read, and marked as no rows
 
@@ -87,7 +85,7 @@ class Layout:
             f"read_csv({paths}, hive_partitioning = false, auto_detect = false, header = {_sql(self.has_header)}, "
             f"delim = {literal(self.separator)}, quote = {literal(self.quote)}, "
             f"escape = {literal(self.escape if self.quote else '')}, "
-            f"columns = {{{columns}}}, encoding = {literal(self.encoding)}, "
+            f"columns = {{{columns}}}, "
             f"store_rejects = true, rejects_limit = 0, max_line_size = {LONGEST_LINE})"
         )
 
@@ -275,16 +273,11 @@ def _first_lines(file: Path) -> list[str]:
     """The first lines of a text file, two at most, compressed or not, in whatever encoding."""
     import duckdb
 
-    lines: list[str] = []
-    for encoding in ("utf-8", "latin-1"):
-        try:
-            with open_lines(file, encoding, errors="strict") as text:
-                lines = [line.rstrip("\r\n").removeprefix(_BOM) for line in islice(text, 2)]
-        except UnicodeDecodeError:
-            continue
-        except (OSError, EOFError, zlib.error, duckdb.Error) as error:
-            raise unreadable([file], error) from error
-        break
+    try:
+        with open_lines(file, "latin-1") as text:
+            lines = [decoded(line.rstrip("\r\n")).removeprefix(_BOM) for line in islice(text, 2)]
+    except (OSError, EOFError, zlib.error, duckdb.Error) as error:
+        raise unreadable([file], error) from error
     if lines and "\0" in lines[0]:
         raise InputError(f"{file} is not text in UTF-8 or Latin-1: save it as UTF-8")
     if not lines or not lines[0]:
@@ -339,11 +332,6 @@ def _unique(fields: tuple[str, ...]) -> tuple[str, ...]:
         taken.add(free.casefold())
         names.append(free)
     return tuple(names)
-
-
-def in_latin_1(layout: Layout) -> Layout:
-    """The same layout for files that are not UTF-8."""
-    return replace(layout, encoding="latin-1")
 
 
 def is_files(source: object) -> bool:

@@ -1,7 +1,8 @@
 """Event tables in files or in data frames: their columns and format, how they are loaded, and where a bad row is."""
 
 import csv
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -9,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allocore.data.events.compressed import is_cut_off, open_lines, save_lines
+from allocore.data.events.compressed import is_cut_off, open_lines, write_decoded, write_whole_lines
 from allocore.data.events.formats import FORMATS, Format, detect
-from allocore.data.events.loading import Loaded, Wanted, load_files, load_frame
+from allocore.data.events.loading import NOT_UTF_8, Loaded, Wanted, load_files, load_frame
 from allocore.data.events.sources import Layout, Sources, layout_of, listed
 from allocore.data.events.sql import first_sentence
 from allocore.errors import InputError
@@ -19,7 +20,7 @@ from allocore.errors import InputError
 if TYPE_CHECKING:
     import duckdb
 
-_PASSED_OVER = 6
+_LISTED = 6
 
 
 @dataclass(frozen=True)
@@ -33,94 +34,144 @@ class Workplace:
 class FileTable:
     """Events in files: their columns, format, and how each file is written.
 
-    With `lenient`, of a compressed file that is cut off the lines there are are read.
+    Copies are read of files that are not UTF-8, and with `lenient` of compressed files that are cut off; and files
+    without anything in them are passed over, if there are others.
     """
 
     def __init__(self, work: Workplace, sources: Sources, wanted: str, *, lenient: bool) -> None:
         self._work, self._format, self._lenient = work, wanted, lenient
-        self._saved: dict[Path, Path] = {}
+        self._given: dict[Path, Path] = {}  # the files that copies are of
+        self._cut = 0
         self._notes: list[str] = []
         if sources.passed_over:
             names = [path.name + "/" * path.is_dir() for path in sources.passed_over]
-            self._notes.append(f"passed over, as no tables: {listed(names, _PASSED_OVER)}")
-        self._lay_out(sources.files)
+            self._notes.append(f"passed over, as no tables: {listed(names, _LISTED)}")
+        self._lay_out(self._not_empty(sources.files))
         self.columns = next(iter(self._files)).columns
         self.number = len(sources.files)
+        self._name = str(sources.files[0]) if self.number == 1 else "source"
+
+    def _not_empty(self, files: list[Path]) -> list[Path]:
+        empty = [file for file in files if self._lenient and file.stat().st_size == 0]
+        if not empty or len(empty) == len(files):
+            return files
+        self._notes.append(f"empty: {listed([str(file) for file in empty], _LISTED)}")
+        return [file for file in files if file not in empty]
 
     def _lay_out(self, files: list[Path]) -> None:
         self._files: dict[Layout, list[Path]] = {}
         formats: dict[str | None, Path] = {}
         self.format: Format | None = None
         for file in files:
-            layout, found = self._layout(file)
+            layout, found, there = self._layout(file)
             formats.setdefault(found.name if found else None, file)
-            self._files.setdefault(layout, []).append(self._saved.get(file, file))
+            self._files.setdefault(layout, []).append(there)
             self.format = found
         if len(formats) > 1:
             each = ", ".join(f"{file} ({name or 'no known format'})" for name, file in formats.items())
             raise InputError(f"source has files of several formats: {each}; read them one by one")
 
-    def _layout(self, file: Path) -> tuple[Layout, Format | None]:
+    def _layout(self, file: Path) -> tuple[Layout, Format | None, Path]:
+        """The layout and format of a file, and the file to read for it."""
         try:
-            return layout_of(self._work.connection, file, self._format, self._lenient)
-        except InputError:
+            return *layout_of(self._work.connection, file, self._format, self._lenient), file
+        except InputError as error:
             if not self._lenient or not is_cut_off(file):
                 raise
-        return layout_of(self._work.connection, self._save(file), self._format, self._lenient)
+            copy = self._whole_lines(file)
+            try:
+                return *layout_of(self._work.connection, copy, self._format, self._lenient), copy
+            except InputError:
+                raise error from None
 
-    def _save(self, file: Path) -> Path:
-        folder = self._work.folder / f"saved{len(self._saved)}"
-        folder.mkdir()
-        saved, lines = save_lines(file, folder)
-        self._saved[file] = saved
+    def _whole_lines(self, file: Path) -> Path:
+        copy, lines = write_whole_lines(file, self._work.folder)
+        self._given[copy] = file
+        self._cut += 1
         self._notes.append(f"{file} is cut off: its first {lines:,} lines were read")
-        return saved
+        return copy
+
+    def _in_utf_8(self, file: Path) -> Path:
+        copy = write_decoded(file, self._work.folder)
+        self._given[copy] = given = self.given(file)
+        self._notes.append(f"{given} is not UTF-8: lines that are not were read as Latin-1")
+        return copy
+
+    def given(self, file: Path) -> Path:
+        """The file that the user gave, if this is a copy of it."""
+        return self._given.get(file, file)
 
     def check(self, wanted: Wanted, others: Iterable[str]) -> None:
         """Every file must have the columns that are needed."""
         for layout, files in self._files.items():
             names = [*wanted.within(layout.columns).columns(), *others]
-            _check_columns(names, layout.columns, str(files[0]))
+            _check_columns(names, layout.columns, str(self.given(files[0])))
 
     def load(self, wanted: Wanted) -> Loaded:
         """Make `events`."""
-        loaded = self._load_or_save(wanted)
-        given = {saved: file for file, saved in self._saved.items()}
-        latin = [f"{given.get(file, file)} is not UTF-8 and was read as Latin-1" for file in loaded.latin]
-        loaded.lost += len(self._saved)  # the line in which a file was cut
-        loaded.notes = [*self._notes, *latin, *loaded.notes]
+        loaded = self._load_or_cut(wanted)
+        foreign = {Path(each.file) for each in loaded.rejects if each.problem == NOT_UTF_8}
+        if foreign:
+            self._replace(foreign, self._in_utf_8)
+            loaded = self._load_or_cut(wanted)
+        loaded.rejects = [each._replace(file=str(self.given(Path(each.file)))) for each in loaded.rejects]
+        loaded.name = self._name
+        loaded.lost += self._cut  # the lines in which files were cut
+        loaded.notes = [*self._notes, *self._without_rows(), *loaded.notes]
         return loaded
 
-    def _load_or_save(self, wanted: Wanted) -> Loaded:
+    def _load_or_cut(self, wanted: Wanted) -> Loaded:
         try:
             return load_files(self._work.connection, self._files, wanted)
         except InputError:
-            files = [file for files in self._files.values() for file in files]
-            cut = {file for file in files if self._lenient and is_cut_off(file)}
+            cut = {file for files in self._files.values() for file in files if self._lenient and is_cut_off(file)}
             if not cut:
                 raise
-        self._files = {
-            layout: [self._save(file) if file in cut else file for file in files]
-            for layout, files in self._files.items()
-        }
+        self._replace(cut, self._whole_lines)
         return load_files(self._work.connection, self._files, wanted)
+
+    def _replace(self, some: set[Path], copy: Callable[[Path], Path]) -> None:
+        for files in self._files.values():
+            files[:] = [copy(file) if file in some else file for file in files]
+
+    def _without_rows(self) -> list[str]:
+        """A note on the files that have no rows; that none has any is told otherwise."""
+        rows = self._work.connection.execute("SELECT DISTINCT file FROM loaded").fetchall()
+        full = {Path(file) for (file,) in rows}
+        empty = [str(self.given(file)) for files in self._files.values() for file in files if file not in full]
+        return [f"without rows: {listed(empty, _LISTED)}"] if empty and full else []
 
     def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
         """The first line of a file where a column has one of some texts, found by reading it again, and the text."""
         layout = next((layout for layout, files in self._files.items() if Path(file) in files), None)
-        if layout is None or layout.kind != "text":
+        if layout is None or layout.kind == "parquet":
             return None
-        dialect: dict[str, Any] = {"delimiter": layout.separator, "quoting": csv.QUOTE_NONE}
-        if layout.quote:
-            dialect |= {"quoting": csv.QUOTE_MINIMAL, "escapechar": None if layout.escape == '"' else layout.escape}
-        with open_lines(Path(file), layout.encoding) as lines, suppress(csv.Error):
-            reader, place = csv.reader(lines, **dialect), layout.columns.index(column)
-            if layout.has_header:
-                next(reader)
-            for row in reader:
-                if len(row) > place and row[place].strip() in texts:
-                    return reader.line_num, row[place].strip()
+        with open_lines(Path(file), "utf-8") as lines, suppress(csv.Error, ValueError):
+            fields = _fields(lines, layout, column) if layout.kind == "text" else _values(lines, column)
+            return next(((line, text) for line, text in fields if text in texts), None)
         return None
+
+
+def _fields(lines: Iterator[str], layout: Layout, column: str) -> Iterator[tuple[int, str]]:
+    """The texts in a column of a text file, with their lines."""
+    dialect: dict[str, Any] = {"delimiter": layout.separator, "quoting": csv.QUOTE_NONE}
+    if layout.quote:
+        dialect |= {"quoting": csv.QUOTE_MINIMAL, "escapechar": None if layout.escape == '"' else layout.escape}
+    reader, place = csv.reader(lines, **dialect), layout.columns.index(column)
+    if layout.has_header:
+        next(reader)
+    for row in reader:
+        if len(row) > place:
+            yield reader.line_num, row[place].strip()
+
+
+def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
+    """The texts of a key in JSON lines, with their lines."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            value = (json.loads(line) or {}).get(key)
+            text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+            yield number, text.strip()
 
 
 class FrameTable:
@@ -157,6 +208,10 @@ class FrameTable:
         zoned = _zoned(frame)
         frame = frame.with_columns(nw.col(*zoned).dt.replace_time_zone(None)) if zoned else frame
         return load_frame(self._work.connection, _for_duckdb(frame, self._work.folder), wanted)
+
+    def given(self, file: Path) -> Path:
+        """Frames have no files."""
+        return file
 
     def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
         """Frames have no lines."""

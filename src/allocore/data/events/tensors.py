@@ -9,7 +9,7 @@ import numpy as np
 from allocore.data.events.cells import Cells, frequent, relabelled
 from allocore.data.events.formats import Mode
 from allocore.data.events.labels import Reading, read_labels, vocabulary
-from allocore.data.events.loading import Wanted
+from allocore.data.events.loading import Loaded, Wanted
 from allocore.data.events.periods import periods
 from allocore.data.events.sources import literal
 from allocore.data.tensor import CountTensor
@@ -46,16 +46,22 @@ class Shape:
     min_count: int
 
 
-def make_tensor(connection: "duckdb.DuckDBPyConnection", wanted: Wanted, shape: Shape) -> tuple[CountTensor, Found]:
+def make_tensor(
+    connection: "duckdb.DuckDBPyConnection", wanted: Wanted, shape: Shape, loaded: Loaded
+) -> tuple[CountTensor, Found]:
     """The tensor of all valid rows, and what became of the others."""
     found = Found(*connection.execute("SELECT count(*) FILTER (lead), count(*) FROM events").fetchone() or (0, 0))
     _leave_out_duplicates(connection, wanted, found)
     labels = _label_modes(connection, wanted.modes, shape, found)
     _count_reasons(connection, wanted.modes, shape, found)
+    if loaded.lost:
+        found.dropped["line that is no row"] = loaded.lost
+        found.rows, found.pairs = found.rows + loaded.lost, found.pairs + loaded.lost
     if found.kept:
         cells, labels = _without_rare(_sum_up(connection, wanted.modes, shape), labels, wanted.modes, shape, found)
     if not found.kept:
-        raise InputError(f"source has {found.rows:,} rows, but none is left for the tensor: {_reasons(found)}")
+        rows = f"{found.rows:,} row{'s' * (found.rows != 1)}"
+        raise InputError(f"{loaded.name} has {rows}, but none is left for the tensor: {_reasons(found)}")
     names = [mode.name for mode in wanted.modes]
     tensor = CountTensor(cells.places, cells.counts, [len(each) for each in labels], mode_names=names, labels=labels)
     if shape.shared and shape.diagonal == "missing":
