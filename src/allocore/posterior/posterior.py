@@ -199,6 +199,38 @@ class Posterior:
 
         return sharing_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), whole_number("top", top))
 
+    def surprises(self, Y: Cells | None = None, top: int = 50) -> "pd.DataFrame":
+        """The observed cells whose counts are least expected, as a table, the most surprising first.
+
+        `Y` is a tensor of the shape of the fitted one, by default that tensor, or a held-out set (`split.test`, or
+        anything with `coords` and `counts`). Missing cells are left out. Each cell stands with its labels, the
+        `observed` count, the `expected` one (its rate averaged over all draws), the `direction` in which it is off,
+        "more" or "fewer", the two-sided tail probability `p` of the count averaged over all draws, and its `surprise`,
+        -log10 p, which is finite where `p` underflows to 0; a rate that underflows to 0 is judged as 2e-308.
+
+        A zero that was expected to be many is a surprise too. In a tensor all observed zeros are searched, and those
+        with a p of 1 left out. The search goes from the largest expected counts down and stops after half a minute or
+        so, which rates that are all but equal may take: then `attrs["zeros_searched"]` of the table says "largest only"
+        instead of "all", and a warning tells how far it came. Of a held-out set the cells given are judged ("given").
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> post = ac.AlloCore(budget=5, burn_in=50, draws=10, thin=1, seed=0).fit(ac.load_flights()).posterior_
+        >>> table = post.surprises(top=3)
+        >>> list(table.columns)
+        ['origin', 'destination', 'carrier', 'month', 'hour', 'observed', 'expected', 'direction', 'p', 'surprise']
+        >>> bool(table["surprise"].is_monotonic_decreasing), table.attrs["zeros_searched"]
+        (True, 'all')
+        """
+        from allocore.posterior.surprises import comparable, surprises
+
+        cells = comparable(self.tensor if Y is None else Y, self.tensor)
+        missing = cells.missing if isinstance(cells, CountTensor) else None
+        coords_counts = self._check_counted(cells.coords, cells.counts)
+        threads = self._threads or available_threads()
+        return surprises(self._drawn(), *coords_counts, top=whole_number("top", top), threads=threads, missing=missing)
+
     def portrait(self, draw: int = -1, *, chain: int = 0) -> "Portrait":
         """The classes and factors of one draw as arrays: what tables, figures and the explorer are made of."""
         from allocore.posterior.portrait import portrait
