@@ -294,6 +294,11 @@ class Posterior:
             f"{budget} class{'es' * (budget > 1)}, core {core}"
         )
 
+    def _repr_html_(self) -> str:
+        from allocore.posterior.notebook import posterior_html
+
+        return posterior_html(self)
+
     def _drawn(self) -> Record:
         """The run, once it has draws."""
         if not self.core_values.shape[1]:
