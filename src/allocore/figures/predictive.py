@@ -179,6 +179,8 @@ def _across(ax: Axes, found: list[_Series], against: str) -> None:
 def _name_budgets(ax: Axes, budgets: list[float]) -> None:
     """Name the budgets from the left, leaving out those that would touch the one before."""
     wide = style.inches(ax)[0] * 72
+    # Asked for its limits the axis settles them; until then points have no places.
+    ax.get_xlim()
     at = ax.transAxes.inverted().transform(ax.transData.transform([(budget, 0.0) for budget in budgets]))[:, 0] * wide
     named: list[float] = []
     end = -np.inf

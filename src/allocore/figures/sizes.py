@@ -37,8 +37,8 @@ def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
     >>> from allocore import figures
     >>> post = ac.AlloCore(budget=5, burn_in=20, draws=4, thin=1, seed=0).fit(ac.load_flights()).posterior_
     >>> panel = figures.effective_shape(post).child_axes[0]
-    >>> sum(bar.get_height() for bar in panel.patches)
-    4.0
+    >>> int(sum(bar.get_height() for bar in panel.patches))
+    4
     """
     kept = post.draw_sweeps - 1
     if not len(kept):

@@ -33,9 +33,9 @@ def told_below(mode: ShownMode, points: float) -> bool:
 def name_room(factor: Factor, top: int, threshold: float) -> float:
     """The room, in points, that the names of a factor would like to have beside it."""
     rows = _largest(factor, top, threshold).tolist()
-    return (
-        _AWAY + _SHARE + _SPACE + max((width(clean(factor.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
-    )
+    widest = max((width(clean(factor.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
+    # A point more than is needed, so that rounding cuts off no name.
+    return _AWAY + _SHARE + _SPACE + widest + 1.0
 
 
 def draw_stems(ax: Axes, factor: Factor, colour: str, top: int, threshold: float, beside: float) -> None:

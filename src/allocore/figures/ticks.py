@@ -1,5 +1,6 @@
 """Few, well chosen ticks: the starts of years, quarters and months for periods; all labels where they fit."""
 
+import math
 from collections.abc import Sequence
 
 from allocore.figures.words import clean, width
@@ -37,9 +38,10 @@ def fitting_ticks(labels: Sequence[str | int], room: float, size: float) -> Tick
     while True:
         places = range(0, len(labels), step)
         texts = [clean(labels[place]) for place in places]
-        if step >= len(labels) or max(width(text, size) for text in texts) + size / 2 <= slot * step:
+        needed = (max(width(text, size) for text in texts) + size / 2) / slot
+        if step >= len(labels) or needed <= step:
             return list(zip(places, texts, strict=True))
-        step += 1
+        step = math.ceil(needed)
 
 
 def all_fit(labels: Sequence[str | int], room: float, size: float) -> bool:

@@ -56,7 +56,7 @@ def shorten(text: object, room: float, size: float) -> str:
     ('Iraq', 'Bosnia and…')
     """
     whole = clean(text)
-    if width(whole, size) <= room:
+    if width(whole, size) <= room or len(whole) == 1:
         return whole
     fewest, most = 1, len(whole)
     while most - fewest > 1:

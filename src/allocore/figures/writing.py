@@ -30,8 +30,8 @@ def write_all(
     folder: str | os.PathLike[str],
     *,
     formats: Sequence[str] = ("png", "pdf", "svg"),
-    most: int = 24,
-    rows: int = 6,
+    rows: int = 24,
+    on_page: int = 6,
     draw: int = -1,
     chain: int = 0,
     progress: Callable[[Path], None] | None = None,
@@ -50,8 +50,8 @@ def write_all(
         Where the files go.
     formats
         Any of png, pdf, svg.
-    most, rows
-        How many of the largest classes are drawn, and how many on a page.
+    rows, on_page
+        How many of the largest classes are drawn as stems, and how many on a page.
     draw, chain
         The draw to show, where a figure shows one.
     progress
@@ -72,7 +72,7 @@ def write_all(
     ['classes-1.svg', 'core.svg', 'factors-origin.svg']
     """
     chosen = _check_formats(formats)
-    most, rows = whole_number("most", most), whole_number("rows", rows)
+    rows, on_page = whole_number("rows", rows), whole_number("on_page", on_page)
     if post.core_values.shape[1]:
         # Names the draw that does not exist before anything is written.
         post.portrait(draw, chain=chain)
@@ -80,7 +80,7 @@ def write_all(
         raise InputError("the run has no sweeps yet: there is nothing to draw")
     place = _make_folder(Path(folder))
     written = []
-    for name, make in _figures(post, most, rows, draw, chain):
+    for name, make in _figures(post, rows, on_page, draw, chain):
         for file in _write(make(), place / name, chosen):
             written.append(file)
             if progress:
@@ -105,12 +105,12 @@ def _make_folder(folder: Path) -> Path:
     return folder
 
 
-def _figures(post: Posterior, most: int, rows: int, draw: int, chain: int) -> Iterator[_Figure]:
+def _figures(post: Posterior, rows: int, on_page: int, draw: int, chain: int) -> Iterator[_Figure]:
     """The names of the figures, and how each is made."""
     if post.core_values.shape[1]:
-        number = min(most, len(post.portrait(draw, chain=chain).value_C))
-        for page, first in enumerate(range(0, number, rows), start=1):
-            shown = range(first, min(first + rows, number))
+        number = min(rows, len(post.portrait(draw, chain=chain).value_C))
+        for page, first in enumerate(range(0, number, on_page), start=1):
+            shown = range(first, min(first + on_page, number))
             yield f"classes-{page}", partial(classes, post, shown, draw=draw, chain=chain)
         yield "core", partial(core, post, draw=draw, chain=chain)
         for mode, name in enumerate(file_names(post.tensor.mode_names)):
