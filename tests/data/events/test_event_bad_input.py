@@ -242,6 +242,8 @@ def test_a_broken_file_is_an_input_error(tmp_path, name):
     ("source", "problem"),
     [
         ("nowhere.csv", "no such file exists"),
+        ("https://example.org/a.csv", "source is 'https://example.org/a.csv', but no such file exists"),
+        ("", "source is '', but no such file exists"),
         ("*.csv", "no file matches that pattern"),
         (".", "that folder has no files"),
         ([], "it names no file"),

@@ -39,6 +39,12 @@ def test_the_diagonal_of_a_known_format_is_missing(tmp_path):
     assert tensor.report.kept == len(EVENTS)
 
 
+def test_events_on_a_missing_diagonal_only_are_an_error_that_says_so(tmp_path):
+    with pytest.raises(InputError, match=r"a\.tab has no events but of actors with themselves: diagonal='keep' counts"):
+        icews(tmp_path, icews_rows(EVENTS[-1:]))
+    assert icews(tmp_path, icews_rows(EVENTS[-1:]), diagonal="keep").total == 1
+
+
 def test_the_diagonal_may_be_dropped(tmp_path):
     tensor = icews(tmp_path, diagonal="drop")
     assert cells(tensor) == counted(diagonal=False)
@@ -237,6 +243,11 @@ def _summed(*modes):
     for cell, count in counted().items():
         total[tuple(cell[mode] for mode in modes)] += count
     return total
+
+
+def test_a_misspelt_mode_of_a_known_format_is_named_with_the_nearest(tmp_path):
+    with pytest.raises(InputError, match="no column 'sendr'; the nearest is 'sender'"):
+        icews(tmp_path, modes=["sendr", "receiver"])
 
 
 def test_a_mode_of_time_that_is_named_twice_is_one(tmp_path):

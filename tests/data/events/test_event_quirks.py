@@ -146,6 +146,7 @@ def test_na_is_a_label_in_a_table_of_ones_own(tmp_path):
 
 DATES = ["2018-01-30", "20180130", "1/30/2018", "01/30/2018", "2018/01/30", "30 January 2018", "30-Jan-2018"]
 DATES += ["2018-01-30T23:59:00Z", "2018-01-30 00:00:00", "2018-01-30 12:30:00.123", "20180130.0"]
+DATES += ["30.1.2018", "30/1/2018", "30-01-2018", "01-30-2018", "1/30/2018 5:00 PM", "1/30/2018 17:00"]
 
 
 @pytest.mark.parametrize("text", DATES)
@@ -174,6 +175,9 @@ SPELLINGS = {
     "both": "\ufeff" + CSV.replace("\n", "\r\n"),
     "no last line end": CSV.removesuffix("\n"),
     "blank lines at the end": CSV + "\n\n",
+    "several line ends": CSV.replace("\n", "\r\n", 2),
+    "other line ends": CSV.replace("\n", "\r\n", 3).replace("\r\n", "\n", 2),
+    "old line ends": CSV.replace("\n", "\r"),
     "semicolons": CSV.replace(",", ";"),
     "bars": CSV.replace(",", "|"),
     "tabs": CSV.replace(",", "\t"),

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     import duckdb
 
 _DATES = (
-    *("%Y%m%d", "%Y/%m/%d", "%d %B %Y", "%d-%B-%Y", "%d %b %Y", "%d-%b-%Y", "%Y-%m", "%Y%m", "%Y"),
+    *("%Y%m%d", "%Y/%m/%d", "%d.%m.%Y", "%d %B %Y", "%d-%B-%Y", "%d %b %Y", "%d-%b-%Y", "%Y-%m", "%Y%m", "%Y"),
     *("%Y%m%d.0", "%Y%m.0", "%Y.0"),  # numbers that were floating-point once
 )
-_TIMES = ("", " %H:%M", " %H:%M:%S")
-_MONTH_FIRST = tuple(f"%m/%d/%Y{time}" for time in _TIMES)
-_DAY_FIRST = tuple(f"%d/%m/%Y{time}" for time in _TIMES)
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_MONTH_FIRST = tuple(f"%m{sign}%d{sign}%Y{time}" for sign in "/-" for time in _TIMES)
+_DAY_FIRST = tuple(f"%d{sign}%m{sign}%Y{time}" for sign in "/-" for time in _TIMES)
+_BEGINS = "^[0-9]{1,2}[/-][0-9]"  # as only such dates do, to which all this applies
 
 
 def make_dates(connection: "duckdb.DuckDBPyConnection", column: str) -> str | None:
@@ -36,12 +37,13 @@ def make_dates(connection: "duckdb.DuckDBPyConnection", column: str) -> str | No
 
 
 def _order(connection: "duckdb.DuckDBPyConnection") -> tuple[bool, str | None]:
-    """Whether the day comes first in dates with slashes, and a note unless that is plain or makes no difference."""
+    """Whether the day comes first in dates such as 3/4/2020, and a note unless that is plain or makes no difference."""
     by_month, by_day = _date(_MONTH_FIRST), _date(_DAY_FIRST)
     only_month, only_day, example, unclear = connection.execute(
         "SELECT count(*) FILTER (by_day IS NULL), count(*) FILTER (by_month IS NULL), "
         "min(text) FILTER (by_month IS NULL), min(text) FILTER (by_month <> by_day) "
-        f"FROM (SELECT text, {by_month} AS by_month, {by_day} AS by_day FROM texts WHERE contains(text, '/')) "
+        f"FROM (SELECT text, {by_month} AS by_month, {by_day} AS by_day FROM texts "
+        f"WHERE regexp_matches(text, '{_BEGINS}')) "
         "WHERE by_month IS NOT NULL OR by_day IS NOT NULL"
     ).fetchone() or (0, 0, None, None)
     if only_day > only_month:

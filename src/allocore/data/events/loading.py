@@ -228,7 +228,8 @@ def _problem(kind: str, message: str) -> str:
         return NOT_UTF_8
     numbers = re.fullmatch(r"Expected Number of Columns: (\d+) Found: (\d+)", message.strip())
     if numbers:
-        return f"the line has {numbers[2]} columns, but the table has {numbers[1]}"
+        columns = "1 column" if numbers[2] == "1" else f"{numbers[2]} columns"
+        return f"the line has {columns}, but the table has {numbers[1]}"
     return message.strip().removesuffix(".")
 
 

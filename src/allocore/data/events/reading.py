@@ -72,8 +72,9 @@ def read_events(
     min_count
         Leave out labels with fewer counts than this (periods and actions stay).
     on_error
-        What to do about rows that cannot be read: wrong number of columns, unreadable dates, counts that are not whole
-        numbers. "raise" an error that names file and line, or "drop" and count them in the report.
+        What to do about rows that cannot be read: wrong number of columns, no JSON, unreadable dates, counts that are
+        not whole numbers. "raise" an error that names file and line, or "drop" and count them in the report. Also what
+        to do about compressed files that are cut off: with "drop", they are read up to there.
 
     Returns
     -------

@@ -124,10 +124,10 @@ def find_files(source: object) -> Sources:
         if not isinstance(each, str | os.PathLike):
             raise InputError(f"source has {each!r} in it, but every entry must be a path")
         path = Path(each).expanduser()
-        if path.is_dir():
+        if path.is_dir() and str(each):  # no text at all is no path, though pathlib takes it for this folder
             _look_into(path, found)
         else:
-            found.files += _matching(path)
+            found.files += _matching(path, str(each))
     if not found.files:
         raise InputError(f"source is {source!r}, but it names no file")
     for file in found.files:
@@ -159,11 +159,10 @@ def listed(names: Sequence[str], most: int = 30) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _matching(path: Path) -> list[Path]:
-    if path.exists():
+def _matching(path: Path, text: str) -> list[Path]:
+    if path.is_file():
         return [path]
-    text = str(path)
-    found = [Path(name) for name in sorted(glob.glob(text, recursive=True)) if Path(name).is_file()]
+    found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if Path(name).is_file()]
     if not found:
         what = "no file matches that pattern" if glob.has_magic(text) else "no such file exists"
         raise InputError(f"source is {text!r}, but {what}")

@@ -34,8 +34,8 @@ class Workplace:
 class FileTable:
     """Events in files: their columns, format, and how each file is written.
 
-    Copies are read of files that are not UTF-8, and with `lenient` of compressed files that are cut off; and files
-    without anything in them are passed over, if there are others.
+    Copies are read of files that are not UTF-8 or whose lines end in several ways, and with `lenient` of compressed
+    files that are cut off; and files without anything in them are passed over, if there are others.
     """
 
     def __init__(self, work: Workplace, sources: Sources, wanted: str, *, lenient: bool) -> None:
@@ -105,30 +105,40 @@ class FileTable:
         """Every file must have the columns that are needed."""
         for layout, files in self._files.items():
             names = [*wanted.within(layout.columns).columns(), *others]
-            _check_columns(names, layout.columns, str(self.given(files[0])))
+            _check_columns(names, layout.columns, str(self.given(files[0])), self.format)
 
     def load(self, wanted: Wanted) -> Loaded:
         """Make `events`."""
-        loaded = self._load_or_cut(wanted)
+        loaded = self._load_or_copy(wanted)
         foreign = {Path(each.file) for each in loaded.rejects if each.problem == NOT_UTF_8}
         if foreign:
             self._replace(foreign, self._in_utf_8)
-            loaded = self._load_or_cut(wanted)
+            loaded = self._load_or_copy(wanted)
         loaded.rejects = [each._replace(file=str(self.given(Path(each.file)))) for each in loaded.rejects]
         loaded.name = self._name
         loaded.lost += self._cut  # the lines in which files were cut
         loaded.notes = [*self._notes, *self._without_rows(), *loaded.notes]
         return loaded
 
-    def _load_or_cut(self, wanted: Wanted) -> Loaded:
+    def _load_or_copy(self, wanted: Wanted) -> Loaded:
         try:
             return load_files(self._work.connection, self._files, wanted)
-        except InputError:
-            cut = {file for files in self._files.values() for file in files if self._lenient and is_cut_off(file)}
-            if not cut:
+        except InputError as error:
+            mixed = {file for file in self._all_files() if _has_mixed_ends(file, error) and file not in self._given}
+            cut = {file for file in self._all_files() if self._lenient and not mixed and is_cut_off(file)}
+            if not cut and not mixed:
                 raise
+        self._replace(mixed, self._with_one_end)
         self._replace(cut, self._whole_lines)
-        return load_files(self._work.connection, self._files, wanted)
+        return self._load_or_copy(wanted)
+
+    def _with_one_end(self, file: Path) -> Path:
+        copy = write_decoded(file, self._work.folder)
+        self._given[copy] = file
+        return copy
+
+    def _all_files(self) -> list[Path]:
+        return [file for files in self._files.values() for file in files]
 
     def _replace(self, some: set[Path], copy: Callable[[Path], Path]) -> None:
         for files in self._files.values():
@@ -138,7 +148,7 @@ class FileTable:
         """A note on the files that have no rows; that none has any is told otherwise."""
         rows = self._work.connection.execute("SELECT DISTINCT file FROM loaded").fetchall()
         full = {Path(file) for (file,) in rows}
-        empty = [str(self.given(file)) for files in self._files.values() for file in files if file not in full]
+        empty = [str(self.given(file)) for file in self._all_files() if file not in full]
         return [f"without rows: {listed(empty, _LISTED)}"] if empty and full else []
 
     def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
@@ -150,6 +160,12 @@ class FileTable:
             fields = _fields(lines, layout, column) if layout.kind == "text" else _values(lines, column)
             return next(((line, text) for line, text in fields if text in texts), None)
         return None
+
+
+def _has_mixed_ends(file: Path, error: InputError) -> bool:
+    """Whether duckdb stumbled over a file because some of its lines end as on Windows, and others do not."""
+    told = str(error.__cause__)
+    return "state machine reached an invalid state" in told and f"file = {file}\n" in told
 
 
 def _fields(lines: Iterator[str], layout: Layout, column: str) -> Iterator[tuple[int, str]]:
@@ -193,7 +209,7 @@ class FrameTable:
 
     def check(self, wanted: Wanted, others: Iterable[str]) -> None:
         """The frame must have the columns that are needed."""
-        _check_columns([*wanted.within(self.columns).columns(), *others], self.columns, "the frame")
+        _check_columns([*wanted.within(self.columns).columns(), *others], self.columns, "the frame", self.format)
 
     def load(self, wanted: Wanted) -> Loaded:
         """Make `events`."""
@@ -257,9 +273,10 @@ def _with_text_names(frame: Any) -> Any:
     return nw.from_native(frame.to_native().rename(columns=str))
 
 
-def _check_columns(wanted: Sequence[str], there: tuple[str, ...], where: str) -> None:
+def _check_columns(wanted: Sequence[str], there: tuple[str, ...], where: str, form: Format | None) -> None:
+    modes = [mode.name for mode in form.modes] if form else []
     for name in wanted:
         if name not in there:
-            near = get_close_matches(name, there, 1, 0.0)
+            near = get_close_matches(name, (*there, *modes), 1, 0.0)
             hint = f"the nearest is {near[0]!r}; " if near else ""
             raise InputError(f"{where} has no column {name!r}; {hint}its columns are {listed(there)}")

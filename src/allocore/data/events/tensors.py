@@ -62,11 +62,13 @@ def make_tensor(
     if not found.kept:
         rows = f"{found.rows:,} row{'s' * (found.rows != 1)}"
         raise InputError(f"{loaded.name} has {rows}, but none is left for the tensor: {_reasons(found)}")
+    on = _shared_places(wanted.modes, shape) if shape.diagonal == "missing" else []
+    found.diagonal = int(cells.rows[cells.on_diagonal(on)].sum())
+    if found.diagonal == found.kept:
+        raise InputError(f"{loaded.name} has no events but of actors with themselves: diagonal='keep' counts these")
     names = [mode.name for mode in wanted.modes]
     tensor = CountTensor(cells.places, cells.counts, [len(each) for each in labels], mode_names=names, labels=labels)
-    if shape.shared and shape.diagonal == "missing":
-        on = _shared_places(wanted.modes, shape)
-        found.diagonal = int(cells.rows[cells.on_diagonal(on)].sum())
+    if on:
         tensor = tensor.mask_diagonal(tuple(on))
     return tensor, found
 
