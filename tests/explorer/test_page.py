@@ -4,12 +4,12 @@ import re
 import shutil
 
 import pytest
-from written_by_hand import ACTIONS, COUNTRIES, FACTORS, MONTHS, large_posterior, posterior
 
 import allocore as ac
 from allocore.explorer.payload import payload
 from allocore.explorer.report import render
 from allocore.run.schedule import Schedule
+from written_by_hand import ACTIONS, COUNTRIES, FACTORS, MONTHS, large_posterior, posterior
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 # As root, and in containers, Chromium runs only without its sandbox; the page under test is our own.
@@ -198,12 +198,14 @@ def test_the_map_colours_the_right_countries_and_small_ones_get_a_dot(seen):
 
 def test_from_a_factor_one_gets_to_all_classes_that_share_it(seen):
     page = seen.go("class/0")
-    assert seen.texts(".sharing")[0] == "sender #0 ×3 shared with classes 1, 3"
+    assert seen.texts(".sharing")[0] == "sender #0 ×3 , shared by 3 classes shared with classes 1, 3"
     page.click(".sharing >> nth=0 >> .chip")
     assert page.inner_text("h1") == "sender #0"
     assert seen.texts(".classtable tbody th") == ["class 0", "class 1", "class 3"]
     assert "3 classes share this sender factor; together they hold 80.0% of all" in page.inner_text("main")
-    assert seen.texts(".classtable tbody tr:nth-child(2) td.same") == ["the same: 2003-03 to 2003-04 90% #0 ×2"]
+    assert seen.texts(".classtable tbody tr:nth-child(2) td.same") == [
+        "the same: 2003-03 to 2003-04 90% time #0 ×2 , shared by 2 classes"
+    ]
     page.click(".classtable tbody th a >> nth=2")
     assert page.inner_text("h1") == "Class 3"
 
@@ -218,7 +220,7 @@ def test_classes_are_compared_side_by_side(seen):
     page = seen.go("compare/0,1,3")
     page.wait_for_selector(".chart svg")
     assert seen.texts(".compared h2") == ["Class 0", "Class 1", "Class 3"]
-    assert seen.texts(".panel .samemark") == ["All use the same factor, sender #0 ×3"]
+    assert seen.texts(".panel .samemark") == ["All use the same factor, sender #0 ×3 , shared by 3 classes"]
     page.click(".compared >> nth=2 >> text=leave out")
     page.wait_for_selector(".compared >> nth=2", state="detached")
     assert seen.texts(".compared h2") == ["Class 0", "Class 1"]

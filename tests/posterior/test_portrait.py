@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from rich.console import Console
-from written_by_hand import COUNTRIES, FACTORS, MONTHS, NAMES, VALUES, months, posterior
 
 import allocore as ac
 from allocore.errors import InputError
@@ -15,6 +14,7 @@ from allocore.posterior.kinds import kind_of
 from allocore.posterior.portrait import Factor, ShownMode
 from allocore.posterior.summaries import summary
 from allocore.posterior.tables import class_details
+from written_by_hand import COUNTRIES, FACTORS, MONTHS, NAMES, VALUES, months, posterior
 
 
 @pytest.mark.parametrize(

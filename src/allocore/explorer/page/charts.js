@@ -272,14 +272,13 @@ function coreMap(shown) {
           y: (d) => d.one.number,
           r: 3.2,
           fill: (d) => (d.shared ? ACCENT : FAINT_INK),
-          href: (d) => d.factor.link,
-          tip: { channels: {}, format: { fx: false, x: false, y: false, fill: false, href: false }, ...tipStyle },
+          tip: { format: { fx: false, x: false, y: false, fill: false }, ...tipStyle },
           title: (d) => `class ${d.one.number}, ${d.factor.name}: ${d.factor.words}${d.factor.classes.length > 1 ? `; shared by ${d.factor.classes.length} classes` : ""}`,
         }),
       ],
     });
-    // The table and the lists lead everywhere by keyboard; hundreds of dots should not be in its way.
-    for (const anchor of chart.querySelectorAll("a")) anchor.setAttribute("tabindex", "-1");
+    // By keyboard the table leads to the same places; hundreds of dots should not be in its way.
+    d3.select(chart).selectAll("circle").style("cursor", "pointer").on("click", (_, place) => (location.hash = dots[place].factor.link));
     return chart;
   };
 }

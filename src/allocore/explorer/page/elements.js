@@ -25,12 +25,14 @@ const labelLink = (label) => link(`#/classes?${new URLSearchParams({ q: label })
 // A factor as a chip: its number and how many classes share it; the way to all of them.
 function chip(factor, { plain = false } = {}) {
   const others = factor.classes.length;
-  const said = others > 1 ? `${factor.name}, shared by ${others} classes` : `${factor.name}, used by one class`;
+  const said = others > 1 ? `, shared by ${others} classes` : ", used by one class";
   return make(
     "a",
-    { class: `chip${others > 1 ? " shared" : ""}`, href: factor.link, title: said, "aria-label": said },
-    plain ? `#${factor.number}` : factor.name,
-    others > 1 ? make("span", { class: "count" }, `×${others}`) : null,
+    { class: `chip${others > 1 ? " shared" : ""}`, href: factor.link, title: factor.name + said },
+    make("span", { class: plain ? "hidden" : "" }, `${factor.mode.name} `),
+    `#${factor.number}`,
+    others > 1 ? make("span", { class: "count", "aria-hidden": "true" }, `×${others}`) : null,
+    make("span", { class: "hidden" }, said),
   );
 }
 
@@ -74,7 +76,9 @@ const observer = new ResizeObserver((entries) => {
     const width = Math.round(contentRect.width);
     if (width > 0 && Math.abs(width - (target.drawnWidth ?? 0)) > 2) {
       target.drawnWidth = width;
-      target.replaceChildren(target.chart(width) ?? "");
+      const chart = target.chart(width);
+      chart.setAttribute("aria-hidden", "true"); // its place says in a sentence what it shows, and the table all of it
+      target.replaceChildren(chart);
     }
   }
 });

@@ -73,6 +73,7 @@ function factorCharts(factor) {
   return [
     mode.iso ? drawn(make("div", { class: "chart map", role: "img", "aria-label": `Map of ${described}` }), worldMap(factor)) : null,
     charted(described, ranked(factor), headings, rows),
+    mode.length > RANKED ? make("p", { class: "caption" }, `${mode.cut ? "Its" : `All ${mode.length}`} labels in their own order:`) : null,
     mode.length > RANKED ? drawn(make("div", { class: "chart strip", "aria-hidden": "true" }), fingerprint(factor)) : null,
     rest,
     even,
@@ -149,7 +150,7 @@ function surprisesView(parameters) {
     ...modes.map((mode, place) => ({ heading: mode.name, kind: "text", value: (cell) => cell.labels[place], shown: (cell) => labelLink(cell.labels[place]) })),
     { heading: "observed", kind: "number", value: (cell) => cell.observed, shown: (cell) => whole.format(cell.observed) },
     { heading: "expected", kind: "number", value: (cell) => cell.expected, shown: (cell) => amount(cell.expected) },
-    { heading: "", kind: "text", value: (cell) => cell.direction, shown: (cell) => make("span", { class: `direction ${cell.direction}` }, cell.direction === "more" ? "▲ more" : "▼ fewer") },
+    { heading: "direction", kind: "text", value: (cell) => cell.direction, shown: (cell) => make("span", { class: `direction ${cell.direction}` }, cell.direction === "more" ? "▲ more" : "▼ fewer") },
     { heading: "surprise", kind: "number", value: (cell) => cell.surprise ?? Infinity, shown: (cell) => (cell.surprise === null ? "∞" : cell.surprise.toFixed(1)) },
   ];
   const draw = () => {
