@@ -216,3 +216,15 @@ def test_names_of_files_are_safe_and_differ(names):
     found = file_names(names)
     assert len({name.casefold() for name in found}) == len(names)
     assert all(name and "/" not in name and "." not in name and "\\" not in name and "\0" not in name for name in found)
+
+
+def test_a_name_from_right_to_left_has_its_number_behind_it_from_left_to_right():
+    title = figures.one_class(awkward_posterior(), 0).child_axes[1].get_title(loc="left")
+    assert title == "\u200eמה <b>\u200e 0"
+
+
+def test_long_names_of_modes_are_shortened_wherever_they_stand():
+    post = posterior(names=("who " * 50, "what " * 50, "when " * 50))
+    for ax in (figures.traces(post), figures.effective_shape(post), figures.core(post), figures.one_class(post, 0)):
+        for panel in ax.child_axes:
+            assert len(panel.get_title(loc="left")) < 60

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from allocore.errors import InputError, whole_number
 from allocore.figures import style
 from allocore.figures.stems import draw_stems, name_room, told_below
-from allocore.figures.words import numbers_in, shorten
+from allocore.figures.words import joined, numbers_in, shorten
 from allocore.posterior.portrait import Portrait, ShownMode
 from allocore.posterior.posterior import Posterior
 
@@ -239,5 +239,5 @@ def _title(panel: Axes, portrait: Portrait, number: int, mode: int, colour: str,
     room = (slot.width + slot.beside + 0.06) * 72
     name = shorten(portrait.names[mode], room - 24, style.NORMAL)
     shared = numbers_in(partners, room, style.SMALL) if partners else "not shared"
-    panel.set_title(f"{name} {factor.number}", loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
+    panel.set_title(joined(name, factor.number), loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
     style.below_title(panel, shared)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from allocore.errors import whole_number
 from allocore.figures import style
 from allocore.figures.ticks import date_ticks, fitting_ticks
-from allocore.figures.words import clean, shorten, width
+from allocore.figures.words import shorten, width
 from allocore.posterior.portrait import Factor, ShownMode
 from allocore.posterior.posterior import Posterior
 
@@ -18,6 +18,8 @@ _LABELS, _FACTORS = 40, 40
 _MASS, _BETWEEN, _BELOW, _KEY = 0.55, 0.08, 0.62, 0.07
 _MOST_NAMES = 2.0
 _TICK = 30.0
+# The most room for the name of the mode, in points.
+_TITLE = 120.0
 
 
 def factors(
@@ -99,7 +101,7 @@ def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str)
     bars.set_ylim(heat.get_ylim())
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
-    _explain(sheet, left, mode, told, f"{clean(mode.name)} from left to right")
+    _explain(sheet, left, mode, told, "in order from left to right")
     return sheet.ax
 
 
@@ -199,9 +201,10 @@ def _mass_axis(bars: Axes, shown: list[Factor], axis: str) -> None:
 
 
 def _explain(sheet: style.Sheet, left: float, mode: ShownMode, told: str, which: str) -> None:
-    sheet.text(left, 0.05, clean(mode.name), fontsize=style.LARGE, weight="bold")
-    beside = left + width(clean(mode.name), style.LARGE) * 1.15 / 72 + 0.1
+    name = shorten(mode.name, _TITLE, style.LARGE)
+    sheet.text(left, 0.05, name, fontsize=style.LARGE, weight="bold")
+    # Bold letters are wider than those that are measured.
+    beside = left + width(name, style.LARGE) * 1.15 / 72 + 0.1
     sheet.text(beside, 0.075, f"{told}, {which}; bars: share of all expected counts", color=style.GREY)
-    sheet.text(
-        left + 1.3, sheet.height - 0.31, "share of the label in the factor", fontsize=style.SMALL, color=style.GREY
-    )
+    below = sheet.height - 0.31
+    sheet.text(left + 1.3, below, "share of the label in the factor", fontsize=style.SMALL, color=style.GREY)

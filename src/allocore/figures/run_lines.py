@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
-from allocore.figures.words import shorten
+from allocore.figures.words import joined, shorten
 from allocore.posterior.posterior import Posterior
 
 _ROW, _LEFT, _ABOVE, _BELOW = 1.05, 0.62, 0.24, 0.42
 # The first sweeps are far from everything later and would flatten it: they may leave the panel.
 _START = 0.1
+# The most room for the name of a mode, in points.
+_NAME = 120.0
 
 
 def traces(post: Posterior, ax: Axes | None = None) -> Axes:
@@ -73,7 +75,7 @@ def _traces(post: Posterior) -> list[_Trace]:
         _Trace("classes in use", stats["classes"], "whole"),
     ]
     found += [
-        _Trace(f"{name} factors in use", stats["factors"][:, :, mode], "whole")
+        _Trace(joined(shorten(name, _NAME, style.NORMAL), "factors in use"), stats["factors"][:, :, mode], "whole")
         for mode, name in enumerate(post.tensor.mode_names)
     ]
     # The classes of CP and Tucker stay where they are.
@@ -92,7 +94,7 @@ def _draw(ax: Axes, trace: _Trace, burn_in: int, last: bool) -> None:
     if burn_in:
         ax.axvspan(0.5, min(burn_in, sweeps) + 0.5, color=style.PALE, zorder=0, linewidth=0, gid="burn-in")
     _value_axis(ax, values, trace.kind)
-    ax.set_title(shorten(trace.name, style.inches(ax)[0] * 72, style.NORMAL), loc="left", fontsize=style.NORMAL, pad=4)
+    ax.set_title(trace.name, loc="left", fontsize=style.NORMAL, pad=4)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     if last:
         ax.set_xlabel("sweep", fontsize=style.SMALL, labelpad=1, color=style.GREY)

@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
-from allocore.figures.words import shorten, width
+from allocore.figures.words import joined, shorten, width
 from allocore.posterior.posterior import Posterior
 
 _BINS = 30
 _LEVELS = (0.5, 0.95)
 _ACROSS = 5
+# What the margins of a panel and the word "factors" take of its width, in points.
+_FACTORS = 58.0
 
 
 def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
@@ -45,7 +47,7 @@ def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
         raise InputError("the run has no draws yet: there is nothing to count")
     named = [("classes", post.stats["classes"][:, kept], post.core_values.shape[2])]
     for mode, name in enumerate(post.tensor.mode_names):
-        named.append((f"{name} factors", post.stats["factors"][:, kept, mode], post.record.spec.core_shape[mode]))
+        named.append((name, post.stats["factors"][:, kept, mode], post.record.spec.core_shape[mode]))
     with style.look():
         down = -(-len(named) // _ACROSS)
         across = -(-len(named) // down)
@@ -55,14 +57,15 @@ def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
             line, column = divmod(place, across)
             left = column * wide + 0.34
             panel = sheet.panel(left, line * high + 0.36, wide - 0.44, high - 0.66)
-            _histogram(panel, name, np.asarray(values), most)
+            title = joined(shorten(name, wide * 72 - _FACTORS, style.NORMAL), "factors") if place else name
+            _histogram(panel, title, np.asarray(values), most)
             if column == 0:
                 panel.set_ylabel("draws", fontsize=style.SMALL, color=style.GREY, labelpad=2)
         style.name_chains(sheet, len(post.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
         return sheet.ax
 
 
-def _histogram(ax: Axes, name: str, values: NDArray[np.int64], most: int) -> None:
+def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> None:
     low, high = int(values.min()), int(values.max())
     # Whole numbers: every bar stands for as many of them.
     step = -(-(high - low + 1) // _BINS)
@@ -81,7 +84,7 @@ def _histogram(ax: Axes, name: str, values: NDArray[np.int64], most: int) -> Non
     ax.xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
     points = style.inches(ax)[0] * 72 + 12
-    ax.set_title(shorten(name, points, style.NORMAL), loc="left", fontsize=style.NORMAL, weight="bold", pad=13)
+    ax.set_title(title, loc="left", fontsize=style.NORMAL, weight="bold", pad=13)
     told = shorten(f"median {middle:g} of {most}", points, style.SMALL)
     style.below_title(ax, told)
 

@@ -136,7 +136,7 @@ def _name_beside(ax: Axes, factor: Factor, named: _Ints, room: float) -> None:
     tip_y = factor.share_D[named] / upper * high
     # Equal tips stay in the order of the labels: what comes first is written above.
     ranked = (tip_y - 1e-6 * np.arange(len(named))).tolist()
-    lines = spread(ranked, [_LINE] * len(named), 0.0, high + _LINE / 2)
+    lines = spread(ranked, [_LINE] * len(named), 0.0, high)
     leaders = []
     for row, tip, line in zip(named.tolist(), tip_y.tolist(), lines, strict=True):
         name = shorten(factor.mode.labels[row], room - _AWAY - _SHARE - _SPACE, style.SMALL)

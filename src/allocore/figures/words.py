@@ -23,6 +23,8 @@ _OTHERS = (
 )
 _UNKNOWN = "\u25a1"
 _ELLIPSIS = "\u2026"
+# Has no width. In front it says which way the line runs, behind a name that what follows is no part of it.
+_LEFT_TO_RIGHT = "\u200e"
 _VARIATIONS = range(0xFE00, 0xFE10)
 
 
@@ -73,6 +75,19 @@ def width(text: str, size: float) -> float:
     return float(
         text_to_path.get_text_width_height_descent(text, FontProperties(family=families(), size=size), False)[0]
     )
+
+
+def joined(name: str, rest: object) -> str:
+    """A clean name and what is said of it, from left to right even if the name is written from right to left.
+
+    Examples
+    --------
+    >>> joined("sender", 7)
+    'sender 7'
+    """
+    if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in name):
+        return f"{_LEFT_TO_RIGHT}{name}{_LEFT_TO_RIGHT} {rest}"
+    return f"{name} {rest}"
 
 
 def numbers_in(numbers: Sequence[int], room: float, size: float) -> str:
