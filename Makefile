@@ -37,8 +37,9 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-picture: $(VENV)/.dev  ## Draw docs/demo.svg, the picture in the README
+picture: $(VENV)/.dev  ## Make the pictures in the README: docs/demo.svg, docs/explorer.png (needs Chromium)
 	$(BIN)/python scripts/make_demo_picture.py docs/demo.svg
+	$(BIN)/python scripts/make_explorer_picture.py docs/explorer.png
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "allocore needs Python 3.11 or later; set PYTHON=/path/to/python3.11"; exit 1; }

@@ -1,0 +1,41 @@
+"""Take the picture of the explorer in the README: the flights of the demo, a class and the classes it shares with.
+
+Usage: python scripts/make_explorer_picture.py docs/explorer.png      (needs Chromium)
+"""
+
+import shutil
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import sync_playwright
+
+import allocore as ac
+
+SIZE = {"width": 1180, "height": 960}
+
+
+def main(target: str) -> None:
+    """Fit, write the page, open it, take the picture."""
+    model = ac.AlloCore(40, burn_in=600, draws=50, thin=8, chains=2, seed=1)
+    post = model.fit(ac.load_flights()).posterior_
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        page_file = ac.write_report(post, Path(folder) / "report.html", title="Flights from New York, 2013")
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport=SIZE, color_scheme="light")
+        number = most_shared(post)
+        page.goto(f"{page_file.as_uri()}#/class/{number}")
+        page.wait_for_selector("figure >> nth=4 >> .chart svg")
+        page.screenshot(path=target)
+        browser.close()
+
+
+def most_shared(post: ac.Posterior) -> int:
+    """Of the dozen largest classes the one whose factors most others share."""
+    table = post.classes().head(12)
+    shared = sum(table[f"{name}_shared"].map(len) for name in post.tensor.mode_names)
+    return int(shared.idxmax())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
