@@ -104,6 +104,7 @@ def test_histograms_count_the_draws_of_all_chains():
     for panel, values in zip(ax.child_axes, sizes, strict=True):
         numbers, times = np.unique(values, return_counts=True)
         assert counted(panel) == dict(zip(numbers.tolist(), times.tolist(), strict=True))
+        assert panel.get_ylim()[1] > times.max()
         (line,) = panel.lines
         assert line.get_xdata() == [np.median(values)] * 2
 

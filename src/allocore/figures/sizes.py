@@ -76,6 +76,7 @@ def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> No
         colour = style.chain_colour(chain) if len(values) > 1 else style.SKY
         ax.bar(edges[:-1] + step / 2, count, bottom=below, width=step * 0.92, color=colour)
         below += count
+    ax.set_ylim(0.0, below.max() * 1.08)
     middle = float(np.median(values))
     ax.axvline(middle, color=style.INK, linewidth=0.8)
     # One bar alone would fill the panel.
