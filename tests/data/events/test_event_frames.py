@@ -109,6 +109,8 @@ WITHOUT_ARROW = """
         ac.read_events(odd, modes=["a", "b"])
     except ac.errors.InputError as error:
         assert "cannot be read without pyarrow" in str(error), error
+    else:
+        raise AssertionError("objects cannot be written to Parquet")
 """
 
 
