@@ -58,7 +58,10 @@ def summaries(states):
         columns += list(np.log1p(used_TDQ).mean(axis=2).T)
         rate = np.einsum("t...q,tdq->t...dq", rate, used_TDQ)
     rate_TC = rate.sum(axis=-1).reshape(len(states), -1)
-    columns += [distinct(same_place), core_TQ.mean(axis=1), np.log(core_TQ).mean(axis=1), (core_TQ**2).mean(axis=1)]
+    on_TQ = core_TQ > 0  # all of them, unless the budget is inferred
+    log_core_TQ = np.log(np.where(on_TQ, core_TQ, 1.0))
+    columns += [distinct(same_place), core_TQ.mean(axis=1), log_core_TQ.mean(axis=1), (core_TQ**2).mean(axis=1)]
+    columns += [on_TQ.sum(axis=1), on_TQ.all(axis=1), on_TQ.any(axis=1)]
     columns += [np.log1p(rate_TC.sum(axis=1)), np.log1p((rate**2).reshape(len(states), -1).sum(axis=1))]
     return np.column_stack([*columns, np.log1p(rate_TC)])
 

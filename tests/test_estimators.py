@@ -262,7 +262,7 @@ DEFAULTS = {
     "progress": True,
 }
 MODELS = [
-    (ac.AlloCore, {}, {"budget": 100, "core_shape": None, "alpha0": 0.1}),
+    (ac.AlloCore, {}, {"budget": 100, "core_shape": None, "alpha0": 0.1, "max_budget": 400, "c0": 1.0, "d0": 1.0}),
     (ac.CP, {"rank": 3}, {"rank": 3}),
     (ac.Tucker, {"core_shape": (2, 2, 2)}, {"core_shape": (2, 2, 2)}),
 ]

@@ -11,7 +11,7 @@ import secrets
 from dataclasses import KW_ONLY, asdict, dataclass, fields
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from allocore._workers import available_threads
 from allocore.data.convert import as_tensor
@@ -29,8 +29,44 @@ if TYPE_CHECKING:
 _MOST_LOCATIONS = 1_000_000
 
 
-@dataclass(eq=False, kw_only=True)
-class _GibbsModel:
+@dataclass(eq=False, repr=False)
+class Estimator:
+    """The manners of scikit-learn that all models share: settings by name, and what they look like."""
+
+    _fitted: ClassVar[tuple[str, ...]] = ("posterior_",)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = " yet: call fit first" if name in self._fitted else ""
+            raise AttributeError(f"this {type(self).__name__} has no {name}{hint}")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings by name; they take effect at the next fit."""
+        known = [field.name for field in fields(self)]
+        for name, value in params.items():
+            if name not in known:
+                raise InputError(f"{name!r} is not a setting of {type(self).__name__}; the settings are {known}")
+            setattr(self, name, value)
+        return self
+
+    def _repr_html_(self) -> str:
+        """The settings, and once it is fitted what was found."""
+        found = self.posterior_._repr_html_() if hasattr(self, "posterior_") else "<p>Not fitted yet.</p>"
+        return f"<p><code>{escape(repr(self))}</code></p>{found}"
+
+    def __repr__(self) -> str:
+        texts = {field.name: (repr(getattr(self, field.name)), repr(field.default)) for field in fields(self)}
+        changed = [f"{name}={value}" for name, (value, default) in texts.items() if value != default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _GibbsModel(Estimator):
     """Settings and `fit` that the three models have in common."""
 
     a0: float = 1.0
@@ -54,9 +90,9 @@ class _GibbsModel:
         self.__dict__.pop("posterior_", None)
         tensor = as_tensor(Y)
         schedule = Schedule(self.burn_in, self.draws, self.thin)
-        seed = secrets.randbits(32) if self.seed is None else whole_number("seed", self.seed, least=0)
+        seed = seed_number(self.seed)
         plan = Plan(tensor, self._spec(tensor.shape), schedule, whole_number("chains", self.chains), seed)
-        threads = self._thread_number()
+        threads = thread_number(self.threads)
         if self.store is None:
             return self._run(MemoryStore(plan), threads)
         from allocore.run.writing import ZarrStore
@@ -101,7 +137,7 @@ class _GibbsModel:
         store = ZarrStore.reopen(_path("path", path), draws, on_error)
         model = cls._of_plan(store.plan)
         model.set_params(threads=threads, progress=progress, store=path)
-        return model._run(store, model._thread_number())
+        return model._run(store, thread_number(model.threads))
 
     def _run(self, store: "Store", threads: int) -> Self:
         from allocore.posterior.posterior import Posterior
@@ -110,9 +146,6 @@ class _GibbsModel:
         observer = progress_bar(self.progress, store.plan.schedule, store.plan.chains)
         self.posterior_ = Posterior(run_chains(store, threads=threads, observer=observer), threads)
         return self
-
-    def _thread_number(self) -> int:
-        return available_threads() if self.threads is None else whole_number("threads", self.threads)
 
     @classmethod
     def _of_plan(cls, plan: Plan) -> Self:
@@ -126,37 +159,8 @@ class _GibbsModel:
         """The settings that this model alone has."""
         raise NotImplementedError
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            hint = " yet: call fit first" if name == "posterior_" else ""
-            raise AttributeError(f"this {type(self).__name__} has no {name}{hint}")
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change settings by name; they take effect at the next fit."""
-        known = [field.name for field in fields(self)]
-        for name, value in params.items():
-            if name not in known:
-                raise InputError(f"{name!r} is not a setting of {type(self).__name__}; the settings are {known}")
-            setattr(self, name, value)
-        return self
-
     def _spec(self, shape: tuple[int, ...]) -> Spec:
         raise NotImplementedError
-
-    def _repr_html_(self) -> str:
-        """The settings, and once it is fitted what was found."""
-        found = self.posterior_._repr_html_() if hasattr(self, "posterior_") else "<p>Not fitted yet.</p>"
-        return f"<p><code>{escape(repr(self))}</code></p>{found}"
-
-    def __repr__(self) -> str:
-        texts = {field.name: (repr(getattr(self, field.name)), repr(field.default)) for field in fields(self)}
-        changed = [f"{name}={value}" for name, (value, default) in texts.items() if value != default]
-        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 @dataclass(eq=False, repr=False)
@@ -166,7 +170,8 @@ class AlloCore(_GibbsModel):
     Parameters
     ----------
     budget
-        Q, the most classes (non-zeros of the core) the model may use. Cost and memory grow with it.
+        Q, the most classes (non-zeros of the core) the model may use. Cost and memory grow with it. "infer" learns
+        how many there are, up to `max_budget`: `posterior_.budget` then has that number for every draw.
     core_shape
         K_m, the factors of each mode; by default Q in every mode.
     a0, b0
@@ -175,6 +180,8 @@ class AlloCore(_GibbsModel):
         Gamma prior of the factors (shape, rate).
     alpha0
         Concentration of the locations in each mode; the smaller, the more classes share factors.
+    max_budget, c0, d0
+        For budget="infer": the most classes there can be, and the prior Beta(c0, d0) of the share of them that is on.
     burn_in, draws, thin
         Sweeps to discard, draws to keep, and sweeps per kept draw.
     chains
@@ -196,20 +203,35 @@ class AlloCore(_GibbsModel):
     >>> model = ac.AlloCore(budget=10, burn_in=30, draws=5, thin=2, seed=1).fit(Y)
     >>> model.posterior_.classes(top=2)[["share", "carrier_factor", "carrier_top"]].shape[1]
     3
+    >>> model = ac.AlloCore(budget="infer", max_budget=30, burn_in=30, draws=5, thin=2, seed=1).fit(Y)
+    >>> bool((model.posterior_.budget <= 30).all())
+    True
     """
 
-    budget: int = 100
+    budget: int | Literal["infer"] = 100
     core_shape: tuple[int, ...] | None = None
     _: KW_ONLY
     alpha0: float = 0.1
+    max_budget: int = 400
+    c0: float = 1.0
+    d0: float = 1.0
 
     def _spec(self, shape: tuple[int, ...]) -> Spec:
-        core_shape = core_shape_for(shape, self.budget, self.core_shape)
-        return Spec(self.budget, core_shape, self.a0, self.b0, self.e0, self.f0, self.alpha0)
+        if isinstance(self.budget, str) and self.budget != "infer":
+            raise InputError(f"budget is {self.budget!r}, but it must be a whole number or 'infer'")
+        prior = (self.a0, self.b0, self.e0, self.f0, self.alpha0)
+        if self.budget == "infer":
+            most = whole_number("max_budget", self.max_budget)
+            core_shape = core_shape_for(shape, most, self.core_shape)
+            return Spec(most, core_shape, *prior, infer_budget=True, c0=self.c0, d0=self.d0)
+        return Spec(self.budget, core_shape_for(shape, self.budget, self.core_shape), *prior)
 
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:
-        return {"budget": spec.budget, "core_shape": spec.core_shape, "alpha0": spec.alpha0}
+        own = {"core_shape": spec.core_shape, "alpha0": spec.alpha0}
+        if not spec.infer_budget:
+            return {**own, "budget": spec.budget}
+        return {**own, "budget": "infer", "max_budget": spec.budget, "c0": spec.c0, "d0": spec.d0}
 
 
 @dataclass(eq=False, repr=False)
@@ -249,21 +271,36 @@ class Tucker(_GibbsModel):
     core_shape: tuple[int, ...]
 
     def _spec(self, shape: tuple[int, ...]) -> Spec:
-        if self.core_shape is None:
-            raise InputError("core_shape is None, but Tucker needs one whole number per mode")
-        core_shape = core_shape_for(shape, 1, self.core_shape)
-        size = math.prod(core_shape)
-        if size > _MOST_LOCATIONS:
-            raise InputError(
-                f"core_shape {core_shape} has {size:,} locations, but Tucker visits them all for every non-zero: "
-                f"the most is {_MOST_LOCATIONS:,}; AlloCore visits only its budget"
-            )
+        core_shape = whole_core(shape, self.core_shape, "Tucker")
         prior = (self.a0, self.b0, self.e0, self.f0)
-        return Spec(size, core_shape, *prior, learn_locations=False, start="everywhere")
+        return Spec(math.prod(core_shape), core_shape, *prior, learn_locations=False, start="everywhere")
 
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:
         return {"core_shape": spec.core_shape}
+
+
+def thread_number(threads: int | None) -> int:
+    """Check a number of threads; None is all processors."""
+    return available_threads() if threads is None else whole_number("threads", threads)
+
+
+def seed_number(seed: int | None) -> int:
+    """Check a seed; None is a new one each time."""
+    return secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
+
+
+def whole_core(shape: tuple[int, ...], core_shape: object, model: str) -> tuple[int, ...]:
+    """Check the core shape of a model that has a class on every location."""
+    if core_shape is None:
+        raise InputError(f"core_shape is None, but {model} needs one whole number per mode")
+    sizes = core_shape_for(shape, 1, core_shape)
+    if math.prod(sizes) > _MOST_LOCATIONS:
+        raise InputError(
+            f"core_shape {sizes} has {math.prod(sizes):,} locations, but {model} visits them all for every non-zero: "
+            f"the most is {_MOST_LOCATIONS:,}; AlloCore visits only its budget"
+        )
+    return sizes
 
 
 def model_of(path: str | os.PathLike[str]) -> type[AlloCore] | type[CP] | type[Tucker]:
@@ -271,7 +308,10 @@ def model_of(path: str | os.PathLike[str]) -> type[AlloCore] | type[CP] | type[T
     from allocore.run.reading import read_attributes
 
     models = {"AlloCore": AlloCore, "CP": CP, "Tucker": Tucker}
-    return models[json.loads(read_attributes(_path("path", path))["settings"])["model"]]
+    name = json.loads(read_attributes(_path("path", path))["settings"])["model"]
+    if name not in models:
+        raise InputError(f"path is {str(path)!r}, but it holds an estimate of {name}, which has no chains to continue")
+    return models[name]
 
 
 def _path(name: str, value: object) -> Path:

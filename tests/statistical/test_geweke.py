@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import allocore.gibbs.core_values as core_module
 import allocore.gibbs.sweep as sweep_module
 import cases
 import naive
@@ -35,6 +36,8 @@ SPECS = {
     "allocore": Spec(3, (2, 3, 2), **PRIORS),
     "canonical": Spec(3, (3, 3, 3), **PRIORS),
     "many-classes": Spec(20, (3, 6, 1), **{**PRIORS, "b0": 2.0, "e0": 0.5}),
+    # Small core values, so that classes are often empty: only those are switched.
+    "inferred": Spec(5, (2, 3, 2), **{**PRIORS, "b0": 5.0}, infer_budget=True, c0=6.0, d0=3.0),
     "cp": Spec(2, (2, 2, 2), **PRIORS, learn_locations=False),
     "tucker": Spec(4, (2, 1, 2), **PRIORS, learn_locations=False, start="everywhere"),
 }
@@ -119,6 +122,31 @@ def relocation_that_forgets_the_counts(monkeypatch):
     monkeypatch.setattr(sweep_module, "relocate", forgetful)
 
 
+def classes_that_are_empty_switched_off_for_good(monkeypatch):
+    monkeypatch.setattr("allocore.gibbs.core_values.switch", lambda key, spec, state, y_Q, reach_Q: y_Q > 0)
+
+
+def switches_that_forget_the_exposure(monkeypatch):
+    right = core_module.switch
+    monkeypatch.setattr(
+        "allocore.gibbs.core_values.switch",
+        lambda key, spec, state, y_Q, reach_Q: right(key, spec, state, y_Q, np.zeros_like(reach_Q)),
+    )
+
+
+def switches_that_forget_the_prior(monkeypatch):
+    right = core_module.switch
+    monkeypatch.setattr(
+        "allocore.gibbs.core_values.switch",
+        lambda key, spec, *rest: right(key, replace(spec, c0=1.0, d0=1.0), *rest),
+    )
+
+
+BUGS_OF_SWITCHES = [
+    classes_that_are_empty_switched_off_for_good,
+    switches_that_forget_the_exposure,
+    switches_that_forget_the_prior,
+]
 BUGS = [
     wrong_exposure,
     missing_cells_ignored,
@@ -126,6 +154,12 @@ BUGS = [
     prior_of_factors_counted_twice,
     relocation_that_forgets_the_counts,
 ]
+
+
+@pytest.mark.parametrize("plant", BUGS_OF_SWITCHES, ids=lambda bug: bug.__name__)
+def test_a_deliberate_bug_in_the_switches_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert evidence_against(SPECS["inferred"], SOME, starts=2_000) < 1e-6
 
 
 @pytest.mark.parametrize("plant", BUGS, ids=lambda bug: bug.__name__)

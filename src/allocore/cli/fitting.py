@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -43,7 +43,13 @@ def demo(
 def fit(
     *,
     data: DataPath,
-    budget: Annotated[int, typer.Option(help="Q, the most classes (non-zeros of the core) the model may use.")],
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="Q, the most classes (non-zeros of the core) the model may use, or 'infer' to learn how many."
+        ),
+    ],
+    max_budget: Annotated[int | None, typer.Option(help="With --budget infer, the most there can be; 400.")] = None,
     core_shape: Annotated[
         str | None, typer.Option(help="Factors per mode, e.g. 50x50x20x300; by default Q in every mode.")
     ] = None,
@@ -75,6 +81,7 @@ def fit(
     """
     console = terminal()
     whole_number("--rows", rows), whole_number("--top", top)
+    wanted = _budget(budget, max_budget)
     if along is not None and hold_out is None:
         raise InputError(f"--along is {along!r}, but it says where to hold out and needs --hold-out as well")
     if out is not None:
@@ -87,7 +94,9 @@ def fit(
         None if hold_out is None else ac.hold_out(Y, _share("--hold-out", hold_out), _mode(along, Y.mode_names), seed)
     )
     print_data(console, Y)
-    model = ac.AlloCore(budget, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin)
+    model = ac.AlloCore(wanted, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin)
+    if max_budget is not None:
+        model.set_params(max_budget=max_budget)
     model.set_params(chains=chains, seed=seed, threads=threads, store=out)
     with telling_of_stops(out):
         posterior = model.fit(Y if split is None else split.train).posterior_
@@ -141,6 +150,17 @@ def _print_prediction(console: Console, posterior: ac.Posterior, test: Any) -> N
             continue
         log_ppd = posterior.log_ppd(test, positive_only)
         console.print(f"  log PPD of {name}: [bold]{log_ppd:.4f}[/]")
+
+
+def _budget(budget: str, max_budget: int | None) -> int | Literal["infer"]:
+    if budget == "infer":
+        return "infer"
+    if max_budget is not None:
+        raise InputError(f"--max-budget is {max_budget}, but it is for --budget infer, and --budget is {budget}")
+    try:
+        return whole_number("--budget", int(budget))
+    except ValueError:
+        raise InputError(f"--budget is {budget!r}, but it must be a whole number or infer") from None
 
 
 def _sizes(core_shape: str | None) -> tuple[int, ...] | None:

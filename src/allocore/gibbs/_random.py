@@ -50,6 +50,7 @@ class Step(IntEnum):
     FACTOR = 5
     THIN_CAREFULLY = 6
     THIN_AGAIN = 7
+    SWITCH = 8
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
     lambda_q ~ Gamma( a0 + y_q,  b0 + X_q / lambda_q ),      X_q = sum_d phi[m][d, k[q, m]] X[m][d, q]   for any one m.
 
+Where the budget is inferred, that is for the classes that are on (switches.py); the others have the value zero.
 X / lambda of mode m depends neither on lambda nor on the factors of mode m, so that of the mode drawn last serves.
 Cost: D_m * Q.
 """
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from allocore._jit import kernel
 from allocore.gibbs._draws import log_gamma
 from allocore.gibbs._random import Key, Step, Words, scratch, seat
+from allocore.gibbs.switches import switch
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
@@ -23,6 +25,8 @@ def draw_core_values(key: Key, spec: Spec, state: State, y_Q: NDArray[np.int64],
     shape_Q, rate_Q = core_conditional(spec, y_Q, reach_Q)
     log_core_Q = np.empty(spec.budget)
     _draw(shape_Q, rate_Q, key.stream(Step.CORE), scratch(), log_core_Q)
+    if spec.infer_budget:
+        log_core_Q[~switch(key, spec, state, y_Q, reach_Q)] = -np.inf
     return replace(state, log_core_Q=log_core_Q)
 
 

@@ -44,6 +44,12 @@ class Rows:
             rows.refresh(layout, state, mode)
         return rows
 
+    def of_classes(self, which: Ints) -> "Rows":
+        """The rows of some classes alone, to be scaled anew."""
+        phi_RQ = np.ascontiguousarray(self.phi_RQ[:, which])
+        scaled_RL = aligned_zeros(len(phi_RQ), padded(len(which)))
+        return Rows(phi_RQ, self.sums_MQ[:, which], scaled_RL, np.empty(len(phi_RQ)))
+
     def refresh(self, layout: Layout, state: State, mode: int) -> None:
         """Expand one mode again after its locations or factors have changed."""
         phi_DQ = self.phi_RQ[layout.rows(mode)]

@@ -5,6 +5,7 @@ Given the counts allocated to the classes, a sweep draws
     for each mode:   locations   k[q, m], class after class, unused factors integrated out     relocation.py
                      factors     phi[m][d, k] ~ Gamma, conjugate                               factors.py
     then             core values lambda_q ~ Gamma, conjugate                                   core_values.py
+                     where the budget is inferred, zero for the classes that are off           switches.py
     and at last      thinning    every count is allocated to a class again                     thinning.py
 
 Locations and factors of a mode share one exposure (exposure.py), which depends on the other modes alone. Thinning

@@ -92,7 +92,20 @@ class _Batch(NamedTuple):
 
 
 def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
-    """Allocate every count to a class."""
+    """Allocate every count to a class; classes that are off get none, and cost nothing."""
+    on_Q = np.flatnonzero(state.on())
+    if len(on_Q) == len(state.log_core_Q):
+        return _thin(key, layout, rows, state)
+    y_RQ = np.zeros(rows.phi_RQ.shape, dtype=layout.count_type)
+    if not len(on_Q):  # then there are no counts either
+        return Allocation(y_RQ, 0.0)
+    only = State(state.log_core_Q[on_Q], state.subs_QM[on_Q], state.log_phi)
+    allocation = _thin(key, layout, rows.of_classes(on_Q), only)
+    y_RQ[:, on_Q] = allocation.y_RQ
+    return Allocation(y_RQ, allocation.log_rates)
+
+
+def _thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
     rows.scale(layout, state)
     cells, budget = layout.cells, rows.phi_RQ.shape[1]
     tables = Tables.of(layout, budget, layout.workers.threads)

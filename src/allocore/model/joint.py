@@ -4,7 +4,7 @@ pi is integrated out of the prior of the locations, and factors that no class us
 """
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
 from allocore.data.tensor import CountTensor
 from allocore.model.rates import class_totals, log_rates_at
@@ -20,8 +20,13 @@ def log_likelihood(tensor: CountTensor, state: State) -> float:
 
 
 def log_prior_core(spec: Spec, state: State) -> float:
-    """Gamma(a0, rate b0) on every lambda_q."""
-    return _log_gamma_density(state.log_core_Q, spec.a0, spec.b0)
+    """Gamma(a0, rate b0) on every lambda_q; where the budget is inferred, on those of the classes that are on."""
+    on_Q = state.on()
+    density = _log_gamma_density(state.log_core_Q[on_Q], spec.a0, spec.b0)
+    if not spec.infer_budget:
+        return density
+    on, off = int(on_Q.sum()), int((~on_Q).sum())
+    return density + float(betaln(spec.c0 + on, spec.d0 + off) - betaln(spec.c0, spec.d0))
 
 
 def log_prior_locations(spec: Spec, state: State) -> float:

@@ -2,14 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocore.errors import InputError, whole_number
 
-_PRIORS = ("a0", "b0", "e0", "f0", "alpha0")
+# Gamma(1, rate 0) is the same everywhere: with it, the most probable values are those of maximum likelihood.
+_FLAT: dict[str, Any] = {"alpha0": 0.0, "a0": 1.0, "b0": 0.0, "e0": 1.0, "f0": 0.0}
+_PRIORS = ("a0", "b0", "e0", "f0", "alpha0", "c0", "d0")
 # Beyond these, products of rates over the modes leave the range of 64-bit floats.
 _LEAST, _MOST = 1e-30, 1e30
 
@@ -19,7 +21,9 @@ class Spec:
     """ALL0CORE, CP and Tucker in one: `budget` classes Q, each at a location of a core of shape `core_shape`.
 
     `start` says where the classes begin: on the super-diagonal (k[q, m] = q mod K_m), or one on every location of the
-    core. With `learn_locations` off they stay there: on the diagonal that is CP, on all locations Tucker.
+    core. With `learn_locations` off they stay there: on the diagonal that is CP, on all locations Tucker. With
+    `infer_budget` each class is on or off, on with a probability that has the prior Beta(c0, d0): the budget is then
+    the most classes there can be.
     """
 
     budget: int
@@ -31,21 +35,37 @@ class Spec:
     alpha0: float = 0.1
     learn_locations: bool = True
     start: Literal["diagonal", "everywhere"] = "diagonal"
+    infer_budget: bool = False
+    c0: float = 1.0
+    d0: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", whole_number("budget", self.budget))
         shape = tuple(whole_number("core_shape", size, self.core_shape) for size in self.core_shape)
         object.__setattr__(self, "core_shape", shape)
-        for name in _PRIORS:
+        for name in () if self.flat else _PRIORS:
             object.__setattr__(self, name, _positive(name, getattr(self, name)))
         if self.start == "everywhere" and self.budget != math.prod(shape):
             raise InputError(
                 f"budget is {self.budget}, but a class on every location of core_shape {shape} needs {math.prod(shape)}"
             )
 
+    @classmethod
+    def without_priors(cls, core_shape: tuple[int, ...]) -> "Spec":
+        """A class on every location of the core, and flat priors: maximum likelihood."""
+        return cls(math.prod(core_shape), core_shape, **_FLAT, learn_locations=False, start="everywhere")
+
+    @property
+    def flat(self) -> bool:
+        """Whether there are no priors; the sampler needs some, so that its models cannot be specified like this."""
+        fixed = not self.learn_locations and self.start == "everywhere"
+        return fixed and all(getattr(self, name) == value for name, value in _FLAT.items())
+
     @property
     def model(self) -> str:
-        """The name of the model that this specifies: AlloCore, CP or Tucker."""
+        """The name of the model that this specifies: AlloCore, CP, Tucker, or without priors NNTuck."""
+        if self.flat:
+            return "NNTuck"
         if self.learn_locations:
             return "AlloCore"
         return "Tucker" if self.start == "everywhere" else "CP"

@@ -12,6 +12,7 @@ Shape suffixes, used throughout the package:
     reach_DQ     exposure of one mode per unit of core value, X[m][d, q] / lambda_q
 
 Core values and factors are kept as logarithms: a gamma variate of small shape underflows, its logarithm does not.
+Where the budget is inferred, a class that is off has the core value zero, and its logarithm is -inf.
 A factor that no class uses has no value in the chain (it is integrated out); its column holds -inf.
 """
 
@@ -32,6 +33,10 @@ class State:
     def core_values(self) -> NDArray[np.float64]:
         """The values lambda_q."""
         return np.exp(self.log_core_Q)
+
+    def on(self) -> NDArray[np.bool_]:
+        """Which classes are on, (Q): all of them, unless the budget is inferred."""
+        return self.log_core_Q > -np.inf
 
     def factors(self, mode: int) -> NDArray[np.float64]:
         """The factor matrix of one mode, (D, K); zeros where no class uses the factor."""

@@ -138,8 +138,9 @@ class Portrait:
 
 def portrait(record: Record, chain: int, draw: int) -> Portrait:
     """Look at one draw."""
-    locations_CM, place_Q = np.unique(record.core_locations[chain, draw], axis=0, return_inverse=True)
-    total_Q = class_totals(_state(record, chain, draw), record.tensor.missing)
+    state = _state(record, chain, draw)
+    locations_CM, place_Q = np.unique(state.subs_QM, axis=0, return_inverse=True)
+    total_Q = class_totals(state, record.tensor.missing)
     value_C: _Floats = np.bincount(place_Q.ravel(), total_Q).astype(np.float64)
     order_C = np.argsort(-value_C, kind="stable")
     found = stability(record, chain, draw)
@@ -166,7 +167,8 @@ def portrait(record: Record, chain: int, draw: int) -> Portrait:
 def _state(record: Record, chain: int, draw: int) -> State:
     with np.errstate(divide="ignore"):
         log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
-        return State(np.log(record.core_values[chain, draw]), record.core_locations[chain, draw], log_phi)
+        core_Q, subs_QM = record.classes_on(chain, draw)
+        return State(np.log(core_Q), subs_QM, log_phi)
 
 
 def _factors(

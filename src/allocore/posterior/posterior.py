@@ -62,6 +62,19 @@ class Posterior:
         return self._record.core_values
 
     @property
+    def budget(self) -> NDArray[np.int64]:
+        """How many classes are on, (chain, draw): where the budget is inferred, draws from its posterior.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> model = ac.AlloCore("infer", max_budget=20, burn_in=20, draws=4, thin=1, seed=0)
+        >>> model.fit(ac.load_flights()).posterior_.budget.shape
+        (1, 4)
+        """
+        return np.asarray((self.core_values > 0.0).sum(axis=2), dtype=np.int64)
+
+    @property
     def core_locations(self) -> NDArray[np.int64]:
         """Where each class lies in the core, (chain, draw, Q, M)."""
         return self._record.core_locations

@@ -1,0 +1,85 @@
+"""budget="infer": the number of classes is learned, kept in runs, and shown without the classes that are off."""
+
+import numpy as np
+import pytest
+
+import allocore as ac
+from allocore.errors import InputError
+
+QUICK = {"burn_in": 30, "draws": 8, "thin": 2, "seed": 1, "progress": False}
+
+
+def blocks(size=12, groups=3, seed=0):
+    """A network of groups that keep to themselves: as many classes as groups explain it."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(size) % groups
+    rate = np.where(group[:, None] == group[None], 6.0, 0.02)
+    return ac.as_tensor(rng.poisson(np.broadcast_to(rate[..., None], (size, size, 4))))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    model = ac.AlloCore("infer", max_budget=40, chains=2, f0=1.0, **{**QUICK, "burn_in": 300, "draws": 20})
+    return model.fit(blocks())
+
+
+def test_few_classes_stay_on_where_few_explain_the_data(fitted):
+    budget = fitted.posterior_.budget
+    assert budget.shape == (2, 20)
+    assert budget.min() >= 3
+    assert budget.max() < 20, "of 40 at the start"
+
+
+def test_classes_that_are_off_are_zero_and_are_not_shown(fitted):
+    post = fitted.posterior_
+    assert (post.core_values == 0).any()
+    table = post.classes()
+    assert len(table) <= post.budget[0, -1]
+    assert (table["value"] > 0).all()
+    assert post.portrait().in_use <= post.budget[0, -1]
+    assert table["stability"].between(0, 1).all()
+
+
+def test_rates_are_those_of_the_classes_that_are_on(fitted):
+    post = fitted.posterior_
+    total = post.rate(np.indices((12, 12, 4)).reshape(3, -1)).sum()
+    assert total == pytest.approx(blocks().total, rel=0.1)
+
+
+def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads():
+    one, two = (
+        ac.AlloCore("infer", max_budget=20, threads=threads, **QUICK).fit(blocks()).posterior_ for threads in (1, 2)
+    )
+    assert one.core_values.tobytes() == two.core_values.tobytes()
+    assert one.factors[0].tobytes() == two.factors[0].tobytes()
+
+
+@pytest.mark.disk
+def test_a_run_is_stored_and_resumed_to_the_same_bytes(tmp_path):
+    settings = {"budget": "infer", "max_budget": 20, "c0": 2.0, "d0": 5.0}
+    whole = ac.AlloCore(**settings, **QUICK).fit(blocks()).posterior_
+    ac.AlloCore(**settings, **{**QUICK, "draws": 3}, store=tmp_path / "run.zarr").fit(blocks())
+    model = ac.AlloCore.resume(tmp_path / "run.zarr", draws=8)
+    assert model.get_params()["budget"] == "infer"
+    assert model.get_params()["max_budget"] == 20
+    assert (model.c0, model.d0) == (2.0, 5.0)
+    assert model.posterior_.core_values.tobytes() == whole.core_values.tobytes()
+    assert ac.open_run(tmp_path / "run.zarr").budget.tolist() == whole.budget.tolist()
+
+
+def test_a_fixed_budget_is_what_it_is():
+    assert (ac.AlloCore(4, **QUICK).fit(blocks()).posterior_.budget == 4).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"budget": "guess"}, "budget is 'guess', but it must be a whole number or 'infer'"),
+        ({"budget": "infer", "max_budget": 0}, "max_budget is 0"),
+        ({"budget": "infer", "c0": -1.0}, "c0 is -1.0"),
+        ({"budget": "infer", "d0": "much"}, "d0 is 'much'"),
+    ],
+)
+def test_what_makes_no_sense_is_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        ac.AlloCore(**settings, **QUICK).fit(blocks())
