@@ -39,8 +39,10 @@ MAY_IMPORT = {
     # What people look at is made of the posterior, and nothing but the command line is made of it.
     "figures": ("data", "posterior", "figures"),
     "explorer": ("data", "posterior", "explorer"),
+    # A comparison is many calls of the public API, and what people look at afterwards.
+    "comparison": ("", "comparison", "data", "model.spec", "run.plan", "run.schedule", "figures"),
     # The package itself has a name for everything that is public.
-    "__init__": ("data", "posterior", "figures", "explorer", "estimators"),
+    "__init__": ("data", "posterior", "figures", "explorer", "estimators", "comparison"),
 }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocore import figures
+    from allocore.comparison.comparing import compare
     from allocore.data.convert import as_tensor
     from allocore.data.events.reading import read_events
     from allocore.data.files import load_tensor
@@ -37,6 +38,7 @@ _HOMES = {
     "Posterior": "posterior.posterior",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
+    "compare": "comparison.comparing",
     "hold_out": "data.holdout",
     "load_flights": "data.flights",
     "load_tensor": "data.files",
@@ -55,6 +57,7 @@ __all__ = [
     "StoreError",
     "Tucker",
     "as_tensor",
+    "compare",
     "figures",
     "hold_out",
     "load_flights",

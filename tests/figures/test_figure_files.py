@@ -37,7 +37,7 @@ def test_all_figures_are_written_in_all_formats(files):
 
 
 def test_the_same_run_gives_the_same_files(files, tmp_path):
-    again = writing._write(figures.mass(posterior()), tmp_path / "mass", ["png", "pdf", "svg"])
+    again = writing.write_figure(figures.mass(posterior()), tmp_path / "mass", ["png", "pdf", "svg"])
     for file in again:
         assert file.read_bytes() == (files[0].parent / file.name).read_bytes(), file.name
 

@@ -91,10 +91,12 @@ def fit(
     Y = read_data(data, events)
     seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
     split = (
-        None if hold_out is None else ac.hold_out(Y, _share("--hold-out", hold_out), _mode(along, Y.mode_names), seed)
+        None
+        if hold_out is None
+        else ac.hold_out(Y, _share("--hold-out", hold_out), mode_given(along, Y.mode_names), seed)
     )
     print_data(console, Y)
-    model = ac.AlloCore(wanted, _sizes(core_shape), burn_in=burn_in, draws=draws, thin=thin)
+    model = ac.AlloCore(wanted, sizes_given(core_shape), burn_in=burn_in, draws=draws, thin=thin)
     if max_budget is not None:
         model.set_params(max_budget=max_budget)
     model.set_params(chains=chains, seed=seed, threads=threads, store=out)
@@ -163,7 +165,8 @@ def _budget(budget: str, max_budget: int | None) -> int | Literal["infer"]:
         raise InputError(f"--budget is {budget!r}, but it must be a whole number or infer") from None
 
 
-def _sizes(core_shape: str | None) -> tuple[int, ...] | None:
+def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
+    """The sizes of a core from its text, 50x50x20x300."""
     if core_shape is None:
         return None
     try:
@@ -180,7 +183,8 @@ def _share(name: str, value: float) -> float:
     return value
 
 
-def _mode(along: str | None, mode_names: tuple[str, ...]) -> str | int:
+def mode_given(along: str | None, mode_names: tuple[str, ...]) -> str | int:
+    """A mode by its name, or by its number."""
     if along is None:
         return -1
     try:

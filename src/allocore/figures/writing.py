@@ -81,7 +81,7 @@ def write_all(
     place = _make_folder(Path(folder))
     written = []
     for name, make in _figures(post, rows, on_page, draw, chain):
-        for file in _write(make(), place / name, chosen):
+        for file in write_figure(make(), place / name, chosen):
             written.append(file)
             if progress:
                 progress(file)
@@ -139,7 +139,8 @@ def file_names(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _write(ax: Axes, target: Path, formats: list[str]) -> Iterator[Path]:
+def write_figure(ax: Axes, target: Path, formats: Sequence[str]) -> Iterator[Path]:
+    """Write the figure of some axes to a file for each format, `target` with a suffix; yields each when it is there."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     for kind in formats:

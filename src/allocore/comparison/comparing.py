@@ -1,0 +1,222 @@
+"""Compare models on held-out cells: the public function, and what it gives back."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Literal
+
+import pandas as pd
+
+from allocore._files import replacing
+from allocore._workers import available_threads
+from allocore.comparison import report
+from allocore.comparison.folder import Folder
+from allocore.comparison.progress import observer_for
+from allocore.comparison.running import run_jobs
+from allocore.comparison.settings import Job, Settings, Wish
+from allocore.comparison.tables import results_table, summary_table
+from allocore.comparison.words import words
+from allocore.data.convert import as_tensor
+from allocore.data.holdout import hold_out as split_tensor
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError, whole_number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BUDGETS = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300)
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """How well models predict what was held out.
+
+    `table` has one row for every fit: model, core (if it was chosen), budget, core_shape, split, log_ppd and
+    log_ppd_positive and their exponentials, seconds, sweeps, seconds_per_sweep, classes and factors in use, peak_mb,
+    and the `error` of a fit that failed. `missing` jobs were asked for and have neither a result nor an error.
+    """
+
+    table: pd.DataFrame
+    settings: Settings
+    data: str
+    missing: int = 0
+
+    @property
+    def words(self) -> list[str]:
+        """What follows from the numbers, in sentences."""
+        return words(self.table)
+
+    @property
+    def failed(self) -> int:
+        """How many jobs failed."""
+        return int((self.table["error"] != "").sum())
+
+    def summary(self) -> pd.DataFrame:
+        """One row for every model, core and budget: medians over the splits, and quartiles of the log PPD."""
+        return summary_table(self.table)
+
+    def report(self) -> str:
+        """Settings, sentences and tables, in Markdown."""
+        return report.report(self.table, self.settings, self.data, [], self.missing)
+
+    def plot(
+        self, ax: "Axes | None" = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
+    ) -> "Axes":
+        """Draw the log PPD against the budget or the seconds of a fit: see `ac.figures.ppd`."""
+        from allocore import figures
+
+        return figures.ppd(report.figure_table(self.table), ax, against=against, positive=positive)
+
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *self.words])
+
+    def __repr__(self) -> str:
+        done = len(self.table) - self.failed
+        return f"Comparison: {done} fits, {self.failed} failed, {self.missing} missing"
+
+    def _repr_html_(self) -> str:
+        sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.words)
+        return f"<p><b>{escape(repr(self))}</b></p><ul>{sentences}</ul>{self.summary().to_html(index=False)}"
+
+
+def compare(
+    Y: object,
+    models: Sequence[str] = ("allocore", "cp", "tucker", "nntuck"),
+    budgets: Sequence[int] = BUDGETS,
+    *,
+    splits: int = 8,
+    hold_out: float = 0.01,
+    along: int | str = -1,
+    burn_in: int = 1000,
+    draws: int = 200,
+    thin: int = 20,
+    restarts: int = 20,
+    max_iter: int = 1000,
+    core_shape: Sequence[int] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    retry: bool = False,
+    seed: int = 0,
+    progress: bool = True,
+) -> Comparison:
+    """Fit models at several budgets to splits of a tensor, and judge how they predict what was held out.
+
+    Every model, budget and split is a job in a process of its own. With a folder `out` a comparison that was
+    interrupted goes on where it was when the same call is made again, and models, budgets and splits can be added.
+
+    Parameters
+    ----------
+    Y
+        The tensor: anything `as_tensor` takes.
+    models
+        Any of "allocore", "cp", "tucker", "nntuck". Tucker and NNTuck have cores of about Q entries. A core of your
+        choice is written behind the model: "allocore=20x20x6x3", or "tucker=20x20x6x3", which has only that budget.
+    budgets
+        The budgets Q: classes of ALL0CORE and CP, entries of the core of Tucker and NNTuck.
+    splits
+        Split s holds out fibres by the seed `seed + s`, the same for all models, which are fitted with that seed too.
+    hold_out, along
+        Share of the fibres to hold out, and the mode along which they run: see `ac.hold_out`.
+    burn_in, draws, thin
+        Sweeps of the Gibbs samplers: see `ac.AlloCore`.
+    restarts, max_iter
+        Of NNTuck: see `ac.NNTuck`.
+    core_shape
+        The core of ALL0CORE; by default Q factors in every mode.
+    out
+        A folder for the results: `results.csv`, figures, `report.md`, and what is needed to go on.
+    jobs
+        How many jobs run at a time; by default as many as there are processors, which they share evenly.
+    retry
+        Do jobs again that failed before.
+    seed
+        A whole number that all results follow from, seconds and memory excepted.
+    progress
+        Show how it stands: a bar on a terminal, a line a minute elsewhere.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> found = ac.compare(ac.load_flights(), ["allocore", "cp"], [5], splits=1, burn_in=5, draws=2, thin=1)
+    >>> found.table[["model", "budget", "split", "sweeps"]].values.tolist()
+    [['allocore', 5, 0, 7.0], ['cp', 5, 0, 7.0]]
+    """
+    tensor = as_tensor(Y)
+    wish = Wish.of(tensor, models, budgets, splits, core_shape)
+    numbers = {"burn_in": burn_in, "draws": draws, "thin": thin, "restarts": restarts, "max_iter": max_iter}
+    settings = Settings.of(tensor, hold_out, along, seed=seed, **numbers)
+    parallel = available_threads() if jobs is None else whole_number("jobs", jobs)
+    return run_comparison(tensor, wish, settings, out=out, parallel=parallel, retry=retry, progress=progress)
+
+
+def run_comparison(
+    tensor: CountTensor,
+    wish: Wish,
+    settings: Settings,
+    *,
+    out: str | os.PathLike[str] | None,
+    parallel: int,
+    retry: bool,
+    progress: bool,
+) -> Comparison:
+    """Do what is missing of a comparison and write what came out; a folder that nobody named is removed at the end."""
+    path = Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out)
+    folder, asked = Folder(path), wish.jobs(settings, tensor.shape)
+    folder.check(settings, tensor)
+    _check_splits(tensor, settings, wish.splits)
+    try:
+        with folder.opened(tensor, settings):
+            _do(folder, asked, parallel, retry, progress)
+            found = _gather(folder, asked, settings, tensor)
+            write(found, path)
+    except KeyboardInterrupt:
+        done = sum(folder.is_done(job) for job in asked)
+        found = _gather(folder, asked, settings, tensor)
+        if path.is_dir():
+            report.write_table(found.table, path)
+        raise KeyboardInterrupt(
+            f"interrupted with {done} of {len(asked)} jobs done; the same again with out={str(path)!r} does the rest"
+        ) from None
+    if out is None:
+        rmtree(path, ignore_errors=True)
+    return found
+
+
+def _do(folder: Folder, asked: list[Job], parallel: int, retry: bool, progress: bool) -> None:
+    todo = [job for job in asked if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
+    parallel = max(1, min(parallel, len(todo)))
+    observer = observer_for(progress, todo, len(asked) - len(todo), parallel)
+    run_jobs(folder, todo, parallel=parallel, threads=max(1, available_threads() // parallel), observer=observer)
+
+
+def _gather(folder: Folder, asked: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
+    """All that the folder has, and how much of what was asked for it has not."""
+    missing = sum(not folder.is_done(job) and not folder.failure(job).exists() for job in asked)
+    return Comparison(results_table(folder.outcomes(), tensor.mode_names), settings, repr(tensor), missing)
+
+
+def write(found: Comparison, folder: Path) -> None:
+    """Write the table, the figures and the report of a comparison."""
+    report.write_table(found.table, folder)
+    names = report.write_figures(found.table, folder)
+    with replacing(folder / "report.md") as file:
+        file.write(report.report(found.table, found.settings, found.data, names, found.missing).encode())
+
+
+def _check_splits(tensor: CountTensor, settings: Settings, splits: int) -> None:
+    """Make every split once, so that what is wrong with one is told before any job runs."""
+    for split in range(splits):
+        try:
+            split_tensor(tensor, settings.hold_out, settings.along, settings.seed + split)
+        except InputError as error:
+            raise InputError(f"split {split}: {str(error).replace('fraction', 'hold_out')}") from None
+
+
+def _path(out: object) -> Path:
+    if not isinstance(out, str | os.PathLike) or not str(out):
+        raise InputError(f"out is {out!r}, but it must be a path")
+    return Path(out)

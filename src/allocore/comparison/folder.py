@@ -1,0 +1,121 @@
+"""A comparison on disk.
+
+    DIR/  settings.json      what all jobs have in common
+          tensor.npz         the data
+          jobs/NAME.json     the result of a job, once it has one
+          jobs/NAME.failed.json    or why it has none
+          results.csv, report.md, figures
+
+All files are replaced as a whole; a job is done when its result is there.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from allocore._files import remove_unfinished, replacing
+from allocore.comparison.settings import Job, Settings
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError, StoreError
+
+_FAILED = ".failed"
+
+
+class Folder:
+    """The files of a comparison."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tensor = path / "tensor.npz"
+
+    @contextmanager
+    def opened(self, tensor: CountTensor, settings: Settings) -> Iterator["Folder"]:
+        """Make the folder, or go on with it if it is about the same; meanwhile nobody else can."""
+        self.check(settings, tensor)
+        (self.path / "jobs").mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise StoreError(f"{self.path} is being written by another process; wait for its end") from None
+        try:
+            remove_unfinished(self.path)
+            if not self.tensor.exists():
+                tensor.save(self.tensor)
+            write_json(self.path / "settings.json", {"format": 1, **asdict(settings)})
+            yield self
+        finally:
+            lock.release()
+
+    def check(self, settings: Settings, tensor: CountTensor) -> None:
+        """Refuse a folder that holds something else, or a comparison with other settings."""
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise InputError(f"out is {str(self.path)!r}, but there is a file where the folder should be")
+        if not (self.path / "settings.json").exists():
+            if any(each.name not in ("lock", "jobs", "tensor.npz") for each in self.path.iterdir()):
+                raise InputError(f"out is {str(self.path)!r}, but that folder holds something else than a comparison")
+            return
+        there = read_json(self.path / "settings.json")
+        for name, asked in asdict(settings).items():
+            if there.get(name) == asked:
+                continue
+            if name == "tensor":
+                raise InputError(f"out is {str(self.path)!r}, but that comparison is about another tensor: use another")
+            before = _shown(name, there.get(name), tensor)
+            raise InputError(
+                f"{name} is {_shown(name, asked, tensor)}, but the comparison in {str(self.path)!r} was made with "
+                f"{before}: use another out"
+            )
+
+    def result(self, job: Job) -> Path:
+        """Where the result of a job goes."""
+        return self.path / "jobs" / f"{job.name}.json"
+
+    def failure(self, job: Job) -> Path:
+        """Where it is told why a job has no result."""
+        return self.path / "jobs" / f"{job.name}{_FAILED}.json"
+
+    def is_done(self, job: Job) -> bool:
+        """Whether a job has a result."""
+        return self.result(job).exists()
+
+    def fail(self, job: Job, error: str, log: str) -> None:
+        """Keep why a job has failed."""
+        write_json(self.failure(job), {"job": job.to_json(), "error": error, "log": log})
+
+    def outcomes(self) -> list[dict[str, Any]]:
+        """The results of all jobs in the folder, and the errors of those that have none."""
+        found = {path.name.removesuffix(".json"): path for path in sorted((self.path / "jobs").glob("*.json"))}
+        return [
+            read_json(path)
+            for name, path in found.items()
+            if not (name.endswith(_FAILED) and name.removesuffix(_FAILED) in found)
+        ]
+
+
+def _shown(name: str, value: Any, tensor: CountTensor) -> Any:
+    return repr(tensor.mode_names[value]) if name == "along" and isinstance(value, int) else value
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a file of JSON, all of it or nothing."""
+    with replacing(path) as file:
+        file.write(json.dumps(content, indent=1).encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a file of JSON."""
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError:
+        raise StoreError(f"{path} is damaged; without it the job is done again") from None
+    if not isinstance(content, dict):
+        raise StoreError(f"{path} is damaged; without it the job is done again")
+    return content

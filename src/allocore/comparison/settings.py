@@ -1,0 +1,175 @@
+"""What a comparison is to do: its settings, checked against the data, and the jobs they make."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from allocore.comparison.cores import core_for
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError, whole_number
+from allocore.model.spec import core_shape_for
+from allocore.run.plan import fingerprint
+from allocore.run.schedule import Schedule
+
+MODELS = {"allocore": "ALL0CORE", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
+_EM_ONLY = ("restarts", "max_iter")
+_GIBBS_ONLY = ("burn_in", "draws", "thin")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fit: all that determines its result, given the tensor.
+
+    `core` says that the user chose the core; otherwise it follows from the budget. What a model does not use is None.
+    """
+
+    model: str
+    budget: int
+    core_shape: tuple[int, ...]
+    core: bool
+    split: int
+    seed: int
+    hold_out: float
+    along: int
+    burn_in: int | None
+    draws: int | None
+    thin: int | None
+    restarts: int | None
+    max_iter: int | None
+
+    @property
+    def name(self) -> str:
+        """A name for its files; within a comparison no other job has it."""
+        core = f"-{shape_text(self.core_shape)}" if self.core else ""
+        return f"{self.model}{core}-{self.budget}-split{self.split}"
+
+    @property
+    def entries(self) -> int:
+        """Entries of the core that are visited for every count, which the time for a sweep grows with."""
+        return math.prod(self.core_shape) if self.model in ("tucker", "nntuck") else self.budget
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON has them."""
+        return asdict(self) | {"core_shape": list(self.core_shape)}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "Job":
+        """The job of which `to_json` made these fields."""
+        return cls(**{**fields, "core_shape": tuple(fields["core_shape"])})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that all jobs of a folder have in common."""
+
+    tensor: str
+    hold_out: float
+    along: int
+    seed: int
+    burn_in: int
+    draws: int
+    thin: int
+    restarts: int
+    max_iter: int
+
+    @classmethod
+    def of(cls, tensor: CountTensor, hold_out: object, along: int | str, **numbers: object) -> "Settings":
+        """The settings, checked, for a tensor."""
+        if isinstance(hold_out, bool) or not isinstance(hold_out, float | int) or not 0 < hold_out < 1:
+            raise InputError(f"hold_out is {hold_out!r}, but it must be a number above 0 and below 1")
+        names = ("seed", *_GIBBS_ONLY, *_EM_ONLY)
+        whole = {name: whole_number(name, numbers[name], least=int(name not in ("seed", "burn_in"))) for name in names}
+        Schedule(whole["burn_in"], whole["draws"], whole["thin"])
+        return cls(fingerprint(tensor), float(hold_out), tensor.mode(along), **whole)
+
+    def job(self, model: str, budget: int, core_shape: tuple[int, ...], *, core: bool, split: int) -> Job:
+        """One job with these settings; the seed of its split is that of its sampler too."""
+        unused = _GIBBS_ONLY if model == "nntuck" else _EM_ONLY
+        numbers = {name: None if name in unused else getattr(self, name) for name in (*_GIBBS_ONLY, *_EM_ONLY)}
+        return Job(model, budget, core_shape, core, split, self.seed + split, self.hold_out, self.along, **numbers)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Models, budgets and splits that were asked for. A model is a name and perhaps a core, "tucker=20x20x6x3"."""
+
+    models: tuple[tuple[str, tuple[int, ...] | None], ...]
+    budgets: tuple[int, ...]
+    splits: int
+
+    @classmethod
+    def of(
+        cls, tensor: CountTensor, models: object, budgets: object, splits: object, core_shape: object = None
+    ) -> "Wish":
+        """What was asked for, checked against a tensor. `core_shape` is for ALL0CORE where it has none of its own."""
+        default = None if core_shape is None else _fitting_core("core_shape", core_shape, tensor)
+        asked = [_model(name, tensor) for name in _items("models", models)]
+        asked = [(name, default if name == "allocore" and core is None else core) for name, core in asked]
+        if default is not None and not any(name == "allocore" for name, _ in asked):
+            raise InputError(f"core_shape is {default}, but it is for the model allocore, which models does not hold")
+        numbers = sorted({whole_number("budgets", each, budgets) for each in _items("budgets", budgets)})
+        if numbers[-1] > tensor.nnz:
+            raise InputError(
+                f"budgets has {numbers[-1]:,}, but the tensor has {tensor.nnz:,} non-zeros: more classes than that "
+                "have nothing to hold"
+            )
+        return cls(tuple(dict.fromkeys(asked)), tuple(numbers), whole_number("splits", splits))
+
+    def jobs(self, settings: Settings, shape: tuple[int, ...]) -> list[Job]:
+        """All jobs, split after split, so that an interrupted comparison has whole splits."""
+        return [
+            replace(job, split=split, seed=settings.seed + split)
+            for split in range(self.splits)
+            for job in self._of_one_split(settings, shape)
+        ]
+
+    def _of_one_split(self, settings: Settings, shape: tuple[int, ...]) -> Iterable[Job]:
+        for model, core in self.models:
+            if model in ("tucker", "nntuck") and core is not None:
+                yield settings.job(model, math.prod(core), core, core=True, split=0)
+                continue
+            for budget in self.budgets:
+                by_budget = core_for(budget, shape) if model in ("tucker", "nntuck") else (budget,) * len(shape)
+                yield settings.job(model, budget, core or by_budget, core=core is not None, split=0)
+
+
+def shape_text(core_shape: Sequence[int]) -> str:
+    """A core as text: 20x20x6x3."""
+    return "x".join(map(str, core_shape))
+
+
+def _items(name: str, value: object) -> list[Any]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        value = [value]
+    items = list(value)
+    if not items:
+        raise InputError(f"{name} is empty, but it must hold at least one")
+    return items
+
+
+def _model(given: object, tensor: CountTensor) -> tuple[str, tuple[int, ...] | None]:
+    name, equals, core = str(given).partition("=")
+    if not isinstance(given, str) or name not in MODELS:
+        raise InputError(f"models has {given!r}, but the models are {', '.join(MODELS)}")
+    if not equals:
+        return name, None
+    if name == "cp":
+        raise InputError(f"models has {given!r}, but CP has no core to choose: its budget says all")
+    try:
+        sizes = tuple(int(size) for size in core.split("x"))
+    except ValueError:
+        raise InputError(f"models has {given!r}, but a core is whole numbers joined by x: {name}=20x20x6x3") from None
+    return name, _fitting_core("models", sizes, tensor)
+
+
+def _fitting_core(name: str, core_shape: object, tensor: CountTensor) -> tuple[int, ...]:
+    """A core that is no longer than the tensor in any mode."""
+    sizes = core_shape_for(tensor.shape, 1, core_shape)
+    for size, length, mode in zip(sizes, tensor.shape, tensor.mode_names, strict=True):
+        if size > length:
+            raise InputError(
+                f"{name} has a core of {shape_text(sizes)}, but the mode {mode} has only {length:,} labels: "
+                f"{size:,} factors exceed the data"
+            )
+    return sizes

@@ -1,0 +1,125 @@
+"""The results as tables: one row a job, their summary, and paired differences."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from allocore.comparison.settings import MODELS, shape_text
+
+CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
+SERIES = ["model", "core", "budget"]
+_MEASURED = ("log_ppd", "log_ppd_positive", "seconds", "sweeps", "seconds_per_sweep", "classes")
+
+
+def results_table(outcomes: Sequence[dict[str, Any]], mode_names: Sequence[str]) -> pd.DataFrame:
+    """One row a job, models in the usual order, then by core, budget and split.
+
+    `core` is what the user chose and empty where the core follows from the budget; `core_shape` is what it was.
+    `classes` and `factors_<mode>` are those that held counts, on average over the draws. A job that failed has an
+    `error` and no numbers.
+    """
+    rows = [_row(outcome, mode_names) for outcome in outcomes]
+    names = [*SERIES, "core_shape", "split", "log_ppd", "log_ppd_positive", "ppd", "ppd_positive", *_MEASURED[2:]]
+    names += [*(f"factors_{name}" for name in mode_names), "peak_mb", "error"]
+    table = pd.DataFrame(rows, columns=pd.Index(names))
+    place = {model: number for number, model in enumerate(MODELS)}
+    return table.sort_values(
+        [*SERIES, "split"], key=lambda column: column.map(place) if column.name == "model" else column, kind="stable"
+    ).reset_index(drop=True)
+
+
+def _row(outcome: dict[str, Any], mode_names: Sequence[str]) -> dict[str, Any]:
+    job = outcome["job"]
+    shape = shape_text(job["core_shape"])
+    row = {"model": job["model"], "core": shape if job["core"] else "", "budget": job["budget"], "core_shape": shape}
+    row |= {"split": job["split"], "error": outcome.get("error", "")}
+    row |= {name: float(outcome.get(name, math.nan)) for name in (*_MEASURED, "peak_mb")}
+    row |= {"ppd": math.exp(row["log_ppd"]), "ppd_positive": math.exp(row["log_ppd_positive"])}
+    factors = outcome.get("factors", [math.nan] * len(mode_names))
+    return row | {f"factors_{name}": number for name, number in zip(mode_names, factors, strict=True)}
+
+
+def summary_table(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for every model, core and budget: medians over the splits and, of log PPDs, quartiles."""
+    rows = []
+    for (model, core, budget), group in table[table["error"] == ""].groupby(SERIES, sort=False):
+        row: dict[str, Any] = {"model": model, "core": core, "budget": budget, "splits": len(group)}
+        for name in CRITERIA.values():
+            row |= dict(zip((f"{name}_25", name, f"{name}_75"), quartiles(group[name]), strict=True))
+        row |= {name: group[name].median() for name in ("seconds", "seconds_per_sweep", "classes", "peak_mb")}
+        rows.append(row)
+    quantiles = [f"{name}{part}" for name in CRITERIA.values() for part in ("_25", "", "_75")]
+    names = [*SERIES, "splits", *quantiles, "seconds", "seconds_per_sweep", "classes", "peak_mb"]
+    return pd.DataFrame(rows, columns=pd.Index(names))
+
+
+def quartiles(values: "pd.Series[float]") -> tuple[float, float, float]:
+    """The quartiles of the numbers there are; where minus infinity is among the neighbours, the lower neighbour.
+
+    >>> quartiles(pd.Series([1.0, 2.0, float("nan")]))
+    (1.25, 1.5, 1.75)
+    >>> quartiles(pd.Series([-float("inf"), 2.0]))
+    (-inf, -inf, -inf)
+    """
+    known = values.dropna().to_numpy(dtype=float)
+    if not known.size:
+        return (math.nan,) * 3
+    method: Literal["linear", "lower"] = "linear" if np.isfinite(known).all() else "lower"
+    low, middle, high = np.quantile(known, np.array([0.25, 0.5, 0.75]), method=method).tolist()
+    return low, middle, high
+
+
+class Difference(NamedTuple):
+    """How much higher one series is than another over the splits that both have: mean and standard error.
+
+    The standard error is that of the differences within splits, because what makes a split hard makes it hard for all.
+    It is NaN for one split; both are NaN if there is none, or if one of them is not finite.
+    """
+
+    mean: float
+    error: float
+    splits: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the 95% interval of Student's t for its mean is on one side of 0: never so for one split."""
+        if self.splits < 2 or math.isnan(self.error):
+            return False
+        return abs(self.mean) > float(stdtrit(self.splits - 1, 0.975)) * self.error
+
+    def __str__(self) -> str:
+        error = "" if math.isnan(self.error) else f" ± {_digits(self.error)}"
+        return f"{_digits(abs(self.mean))}{error}"
+
+
+def difference(higher: "pd.Series[float]", lower: "pd.Series[float]") -> Difference:
+    """The difference of two series of numbers that are indexed by split."""
+    both = pd.concat([higher, lower], axis=1, join="inner").dropna().to_numpy(dtype=float)
+    if not len(both) or not np.isfinite(both).all():
+        return Difference(math.nan, math.nan, len(both))
+    apart = both[:, 0] - both[:, 1]
+    error = apart.std(ddof=1) / math.sqrt(len(apart)) if len(apart) > 1 else math.nan
+    return Difference(float(apart.mean()), float(error), len(apart))
+
+
+def by_split(table: pd.DataFrame, value: str) -> dict[tuple[str, str, int], "pd.Series[float]"]:
+    """The numbers of every model, core and budget, each indexed by split; failed jobs and NaN are left out."""
+    known = table[(table["error"] == "") & table[value].notna()]
+    found: dict[tuple[str, str, int], pd.Series[float]] = {}
+    for _, group in known.groupby(SERIES, sort=False):
+        key = (str(group["model"].iloc[0]), str(group["core"].iloc[0]), int(group["budget"].iloc[0]))
+        found[key] = group.set_index("split")[value]
+    return found
+
+
+def _digits(number: float) -> str:
+    """A number with two digits that say something.
+
+    >>> _digits(0.01234), _digits(1.5), _digits(0.0), _digits(3e-7)
+    ('0.012', '1.5', '0', '3e-07')
+    """
+    return f"{float(f'{number:.2g}'):g}"
