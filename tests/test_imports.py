@@ -24,6 +24,8 @@ MAY_IMPORT = {
     "model": ("data", "model"),
     "gibbs": ("data", "model", "gibbs"),
     "run": ("data", "model", "gibbs", "run"),
+    # EM shares with the chains of Gibbs sampling what a run is, not how they are drawn.
+    "em": ("data", "model", "em", "gibbs.sweep", "run.progress", "run.record", "run.schedule", "run.stop"),
     "posterior": (
         "data",
         "model",
@@ -34,6 +36,7 @@ MAY_IMPORT = {
         "posterior",
     ),
     "estimators": ("data", "model", "gibbs", "run", "posterior"),
+    "nntuck": ("data", "model", "em", "posterior", "estimators"),
     # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
     "cli": ("", "cli", "data", "model", "run.reading", "run.writing", "posterior", "figures", "explorer", "estimators"),
     # What people look at is made of the posterior, and nothing but the command line is made of it.
@@ -42,7 +45,7 @@ MAY_IMPORT = {
     # A comparison is many calls of the public API, and what people look at afterwards.
     "comparison": ("", "comparison", "data", "model.spec", "run.plan", "run.schedule", "figures"),
     # The package itself has a name for everything that is public.
-    "__init__": ("data", "posterior", "figures", "explorer", "estimators", "comparison"),
+    "__init__": ("data", "posterior", "figures", "explorer", "estimators", "nntuck", "comparison"),
 }
 
 
@@ -114,7 +117,8 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_naming_the_models_and_the_data_loads_no_compiler_and_no_tables():
-    loaded = modules_loaded_by("import allocore as ac\nac.AlloCore(5), ac.CP(2), ac.Tucker((2, 2)), ac.load_flights()")
+    models = "ac.AlloCore(5), ac.CP(2), ac.Tucker((2, 2)), ac.NNTuck((2, 2))"
+    loaded = modules_loaded_by(f"import allocore as ac\n{models}, ac.load_flights()")
     assert loaded.isdisjoint(HEAVY)
 
 

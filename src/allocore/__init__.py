@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from allocore.errors import InputError, StoreError
     from allocore.estimators import CP, AlloCore, Tucker
     from allocore.explorer.report import write_report
+    from allocore.nntuck import NNTuck
     from allocore.posterior.opening import open_run
     from allocore.posterior.posterior import Posterior
 
@@ -35,6 +36,7 @@ _HOMES = {
     "InputError": "errors",
     "StoreError": "errors",
     "Missing": "data.missing",
+    "NNTuck": "nntuck",
     "Posterior": "posterior.posterior",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
@@ -53,6 +55,7 @@ __all__ = [
     "CountTensor",
     "InputError",
     "Missing",
+    "NNTuck",
     "Posterior",
     "StoreError",
     "Tucker",

@@ -1,0 +1,243 @@
+"""A dense core contracted with rows of factors at many cells, and the derivatives of a sum over them:
+
+    rate_n = sum_{k_1 .. k_M} core[k_1, .., k_M] prod_m phi[m][d_m, k_m]         at each cell n = (d_1 .. d_M)
+    total  = sum_n  w_n log(rate_n)   or   sum_n  w_n rate_n
+
+and d total / d core, d total / d phi[m]: by the chain rule all that EM needs, since the expected allocation of a count
+is a value times such a derivative.
+
+How it is quick. Cells are sorted, so that they are the leaves of a tree: its node d_1 .. d_l holds the core contracted
+with the first l rows, an array over k_{l+1} .. k_M that all cells below share. Going down makes these arrays; going up
+gathers their derivatives, and passes them on to the parent once for all cells below. A cell costs K_M multiplications,
+a fibre K_{M-1} K_M, a slice of the first mode all of the core; the modes are put into the order that makes this least.
+
+Cells are cut into blocks that do not depend on the number of threads. Each has tables of its own, which are added up
+in order: the same bytes on any number of threads. F stands for the numbers of all factor matrices, one after another.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from math import log, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore._jit import inlined, kernel
+from allocore._workers import Workers
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+_Places = NDArray[np.uint64]  # unsigned: an index that may be negative costs a comparison at every access
+
+_BLOCKS, _CELLS_OF_A_BLOCK = 32, 2048
+_TABLE_BYTES = 2**28  # of all blocks together; where one table is larger than that, there is one block
+
+
+class Slopes(NamedTuple):
+    """The total over all cells and its derivatives, shaped as the core and the factors."""
+
+    total: float
+    core: _Floats
+    phi: tuple[_Floats, ...]
+
+
+class _Tree(NamedTuple):
+    """How the kernel finds its way; modes are sorted in the order of the tree.
+
+    Node arrays of all levels stand one after another: level l, with the first l modes contracted, begins at
+    heads_L[l] and has sizes_L[l] numbers.
+    """
+
+    coords_MN: NDArray[Any]
+    changed_N: NDArray[np.int8]  # the first mode in which a cell differs from the one before
+    weights_N: _Floats
+    edges_B: _Ints
+    widths_M: _Places
+    offsets_M: _Places  # where the factor matrix of each mode begins in F
+    heads_L: _Places
+    sizes_L: _Places
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells with a weight each, sorted for a core of one shape."""
+
+    order: tuple[int, ...]
+    lengths: tuple[int, ...]
+    core_shape: tuple[int, ...]
+    tree: _Tree
+
+    @classmethod
+    def of(
+        cls, coords: NDArray[Any], weights_N: NDArray[Any], lengths: Sequence[int], core_shape: tuple[int, ...]
+    ) -> "Cells":
+        """Sort cells (M, N) whose factor matrices have `lengths` rows."""
+        order = best_order([len(np.unique(column)) for column in coords], coords.shape[1], core_shape)
+        narrow = np.int32 if max(lengths) < 2**31 else np.int64
+        coords_MN = np.array(coords[list(order)], dtype=narrow, order="C")
+        place_N = np.lexsort(coords_MN[::-1])
+        coords_MN = np.ascontiguousarray(coords_MN[:, place_N])
+        sizes_M = np.array([length * width for length, width in zip(lengths, core_shape, strict=True)])
+        widths = [core_shape[mode] for mode in order]
+        sizes_L = np.array([prod(widths[level:]) for level in range(len(order))])
+        edges = _edges(coords.shape[1], int(sizes_M.sum()) + prod(core_shape))
+        tree = _Tree(
+            coords_MN,
+            _changed(coords_MN),
+            np.ascontiguousarray(weights_N[place_N], dtype=np.float64),
+            edges,
+            np.array(widths, dtype=np.uint64),
+            (np.cumsum(sizes_M) - sizes_M)[list(order)].astype(np.uint64),
+            (np.cumsum(sizes_L) - sizes_L).astype(np.uint64),
+            sizes_L.astype(np.uint64),
+        )
+        return cls(order, tuple(lengths), core_shape, tree)
+
+
+def best_order(distinct: Sequence[int], cells: int, core_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of modes with the least work, if there are as many nodes in each level as there can be.
+
+    `distinct` are the rows of each mode that occur. The first modes of an order may come in any order themselves, so
+    the best order of every set of modes is found once.
+    """
+
+    @cache
+    def best(first: frozenset[int]) -> tuple[float, tuple[int, ...]]:
+        if not first:
+            return 0.0, ()
+        nodes = min(cells, prod(distinct[mode] for mode in first))
+        rest = prod(width for mode, width in enumerate(core_shape) if mode not in first)
+        choices = []
+        for last in sorted(first):
+            work, order = best(first - {last})
+            choices.append((work + nodes * core_shape[last] * rest, (*order, last)))
+        return min(choices)
+
+    return best(frozenset(range(len(core_shape))))[1]
+
+
+def _edges(cells: int, table_size: int) -> _Ints:
+    blocks = max(1, min(_BLOCKS, cells // _CELLS_OF_A_BLOCK, _TABLE_BYTES // (8 * table_size)))
+    return np.array([cells * block // blocks for block in range(blocks + 1)])
+
+
+def _changed(coords_MN: NDArray[Any]) -> NDArray[np.int8]:
+    modes, cells = coords_MN.shape
+    changed_N = np.full(cells, modes - 1, dtype=np.int8)
+    for m in range(modes - 2, -1, -1):
+        changed_N[1:][coords_MN[m, 1:] != coords_MN[m, :-1]] = m
+    return changed_N
+
+
+def contract(cells: Cells, core: _Floats, phi: Sequence[_Floats], workers: Workers, *, in_logs: bool) -> Slopes:
+    """The sum over cells of weight * log(rate), or of weight * rate, and its derivatives."""
+    tree, blocks = cells.tree, len(cells.tree.edges_B) - 1
+    phi_F = np.concatenate([phi_DK.ravel() for phi_DK in phi])
+    core_Q = core.transpose(cells.order).ravel()
+    totals_B = np.zeros(blocks)
+    core_slopes_BQ, phi_slopes_BF = np.zeros((blocks, core_Q.size)), np.zeros((blocks, phi_F.size))
+    workers.run(
+        [
+            partial(_visit, *cut, tree, core_Q, phi_F, in_logs, totals_B, core_slopes_BQ, phi_slopes_BF)
+            for cut in workers.ranges(blocks)
+        ]
+    )
+    sorted_shape = [cells.core_shape[mode] for mode in cells.order]
+    core_slopes = core_slopes_BQ.sum(axis=0).reshape(sorted_shape).transpose(np.argsort(cells.order))
+    shapes = list(zip(cells.lengths, cells.core_shape, strict=True))
+    pieces = np.split(phi_slopes_BF.sum(axis=0), np.cumsum([length * width for length, width in shapes])[:-1])
+    phi_slopes = tuple(piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True))
+    return Slopes(float(totals_B.sum()), np.ascontiguousarray(core_slopes), phi_slopes)
+
+
+@kernel
+def _visit(
+    first: int, last: int, tree: _Tree, core_Q: _Floats, phi_F: _Floats, in_logs: bool, totals_B: _Floats,
+    core_slopes_BQ: _Floats, phi_slopes_BF: _Floats,
+) -> None:  # fmt: skip
+    """Visit the cells of a range of blocks."""
+    coords_MN, changed_N, weights_N, edges_B, widths_M, offsets_M, heads_L, sizes_L = tree
+    final = widths_M.size - 1
+    below = heads_L[final] + sizes_L[final]
+    values, slopes = np.empty(below), np.empty(below)
+    for q in range(core_Q.size):
+        values[q] = core_Q[q]
+    for block in range(first, last):
+        for i in range(below):
+            slopes[i] = 0.0
+        start, stop, total, phi_slopes_F = edges_B[block], edges_B[block + 1], 0.0, phi_slopes_BF[block]
+        for n in range(start, stop):
+            changed = changed_N[n] if n > start else 0
+            if changed < final:
+                if n > start:
+                    _go_up(n - 1, changed, coords_MN, widths_M, offsets_M, heads_L, sizes_L, phi_F, values, slopes,
+                           phi_slopes_F)  # fmt: skip
+                _go_down(n, changed, coords_MN, widths_M, offsets_M, heads_L, sizes_L, phi_F, values)
+            row = offsets_M[final] + np.uint64(coords_MN[final, n]) * widths_M[final]
+            total += _meet(
+                row, widths_M[final], heads_L[final], weights_N[n], in_logs, phi_F, values, slopes, phi_slopes_F
+            )
+        if stop > start:
+            _go_up(stop - 1, 0, coords_MN, widths_M, offsets_M, heads_L, sizes_L, phi_F, values, slopes, phi_slopes_F)
+        totals_B[block] = total
+        for q in range(core_Q.size):
+            core_slopes_BQ[block, q] = slopes[q]
+
+
+@inlined
+def _go_down(
+    n: int, changed: int, coords_MN: NDArray[Any], widths_M: _Places, offsets_M: _Places, heads_L: _Places,
+    sizes_L: _Places, phi_F: _Floats, values: _Floats,
+) -> None:  # fmt: skip
+    """Contract the rows of cell n from mode `changed` on, all but the last."""
+    for m in range(changed, widths_M.size - 1):
+        row = offsets_M[m] + np.uint64(coords_MN[m, n]) * widths_M[m]
+        parent, child, size = heads_L[m], heads_L[m + 1], sizes_L[m + 1]
+        for j in range(size):
+            values[child + j] = 0.0
+        for k in range(widths_M[m]):
+            entry, here = phi_F[row + k], parent + k * size
+            for j in range(size):
+                values[child + j] += entry * values[here + j]
+
+
+@inlined
+def _go_up(
+    n: int, changed: int, coords_MN: NDArray[Any], widths_M: _Places, offsets_M: _Places, heads_L: _Places,
+    sizes_L: _Places, phi_F: _Floats, values: _Floats, slopes: _Floats, phi_slopes_F: _Floats,
+) -> None:  # fmt: skip
+    """Pass the slopes of the nodes above cell n on to their parents and to their rows, up to mode `changed`."""
+    for m in range(widths_M.size - 2, changed - 1, -1):
+        row = offsets_M[m] + np.uint64(coords_MN[m, n]) * widths_M[m]
+        parent, child, size = heads_L[m], heads_L[m + 1], sizes_L[m + 1]
+        for k in range(widths_M[m]):
+            entry, here, total = phi_F[row + k], parent + k * size, 0.0
+            for j in range(size):
+                total += values[here + j] * slopes[child + j]
+            for j in range(size):
+                slopes[here + j] += entry * slopes[child + j]
+            phi_slopes_F[row + k] += total
+        for j in range(size):
+            slopes[child + j] = 0.0
+
+
+@inlined
+def _meet(
+    row: Any, width: Any, head: Any, weight: float, in_logs: bool, phi_F: _Floats, values: _Floats, slopes: _Floats,
+    phi_slopes_F: _Floats,
+) -> float:  # fmt: skip
+    """Contract the last row of a cell, pass on the slopes of what it adds to the total, and return that."""
+    rate = 0.0
+    for k in range(width):
+        rate += phi_F[row + k] * values[head + k]
+    slope, added = weight, weight * rate
+    if in_logs:
+        if not rate > 0.0:
+            return -np.inf
+        slope, added = weight / rate, weight * log(rate)
+    for k in range(width):
+        phi_slopes_F[row + k] += slope * values[head + k]
+        slopes[head + k] += slope * phi_F[row + k]
+    return added

@@ -1,0 +1,163 @@
+"""One iteration of EM for Poisson Tucker by maximum likelihood: the whole algorithm.
+
+    y_d ~ Poisson(rate_d),      rate_d = sum_k core[k] prod_m phi[m][d_m, k_m]      over all locations k of the core
+
+E-step: the expected allocation of every count is y_d times the share of a location in the rate. Its sums are values
+times derivatives of  L = sum_d y_d log(rate_d):
+
+    y[k] = core[k] dL/dcore[k]                   y[m][d, k_m] = phi[m][d, k_m] dL/dphi[m][d, k_m]
+
+M-step: given these, the core and then one mode after another are put to their best values given the rest,
+
+    core[k] <- y[k] / dT/dcore[k]                phi[m][d, k_m] <- y[m][d, k_m] / dT/dphi[m][d, k_m]
+
+where T, the sum of the rates of all observed cells, is made anew each time. None of these steps lowers the expected
+log-likelihood of the complete data, so the log-likelihood never falls but for rounding (ECM: Meng and Rubin 1993).
+
+T is the sum of the rate over signed patterns: the whole tensor less the missing ones. A wildcard stands for the column
+sums of its mode, which are one more row of the factor matrix; its derivative belongs to every row of the mode.
+
+What is nothing stays nothing: an entry without counts becomes 0, also where its cells are all missing (0/0), and a zero
+never changes. Where the observed cells have less than _FAINT of what the whole tensor has, the difference is mostly
+rounding, and the entry is kept as it is, which never lowers the likelihood either. The log-likelihood that is told has
+T as a difference too: its error is 1e-16 of the rate of the whole tensor, in which missing cells may have large rates.
+The columns of the factors add up to 1, and the core has the scale; that changes no rate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from allocore._workers import Workers
+from allocore.data.missing import Missing
+from allocore.data.tensor import CountTensor
+from allocore.em.contraction import Cells, Slopes, contract
+
+_FAINT = 1e-10
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A core (K_1, .., K_M) and for each mode a factor matrix (D_m, K_m) whose columns add up to 1 (or are 0)."""
+
+    core: _Floats
+    phi: tuple[_Floats, ...]
+
+    @classmethod
+    def of(cls, core: _Floats, phi: Sequence[_Floats]) -> "Estimate":
+        """Bring any core and factors into this form without changing a rate."""
+        estimate = cls(core, tuple(phi))
+        for mode in range(len(estimate.phi)):
+            estimate = estimate.with_mode(mode, estimate.phi[mode])
+        return estimate
+
+    def with_mode(self, mode: int, phi_DK: _Floats) -> "Estimate":
+        """The same with other factors in one mode; their scale goes into the core."""
+        scale_K = phi_DK.sum(axis=0)
+        shares_DK = phi_DK / np.where(scale_K > 0.0, scale_K, 1.0)
+        core = self.core * _along(mode, scale_K, self.core.ndim)
+        return Estimate(core, (*self.phi[:mode], shares_DK, *self.phi[mode + 1 :]))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The data as EM reads them: the non-zero cells, the observed cells as signed patterns, and the threads."""
+
+    counts: Cells
+    observed: Cells
+    log_factorials: float
+    total: int
+    shape: tuple[int, ...]
+    workers: Workers
+
+    @classmethod
+    def of(cls, tensor: CountTensor, core_shape: tuple[int, ...], workers: Workers) -> "Problem":
+        """Lay out a tensor for a core of this shape."""
+        lengths = [length + 1 for length in tensor.shape]
+        return cls(
+            Cells.of(tensor.coords, tensor.counts, lengths, core_shape),
+            Cells.of(*observed_patterns(tensor.missing), lengths, core_shape),
+            float(gammaln(tensor.counts + 1.0).sum()),
+            tensor.total,
+            tensor.shape,
+            workers,
+        )
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The expected allocation of the counts under an estimate, what one unit of the core would expect, and log P."""
+
+    core: _Floats
+    phi: tuple[_Floats, ...]
+    reach: _Floats
+    log_likelihood: float
+
+
+def observed_patterns(missing: Missing) -> tuple[NDArray[np.int64], _Floats]:
+    """Patterns (M, P) and weights that add up to 1 on every observed cell and to 0 on the missing ones.
+
+    A wildcard is the number after the last row of its mode.
+    """
+    patterns_PM, weights_P = missing.signed
+    everything_1M = np.full((1, len(missing.shape)), -1)
+    rows_PM = np.concatenate([everything_1M, patterns_PM])
+    weights = np.concatenate([[1.0], -weights_P.astype(np.float64)])
+    return np.where(rows_PM < 0, missing.shape, rows_PM).T, weights
+
+
+def random_start(problem: Problem, rng: np.random.Generator) -> Estimate:
+    """Uniform core and factors, none of them 0, that expect as many counts as there are."""
+    core = 1.0 - rng.random(problem.counts.core_shape)
+    phi = [
+        1.0 - rng.random((length, width))
+        for length, width in zip(problem.shape, problem.counts.core_shape, strict=True)
+    ]
+    estimate = Estimate.of(core, phi)
+    return Estimate(estimate.core * (problem.total / estimate.core.sum()), estimate.phi)
+
+
+def expectation(problem: Problem, estimate: Estimate) -> Expected:
+    """The E-step."""
+    slopes = contract(problem.counts, estimate.core, _with_sums(estimate), problem.workers, in_logs=True)
+    observed = _observed_rate(problem, estimate)
+    phi = tuple(phi_DK * slope_DK[:-1] for phi_DK, slope_DK in zip(estimate.phi, slopes.phi, strict=True))
+    log_likelihood = slopes.total - problem.log_factorials - observed.total
+    return Expected(estimate.core * slopes.core, phi, observed.core, log_likelihood)
+
+
+def maximisation(problem: Problem, estimate: Estimate, expected: Expected) -> Estimate:
+    """The M-step."""
+    whole = np.ones_like(estimate.core)
+    estimate = Estimate(_ratio(expected.core, expected.reach, whole, estimate.core), estimate.phi)
+    for mode, y_DK in enumerate(expected.phi):
+        slope_DK = _observed_rate(problem, estimate).phi[mode]
+        exposure_DK = slope_DK[:-1] + slope_DK[-1]
+        whole_K = estimate.core.sum(axis=tuple(other for other in range(estimate.core.ndim) if other != mode))
+        estimate = estimate.with_mode(mode, _ratio(y_DK, exposure_DK, whole_K, estimate.phi[mode]))
+    return estimate
+
+
+def _observed_rate(problem: Problem, estimate: Estimate) -> Slopes:
+    """T, the rate of all observed cells, and its derivatives."""
+    return contract(problem.observed, estimate.core, _with_sums(estimate), problem.workers, in_logs=False)
+
+
+def _ratio(y: _Floats, exposure: _Floats, whole: _Floats, before: _Floats) -> _Floats:
+    """y / exposure; 0 where there are no counts, and `before` where too little of the `whole` is observed to tell."""
+    known = (exposure > _FAINT * whole) & (y > 0.0)
+    kept = np.where(y > 0.0, before, 0.0)
+    return np.where(known, y / np.where(known, exposure, 1.0), kept)
+
+
+def _with_sums(estimate: Estimate) -> list[_Floats]:
+    """The factor matrices with one more row: the column sums, which the wildcards of patterns stand for."""
+    return [np.vstack([phi_DK, phi_DK.sum(axis=0)]) for phi_DK in estimate.phi]
+
+
+def _along(mode: int, numbers_K: _Floats, modes: int) -> _Floats:
+    return numbers_K.reshape([-1 if other == mode else 1 for other in range(modes)])
