@@ -7,14 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 
 import numpy as np
 import pytest
 import xarray as xr
 
 import allocore as ac
-from allocore.cli import main
 
 QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1")
 
@@ -27,24 +25,6 @@ def data(tmp_path):
     tensor = ac.as_tensor(Y, mode_names=["who", "what", "when"], labels=labels)
     tensor.with_missing([(1, 0, None)]).save(tmp_path / "y.npz")
     return tmp_path / "y.npz"
-
-
-@pytest.fixture
-def run(monkeypatch, capfd):
-    """Call the command line with some words; returns exit code, standard output and standard error."""
-
-    def call(*words):
-        # The command line shows warnings in its own way; the tests get theirs back.
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-        monkeypatch.setattr(sys, "argv", ["allocore", *(str(word) for word in words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-        return code, *capfd.readouterr()
-
-    return call
 
 
 def as_words(text):

@@ -154,7 +154,7 @@ def portrait(record: Record, chain: int, draw: int) -> Portrait:
     return Portrait(
         record.tensor,
         record.spec.budget,
-        int(record.stats["classes"][chain, record.draw_sweeps[draw] - 1]),
+        _in_use(record, chain, draw, len(value_C)),
         modes,
         location_CM,
         value_C,
@@ -162,6 +162,12 @@ def portrait(record: Record, chain: int, draw: int) -> Portrait:
         Stability(found.draws_C[order_C], found.chains_C[order_C]),
         factors,
     )
+
+
+def _in_use(record: Record, chain: int, draw: int, locations: int) -> int:
+    """How many classes hold counts; where a damaged run has lost its trace, how many locations there are."""
+    told = record.stats["classes"][chain, record.draw_sweeps[draw] - 1]
+    return int(told) if np.isfinite(told) else locations
 
 
 def _state(record: Record, chain: int, draw: int) -> State:

@@ -1,0 +1,113 @@
+"""The commands that look at a run: summary, figures, report; of runs that are whole, short, empty or damaged."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+
+pytestmark = pytest.mark.disk
+
+
+@pytest.fixture(scope="module")
+def run_path(tmp_path_factory):
+    """A small run on disk, with labels that try to break out."""
+    labels = [["Ada", "<b>", "$x$ & co", "مرحبا"], ["north", "south", "[bold]"], [f"2003-{m:02d}" for m in range(1, 7)]]
+    Y = ac.as_tensor(
+        np.random.default_rng(1).poisson(1.0, (4, 3, 6)), mode_names=["who", "where", "when"], labels=labels
+    )
+    path = tmp_path_factory.mktemp("run") / "run.zarr"
+    ac.CP(3, burn_in=4, draws=6, thin=1, chains=2, seed=1, store=path, progress=False).fit(Y)
+    return path
+
+
+def test_a_summary_tells_the_classes_in_words_and_writes_them_as_a_table(run, run_path, tmp_path):
+    code, out, err = run("summary", run_path, "--rows", 2, "--out", tmp_path / "classes.csv")
+    assert (code, err) == (0, "")
+    assert "The 2 largest of" in out
+    assert "classes hold counts, of a budget of 3" in " ".join(out.split())
+    table = pd.read_csv(tmp_path / "classes.csv")
+    assert table["cumulative"].iloc[-1] == pytest.approx(1.0)
+    assert {"who_top", "when_peak", "where_shared"} <= set(table.columns)
+
+
+def test_a_summary_of_one_class_has_all_of_it(run, run_path):
+    code, out, err = run("summary", run_path, "--class", 0, "--chain", 1, "--draw", 2)
+    assert (code, err) == (0, "")
+    assert out.startswith("Class 0, at (")
+    assert "peaks: " in out or "evenly over" in out
+
+
+def test_figures_are_written_to_a_folder(run, run_path, tmp_path):
+    code, _, err = run("figures", run_path, "--out", tmp_path / "figures", "--formats", "svg", "--rows", 2)
+    assert (code, err) == (0, "")
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"classes-1.svg", "core.svg", "traces.svg", "mass.svg", "effective-shape.svg", "factors-who.svg"} <= names
+
+
+def test_a_report_is_one_page(run, run_path, tmp_path):
+    code, out, err = run("report", run_path, "--out", tmp_path / "report.html", "--title", "<Ada>", "--surprises", 5)
+    assert (code, err) == (0, "")
+    assert "Report written to" in out
+    assert "<title>&lt;Ada&gt;</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["summary", "RUN", "--class", "7"], "class is 7, but it must be from 0 to"),
+        (["summary", "RUN", "--draw", "99"], "draw is 99, but there are 6"),
+        (["summary", "RUN", "--rows", "0"], "--rows is 0"),
+        (["summary", "nowhere.zarr"], "nowhere.zarr"),
+        (["figures", "RUN", "--out", "OUT", "--formats", "gif"], "gif"),
+        (["figures", "RUN", "--out", "RUN/.zattrs"], ".zattrs"),
+        (["report", "RUN", "--out", "OUT/report.pdf"], "it must end in .html"),
+        (["report", "RUN", "--out", "OUT/r.html", "--surprises", "-1"], "surprises is -1"),
+        (["report", "RUN", "--out", "OUT/r.html", "--chain", "5"], "chain is 5, but there are 2"),
+    ],
+)
+def test_a_mistake_gets_one_line_and_nothing_is_written(run, run_path, tmp_path, words, message):
+    folder = tmp_path / "out"
+    code, _, err = run(*(word.replace("RUN", str(run_path)).replace("OUT", str(folder)) for word in words))
+    assert code == 2
+    assert err.startswith("allocore: error: ")
+    assert len(err.splitlines()) == 1
+    assert message in err
+    assert not folder.exists() or not any(folder.iterdir())
+
+
+def test_a_run_that_was_stopped_in_its_burn_in_is_told_of_in_one_line(run, tmp_path):
+    ac.as_tensor(np.ones((3, 3), dtype=int)).save(tmp_path / "y.npz")
+    words = ["fit", tmp_path / "y.npz", "--budget", 2, "--burn-in", 10**8, "--out", tmp_path / "run.zarr"]
+    command = [sys.executable, "-m", "allocore.cli", *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not list((tmp_path / "run.zarr" / "checkpoints").rglob("*.npz")):
+            assert process.poll() is None
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+    for words in (["summary", tmp_path / "run.zarr"], ["report", tmp_path / "run.zarr", "--out", tmp_path / "r.html"]):
+        code, _, err = run(*words)
+        assert code == 2
+        assert "the run has no draws yet" in err
+    assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*is damaged")
+def test_a_damaged_run_is_refused_and_read_without_its_damage_where_wanted(run, run_path, tmp_path):
+    copy = tmp_path / "copy.zarr"
+    shutil.copytree(run_path, copy)
+    chunk = max((copy / "posterior" / "core_values").glob("[0-9]*"), key=lambda path: path.name)
+    chunk.write_bytes(chunk.read_bytes()[:-3])
+    code, _, err = run("report", copy, "--out", tmp_path / "r.html")
+    assert code == 2
+    assert "damaged" in err
+    assert not (tmp_path / "r.html").exists()
+    code, _, err = run("report", copy, "--out", tmp_path / "r.html", "--on-error", "drop")
+    assert code == 2, "the one chunk that is damaged held all draws"
+    assert "no draws" in err
