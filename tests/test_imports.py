@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "figures": ("data", "posterior", "figures"),
     "explorer": ("data", "posterior", "explorer"),
     # A comparison is many calls of the public API, and what people look at afterwards.
-    "comparison": ("", "comparison", "data", "model.spec", "run.plan", "run.schedule", "figures"),
+    "comparison": ("", "comparison", "data", "model.spec", "run.plan", "run.schedule", "figures", "estimators"),
     # The package itself has a name for everything that is public.
     "__init__": ("data", "posterior", "figures", "explorer", "estimators", "nntuck", "comparison"),
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from allocore import figures
     from allocore.comparison.comparing import compare
+    from allocore.comparison.selection import select_budget
     from allocore.data.convert import as_tensor
     from allocore.data.events.reading import read_events
     from allocore.data.files import load_tensor
@@ -46,6 +47,7 @@ _HOMES = {
     "load_tensor": "data.files",
     "open_run": "posterior.opening",
     "read_events": "data.events.reading",
+    "select_budget": "comparison.selection",
     "write_report": "explorer.report",
 }
 
@@ -67,6 +69,7 @@ __all__ = [
     "load_tensor",
     "open_run",
     "read_events",
+    "select_budget",
     "write_report",
 ]
 

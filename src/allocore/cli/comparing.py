@@ -96,6 +96,56 @@ def compare(
         sys.exit(_FAILED)
 
 
+@app.command("select-budget")
+@takes_events
+def select_budget(
+    *,
+    data: DataPath,
+    budgets: Budgets = _BUDGETS,
+    splits: Annotated[int, typer.Option(help="Random splits, two or more.")] = 4,
+    criterion: Annotated[str, typer.Option(help="Judge by all held-out cells, or by the positive ones.")] = "all",
+    hold_out: HoldOut = 0.01,
+    along: Along = None,
+    core_shape: CoreShape = None,
+    burn_in: BurnIn = 1000,
+    draws: Draws = 200,
+    thin: Thin = 20,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for results; the same command goes on where it was.")
+    ] = None,
+    jobs: Jobs = None,
+    retry: Retry = False,
+    seed: Seed = 0,
+    events: dict[str, Any],
+) -> None:
+    """Choose the budget Q of ALL0CORE: the smallest that predicts within one standard error of the best.
+
+    allocore select-budget "icews/*.tab" --budgets 25,50,100,200 --splits 4 --along time
+    """
+    console = terminal()
+    numbers = _budgets(budgets)
+    Y = read_data(data, events)
+    print_data(console, Y)
+    with telling_of_stops(out):
+        found = ac.select_budget(
+            Y,
+            numbers,
+            splits=splits,
+            criterion=criterion,  # type: ignore[arg-type]
+            hold_out=hold_out,
+            along=mode_given(along, Y.mode_names),
+            burn_in=burn_in,
+            draws=draws,
+            thin=thin,
+            core_shape=sizes_given(core_shape),
+            out=out,
+            jobs=jobs,
+            retry=retry,
+            seed=seed,
+        )
+    console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
+
+
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 

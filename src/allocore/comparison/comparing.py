@@ -166,18 +166,17 @@ def run_comparison(
     """Do what is missing of a comparison and write what came out; a folder that nobody named is removed at the end."""
     path = Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out)
     folder, asked = Folder(path), wish.jobs(settings, tensor.shape)
-    folder.check(settings, tensor)
+    folder.check(settings)
     _check_splits(tensor, settings, wish.splits)
     try:
         with folder.opened(tensor, settings):
-            _do(folder, asked, parallel, retry, progress)
+            todo = [job for job in asked if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
+            _do(folder, todo, len(asked), parallel, tensor.mode_names, progress)
             found = _gather(folder, asked, settings, tensor)
-            write(found, path)
+            if out is not None:
+                write(found, path)
     except KeyboardInterrupt:
         done = sum(folder.is_done(job) for job in asked)
-        found = _gather(folder, asked, settings, tensor)
-        if path.is_dir():
-            report.write_table(found.table, path)
         raise KeyboardInterrupt(
             f"interrupted with {done} of {len(asked)} jobs done; the same again with out={str(path)!r} does the rest"
         ) from None
@@ -186,11 +185,17 @@ def run_comparison(
     return found
 
 
-def _do(folder: Folder, asked: list[Job], parallel: int, retry: bool, progress: bool) -> None:
-    todo = [job for job in asked if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
+def _do(folder: Folder, todo: list[Job], asked: int, parallel: int, mode_names: Sequence[str], progress: bool) -> None:
+    """Run what is to be done, and keep the table of results up to date meanwhile."""
     parallel = max(1, min(parallel, len(todo)))
-    observer = observer_for(progress, todo, len(asked) - len(todo), parallel)
-    run_jobs(folder, todo, parallel=parallel, threads=max(1, available_threads() // parallel), observer=observer)
+    run_jobs(
+        folder,
+        todo,
+        parallel=parallel,
+        threads=max(1, available_threads() // parallel),
+        observer=observer_for(progress, todo, asked - len(todo), parallel),
+        after_each=lambda: report.write_table(results_table(folder.outcomes(), mode_names), folder.path),
+    )
 
 
 def _gather(folder: Folder, asked: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:

@@ -36,8 +36,11 @@ class Folder:
     @contextmanager
     def opened(self, tensor: CountTensor, settings: Settings) -> Iterator["Folder"]:
         """Make the folder, or go on with it if it is about the same; meanwhile nobody else can."""
-        self.check(settings, tensor)
-        (self.path / "jobs").mkdir(parents=True, exist_ok=True)
+        self.check(settings)
+        try:
+            (self.path / "jobs").mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise _in_the_way(self.path) from None
         lock = FileLock(self.path / "lock")
         try:
             lock.acquire(timeout=0)
@@ -52,27 +55,31 @@ class Folder:
         finally:
             lock.release()
 
-    def check(self, settings: Settings, tensor: CountTensor) -> None:
+    def check(self, settings: Settings) -> None:
         """Refuse a folder that holds something else, or a comparison with other settings."""
         if not self.path.exists():
             return
         if not self.path.is_dir():
-            raise InputError(f"out is {str(self.path)!r}, but there is a file where the folder should be")
+            raise _in_the_way(self.path)
         if not (self.path / "settings.json").exists():
             if any(each.name not in ("lock", "jobs", "tensor.npz") for each in self.path.iterdir()):
                 raise InputError(f"out is {str(self.path)!r}, but that folder holds something else than a comparison")
             return
         there = read_json(self.path / "settings.json")
-        for name, asked in asdict(settings).items():
-            if there.get(name) == asked:
-                continue
-            if name == "tensor":
-                raise InputError(f"out is {str(self.path)!r}, but that comparison is about another tensor: use another")
-            before = _shown(name, there.get(name), tensor)
-            raise InputError(
-                f"{name} is {_shown(name, asked, tensor)}, but the comparison in {str(self.path)!r} was made with "
-                f"{before}: use another out"
-            )
+        asked = asdict(settings)
+        for name in asked:
+            if there.get(name) != asked[name]:
+                raise InputError(self._conflict(name, asked, there))
+
+    def _conflict(self, name: str, asked: dict[str, Any], there: dict[str, Any]) -> str:
+        """What cannot be together in one folder."""
+        if name == "tensor":
+            return f"out is {str(self.path)!r}, but the comparison there is about another tensor: use another folder"
+        shown = "mode" if name == "along" else name
+        return (
+            f"{name} is {asked[shown]!r}, but the comparison in {str(self.path)!r} was made with {there.get(shown)!r}: "
+            "use another folder"
+        )
 
     def result(self, job: Job) -> Path:
         """Where the result of a job goes."""
@@ -83,8 +90,8 @@ class Folder:
         return self.path / "jobs" / f"{job.name}{_FAILED}.json"
 
     def is_done(self, job: Job) -> bool:
-        """Whether a job has a result."""
-        return self.result(job).exists()
+        """Whether a job has a result, and it is of this very job: the core for a budget may have been another once."""
+        return self.result(job).exists() and Job.from_json(read_json(self.result(job))["job"]) == job
 
     def fail(self, job: Job, error: str, log: str) -> None:
         """Keep why a job has failed."""
@@ -100,8 +107,8 @@ class Folder:
         ]
 
 
-def _shown(name: str, value: Any, tensor: CountTensor) -> Any:
-    return repr(tensor.mode_names[value]) if name == "along" and isinstance(value, int) else value
+def _in_the_way(path: Path) -> InputError:
+    return InputError(f"out is {str(path)!r}, but there is a file where the folder should be")
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

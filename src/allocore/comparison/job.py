@@ -36,7 +36,8 @@ def fit_and_judge(tensor: ac.CountTensor, job: Job, threads: int) -> dict[str, A
         raise KeyboardInterrupt("stopped before its last sweep")
     log_ppd = post.log_ppd(split.test)
     positive = post.log_ppd(split.test, positive_only=True) if len(split.test.positive) else math.nan
-    sweeps = _sweeps(model, post)
+    # Iterations of all restarts are what EM has for sweeps.
+    sweeps = int(model.restarts_["iterations"].sum() if job.model == "nntuck" else post.stats["moved"].size)
     return {
         "log_ppd": log_ppd,
         "log_ppd_positive": positive,
@@ -67,11 +68,6 @@ def _shortest(job: Job, threads: int) -> Any:
     """The same model with as few sweeps as can be."""
     least = {"restarts": 1, "max_iter": 1} if job.model == "nntuck" else {"burn_in": 0, "draws": 1, "thin": 1}
     return _model(job, threads).set_params(**least)
-
-
-def _sweeps(model: Any, post: ac.Posterior) -> int:
-    """Sweeps of the sampler, or iterations of all restarts of EM."""
-    return int(model.restarts_["iterations"].sum()) if isinstance(model, ac.NNTuck) else int(post.stats["moved"].size)
 
 
 def _mean_over_draws(post: ac.Posterior, name: str) -> Any:

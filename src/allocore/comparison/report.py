@@ -69,13 +69,19 @@ def settings_words(settings: Settings, table: pd.DataFrame) -> str:
     """How the numbers were made."""
     sweeps = settings.burn_in + settings.draws * settings.thin
     text = (
-        f"{table['split'].nunique()} splits, each with {settings.hold_out:.3g} of the fibres along mode "
-        f"{settings.along} held out; seeds from {settings.seed} on, the same split for all models. "
+        f"{table['split'].nunique()} splits, each with {settings.hold_out:.3g} of the fibres along "
+        f"{settings.mode} held out; seeds from {settings.seed} on, the same split for all models. "
         f"Gibbs samplers: {sweeps:,} sweeps, {settings.burn_in:,} of burn-in, then {settings.draws:,} draws, one in "
         f"{settings.thin:,} sweeps."
     )
     if (table["model"] == "nntuck").any():
         text += f" NNTuck: the best of {settings.restarts:,} restarts of at most {settings.max_iter:,} iterations."
+    threads = sorted({int(number) for number in table["threads"].dropna()})
+    if threads:
+        text += (
+            f" Seconds are those of one fit, on {' or '.join(map(str, threads))} thread{'s' * (threads != [1])}; fits "
+            "that ran side by side have slowed each other."
+        )
     return text
 
 

@@ -63,7 +63,15 @@ class Running:
                 self.process.stdin.close()
 
 
-def run_jobs(folder: Folder, jobs: Sequence[Job], *, parallel: int, threads: int, observer: Observer) -> None:
+def run_jobs(
+    folder: Folder,
+    jobs: Sequence[Job],
+    *,
+    parallel: int,
+    threads: int,
+    observer: Observer,
+    after_each: Callable[[], None],
+) -> None:
     """Run jobs in their order, `parallel` at a time; one that fails leaves its error and the rest go on."""
     waiting, running, finished = list(jobs), list[Running](), list[tuple[Job, float]]()
     try:
@@ -74,6 +82,7 @@ def run_jobs(folder: Folder, jobs: Sequence[Job], *, parallel: int, threads: int
                 running.remove(each)
                 finished.append((each.job, each.seconds))
                 _end(folder, each)
+                after_each()
             now = [(each.job, each.seconds) for each in running]
             observer = _tell(observer, partial(observer.show, finished, now, len(waiting)))
             sleep(_LOOK_EVERY)

@@ -8,6 +8,7 @@ from typing import Any
 from allocore.comparison.cores import core_for
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
+from allocore.estimators import whole_core
 from allocore.model.spec import core_shape_for
 from allocore.run.plan import fingerprint
 from allocore.run.schedule import Schedule
@@ -66,6 +67,7 @@ class Settings:
     tensor: str
     hold_out: float
     along: int
+    mode: str
     seed: int
     burn_in: int
     draws: int
@@ -81,7 +83,8 @@ class Settings:
         names = ("seed", *_GIBBS_ONLY, *_EM_ONLY)
         whole = {name: whole_number(name, numbers[name], least=int(name not in ("seed", "burn_in"))) for name in names}
         Schedule(whole["burn_in"], whole["draws"], whole["thin"])
-        return cls(fingerprint(tensor), float(hold_out), tensor.mode(along), **whole)
+        mode = tensor.mode(along)
+        return cls(fingerprint(tensor), float(hold_out), mode, tensor.mode_names[mode], **whole)
 
     def job(self, model: str, budget: int, core_shape: tuple[int, ...], *, core: bool, split: int) -> Job:
         """One job with these settings; the seed of its split is that of its sampler too."""
@@ -104,11 +107,11 @@ class Wish:
     ) -> "Wish":
         """What was asked for, checked against a tensor. `core_shape` is for ALL0CORE where it has none of its own."""
         default = None if core_shape is None else _fitting_core("core_shape", core_shape, tensor)
-        asked = [_model(name, tensor) for name in _items("models", models)]
+        asked = [_model(name, tensor) for name in items("models", models)]
         asked = [(name, default if name == "allocore" and core is None else core) for name, core in asked]
         if default is not None and not any(name == "allocore" for name, _ in asked):
             raise InputError(f"core_shape is {default}, but it is for the model allocore, which models does not hold")
-        numbers = sorted({whole_number("budgets", each, budgets) for each in _items("budgets", budgets)})
+        numbers = sorted({whole_number("budgets", each, budgets) for each in items("budgets", budgets)})
         if numbers[-1] > tensor.nnz:
             raise InputError(
                 f"budgets has {numbers[-1]:,}, but the tensor has {tensor.nnz:,} non-zeros: more classes than that "
@@ -126,12 +129,15 @@ class Wish:
 
     def _of_one_split(self, settings: Settings, shape: tuple[int, ...]) -> Iterable[Job]:
         for model, core in self.models:
-            if model in ("tucker", "nntuck") and core is not None:
-                yield settings.job(model, math.prod(core), core, core=True, split=0)
-                continue
             for budget in self.budgets:
-                by_budget = core_for(budget, shape) if model in ("tucker", "nntuck") else (budget,) * len(shape)
-                yield settings.job(model, budget, core or by_budget, core=core is not None, split=0)
+                if model not in ("tucker", "nntuck"):
+                    yield settings.job(model, budget, core or (budget,) * len(shape), core=core is not None, split=0)
+                elif core is None:
+                    sizes = whole_core(shape, core_for(budget, shape), MODELS[model])
+                    yield settings.job(model, budget, sizes, core=False, split=0)
+            if model in ("tucker", "nntuck") and core is not None:
+                sizes = whole_core(shape, core, MODELS[model])
+                yield settings.job(model, math.prod(sizes), sizes, core=True, split=0)
 
 
 def shape_text(core_shape: Sequence[int]) -> str:
@@ -139,7 +145,8 @@ def shape_text(core_shape: Sequence[int]) -> str:
     return "x".join(map(str, core_shape))
 
 
-def _items(name: str, value: object) -> list[Any]:
+def items(name: str, value: object) -> list[Any]:
+    """What a list holds, at least one thing; a thing that is no list is taken for a list of one."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         value = [value]
     items = list(value)

@@ -24,7 +24,7 @@ def results_table(outcomes: Sequence[dict[str, Any]], mode_names: Sequence[str])
     """
     rows = [_row(outcome, mode_names) for outcome in outcomes]
     names = [*SERIES, "core_shape", "split", "log_ppd", "log_ppd_positive", "ppd", "ppd_positive", *_MEASURED[2:]]
-    names += [*(f"factors_{name}" for name in mode_names), "peak_mb", "error"]
+    names += [*(f"factors_{name}" for name in mode_names), "peak_mb", "threads", "error"]
     table = pd.DataFrame(rows, columns=pd.Index(names))
     place = {model: number for number, model in enumerate(MODELS)}
     return table.sort_values(
@@ -37,7 +37,7 @@ def _row(outcome: dict[str, Any], mode_names: Sequence[str]) -> dict[str, Any]:
     shape = shape_text(job["core_shape"])
     row = {"model": job["model"], "core": shape if job["core"] else "", "budget": job["budget"], "core_shape": shape}
     row |= {"split": job["split"], "error": outcome.get("error", "")}
-    row |= {name: float(outcome.get(name, math.nan)) for name in (*_MEASURED, "peak_mb")}
+    row |= {name: float(outcome.get(name, math.nan)) for name in (*_MEASURED, "peak_mb", "threads")}
     row |= {"ppd": math.exp(row["log_ppd"]), "ppd_positive": math.exp(row["log_ppd_positive"])}
     factors = outcome.get("factors", [math.nan] * len(mode_names))
     return row | {f"factors_{name}": number for name, number in zip(mode_names, factors, strict=True)}

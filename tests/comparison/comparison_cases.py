@@ -1,0 +1,31 @@
+"""Small data, and tables of results written by hand."""
+
+import numpy as np
+import pandas as pd
+
+import allocore as ac
+
+QUICK = {"burn_in": 6, "draws": 3, "thin": 2, "restarts": 2, "max_iter": 5, "hold_out": 0.15, "progress": False}
+MODES = ("who", "whom", "when")
+
+
+def small_tensor():
+    rng = np.random.default_rng(3)
+    parts = [rng.gamma(0.5, 1.0, (length, 3)) for length in (6, 5, 8)]
+    return ac.as_tensor(rng.poisson(2.0 * np.einsum("ak,bk,ck->abc", *parts)), mode_names=MODES)
+
+
+def table_of(**series):
+    """Results of models at budgets: allocore_5=[...] has the log PPDs of the splits 0, 1, .., None for a failed one."""
+    rows = []
+    for name, values in series.items():
+        model, _, budget = name.partition("_")
+        for split, value in enumerate(values):
+            failed = value is None
+            number = np.nan if failed else value
+            row = {"model": model, "core": "", "budget": int(budget), "core_shape": "2x2x2", "split": split}
+            row |= {"log_ppd": number, "log_ppd_positive": number, "seconds": 2.0, "seconds_per_sweep": 0.1}
+            row |= {"classes": int(budget) * 0.8, "factors_who": 2.0, "factors_when": 1.0, "peak_mb": 100.0}
+            row |= {"sweeps": 20.0, "threads": 1.0, "error": "ended by SIGKILL" if failed else ""}
+            rows.append(row)
+    return pd.DataFrame(rows)
