@@ -14,7 +14,7 @@ import allocore as ac
 pytestmark = pytest.mark.disk
 
 ROOT = Path(__file__).parent.parent
-NAMES = ("README.md", "docs/runs.md", "docs/events.md", "docs/looking.md")
+NAMES = ("README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs/comparing.md")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README = PAGES["README.md"]
 TOLD = {
@@ -69,9 +69,16 @@ def test_the_python_examples_about_events_run(run_page, capsys, page):
 
 
 def test_the_python_examples_about_looking_run(run_page, capsys):
-    names = run_page("docs/looking.md")
+    names = run_page("docs/looking.md", "docs/comparing.md")
     assert names["page"].stat().st_size > 500_000
     assert "surprise" in capsys.readouterr().out
+
+
+def test_the_python_examples_about_comparing_run(run_page, capsys):
+    names = run_page("docs/comparing.md")
+    told = capsys.readouterr().out
+    assert "Comparison: 8 fits, 0 failed, 0 missing" in told
+    assert f"Selection: budget {names['choice'].budget}" in told
 
 
 def write_events(folder):

@@ -91,8 +91,9 @@ def compare(
     console.print(Text("\n" + str(found)))
     console.print(Text(f"\nTable, figures and report written to {out}"))
     if found.failed:
-        number = f"{found.failed} job{'s' * (found.failed > 1)}"
-        print(f"allocore: {number} failed: see the column error of {out / 'results.csv'}; --retry", file=sys.stderr)
+        number, again = ("1 job", "it") if found.failed == 1 else (f"{found.failed} jobs", "them")
+        where = f"see the column error of {out / 'results.csv'}; --retry does {again} again"
+        print(f"allocore: {number} failed: {where}", file=sys.stderr)
         sys.exit(_FAILED)
 
 

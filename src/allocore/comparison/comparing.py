@@ -21,6 +21,7 @@ from allocore.comparison.settings import Job, Settings, Wish
 from allocore.comparison.tables import results_table, summary_table
 from allocore.comparison.words import words
 from allocore.data.convert import as_tensor
+from allocore.data.display import plural
 from allocore.data.holdout import hold_out as split_tensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
@@ -76,7 +77,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         done = len(self.table) - self.failed
-        return f"Comparison: {done} fits, {self.failed} failed, {self.missing} missing"
+        return f"Comparison: {plural(done, 'fit')}, {self.failed} failed, {self.missing} missing"
 
     def _repr_html_(self) -> str:
         sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.words)
