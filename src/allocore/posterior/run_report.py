@@ -42,7 +42,7 @@ def settings_line(record: Record) -> str:
     spec = record.spec
     core = " x ".join(str(size) for size in spec.core_shape)
     names = ["a0", "b0", "e0", "f0", *["alpha0"] * spec.learn_locations, *["c0", "d0"] * spec.infer_budget]
-    priors = ", ".join(f"{name} {getattr(spec, name):g}" for name in names)
+    priors = "maximum likelihood" if spec.flat else ", ".join(f"{name} {getattr(spec, name):g}" for name in names)
     made = "" if record.attributes is None else f", allocore {record.attributes['inference_library_version']}"
     most = "at most " if spec.infer_budget else ""
     return f"{spec.model}: {most}{spec.budget} classes, core {core}; {priors}; seed {record.seed}{made}"

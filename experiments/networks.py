@@ -1,0 +1,128 @@
+"""A simulated network of states over time, with everything planted that the model looks for.
+
+States belong to communities. A class of events is a community that acts, one that is acted upon, a topic (a profile of
+actions) and a regime (a profile over time); communities, topics and regimes are shared by many classes. Wars are
+classes between two communities, with the topic of fighting, in a few months. Sizes of classes and weights of states are
+heavy-tailed, as in event data.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import allocore as ac
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Network:
+    """The tensor, and what was planted: core values, locations, and factors as columns that add up to one."""
+
+    tensor: ac.CountTensor
+    values_Q: _Floats
+    locations_QM: NDArray[np.int64]
+    factors: tuple[_Floats, ...]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a network is."""
+
+    states: int = 206
+    actions: int = 20
+    months: int = 84
+    events: int = 1_170_000
+    communities: int = 14
+    topics: int = 6
+    regimes: int = 8
+    classes: int = 90
+    wars: int = 12
+
+
+FULL = Size()
+QUICK = Size(states=60, actions=12, months=36, events=80_000, communities=7, topics=4, regimes=5, classes=30, wars=4)
+
+
+def simulate(size: Size = FULL, seed: int = 0) -> Network:
+    """Draw a network and its events."""
+    rng = np.random.default_rng(seed)
+    actors = communities(size, rng)
+    factors = (actors, actors, topics(size, rng), regimes(size, rng))
+    locations_QM = locations(size, rng)
+    weights_Q = rng.lognormal(0.0, 1.2, len(locations_QM))
+    values_Q = size.events * weights_Q / weights_Q.sum()
+    coords = events(values_Q, locations_QM, factors, rng)
+    names = [f"{chr(65 + n % size.communities)}{n // size.communities:02d}" for n in range(size.states)]
+    months = [f"{2000 + month // 12}-{month % 12 + 1:02d}" for month in range(size.months)]
+    tensor = ac.CountTensor(
+        coords,
+        np.ones(coords.shape[1], dtype=int),
+        (size.states, size.states, size.actions, size.months),
+        mode_names=("sender", "receiver", "action", "month"),
+        labels=(names, names, [f"action {n:02d}" for n in range(size.actions)], months),
+    )
+    return Network(tensor.mask_diagonal(), values_Q, locations_QM, factors)
+
+
+def communities(size: Size, rng: np.random.Generator) -> _Floats:
+    """Weights of the states in every community: high in their own, low elsewhere, a few states large everywhere."""
+    power = rng.pareto(1.2, size.states) + 0.1
+    home = np.arange(size.states) % size.communities
+    apart = np.where(home[:, None] == np.arange(size.communities), 1.0, 0.01)
+    return columns(power[:, None] * apart * rng.gamma(2.0, 0.5, (size.states, size.communities)))
+
+
+def topics(size: Size, rng: np.random.Generator) -> _Floats:
+    """Profiles of actions; the last one is fighting, which is the last actions."""
+    profiles = rng.dirichlet(np.full(size.actions, 0.15), size.topics - 1).T
+    fighting = np.where(np.arange(size.actions) >= size.actions - 3, 1.0, 0.002)
+    return columns(np.column_stack([profiles + 1e-4, fighting]))
+
+
+def regimes(size: Size, rng: np.random.Generator) -> _Floats:
+    """Profiles over time: always, stretches that begin and end, and, for the wars, a few months each."""
+    month = np.arange(size.months)
+    profiles = [np.ones(size.months)]
+    for _ in range(size.regimes - 1):
+        first, length = rng.integers(0, size.months), rng.integers(size.months // 6, size.months // 2)
+        profiles.append(np.where((month >= first) & (month < first + length), 1.0, 0.03))
+    for _ in range(size.wars):
+        first = rng.integers(0, size.months - 3)
+        profiles.append(np.where((month >= first) & (month < first + 4), 1.0, 0.001))
+    return columns(np.column_stack(profiles) * rng.gamma(20.0, 0.05, (size.months, len(profiles))))
+
+
+def locations(size: Size, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Where the classes lie: communities, topics and regimes at random, then the wars."""
+    peace = [
+        rng.integers(0, most, size.classes)
+        for most in (size.communities, size.communities, size.topics - 1, size.regimes)
+    ]
+    war = [
+        rng.integers(0, size.communities, size.wars),
+        rng.integers(0, size.communities, size.wars),
+        np.full(size.wars, size.topics - 1),
+        size.regimes + np.arange(size.wars),
+    ]
+    return np.unique(np.concatenate([np.column_stack(peace), np.column_stack(war)]), axis=0)
+
+
+def events(
+    values_Q: _Floats, locations_QM: NDArray[np.int64], factors: tuple[_Floats, ...], rng: np.random.Generator
+) -> NDArray[Any]:
+    """The cells of all events (M, n): so many of each class, each with a row drawn from each of its factors."""
+    number_Q = rng.poisson(values_Q)
+    coords = np.empty((len(factors), number_Q.sum()), dtype=np.int64)
+    for q, stop in enumerate(np.cumsum(number_Q)):
+        for m, factor in enumerate(factors):
+            drawn = rng.choice(len(factor), number_Q[q], p=factor[:, locations_QM[q, m]])
+            coords[m, stop - number_Q[q] : stop] = drawn
+    return coords[:, coords[0] != coords[1]]
+
+
+def columns(weights: _Floats) -> _Floats:
+    """The same with columns that add up to one."""
+    return weights / weights.sum(axis=0)
