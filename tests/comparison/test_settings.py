@@ -91,6 +91,7 @@ def test_doubled_budgets_and_models_are_one():
 )
 def test_bad_input_is_refused_in_one_sentence_before_any_job(monkeypatch, tmp_path, wrong, message):
     monkeypatch.setattr(comparing, "run_jobs", lambda *_, **__: pytest.fail("a job was run"))
+    monkeypatch.setattr(comparing.tempfile, "mkdtemp", lambda **_: pytest.fail("a folder was made"))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ac.InputError) as caught:
         ac.compare(small_tensor(), **{"budgets": [2], "out": "out", **QUICK, **wrong})

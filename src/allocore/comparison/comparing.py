@@ -165,10 +165,12 @@ def run_comparison(
     progress: bool,
 ) -> Comparison:
     """Do what is missing of a comparison and write what came out; a folder that nobody named is removed at the end."""
-    path = Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out)
-    folder, asked = Folder(path), wish.jobs(settings, tensor.shape)
-    folder.check(settings)
+    asked = wish.jobs(settings, tensor.shape)
+    if out is not None:
+        Folder(_path(out)).check(settings)
     _check_splits(tensor, settings, wish.splits)
+    path = Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out)
+    folder = Folder(path)
     try:
         with folder.opened(tensor, settings):
             todo = [job for job in asked if not folder.is_done(job) and (retry or not folder.failure(job).exists())]

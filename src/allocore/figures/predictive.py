@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from allocore.errors import InputError
@@ -61,7 +61,7 @@ def ppd(
     with style.look():
         new, names = ax is None, [_name(series) for series in found]
         key = max(width(name, style.SMALL) for name in names) / 72 + 0.5 if len(found) > 1 else 0.12
-        ax = style.dress(ax or style.new_axes(3.6 + key, 2.6, (0.55, key, 0.42, 0.3)))
+        ax = style.dress(ax or style.new_axes(3.75 + key, 2.6, (0.7, key, 0.42, 0.3)))
         models = list(dict.fromkeys(series.model for series in found))
         for place, series in enumerate(found):
             _draw(ax, series, place, style.COLOURS[models.index(series.model) % len(style.COLOURS)])
@@ -159,6 +159,9 @@ def _across(ax: Axes, found: list[_Series], against: str) -> None:
         ax.set_xlabel("budget (classes)", fontsize=style.NORMAL, labelpad=2)
         return
     plain = FuncFormatter(lambda value, _: f"{value:,g}")
+    if ax.get_xscale() == "log":
+        # Seconds often lie within one power of ten, which would be the only number on the axis.
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter(plain)
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("seconds; numbers are budgets", fontsize=style.NORMAL, labelpad=2)
