@@ -9,24 +9,32 @@ import typer
 from setting import Data, Full, Out, Seed, fitting, folder_of, tensor_of
 
 import allocore as ac
+from allocore.run.plan import fingerprint
 
 
 def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0) -> None:
     """Fit, and write the run, its figures and its report; a run that was stopped goes on."""
     folder = folder_of(out, "qualitative", full)
     path = folder / "run.zarr"
-    model = ac.AlloCore.resume(path) if path.exists() else fit(data, full, seed, path)
-    posterior = model.posterior_
+    tensor = tensor_of(data, full, seed)
+    print(tensor)
+    posterior = (go_on(path, tensor, seed) if path.exists() else fit(tensor, full, seed, path)).posterior_
     posterior.show(rows=20)
     ac.figures.write_all(posterior, folder / "figures", formats=("png", "pdf"))
     report = ac.write_report(posterior, folder / "report.html", title="The qualitative run")
     print(f"Figures in {folder / 'figures'}, and a page to explore: {report}")
 
 
-def fit(data: str | None, full: bool, seed: int, path: Path) -> ac.AlloCore:
+def go_on(path: Path, tensor: ac.CountTensor, seed: int) -> ac.AlloCore:
+    """Continue a run, if it is this one."""
+    begun = ac.open_run(path)
+    if fingerprint(begun.tensor) != fingerprint(tensor) or begun.seed != seed:
+        raise typer.BadParameter(f"{path} is a run of other data or another seed: name another folder with --out")
+    return ac.AlloCore.resume(path)
+
+
+def fit(tensor: ac.CountTensor, full: bool, seed: int, path: Path) -> ac.AlloCore:
     """The paper's run: Q = 400, core 50 x 50 x 20 x 300, 10,000 sweeps; the quick one has a tenth of it."""
-    tensor = tensor_of(data, full, seed)
-    print(tensor)
     sizes = (50, 50, 20, 300) if full else (20, 20, 10, 36)
     core = sizes if len(sizes) == tensor.ndim else tuple(map(int, fitting(sizes, tensor).split("x")))
     schedule = {"burn_in": 6000, "draws": 200, "thin": 20} if full else {"burn_in": 600, "draws": 50, "thin": 8}

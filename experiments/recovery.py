@@ -6,9 +6,12 @@ Usage: python experiments/recovery.py [--full] [--out FOLDER]
 import numpy as np
 import typer
 from networks import FULL, QUICK, Network, simulate
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from setting import Full, Out, Seed, folder_of
 
 import allocore as ac
+from allocore.posterior.portrait import Portrait
 
 ALIKE = 0.9
 
@@ -29,29 +32,26 @@ def main(full: Full = False, out: Out = None, seed: Seed = 0) -> None:
 
 
 def tell(network: Network, posterior: ac.Posterior) -> None:
-    """How many planted classes have one like them among those found, and what these hold."""
+    """How many planted classes have one like them among those found, one to one, and what these hold."""
     portrait = posterior.portrait()
-    found = np.array([best_cosine(network, portrait, q) for q in range(len(network.values_Q))])
-    share = network.values_Q / network.values_Q.sum()
+    cosine_QC = np.minimum.reduce([cosines(network, portrait, mode) for mode in range(len(network.factors))])
+    planted, found = linear_sum_assignment(np.where(cosine_QC >= ALIKE, cosine_QC, 0.0), maximize=True)
+    held = planted[cosine_QC[planted, found] >= ALIKE]
+    share = network.values_Q[held].sum() / network.values_Q.sum()
     print(
-        f"{portrait.in_use} classes hold counts, of {portrait.budget}; {len(found)} were planted, and "
-        f"{(found >= ALIKE).sum()} of them are found, which hold {share[found >= ALIKE].sum():.0%} of all events "
-        f"(cosine of at least {ALIKE} in every mode with one class)."
+        f"{portrait.in_use} classes hold counts, of {portrait.budget}; {len(network.values_Q)} were planted, and "
+        f"{len(held)} of them are found, which hold {share:.0%} of all events (cosines of at least {ALIKE})."
     )
-    for mode, name in enumerate(portrait.names):
-        planted = len(np.unique(network.locations_QM[:, mode]))
-        print(f"  {name}: {planted} factors planted, {len(portrait.factors[mode])} in use")
+    for mode, (name, used) in enumerate(zip(portrait.names, portrait.factors_in_use, strict=True)):
+        print(f"  {name}: {len(np.unique(network.locations_QM[:, mode]))} factors planted, {used} in use")
 
 
-def best_cosine(network: Network, portrait: object, q: int) -> float:
-    """Of all classes found the one most like planted class q: its least cosine over the modes."""
-    least = np.inf
-    for mode, planted in enumerate(network.factors):
-        column = planted[:, network.locations_QM[q, mode]]
-        shares = np.stack([portrait.factor(c, mode).share_D for c in range(len(portrait.value_C))])
-        cosine = shares @ column / (np.linalg.norm(shares, axis=1) * np.linalg.norm(column) + 1e-300)
-        least = np.minimum(least, cosine)
-    return float(np.max(least))
+def cosines(network: Network, portrait: Portrait, mode: int) -> NDArray[np.float64]:
+    """The cosines of the factors in one mode of every planted class with those of every class found."""
+    planted = network.factors[mode][:, network.locations_QM[:, mode]].T
+    found = np.stack([portrait.factor(number, mode).share_D for number in range(len(portrait.value_C))])
+    lengths = np.linalg.norm(planted, axis=1)[:, None] * np.linalg.norm(found, axis=1)
+    return planted @ found.T / np.maximum(lengths, np.finfo(float).tiny)
 
 
 if __name__ == "__main__":

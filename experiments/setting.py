@@ -7,20 +7,19 @@ import typer
 from networks import FULL, QUICK, simulate
 
 import allocore as ac
+from allocore.cli.taking_data import read_data
 
 Data = Annotated[str | None, typer.Argument(help="A tensor or a table of events of a known format; else simulated.")]
 Full = Annotated[bool, typer.Option("--full", help="The settings of the paper: hours instead of minutes.")]
 Out = Annotated[Path | None, typer.Option(help="The folder for results; .cache/experiments/<name> by default.")]
 Seed = Annotated[int, typer.Option(help="Seed.")]
 
-_TENSORS = (".npz", ".npy", ".tns", ".tns.gz")
-
 
 def tensor_of(data: str | None, full: bool, seed: int) -> ac.CountTensor:
     """The data that were given, or a simulated network."""
     if data is None:
         return simulate(FULL if full else QUICK, seed).tensor
-    return ac.as_tensor(data) if data.endswith(_TENSORS) else ac.read_events(data)
+    return read_data(data, {})
 
 
 def folder_of(out: Path | None, name: str, full: bool) -> Path:

@@ -72,7 +72,9 @@ def posterior(
             stats={
                 "log_likelihood": np.linspace(-90.0, -50.0, chains * sweeps).reshape(chains, sweeps),
                 "classes": np.full((chains, sweeps), budget),
-                "factors": np.full((chains, sweeps, len(shape)), 2),
+                "factors": np.broadcast_to(
+                    [len(set(each)) for each in zip(*classes, strict=True)], (chains, sweeps, len(shape))
+                ),
                 "moved": np.full((chains, sweeps), 0.25),
                 "seconds": np.full((chains, sweeps), 0.1),
             },

@@ -273,11 +273,48 @@ def test_dark_and_light_can_be_chosen_and_the_choice_is_kept(seen):
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
 
 
+def test_a_label_that_is_part_of_another_is_found_alone(opened):
+    seen = opened(posterior(labels=(COUNTRIES, ("Niger", "Nigeria", "Chad", "Mali", "Togo"), ACTIONS, MONTHS)))
+    seen.go("classes?q=niger")
+    assert seen.listed() == ["Class 0", "Class 2"], "France is Niger here, with 20% of a factor"
+    assert "receiver 20%" in seen.texts(".matched")[0]
+    seen.go("classes?m1=Nigeria")
+    assert "receiver" not in " ".join(seen.texts(".matched"))
+    assert seen.listed() == ["Class 0", "Class 2"]
+
+
+def test_a_label_leads_to_the_classes_that_have_it_in_that_mode(seen):
+    page = seen.go("class/1")
+    page.wait_for_selector(".chart svg")
+    page.click("figure >> nth=1 >> summary")
+    page.click("figure >> nth=1 >> tbody a >> nth=0")
+    page.wait_for_selector(".classlist")
+    assert page.url.endswith("#/classes?m1=United+States")
+    assert seen.listed() == ["Class 1"]
+
+
+@pytest.mark.parametrize(
+    "address", ["class/length", "factor/length/0", "factor/at/1", "%", "%E0%A4%A", "class/", "nonsense"]
+)
+def test_an_odd_address_says_that_there_is_nothing(seen, address):
+    page = seen.go(address)
+    assert page.inner_text("h1") == "Not in this run"
+    assert page.locator("nav a").count() == 4
+
+
+def test_the_skip_link_keeps_the_address(seen):
+    page = seen.go("class/1")
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#/class/1")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
 def test_an_address_that_leads_nowhere_says_so(seen):
     page = seen.go("class/99")
     assert page.inner_text("h1") == "Not in this run"
     page.click("text=To the overview")
-    assert page.inner_text("h1") == "Overview"
+    page.wait_for_selector("h1:text-is('Overview')")
 
 
 def test_labels_of_strangers_are_text_and_nothing_else(opened):

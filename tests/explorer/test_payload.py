@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from written_by_hand import CLASSES, COUNTRIES, FACTORS, MONTHS, VALUES, large_posterior, posterior
 
 import allocore as ac
 from allocore.errors import InputError
 from allocore.explorer.payload import payload
 from allocore.explorer.report import render
+from written_by_hand import CLASSES, COUNTRIES, FACTORS, MONTHS, VALUES, large_posterior, posterior
 
 WICKED = (
     "</script><script>alert(1)</script>",
@@ -130,7 +130,7 @@ def test_a_report_replaces_another_and_leaves_nothing_else(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"surprises": -1}, "surprises is -1, but it must be at least 0"),
+        ({"surprises": -1}, "surprises is -1, but it must be a whole number of at least 0"),
         ({"draw": 9}, "draw is 9, but there are 3"),
         ({"chain": 4}, "chain is 4, but there are 1"),
     ],

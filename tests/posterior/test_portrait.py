@@ -11,7 +11,7 @@ from rich.console import Console
 import allocore as ac
 from allocore.errors import InputError
 from allocore.posterior.kinds import kind_of
-from allocore.posterior.portrait import Factor, ShownMode
+from allocore.posterior.portrait import Factor, ShownMode, is_even
 from allocore.posterior.summaries import summary
 from allocore.posterior.tables import class_details
 from written_by_hand import COUNTRIES, FACTORS, MONTHS, NAMES, VALUES, months, posterior
@@ -32,6 +32,12 @@ from written_by_hand import COUNTRIES, FACTORS, MONTHS, NAMES, VALUES, months, p
         (["Monday", "Tuesday", "Wednesday"], "order"),
         (["Jan", "Mar", "Feb"], "plain"),
         (["05:00", "06:00", "23:30"], "order"),
+        (["8:00", "9:00", "10:00"], "order"),
+        (["1001", "1002", "1003"], "plain"),
+        (["2138", "2139", "2140"], "plain"),
+        (["March Ltd", "April Inc", "May & Co"], "plain"),
+        (["JAN", "FEB", "MAR"], "order"),
+        (["MAR", "APR", "MAY"], "order"),
         (COUNTRIES, "country"),
         (["USA", "RUS", "CHN", "GBR", "nonsense"], "country"),
         (["USA", "nonsense", "rubbish"], "plain"),
@@ -45,7 +51,7 @@ def test_labels_tell_what_a_mode_is(labels, kind):
 
 
 def factor(shares, labels=MONTHS, kind="time"):
-    return Factor(ShownMode("when", labels, kind), 0, np.array(shares), (0,), 1.0)
+    return Factor(ShownMode("when", labels, kind), 0, np.array(shares), (0,), 1.0, is_even(np.array(shares)))
 
 
 def test_peaks_are_stretches_with_half_of_the_highest_largest_first():
@@ -68,6 +74,23 @@ def test_an_even_factor_has_no_peak_and_an_empty_one_is_too_small_to_tell():
     assert factor([1 / 12] * 12).peak_words() == "evenly over all 12"
     assert factor([0.0] * 12).peaks() == []
     assert factor([0.0] * 12).peak_words() == "too small to tell"
+
+
+@pytest.mark.parametrize(
+    ("shares", "even"),
+    [
+        ([1 / 3] * 3, True),
+        ([0.49, 0.49, 0.02], False),
+        ([0.36, 0.34, 0.30, 0.0], False),
+        ([0.3, 0.2, 0.5], False),
+        ([0.12, 0.07, 0.06, *[0.75 / 9] * 9], True),
+        ([0.5, 0.5], False),
+        ([1.0], False),
+        ([0.0, 0.0, 0.0], False),
+    ],
+)
+def test_a_factor_is_even_if_no_row_stands_out_above_or_below(shares, even):
+    assert is_even(np.array(shares)) == even
 
 
 def test_the_table_of_classes_has_cumulative_shares_peaks_and_who_shares():

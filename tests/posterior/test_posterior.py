@@ -260,7 +260,7 @@ def told_by_hand(value_Q=(2.0, 3.0, 1.0), labels=True):
             core_values=np.array([[[1.0, 1.0, 1.0], value_Q]]),
             core_locations=np.array([[[[2, 1]] * 3, [[1, 0], [2, 1], [1, 0]]]]),
             factors=(np.array([[phi_0, phi_0]]), np.array([[phi_1, phi_1]])),
-            stats={"classes": np.array([[1, 2]])},
+            stats={"classes": np.array([[1, 2]]), "factors": np.ones((1, 2, 2), dtype=int)},
         )
     )
 
@@ -409,7 +409,7 @@ def test_shares_are_of_the_observed_cells():
         core_values=np.ones((1, 1, 1)),
         core_locations=np.zeros((1, 1, 1, 2), dtype=int),
         factors=(phi, phi.copy()),
-        stats={"classes": np.ones((1, 1), dtype=int)},
+        stats={"classes": np.ones((1, 1), dtype=int), "factors": np.ones((1, 1, 2), dtype=int)},
     )
     assert Posterior(record).classes()["value"].tolist() == pytest.approx([18.0])
 

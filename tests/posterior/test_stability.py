@@ -53,7 +53,7 @@ def posterior(chains, vocabulary=LETTERS, missing=(), seed=0):
             core_values=np.reshape(values, (*lead, BUDGET)),
             core_locations=np.reshape(locations, (*lead, BUDGET, modes)),
             factors=tuple(np.reshape([each[m] for each in factors], (*lead, ROWS, BUDGET)) for m in range(modes)),
-            stats={"classes": np.full(lead, BUDGET)},
+            stats={"classes": np.full(lead, BUDGET), "factors": np.full((*lead, modes), BUDGET)},
         )
     )
 

@@ -84,7 +84,7 @@ def test_without_shared_factors_there_is_no_section_about_them():
 def test_the_last_line_sums_it_up():
     told = lines(text(posterior(SHARED)))[-1]
     assert told == (
-        "3 classes hold counts, of a budget of 3; 1 hold 50% of the expected counts, 3 hold 95%. "
+        "3 classes hold counts, of a budget of 3; 1 holds 50% of the expected counts, 3 hold 95%. "
         "Factors in use: 2 who, 2 where."
     )
 

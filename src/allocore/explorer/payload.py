@@ -39,9 +39,6 @@ def payload(
         "title": title,
         "summary": summary(portrait),
         "draw": {"draw": draw % draws, "chain": chain % chains, "draws": draws, "chains": chains},
-        "budget": portrait.budget,
-        "inUse": portrait.in_use,
-        "learnsLocations": posterior.learns_locations,
         "data": _data(posterior),
         "run": [settings_line(posterior.record), progress_line(posterior.record)],
         "finished": posterior.finished,
@@ -50,6 +47,7 @@ def payload(
         "modes": [_mode(portrait, mode) for mode in range(len(portrait.modes))],
         "classes": _classes(portrait),
         "surprises": None if surprises is None else _surprises(surprises, portrait),
+        "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
     }
 
 
@@ -58,9 +56,6 @@ def _data(posterior: Posterior) -> dict[str, Any]:
     report = tensor.report
     return {
         "text": repr(tensor),
-        "total": tensor.total,
-        "nonzeros": tensor.nnz,
-        "density": tensor.density,
         "missing": tensor.missing.cells,
         "report": None if report is None else report.lines(),
     }
@@ -99,9 +94,14 @@ def _mode(portrait: Portrait, place: int) -> dict[str, Any]:
         "length": len(mode.labels),
         "labels": labels,
         "iso": [_iso(label) for label in labels] if mode.kind == "country" else None,
-        "totals": portrait.tensor.mode_totals(place)[shown_R].tolist(),
         "factors": [
-            {"number": each.number, "classes": each.classes, "mass": _number(each.mass), "words": each.words(3)}
+            {
+                "number": each.number,
+                "classes": each.classes,
+                "mass": _number(each.mass),
+                "words": each.words(3),
+                "even": each.even,
+            }
             for each in factors
         ],
         "rows": None if rows_FN is None else _packed(np.searchsorted(shown_R, rows_FN), "<u4"),

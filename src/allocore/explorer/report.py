@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allocore._files import replacing
-from allocore.errors import InputError
+from allocore.errors import InputError, whole_number
 from allocore.explorer.payload import payload
 
 if TYPE_CHECKING:
@@ -59,10 +59,8 @@ def write_report(
     target = Path(path)
     if target.is_dir():
         raise InputError(f"path is {str(target)!r}, but that is a folder: name a file, such as report.html")
-    if surprises < 0:
-        raise InputError(f"surprises is {surprises}, but it must be at least 0")
-    if title is None:
-        title = " x ".join(posterior.tensor.mode_names)
+    surprises = whole_number("surprises", surprises, least=0)
+    title = " x ".join(posterior.tensor.mode_names) if title is None else str(title)
     posterior.portrait(draw, chain=chain)  # which refuses a draw that there is not, before the longer work
     found = posterior.surprises(top=surprises) if surprises else None
     page = render(payload(posterior, title, draw=draw, chain=chain, surprises=found))

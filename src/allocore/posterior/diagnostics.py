@@ -28,6 +28,7 @@ ESS_PER_CHAIN = 100
 # R-hat splits every chain in two and compares variances, which takes two draws in either half.
 LEAST_DRAWS = 4
 _TAILS = (0.05, 0.95)
+_COLUMNS = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
 # Sums in another order differ by some 1e-15 of their size: what varies by less than this does not vary.
 _ROUNDING = 1e-11
 
@@ -73,6 +74,10 @@ class Diagnosis:
 
 def diagnose(record: Record) -> Diagnosis:
     """Judge the draws of a run."""
+    if record.spec.flat:
+        nothing = _table([], 0.0).reindex(columns=_COLUMNS)
+        told = "Maximum likelihood gives one estimate and no draws: there are no chains to judge."
+        return Diagnosis(nothing, (told,), well=False, move_rate=np.nan)
     chains, draws = record.core_values.shape[:2]
     after_burn_in = slice(record.schedule.burn_in, record.draw_sweeps[-1])
     moved, seconds = record.stats["moved"][:, after_burn_in], record.stats["seconds"][:, after_burn_in]

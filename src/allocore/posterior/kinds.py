@@ -12,11 +12,25 @@ from allocore.data.countries import resolve
 
 Kind = Literal["time", "order", "country", "plain"]
 
-_PERIOD = re.compile(r"[12]\d{3}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?|-Q[1-4]|-W[0-5]\d)?")
+_PERIOD = re.compile(r"[12]\d{3}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?|-Q[1-4]|-W[0-5]\d)")
+_YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _CLOCK = re.compile(r"([01]?\d|2[0-4])(:[0-5]\d){1,2}")
 _CYCLES = (
-    ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
-    ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
+    [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ],
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"],
 )
 _MOST_PERIODS = 100_000
 _TRIED = 2000
@@ -37,9 +51,9 @@ def kind_of(labels: Sequence[str | int]) -> Kind:
         return "plain"
     if len(labels) <= _MOST_PERIODS:
         texts = [str(label) for label in labels]
-        if _rising(texts, _PERIOD):
+        if _rising(texts, _PERIOD) or _rising(texts, _YEAR):
             return "time"
-        if _rising(texts, _CLOCK) or any(_in_cycle(texts, cycle) for cycle in _CYCLES):
+        if _rising([text.zfill(5) for text in texts], _CLOCK) or any(_in_cycle(texts, cycle) for cycle in _CYCLES):
             return "order"
     tried = labels[:_TRIED]
     known = sum(resolve(str(label)) is not None for label in tried)
@@ -50,10 +64,13 @@ def _rising(texts: list[str], pattern: re.Pattern[str]) -> bool:
     return all(map(pattern.fullmatch, texts)) and all(a < b for a, b in pairwise(texts))
 
 
-def _in_cycle(texts: list[str], cycle: tuple[str, ...]) -> bool:
-    """Whether the texts are names of months or weekdays, one after another; the first may be any."""
-    starts = [text.casefold()[:3] for text in texts]
-    if len(texts) > len(cycle) or starts[0] not in cycle or any(text.isupper() and len(text) == 3 for text in texts):
-        return False
-    first = cycle.index(starts[0])
-    return all(start == cycle[(first + place) % len(cycle)] for place, start in enumerate(starts))
+def _in_cycle(texts: list[str], cycle: list[str]) -> bool:
+    """Whether the texts are names of months or weekdays, whole or short, one after another; the first may be any."""
+    names = [text.casefold().removesuffix(".") for text in texts]
+    places = [next((n for n, name in enumerate(cycle) if _is_name(text, name)), -1) for text in names]
+    turns = [(places[0] + turn) % len(cycle) for turn in range(len(places))]
+    return len(texts) <= len(cycle) and places == turns
+
+
+def _is_name(text: str, name: str) -> bool:
+    return text == name or (len(text) in (3, 4) and name.startswith(text))

@@ -24,8 +24,8 @@ _Ints = NDArray[np.int64]
 
 # A period belongs to a peak if it has half of what the highest has: the width of a peak as physicists measure it.
 _PEAK = 0.5
-# Where no row has so many times an even share, none is worth naming.
-EVEN = 1.5
+# A factor is even if every row has between half and one and a half times an even share: then none is worth naming.
+_LEAST_EVEN, _MOST_EVEN = 0.5, 1.5
 _FAINT = 0.02
 
 
@@ -40,13 +40,17 @@ class ShownMode:
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor in use: its number in the core, its shares, and the classes that use it with their share of all."""
+    """A factor in use: its number in the core, its shares, and the classes that use it with their share of all.
+
+    It is `even` if no row stands out.
+    """
 
     mode: ShownMode
     number: int
     share_D: _Floats
     classes: tuple[int, ...]
     mass: float
+    even: bool
 
     @cached_property
     def heaviest(self) -> _Ints:
@@ -57,11 +61,6 @@ class Factor:
     def empty(self) -> bool:
         """Whether all its weights are too small to be told from zero."""
         return not self.share_D.any()
-
-    @property
-    def even(self) -> bool:
-        """Whether no row stands out."""
-        return len(self.share_D) > 2 and bool(self.share_D.max() < EVEN / len(self.share_D))
 
     def top(self, number: int) -> list[tuple[str, float]]:
         """The heaviest labels with their shares; all but the first have at least 2%."""
@@ -104,13 +103,16 @@ class Factor:
 class Portrait:
     """The classes of one draw, largest first, and their factors: for each mode a dict from number to factor.
 
-    `in_use` is the number of classes, of the budget, that hold counts. `value_C` are the expected counts of the classes
-    in the observed cells, `share_C` their parts of all.
+    `in_use` is the number of classes, of the budget, that hold counts, and `factors_in_use` that of their factors in
+    each mode. `inferred` are the numbers of classes on, in all draws, where the budget is inferred. `value_C` are the
+    expected counts of the classes in the observed cells, `share_C` their parts of all.
     """
 
     tensor: CountTensor
     budget: int
     in_use: int
+    factors_in_use: tuple[int, ...]
+    inferred: _Ints | None
     modes: tuple[ShownMode, ...]
     location_CM: _Ints
     value_C: _Floats
@@ -155,6 +157,8 @@ def portrait(record: Record, chain: int, draw: int) -> Portrait:
         record.tensor,
         record.spec.budget,
         _in_use(record, chain, draw, len(value_C)),
+        _factors_in_use(record, chain, draw, factors),
+        (record.core_values > 0.0).sum(axis=2).ravel() if record.spec.infer_budget else None,
         modes,
         location_CM,
         value_C,
@@ -168,6 +172,14 @@ def _in_use(record: Record, chain: int, draw: int, locations: int) -> int:
     """How many classes hold counts; where a damaged run has lost its trace, how many locations there are."""
     told = record.stats["classes"][chain, record.draw_sweeps[draw] - 1]
     return int(told) if np.isfinite(told) else locations
+
+
+def _factors_in_use(
+    record: Record, chain: int, draw: int, factors: tuple[Mapping[int, Factor], ...]
+) -> tuple[int, ...]:
+    """How many factors the classes with counts use; where a damaged run has lost its trace, all classes."""
+    told_M = record.stats["factors"][chain, record.draw_sweeps[draw] - 1]
+    return tuple(int(told) if np.isfinite(told) else len(each) for told, each in zip(told_M, factors, strict=True))
 
 
 def _state(record: Record, chain: int, draw: int) -> State:
@@ -187,5 +199,12 @@ def _factors(
         weight_D = np.where(observed_D, record.factors[place][chain, draw][:, number], 0.0)
         classes = np.flatnonzero(number_C == number)
         share_D = weight_D / (weight_D.sum() or 1.0)
-        factors[number] = Factor(mode, number, share_D, tuple(classes.tolist()), float(share_C[classes].sum()))
+        mass, even = float(share_C[classes].sum()), is_even(share_D[observed_D])
+        factors[number] = Factor(mode, number, share_D, tuple(classes.tolist()), mass, even)
     return factors
+
+
+def is_even(share_D: _Floats) -> bool:
+    """Whether no row stands out, above or below; with one row or two there is nothing to tell."""
+    times_D = share_D * len(share_D)
+    return len(share_D) > 2 and bool(times_D.min() >= _LEAST_EVEN and times_D.max() < _MOST_EVEN)

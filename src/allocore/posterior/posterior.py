@@ -304,7 +304,7 @@ class Posterior:
         core = " x ".join(str(size) for size in self._record.spec.core_shape)
         return (
             f"Posterior: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
-            f"{budget} class{'es' * (budget > 1)}, core {core}"
+            f"{'at most ' * self._record.spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}"
         )
 
     def _repr_html_(self) -> str:

@@ -51,6 +51,8 @@ def settings_line(record: Record) -> str:
 def progress_line(record: Record, *, being_written: bool = False) -> str:
     """How far a run has come."""
     schedule, (chains, sweeps) = record.schedule, record.stats["moved"].shape
+    if record.spec.flat:
+        return f"{sweeps:,} iterations; the best of its restarts."
     draws, seconds = record.core_values.shape[1], record.stats["seconds"]
     text = f"{sweeps:,} of {schedule.sweeps:,} sweeps"
     text += f" ({schedule.burn_in:,} of burn-in, then {_number(schedule.thin, 'sweep')} a draw)"
@@ -89,6 +91,8 @@ def diagnosis_rows(diagnosis: Diagnosis) -> tuple[list[str], list[list[str]]]:
 
 def _in_short(table: pd.DataFrame) -> pd.DataFrame:
     """The table with one row for all cells: the worst of each column."""
+    if table.empty:
+        return table
     cells = table[table.index.str.startswith(RATE)]
     worst = {"r_hat": cells["r_hat"].max(), "seconds_per_effective_sample": cells.iloc[:, -1].max()}
     worst |= {name: cells[name].min() for name in ("ess_bulk", "ess_tail")}

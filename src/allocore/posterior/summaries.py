@@ -1,5 +1,6 @@
 """The classes and factors of one draw as tables: how much each holds, its heaviest labels, and who shares what."""
 
+import numpy as np
 import pandas as pd
 
 from allocore.errors import InputError
@@ -61,8 +62,17 @@ def sharing_table(portrait: Portrait, mode: int, top: int) -> pd.DataFrame:
 
 def summary(portrait: Portrait) -> str:
     """How many classes are in use, how few hold most of the counts, and how many factors they share."""
-    used = ", ".join(f"{len(factors)} {name}" for factors, name in zip(portrait.factors, portrait.names, strict=True))
+    used = ", ".join(f"{number} {name}" for number, name in zip(portrait.factors_in_use, portrait.names, strict=True))
+    classes = "1 class holds" if portrait.in_use == 1 else f"{portrait.in_use} classes hold"
+    half, most = (f"{number} hold{'s' * (number == 1)}" for number in map(portrait.holding, (0.5, 0.95)))
     return (
-        f"{portrait.in_use} classes hold counts, of a budget of {portrait.budget}; {portrait.holding(0.5)} hold 50% of "
-        f"the expected counts, {portrait.holding(0.95)} hold 95%. Factors in use: {used}."
+        f"{classes} counts, of a budget of {portrait.budget}; {half} 50% of the expected counts, {most} 95%. "
+        f"Factors in use: {used}.{_inferred(portrait)}"
     )
+
+
+def _inferred(portrait: Portrait) -> str:
+    if portrait.inferred is None:
+        return ""
+    low, median, high = np.quantile(portrait.inferred, (0.025, 0.5, 0.975), method="nearest")
+    return f" The budget was inferred: {median} classes are on (median of all draws, 95% from {low} to {high})."

@@ -53,7 +53,7 @@ def _which(posterior: Posterior, draw: int, chain: int) -> str:
 def summary_line(portrait: Portrait) -> Text:
     """The summary in one line, its numbers in bold."""
     text = Text(summary(portrait))
-    text.highlight_regex(r"\d+(?= (classes hold|hold))", "bold")
+    text.highlight_regex(r"\d+(?= (class|hold))", "bold")
     return text
 
 

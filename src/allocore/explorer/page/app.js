@@ -9,20 +9,20 @@ const VIEWS = [
 
 function viewOf(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [name, ...rest] = path.split("/").map(decodeURIComponent);
+  const [name, ...rest] = path.split("/");
   const parameters = new URLSearchParams(query);
-  if (name === "") return ["Overview", overview()];
+  const [first, second] = rest.map((part) => (/^\d+$/.test(part) ? Number(part) : -1));
+  if (name === "" || name === "main") return ["Overview", overview()];
   if (name === "classes") return ["Classes", classList(parameters)];
-  if (name === "class" && classes[rest[0]]) return [`Class ${rest[0]}`, classView(classes[rest[0]])];
+  if (name === "class" && classes[first]) return [`Class ${first}`, classView(classes[first])];
   if (name === "compare") return ["Compare", compareView((rest[0] ?? "").split(",").filter(Boolean).map(Number))];
   if (name === "surprises" && given.surprises) return ["Surprises", surprisesView(parameters)];
-  const factor = name === "factor" && modes[rest[0]]?.factors.find((each) => String(each.number) === rest[1]);
+  const factor = name === "factor" && modes[first]?.factors.find((each) => each.number === second);
   if (factor) return [factor.name, factorView(factor)];
   return ["Not here", [make("h1", {}, "Not in this run"), make("p", {}, "There is no such page. ", link("#/", "To the overview"))]];
 }
 
 function show() {
-  if (location.hash === "#main") return; // the skip link
   observer.disconnect();
   const [title, content] = viewOf(location.hash);
   const main = document.getElementById("main");
@@ -39,6 +39,11 @@ function drawNavigation() {
   const current = (href) => (href === "#/" ? here === "#/" || here === "#" : here.startsWith(href.split("/").slice(0, 2).join("/")));
   document.getElementById("nav").replaceChildren(...VIEWS.map(([href, text]) => make("a", { href, "aria-current": current(href) ? "page" : null }, text)));
 }
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // or the address of the view would be lost
+  document.getElementById("main").focus();
+});
 
 document.getElementById("search").addEventListener("submit", (event) => {
   event.preventDefault();

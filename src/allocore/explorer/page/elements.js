@@ -20,7 +20,8 @@ const amount = (value) => (value === null ? "–" : value >= 1000 ? whole.format
 const plural = (number, word, more = `${word}s`) => `${whole.format(number)} ${number === 1 ? word : more}`;
 
 const classLink = (one, ...children) => link(`#/class/${one.number}`, ...(children.length ? children : [`class ${one.number}`]));
-const labelLink = (label) => link(`#/classes?${new URLSearchParams({ q: label })}`, bdi(label));
+// To the classes that have this label among the heavy ones of this mode.
+const labelLink = (mode, label) => link(`#/classes?${new URLSearchParams({ [`m${mode.place}`]: label })}`, bdi(label));
 
 // A factor as a chip: its number and how many classes share it; the way to all of them.
 function chip(factor, { plain = false } = {}) {

@@ -1,6 +1,6 @@
 // The data of the page: classes, modes and factors as objects that know one another, and how to search them.
 
-const EVEN = 1.5; // no label is worth naming where none has so many times an even share
+const OFTEN = 1.5; // periods count as a match where they have so many times an even share
 const FAINT = 0.02; // a label below this share of a factor says little about it
 
 const given = JSON.parse(document.getElementById("data").textContent);
@@ -52,9 +52,6 @@ function factorOf(mode, index, factor, share, row) {
       for (let n = 0; n < share.length; n++) if (share[n] > 0 && wanted.has(row ? row[n] : n)) total += share[n];
       return total;
     },
-    get even() {
-      return mode.length > 2 && this.heaviest()[0].share < EVEN / mode.length;
-    },
     get empty() {
       return !(this.heaviest()[0].share > 0);
     },
@@ -101,8 +98,11 @@ const searched = modes.map((mode) => mode.labels.map(plainText));
 // The rows of a mode whose labels hold a text.
 function rowsWith(mode, text) {
   const wanted = plainText(text.trim());
+  const labels = searched[mode.place];
+  const exact = labels.indexOf(wanted);
+  if (exact >= 0) return new Set([exact]); // Niger is not Nigeria
   const rows = new Set();
-  if (wanted) searched[mode.place].forEach((label, row) => label.includes(wanted) && rows.add(row));
+  if (wanted) labels.forEach((label, row) => label.includes(wanted) && rows.add(row));
   return rows;
 }
 
@@ -112,7 +112,7 @@ function weightOn(factor, rows) {
   if (!rows.size || factor.even) return 0;
   const weight = factor.shareOf(rows);
   const mode = factor.mode;
-  const expected = mode.kind === "time" || mode.kind === "order" ? Math.min((EVEN * rows.size) / mode.length, 0.5) : 0;
+  const expected = mode.kind === "time" || mode.kind === "order" ? Math.min((OFTEN * rows.size) / mode.length, 0.5) : 0;
   return weight >= Math.max(FAINT, expected) ? weight : 0;
 }
 

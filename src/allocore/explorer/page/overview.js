@@ -4,7 +4,7 @@ const CORE_ROWS = 60;
 
 function overview() {
   const { health, data, run, draw } = given;
-  const which = `Draw ${draw.draw + 1} of ${draw.draws}${draw.chains > 1 ? ` of chain ${draw.chain}` : ""} is shown; the stability of a class is the share of the other draws that hold one like it.`;
+  const which = `Draw ${draw.draw} is shown (of 0 to ${draw.draws - 1}${draw.chains > 1 ? `, chain ${draw.chain}` : ""}); the stability of a class is the share of the other draws that hold one like it.`;
   return [
     make("h1", {}, "Overview"),
     make("p", { class: "lead" }, given.summary),

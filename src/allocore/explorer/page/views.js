@@ -61,7 +61,7 @@ function factorCharts(factor) {
   const mode = factor.mode;
   const described = `${factor.name}: ${factor.words}`;
   const ordering = mode.kind === "time" || mode.kind === "order";
-  const rows = () => (ordering ? factor.inOrder() : factor.heaviest().slice(0, 1000)).map((element) => [labelLink(element.label), percent(element.share, 2)]);
+  const rows = () => (ordering ? factor.inOrder() : factor.heaviest().slice(0, 1000)).map((element) => [labelLink(mode, element.label), percent(element.share, 2)]);
   const headings = [mode.name, "share"];
   const even = factor.even ? make("p", { class: "quiet" }, `Evenly over all ${mode.length}.`) : null;
   if (mode.kind === "time") {
@@ -116,10 +116,12 @@ function sameAsFirst(users, skip) {
 function compareView(numbers) {
   const chosen = [...new Set(numbers)].map((number) => classes[number]).filter(Boolean).slice(0, MOST_COMPARED);
   const add = make("input", { type: "number", id: "add", min: 0, max: classes.length - 1, placeholder: "number" });
-  const form = make("form", { class: "filters" }, make("label", { for: "add" }, "add a class", add), make("button", {}, "Add"));
+  const full = chosen.length === MOST_COMPARED;
+  const form = make("form", { class: "filters" }, make("label", { for: "add" }, full ? "leave one out to add another" : "add a class", add), make("button", { disabled: full }, "Add"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (add.value !== "") location.hash = `#/compare/${[...chosen.map((one) => one.number), add.value].slice(-MOST_COMPARED)}`;
+    if (add.value === "") return;
+    location.hash = `#/compare/${[...chosen.map((one) => one.number), add.value]}`;
   });
   const heads = chosen.map((one, turn) =>
     make("div", { class: "compared", style: `border-color:${SERIES[turn]}` }, make("h2", {}, make("span", { class: "dot", style: `background:${SERIES[turn]}` }), classLink(one, `Class ${one.number}`)), make("p", {}, bdi(titleOf(one))), make("p", { class: "quiet" }, facts(one)), chosen.length > 1 ? link(`#/compare/${chosen.filter((other) => other !== one).map((other) => other.number)}`, "leave out") : null),
@@ -138,7 +140,7 @@ function comparePanel(mode, chosen) {
   const kinds = new Set(named.map(({ factor }) => factor));
   const same = kinds.size === 1 && chosen.length > 1 ? make("p", { class: "samemark" }, `All use the same factor, `, chip(named[0].factor)) : make("p", {}, named.map(({ name, factor }, n) => [n ? ", " : "", name, ": ", chip(factor)]));
   const labels = [...new Set(named.flatMap(({ factor }) => factor.top(12).map((element) => element.label)))];
-  const rows = () => labels.map((label) => [labelLink(label), ...named.map(({ factor }) => percent(factor.inOrder().find((element) => element.label === label)?.share ?? 0, 2))]);
+  const rows = () => labels.map((label) => [labelLink(mode, label), ...named.map(({ factor }) => percent(factor.inOrder().find((element) => element.label === label)?.share ?? 0, 2))]);
   const chart = mode.kind === "time" ? series(named) : sideBySide(named);
   return panel(bdi(mode.name), same, legend(named.map(({ name }) => name)), charted(`${mode.name} of ${named.map(({ name }) => name).join(", ")}`, chart, [mode.name, ...named.map(({ name }) => name)], rows));
 }
@@ -147,23 +149,25 @@ function surprisesView(parameters) {
   const filter = make("input", { type: "search", id: "cells", value: parameters.get("q") ?? "", placeholder: "any label" });
   const box = make("div", {});
   const columns = [
-    ...modes.map((mode, place) => ({ heading: mode.name, kind: "text", value: (cell) => cell.labels[place], shown: (cell) => labelLink(cell.labels[place]) })),
+    ...modes.map((mode, place) => ({ heading: mode.name, kind: "text", value: (cell) => cell.labels[place], shown: (cell) => labelLink(mode, cell.labels[place]) })),
     { heading: "observed", kind: "number", value: (cell) => cell.observed, shown: (cell) => whole.format(cell.observed) },
     { heading: "expected", kind: "number", value: (cell) => cell.expected, shown: (cell) => amount(cell.expected) },
     { heading: "direction", kind: "text", value: (cell) => cell.direction, shown: (cell) => make("span", { class: `direction ${cell.direction}` }, cell.direction === "more" ? "▲ more" : "▼ fewer") },
     { heading: "surprise", kind: "number", value: (cell) => cell.surprise ?? Infinity, shown: (cell) => (cell.surprise === null ? "∞" : cell.surprise.toFixed(1)) },
   ];
-  const draw = () => {
+  const draw = (changed) => {
     const wanted = plainText(filter.value.trim());
     const shown = given.surprises.filter((cell) => cell.labels.some((label) => plainText(label).includes(wanted)));
     box.replaceChildren(shown.length ? sortableTable(shown, columns, "Surprising cells", columns.length - 1) : make("p", { class: "quiet" }, "No such cell among them."));
     say(plural(shown.length, "cell"));
+    if (changed) history.replaceState(null, "", `#/surprises${filter.value.trim() ? `?${new URLSearchParams({ q: filter.value.trim() })}` : ""}`);
   };
-  filter.addEventListener("input", draw);
-  draw();
+  filter.addEventListener("input", () => draw(true));
+  draw(false);
   return [
     make("h1", {}, "Surprising cells"),
     make("p", {}, `The ${plural(given.surprises.length, "cell")} least expected by the model: how often they happened, and how often they would have been expected to. A surprise of 6 means that a count as far off comes once in a million (two-sided, averaged over all draws). The model has seen these cells, so what it calls surprising is what it could not explain.`),
+    given.allSearched ? null : make("p", { class: "warn" }, "The search for cells without counts was stopped early: of those, only the ones with the largest expected counts are among them."),
     make("div", { class: "filters" }, make("label", { for: "cells" }, "show cells with", filter)),
     box,
   ];
