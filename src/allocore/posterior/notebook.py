@@ -37,5 +37,6 @@ def _row(portrait: Portrait, number: int) -> str:
     for mode in range(len(portrait.modes)):
         factor = portrait.factor(number, mode)
         shared = f", shared by {len(factor.classes)}" if len(factor.classes) > 1 else ""
-        cells.append(f"{factor.words(_TOP)} (#{factor.number}{shared})")
+        words = factor.peak_words(_TOP) if factor.mode.kind == "time" else factor.words(_TOP)
+        cells.append(f"{words} (#{factor.number}{shared})")
     return "<tr>" + "".join(f"<td style='{_CELL}'><bdi>{escape(cell)}</bdi></td>" for cell in cells) + "</tr>"

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 _LISTED = 6
+_LEFT = "<{0} style='text-align:left;vertical-align:top'>{1}</{0}>"
 
 
 @dataclass(frozen=True)
@@ -51,5 +52,8 @@ class EventReport:
         return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self.lines())
+        rows = "".join(
+            f"<tr>{_LEFT.format('th', escape(name))}{_LEFT.format('td', escape(text))}</tr>"
+            for name, text in self.lines()
+        )
         return f"<table>{rows}</table>"
