@@ -1,0 +1,78 @@
+"""The experiments: what is simulated is what was planted, and every command is there and can be asked for help."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import allocore as ac
+
+FOLDER = Path(__file__).parents[1] / "experiments"
+COMMANDS = ["budgets", "wall_clock", "recovery", "qualitative"]
+
+
+@pytest.fixture
+def networks(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import networks
+
+    return networks
+
+
+def test_a_simulated_network_has_the_shares_that_were_planted(networks):
+    size = networks.Size(20, 6, 12, 60_000, communities=4, topics=3, regimes=3, classes=8, wars=2)
+    found = networks.simulate(size, seed=1)
+    assert found.tensor.shape == (20, 20, 6, 12)
+    assert len(found.tensor.missing) == 20, "the diagonal"
+    senders, receivers = (found.factors[mode][:, found.locations_QM[:, mode]] for mode in (0, 1))
+    value_Q = found.values_Q * (1.0 - (senders * receivers).sum(axis=0))  # nobody acts upon itself
+    for mode in (2, 3):
+        planted = found.factors[mode][:, found.locations_QM[:, mode]] @ (value_Q / value_Q.sum())
+        seen = found.tensor.mode_totals(mode) / found.tensor.total
+        assert np.abs(seen - planted).max() < 0.01, "four standard deviations of 50,000 events are below that"
+
+
+def test_wars_are_fought_in_a_few_months(networks):
+    found = networks.simulate(networks.QUICK, seed=2)
+    wars = found.locations_QM[:, 3] >= networks.QUICK.regimes
+    assert wars.sum() == networks.QUICK.wars
+    profiles = found.factors[3][:, found.locations_QM[wars, 3]]
+    assert (np.sort(profiles, axis=0)[-4:].sum(axis=0) > 0.95).all()
+
+
+def test_the_same_seed_gives_the_same_network(networks):
+    one, two = (networks.simulate(networks.QUICK, seed=3).tensor for _ in range(2))
+    assert one.coords.tobytes() == two.coords.tobytes()
+    assert one.counts.tobytes() == two.counts.tobytes()
+
+
+@pytest.mark.disk
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_experiment_has_a_quick_and_a_full_form(name):
+    done = subprocess.run(
+        [sys.executable, FOLDER / f"{name}.py", "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--full" in done.stdout
+    assert "--out" in done.stdout
+
+
+def test_the_readme_of_the_experiments_names_them_all():
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"python experiments/{name}.py" in text
+
+
+@pytest.mark.disk
+def test_the_qualitative_run_goes_on_and_refuses_other_data(monkeypatch, tmp_path, networks):
+    import qualitative
+    import typer
+
+    tensor = ac.as_tensor(np.random.default_rng(0).poisson(1.0, (5, 5, 3, 4)))
+    path = tmp_path / "run.zarr"
+    ac.AlloCore(2, burn_in=2, draws=2, thin=1, seed=0, store=path, progress=False).fit(tensor)
+    assert qualitative.go_on(path, tensor, 0).posterior_.finished
+    with pytest.raises(typer.BadParameter, match="other data or another seed"):
+        qualitative.go_on(path, tensor, 1)
