@@ -294,3 +294,21 @@ def test_the_bar_shows_restarts_iterations_and_the_best(capsys):
     assert "iteration 7 of 10" in told
     assert "log-lik -200" in told
     assert "best -100" in told
+
+
+def test_the_bar_is_full_at_the_end_unless_the_last_restart_was_not_reached_or_failed(capsys):
+    def told(last, error=None):
+        bar = RestartBar(3, 10)
+        bar.show(last, 4, Info(-100.0, 4, (2, 2), 0.0))
+        try:
+            if error:
+                raise error
+        except InputError:
+            bar.close()
+        else:
+            bar.close()
+        return capsys.readouterr().err
+
+    assert "3/3" in told(2)
+    assert "1/3" in told(1)
+    assert "2/3" in told(2, InputError("the counts lead beyond 64-bit floats"))

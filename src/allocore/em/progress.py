@@ -14,7 +14,7 @@ class RestartBar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self._most, self._best = most_iterations, -inf
+        self._restarts, self._most, self._best, self._now = restarts, most_iterations, -inf, -1
         self._bar = Progress(
             TextColumn("restarts"),
             BarColumn(bar_width=24),
@@ -28,7 +28,7 @@ class RestartBar:
 
     def show(self, chain: int, sweep: int, info: Info) -> None:
         """Redraw the line: `chain` is the restart, `sweep` its iteration."""
-        self._best = max(self._best, info.log_likelihood)
+        self._now, self._best = chain, max(self._best, info.log_likelihood)
         news = (
             f"iteration [bold]{sweep}[/] of {self._most}  log-lik [bold]{info.log_likelihood:,.0f}[/]"
             f"  best [bold]{self._best:,.0f}[/]"
@@ -36,7 +36,10 @@ class RestartBar:
         self._bar.update(self._task, completed=chain, news=news)
 
     def close(self) -> None:
-        """Leave the last state of the bar on the screen."""
+        """Leave the last state of the bar on the screen: full, if the last restart was under way and did not fail."""
+        # No news comes after a last iteration, so its restart would never count as done.
+        if self._now == self._restarts - 1 and sys.exc_info()[0] is None:
+            self._bar.update(self._task, completed=self._restarts)
         self._bar.stop()
 
 
