@@ -1,9 +1,11 @@
 """The smallest budget within one standard error of the best."""
 
+import numpy as np
 import pytest
-from comparison_cases import QUICK, small_tensor, table_of
+from comparison_cases import QUICK, run_here, small_tensor, table_of
 
 import allocore as ac
+from allocore.comparison import comparing
 from allocore.comparison.comparing import Comparison
 from allocore.comparison.selection import Selection, one_standard_error
 
@@ -59,8 +61,27 @@ def test_without_two_fits_of_a_budget_nothing_is_chosen():
         chosen(allocore_5=[-1.0, None])
 
 
+def test_means_are_over_the_splits_that_all_budgets_in_question_have():
+    # Split 0 is easy: without it budget 10 is better in both splits.
+    found = chosen(allocore_5=[-0.1, -2.0, -2.1, None], allocore_10=[None, -1.0, -1.1001, -9.0])
+    assert found.budget == 10
+    assert found.table["splits"].tolist() == [2, 2]
+    assert "over 2 splits" in found.words[0]
+    with pytest.raises(ac.InputError, match=r"needs two that the budgets 5, 10 have in common, and they have 1$"):
+        chosen(allocore_5=[-1.0, -1.0, None], allocore_10=[None, -1.0, -1.0])
+
+
+def test_a_budget_with_a_ppd_of_0_is_not_chosen_and_without_another_nothing_is():
+    found = chosen(allocore_5=[-np.inf, -0.1], allocore_10=[-1.0, -1.0])
+    assert (found.budget, found.table["within"].tolist()) == (10, [False, True])
+    assert found.words[0].startswith("Q = 10 predicts")
+    with pytest.raises(ac.InputError, match=r"^criterion is 'all', but no budget with 2 fits has a finite log PPD"):
+        chosen(allocore_5=[-np.inf, -1.0], allocore_10=[-1.0, -np.inf])
+
+
 @pytest.mark.disk
-def test_select_budget_fits_and_chooses():
+def test_select_budget_fits_and_chooses(monkeypatch):
+    monkeypatch.setattr(comparing, "run_jobs", run_here)
     found = ac.select_budget(small_tensor(), (1, 3), splits=2, criterion="positive", **QUICK)
     assert found.budget in (1, 3)
     assert found.table["budget"].tolist() == [1, 3]

@@ -9,7 +9,7 @@ from comparison_cases import table_of
 from allocore.comparison import words as w
 from allocore.comparison.report import markdown, report
 from allocore.comparison.settings import Settings
-from allocore.comparison.tables import CRITERIA, by_split, difference, summary_table
+from allocore.comparison.tables import CRITERIA, by_split, difference, in_common, summary_table
 
 SETTINGS = Settings("", 0.01, 2, "when", 0, 10, 5, 2, 3, 50)
 
@@ -49,7 +49,9 @@ def test_nothing_follows_from_minus_infinity_or_no_common_split():
     none = difference(*values(allocore_5=[None, -1.0], cp_5=[-1.0, None]).values())
     assert math.isnan(none.mean)
     assert not none.clear
-    assert w.judgement(none) == "they have no split in common, so nothing follows"
+    apart = values(allocore_5=[None, -1.0], cp_5=[-1.0, None])
+    assert not list(w.best_of_all(apart, "all"))
+    assert list(w.not_compared(apart, "all")) == ["Means are not compared: no split is common to all models."]
 
 
 def test_the_best_is_named_with_how_far_the_others_are_behind():
@@ -84,7 +86,41 @@ def test_it_is_told_which_models_get_worse_with_their_budget():
     better_or_worse = list(w.growth(found, "all"))
     assert len(better_or_worse) == 2, "ALL0CORE is best at its largest budget"
     assert better_or_worse[0].startswith("CP gets worse from Q = 5 to Q = 50: lower by 1.5 ± 5e-05")
-    assert better_or_worse[1].startswith("Tucker gets not clearly worse from Q = 5 to Q = 50: lower by 0.05 ± 0.15")
+    assert better_or_worse[1].startswith("Tucker does not get clearly worse from Q = 5 to Q = 50: lower by 0.05 ± 0.15")
+
+
+def test_a_model_that_failed_where_it_is_hard_is_not_called_the_best():
+    table = table_of(allocore_5=[-1.0, -1.1, -8.0], cp_5=[-1.5, -1.6, None])
+    told = w.words(table)
+    assert told[0] == "Of all held-out cells, ALL0CORE at Q = 5 predicts best: mean log PPD -1.05, PPD 0.3499."
+    assert told[1].startswith("CP at Q = 5, its best, is lower by 0.5 ± ")
+    assert "Means are over 2 of 3 splits, those that all compared have." in told
+    ranking = w.best_at_each_budget(table, "all")
+    assert ranking[["best", "next", "splits"]].values.tolist() == [["ALL0CORE", "CP", 2]]
+    assert ranking["higher by"][0].startswith("0.5 ± ")
+
+
+def test_a_budget_that_lacks_splits_is_left_out_rather_than_splits_of_all_others():
+    found = values(
+        cp_5=[-1.0, -1.1, -9.0], cp_25=[-1.2, -1.3, -9.1], cp_50=[-0.9, None, None], tucker_5=[-2.0, -2.1, -10.0]
+    )
+    assert w.best_budgets(found) == [("cp", "", 5), ("tucker", "", 5)]
+    assert list(w.not_compared(found, "all")) == ["Means leave out CP at Q = 50, which lacks splits."]
+    assert [sentence.split(":")[0] for sentence in w.growth(found, "all")] == ["CP gets worse from Q = 5 to Q = 25"]
+
+
+def test_models_with_more_splits_than_others_do_not_drive_them_out():
+    found = values(allocore_5=[-1.0, -1.1], cp_5=[-1.2] * 8, cp_50=[-1.3] * 8, cp_90=[-1.4] * 8)
+    assert {key[0] for key in in_common(found)} == {"allocore", "cp"}
+    assert {len(each) for each in in_common(found).values()} == {2}
+
+
+def test_no_gap_is_negative_and_a_difference_shows_its_sign():
+    assert str(difference(*values(allocore_5=[-2.0, -2.1], cp_5=[-1.0, -1.2]).values())) == "-0.95 ± 0.05"
+    third = 0.1 + 0.2
+    told = list(w.best_of_all(values(allocore_5=[-0.3, -third], cp_5=[-third, -0.3]), "all"))
+    assert told[1].startswith("CP at Q = 5, its best, is equal (difference 0 ± ")
+    assert w.lower(difference(*values(allocore_5=[-1.0], cp_5=[-1.0]).values())) == "equal (difference 0)"
 
 
 def test_one_split_says_that_its_spread_is_unknown():
@@ -146,6 +182,14 @@ def test_the_report_holds_settings_words_and_tables():
     assert "1 job failed" in text
     assert "| ALL0CORE | 5 | 2 | -1.0500 (-1.0750 to -1.0250) |" in text
     assert "![ppd](ppd.png)" in text
+
+
+def test_of_one_the_report_speaks_in_the_singular():
+    text = report(table_of(nntuck_5=[-1.5]), Settings("", 0.01, 2, "when", 0, 0, 1, 1, 1, 1), "", [], missing=1)
+    assert "1 split, each" in text
+    assert "Gibbs samplers: 1 sweep, 0 of burn-in, then 1 draw, one in every sweep." in text
+    assert "NNTuck: the best of 1 restart of at most 1 iteration." in text
+    assert "**1 job is missing: the same command does it.**" in text
 
 
 def test_a_table_in_markdown():

@@ -87,9 +87,53 @@ def test_the_figure_says_of_how_many_splits_it_tells():
 def test_rows_without_numbers_are_left_out():
     data = table(("A",), (3,), 3)
     data.loc[0, "log_ppd"] = np.nan
-    data.loc[1, "log_ppd"] = -np.inf
+    data.loc[1, "log_ppd"] = np.inf
     points, _ = drawn(figures.ppd(data))["A"]
     assert points.tolist() == [[3.0, data["log_ppd"][2]]]
+
+
+def note(ax):
+    return ax.get_title(loc="left").split("\n")
+
+
+@pytest.mark.parametrize("against", ["budget", "seconds"])
+def test_a_median_of_minus_infinity_is_left_out_and_the_figure_says_so(against):
+    data = table(("NNTuck", "CP"), (3, 9), 4)
+    data.loc[:3, "log_ppd"] = [-np.inf, -np.inf, -np.inf, -0.5]
+    ax = figures.ppd(data, against=against)
+    points, _ = drawn(ax)["NNTuck"]
+    assert len(points) == 1, "only Q = 9"
+    assert note(ax) == ["medians and quartiles of 4 splits", "left out, median −∞: NNTuck at 3"]
+    data.loc[:7, "log_ppd"] = -np.inf
+    ax = figures.ppd(data, against=against)
+    assert list(drawn(ax)) == ["CP"]
+    assert note(ax)[1] == "left out, median −∞: NNTuck at 3, 9"
+    with pytest.raises(
+        InputError, match=r"^table has a median of minus infinity in log_ppd for every model and budget"
+    ):
+        figures.ppd(data[:8], against=against)
+
+
+def test_a_bar_whose_lower_quartile_is_minus_infinity_goes_to_the_lower_edge():
+    data = table(("NNTuck", "CP"), (3,), 4)
+    data["log_ppd"] = [-np.inf, -1.0, -0.8, -0.5, -1.0, -2.0, -3.0, -4.0]
+    ax = figures.ppd(data)
+    points, (bars,) = drawn(ax)["NNTuck"]
+    assert points.tolist() == [[3.0, pytest.approx(-0.9)]]
+    assert bars[0][:, 1] == pytest.approx([ax.get_ylim()[0], -0.725])
+    assert ax.get_ylim()[0] < -3.25
+    assert note(ax) == ["medians and quartiles of 4 splits", "bars to the lower edge: quartile −∞"]
+
+
+def test_budgets_at_the_ends_of_lines_do_not_lie_on_each_other():
+    data = table(("A", "B", "C"), (10, 40), 1).assign(log_ppd=-1.0, seconds=[1.0, 50.0] * 3)
+    ax = figures.ppd(data, against="seconds")
+    ax.get_figure().draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert len(boxes) == 6
+    assert not any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place])
+    many = figures.ppd(pd.concat([data.assign(model=f"M{number}") for number in range(3)]), against="seconds")
+    assert len(many.texts) <= 8, "what has no room has no name"
 
 
 @pytest.mark.parametrize("column", ["model", "budget", "split", "log_ppd"])

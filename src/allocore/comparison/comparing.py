@@ -2,7 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -38,23 +39,29 @@ class Comparison:
 
     `table` has one row for every fit: model, core (if it was chosen), budget, core_shape, split, log_ppd and
     log_ppd_positive and their exponentials, seconds, sweeps, seconds_per_sweep, classes and factors in use, peak_mb,
-    and the `error` of a fit that failed. `missing` jobs were asked for and have neither a result nor an error.
+    and the `error` of a fit that failed. `missing` jobs were asked for and have neither a result nor an error. A folder
+    may hold more than was asked for: `failed_before` jobs of other calls have failed there.
     """
 
     table: pd.DataFrame
     settings: Settings
     data: str
     missing: int = 0
+    failed_before: int = 0
 
     @property
     def words(self) -> list[str]:
         """What follows from the numbers, in sentences."""
-        return words(self.table)
+        found = words(self.table)
+        if self.failed_before:
+            which = "failed job is" if self.failed_before == 1 else "failed jobs are"
+            found.append(f"{self.failed_before} {which} of an earlier call, not asked for in this one.")
+        return found
 
     @property
     def failed(self) -> int:
-        """How many jobs failed."""
-        return int((self.table["error"] != "").sum())
+        """How many of the jobs that were asked for failed."""
+        return int((self.table["error"] != "").sum()) - self.failed_before
 
     def summary(self) -> pd.DataFrame:
         """One row for every model, core and budget: medians over the splits, and quartiles of the log PPD."""
@@ -76,7 +83,7 @@ class Comparison:
         return "\n".join([repr(self), *self.words])
 
     def __repr__(self) -> str:
-        done = len(self.table) - self.failed
+        done = int((self.table["error"] == "").sum())
         return f"Comparison: {plural(done, 'fit')}, {self.failed} failed, {self.missing} missing"
 
     def _repr_html_(self) -> str:
@@ -164,28 +171,38 @@ def run_comparison(
     retry: bool,
     progress: bool,
 ) -> Comparison:
-    """Do what is missing of a comparison and write what came out; a folder that nobody named is removed at the end."""
+    """Do what is missing of a comparison and write what came out."""
     asked = wish.jobs(settings, tensor.shape)
     if out is not None:
         Folder(_path(out)).check(settings)
     _check_splits(tensor, settings, wish.splits)
-    path = Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out)
-    folder = Folder(path)
+    with _place(out, asked) as folder, folder.opened(tensor, settings):
+        todo = [job for job in asked if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
+        _do(folder, todo, len(asked), parallel, tensor.mode_names, progress)
+        found = _gather(folder, asked, settings, tensor)
+        if out is not None:
+            write(found, folder.path)
+    return found
+
+
+@contextmanager
+def _place(out: str | os.PathLike[str] | None, asked: list[Job]) -> Iterator[Folder]:
+    """The folder of a comparison; one that nobody named is removed at the end, whatever that is.
+
+    Only who stops a comparison by Ctrl-C that has results, the work of hours perhaps, is told where they are.
+    """
+    folder = Folder(Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out))
+    keep = out is not None
     try:
-        with folder.opened(tensor, settings):
-            todo = [job for job in asked if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
-            _do(folder, todo, len(asked), parallel, tensor.mode_names, progress)
-            found = _gather(folder, asked, settings, tensor)
-            if out is not None:
-                write(found, path)
+        yield folder
     except KeyboardInterrupt:
         done = sum(folder.is_done(job) for job in asked)
-        raise KeyboardInterrupt(
-            f"interrupted with {done} of {len(asked)} jobs done; the same again with out={str(path)!r} does the rest"
-        ) from None
-    if out is None:
-        rmtree(path, ignore_errors=True)
-    return found
+        keep = keep or done > 0
+        rest = f"the same again with out={str(folder.path)!r} does the rest" if keep else "nothing was kept"
+        raise KeyboardInterrupt(f"interrupted with {done} of {len(asked)} jobs done; {rest}") from None
+    finally:
+        if not keep:
+            rmtree(folder.path, ignore_errors=True)
 
 
 def _do(folder: Folder, todo: list[Job], asked: int, parallel: int, mode_names: Sequence[str], progress: bool) -> None:
@@ -204,7 +221,9 @@ def _do(folder: Folder, todo: list[Job], asked: int, parallel: int, mode_names: 
 def _gather(folder: Folder, asked: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
     """All that the folder has, and how much of what was asked for it has not."""
     missing = sum(not folder.is_done(job) and not folder.failure(job).exists() for job in asked)
-    return Comparison(results_table(folder.outcomes(), tensor.mode_names), settings, repr(tensor), missing)
+    outcomes, names = folder.outcomes(), {job.name for job in asked}
+    before = sum("error" in each and Job.from_json(each["job"]).name not in names for each in outcomes)
+    return Comparison(results_table(outcomes, tensor.mode_names), settings, repr(tensor), missing, before)
 
 
 def write(found: Comparison, folder: Path) -> None:

@@ -20,8 +20,10 @@ from filelock import FileLock, Timeout
 
 from allocore._files import remove_unfinished, replacing
 from allocore.comparison.settings import Job, Settings
+from allocore.data.files import load_tensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, StoreError
+from allocore.run.plan import fingerprint
 
 _FAILED = ".failed"
 
@@ -48,7 +50,8 @@ class Folder:
             raise StoreError(f"{self.path} is being written by another process; wait for its end") from None
         try:
             remove_unfinished(self.path)
-            if not self.tensor.exists():
+            # Without settings nobody knows whose tensor it is.
+            if not (self.path / "settings.json").exists() or not self.tensor.exists():
                 tensor.save(self.tensor)
             write_json(self.path / "settings.json", {"format": 1, **asdict(settings)})
             yield self
@@ -57,19 +60,47 @@ class Folder:
 
     def check(self, settings: Settings) -> None:
         """Refuse a folder that holds something else, or a comparison with other settings."""
+        self.check_place()
+        asked, whole = asdict(settings), (self.path / "settings.json").exists()
+        for there in [self._settings()] if whole else self._settings_of_results(asked):
+            for name in asked:
+                if there.get(name) != asked[name]:
+                    raise InputError(self._conflict(name, asked, there))
+
+    def check_place(self) -> None:
+        """Refuse a place where there is a file, or a folder of something else: quick, before any data are read."""
         if not self.path.exists():
+            if any(parent.is_file() for parent in self.path.parents):
+                raise _in_the_way(self.path)
             return
         if not self.path.is_dir():
             raise _in_the_way(self.path)
-        if not (self.path / "settings.json").exists():
-            if any(each.name not in ("lock", "jobs", "tensor.npz") for each in self.path.iterdir()):
-                raise InputError(f"out is {str(self.path)!r}, but that folder holds something else than a comparison")
-            return
-        there = read_json(self.path / "settings.json")
-        asked = asdict(settings)
-        for name in asked:
-            if there.get(name) != asked[name]:
-                raise InputError(self._conflict(name, asked, there))
+        names = {each.name for each in self.path.iterdir() if not each.name.endswith(".tmp")}
+        ours = "settings.json" in names or {"jobs", "results.csv"} <= names or names <= {"lock", "jobs", "tensor.npz"}
+        if not ours:
+            raise InputError(f"out is {str(self.path)!r}, but that folder holds something else than a comparison")
+
+    def _settings(self) -> dict[str, Any]:
+        path = self.path / "settings.json"
+        return read_json(path, "remove it, and the same call makes it again from the data and results beside it")
+
+    def _settings_of_results(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
+        """Where settings.json is lost: those of every result; what a result does not tell is as it is asked for."""
+        jobs = [outcome["job"] for outcome in self.outcomes()]
+        if not jobs:
+            return []
+        if not self.tensor.exists():
+            raise InputError(
+                f"out is {str(self.path)!r}, but it lacks settings.json and tensor.npz, so nobody can tell which data "
+                "its results are about: use another folder"
+            )
+        tensor, found = load_tensor(self.tensor), []
+        same = fingerprint(tensor)
+        for job in jobs:
+            told = {name: job[name] for name in asked if job.get(name) is not None}
+            told |= {"seed": job["seed"] - job["split"], "mode": tensor.mode_names[job["along"]]}
+            found.append({**asked, **told, "tensor": same})
+        return found
 
     def _conflict(self, name: str, asked: dict[str, Any], there: dict[str, Any]) -> str:
         """What cannot be together in one folder."""
@@ -117,12 +148,12 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         file.write(json.dumps(content, indent=1).encode())
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a file of JSON."""
+def read_json(path: Path, advice: str = "without it the job is done again") -> dict[str, Any]:
+    """Read a file of JSON; if it is damaged, the error gives the advice."""
     try:
         content = json.loads(path.read_bytes())
     except ValueError:
-        raise StoreError(f"{path} is damaged; without it the job is done again") from None
+        content = None
     if not isinstance(content, dict):
-        raise StoreError(f"{path} is damaged; without it the job is done again")
+        raise StoreError(f"{path} is damaged; {advice}")
     return content

@@ -9,6 +9,7 @@ from allocore._files import replacing
 from allocore.comparison.settings import MODELS, Settings
 from allocore.comparison.tables import summary_table
 from allocore.comparison.words import best_at_each_budget, series_name, words
+from allocore.data.display import plural
 from allocore.errors import InputError
 from allocore.figures.writing import write_figure
 
@@ -49,7 +50,8 @@ def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str
     """The report, in Markdown."""
     parts = ["# Comparison of models", data, settings_words(settings, table)]
     if missing:
-        parts.append(f"**{missing} jobs are missing: the same command does them.**")
+        are, them = ("is", "it") if missing == 1 else ("are", "them")
+        parts.append(f"**{plural(missing, 'job')} {are} missing: the same command does {them}.**")
     parts += ["## In words", "\n".join(f"- {sentence}" for sentence in words(table)) or "- No job has a result yet."]
     parts += ["## Medians and quartiles over the splits", markdown(_readable(summary_table(table)))]
     for criterion, heading in (("all", "all held-out cells"), ("positive", "held-out cells with counts")):
@@ -57,8 +59,8 @@ def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str
         if len(ranking):
             parts += [
                 f"## The best at each budget: {heading}",
-                "Means over the splits. The differences are paired within splits and stand with their standard errors; "
-                "they are clear if 0 is outside their 95% interval.",
+                "Means over the splits that all models compared have. The differences are paired within splits and "
+                "stand with their standard errors; they are clear if 0 is outside their 95% interval.",
                 markdown(ranking),
             ]
     parts += [f"![{name}]({name}.png)" for name in figures]
@@ -68,14 +70,16 @@ def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str
 def settings_words(settings: Settings, table: pd.DataFrame) -> str:
     """How the numbers were made."""
     sweeps = settings.burn_in + settings.draws * settings.thin
+    often = "one in every sweep" if settings.thin == 1 else f"one in {settings.thin:,} sweeps"
     text = (
-        f"{table['split'].nunique()} splits, each with {settings.hold_out:.3g} of the fibres along "
+        f"{plural(table['split'].nunique(), 'split')}, each with {settings.hold_out:.3g} of the fibres along "
         f"{settings.mode} held out; seeds from {settings.seed} on, the same split for all models. "
-        f"Gibbs samplers: {sweeps:,} sweeps, {settings.burn_in:,} of burn-in, then {settings.draws:,} draws, one in "
-        f"{settings.thin:,} sweeps."
+        f"Gibbs samplers: {plural(sweeps, 'sweep')}, {settings.burn_in:,} of burn-in, then "
+        f"{plural(settings.draws, 'draw')}, {often}."
     )
     if (table["model"] == "nntuck").any():
-        text += f" NNTuck: the best of {settings.restarts:,} restarts of at most {settings.max_iter:,} iterations."
+        restarts, most = plural(settings.restarts, "restart"), plural(settings.max_iter, "iteration")
+        text += f" NNTuck: the best of {restarts} of at most {most}."
     threads = sorted({int(number) for number in table["threads"].dropna()})
     if threads:
         text += (

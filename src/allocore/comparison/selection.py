@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from allocore.comparison.comparing import BUDGETS, Comparison, compare
@@ -34,7 +35,8 @@ class Selection:
     def words(self) -> list[str]:
         """Why this budget."""
         curve = self.table.set_index("budget")
-        best, splits = int(self.table["budget"][self.table["mean"].argmax()]), int(curve["splits"].max())
+        best = int(self.table["budget"][self.table["mean"].argmax()])
+        splits = int(curve["splits"][best])
         cells = "all held-out cells" if self.criterion == "all" else "held-out cells with counts"
         text = f"Q = {best:,} predicts {cells} best: mean log PPD {curve['mean'][best]:.4g} over {splits} splits."
         if self.budget == best:
@@ -116,24 +118,44 @@ def select_budget(
 
 
 def one_standard_error(table: pd.DataFrame, criterion: str) -> tuple[int, pd.DataFrame]:
-    """The smallest budget within one standard error of the best, and the curve; only budgets with all splits count."""
+    """The smallest budget within one standard error of the best, and the curve; only budgets with most splits count."""
     values = {budget: each for (_, _, budget), each in sorted(by_split(table, CRITERIA[criterion]).items())}
     most = max((len(each) for each in values.values()), default=0)
     if most < 2:
         errors = [error for error in table["error"] if error]
         why = f": {errors[0]}" if errors else f"; {criterion} cells were held out in fewer than two splits"
         raise InputError(f"splits: a standard error needs two fits of a budget, and no budget has them{why}")
-    whole = [budget for budget, each in values.items() if len(each) == most]
-    best = max(whole, key=lambda budget: (values[budget].mean(), -budget))
+    whole = _comparable(values, most, criterion)
+    best = max(whole, key=lambda budget: (whole[budget].mean(), -budget))
     rows = []
     for budget, each in values.items():
-        behind = difference(values[best], each)
+        behind = difference(whole[best], whole.get(budget, each))
         within = budget in whole and behind.mean <= behind.error
-        mean = each.mean() if budget in whole else math.nan
-        rows.append((budget, mean, behind.mean, behind.error, within, len(each), _classes(table, budget)))
+        mean = whole[budget].mean() if budget in whole else math.nan
+        splits = len(whole.get(budget, each))
+        rows.append((budget, mean, behind.mean, behind.error, within, splits, _classes(table, budget)))
     names = ["budget", "mean", "behind", "error", "within", "splits", "classes"]
     curve = pd.DataFrame(rows, columns=pd.Index(names))
     return int(curve[curve["within"]]["budget"].min()), curve
+
+
+def _comparable(values: dict[int, "pd.Series[float]"], most: int, criterion: str) -> dict[int, "pd.Series[float]"]:
+    """The budgets with the most splits and finite numbers, each over the splits that all of them have."""
+    whole = {
+        budget: each for budget, each in values.items() if len(each) == most and np.isfinite(each.to_numpy()).all()
+    }
+    if not whole:
+        raise InputError(
+            f"criterion is {criterion!r}, but no budget with {most} fits has a finite log PPD in all of them: "
+            "none can be chosen"
+        )
+    splits = set.intersection(*(set(each.index) for each in whole.values()))
+    if len(splits) < 2:
+        raise InputError(
+            f"splits: a standard error needs two that the budgets {', '.join(map(str, whole))} have in common, "
+            f"and they have {len(splits)}"
+        )
+    return {budget: each.loc[sorted(splits)] for budget, each in whole.items()}
 
 
 def _classes(table: pd.DataFrame, budget: int) -> float:

@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
 from allocore.comparison.settings import MODELS, shape_text
+from allocore.figures.predictive import quartiles
 
 CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
 SERIES = ["model", "core", "budget"]
+Key = tuple[str, str, int]
+Values = dict[Key, "pd.Series[float]"]
 _MEASURED = ("log_ppd", "log_ppd_positive", "seconds", "sweeps", "seconds_per_sweep", "classes")
 
 
@@ -57,22 +60,6 @@ def summary_table(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index(names))
 
 
-def quartiles(values: "pd.Series[float]") -> tuple[float, float, float]:
-    """The quartiles of the numbers there are; where minus infinity is among the neighbours, the lower neighbour.
-
-    >>> quartiles(pd.Series([1.0, 2.0, float("nan")]))
-    (1.25, 1.5, 1.75)
-    >>> quartiles(pd.Series([-float("inf"), 2.0]))
-    (-inf, -inf, -inf)
-    """
-    known = values.dropna().to_numpy(dtype=float)
-    if not known.size:
-        return (math.nan,) * 3
-    method: Literal["linear", "lower"] = "linear" if np.isfinite(known).all() else "lower"
-    low, middle, high = np.quantile(known, np.array([0.25, 0.5, 0.75]), method=method).tolist()
-    return low, middle, high
-
-
 class Difference(NamedTuple):
     """How much higher one series is than another over the splits that both have: mean and standard error.
 
@@ -93,7 +80,7 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         error = "" if math.isnan(self.error) else f" ± {_digits(self.error)}"
-        return f"{_digits(abs(self.mean))}{error}"
+        return f"{_digits(self.mean)}{error}"
 
 
 def difference(higher: "pd.Series[float]", lower: "pd.Series[float]") -> Difference:
@@ -106,14 +93,31 @@ def difference(higher: "pd.Series[float]", lower: "pd.Series[float]") -> Differe
     return Difference(float(apart.mean()), float(error), len(apart))
 
 
-def by_split(table: pd.DataFrame, value: str) -> dict[tuple[str, str, int], "pd.Series[float]"]:
+def by_split(table: pd.DataFrame, value: str) -> Values:
     """The numbers of every model, core and budget, each indexed by split; failed jobs and NaN are left out."""
     known = table[(table["error"] == "") & table[value].notna()]
-    found: dict[tuple[str, str, int], pd.Series[float]] = {}
+    found: Values = {}
     for _, group in known.groupby(SERIES, sort=False):
         key = (str(group["model"].iloc[0]), str(group["core"].iloc[0]), int(group["budget"].iloc[0]))
         found[key] = group.set_index("split")[value]
     return found
+
+
+def in_common(values: Values) -> Values:
+    """The series whose means can be compared, each over the same splits: splits differ more than models do.
+
+    A series that lacks splits, because its jobs failed there or were never asked for, either costs all others these
+    splits or is left out. First as many models as can be are kept, then as many numbers.
+    """
+    best: Values = {}
+    score = (0, 0, 0)
+    for least in sorted({len(each) for each in values.values()}):
+        splits = set.intersection(*(set(each.index) for each in values.values() if len(each) >= least))
+        kept = {key: each.loc[sorted(splits)] for key, each in values.items() if splits and splits <= set(each.index)}
+        found = (len({key[:2] for key in kept}), len(kept) * len(splits), len(splits))
+        if found > score:
+            best, score = kept, found
+    return best
 
 
 def _digits(number: float) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
-from allocore.figures.words import clean, width
+from allocore.figures.words import clean, shorten, width
 
 _Floats = NDArray[np.float64]
 _LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
@@ -42,7 +42,8 @@ def ppd(
 
     Returns
     -------
-    The axes.
+    The axes. A log PPD of minus infinity counts as any other: a bar whose lower quartile it is goes to the lower edge,
+    and a point whose median it is cannot be drawn; the note above the axes names both.
 
     Examples
     --------
@@ -57,19 +58,20 @@ def ppd(
         raise InputError(f'against is {against!r}, but it must be "budget" or "seconds"')
     value = "log_ppd_positive" if positive else "log_ppd"
     numbers = _check(table, value, against)
-    found = _series(numbers, value, against)
+    everything = _series(numbers, value, against)
+    found = _drawable(everything, value)
     with style.look():
         new, names = ax is None, [_name(series) for series in found]
         key = max(width(name, style.SMALL) for name in names) / 72 + 0.5 if len(found) > 1 else 0.12
-        ax = style.dress(ax or style.new_axes(3.75 + key, 2.6, (0.7, key, 0.42, 0.3)))
-        models = list(dict.fromkeys(series.model for series in found))
-        for place, series in enumerate(found):
-            _draw(ax, series, place, style.COLOURS[models.index(series.model) % len(style.COLOURS)])
+        notes = _notes(everything, numbers["split"].nunique())
+        more = 0.12 * (len(notes) - 1)
+        ax = style.dress(ax or style.new_axes(3.75 + key, 2.6 + more, (0.7, key, 0.42, 0.3 + more)))
+        _draw_all(ax, found)
         _across(ax, found, against)
         which = "positive held-out cells" if positive else "held-out cells"
         ax.set_ylabel(f"log PPD of {which}", fontsize=style.NORMAL, labelpad=3)
-        splits = numbers["split"].nunique()
-        note = f"medians and quartiles of {splits} splits" if splits > 1 else "one split"
+        room = (style.inches(ax)[0] + (key if new else 0.0)) * 72
+        note = "\n".join(shorten(line, room, style.SMALL) for line in notes)
         ax.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
         if len(found) > 1:
             # On a figure of its own there is room beside the axes; in yours it goes where it hides least.
@@ -79,18 +81,23 @@ def ppd(
 
 
 class _Series(NamedTuple):
-    """The fits of one model: budgets, and the quartiles (3, n) of what is across and what is up."""
+    """The fits of one model: budgets, and the quartiles (3, n) of what is across and what is up.
+
+    `colour` is the number of its model, `line` that of its core among those of the model, `marker` its own.
+    """
 
     model: str
     core: str
+    colour: int
     line: int
+    marker: int
     budgets: list[int]
     across: _Floats
     up: _Floats
 
 
 def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
-    """The rows with numbers in all the columns that are needed."""
+    """The rows with numbers in all the columns that are needed; minus infinity is one where something is judged."""
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"table is a {type(table).__name__}, but it must be a pandas DataFrame")
     needed = list(dict.fromkeys(["model", "budget", "split", value, against]))
@@ -103,7 +110,8 @@ def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
             numbers[name] = pd.to_numeric(table[name]).astype(float)
         except (TypeError, ValueError):
             raise InputError(f"table has something in the column {name} that is not a number") from None
-    known = pd.DataFrame(numbers[np.isfinite(numbers[[value, against, "budget"]].to_numpy()).all(axis=1)])
+    finite = np.isfinite(numbers[[against, "budget"]].to_numpy()).all(axis=1)
+    known = pd.DataFrame(numbers[finite & (numbers[value] < np.inf)])
     if known.empty:
         raise InputError(f"table has {len(table)} rows, none of them with numbers in {value} and {against}")
     return known
@@ -118,27 +126,88 @@ def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
     for (model, core), rows in numbers.groupby(["model", "core"], sort=False):
         budgets = sorted(set(rows["budget"].tolist()))
         groups = [rows[rows["budget"] == budget] for budget in budgets]
-        across, up = (
-            np.array([np.quantile(group[name], (0.25, 0.5, 0.75)) for group in groups]).T for name in (against, value)
-        )
+        across, up = (np.array([quartiles(group[name]) for group in groups]).T for name in (against, value))
         line = sum(series.model == model for series in found)
-        found.append(_Series(str(model), str(core), line, [int(budget) for budget in budgets], across, up))
+        models = list(dict.fromkeys([*(series.model for series in found), str(model)]))
+        place = models.index(str(model)), line, len(found)
+        found.append(_Series(str(model), str(core), *place, [int(budget) for budget in budgets], across, up))
     return found
+
+
+def quartiles(values: "pd.Series[float]") -> tuple[float, float, float]:
+    """The quartiles of the numbers there are; between minus infinity and a number lies minus infinity.
+
+    >>> quartiles(pd.Series([1.0, 2.0, float("nan")]))
+    (1.25, 1.5, 1.75)
+    >>> quartiles(pd.Series([-float("inf"), 2.0, 3.0, 4.0]))
+    (-inf, 2.5, 3.25)
+    """
+    known = values.dropna().to_numpy(dtype=float)
+    if not known.size:
+        return (np.nan,) * 3
+    parts = np.array([0.25, 0.5, 0.75])
+    with np.errstate(invalid="ignore"):  # a part of an infinite way
+        between = np.quantile(known, parts)
+    below = np.quantile(known, parts, method="lower")
+    low, middle, high = np.where(np.isneginf(below), -np.inf, between).tolist()
+    return low, middle, high
+
+
+def _drawable(everything: list[_Series], value: str) -> list[_Series]:
+    """The series without the points whose median is minus infinity, and without those of which nothing is left."""
+    found = []
+    for series in everything:
+        there = np.isfinite(series.up[1])
+        if there.any():
+            budgets = [budget for budget, is_there in zip(series.budgets, there, strict=True) if is_there]
+            found.append(series._replace(budgets=budgets, across=series.across[:, there], up=series.up[:, there]))
+    if not found:
+        raise InputError(
+            f"table has a median of minus infinity in {value} for every model and budget: none can be drawn"
+        )
+    return found
+
+
+def _notes(everything: list[_Series], splits: int) -> list[str]:
+    """Of how many splits a figure tells, and what it cannot show."""
+    notes = [f"medians and quartiles of {splits} splits" if splits > 1 else "one split"]
+    gone = []
+    for series in everything:
+        which = [
+            f"{budget:,}" for budget, middle in zip(series.budgets, series.up[1], strict=True) if middle == -np.inf
+        ]
+        if which:
+            gone.append(f"{_name(series)} at {', '.join(which)}")
+    if gone:
+        notes.append(f"left out, median \u2212\u221e: {'; '.join(gone)}")
+    if any((np.isfinite(series.up[1]) & np.isneginf(series.up[0])).any() for series in everything):
+        notes.append("bars to the lower edge: quartile \u2212\u221e")
+    return notes
 
 
 def _name(series: _Series) -> str:
     return clean(f"{series.model}, {series.core}" if series.core else series.model) or "?"
 
 
-def _draw(ax: Axes, series: _Series, place: int, colour: str) -> None:
+def _draw_all(ax: Axes, found: list[_Series]) -> None:
+    numbers = np.concatenate([series.up.ravel() for series in found])
+    low, high = numbers[np.isfinite(numbers)].min(), numbers.max()
+    edge = low - 0.1 * ((high - low) or 1.0)
+    for series in found:
+        _draw(ax, series._replace(up=np.maximum(series.up, edge)))
+    if np.isneginf(numbers).any():
+        ax.set_ylim(bottom=edge)
+
+
+def _draw(ax: Axes, series: _Series) -> None:
     spans = [np.array([of[1] - of[0], of[2] - of[1]]) for of in (series.across, series.up)]
     ax.errorbar(
         series.across[1],
         series.up[1],
         xerr=spans[0] if spans[0].any() else None,
         yerr=spans[1],
-        color=colour,
-        marker=style.MARKERS[place % len(style.MARKERS)],
+        color=style.COLOURS[series.colour % len(style.COLOURS)],
+        marker=style.MARKERS[series.marker % len(style.MARKERS)],
         markersize=4,
         markeredgecolor="white",
         markeredgewidth=0.4,
@@ -165,18 +234,35 @@ def _across(ax: Axes, found: list[_Series], against: str) -> None:
     ax.xaxis.set_major_formatter(plain)
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("seconds; numbers are budgets", fontsize=style.NORMAL, labelpad=2)
+    _name_ends(ax, found)
+
+
+def _name_ends(ax: Axes, found: list[_Series]) -> None:
+    """The budgets at the ends of the lines, which tell the rest: beside their points, and none on another."""
+    # Asked for their limits the axes settle them; until then points have no places.
+    ax.get_xlim()
+    ax.get_ylim()
+    figure = ax.get_figure(root=True)
+    points_per_pixel = 72 / (figure.dpi if figure else 100.0)
+    taken: list[tuple[float, float, float]] = []  # left, bottom and width of a name
     for series in found:
-        # Budgets rise along a line: its two ends tell the rest.
-        for end in {0, len(series.budgets) - 1}:
-            point = float(series.across[1, end]), float(series.up[1, end])
-            ax.annotate(
-                f"{series.budgets[end]:,}",
-                point,
-                (4, -7),
-                textcoords="offset points",
-                fontsize=style.SMALL,
-                color=style.GREY,
-            )
+        for end in dict.fromkeys((0, len(series.budgets) - 1)):
+            point, text = (float(series.across[1, end]), float(series.up[1, end])), f"{series.budgets[end]:,}"
+            x, y = (ax.transData.transform(point) * points_per_pixel).tolist()
+            long = width(text, style.SMALL)
+            for right, up in ((4.0, -7.0), (4.0, 3.0), (-4.0 - long, -7.0), (-4.0 - long, 3.0)):
+                name = (x + right, y + up, long)
+                if not any(_touch(name, other) for other in taken):
+                    taken.append(name)
+                    how: dict[str, Any] = {"textcoords": "offset points", "fontsize": style.SMALL, "color": style.GREY}
+                    ax.annotate(text, point, (right, up), **how)
+                    break
+
+
+def _touch(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    """Whether two names on lines of their own have less than a point between them."""
+    beside = one[0] > other[0] + other[2] + 1 or other[0] > one[0] + one[2] + 1
+    return not beside and abs(one[1] - other[1]) < style.SMALL
 
 
 def _name_budgets(ax: Axes, budgets: list[float]) -> None:
