@@ -1,6 +1,5 @@
 """The commands compare and select-budget."""
 
-import pandas as pd
 import pytest
 from comparison_cases import small_tensor, table_of
 
@@ -35,11 +34,14 @@ def asked(monkeypatch):
 
     def compare(Y, models, budgets, **options):
         given.update(models=models, budgets=budgets, **options)
-        return Comparison(table_of(allocore_5=[-1.0, -1.1], cp_5=[-1.3, given.get("answer")]), None, "")
+        table = table_of(allocore_5=[-1.0, -1.1], cp_5=[-1.3, given.get("answer")])
+        return Comparison(table, None, "", failed_before=given.get("before", 0))
 
     def select_budget(Y, budgets, **options):
         given.update(budgets=budgets, **options)
-        table = table_of(allocore_5=[-1.0, -1.1], allocore_9=[-1.01, -1.08])
+        table = table_of(
+            allocore_5=[-1.0, -1.1], allocore_9=[-1.01, -1.08], allocore_12=[-2.0, given.get("answer", -2)]
+        )
         budget, curve = one_standard_error(table, "all")
         return Selection(budget, curve, "all", Comparison(table, None, ""))
 
@@ -94,6 +96,22 @@ def test_a_failed_job_makes_the_exit_code_1(run, asked):
     assert complaint == "allocore: 1 job failed: see the column error of DIR/results.csv; --retry does it again\n"
 
 
+def test_a_failure_of_an_earlier_call_that_was_not_asked_for_is_told_and_does_not_count(run, asked):
+    asked["before"] = 1
+    code, told, complaint = run("compare", "Y.npz", "--out", "DIR")
+    assert (code, complaint) == (0, "")
+    assert "1 failed job is of an earlier call, not asked for in this one." in told
+
+
+def test_select_budget_chooses_and_ends_with_exit_code_1_if_a_job_failed(run, asked):
+    asked["answer"] = None
+    code, told, complaint = run("select-budget", "Y.npz", "--out", "DIR")
+    assert (code, "Selection: budget 5" in told) == (1, True)
+    assert complaint == "allocore: 1 job failed: see the column error of DIR/results.csv; --retry does it again\n"
+    code, _, complaint = run("select-budget", "Y.npz")
+    assert (code, complaint) == (1, "allocore: 1 job failed: ended by SIGKILL\n")
+
+
 def test_select_budget_prints_the_curve_and_the_choice(run, asked):
     code, told, complaint = run("select-budget", "Y.npz", "--budgets", "5,9", "--splits", "2")
     assert (code, complaint) == (0, "")
@@ -117,23 +135,13 @@ def test_mistakes_are_one_line_and_exit_code_2(run, words, message):
     assert run("compare", "Y.npz", "--out", "DIR", *words)[::2] == (2, f"allocore: error: {message}\n")
 
 
-def test_a_command_from_end_to_end(run, tmp_path):
-    few = [
-        "--burn-in",
-        "2",
-        "--draws",
-        "1",
-        "--thin",
-        "1",
-        "--hold-out",
-        "0.15",
-        "--splits",
-        "1",
-        "--models",
-        "allocore",
-    ]
-    code, told, complaint = run("compare", "Y.npz", "--budgets", "2", *few, "--out", "DIR")
-    assert (code, complaint) == (0, "")
-    assert "Comparison: 1 fits" not in told
-    assert "Comparison: 1 fit, 0 failed, 0 missing" in told
-    assert pd.read_csv(tmp_path / "DIR" / "results.csv")["sweeps"].tolist() == [3.0]
+@pytest.mark.parametrize("command", ["compare", "select-budget"])
+def test_a_wrong_folder_is_told_before_the_data_are_read(run, monkeypatch, tmp_path, command):
+    monkeypatch.setattr("allocore.cli.comparing.read_data", lambda *_: pytest.fail("the data were read"))
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
+    code, _, complaint = run(command, "Y.npz", "--out", "thesis")
+    assert (code, "that folder holds something else than a comparison" in complaint) == (2, True)
+    for out in ("Y.npz", "Y.npz/deeper"):
+        code, _, complaint = run(command, "Y.npz", "--out", out)
+        assert (code, "there is a file where the folder should be" in complaint) == (2, True)

@@ -1,10 +1,14 @@
 """Commands that fit many times: compare models, choose a budget."""
 
+import inspect
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 import allocore as ac
@@ -13,27 +17,58 @@ from allocore.cli.fitting import mode_given, sizes_given
 from allocore.cli.taking_data import DataPath, print_data, read_data, takes_events
 from allocore.errors import InputError
 
+if TYPE_CHECKING:
+    from allocore.comparison.comparing import Comparison
+
 _BUDGETS = "5,10,25,50,75,100,150,200,250,300"
 _FAILED = 1
 
 Budgets = Annotated[str, typer.Option(help="The budgets Q to try.")]
-HoldOut = Annotated[float, typer.Option(help="Share of the fibres to hold out.")]
-Along = Annotated[
-    str | None, typer.Option(help="The mode (name or number) along which fibres are held out; the last by default.")
-]
-CoreShape = Annotated[
-    str | None, typer.Option(help="Factors per mode of ALL0CORE, e.g. 50x50x20x300; by default Q in every mode.")
-]
-BurnIn = Annotated[int, typer.Option(help="Sweeps to discard.")]
-Draws = Annotated[int, typer.Option(help="Draws to keep.")]
-Thin = Annotated[int, typer.Option(help="Sweeps per kept draw.")]
-Jobs = Annotated[int | None, typer.Option(help="Fits at a time; by default as many as there are processors.")]
-Retry = Annotated[bool, typer.Option("--retry", help="Do again what failed before.")]
-Seed = Annotated[int, typer.Option(help="Seed of the first split; the next ones have the next numbers.")]
+
+
+def _option(kind: Any, help: str) -> Any:
+    return Annotated[kind, typer.Option(help=help)]
+
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "hold_out": (_option(float, "Share of the fibres to hold out."), 0.01),
+    "along": (
+        _option(str | None, "The mode (name or number) along which fibres are held out; the last by default."),
+        None,
+    ),
+    "core_shape": (
+        _option(str | None, "Factors per mode of ALL0CORE, e.g. 50x50x20x300; by default Q in every mode."),
+        None,
+    ),
+    "burn_in": (_option(int, "Sweeps to discard."), 1000),
+    "draws": (_option(int, "Draws to keep."), 200),
+    "thin": (_option(int, "Sweeps per kept draw."), 20),
+    "jobs": (_option(int | None, "Fits at a time; by default as many as there are processors."), None),
+    "retry": (Annotated[bool, typer.Option("--retry", help="Do again what failed before.")], False),
+    "seed": (_option(int, "Seed of the first split; the next ones have the next numbers."), 0),
+}
+
+
+def _takes_fits(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of all fits, as one argument `fits`."""
+    own = inspect.signature(command)
+    parameters = [each for each in own.parameters.values() if each.name != "fits"]
+    for name, (annotation, default) in _OPTIONS.items():
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        fits = {name: given.pop(name) for name in _OPTIONS}
+        command(**given, fits=fits)
+
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
 
 
 @app.command()
 @takes_events
+@_takes_fits
 def compare(
     *,
     data: DataPath,
@@ -43,17 +78,9 @@ def compare(
     ] = "allocore,cp,tucker,nntuck",
     budgets: Budgets = _BUDGETS,
     splits: Annotated[int, typer.Option(help="Random splits, the same for all models.")] = 8,
-    hold_out: HoldOut = 0.01,
-    along: Along = None,
-    core_shape: CoreShape = None,
-    burn_in: BurnIn = 1000,
-    draws: Draws = 200,
-    thin: Thin = 20,
     restarts: Annotated[int, typer.Option(help="Random starts of NNTuck.")] = 20,
     max_iter: Annotated[int, typer.Option(help="The most iterations of each start of NNTuck.")] = 1000,
-    jobs: Jobs = None,
-    retry: Retry = False,
-    seed: Seed = 0,
+    fits: dict[str, Any],
     events: dict[str, Any],
 ) -> None:
     """Fit several models at several budgets to the same splits, and tell which predicts best what was held out.
@@ -66,57 +93,30 @@ def compare(
     allocore compare sales.csv --modes store,product,week --models allocore,cp --budgets 5,10 --out comparison
     """
     console = terminal()
-    numbers = _budgets(budgets)
-    Y = read_data(data, events)
-    print_data(console, Y)
+    Y, numbers, fits = _checked(console, data, events, budgets, fits, out)
     with telling_of_stops(out):
         found = ac.compare(
-            Y,
-            _listed(models),
-            numbers,
-            splits=splits,
-            hold_out=hold_out,
-            along=mode_given(along, Y.mode_names),
-            burn_in=burn_in,
-            draws=draws,
-            thin=thin,
-            restarts=restarts,
-            max_iter=max_iter,
-            core_shape=sizes_given(core_shape),
-            out=out,
-            jobs=jobs,
-            retry=retry,
-            seed=seed,
+            Y, _listed(models), numbers, splits=splits, restarts=restarts, max_iter=max_iter, out=out, **fits
         )
     console.print(Text("\n" + str(found)))
     console.print(Text(f"\nTable, figures and report written to {out}"))
     if found.failed:
-        number, again = ("1 job", "it") if found.failed == 1 else (f"{found.failed} jobs", "them")
-        where = f"see the column error of {out / 'results.csv'}; --retry does {again} again"
-        print(f"allocore: {number} failed: {where}", file=sys.stderr)
-        sys.exit(_FAILED)
+        _exit_failed(found, out)
 
 
 @app.command("select-budget")
 @takes_events
+@_takes_fits
 def select_budget(
     *,
     data: DataPath,
     budgets: Budgets = _BUDGETS,
     splits: Annotated[int, typer.Option(help="Random splits, two or more.")] = 4,
     criterion: Annotated[str, typer.Option(help="Judge by all held-out cells, or by the positive ones.")] = "all",
-    hold_out: HoldOut = 0.01,
-    along: Along = None,
-    core_shape: CoreShape = None,
-    burn_in: BurnIn = 1000,
-    draws: Draws = 200,
-    thin: Thin = 20,
     out: Annotated[
         Path | None, typer.Option(help="A folder for results; the same command goes on where it was.")
     ] = None,
-    jobs: Jobs = None,
-    retry: Retry = False,
-    seed: Seed = 0,
+    fits: dict[str, Any],
     events: dict[str, Any],
 ) -> None:
     """Choose the budget Q of ALL0CORE: the smallest that predicts within one standard error of the best.
@@ -124,27 +124,37 @@ def select_budget(
     allocore select-budget "icews/*.tab" --budgets 25,50,100,200 --splits 4 --along time
     """
     console = terminal()
-    numbers = _budgets(budgets)
+    Y, numbers, fits = _checked(console, data, events, budgets, fits, out)
+    with telling_of_stops(out):
+        found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, out=out, **fits)  # type: ignore[arg-type]
+    console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
+    if found.comparison.failed:
+        _exit_failed(found.comparison, out)
+
+
+def _checked(
+    console: Console, data: str, events: dict[str, Any], budgets: str, fits: dict[str, Any], out: Path | None
+) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
+    """The data, budgets and options of the fits; what is wrong without the data is told before these are read."""
+    numbers, core_shape = _budgets(budgets), sizes_given(fits["core_shape"])
+    if out is not None:
+        from allocore.comparison.folder import Folder
+
+        Folder(out).check_place()
     Y = read_data(data, events)
     print_data(console, Y)
-    with telling_of_stops(out):
-        found = ac.select_budget(
-            Y,
-            numbers,
-            splits=splits,
-            criterion=criterion,  # type: ignore[arg-type]
-            hold_out=hold_out,
-            along=mode_given(along, Y.mode_names),
-            burn_in=burn_in,
-            draws=draws,
-            thin=thin,
-            core_shape=sizes_given(core_shape),
-            out=out,
-            jobs=jobs,
-            retry=retry,
-            seed=seed,
-        )
-    console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
+    return Y, numbers, {**fits, "core_shape": core_shape, "along": mode_given(fits["along"], Y.mode_names)}
+
+
+def _exit_failed(found: "Comparison", out: Path | None) -> NoReturn:
+    """A script should not go on as if all jobs that were asked for had a result."""
+    number, again = ("1 job", "it") if found.failed == 1 else (f"{found.failed} jobs", "them")
+    if out is None:
+        why = next(error for error in found.table["error"] if error)
+    else:
+        why = f"see the column error of {out / 'results.csv'}; --retry does {again} again"
+    print(f"allocore: {number} failed: {why}", file=sys.stderr)
+    sys.exit(_FAILED)
 
 
 def _listed(text: str) -> list[str]:
