@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -16,9 +16,6 @@ from allocore.cli.app import app, telling_of_stops, terminal
 from allocore.cli.fitting import mode_given, sizes_given
 from allocore.cli.taking_data import DataPath, print_data, read_data, takes_events
 from allocore.errors import InputError
-
-if TYPE_CHECKING:
-    from allocore.comparison.comparing import Comparison
 
 _BUDGETS = "5,10,25,50,75,100,150,200,250,300"
 _FAILED = 1
@@ -101,7 +98,7 @@ def compare(
     console.print(Text("\n" + str(found)))
     console.print(Text(f"\nTable, figures and report written to {out}"))
     if found.failed:
-        _exit_failed(found, out)
+        _exit_failed(found.failed, "", out)
 
 
 @app.command("select-budget")
@@ -129,7 +126,8 @@ def select_budget(
         found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, out=out, **fits)  # type: ignore[arg-type]
     console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
     if found.comparison.failed:
-        _exit_failed(found.comparison, out)
+        errors = found.comparison.table["error"]
+        _exit_failed(found.comparison.failed, next(filter(None, errors)), out)
 
 
 def _checked(
@@ -138,21 +136,25 @@ def _checked(
     """The data, budgets and options of the fits; what is wrong without the data is told before these are read."""
     numbers, core_shape = _budgets(budgets), sizes_given(fits["core_shape"])
     if out is not None:
-        from allocore.comparison.folder import Folder
-
-        Folder(out).check_place()
+        _check_place(out)
     Y = read_data(data, events)
     print_data(console, Y)
     return Y, numbers, {**fits, "core_shape": core_shape, "along": mode_given(fits["along"], Y.mode_names)}
 
 
-def _exit_failed(found: "Comparison", out: Path | None) -> NoReturn:
+def _check_place(out: Path) -> None:
+    """Refuse what is plainly no folder for a comparison; the comparison itself looks closer, but has the data then."""
+    if any(place.is_file() for place in (out, *out.parents)):
+        raise InputError(f"out is {str(out)!r}, but there is a file where the folder should be")
+    begun = (out / "jobs").exists() or (out / "settings.json").exists()
+    if not begun and out.is_dir() and any(out.iterdir()):
+        raise InputError(f"out is {str(out)!r}, but that folder holds something else than a comparison")
+
+
+def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:
     """A script should not go on as if all jobs that were asked for had a result."""
-    number, again = ("1 job", "it") if found.failed == 1 else (f"{found.failed} jobs", "them")
-    if out is None:
-        why = next(error for error in found.table["error"] if error)
-    else:
-        why = f"see the column error of {out / 'results.csv'}; --retry does {again} again"
+    number, again = ("1 job", "it") if failed == 1 else (f"{failed} jobs", "them")
+    why = error if out is None else f"see the column error of {out / 'results.csv'}; --retry does {again} again"
     print(f"allocore: {number} failed: {why}", file=sys.stderr)
     sys.exit(_FAILED)
 

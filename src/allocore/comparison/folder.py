@@ -60,15 +60,15 @@ class Folder:
 
     def check(self, settings: Settings) -> None:
         """Refuse a folder that holds something else, or a comparison with other settings."""
-        self.check_place()
+        self._check_place()
         asked, whole = asdict(settings), (self.path / "settings.json").exists()
         for there in [self._settings()] if whole else self._settings_of_results(asked):
             for name in asked:
                 if there.get(name) != asked[name]:
                     raise InputError(self._conflict(name, asked, there))
 
-    def check_place(self) -> None:
-        """Refuse a place where there is a file, or a folder of something else: quick, before any data are read."""
+    def _check_place(self) -> None:
+        """Refuse a place where there is a file, or a folder of something else."""
         if not self.path.exists():
             if any(parent.is_file() for parent in self.path.parents):
                 raise _in_the_way(self.path)
