@@ -160,9 +160,10 @@ def _budget(budget: str, max_budget: int | None) -> int | Literal["infer"]:
     if max_budget is not None:
         raise InputError(f"--max-budget is {max_budget}, but it is for --budget infer, and --budget is {budget}")
     try:
-        return whole_number("--budget", int(budget))
+        number = int(budget)
     except ValueError:
         raise InputError(f"--budget is {budget!r}, but it must be a whole number or infer") from None
+    return whole_number("--budget", number)
 
 
 def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
