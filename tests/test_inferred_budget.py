@@ -6,6 +6,7 @@ import pytest
 import allocore as ac
 from allocore.errors import InputError
 
+pytestmark = pytest.mark.jit
 QUICK = {"burn_in": 30, "draws": 8, "thin": 2, "seed": 1, "progress": False}
 
 
