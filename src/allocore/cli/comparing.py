@@ -1,9 +1,6 @@
 """Commands that fit many times: compare models, choose a budget."""
 
-import inspect
 import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -14,6 +11,7 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, telling_of_stops, terminal
 from allocore.cli.fitting import mode_given, sizes_given
+from allocore.cli.option_groups import takes
 from allocore.cli.taking_data import DataPath, print_data, read_data, takes_events
 from allocore.errors import InputError
 
@@ -46,21 +44,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def _takes_fits(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of all fits, as one argument `fits`."""
-    own = inspect.signature(command)
-    parameters = [each for each in own.parameters.values() if each.name != "fits"]
-    for name, (annotation, default) in _OPTIONS.items():
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        fits = {name: given.pop(name) for name in _OPTIONS}
-        command(**given, fits=fits)
-
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return run
+_takes_fits = takes("fits", _OPTIONS, dict)
 
 
 @app.command()

@@ -1,8 +1,5 @@
 """How commands take data: the argument, the options that say how to read a table of events, and what is said of it."""
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
+from allocore.cli.option_groups import takes
 from allocore.errors import InputError
 
 _WHAT = (
@@ -47,24 +45,6 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def takes_events(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options, as one argument `events`."""
-    own = inspect.signature(command)
-    parameters = [each for each in own.parameters.values() if each.name != "events"]
-    for name, (annotation, default) in _OPTIONS.items():
-        parameters.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        )
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        command(**{name: value for name, value in given.items() if name not in _OPTIONS}, events=_chosen(given))
-
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
-
-
 def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     """The options that were changed, as `read_events` takes them."""
     chosen = {name: given[name] for name, (_, default) in _OPTIONS.items() if given[name] != default}
@@ -77,6 +57,9 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     if "shared_modes" in chosen:
         chosen["shared_modes"] = chosen["shared_modes"].split(",")
     return chosen
+
+
+takes_events = takes("events", _OPTIONS, _chosen)
 
 
 def read_data(data: str, events: dict[str, Any]) -> ac.CountTensor:

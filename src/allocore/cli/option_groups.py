@@ -1,0 +1,32 @@
+"""Options that several commands share: each command gets them in its help, and as one argument."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+Command = Callable[..., None]
+# For each option its annotation, as Typer reads it, and its default.
+Options = Mapping[str, tuple[Any, Any]]
+
+
+def takes(argument: str, options: Options, gathered: Callable[[dict[str, Any]], Any]) -> Callable[[Command], Command]:
+    """Give a command the options; it gets what `gathered` makes of their values as one argument."""
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command)
+        parameters = [each for each in own.parameters.values() if each.name != argument]
+        for name, (annotation, default) in options.items():
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            values = {name: given.pop(name) for name in options}
+            command(**given, **{argument: gathered(values)})
+
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate
