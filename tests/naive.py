@@ -26,6 +26,7 @@ from scipy import stats
 from scipy.special import gammaln, xlogy
 
 NEW = "new"
+LOG_CORES = np.arange(-18.0, 7.0, 0.04)
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,23 @@ def relocation_probabilities(q, m, alloc, observed, state, priors) -> dict[int |
     """`relocation_log_weights`, normalised to sum to one."""
     weights = relocation_log_weights(q, m, alloc, observed, state, priors)
     return dict(zip(weights, normalised(list(weights.values())).tolist(), strict=True))
+
+
+def integrated_log_weights(q, m, alloc, observed, state, priors) -> tuple[dict[int | str, float], np.ndarray]:
+    """`relocation_log_weights` with the core value of class q integrated out as well, by quadrature over its logarithm.
+
+    Also returns the log density of the log core value at NEW, on the grid `LOG_CORES`, not normalised.
+    """
+    total, densities = alloc[q][observed].sum(), []
+    for t in LOG_CORES:
+        at = state.copy()
+        at.core[q] = np.exp(t)
+        prior = stats.gamma.logpdf(at.core[q], priors.a0, scale=1 / priors.b0) + (1 + total) * t
+        weights = relocation_log_weights(q, m, alloc, observed, at, priors)
+        densities.append({k: weight + prior for k, weight in weights.items()})
+    step = LOG_CORES[1] - LOG_CORES[0]
+    tables = {k: np.array([density[k] for density in densities]) for k in densities[0]}
+    return {k: float(np.logaddexp.reduce(table) + np.log(step)) for k, table in tables.items()}, tables.get(NEW)
 
 
 def normalised(log_weights) -> np.ndarray:

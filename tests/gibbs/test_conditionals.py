@@ -5,9 +5,11 @@ These are not statistical: they hold to rounding, for any number of modes, with 
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 import cases
 import naive
+from allocore.gibbs.alone import LOG_INTEGRAL
 from allocore.gibbs.core_values import core_conditional
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import conditional_of_row
@@ -72,18 +74,33 @@ def test_factors_have_the_conditional_of_the_oracle(case):
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)
 
 
-def test_locations_have_the_scores_of_the_oracle(case):
+@pytest.mark.parametrize(("modes", "with_missing"), [(2, True), (3, False), (3, True)])
+def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
+    """The oracle integrates the core value out numerically. A factor of its own is in test_alone.py."""
+    case = cases.make(modes, budget=4, with_missing=with_missing, seed=modes, scale=3.0)
     rows = Rows.of(case.layout, case.state)
-    for mode in range(case.Y.ndim):
+    for mode in range(modes):
         args = (case.layout, case.spec, case.state, mode, rows_of(case, mode), reach(case.layout, rows, mode))
-        scores_QK, new_Q = location_scores(*args)
+        scores_QK, _, fits_QF = location_scores(*args)
         alpha = case.spec.alpha0 / case.Y.shape[mode]
         for q in range(case.spec.budget):
-            weights = naive.relocation_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
+            weights, _ = naive.integrated_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
             others_K = naive.other_users(q, mode, case.dense)
             places = np.cumsum(case.state.used(mode)) - 1
-            ours = {k: np.log(others_K[k] + alpha) + scores_QK[q, places[k]] for k in np.flatnonzero(others_K)}
+            constant = case.spec.a0 * np.log(case.spec.b0) - gammaln(case.spec.a0)
+            for k in np.flatnonzero(others_K):
+                ours = np.log(others_K[k] + alpha) + scores_QK[q, places[k]] + constant
+                assert ours == pytest.approx(weights[k], rel=1e-9, abs=1e-6)
             if (others_K == 0).any():
-                ours[naive.NEW] = np.log((others_K == 0).sum() * alpha) + new_Q[q]
-            assert ours.keys() == weights.keys()
-            np.testing.assert_allclose([ours[k] for k in weights], list(weights.values()), rtol=1e-11, atol=1e-11)
+                ours = np.log((others_K == 0).sum() * alpha) + fits_QF[q, LOG_INTEGRAL] + constant
+                assert ours == pytest.approx(weights[naive.NEW], abs=0.35)
+
+
+def test_what_a_class_reaches_at_each_factor_is_the_sum_over_its_rows(case):
+    rows = Rows.of(case.layout, case.state)
+    for mode in range(case.Y.ndim):
+        reach_DQ = reach(case.layout, rows, mode)
+        args = (case.layout, case.spec, case.state, mode, rows_of(case, mode), reach_DQ)
+        _, reach_QK, _ = location_scores(*args)
+        phi_DU = case.dense.factors[mode][:, case.state.used(mode)]
+        np.testing.assert_allclose(reach_QK[:, : phi_DU.shape[1]], reach_DQ.T @ phi_DU, rtol=1e-12)

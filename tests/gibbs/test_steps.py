@@ -199,20 +199,37 @@ def test_factors_in_use_are_gamma_and_the_others_have_no_value(case):
             assert stats.kstest(draws[:, d, k], law.cdf).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("locations", [[0, 0, 1, 1], [0, 1, 1, 1], [2, 0, 0, 1]], ids=["together", "alone", "apart"])
-def test_the_first_class_moves_with_the_probabilities_of_the_oracle(case, locations):
-    mode = 0
-    case.dense.locations[:, mode] = locations
-    state = cases.state_of(case.dense)
-    exact = naive.relocation_probabilities(0, mode, case.alloc, case.observed, case.dense, case.priors)
+@pytest.mark.parametrize("mode", [0, 2])
+def test_relocation_leaves_the_first_class_to_the_distribution_of_the_oracle(case, mode):
+    """The first class begins with a location, core value and factor from their distribution given the rest."""
+    q = 0
+    weights, log_density = naive.integrated_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
     y_DQ = case.allocation.y_RQ[case.layout.rows(mode)]
-    reach_DQ = reach(case.layout, Rows.of(case.layout, state), mode)
-    taken = [relocate(key, case.layout, case.spec, state, mode, y_DQ, reach_DQ).subs_QM[0, mode] for key in keys()]
-    others = naive.other_users(0, mode, case.dense) > 0
-    observed = np.array([sum(k == choice for choice in taken) for k in np.flatnonzero(others)])
-    observed = np.append(observed, REPEATS - observed.sum())
-    expected = np.array([exact[k] for k in np.flatnonzero(others)] + [exact.get(naive.NEW, 0.0)]) * REPEATS
-    assert chi_square(observed, expected) > LEVEL
+    reach_DQ = reach(case.layout, Rows.of(case.layout, case.state), mode)
+    choices, exact = list(weights), naive.normalised(list(weights.values()))
+    rng = np.random.default_rng(8)
+    unused = np.flatnonzero(naive.other_users(q, mode, case.dense) == 0)
+    places, cores = [], []
+    for key, start in zip(keys(), rng.choice(len(choices), size=REPEATS, p=exact), strict=True):
+        dense = case.dense.copy()
+        if choices[start] == naive.NEW:
+            dense.locations[q, mode] = rng.choice(unused)
+            log_core = rng.choice(naive.LOG_CORES, p=naive.normalised(log_density)) + rng.uniform(-0.02, 0.02)
+            dense.core[q] = np.exp(log_core)
+            rate_D = case.spec.f0 + dense.core[q] * reach_DQ[:, q]
+            dense.factors[mode][:, dense.locations[q, mode]] = rng.gamma(case.spec.e0 + y_DQ[:, q]) / rate_D
+        else:
+            dense.locations[q, mode] = choices[start]
+            rate = case.spec.b0 + dense.factors[mode][:, choices[start]] @ reach_DQ[:, q]
+            dense.core[q] = rng.gamma(case.spec.a0 + y_DQ[:, q].sum()) / rate
+        new = relocate(key, case.layout, case.spec, cases.state_of(dense), mode, y_DQ, reach_DQ)
+        places.append(new.subs_QM[q, mode])
+        cores.append((dense.core[q], new.core_values()[q]))
+    observed = np.array([places.count(k) for k in choices if k != naive.NEW])
+    observed = np.append(observed, REPEATS - observed.sum()) if naive.NEW in choices else observed
+    assert chi_square(observed, exact * REPEATS) > LEVEL
+    before, after = np.log(np.transpose(cores))
+    assert stats.ks_2samp(before, after).pvalue > LEVEL
 
 
 def test_a_class_that_parts_takes_any_free_factor_and_draws_it_from_its_conditional():
@@ -222,19 +239,18 @@ def test_a_class_that_parts_takes_any_free_factor_and_draws_it_from_its_conditio
     state = cases.state_of(case.dense)
     y_DQ = case.allocation.y_RQ[case.layout.rows(mode)]
     reach_DQ = reach(case.layout, Rows.of(case.layout, state), mode)
-    labels, draws = [], []
+    labels, scaled = [], []
     for key in keys():
         new = relocate(key, case.layout, case.spec, state, mode, y_DQ, reach_DQ)
         label = new.subs_QM[0, mode]
         if label != 1:
             labels.append(label)
-            draws.append(new.factors(mode)[:, label])
+            rate_D = case.spec.f0 + new.core_values()[0] * reach_DQ[:, 0]
+            scaled.append(new.factors(mode)[:, label] * rate_D)
     assert len(labels) > 500
     assert stats.chisquare([labels.count(k) for k in (0, 2, 3)]).pvalue > LEVEL
-    x_D = naive.class_exposure(0, mode, case.observed, case.dense)
     for d in range(len(y_DQ)):
-        law = stats.gamma(case.spec.e0 + y_DQ[d, 0], scale=1 / (case.spec.f0 + x_D[d]))
-        assert stats.kstest(np.array(draws)[:, d], law.cdf).pvalue > LEVEL
+        assert stats.kstest(np.array(scaled)[:, d], stats.gamma(case.spec.e0 + y_DQ[d, 0]).cdf).pvalue > LEVEL
 
 
 def test_a_factor_left_by_its_last_class_loses_its_value():

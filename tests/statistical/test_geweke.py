@@ -22,6 +22,7 @@ import naive
 from allocore._workers import Workers
 from allocore.data.missing import Missing
 from allocore.gibbs._random import Key
+from allocore.gibbs.alone import LOG_INTEGRAL
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.relocation import location_scores
 from allocore.gibbs.sweep import begin, sweep
@@ -95,11 +96,12 @@ def missing_cells_ignored(monkeypatch):
 
 def prior_of_locations_counted_twice(monkeypatch):
     def twice(layout, spec, state, mode, y_DQ, reach_DQ):
-        scores_QK, new_Q = location_scores(layout, spec, state, mode, y_DQ, reach_DQ)
+        scores_QK, reach_QK, fits_QF = location_scores(layout, spec, state, mode, y_DQ, reach_DQ)
         alpha = spec.alpha0 / layout.shape[mode]
         n_K = np.bincount(state.subs_QM[:, mode], minlength=scores_QK.shape[1])
         n_K = np.concatenate([n_K[n_K > 0], n_K[n_K == 0]])
-        return scores_QK + np.log(n_K + alpha), new_Q + np.log(alpha)
+        fits_QF[:, LOG_INTEGRAL] += np.log(alpha)
+        return scores_QK + np.log(n_K + alpha), reach_QK, fits_QF
 
     monkeypatch.setattr("allocore.gibbs.relocation.location_scores", twice)
 

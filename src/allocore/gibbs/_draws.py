@@ -67,7 +67,7 @@ def _normal_tail(rng: Words) -> float:
             return float(_WIDTHS[1] + beyond)
 
 
-@part
+@kernel
 def log_gamma(rng: Words, shape: float, rate: float) -> float:
     """The logarithm of a Gamma(shape, rate) variate.
 

@@ -51,6 +51,7 @@ class Step(IntEnum):
     THIN_CAREFULLY = 6
     THIN_AGAIN = 7
     SWITCH = 8
+    DIVIDE = 9
 
 
 @dataclass(frozen=True)

@@ -1,150 +1,148 @@
-"""Locations of the classes in one mode, given counts, core values and the other modes; classes one after another.
+"""Locations of the classes in one mode, given counts and the other modes, and with them core values; classes in turn.
 
-With pi integrated out, and every factor that no other class uses integrated out (U of them), class q goes to
+With pi, the core value of the class and every factor that no other class uses (U of them) integrated out, class q goes
+to
 
-    a factor k in use     log(n_k + alpha0/D)  +  sum_d y[d, q] log phi[d, k]  -  sum_d phi[d, k] X[d, q]
-    a factor of its own   log(U alpha0/D)      +  sum_d lnG(e0 + y) - lnG(e0) + e0 ln f0 - (e0 + y) ln(f0 + X)
+    a factor k in use     log(n_k + alpha0/D)  +  sum_d y[d, q] log phi[d, k]
+                                               +  lnG(a0 + y_q)  -  (a0 + y_q) ln(b0 + sum_d phi[d, k] R[d, q])
+    a factor of its own   log(U alpha0/D)      +  the log of the integral in alone.py
 
-where n_k counts the other classes at k. A class that takes an unused factor draws it at once, phi[d, k] ~
-Gamma(e0 + y, f0 + X). The paper instead conditions on the prior draw of an unused factor, which can never fit data;
-the posterior is the same.
+where n_k counts the other classes at k, and R = X / lambda_q. It then draws its core value, from Gamma(a0 + y_q, b0 +
+sum_d phi[d, k] R[d, q]) or as alone.py says, and a factor of its own from Gamma(e0 + y, f0 + X), before the next class
+moves. The integral is known up to a correction: a class that leaves a factor of its own, or takes one, does so if that
+is accepted as Metropolis and Hastings have it. One that is alone on its factor and chooses one of its own stays so.
 
-A class that is alone on its factor and chooses "a factor of its own" stays where it is, with the factor it has: labels
-are exchangeable and that factor is already a draw from its conditional, so this too leaves the posterior as it is.
-Cost: D * Q * (factors in use), and D * Q more for every factor newly taken.
+The paper conditions on the core value, and on a prior draw of each unused factor. The posterior is the same. But the
+draw can never fit data; and given its core value, a class with many counts only ever takes a factor that has the scale
+of its own, and one without counts stays where little is expected. A class that is off has no core value and goes by
+the prior. Cost: D * Q * (factors in use), and D * Q more for every factor newly drawn.
 """
 
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from math import exp, lgamma, log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from allocore._jit import kernel, part
 from allocore.gibbs._draws import categorical_from_logs, log_gamma
 from allocore.gibbs._random import Key, Step, Words, scratch, seat, uniform
+from allocore.gibbs.alone import FIT_SIZE, LEFT, LOG_INTEGRAL, Priors, draw_alone, excess_alone, fit_alone
 from allocore.gibbs.layout import Ints, Layout
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
-_SMALL_COUNTS = 256
 _Floats = NDArray[np.float64]
 
 
 def relocate(key: Key, layout: Layout, spec: Spec, state: State, mode: int, y_DQ: Ints, reach_DQ: _Floats) -> State:
-    """A new state with every class relocated in one mode."""
-    scores_QK, new_Q = location_scores(layout, spec, state, mode, y_DQ, reach_DQ)
+    """A new state with every class relocated in one mode, and with new core values."""
     used_K = state.used(mode)
     # Factors are known by their place in this list, those in use first, so that no loop runs over the others.
     factors_K = np.concatenate([np.flatnonzero(used_K), np.flatnonzero(~used_K)])
     places_Q = np.argsort(factors_K)[state.subs_QM[:, mode]]
-    log_phi_DK = state.log_phi[mode].copy()
+    log_phi_DK, log_core_Q = state.log_phi[mode].copy(), state.log_core_Q.copy()
     _move_classes(
-        scores_QK, new_Q, spec.alpha0 / len(log_phi_DK), spec.e0, spec.f0, y_DQ, reach_DQ, state.core_values(),
-        key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode), scratch(), int(used_K.sum()), factors_K,
-        places_Q, np.bincount(places_Q, minlength=len(factors_K)), log_phi_DK,
+        *location_scores(layout, spec, state, mode, y_DQ, reach_DQ), spec.alpha0 / len(log_phi_DK), Priors.of(spec),
+        by_class(y_DQ), by_class(reach_DQ), key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode),
+        scratch(), int(used_K.sum()), factors_K, places_Q, np.bincount(places_Q, minlength=len(factors_K)), log_core_Q,
+        log_phi_DK,
     )  # fmt: skip
     subs_QM = state.subs_QM.copy()
     subs_QM[:, mode] = factors_K[places_Q]
     log_phi = (*state.log_phi[:mode], log_phi_DK, *state.log_phi[mode + 1 :])
-    return replace(state, subs_QM=subs_QM, log_phi=log_phi)
+    return State(log_core_Q, subs_QM, log_phi)
 
 
 def location_scores(
     layout: Layout, spec: Spec, state: State, mode: int, y_DQ: Ints, reach_DQ: _Floats
-) -> tuple[_Floats, _Floats]:
-    """The data's part of the scores: `scores_QK` of the factors in use, in the first columns, `new_Q` of an unused one.
+) -> tuple[_Floats, _Floats, _Floats]:
+    """The data's part of the scores of the factors in use, in the first columns of `scores_QK`, and for each the sum of
+    phi R, in `reach_QK`; the other columns are for factors taken later. And the fits of alone.py, `fits_QF`.
 
-    The other columns are for factors taken later.
+    Classes that are off have scores of zero.
     """
     log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, state.used(mode)])
-    core_Q, phi_DU = state.core_values(), np.exp(log_phi_DU)
+    priors, phi_DU, y_QD, reach_QD = Priors.of(spec), np.exp(log_phi_DU), by_class(y_DQ), by_class(reach_DQ)
     pairs = -(-spec.budget // 2)
-    scores_QK, new_Q = np.zeros((2 * pairs, spec.core_shape[mode])), np.zeros(spec.budget)
+    reach_QK, scores_QK = np.zeros((2, 2 * pairs, spec.core_shape[mode]))
+    fits_QF = np.empty((spec.budget, FIT_SIZE))
     used = [
-        partial(_score_used, *cut, y_DQ, reach_DQ, core_Q, log_phi_DU, phi_DU, scores_QK)
+        partial(_score_used, *cut, y_QD, reach_DQ, priors, log_phi_DU, phi_DU, reach_QK, scores_QK)
         for cut in layout.workers.ranges(pairs, 4)
     ]
-    new = [
-        partial(_score_new, *cut, y_DQ, reach_DQ, core_Q, spec.e0, spec.f0, _log_rising(spec.e0), new_Q)
-        for cut in layout.workers.ranges(spec.budget, 8)
-    ]
+    new = [partial(_fit_new, *cut, y_QD, reach_QD, priors, fits_QF) for cut in layout.workers.ranges(spec.budget, 8)]
     layout.workers.run(used + new)
-    return scores_QK[: spec.budget], new_Q
+    off_Q = np.flatnonzero(~state.on())
+    scores_QK[off_Q], fits_QF[off_Q] = 0.0, 0.0
+    return scores_QK[: spec.budget], reach_QK[: spec.budget], fits_QF
 
 
-@lru_cache
-def _log_rising(e0: float) -> _Floats:
-    """lnG(e0 + y) - lnG(e0) for small counts y."""
-    return gammaln(e0 + np.arange(_SMALL_COUNTS)) - gammaln(e0)
+def by_class(table_DQ: NDArray[Any]) -> NDArray[Any]:
+    """The same with the rows of one class side by side."""
+    return np.ascontiguousarray(table_DQ.T)
 
 
 @kernel
 def _score_used(
-    first: int, last: int, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, log_phi_DU: _Floats, phi_DU: _Floats,
-    scores_QK: _Floats,
+    first: int, last: int, y_QD: Ints, reach_DQ: _Floats, priors: Priors, log_phi_DU: _Floats, phi_DU: _Floats,
+    reach_QK: _Floats, scores_QK: _Floats,
 ) -> None:  # fmt: skip
     """Scores of the factors in use for pairs of classes `first` to `last`.
 
     A dense product, four rows and two classes at a time, which uses the caches best, and a sparse one. Where the number
-    of classes is odd, the last row of `scores_QK` is the other half of the last pair.
+    of classes is odd, the last row of `reach_QK` is the other half of the last pair.
     """
     length, used = phi_DU.shape
     for pair in range(first, last):
-        q, r = 2 * pair, min(2 * pair + 1, core_Q.size - 1)
+        q, r = 2 * pair, min(2 * pair + 1, y_QD.shape[0] - 1)
         for d in range(0, length - 3, 4):
-            a0, a1 = core_Q[q] * reach_DQ[d, q], core_Q[q] * reach_DQ[d + 1, q]
-            a2, a3 = core_Q[q] * reach_DQ[d + 2, q], core_Q[q] * reach_DQ[d + 3, q]
-            b0, b1 = core_Q[r] * reach_DQ[d, r], core_Q[r] * reach_DQ[d + 1, r]
-            b2, b3 = core_Q[r] * reach_DQ[d + 2, r], core_Q[r] * reach_DQ[d + 3, r]
+            a0, a1, a2, a3 = reach_DQ[d, q], reach_DQ[d + 1, q], reach_DQ[d + 2, q], reach_DQ[d + 3, q]
+            b0, b1, b2, b3 = reach_DQ[d, r], reach_DQ[d + 1, r], reach_DQ[d + 2, r], reach_DQ[d + 3, r]
             for u in range(used):
                 p0, p1, p2, p3 = phi_DU[d, u], phi_DU[d + 1, u], phi_DU[d + 2, u], phi_DU[d + 3, u]
-                scores_QK[q, u] -= a0 * p0 + a1 * p1 + a2 * p2 + a3 * p3
-                scores_QK[q + 1, u] -= b0 * p0 + b1 * p1 + b2 * p2 + b3 * p3
+                reach_QK[q, u] += a0 * p0 + a1 * p1 + a2 * p2 + a3 * p3
+                reach_QK[q + 1, u] += b0 * p0 + b1 * p1 + b2 * p2 + b3 * p3
         for d in range(length - length % 4, length):
-            a0, b0 = core_Q[q] * reach_DQ[d, q], core_Q[r] * reach_DQ[d, r]
             for u in range(used):
-                scores_QK[q, u] -= a0 * phi_DU[d, u]
-                scores_QK[q + 1, u] -= b0 * phi_DU[d, u]
+                reach_QK[q, u] += reach_DQ[d, q] * phi_DU[d, u]
+                reach_QK[q + 1, u] += reach_DQ[d, r] * phi_DU[d, u]
         for c in range(q, r + 1):
-            for d in range(length):
-                if y_DQ[d, c] > 0:
-                    y = np.float64(y_DQ[d, c])
-                    for u in range(used):
-                        scores_QK[c, u] += y * log_phi_DU[d, u]
+            _add_counts(y_QD[c], priors, log_phi_DU, reach_QK[c], scores_QK[c])
+
+
+@part
+def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: _Floats, reach_K: _Floats, scores_K: _Floats) -> None:
+    """The scores of one class, given what it reaches at each factor."""
+    total = 0
+    for d in range(y_D.size):
+        if y_D[d] > 0:
+            total += y_D[d]
+            y = np.float64(y_D[d])
+            for u in range(log_phi_DU.shape[1]):
+                scores_K[u] += y * log_phi_DU[d, u]
+    for u in range(log_phi_DU.shape[1]):
+        scores_K[u] += log_core_integral(total, reach_K[u], priors)
 
 
 @kernel
-def _score_new(
-    first: int, last: int, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, e0: float, f0: float, log_rising: _Floats,
-    new_Q: _Floats,
-) -> None:  # fmt: skip
-    """Scores of an unused factor, integrated out, for classes `first` to `last`."""
-    length, log_gamma_e0 = y_DQ.shape[0], lgamma(e0)
+def log_core_integral(total: int, reach: float, priors: Priors) -> float:
+    """The log integral of lambda^y exp(-lambda reach) over the prior of a core value, less the log of b0^a0 / G(a0)."""
+    return lgamma(priors.a0 + total) - (priors.a0 + total) * log(priors.b0 + reach)
+
+
+@kernel
+def _fit_new(first: int, last: int, y_QD: Ints, reach_QD: _Floats, priors: Priors, fits_QF: _Floats) -> None:
     for q in range(first, last):
-        score, product = length * e0 * log(f0), 1.0
-        for d in range(length):
-            y, rate = y_DQ[d, q], f0 + core_Q[q] * reach_DQ[d, q]
-            if not 1e-100 < rate < 1e100:
-                score -= e0 * log(rate)
-            else:
-                product *= rate  # one logarithm for many rates
-                if not 1e-150 < product < 1e150:
-                    score -= e0 * log(product)
-                    product = 1.0
-            if y > 0:
-                score -= y * log(rate)
-                score += log_rising[y] if y < log_rising.size else lgamma(e0 + y) - log_gamma_e0
-        new_Q[q] = score - e0 * log(product)
+        fit_alone(y_QD[q], reach_QD[q], priors, fits_QF[q])
 
 
 @kernel
 def _move_classes(
-    scores_QK: _Floats, new_Q: _Floats, alpha: float, e0: float, f0: float, y_DQ: Ints, reach_DQ: _Floats,
-    core_Q: _Floats, choices: Words, draws: Words, rng: Words, places: int, factors_K: Ints, places_Q: Ints,
-    others_K: Ints, log_phi_DK: _Floats,
+    scores_QK: _Floats, reach_QK: _Floats, fits_QF: _Floats, alpha: float, priors: Priors, y_QD: Ints,
+    reach_QD: _Floats, choices: Words, draws: Words, rng: Words, places: int, factors_K: Ints, places_Q: Ints,
+    others_K: Ints, log_core_Q: _Floats, log_phi_DK: _Floats,
 ) -> None:  # fmt: skip
     """Move the classes in turn; `others_K` counts the classes at each place, and the one that moves is taken out.
 
@@ -164,20 +162,46 @@ def _move_classes(
             if others_K[k] > 0:
                 weights[k] = log_prior[others_K[k]] + scores_QK[q, k]
                 free -= 1
-        weights[places] = log(free * alpha) + new_Q[q] if free > 0 else -np.inf
+        weights[places] = log(free * alpha) + fits_QF[q, LOG_INTEGRAL] if free > 0 else -np.inf
         seat(rng, choices, q)
         choice = categorical_from_logs(rng, weights, places + 1, cumulative)
-        if choice == places:
-            choice = home
-            if not alone:
-                choice, places = _take(int(uniform(rng) * free), places, factors_K, others_K)
-                _draw_column(q, factors_K[choice], e0, f0, y_DQ, reach_DQ, core_Q, draws, rng, log_phi_DK)
-                _score_column(q + 1, choice, factors_K[choice], y_DQ, reach_DQ, core_Q, log_phi_DK, scores_QK)
+        new = choice == places
+        reach = 0.0 if new else reach_QK[q, choice]
+        stays, log_core = _core_there(
+            alone, new, reach, log_core_Q[q], y_QD[q], reach_QD[q], priors, fits_QF[q], rng
+        )  # fmt: skip
+        if stays:
+            others_K[home] += 1
+            continue
+        if new:
+            choice, places = _take(int(uniform(rng) * free), places, factors_K, others_K)
+            k = factors_K[choice]
+            _draw_column(q, k, exp(log_core), y_QD, reach_QD, priors, draws, rng, log_phi_DK)
+            _score_column(q + 1, choice, k, y_QD, reach_QD, priors, log_core_Q, log_phi_DK, reach_QK, scores_QK)
         elif alone:
             for d in range(log_phi_DK.shape[0]):
                 log_phi_DK[d, factors_K[home]] = -np.inf
         others_K[choice] += 1
-        places_Q[q] = choice
+        places_Q[q], log_core_Q[q] = choice, log_core
+
+
+@part
+def _core_there(
+    alone: bool, new: bool, reach: float, before: float, y_D: Ints, reach_D: _Floats, priors: Priors, fitted: _Floats,
+    rng: Words,
+) -> tuple[bool, float]:  # fmt: skip
+    """Whether a class stays where it is after all, and else its log core value at the factor chosen.
+
+    `new` is the choice of a factor of its own; `alone`, that it has one. `reach` is of the factor chosen if not `new`.
+    """
+    if (alone and new) or before == -np.inf:
+        return alone and new, before
+    if new:
+        after = draw_alone(rng, fitted)
+        return log(uniform(rng)) >= excess_alone(after, y_D, reach_D, priors, fitted), after
+    if alone and log(uniform(rng)) >= -excess_alone(before, y_D, reach_D, priors, fitted):
+        return True, before
+    return False, log_gamma(rng, fitted[LEFT], priors.b0 + reach)
 
 
 @part
@@ -198,27 +222,31 @@ def _take(n: int, places: int, factors_K: Ints, others_K: Ints) -> tuple[int, in
 
 @part
 def _draw_column(
-    q: int, k: int, e0: float, f0: float, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, draws: Words, rng: Words,
+    q: int, k: int, core: float, y_QD: Ints, reach_QD: _Floats, priors: Priors, draws: Words, rng: Words,
     log_phi_DK: _Floats,
 ) -> None:  # fmt: skip
     """Draw the factor that class q alone now uses."""
     seat(rng, draws, q)
-    for d in range(y_DQ.shape[0]):
-        log_phi_DK[d, k] = log_gamma(rng, e0 + y_DQ[d, q], f0 + core_Q[q] * reach_DQ[d, q])
+    for d in range(log_phi_DK.shape[0]):
+        log_phi_DK[d, k] = log_gamma(rng, priors.e0 + y_QD[q, d], priors.f0 + core * reach_QD[q, d])
 
 
 @part
 def _score_column(
-    first: int, place: int, k: int, y_DQ: Ints, reach_DQ: _Floats, core_Q: _Floats, log_phi_DK: _Floats,
-    scores_QK: _Floats,
+    first: int, place: int, k: int, y_QD: Ints, reach_QD: _Floats, priors: Priors, log_core_Q: _Floats,
+    log_phi_DK: _Floats, reach_QK: _Floats, scores_QK: _Floats,
 ) -> None:  # fmt: skip
     """Score a factor that has just been drawn, k, in the column `place` for the classes that are still to move."""
-    for q in range(first, core_Q.size):
-        scores_QK[q, place] = 0.0
-    for d in range(y_DQ.shape[0]):
-        log_phi = log_phi_DK[d, k]
-        phi = exp(log_phi)
-        for q in range(first, core_Q.size):
-            scores_QK[q, place] -= core_Q[q] * reach_DQ[d, q] * phi
-            if y_DQ[d, q] > 0:
-                scores_QK[q, place] += y_DQ[d, q] * log_phi
+    log_phi_D, phi_D = np.empty(log_phi_DK.shape[0]), np.empty(log_phi_DK.shape[0])
+    for d in range(log_phi_D.size):
+        log_phi_D[d], phi_D[d] = log_phi_DK[d, k], exp(log_phi_DK[d, k])
+    for q in range(first, log_core_Q.size):
+        total, reach, score = 0, 0.0, 0.0
+        for d in range(log_phi_D.size):
+            reach += reach_QD[q, d] * phi_D[d]
+            if y_QD[q, d] > 0:
+                total += y_QD[q, d]
+                score += y_QD[q, d] * log_phi_D[d]
+        on = log_core_Q[q] > -np.inf
+        reach_QK[q, place] = reach
+        scores_QK[q, place] = score + log_core_integral(total, reach, priors) if on else 0.0

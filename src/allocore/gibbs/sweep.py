@@ -2,15 +2,16 @@
 
 Given the counts allocated to the classes, a sweep draws
 
-    for each mode:   locations   k[q, m], class after class, unused factors integrated out     relocation.py
-                     factors     phi[m][d, k] ~ Gamma, conjugate                               factors.py
-    then             core values lambda_q ~ Gamma, conjugate                                   core_values.py
-                     where the budget is inferred, zero for the classes that are off           switches.py
-    and at last      thinning    every count is allocated to a class again                     thinning.py
+    for each mode:   locations   k[q, m] and lambda_q, class after class, unused factors integrated out   relocation.py
+                     factors     phi[m][d, k] ~ Gamma, conjugate                                          factors.py
+    then             core values lambda_q ~ Gamma, conjugate                                              core_values.py
+                     where the budget is inferred, zero for the classes that are off                      switches.py
+                     classes divided in two and joined, with counts, in the mode visited last             dividing.py
+    and at last      thinning    every count is allocated to a class again                                thinning.py
 
-Locations and factors of a mode share one exposure (exposure.py), which depends on the other modes alone. Thinning
-comes last, so the allocation and the log-likelihood that a sweep reports belong to the state it returns; a chain
-begins with a thinning.
+Locations and factors of a mode share one exposure (exposure.py), which depends on the other modes alone. Sweeps take
+turns in which mode they begin with, and so in which they end with. Thinning comes last, so the allocation and the
+log-likelihood that a sweep reports belong to the state it returns; a chain begins with a thinning.
 CP and Tucker are the same sweep with the locations left where they are.
 """
 
@@ -21,6 +22,7 @@ import numpy as np
 from allocore.data.coordinates import column_keys
 from allocore.gibbs._random import Key
 from allocore.gibbs.core_values import draw_core_values
+from allocore.gibbs.dividing import divide
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import draw_factors
 from allocore.gibbs.layout import Layout
@@ -59,7 +61,8 @@ def sweep(
     """
     before = state
     rows = rows or Rows.of(layout, state)
-    for mode in range(len(layout.shape)):
+    for turn in range(len(layout.shape)):
+        mode = (key.sweep + turn) % len(layout.shape)
         y_DQ = allocation.y_RQ[layout.rows(mode)]
         reach_DQ = reach(layout, rows, mode)
         if spec.learn_locations:
@@ -67,6 +70,8 @@ def sweep(
         state = draw_factors(key, layout, spec, state, mode, y_DQ, reach_DQ, rows)
     reach_Q = np.einsum("dq,dq->q", reach_DQ, rows.phi_RQ[layout.rows(mode)])
     state = draw_core_values(key, spec, state, y_DQ.sum(axis=0), reach_Q)
+    if spec.learn_locations:
+        state = divide(key, layout, spec, state, mode, y_DQ, reach_DQ, rows, reach_Q)
     allocation = thin(key, layout, rows, state)
     expected = float((state.core_values() * reach_Q).sum())
     log_likelihood = allocation.log_rates - layout.log_factorials - expected
