@@ -39,6 +39,8 @@ SPECS = {
     "many-classes": Spec(20, (3, 6, 1), **{**PRIORS, "b0": 2.0, "e0": 0.5}),
     # Small core values, so that classes are often empty: only those are switched.
     "inferred": Spec(5, (2, 3, 2), **{**PRIORS, "b0": 5.0}, infer_budget=True, c0=6.0, d0=3.0),
+    # Empty classes again, and enough of all for them to be divided and joined.
+    "dividing": Spec(9, (4, 3, 2), **{**PRIORS, "b0": 3.0, "alpha0": 6.0}),
     "cp": Spec(2, (2, 2, 2), **PRIORS, learn_locations=False),
     "tucker": Spec(4, (2, 1, 2), **PRIORS, learn_locations=False, start="everywhere"),
 }
@@ -73,10 +75,14 @@ NONE = Missing(np.empty((0, 3), dtype=int), SHAPE)
 SOME = Missing([(0, 0, None), (1, 1, None), (None, 2, 1), (2, None, 0), (2, 3, 1)], SHAPE)
 
 
-@pytest.mark.parametrize("missing", [NONE, SOME], ids=["complete", "missing"])
 @pytest.mark.parametrize("name", SPECS)
-def test_prior_and_chain_agree(name, missing):
-    assert evidence_against(SPECS[name], missing) > 1e-3
+def test_prior_and_chain_agree_where_cells_are_missing(name):
+    assert evidence_against(SPECS[name], SOME) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["canonical", "dividing", "cp"])
+def test_prior_and_chain_agree_where_none_are(name):
+    assert evidence_against(SPECS[name], NONE) > 1e-3
 
 
 def wrong_exposure(monkeypatch):
