@@ -9,11 +9,14 @@ from allocore.gibbs._random import Key, Step, scratch, seat
 from allocore.gibbs.alone import FIT_SIZE, LEFT, LOG_INTEGRAL, RIGHT, TOP, Priors, draw_alone, excess_alone, fit_alone
 
 PRIORS = {"plain": Priors(1.0, 1.0, 1.0, 10.0), "odd": Priors(0.3, 2.0, 0.2, 0.7), "strong": Priors(4.0, 5.0, 3.0, 2.0)}
+PRIORS["sparse"] = Priors(1.0, 1.0, 0.01, 10.0)
 ROWS = {
     "empty": ([0, 0, 0, 0], [0.5, 2.0, 1.0, 3.0]),
     "few": ([1, 0, 2, 0, 0, 1], [0.5, 2.0, 0.0, 3.0, 1e-3, 40.0]),
     "many": ([4000, 12, 0, 700], [30.0, 2.0, 5.0, 80.0]),
     "one-row": ([7], [3.0]),
+    "a-million": ([0, 10**6 - 20, 3, 17], [0.0, 1.0, 1.0, 50.0]),
+    "a-billion": ([10**9, 40, 0, 8, 10**5], [100.0, 3.0, 0.02, 1.0, 1e4]),
 }
 
 
@@ -67,6 +70,13 @@ def test_core_values_from_the_fit_are_mostly_accepted(fitted):
     t = np.linspace(*around(fit, widths=20.0)[[0, -1]], 4001)
     taken = [np.exp(min(0.0, excess_alone(each, y_D, reach_D, priors, fit))) for each in t]
     assert np.trapezoid(taken * np.exp(log_ratio_density(t, fit)), t) > 0.75
+
+
+def test_a_core_value_beyond_all_floats_is_never_accepted():
+    """Also where a row is reached by nothing: all its cells are missing."""
+    y_D, reach_D, fit = np.array([0, 3]), np.array([0.0, 2.0]), np.empty(FIT_SIZE)
+    fit_alone(y_D, reach_D, PRIORS["plain"], fit)
+    assert excess_alone(800.0, y_D, reach_D, PRIORS["plain"], fit) < -1e100
 
 
 @pytest.mark.statistical

@@ -182,3 +182,15 @@ def test_a_mixture_of_two_factors_is_seen_as_such():
     np.testing.assert_allclose(reach_U, reach_D @ phi_DK[:, used_U])
     odds = log_odds_of_two(y_D, np.log(phi_DK[:, [4, 1]].T.copy()), reach_U[[3, 1]], 0.5)
     assert np.exp(odds) * reach_U[1] / reach_U[3] == pytest.approx(0.5, rel=0.25)
+
+
+def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
+    log_phi_DK = np.log(np.array([[1.0, 2.0, 0.1], [0.5, 0.1, 3.0]]))
+    log_phi_DK[:, 1] = -1e6
+    y_D, reach_D, used_U = np.array([10**9, 4]), np.array([1.0, 1.0]), np.arange(3)
+    weights_U, reach_U, scores = np.empty(3), np.empty(3), np.empty(3)
+    priors = dividing.Priors(1.0, 1.0, 1.0, 10.0)
+    explain(y_D, reach_D, priors, used_U, np.exp(log_phi_DK), log_phi_DK, weights_U, reach_U, scores)
+    assert weights_U.sum() == pytest.approx(1.0)
+    assert weights_U[1] == pytest.approx(0.05 / 3)
+    assert np.isfinite(log_odds_of_two(y_D, log_phi_DK[:, [1, 0]].T.copy(), reach_U[[1, 0]], 0.5))

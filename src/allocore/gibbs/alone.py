@@ -9,10 +9,10 @@ whose integral is the likelihood of the counts, up to b0^a0 / G(a0). The integra
 all rows and b0 = 0 it has: e^t is then a ratio of two gamma variates, scaled. So such a ratio g, with the same slope
 a0 + y_q on the left and fitted to the top of f and its curvature there, serves as a proposal, f(top) / g(top) as the
 integral, and ln f - ln g less that of the top is what a Metropolis-Hastings step has to correct. The tails of f are no
-heavier than those of g, so that this is bounded. Cost of a fit: some ten passes over the rows.
+heavier than those of g, so that this is bounded. Cost of a fit: five to twenty passes over the rows.
 """
 
-from math import exp, lgamma, log
+from math import exp, lgamma, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,9 @@ from allocore.gibbs._random import Words
 from allocore.gibbs.layout import Ints
 from allocore.model.spec import Spec
 
-_NEWTON_STEPS = 4
+_MOST_STEPS = 60
+_MOST = 700.0  # of which the exponential is a float
+_NEAR = 0.01  # of the width of the density, how near the top is to be
 _Floats = NDArray[np.float64]
 # What `fit_alone` writes: the slopes of g on the left and on the right, where its top is, h there, log of the integral.
 LEFT, RIGHT, TOP, HEIGHT, LOG_INTEGRAL = range(5)
@@ -49,7 +51,7 @@ class Priors(NamedTuple):
 def fit_alone(y_D: Ints, reach_D: _Floats, priors: Priors, out: _Floats) -> None:
     """Fit the ratio of gammas by Newton's method, from where factors of mean e0 / f0 would put the core value.
 
-    The number of steps is fixed, so that the fit depends on the counts and the reach alone.
+    It ends where the top is known well within the width of the density. The fit depends on counts and reach alone.
     """
     a0, b0, e0, f0 = priors
     total, reach = 0.0, 0.0
@@ -58,7 +60,7 @@ def fit_alone(y_D: Ints, reach_D: _Floats, priors: Priors, out: _Floats) -> None
         reach += reach_D[d]
     left = a0 + total
     top, right = log(left / (b0 + e0 / f0 * reach)), left
-    for step in range(_NEWTON_STEPS + 1):
+    for _ in range(_MOST_STEPS):
         core = exp(top)
         slope, curvature, within = left - b0 * core, b0 * core, 0.0
         for d in range(y_D.size):
@@ -67,9 +69,11 @@ def fit_alone(y_D: Ints, reach_D: _Floats, priors: Priors, out: _Floats) -> None
             slope -= weight
             within += weight * share
             curvature += weight * (1.0 - share)
-        if step < _NEWTON_STEPS:
-            top += min(max(slope / curvature, -3.0), 3.0)
-        right = left * curvature / max(slope + within, 1e-9 * left)
+        # Never so heavy a tail that core values would leave the range of floats.
+        right = max(left * curvature / max(slope + within, 1e-6 * left), 0.01 * min(left, 1.0))
+        if abs(slope) < _NEAR * sqrt(curvature):
+            break
+        top += min(max(slope / curvature, -3.0), 3.0)
     out[LEFT], out[RIGHT], out[TOP] = left, right, top
     out[HEIGHT] = _log_density(top, y_D, reach_D, priors)
     out[LOG_INTEGRAL] = _log_constant(y_D, e0, f0) + out[HEIGHT] - _log_ratio_density(top, out)
@@ -92,7 +96,7 @@ def excess_alone(log_core: float, y_D: Ints, reach_D: _Floats, priors: Priors, f
 @part
 def _log_density(log_core: float, y_D: Ints, reach_D: _Floats, priors: Priors) -> float:
     """h(t), with one logarithm for many rates where there are no counts."""
-    core, product = exp(log_core), 1.0
+    core, product = exp(min(log_core, _MOST)), 1.0
     height, total = -priors.b0 * core, 0.0
     for d in range(y_D.size):
         rate = priors.f0 + core * reach_D[d]
@@ -122,5 +126,5 @@ def _log_ratio_density(log_core: float, fitted: _Floats) -> float:
     """ln g(t)."""
     left, right = float(fitted[LEFT]), float(fitted[RIGHT])
     at = log_core - float(fitted[TOP]) + log(left / right)
-    beyond = max(at, 0.0) + log(1.0 + exp(-abs(at)))
+    beyond = max(at, 0.0) + log1p(exp(-abs(at)))
     return lgamma(left + right) - lgamma(left) - lgamma(right) + left * at - (left + right) * beyond

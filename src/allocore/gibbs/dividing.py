@@ -10,7 +10,8 @@ accepted as Metropolis and Hastings have it, for a class q that holds counts:
     join     with a class r that holds counts and differs from q in this mode alone: q takes all counts and chooses a
              factor as in relocation; r, without counts, takes the factor of another class, a random one in each mode
 
-The two states have the posterior probabilities, up to a common factor and n counting the classes other than q and r,
+The two states have the posterior probabilities, up to a common factor and n counting the other classes (q among them in
+the other modes, and for r, when joined, in this one),
 
     divided  (n_k + alpha) (n_l + alpha) F(y_q, k) F(y_r, l)         * prod over other modes of (n + alpha) where q is
     joined   (n_k + alpha) F(y_q + y_r, k), or as alone.py has it,   * prod over all modes of (n + alpha) where r is
@@ -251,7 +252,8 @@ def _log_weight_divided(chain: _Chain, pair: _Pair, divided: _Divided) -> float:
         log_weight += log(pair.others_MK[chain.mode, factor] + chain.alpha_M[chain.mode])
         log_weight += (counts_D[some] * chain.log_phi_DK[some, factor]).sum()
         log_weight += log_core_integral(counts_D.sum(), pair.reach_U[u], chain.priors)
-    log_weight += (pair.y_D * np.logaddexp(0.0, divided.odds_D)).sum() - (given_D * divided.odds_D).sum()
+    log_weight += (divided.kept_D * np.logaddexp(0.0, divided.odds_D)).sum()
+    log_weight += (given_D * np.logaddexp(0.0, -divided.odds_D)).sum()
     first, second = pair.weights_U[[divided.first, divided.second]]
     return float(log_weight - log(first * second / (1.0 - first)))
 

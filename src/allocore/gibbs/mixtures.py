@@ -19,7 +19,8 @@ from allocore.gibbs.relocation import log_core_integral
 
 _STEPS = 12
 _LEAK = 0.05  # the share of proposals that do not look at the counts
-_TINY = 1e-300
+_TINY = 1e-280
+_MOST = 700.0  # of which the exponential is a float
 _Floats = NDArray[np.float64]
 
 
@@ -53,10 +54,9 @@ def explain(
 @part
 def _climb(counts_N: _Floats, phi_NU: _Floats, reach_U: _Floats, weights_U: _Floats) -> None:
     """The steps of EM, over the rows that have counts."""
-    (rows, used), total = phi_NU.shape, 0.0
+    rows, used = phi_NU.shape
     phi_UN, ratio_N, shares_U = np.empty((used, rows)), np.empty(rows), np.empty(used)
     for n in range(rows):
-        total += counts_N[n]
         for u in range(used):
             phi_UN[u, n] = phi_NU[n, u]
     for _ in range(_STEPS):
@@ -64,21 +64,31 @@ def _climb(counts_N: _Floats, phi_NU: _Floats, reach_U: _Floats, weights_U: _Flo
         for n in range(rows):
             ratio_N[n] = _TINY
         for u in range(used):
-            weight, shares_U[u] = weights_U[u] / reach_U[u], 0.0
+            weight, shares_U[u] = weights_U[u] / max(reach_U[u], _TINY), 0.0
             for n in range(rows):
                 ratio_N[n] += weight * phi_UN[u, n]
         for n in range(rows):
             ratio = counts_N[n] / ratio_N[n]
             for u in range(used):
                 shares_U[u] += ratio * phi_NU[n, u]
-        for u in range(used):
-            weights_U[u] *= shares_U[u] / (reach_U[u] * total)
+        _reweigh(shares_U, reach_U, weights_U)
+
+
+@part
+def _reweigh(shares_U: _Floats, reach_U: _Floats, weights_U: _Floats) -> None:
+    """New weights, which add up to one whatever was lost to underflow."""
+    total = 0.0
+    for u in range(weights_U.size):
+        weights_U[u] *= shares_U[u] / max(reach_U[u], _TINY)
+        total += weights_U[u]
+    for u in range(weights_U.size):
+        weights_U[u] = weights_U[u] / total if total > 0.0 else 1.0 / weights_U.size
 
 
 @kernel
 def log_odds_of_two(y_D: Ints, log_phi_2D: _Floats, reach_2: _Floats, share: float) -> float:
     """ln (w' / S') - ln (w / S) of two factors that explain the counts; `share` is the first guess of w' = 1 - w."""
-    shift = log(reach_2[0]) - log(reach_2[1])
+    shift = log(max(reach_2[0], _TINY)) - log(max(reach_2[1], _TINY))
     total = 0.0
     for d in range(y_D.size):
         total += y_D[d]
@@ -86,7 +96,7 @@ def log_odds_of_two(y_D: Ints, log_phi_2D: _Floats, reach_2: _Floats, share: flo
         odds, others = log(share) - log(1.0 - share) + shift, 0.0
         for d in range(y_D.size):
             if y_D[d] > 0:
-                others += y_D[d] / (1.0 + exp(log_phi_2D[0, d] - log_phi_2D[1, d] - odds))
+                others += y_D[d] / (1.0 + exp(min(log_phi_2D[0, d] - log_phi_2D[1, d] - odds, _MOST)))
         share = (others + 1.0) / (total + 2.0)  # never quite none or all
     return log(share) - log(1.0 - share) + shift
 
@@ -95,4 +105,4 @@ def log_odds_of_two(y_D: Ints, log_phi_2D: _Floats, reach_2: _Floats, share: flo
 def share_counts(y_D: Ints, odds_D: _Floats, rng: Words, kept_D: Ints) -> None:
     """Of the counts of each row, how many do not go to the other, with these log odds to go."""
     for d in range(y_D.size):
-        kept_D[d] = binomial(rng, y_D[d], 1.0 / (1.0 + exp(odds_D[d])))
+        kept_D[d] = binomial(rng, y_D[d], 1.0 / (1.0 + exp(min(odds_D[d], _MOST))))

@@ -198,8 +198,8 @@ def _core_there(
         return alone and new, before
     if new:
         after = draw_alone(rng, fitted)
-        return log(uniform(rng)) >= excess_alone(after, y_D, reach_D, priors, fitted), after
-    if alone and log(uniform(rng)) >= -excess_alone(before, y_D, reach_D, priors, fitted):
+        return not log(uniform(rng)) < excess_alone(after, y_D, reach_D, priors, fitted), after
+    if alone and not log(uniform(rng)) < -excess_alone(before, y_D, reach_D, priors, fitted):
         return True, before
     return False, log_gamma(rng, fitted[LEFT], priors.b0 + reach)
 
