@@ -9,7 +9,7 @@ whose integral is the likelihood of the counts, up to b0^a0 / G(a0). The integra
 all rows and b0 = 0 it has: e^t is then a ratio of two gamma variates, scaled. So such a ratio g, with the same slope
 a0 + y_q on the left and fitted to the top of f and its curvature there, serves as a proposal, f(top) / g(top) as the
 integral, and ln f - ln g less that of the top is what a Metropolis-Hastings step has to correct. The tails of f are no
-heavier than those of g, so that this is bounded. Cost of a fit: five to twenty passes over the rows.
+heavier than those of g, so that this is bounded. Cost of a fit: four to twenty passes over the rows.
 """
 
 from math import exp, lgamma, log, log1p, sqrt
@@ -26,7 +26,7 @@ from allocore.model.spec import Spec
 
 _MOST_STEPS = 60
 _MOST = 700.0  # of which the exponential is a float
-_NEAR = 0.01  # of the width of the density, how near the top is to be
+_NEAR = 0.1  # of the width of the density, how near the top is to be
 _Floats = NDArray[np.float64]
 # What `fit_alone` writes: the slopes of g on the left and on the right, where its top is, h there, log of the integral.
 LEFT, RIGHT, TOP, HEIGHT, LOG_INTEGRAL = range(5)
