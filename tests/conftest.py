@@ -1,9 +1,14 @@
 """What tests of several folders use."""
 
+import signal
 import sys
 import warnings
 
 import pytest
+
+# A shell starts what it puts in the background with Ctrl-C ignored, and tests of Ctrl-C would wait for it in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
