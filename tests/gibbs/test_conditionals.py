@@ -13,7 +13,7 @@ from allocore.gibbs.alone import LOG_INTEGRAL
 from allocore.gibbs.core_values import core_conditional
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import conditional_of_row
-from allocore.gibbs.relocation import location_scores
+from allocore.gibbs.relocation import by_class, location_scores
 from allocore.gibbs.rows import Rows
 
 EVERY_CASE = [(modes, with_missing) for modes in (2, 3, 4, 5, 6) for with_missing in (False, True)]
@@ -80,7 +80,14 @@ def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
     case = cases.make(modes, budget=4, with_missing=with_missing, seed=modes, scale=3.0)
     rows = Rows.of(case.layout, case.state)
     for mode in range(modes):
-        args = (case.layout, case.spec, case.state, mode, rows_of(case, mode), reach(case.layout, rows, mode))
+        args = (
+            case.layout,
+            case.spec,
+            case.state,
+            mode,
+            by_class(rows_of(case, mode)),
+            by_class(reach(case.layout, rows, mode)),
+        )
         scores_QK, _, fits_QF = location_scores(*args)
         alpha = case.spec.alpha0 / case.Y.shape[mode]
         for q in range(case.spec.budget):
@@ -100,7 +107,7 @@ def test_what_a_class_reaches_at_each_factor_is_the_sum_over_its_rows(case):
     rows = Rows.of(case.layout, case.state)
     for mode in range(case.Y.ndim):
         reach_DQ = reach(case.layout, rows, mode)
-        args = (case.layout, case.spec, case.state, mode, rows_of(case, mode), reach_DQ)
+        args = (case.layout, case.spec, case.state, mode, by_class(rows_of(case, mode)), by_class(reach_DQ))
         _, reach_QK, _ = location_scores(*args)
         phi_DU = case.dense.factors[mode][:, case.state.used(mode)]
         np.testing.assert_allclose(reach_QK[:, : phi_DU.shape[1]], reach_DQ.T @ phi_DU, rtol=1e-12)

@@ -43,9 +43,10 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, mode: int, y_DQ
     factors_K = np.concatenate([np.flatnonzero(used_K), np.flatnonzero(~used_K)])
     places_Q = np.argsort(factors_K)[state.subs_QM[:, mode]]
     log_phi_DK, log_core_Q = state.log_phi[mode].copy(), state.log_core_Q.copy()
+    y_QD, reach_QD = by_class(y_DQ), by_class(reach_DQ)
     _move_classes(
-        *location_scores(layout, spec, state, mode, y_DQ, reach_DQ), spec.alpha0 / len(log_phi_DK), Priors.of(spec),
-        by_class(y_DQ), by_class(reach_DQ), key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode),
+        *location_scores(layout, spec, state, mode, y_QD, reach_QD), spec.alpha0 / len(log_phi_DK), Priors.of(spec),
+        y_QD, reach_QD, key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode),
         scratch(), int(used_K.sum()), factors_K, places_Q, np.bincount(places_Q, minlength=len(factors_K)), log_core_Q,
         log_phi_DK,
     )  # fmt: skip
@@ -56,7 +57,7 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, mode: int, y_DQ
 
 
 def location_scores(
-    layout: Layout, spec: Spec, state: State, mode: int, y_DQ: Ints, reach_DQ: _Floats
+    layout: Layout, spec: Spec, state: State, mode: int, y_QD: Ints, reach_QD: _Floats
 ) -> tuple[_Floats, _Floats, _Floats]:
     """The data's part of the scores of the factors in use, in the first columns of `scores_QK`, and for each the sum of
     phi R, in `reach_QK`; the other columns are for factors taken later. And the fits of alone.py, `fits_QF`.
@@ -64,12 +65,12 @@ def location_scores(
     Classes that are off have scores of zero.
     """
     log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, state.used(mode)])
-    priors, phi_DU, y_QD, reach_QD = Priors.of(spec), np.exp(log_phi_DU), by_class(y_DQ), by_class(reach_DQ)
+    priors, phi_DU = Priors.of(spec), np.exp(log_phi_DU)
     pairs = -(-spec.budget // 2)
     reach_QK, scores_QK = np.zeros((2, 2 * pairs, spec.core_shape[mode]))
     fits_QF = np.empty((spec.budget, FIT_SIZE))
     used = [
-        partial(_score_used, *cut, y_QD, reach_DQ, priors, log_phi_DU, phi_DU, reach_QK, scores_QK)
+        partial(_score_used, *cut, y_QD, reach_QD, priors, log_phi_DU, phi_DU, reach_QK, scores_QK)
         for cut in layout.workers.ranges(pairs, 4)
     ]
     new = [partial(_fit_new, *cut, y_QD, reach_QD, priors, fits_QF) for cut in layout.workers.ranges(spec.budget, 8)]
@@ -86,7 +87,7 @@ def by_class(table_DQ: NDArray[Any]) -> NDArray[Any]:
 
 @kernel
 def _score_used(
-    first: int, last: int, y_QD: Ints, reach_DQ: _Floats, priors: Priors, log_phi_DU: _Floats, phi_DU: _Floats,
+    first: int, last: int, y_QD: Ints, reach_QD: _Floats, priors: Priors, log_phi_DU: _Floats, phi_DU: _Floats,
     reach_QK: _Floats, scores_QK: _Floats,
 ) -> None:  # fmt: skip
     """Scores of the factors in use for pairs of classes `first` to `last`.
@@ -98,16 +99,16 @@ def _score_used(
     for pair in range(first, last):
         q, r = 2 * pair, min(2 * pair + 1, y_QD.shape[0] - 1)
         for d in range(0, length - 3, 4):
-            a0, a1, a2, a3 = reach_DQ[d, q], reach_DQ[d + 1, q], reach_DQ[d + 2, q], reach_DQ[d + 3, q]
-            b0, b1, b2, b3 = reach_DQ[d, r], reach_DQ[d + 1, r], reach_DQ[d + 2, r], reach_DQ[d + 3, r]
+            a0, a1, a2, a3 = reach_QD[q, d], reach_QD[q, d + 1], reach_QD[q, d + 2], reach_QD[q, d + 3]
+            b0, b1, b2, b3 = reach_QD[r, d], reach_QD[r, d + 1], reach_QD[r, d + 2], reach_QD[r, d + 3]
             for u in range(used):
                 p0, p1, p2, p3 = phi_DU[d, u], phi_DU[d + 1, u], phi_DU[d + 2, u], phi_DU[d + 3, u]
                 reach_QK[q, u] += a0 * p0 + a1 * p1 + a2 * p2 + a3 * p3
                 reach_QK[q + 1, u] += b0 * p0 + b1 * p1 + b2 * p2 + b3 * p3
         for d in range(length - length % 4, length):
             for u in range(used):
-                reach_QK[q, u] += reach_DQ[d, q] * phi_DU[d, u]
-                reach_QK[q + 1, u] += reach_DQ[d, r] * phi_DU[d, u]
+                reach_QK[q, u] += reach_QD[q, d] * phi_DU[d, u]
+                reach_QK[q + 1, u] += reach_QD[r, d] * phi_DU[d, u]
         for c in range(q, r + 1):
             _add_counts(y_QD[c], priors, log_phi_DU, reach_QK[c], scores_QK[c])
 
