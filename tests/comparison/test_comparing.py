@@ -143,6 +143,21 @@ def test_another_tensor_in_the_same_folder_is_refused(finished):
         ac.compare(np.ones((3, 3, 3), dtype=int), ["cp"], [2], splits=1, along=0, seed=7, out=out, **QUICK)
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["settings", "results alone"])
+def test_results_of_two_sampler_versions_are_never_mixed(finished, tmp_path, lost):
+    out = tmp_path / "other"
+    shutil.copytree(finished[1], out)
+    for path in [*(out / "jobs").glob("*.json"), out / "settings.json"]:
+        content = json.loads(path.read_text())
+        content.get("job", content)["sampler_version"] = 99
+        path.write_text(json.dumps(content))
+    if lost:
+        (out / "settings.json").unlink()
+    message = r"^out is '.*', but the comparison there was made by sampler version 99, and this is version \d+: "
+    with pytest.raises(ac.InputError, match=message):
+        ac.compare(small_tensor(), ["cp"], [2], splits=1, along="who", seed=7, out=out, **QUICK)
+
+
 def test_results_do_not_depend_on_how_many_jobs_run_at_a_time(finished):
     found = ac.compare(small_tensor(), ["allocore"], [4], splits=1, along="who", seed=7, jobs=1, **QUICK)
     whole = finished[0].table

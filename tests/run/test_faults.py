@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 
 import allocore as ac
+from allocore.gibbs.version import SAMPLER_VERSION
 from allocore.run import writing
 
 pytestmark = pytest.mark.disk
@@ -312,11 +313,24 @@ def test_a_run_of_another_format_is_neither_read_nor_continued(run):
             attempt(run)
 
 
-def test_a_run_of_another_version_of_allocore_can_be_read_but_not_continued(run, finished):
-    rewrite(run, inference_library_version="0.0.1")
+@pytest.mark.parametrize("other", ["99", None], ids=["another", "from before there was one"])
+def test_a_run_of_another_sampler_version_can_be_read_but_not_continued(run, finished, other):
+    rewrite(run, inference_library_version="0.0.1", sampler_version=other)
+    if other is None:
+        attributes = json.loads((run / ".zattrs").read_text())
+        del attributes["sampler_version"]
+        (run / ".zattrs").write_text(json.dumps(attributes))
     assert_draws(ac.open_run(run), finished[1], slice(None))
-    with pytest.raises(ac.StoreError, match=r"was made by allocore 0.0.1, and this is .*: its draws can be read"):
+    words = (
+        rf"was begun by sampler version {other or 0} \(allocore 0.0.1\), but this is sampler version {SAMPLER_VERSION}"
+    )
+    with pytest.raises(ac.StoreError, match=words):
         ac.AlloCore.resume(run)
+
+
+def test_another_release_with_the_same_sampler_version_continues_a_run(run, finished):
+    rewrite(run, inference_library_version="0.0.1")
+    assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
 
 
 def test_another_version_of_a_numeric_package_is_warned_of(run, finished):

@@ -99,6 +99,7 @@ class Folder:
         for job in jobs:
             told = {name: job[name] for name in asked if job.get(name) is not None}
             told |= {"seed": job["seed"] - job["split"], "mode": tensor.mode_names[job["along"]]}
+            told["sampler_version"] = job.get("sampler_version", 0)
             found.append({**asked, **told, "tensor": same})
         return found
 
@@ -106,6 +107,12 @@ class Folder:
         """What cannot be together in one folder."""
         if name == "tensor":
             return f"out is {str(self.path)!r}, but the comparison there is about another tensor: use another folder"
+        if name == "sampler_version":
+            return (
+                f"out is {str(self.path)!r}, but the comparison there was made by sampler version "
+                f"{there.get(name, 0)}, and this is version {asked[name]}: their results do not compare, so use "
+                "another folder"
+            )
         shown = "mode" if name == "along" else name
         return (
             f"{name} is {asked[shown]!r}, but the comparison in {str(self.path)!r} was made with {there.get(shown)!r}: "

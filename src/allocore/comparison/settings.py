@@ -9,6 +9,7 @@ from allocore.comparison.cores import core_for
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.estimators import whole_core
+from allocore.gibbs.version import SAMPLER_VERSION
 from allocore.model.spec import core_shape_for
 from allocore.run.plan import fingerprint
 from allocore.run.schedule import Schedule
@@ -38,6 +39,7 @@ class Job:
     thin: int | None
     restarts: int | None
     max_iter: int | None
+    sampler_version: int = SAMPLER_VERSION
 
     @property
     def name(self) -> str:
@@ -57,7 +59,8 @@ class Job:
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Job":
         """The job of which `to_json` made these fields."""
-        return cls(**{**fields, "core_shape": tuple(fields["core_shape"])})
+        known = {"sampler_version": 0, **fields}  # results older than the number do not have it
+        return cls(**{**known, "core_shape": tuple(fields["core_shape"])})
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Settings:
     thin: int
     restarts: int
     max_iter: int
+    sampler_version: int = SAMPLER_VERSION
 
     @classmethod
     def of(cls, tensor: CountTensor, hold_out: object, along: int | str, **numbers: object) -> "Settings":
@@ -89,7 +93,9 @@ class Settings:
     def job(self, model: str, budget: int, core_shape: tuple[int, ...], *, core: bool, split: int) -> Job:
         """One job with these settings; the seed of its split is that of its sampler too."""
         unused = _GIBBS_ONLY if model == "nntuck" else _EM_ONLY
-        numbers = {name: None if name in unused else getattr(self, name) for name in (*_GIBBS_ONLY, *_EM_ONLY)}
+        numbers: dict[str, Any] = {
+            name: None if name in unused else getattr(self, name) for name in (*_GIBBS_ONLY, *_EM_ONLY)
+        }
         return Job(model, budget, core_shape, core, split, self.seed + split, self.hold_out, self.along, **numbers)
 
 

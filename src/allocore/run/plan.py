@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from allocore.data.tensor import CountTensor
+from allocore.gibbs.version import SAMPLER_VERSION
 from allocore.model.spec import Spec
 from allocore.run.schedule import Schedule
 
@@ -42,6 +43,7 @@ class Plan:
             "inference_library": "allocore",
             "inference_library_version": self.library_version(),
             "run_format": RUN_FORMAT,
+            "sampler_version": str(SAMPLER_VERSION),
             "packages": json.dumps({name: version(name) for name in _PACKAGES}),
             "settings": self.settings(),
             "seed": str(self.seed),

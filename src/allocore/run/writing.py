@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout
 
 from allocore._files import remove_unfinished
 from allocore.errors import InputError, StoreError
+from allocore.gibbs.version import SAMPLER_VERSION
 from allocore.model.state import State
 from allocore.run.checkpoint import read_checkpoint, write_checkpoint
 from allocore.run.chunks import GrowingChunks
@@ -286,12 +287,13 @@ def _newest(folder: Path, plan: Plan) -> tuple[int, State] | None:
 
 
 def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | None) -> Plan:
-    """The plan to go on with, if this version of allocore can promise the same draws."""
-    made_by, here = attributes["inference_library_version"], Plan.library_version()
-    if made_by != here:
+    """The plan to go on with, if this sampler can promise the same draws."""
+    begun_with = attributes.get("sampler_version", "0")  # runs older than the number do not have it
+    if begun_with != str(SAMPLER_VERSION):
         raise StoreError(
-            f"{path} was made by allocore {made_by}, and this is {here}: its draws can be read, but only the version "
-            f"that began a run continues it to the same draws"
+            f"{path} was begun by sampler version {begun_with} (allocore {attributes['inference_library_version']}), "
+            f"but this is sampler version {SAMPLER_VERSION}: its draws can be read, but only the same sampler version "
+            "continues a run"
         )
     if not (path / CHECKPOINTS).is_dir():
         raise StoreError(f"{path} has no checkpoints: it was saved from memory. A run made with store= can continue")

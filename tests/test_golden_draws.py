@@ -1,0 +1,120 @@
+"""The bytes of a few short chains. They change only together with SAMPLER_VERSION, and on purpose.
+
+Where exp, log and sums round as they did when the hashes were made, a refactoring must leave every byte alone. Another
+processor, or another version of NumPy or numba, may round differently; there the test is skipped and says so.
+
+To make the hashes anew after a deliberate change: raise SAMPLER_VERSION, run `python tests/test_golden_draws.py`, and
+put what it prints below.
+"""
+
+import hashlib
+import math
+import platform
+
+import numba
+import numpy as np
+import pytest
+
+import allocore as ac
+from allocore.gibbs.version import SAMPLER_VERSION
+
+CHAIN = {"burn_in": 20, "draws": 4, "thin": 3, "seed": 11, "threads": 2, "progress": False}
+MISSING = [(0, None, None), (None, 3, 1), (5, 7, None), (None, None, 4), (2, 2, 2)]
+
+GOLDEN_VERSION = 1
+GOLDEN_ROUNDING = "61ae1a73a133d51f"
+GOLDEN = {
+    "allocore": "2ac409299695f677b487e449fbf100fc",
+    "allocore-missing": "fc0a11d692b52e273ae3c20edf7be08d",
+    "allocore-core-shape": "58080d845f01a94e9083924c66b86c7f",
+    "allocore-priors": "01b0fc1d6ae08f4025b7c50e423d43e1",
+    "allocore-infer": "44623a7c649edd1786ecb90ed128ffc6",
+    "cp": "5eedbf5b7b7a2f04bdfe8463d1a23b20",
+    "cp-missing": "57d8b64ca174fbbd2f442c97237524fc",
+    "tucker": "e54fd09b7a6515015500e26984bac7fe",
+    "tucker-missing": "0c258b5e3a8a5be5570aaf0d4f037ba3",
+    "nntuck-missing": "c85267cd02b51eb415b1b09b66852cdb",
+}
+
+
+def tensor(missing=True):
+    """Counts with structure, some of them in the hundreds and thousands, with and without missing cells."""
+    rng = np.random.default_rng(3)
+    shape = (24, 20, 7)
+    groups = [rng.integers(0, 4, length) for length in shape]
+    same = (groups[0][:, None, None] == groups[1][None, :, None]) & (groups[1][None, :, None] != groups[2][None, None])
+    counts = rng.poisson(np.where(same, 2.0, 0.05)) * np.where(rng.random(shape) < 0.01, 400, 1)
+    Y = ac.as_tensor(counts)
+    return Y.with_missing(MISSING) if missing else Y
+
+
+CHAINS = {
+    "allocore": lambda: ac.AlloCore(12, **CHAIN).fit(tensor(missing=False)),
+    "allocore-missing": lambda: ac.AlloCore(12, **CHAIN).fit(tensor()),
+    "allocore-core-shape": lambda: ac.AlloCore(40, (5, 6, 3), chains=2, **CHAIN).fit(tensor()),
+    "allocore-priors": lambda: ac.AlloCore(9, a0=0.3, b0=2.0, e0=0.05, f0=1.0, alpha0=3.0, **CHAIN).fit(tensor()),
+    "allocore-infer": lambda: ac.AlloCore("infer", max_budget=20, **CHAIN).fit(tensor()),
+    "cp": lambda: ac.CP(8, **CHAIN).fit(tensor(missing=False)),
+    "cp-missing": lambda: ac.CP(8, **CHAIN).fit(tensor()),
+    "tucker": lambda: ac.Tucker((3, 4, 2), **CHAIN).fit(tensor(missing=False)),
+    "tucker-missing": lambda: ac.Tucker((3, 4, 2), **CHAIN).fit(tensor()),
+    "nntuck-missing": lambda: ac.NNTuck((3, 4, 2), restarts=2, max_iter=30, seed=5, progress=False).fit(tensor()),
+}
+
+
+def hashed(model):
+    post = model.posterior_
+    stats = [post.stats[name] for name in ("log_likelihood", "classes", "factors", "moved")]
+    digest = hashlib.sha256()
+    for array in (post.core_values, post.core_locations, *post.factors, *stats):
+        digest.update(repr((array.shape, array.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def rounding():
+    """A hash of what this machine makes of functions and sums that differ in the last bit from one to another."""
+    points = np.exp(np.random.default_rng(0).normal(size=4001) * 3.0)
+    table = points[:4000].reshape(40, 100)
+    results = [np.exp(-points), np.log(points), np.log1p(points), points.sum(), table.sum(axis=0), table.prod(axis=0)]
+    results.append(np.einsum("dq,dq->q", table, table[::-1]))
+    results.append([function(point) for point in points.tolist() for function in (math.log, math.lgamma)])
+    digest = hashlib.sha256(repr((platform.machine(), np.__version__, numba.__version__)).encode())
+    for result in results:
+        digest.update(np.asarray(result).tobytes())
+    return digest.hexdigest()[:16]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_short_chain_has_the_bytes_it_had_when_its_sampler_version_was_new(name):
+    if rounding() != GOLDEN_ROUNDING:
+        pytest.skip(f"arithmetic rounds as {rounding()} here, not as {GOLDEN_ROUNDING}, where the hashes were made")
+    assert hashed(CHAINS[name]()) == GOLDEN[name], "raise SAMPLER_VERSION if the draws changed on purpose"
+
+
+def test_the_hashes_are_those_of_this_sampler_version():
+    assert GOLDEN_VERSION == SAMPLER_VERSION
+    assert GOLDEN.keys() == CHAINS.keys()
+
+
+@pytest.mark.jit
+def test_the_hash_sees_a_change_in_the_last_bit_of_one_draw():
+    model = CHAINS["cp"]()
+    before = hashed(model)
+    values = model.posterior_.core_values.copy()
+    values[0, 1, 2] = np.nextafter(values[0, 1, 2], np.inf)
+
+    class Changed:
+        class posterior_:
+            core_values, core_locations = values, model.posterior_.core_locations
+            factors, stats = model.posterior_.factors, model.posterior_.stats
+
+    assert hashed(Changed) != before
+
+
+if __name__ == "__main__":
+    print(f"GOLDEN_VERSION = {SAMPLER_VERSION}\nGOLDEN_ROUNDING = {rounding()!r}\nGOLDEN = {{")
+    for name, fit in CHAINS.items():
+        print(f'    "{name}": "{hashed(fit())}",')
+    print("}")
