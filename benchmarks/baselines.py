@@ -11,9 +11,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from allocore._jit import kernel
-from allocore.gibbs._simd import aligned_zeros
 from allocore.gibbs.thinning import enter_fibre
+from allocore.kernels.jit import kernel
+from allocore.kernels.simd import aligned_zeros
 
 LANES = 16
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import allocore as ac
-from allocore._workers import available_threads
+from allocore.kernels.workers import available_threads
 from rival_fits import LEAST_RATE, METHODS, PATIENCE
 from tensors import generated
 

@@ -25,8 +25,8 @@ def first_sweep() -> dict[str, float]:
 def scale(shape: tuple[int, ...], entries: int, budget: int, sweeps: int) -> dict[str, float]:
     """Fit a scattered tensor and tell what it took."""
     import allocore as ac
-    from allocore._workers import Workers
     from allocore.gibbs.layout import Layout
+    from allocore.kernels.workers import Workers
     from tensors import scattered
 
     Y = scattered(shape, entries)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import allocore as ac
-from allocore._workers import available_threads
+from allocore.kernels.workers import available_threads
 from events import print_reading, reading
 from figure import draw
 from rivals import compare, print_table

@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 
 import allocore as ac
-from allocore._workers import available_threads
+from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec
 from allocore.run.chains import run_chains
 from allocore.run.plan import Plan
 from allocore.run.schedule import Schedule
-from allocore.run.writing import ZarrStore
+from allocore.run.zarr_store import ZarrStore
 from tensors import generated
 
 BUDGET, THIN = 150, 20

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import allocore as ac
-from allocore._workers import Workers
 from allocore.gibbs import sweep as steps
-from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
-from allocore.gibbs.rows import Rows
 from allocore.gibbs.thinning import thin
+from allocore.kernels.expansion import Rows
+from allocore.kernels.random import Key
+from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from baselines import floor, paper_style

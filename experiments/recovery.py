@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from setting import Full, Out, Seed, folder_of
 
 import allocore as ac
-from allocore.posterior.portrait import Portrait
+from allocore.posterior.draw_summary import Portrait
 
 ALIKE = 0.9
 

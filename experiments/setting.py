@@ -7,7 +7,7 @@ import typer
 from networks import FULL, QUICK, simulate
 
 import allocore as ac
-from allocore.cli.taking_data import read_data
+from allocore.cli.data_options import read_data
 
 Data = Annotated[str | None, typer.Argument(help="A tensor or a table of events of a known format; else simulated.")]
 Full = Annotated[bool, typer.Option("--full", help="The settings of the paper: hours instead of minutes.")]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import naive
-from allocore._workers import Workers
 from allocore.data.missing import Missing
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.thinning import Allocation
+from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.model.state import State
 

@@ -7,14 +7,14 @@ import pytest
 
 import allocore as ac
 import cases
-from allocore._workers import Workers
 from allocore.data.missing import Missing
-from allocore.gibbs import tables
-from allocore.gibbs._random import Key
+from allocore.gibbs import count_tables
 from allocore.gibbs.layout import Layout
-from allocore.gibbs.rows import Rows
 from allocore.gibbs.sweep import begin, sweep
 from allocore.gibbs.thinning import thinning_ranges
+from allocore.kernels.expansion import Rows
+from allocore.kernels.random import Key
+from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -54,7 +54,7 @@ def test_a_table_for_all_threads_holds_the_same_counts_as_one_for_each(monkeypat
     state = first_state(spec, Y.shape, np.random.default_rng(1))
     with Workers(1) as workers:
         alone = begin(key, Layout.of(Y, workers), state)
-    monkeypatch.setattr(tables, "COPIED_BYTES", limit)
+    monkeypatch.setattr(count_tables, "COPIED_BYTES", limit)
     with Workers(3) as workers:
         together = begin(key, Layout.of(Y, workers), state)
     assert together.y_RQ.tobytes() == alone.y_RQ.tobytes()

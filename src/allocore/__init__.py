@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocore import figures
-    from allocore.comparison.comparing import compare
+    from allocore.comparison.compare import compare
     from allocore.comparison.selection import select_budget
     from allocore.data.convert import as_tensor
-    from allocore.data.events.reading import read_events
+    from allocore.data.events.read_events import read_events
     from allocore.data.files import load_tensor
     from allocore.data.flights import load_flights
     from allocore.data.holdout import hold_out
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from allocore.data.tensor import CountTensor
     from allocore.errors import InputError, StoreError
     from allocore.estimators import CP, AlloCore, Tucker
-    from allocore.explorer.report import write_report
+    from allocore.explorer.page_file import write_report
     from allocore.nntuck import NNTuck
-    from allocore.posterior.opening import open_run
+    from allocore.posterior.open_run import open_run
     from allocore.posterior.posterior import Posterior
 
 _HOMES = {
@@ -41,14 +41,14 @@ _HOMES = {
     "Posterior": "posterior.posterior",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
-    "compare": "comparison.comparing",
+    "compare": "comparison.compare",
     "hold_out": "data.holdout",
     "load_flights": "data.flights",
     "load_tensor": "data.files",
-    "open_run": "posterior.opening",
-    "read_events": "data.events.reading",
+    "open_run": "posterior.open_run",
+    "read_events": "data.events.read_events",
     "select_budget": "comparison.selection",
-    "write_report": "explorer.report",
+    "write_report": "explorer.page_file",
 }
 
 __all__ = [

@@ -13,9 +13,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from allocore._workers import available_threads
 from allocore.data.convert import as_tensor
 from allocore.errors import InputError, whole_number
+from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec, core_shape_for
 from allocore.run.plan import Plan
 from allocore.run.progress import progress_bar
@@ -23,7 +23,7 @@ from allocore.run.schedule import Schedule
 from allocore.run.store import MemoryStore
 
 if TYPE_CHECKING:
-    from allocore.run.reading import OnError
+    from allocore.run.run_reader import OnError
     from allocore.run.store import Store
 
 _MOST_LOCATIONS = 1_000_000
@@ -95,7 +95,7 @@ class _GibbsModel(Estimator):
         threads = thread_number(self.threads)
         if self.store is None:
             return self._run(MemoryStore(plan), threads)
-        from allocore.run.writing import ZarrStore
+        from allocore.run.zarr_store import ZarrStore
 
         return self._run(ZarrStore.create(_path("store", self.store), plan), threads)
 
@@ -126,7 +126,7 @@ class _GibbsModel(Estimator):
         -------
         The fitted model. If the run was finished already, nothing is drawn.
         """
-        from allocore.run.writing import ZarrStore
+        from allocore.run.zarr_store import ZarrStore
 
         of = model_of(path)
         if not issubclass(cls, of):
@@ -305,7 +305,7 @@ def whole_core(shape: tuple[int, ...], core_shape: object, model: str) -> tuple[
 
 def model_of(path: str | os.PathLike[str]) -> type[AlloCore] | type[CP] | type[Tucker]:
     """The model of a run on disk."""
-    from allocore.run.reading import read_attributes
+    from allocore.run.run_reader import read_attributes
 
     models = {"AlloCore": AlloCore, "CP": CP, "Tucker": Tucker}
     name = json.loads(read_attributes(_path("path", path))["settings"])["model"]

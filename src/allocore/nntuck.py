@@ -91,7 +91,7 @@ class NNTuck(Estimator):
 
         import pandas as pd
 
-        from allocore.em.progress import restart_bar
+        from allocore.em.restart_bar import restart_bar
         from allocore.em.restarts import Iterations, record_of, run_restarts
         from allocore.posterior.posterior import Posterior
 

@@ -5,8 +5,8 @@ import pytest
 from comparison_cases import QUICK, run_here, small_tensor, table_of
 
 import allocore as ac
-from allocore.comparison import comparing
-from allocore.comparison.comparing import Comparison
+from allocore.comparison import compare
+from allocore.comparison.compare import Comparison
 from allocore.comparison.selection import Selection, one_standard_error
 
 
@@ -81,7 +81,7 @@ def test_a_budget_with_a_ppd_of_0_is_not_chosen_and_without_another_nothing_is()
 
 @pytest.mark.disk
 def test_select_budget_fits_and_chooses(monkeypatch):
-    monkeypatch.setattr(comparing, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "run_jobs", run_here)
     found = ac.select_budget(small_tensor(), (1, 3), splits=2, criterion="positive", **QUICK)
     assert found.budget in (1, 3)
     assert found.table["budget"].tolist() == [1, 3]

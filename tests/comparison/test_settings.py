@@ -8,8 +8,8 @@ import pytest
 from comparison_cases import QUICK, small_tensor
 
 import allocore as ac
-from allocore.comparison import comparing
-from allocore.comparison.progress import Lines, seconds_left
+from allocore.comparison import compare
+from allocore.comparison.job_progress import Lines, seconds_left
 from allocore.comparison.settings import Job, Settings, Wish
 
 NUMBERS = {"seed": 4, "burn_in": 6, "draws": 3, "thin": 2, "restarts": 2, "max_iter": 5}
@@ -90,8 +90,8 @@ def test_doubled_budgets_and_models_are_one():
     ],
 )
 def test_bad_input_is_refused_in_one_sentence_before_any_job(monkeypatch, tmp_path, wrong, message):
-    monkeypatch.setattr(comparing, "run_jobs", lambda *_, **__: pytest.fail("a job was run"))
-    monkeypatch.setattr(comparing.tempfile, "mkdtemp", lambda **_: pytest.fail("a folder was made"))
+    monkeypatch.setattr(compare, "run_jobs", lambda *_, **__: pytest.fail("a job was run"))
+    monkeypatch.setattr(compare.tempfile, "mkdtemp", lambda **_: pytest.fail("a folder was made"))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ac.InputError) as caught:
         ac.compare(small_tensor(), **{"budgets": [2], "out": "out", **QUICK, **wrong})

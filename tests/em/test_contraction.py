@@ -6,9 +6,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from allocore._workers import Workers
 from allocore.em import contraction
 from allocore.em.contraction import Cells, best_order, contract
+from allocore.kernels.workers import Workers
 
 CORES = {1: (3,), 2: (2, 3), 3: (2, 3, 2), 4: (2, 1, 3, 2), 5: (2, 2, 1, 2, 2)}
 LENGTHS = (5, 4, 3, 4, 2)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 
 import allocore as ac
 import cases
-from allocore._workers import Workers
 from allocore.em import iteration
 from allocore.em.iteration import Estimate, Problem, expectation, maximisation, random_start
+from allocore.kernels.workers import Workers
 
 CORES = {2: (2, 3), 3: (2, 3, 2), 4: (2, 2, 1, 3)}
 

@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 import allocore as ac
+from allocore.explorer.page_file import render
 from allocore.explorer.payload import payload
-from allocore.explorer.report import render
 from allocore.run.schedule import Schedule
-from written_by_hand import ACTIONS, COUNTRIES, FACTORS, MONTHS, large_posterior, posterior
+from handmade_posterior import ACTIONS, COUNTRIES, FACTORS, MONTHS, large_posterior, posterior
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 # As root, and in containers, Chromium runs only without its sandbox; the page under test is our own.

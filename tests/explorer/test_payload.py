@@ -9,9 +9,9 @@ import pytest
 
 import allocore as ac
 from allocore.errors import InputError
+from allocore.explorer.page_file import render
 from allocore.explorer.payload import payload
-from allocore.explorer.report import render
-from written_by_hand import CLASSES, COUNTRIES, FACTORS, MONTHS, VALUES, large_posterior, posterior
+from handmade_posterior import CLASSES, COUNTRIES, FACTORS, MONTHS, VALUES, large_posterior, posterior
 
 WICKED = (
     "</script><script>alert(1)</script>",

@@ -7,7 +7,7 @@ from figure_cases import posterior
 import allocore as ac
 from allocore import figures
 from allocore.errors import InputError
-from allocore.figures import writing
+from allocore.figures import figure_files
 
 pytestmark = pytest.mark.disk
 
@@ -37,7 +37,7 @@ def test_all_figures_are_written_in_all_formats(files):
 
 
 def test_the_same_run_gives_the_same_files(files, tmp_path):
-    again = writing.write_figure(figures.mass(posterior()), tmp_path / "mass", ["png", "pdf", "svg"])
+    again = figure_files.write_figure(figures.mass(posterior()), tmp_path / "mass", ["png", "pdf", "svg"])
     for file in again:
         assert file.read_bytes() == (files[0].parent / file.name).read_bytes(), file.name
 
@@ -95,7 +95,7 @@ def test_a_figure_that_fails_leaves_the_old_file_and_no_half_one(tmp_path, monke
             stream.write(b"half")
             raise OSError("disk full")
 
-    monkeypatch.setattr(writing, "classes", lambda *_, **__: Broken())
+    monkeypatch.setattr(figure_files, "classes", lambda *_, **__: Broken())
     with pytest.raises(OSError, match="disk full"):
         figures.write_all(posterior(), tmp_path, formats=["png"])
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == old

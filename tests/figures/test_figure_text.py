@@ -14,10 +14,10 @@ from matplotlib.text import Text
 
 from allocore import figures
 from allocore.figures import style
-from allocore.figures.placing import spread
+from allocore.figures.figure_files import file_names
+from allocore.figures.label_placement import spread
+from allocore.figures.text import clean, numbers_in, shorten, width
 from allocore.figures.ticks import all_fit, date_ticks, fitting_ticks
-from allocore.figures.words import clean, numbers_in, shorten, width
-from allocore.figures.writing import file_names
 
 AWKWARD = (
     "<script>alert('x')</script>",

@@ -9,12 +9,12 @@ from scipy.special import gammaln
 
 import cases
 import naive
-from allocore.gibbs.alone import LOG_INTEGRAL
+from allocore.gibbs.collapsed_factor import LOG_INTEGRAL
 from allocore.gibbs.core_values import core_conditional
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import conditional_of_row
 from allocore.gibbs.relocation import by_class, location_scores
-from allocore.gibbs.rows import Rows
+from allocore.kernels.expansion import Rows
 
 EVERY_CASE = [(modes, with_missing) for modes in (2, 3, 4, 5, 6) for with_missing in (False, True)]
 

@@ -9,16 +9,16 @@ from scipy import stats
 
 import cases
 import naive
-from allocore._workers import Workers
 from allocore.data.missing import Missing
-from allocore.gibbs._random import Key, Step, scratch, seat
 from allocore.gibbs.core_values import draw_core_values
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import draw_factors
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.relocation import relocate
-from allocore.gibbs.rows import Rows
 from allocore.gibbs.thinning import _draw_plainly, thin
+from allocore.kernels.expansion import Rows
+from allocore.kernels.random import Key, Step, scratch, seat
+from allocore.kernels.workers import Workers
 from allocore.model.state import State
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]

@@ -7,10 +7,10 @@ from scipy import stats
 import allocore as ac
 import cases
 import naive
-from allocore._workers import Workers
-from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
+from allocore.kernels.random import Key
+from allocore.kernels.workers import Workers
 from allocore.model import joint, rates
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec

@@ -21,7 +21,7 @@ import numpy as np
 
 import allocore as ac
 from allocore import _files
-from allocore.run import chunks, writing
+from allocore.run import chunks, zarr_store
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "core_shape": (3, 2, 3), "f0": 1.0, "alpha0": 3.0, "thin": 2, "chains": 2, "seed": 11}
@@ -152,7 +152,7 @@ def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
             assert ending(in_child(lambda: compare(path, expected, whole=False))) == 0
         done += 1
         print("killed by", number)
-    writing.SECONDS = 0.1
+    zarr_store.SECONDS = 0.1
     assert ending(in_child(lambda: go_on(path, draws, threads=2))) == 0
     assert ending(in_child(lambda: compare(path, expected, whole=True))) == 0
 
@@ -160,7 +160,7 @@ def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
 def main(what, folder, kills, seed):
     warnings.simplefilter("ignore")
     chance, folder = random.Random(int(seed)), Path(folder)
-    writing.SECONDS = writing.TIMES = 0.0
+    zarr_store.SECONDS = zarr_store.TIMES = 0.0
     chunks._MOST_VALUES = 4  # so that chunks fill up and new ones begin
     draws = 6 if what == "steps" else 400
     expected = ac.AlloCore(burn_in=3, draws=draws, threads=1, progress=False, **SETTINGS).fit(TENSOR).posterior_

@@ -13,7 +13,7 @@ import xarray as xr
 
 import allocore as ac
 from allocore.gibbs.version import SAMPLER_VERSION
-from allocore.run import writing
+from allocore.run import zarr_store
 
 pytestmark = pytest.mark.disk
 
@@ -29,8 +29,8 @@ DAMAGES = ["truncated", "emptied", "zeroed", "flipped", "removed"]
 
 @pytest.fixture(autouse=True)
 def always_saving(monkeypatch):
-    monkeypatch.setattr(writing, "SECONDS", 0.0)
-    monkeypatch.setattr(writing, "TIMES", 0.0)
+    monkeypatch.setattr(zarr_store, "SECONDS", 0.0)
+    monkeypatch.setattr(zarr_store, "TIMES", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,8 @@ def finished(tmp_path_factory):
     """A finished run, to copy."""
     path = tmp_path_factory.mktemp("finished") / "run.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "SECONDS", 0.0)
-        patch.setattr(writing, "TIMES", 0.0)
+        patch.setattr(zarr_store, "SECONDS", 0.0)
+        patch.setattr(zarr_store, "TIMES", 0.0)
         return path, ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR).posterior_
 
 
@@ -354,8 +354,8 @@ def test_a_run_with_the_tensor_of_another_is_told(run, tmp_path):
 
 WRITER = """
 import sys, numpy as np, allocore as ac
-from allocore.run import writing
-writing.SECONDS = writing.TIMES = 0.0
+from allocore.run import zarr_store
+zarr_store.SECONDS = zarr_store.TIMES = 0.0
 Y = np.random.default_rng(5).poisson(1.2, (40, 30, 20))
 settings = dict(burn_in=2, draws=int(sys.argv[2]), thin=1, chains=2, seed=11, progress=False)
 try:

@@ -11,13 +11,13 @@ import allocore as ac
 from allocore.gibbs.sweep import Info
 from allocore.model.spec import Spec
 from allocore.model.state import State
-from allocore.run import chunks, skeleton, writing
+from allocore.run import chunks, skeleton, zarr_store
 from allocore.run.chains import run_chains
 from allocore.run.plan import Plan
 from allocore.run.schedule import Schedule
 from allocore.run.schema import FLOAT, WHOLE, Growing
 from allocore.run.store import MemoryStore
-from allocore.run.writing import ZarrStore
+from allocore.run.zarr_store import ZarrStore
 
 LABELS = [["Ada", "Zoë", "Bo", "日"], None, ["2001", "2002"]]
 TENSOR = ac.CountTensor(
@@ -175,8 +175,8 @@ def test_a_run_gives_the_same_bytes_whatever_the_store(make, threads):
 
 @pytest.fixture
 def always_saving(monkeypatch):
-    monkeypatch.setattr(writing, "SECONDS", 0.0)
-    monkeypatch.setattr(writing, "TIMES", 0.0)
+    monkeypatch.setattr(zarr_store, "SECONDS", 0.0)
+    monkeypatch.setattr(zarr_store, "TIMES", 0.0)
 
 
 def test_a_run_that_still_goes_on_is_opened_by_xarray_and_by_open_run_without_a_warning(tmp_path):
@@ -286,8 +286,8 @@ def test_saves_are_so_far_apart_that_they_cost_little(tmp_path, monkeypatch):
         saves.append(sweep)
         now += 1.0
 
-    monkeypatch.setattr(writing, "monotonic", lambda: now)
-    monkeypatch.setattr(writing, "write_checkpoint", write_checkpoint)
+    monkeypatch.setattr(zarr_store, "monotonic", lambda: now)
+    monkeypatch.setattr(zarr_store, "write_checkpoint", write_checkpoint)
     with ZarrStore.create(tmp_path / "run.zarr", Plan(TENSOR, SPEC, Schedule(200, 1, 1), 1, 0)) as store:
         state = state_of(np.random.default_rng(0))
         for sweep in range(1, 201):

@@ -8,8 +8,8 @@ import pytest
 
 import cases
 import naive
-from allocore.gibbs._random import Key
 from allocore.gibbs.sweep import begin, sweep
+from allocore.kernels.random import Key
 from allocore.model.simulate import first_state
 from evidence import corrected, same_means, summaries
 

@@ -15,11 +15,11 @@ from scipy import stats
 
 import allocore.gibbs.sweep as sweep_module
 import cases
-from allocore._workers import Workers
 from allocore.data.missing import Missing
-from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
+from allocore.kernels.random import Key
+from allocore.kernels.workers import Workers
 from allocore.model.simulate import draw_counts, first_state, prior_state
 from allocore.model.spec import Spec
 from evidence import corrected, summaries

@@ -19,13 +19,13 @@ import allocore.gibbs.core_values as core_module
 import allocore.gibbs.sweep as sweep_module
 import cases
 import naive
-from allocore.gibbs.alone import LOG_INTEGRAL
+from allocore.gibbs.collapsed_factor import LOG_INTEGRAL
 from allocore.gibbs.relocation import location_scores
 from allocore.gibbs.sweep import begin, sweep
 from allocore.model.simulate import prior_state
 from allocore.model.spec import Spec
 from evidence import corrected, same_means, summaries, zero_means
-from wandering import NONE, SHAPE, SOME, wander
+from geweke import NONE, SHAPE, SOME, wander
 
 pytestmark = [pytest.mark.statistical, pytest.mark.long, pytest.mark.jit]
 # Core values are large, so that counts are too: with few counts a relocation that ignores them would go unnoticed.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from allocore.comparison.comparing import BUDGETS, Comparison, compare
+from allocore.comparison.compare import BUDGETS, Comparison, compare
+from allocore.comparison.score_tables import CRITERIA, Difference, by_split, difference
 from allocore.comparison.settings import items, shape_text
-from allocore.comparison.tables import CRITERIA, Difference, by_split, difference
 from allocore.errors import InputError, whole_number
 
 if TYPE_CHECKING:

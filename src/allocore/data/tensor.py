@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import scipy.sparse
     import sparse
 
-    from allocore.data.events.report import EventReport
+    from allocore.data.events.event_report import EventReport
 
 MAX_DENSE_CELLS = 10**8
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import inlined, kernel
-from allocore._workers import Workers
+from allocore.kernels.jit import inlined, kernel
+from allocore.kernels.workers import Workers
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]

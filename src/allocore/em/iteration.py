@@ -31,10 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from allocore._workers import Workers
 from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
 from allocore.em.contraction import Cells, Slopes, contract
+from allocore.kernels.workers import Workers
 
 _FAINT = 1e-10
 _Floats = NDArray[np.float64]

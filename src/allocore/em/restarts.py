@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from allocore._workers import Workers
 from allocore.data.tensor import CountTensor
 from allocore.em.iteration import Estimate, Expected, Problem, expectation, maximisation, random_start
 from allocore.errors import InputError
 from allocore.gibbs.sweep import Info
+from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.run.progress import Observer, Watch
 from allocore.run.record import Record

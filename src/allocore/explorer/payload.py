@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.countries import resolve
-from allocore.posterior.portrait import Factor, Portrait, ShownMode
-from allocore.posterior.run_report import diagnosis_rows, progress_line, settings_line
-from allocore.posterior.summaries import summary
+from allocore.posterior.class_tables import summary
+from allocore.posterior.draw_summary import Factor, Portrait, ShownMode
+from allocore.posterior.run_status import diagnosis_rows, progress_line, settings_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from allocore.figures.class_pages import classes, one_class
     from allocore.figures.core_map import core
+    from allocore.figures.figure_files import write_all
     from allocore.figures.heat_map import factors
     from allocore.figures.predictive import ppd
     from allocore.figures.run_lines import traces
     from allocore.figures.sizes import effective_shape, mass
-    from allocore.figures.writing import write_all
 
 _HOMES = {
     "classes": "class_pages",

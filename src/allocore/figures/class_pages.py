@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from allocore.errors import InputError, whole_number
 from allocore.figures import style
 from allocore.figures.stems import draw_stems, name_room, told_below
-from allocore.figures.words import joined, numbers_in, shorten
-from allocore.posterior.portrait import Portrait, ShownMode
+from allocore.figures.text import joined, numbers_in, shorten
+from allocore.posterior.draw_summary import Portrait, ShownMode
 from allocore.posterior.posterior import Posterior
 
 # Where the paper greys stems out.

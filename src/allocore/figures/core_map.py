@@ -8,8 +8,8 @@ from matplotlib.collections import LineCollection
 
 from allocore.errors import whole_number
 from allocore.figures import style
-from allocore.figures.words import clean, shorten, width
-from allocore.posterior.portrait import Factor, Portrait
+from allocore.figures.text import clean, shorten, width
+from allocore.posterior.draw_summary import Factor, Portrait
 from allocore.posterior.posterior import Posterior
 
 # The most rows of which each can be read on a page.

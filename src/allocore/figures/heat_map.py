@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from allocore.errors import whole_number
 from allocore.figures import style
+from allocore.figures.text import shorten, width
 from allocore.figures.ticks import date_ticks, fitting_ticks
-from allocore.figures.words import shorten, width
-from allocore.posterior.portrait import Factor, ShownMode
+from allocore.posterior.draw_summary import Factor, ShownMode
 from allocore.posterior.posterior import Posterior
 
 _Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
-from allocore.figures.words import clean, shorten, width
+from allocore.figures.text import clean, shorten, width
 
 _Floats = NDArray[np.float64]
 _LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
-from allocore.figures.words import joined, shorten
+from allocore.figures.text import joined, shorten
 from allocore.posterior.posterior import Posterior
 
 _ROW, _LEFT, _ABOVE, _BELOW = 1.05, 0.62, 0.24, 0.42

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
-from allocore.figures.words import joined, shorten, width
+from allocore.figures.text import joined, shorten, width
 from allocore.posterior.posterior import Posterior
 
 _BINS = 30

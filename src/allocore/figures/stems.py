@@ -9,9 +9,9 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
 from allocore.figures import style, ticks
-from allocore.figures.placing import spread
-from allocore.figures.words import clean, shorten, width
-from allocore.posterior.portrait import Factor, ShownMode
+from allocore.figures.label_placement import spread
+from allocore.figures.text import clean, shorten, width
+from allocore.posterior.draw_summary import Factor, ShownMode
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from allocore.figures.words import clean, width
+from allocore.figures.text import clean, width
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _STEPS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)

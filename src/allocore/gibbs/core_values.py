@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel
-from allocore.gibbs._draws import log_gamma
-from allocore.gibbs._random import Key, Step, Words, scratch, seat
-from allocore.gibbs.switches import switch
+from allocore.gibbs.inclusion import switch
+from allocore.kernels.distributions import log_gamma
+from allocore.kernels.jit import kernel
+from allocore.kernels.random import Key, Step, Words, scratch, seat
 from allocore.model.spec import Spec
 from allocore.model.state import State
 

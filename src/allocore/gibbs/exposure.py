@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import inlined, kernel, part
 from allocore.gibbs.layout import Ints, Layout
-from allocore.gibbs.rows import Rows
+from allocore.kernels.expansion import Rows
+from allocore.kernels.jit import inlined, kernel, part
 
 _WORTH_A_THREAD = 500_000  # multiplications: below that a thread costs more than it saves
 _CHUNK = 1024  # patterns that are summed up together, so that the sum does not depend on the threads

@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel
-from allocore.gibbs._draws import log_gamma
-from allocore.gibbs._random import Key, Step, Words, scratch, seat
 from allocore.gibbs.layout import Ints, Layout
-from allocore.gibbs.rows import Rows, expand_row
+from allocore.kernels.distributions import log_gamma
+from allocore.kernels.expansion import Rows, expand_row
+from allocore.kernels.jit import kernel
+from allocore.kernels.random import Key, Step, Words, scratch, seat
 from allocore.model.spec import Spec
 from allocore.model.state import State
 

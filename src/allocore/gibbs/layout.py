@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from allocore._workers import Workers
 from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
+from allocore.kernels.workers import Workers
 
 Ints: TypeAlias = NDArray[np.int64]
 

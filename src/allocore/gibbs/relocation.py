@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel, part
-from allocore.gibbs._draws import categorical_from_logs, log_gamma
-from allocore.gibbs._random import Key, Step, Words, scratch, seat, uniform
-from allocore.gibbs.alone import FIT_SIZE, LEFT, LOG_INTEGRAL, Priors, draw_alone, excess_alone, fit_alone
+from allocore.gibbs.collapsed_factor import FIT_SIZE, LEFT, LOG_INTEGRAL, Priors, draw_alone, excess_alone, fit_alone
 from allocore.gibbs.layout import Ints, Layout
+from allocore.kernels.distributions import categorical_from_logs, log_gamma
+from allocore.kernels.jit import kernel, part
+from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
 from allocore.model.spec import Spec
 from allocore.model.state import State
 

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from allocore.data.coordinates import column_keys
-from allocore.gibbs._random import Key
 from allocore.gibbs.core_values import draw_core_values
-from allocore.gibbs.dividing import divide
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.factors import draw_factors
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.relocation import relocate
-from allocore.gibbs.rows import Rows
+from allocore.gibbs.split_merge import divide
 from allocore.gibbs.thinning import Allocation, thin
+from allocore.kernels.expansion import Rows
+from allocore.kernels.random import Key
 from allocore.model.spec import Spec
 from allocore.model.state import State
 

@@ -25,13 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import inlined, kernel, part
-from allocore.gibbs._random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uniforms, scratch, seat, uniform
-from allocore.gibbs._simd import LANES, LEVEL, SLACK, aligned_zeros, column_at, level_at, new_towers, raise_tower
-from allocore.gibbs.careful import Split, split_in_logs, split_large
+from allocore.gibbs.count_tables import Table, Tables, add_draws, add_draws_in_common
 from allocore.gibbs.layout import BLOCK, LARGE, Cells, Ints, Layout
-from allocore.gibbs.rows import Rows
-from allocore.gibbs.tables import Table, Tables, add_draws, add_draws_in_common
+from allocore.gibbs.thinning_exact import Split, split_in_logs, split_large
+from allocore.kernels.expansion import Rows
+from allocore.kernels.jit import inlined, kernel, part
+from allocore.kernels.random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uniforms, scratch, seat, uniform
+from allocore.kernels.simd import LANES, LEVEL, SLACK, aligned_zeros, column_at, level_at, new_towers, raise_tower
 from allocore.model.state import State
 
 _TINY = 1e-20  # the least sum of scaled 32-bit products that is trusted: what underflows then is below 2^-52 of it

@@ -2,9 +2,9 @@
 
 from html import escape
 
-from allocore.posterior.portrait import Portrait
+from allocore.posterior.class_tables import summary
+from allocore.posterior.draw_summary import Portrait
 from allocore.posterior.posterior import Posterior
-from allocore.posterior.summaries import summary
 
 _ROWS = 8
 _TOP = 2

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._workers import available_threads
 from allocore.data.coordinates import as_integers, check_coordinates
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
+from allocore.kernels.workers import available_threads
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from allocore.posterior.diagnostics import Diagnosis
-    from allocore.posterior.portrait import Portrait
+    from allocore.posterior.draw_summary import Portrait
 
 
 class Cells(Protocol):
@@ -176,7 +176,7 @@ class Posterior:
         >>> bool(table["stability"].between(0, 1).all())
         True
         """
-        from allocore.posterior.summaries import class_table
+        from allocore.posterior.class_tables import class_table
 
         return class_table(self.portrait(draw, chain=chain), whole_number("top", top))
 
@@ -194,7 +194,7 @@ class Posterior:
         >>> float(factor["share"].sum().round(6)), factor.attrs["classes"][0]
         (1.0, 0)
         """
-        from allocore.posterior.summaries import factor_table
+        from allocore.posterior.class_tables import factor_table
 
         return factor_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), k)
 
@@ -208,7 +208,7 @@ class Posterior:
         >>> list(post.sharing("carrier").columns)
         ['share', 'number', 'classes', 'top']
         """
-        from allocore.posterior.summaries import sharing_table
+        from allocore.posterior.class_tables import sharing_table
 
         return sharing_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), whole_number("top", top))
 
@@ -246,7 +246,7 @@ class Posterior:
 
     def portrait(self, draw: int = -1, *, chain: int = 0) -> "Portrait":
         """The classes and factors of one draw as arrays: what tables, figures and the explorer are made of."""
-        from allocore.posterior.portrait import portrait
+        from allocore.posterior.draw_summary import portrait
 
         chains, draws = self._drawn().core_values.shape[:2]
         place = _position("chain", chain, chains), _position("draw", draw, draws)
@@ -283,7 +283,7 @@ class Posterior:
         """Print the largest classes of the last draw of the first chain, and the factors they share."""
         from rich.console import Console
 
-        from allocore.posterior.tables import class_report
+        from allocore.posterior.terminal_tables import class_report
 
         Console().print(class_report(self, rows, top))
 
@@ -295,7 +295,7 @@ class Posterior:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a new Zarr folder, which `ac.open_run` opens, and xarray as a DataTree."""
-        from allocore.run.writing import write_record
+        from allocore.run.zarr_store import write_record
 
         write_record(self._record, Path(path))
 

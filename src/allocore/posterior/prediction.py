@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from allocore._jit import kernel
-from allocore._workers import Workers
+from allocore.kernels.jit import kernel
+from allocore.kernels.workers import Workers
 from allocore.run.record import Record
 
 _Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from allocore._jit import kernel
+from allocore.kernels.jit import kernel
 from allocore.run.record import Record
 
 _Floats = NDArray[np.float64]

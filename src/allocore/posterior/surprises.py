@@ -36,12 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc
 
-from allocore._jit import kernel
-from allocore._workers import Workers
 from allocore.data.coordinates import column_keys, locate
 from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
+from allocore.kernels.jit import kernel
+from allocore.kernels.workers import Workers
 from allocore.posterior.prediction import rates_by_draw
 from allocore.run.record import Record
 

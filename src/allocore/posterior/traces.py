@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._jit import kernel
 from allocore.data.coordinates import column_keys, locate
 from allocore.data.tensor import CountTensor
+from allocore.kernels.jit import kernel
 from allocore.run.record import Record
 
 _Floats = NDArray[np.float64]

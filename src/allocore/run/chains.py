@@ -15,13 +15,13 @@ from time import perf_counter
 
 import numpy as np
 
-from allocore._workers import Workers
 from allocore.errors import InputError
-from allocore.gibbs._random import Key
 from allocore.gibbs.layout import Layout
-from allocore.gibbs.rows import Rows
 from allocore.gibbs.sweep import Info, begin, sweep
 from allocore.gibbs.thinning import Allocation
+from allocore.kernels.expansion import Rows
+from allocore.kernels.random import Key
+from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.run.progress import Observer, Watch

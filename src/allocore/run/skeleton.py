@@ -18,7 +18,7 @@ from allocore.errors import InputError, StoreError
 from allocore.run.chunks import COMPRESSOR, chunk_shape, fill_value
 from allocore.run.datatree import frame
 from allocore.run.plan import Plan
-from allocore.run.reading import METADATA, stored_sizes
+from allocore.run.run_reader import METADATA, stored_sizes
 from allocore.run.schema import DRAWS, SWEEPS, WHOLE, Growing, draw_variables, stat_variables
 
 _INDICES = 4096  # in a chunk of the coordinates draw and sweep

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from allocore.data.events.cells import Cells, frequent, relabelled
+from allocore.data.events.event_cells import Cells, frequent, relabelled
 from allocore.data.events.formats import Mode
-from allocore.data.events.labels import Reading, read_labels, vocabulary
 from allocore.data.events.loading import Loaded, Wanted
 from allocore.data.events.periods import periods
 from allocore.data.events.sources import literal
+from allocore.data.events.vocabulary import Reading, read_labels, vocabulary
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 

@@ -1,0 +1,156 @@
+"""Commands that fit many times: compare models, choose a budget."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+import allocore as ac
+from allocore.cli.app import app, telling_of_stops, terminal
+from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
+from allocore.cli.fit_commands import mode_given, sizes_given
+from allocore.cli.option_groups import takes
+from allocore.errors import InputError
+
+_BUDGETS = "5,10,25,50,75,100,150,200,250,300"
+_FAILED = 1
+
+Budgets = Annotated[str, typer.Option(help="The budgets Q to try.")]
+
+
+def _option(kind: Any, help: str) -> Any:
+    return Annotated[kind, typer.Option(help=help)]
+
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "hold_out": (_option(float, "Share of the fibres to hold out."), 0.01),
+    "along": (
+        _option(str | None, "The mode (name or number) along which fibres are held out; the last by default."),
+        None,
+    ),
+    "core_shape": (
+        _option(str | None, "Factors per mode of ALL0CORE, e.g. 50x50x20x300; by default Q in every mode."),
+        None,
+    ),
+    "burn_in": (_option(int, "Sweeps to discard."), 1000),
+    "draws": (_option(int, "Draws to keep."), 200),
+    "thin": (_option(int, "Sweeps per kept draw."), 20),
+    "jobs": (_option(int | None, "Fits at a time; by default as many as there are processors."), None),
+    "retry": (Annotated[bool, typer.Option("--retry", help="Do again what failed before.")], False),
+    "seed": (_option(int, "Seed of the first split; the next ones have the next numbers."), 0),
+}
+
+
+_takes_fits = takes("fits", _OPTIONS, dict)
+
+
+@app.command()
+@takes_events
+@_takes_fits
+def compare(
+    *,
+    data: DataPath,
+    out: Annotated[Path, typer.Option(help="The folder for results; the same command goes on where it was.")],
+    models: Annotated[
+        str, typer.Option(help="Any of allocore, cp, tucker, nntuck; tucker=20x20x6x3 is Tucker with that core.")
+    ] = "allocore,cp,tucker,nntuck",
+    budgets: Budgets = _BUDGETS,
+    splits: Annotated[int, typer.Option(help="Random splits, the same for all models.")] = 8,
+    restarts: Annotated[int, typer.Option(help="Random starts of NNTuck.")] = 20,
+    max_iter: Annotated[int, typer.Option(help="The most iterations of each start of NNTuck.")] = 1000,
+    fits: dict[str, Any],
+    events: dict[str, Any],
+) -> None:
+    """Fit several models at several budgets to the same splits, and tell which predicts best what was held out.
+
+    Writes a table of all fits (results.csv), figures, and a report in words (report.md). A command that was interrupted
+    goes on when it is given again; models, budgets and splits can be added.
+
+    allocore compare "icews/*.tab" --budgets 5,10,25,50,100 --splits 8 --along time --out comparison
+
+    allocore compare sales.csv --modes store,product,week --models allocore,cp --budgets 5,10 --out comparison
+    """
+    console = terminal()
+    Y, numbers, fits = _checked(console, data, events, budgets, fits, out)
+    with telling_of_stops(out):
+        found = ac.compare(
+            Y, _listed(models), numbers, splits=splits, restarts=restarts, max_iter=max_iter, out=out, **fits
+        )
+    console.print(Text("\n" + str(found)))
+    console.print(Text(f"\nTable, figures and report written to {out}"))
+    if found.failed:
+        _exit_failed(found.failed, "", out)
+
+
+@app.command("select-budget")
+@takes_events
+@_takes_fits
+def select_budget(
+    *,
+    data: DataPath,
+    budgets: Budgets = _BUDGETS,
+    splits: Annotated[int, typer.Option(help="Random splits, two or more.")] = 4,
+    criterion: Annotated[str, typer.Option(help="Judge by all held-out cells, or by the positive ones.")] = "all",
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for results; the same command goes on where it was.")
+    ] = None,
+    fits: dict[str, Any],
+    events: dict[str, Any],
+) -> None:
+    """Choose the budget Q of ALL0CORE: the smallest that predicts within one standard error of the best.
+
+    allocore select-budget "icews/*.tab" --budgets 25,50,100,200 --splits 4 --along time
+    """
+    console = terminal()
+    Y, numbers, fits = _checked(console, data, events, budgets, fits, out)
+    with telling_of_stops(out):
+        found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, out=out, **fits)  # type: ignore[arg-type]
+    console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
+    if found.comparison.failed:
+        errors = found.comparison.table["error"]
+        _exit_failed(found.comparison.failed, next(filter(None, errors)), out)
+
+
+def _checked(
+    console: Console, data: str, events: dict[str, Any], budgets: str, fits: dict[str, Any], out: Path | None
+) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
+    """The data, budgets and options of the fits; what is wrong without the data is told before these are read."""
+    numbers, core_shape = _budgets(budgets), sizes_given(fits["core_shape"])
+    if out is not None:
+        _check_place(out)
+    Y = read_data(data, events)
+    print_data(console, Y)
+    return Y, numbers, {**fits, "core_shape": core_shape, "along": mode_given(fits["along"], Y.mode_names)}
+
+
+def _check_place(out: Path) -> None:
+    """Refuse what is plainly no folder for a comparison; the comparison itself looks closer, but has the data then."""
+    if any(place.is_file() for place in (out, *out.parents)):
+        raise InputError(f"out is {str(out)!r}, but there is a file where the folder should be")
+    begun = (out / "jobs").exists() or (out / "settings.json").exists()
+    if not begun and out.is_dir() and any(out.iterdir()):
+        raise InputError(f"out is {str(out)!r}, but that folder holds something else than a comparison")
+
+
+def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:
+    """A script should not go on as if all jobs that were asked for had a result."""
+    number, again = ("1 job", "it") if failed == 1 else (f"{failed} jobs", "them")
+    why = error if out is None else f"see the column error of {out / 'results.csv'}; --retry does {again} again"
+    print(f"allocore: {number} failed: {why}", file=sys.stderr)
+    sys.exit(_FAILED)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _budgets(text: str) -> list[int]:
+    try:
+        return [int(part) for part in _listed(text)]
+    except ValueError:
+        raise InputError(
+            f"--budgets is {text!r}, but it must be whole numbers joined by commas, like 5,10,25"
+        ) from None

@@ -1,0 +1,194 @@
+"""Commands that run the sampler: demo, fit, resume."""
+
+import secrets
+import shutil
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+import allocore as ac
+from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
+from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
+from allocore.errors import InputError, whole_number
+
+
+@app.command()
+def demo(
+    budget: Annotated[int, typer.Option(help="Most classes the model may use.")] = 40,
+    seed: Annotated[int, typer.Option(help="Seed: the same seed gives the same result.")] = 1,
+    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
+) -> None:
+    """Fit all 336,776 flights that left New York in 2013 and print their classes in words.
+
+    Origin x destination x carrier x month x hour. Takes less than half a minute, the first compilation included.
+    """
+    console = terminal()
+    Y = ac.load_flights()
+    console.print(Text(f"New York flights of 2013.  {Y!r}"))
+    start = perf_counter()
+    model = ac.AlloCore(budget, burn_in=300, draws=10, thin=10, seed=seed, threads=threads).fit(Y)
+    _print_classes(console, model.posterior_, rows=15, top=2)
+    command = "allocore" if shutil.which("allocore") else sys.argv[0]
+    seconds = perf_counter() - start
+    console.print(f"\n400 sweeps in {seconds:.0f} s. Now your own: [bold]{command} fit DATA --budget 50[/]")
+
+
+@app.command()
+@takes_events
+def fit(
+    *,
+    data: DataPath,
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="Q, the most classes (non-zeros of the core) the model may use, or 'infer' to learn how many."
+        ),
+    ],
+    max_budget: Annotated[int | None, typer.Option(help="With --budget infer, the most there can be; 400.")] = None,
+    core_shape: Annotated[
+        str | None, typer.Option(help="Factors per mode, e.g. 50x50x20x300; by default Q in every mode.")
+    ] = None,
+    burn_in: Annotated[int, typer.Option(help="Sweeps to discard.")] = 1000,
+    draws: Annotated[int, typer.Option(help="Draws to keep.")] = 200,
+    thin: Annotated[int, typer.Option(help="Sweeps per kept draw.")] = 20,
+    chains: Annotated[int, typer.Option(help="Independent chains.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Seed: the same seed gives the same draws, to the byte.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
+    hold_out: Annotated[
+        float | None, typer.Option(help="Hold out this share of the fibres, and report how well they are predicted.")
+    ] = None,
+    along: Annotated[
+        str | None, typer.Option(help="The mode (name or number) along which fibres are held out; the last by default.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the run here as it goes: a Zarr folder that survives, can be looked at and resumed."),
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
+    top: Annotated[int, typer.Option(help="Labels to print per factor.")] = 3,
+    events: dict[str, Any],
+) -> None:
+    """Fit a tensor or a table of events and print its largest classes in words.
+
+    allocore fit "icews/*.tab" --freq month --budget 100 --out run.zarr
+
+    allocore fit sales.csv --modes store,product,week --budget 20 --hold-out 0.01
+    """
+    console = terminal()
+    whole_number("--rows", rows), whole_number("--top", top)
+    wanted = _budget(budget, max_budget)
+    if along is not None and hold_out is None:
+        raise InputError(f"--along is {along!r}, but it says where to hold out and needs --hold-out as well")
+    if out is not None:
+        from allocore.run.zarr_store import check_free
+
+        check_free("--out", out)  # before the data are read, not after
+    Y = read_data(data, events)
+    seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
+    split = (
+        None
+        if hold_out is None
+        else ac.hold_out(Y, _share("--hold-out", hold_out), mode_given(along, Y.mode_names), seed)
+    )
+    print_data(console, Y)
+    model = ac.AlloCore(wanted, sizes_given(core_shape), burn_in=burn_in, draws=draws, thin=thin)
+    if max_budget is not None:
+        model.set_params(max_budget=max_budget)
+    model.set_params(chains=chains, seed=seed, threads=threads, store=out)
+    with telling_of_stops(out):
+        posterior = model.fit(Y if split is None else split.train).posterior_
+    _print_classes(console, posterior, rows, top)
+    if split is not None:
+        _print_prediction(console, posterior, split.test)
+    console.print(Text(f"\nSeed {seed}" if out is None else f"\nSeed {seed}. Run written to {out}"))
+    exit_if_stopped(posterior)
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote.")],
+    draws: Annotated[
+        int | None, typer.Option(help="Draws the run shall have in all; more than planned make it longer.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
+    on_error: Annotated[
+        str, typer.Option(help="Draws that are damaged on the disk: 'raise' an error, or 'drop' them and go on.")
+    ] = "raise",
+    rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
+    top: Annotated[int, typer.Option(help="Labels to print per factor.")] = 3,
+) -> None:
+    """Go on with a run that was stopped or killed, or shall be longer, to the draws it would have had without a break.
+
+    Example: allocore resume run.zarr --draws 400
+    """
+    console = terminal()
+    whole_number("--rows", rows), whole_number("--top", top)
+    from allocore.estimators import model_of
+
+    with telling_of_stops(run):
+        model = model_of(run).resume(run, draws=draws, threads=threads, on_error=on_error)  # type: ignore[arg-type]
+    posterior = model.posterior_
+    _print_classes(console, posterior, rows, top)
+    console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
+    exit_if_stopped(posterior)
+
+
+def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
+    from allocore.posterior.terminal_tables import class_report
+
+    console.print()
+    console.print(class_report(posterior, rows, top))
+
+
+def _print_prediction(console: Console, posterior: ac.Posterior, test: Any) -> None:
+    console.print(f"\nHeld out: {len(test):,} cells, {len(test.positive):,} of them positive")
+    for name, positive_only in (("all cells", False), ("positive cells", True)):
+        if positive_only and not len(test.positive):
+            continue
+        log_ppd = posterior.log_ppd(test, positive_only)
+        console.print(f"  log PPD of {name}: [bold]{log_ppd:.4f}[/]")
+
+
+def _budget(budget: str, max_budget: int | None) -> int | Literal["infer"]:
+    if budget == "infer":
+        return "infer"
+    if max_budget is not None:
+        raise InputError(f"--max-budget is {max_budget}, but it is for --budget infer, and --budget is {budget}")
+    try:
+        number = int(budget)
+    except ValueError:
+        raise InputError(f"--budget is {budget!r}, but it must be a whole number or infer") from None
+    return whole_number("--budget", number)
+
+
+def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
+    """The sizes of a core from its text, 50x50x20x300."""
+    if core_shape is None:
+        return None
+    try:
+        return tuple(int(size) for size in core_shape.replace("x", ",").split(","))
+    except ValueError:
+        raise InputError(
+            f"--core-shape is {core_shape!r}, but it must be whole numbers joined by x, like 50x50x20x300"
+        ) from None
+
+
+def _share(name: str, value: float) -> float:
+    if not 0.0 < value < 1.0:
+        raise InputError(f"{name} is {value}, but it must be above 0 and below 1")
+    return value
+
+
+def mode_given(along: str | None, mode_names: tuple[str, ...]) -> str | int:
+    """A mode by its name, or by its number."""
+    if along is None:
+        return -1
+    try:
+        return along if along in mode_names else int(along)
+    except ValueError:
+        return along

@@ -1,0 +1,110 @@
+"""What a comparison leaves in its folder for people: a table, figures, and a report in words."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from allocore import figures
+from allocore._files import replacing
+from allocore.comparison.score_tables import summary_table
+from allocore.comparison.sentences import best_at_each_budget, series_name, words
+from allocore.comparison.settings import MODELS, Settings
+from allocore.data.display import plural
+from allocore.errors import InputError
+from allocore.figures.figure_files import write_figure
+
+_FORMATS = ("png", "pdf", "svg")
+_FIGURES = {
+    "ppd": {"against": "budget", "positive": False},
+    "ppd-positive": {"against": "budget", "positive": True},
+    "seconds": {"against": "seconds", "positive": False},
+    "seconds-positive": {"against": "seconds", "positive": True},
+}
+
+
+def write_table(table: pd.DataFrame, folder: Path) -> None:
+    """Write the results as CSV."""
+    with replacing(folder / "results.csv") as file:
+        file.write(table.to_csv(index=False).encode())
+
+
+def write_figures(table: pd.DataFrame, folder: Path) -> list[str]:
+    """Write the figures for which there are numbers; returns their names."""
+    shown, written = figure_table(table), []
+    for name, options in _FIGURES.items():
+        try:
+            ax = figures.ppd(shown, **options)  # type: ignore[arg-type]
+        except InputError:  # no fit has such numbers
+            continue
+        list(write_figure(ax, folder / name, _FORMATS))
+        written.append(name)
+    return written
+
+
+def figure_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The results with models as people write them."""
+    return table.assign(model=[MODELS.get(model, model) for model in table["model"]])
+
+
+def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str], missing: int) -> str:
+    """The report, in Markdown."""
+    parts = ["# Comparison of models", data, settings_words(settings, table)]
+    if missing:
+        are, them = ("is", "it") if missing == 1 else ("are", "them")
+        parts.append(f"**{plural(missing, 'job')} {are} missing: the same command does {them}.**")
+    parts += ["## In words", "\n".join(f"- {sentence}" for sentence in words(table)) or "- No job has a result yet."]
+    parts += ["## Medians and quartiles over the splits", markdown(_readable(summary_table(table)))]
+    for criterion, heading in (("all", "all held-out cells"), ("positive", "held-out cells with counts")):
+        ranking = best_at_each_budget(table, criterion)
+        if len(ranking):
+            parts += [
+                f"## The best at each budget: {heading}",
+                "Means over the splits that all models compared have. The differences are paired within splits and "
+                "stand with their standard errors; they are clear if 0 is outside their 95% interval.",
+                markdown(ranking),
+            ]
+    parts += [f"![{name}]({name}.png)" for name in figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def settings_words(settings: Settings, table: pd.DataFrame) -> str:
+    """How the numbers were made."""
+    sweeps = settings.burn_in + settings.draws * settings.thin
+    often = "one in every sweep" if settings.thin == 1 else f"one in {settings.thin:,} sweeps"
+    text = (
+        f"{plural(table['split'].nunique(), 'split')}, each with {settings.hold_out:.3g} of the fibres along "
+        f"{settings.mode} held out; seeds from {settings.seed} on, the same split for all models. "
+        f"Gibbs samplers: {plural(sweeps, 'sweep')}, {settings.burn_in:,} of burn-in, then "
+        f"{plural(settings.draws, 'draw')}, {often}."
+    )
+    if (table["model"] == "nntuck").any():
+        restarts, most = plural(settings.restarts, "restart"), plural(settings.max_iter, "iteration")
+        text += f" NNTuck: the best of {restarts} of at most {most}."
+    threads = sorted({int(number) for number in table["threads"].dropna()})
+    if threads:
+        text += (
+            f" Seconds are those of one fit, on {' or '.join(map(str, threads))} thread{'s' * (threads != [1])}; fits "
+            "that ran side by side have slowed each other."
+        )
+    return text
+
+
+def _readable(summary: pd.DataFrame) -> pd.DataFrame:
+    """The summary with few digits, and quartiles beside their median."""
+    rows = {"model": [series_name(row["model"], row["core"]) for _, row in summary.iterrows()]}
+    rows |= {"Q": [f"{number:,}" for number in summary["budget"]], "splits": summary["splits"].tolist()}
+    for name, heading in (("log_ppd", "log PPD"), ("log_ppd_positive", "log PPD of counts")):
+        rows[heading] = [
+            f"{middle:.4f} ({low:.4f} to {high:.4f})"
+            for low, middle, high in summary[[f"{name}_25", name, f"{name}_75"]].itertuples(index=False)
+        ]
+    rows |= {"classes": [f"{number:.0f}" for number in summary["classes"]]}
+    rows |= {"seconds": [f"{number:,.3g}" for number in summary["seconds"]]}
+    return pd.DataFrame(rows | {"peak MB": [f"{number:,.0f}" for number in summary["peak_mb"]]})
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table in Markdown."""
+    rows = [[str(name) for name in table.columns], ["---"] * len(table.columns)]
+    rows += [[str(cell) for cell in row] for row in table.itertuples(index=False)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

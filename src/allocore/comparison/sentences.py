@@ -1,0 +1,182 @@
+"""A comparison in words: sentences that follow from its numbers and from nothing else."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from allocore.comparison.score_tables import CRITERIA, SERIES, Difference, Key, Values, by_split, difference, in_common
+from allocore.comparison.settings import MODELS
+from allocore.data.display import plural
+
+_NAMES = {"all": "all held-out cells", "positive": "held-out cells with counts"}
+
+
+def series_name(model: str, core: str) -> str:
+    """A model as people write it, with its core if that was chosen."""
+    return f"{MODELS.get(model, model)} ({core})" if core else MODELS.get(model, model)
+
+
+def at(key: Key) -> str:
+    """A model at a budget."""
+    return f"{series_name(*key[:2])} at Q = {key[2]:,}"
+
+
+def words(table: pd.DataFrame) -> list[str]:
+    """All that can be said: who predicts best, where more classes help or hurt, shrinkage, time, what is missing."""
+    found: list[str] = []
+    for criterion, value in CRITERIA.items():
+        values = by_split(table, value)
+        found += [*zero_probabilities(values, criterion)] if criterion == "all" else []
+        finite = _finite(values)
+        found += [*best_of_all(finite, criterion), *growth(finite, criterion), *not_compared(finite, criterion)]
+    return [*found, *shrinkage(table), *costs(table), *what_is_missing(table)]
+
+
+def best_of_all(values: Values, criterion: str) -> Iterator[str]:
+    """Which model at which budget predicts best, and how far the others are behind at their best."""
+    values = in_common(values)
+    best = best_budgets(values)
+    if not best:
+        return
+    first = max(best, key=lambda key: values[key].mean())
+    mean = values[first].mean()
+    yield f"Of {_NAMES[criterion]}, {at(first)} predicts best: mean log PPD {mean:.4g}, PPD {math.exp(mean):.4g}."
+    for key in best:
+        if key != first:
+            gap = difference(values[first], values[key])
+            yield f"{at(key)}, its best, is {lower(gap)}: {judgement(gap)}."
+
+
+def best_budgets(values: Values) -> list[Key]:
+    """For every model and core the budget with the highest mean over splits in common; of several, the smallest."""
+    values = in_common(values)
+    best: dict[tuple[str, str], Key] = {}
+    for key in sorted(values, key=lambda each: each[2]):
+        before = best.get(key[:2])
+        if before is None or values[key].mean() > values[before].mean():
+            best[key[:2]] = key
+    return [best[series] for series in dict.fromkeys(key[:2] for key in values)]
+
+
+def lower(gap: Difference) -> str:
+    """How far something is behind what is best on average; beyond rounding it can only be lower."""
+    return f"lower by {gap}" if gap.mean > 0 else f"equal (difference {Difference(0.0, gap.error, gap.splits)})"
+
+
+def judgement(gap: Difference) -> str:
+    """What a difference over splits is worth."""
+    if math.isnan(gap.error):
+        return "from one split, so its spread is unknown"
+    return f"{_over(gap)}, a clear difference" if gap.clear else f"{_over(gap)}, which is not clear"
+
+
+def _over(gap: Difference) -> str:
+    return f"mean and standard error over {gap.splits} splits"
+
+
+def growth(values: Values, criterion: str) -> Iterator[str]:
+    """Whether each model gets worse when it is allowed more than its best budget."""
+    values = in_common(values)
+    for best in best_budgets(values):
+        last = max(key for key in values if key[:2] == best[:2])
+        if last == best:
+            continue
+        loss = difference(values[best], values[last])
+        name, span = series_name(*best[:2]), f"from Q = {best[2]:,} to Q = {last[2]:,}"
+        about = "" if criterion == "all" else " (cells with counts)"
+        if not math.isnan(loss.error):
+            verb = "gets worse" if loss.clear else "does not get clearly worse"
+            yield f"{name} {verb} {span}{about}: {lower(loss)}, {_over(loss)}."
+
+
+def not_compared(values: Values, criterion: str) -> Iterator[str]:
+    """Splits and budgets that count for nothing in the means, because not all have them."""
+    compared = in_common(values)
+    splits = len(next(iter(compared.values()))) if compared else 0
+    every = len({split for each in values.values() for split in each.index})
+    about = "Means" if criterion == "all" else "Means of cells with counts"
+    if values and not compared:
+        yield f"{about} are not compared: no split is common to all models."
+        return
+    if splits < every:
+        yield f"{about} are over {splits} of {every} splits, those that all compared have."
+    gone = [at(key) for key in values if key not in compared]
+    if gone:
+        yield f"{about} leave out {', '.join(gone)}, which {'lacks' if len(gone) == 1 else 'lack'} splits."
+
+
+def _finite(values: Values) -> Values:
+    return {key: each for key, each in values.items() if np.isfinite(each.to_numpy()).all()}
+
+
+def best_at_each_budget(table: pd.DataFrame, criterion: str) -> pd.DataFrame:
+    """For every budget with two models or more: the best, the next, and the difference between them."""
+    values = _finite(by_split(table, CRITERIA[criterion]))
+    rows = []
+    for budget in sorted({key[2] for key in values}):
+        here = in_common({key: each for key, each in values.items() if key[2] == budget})
+        if len(here) > 1:
+            first, second = sorted(here, key=lambda key: -here[key].mean())[:2]
+            gap = difference(here[first], here[second])
+            gap = gap._replace(mean=max(gap.mean, 0.0))  # of equal means rounding may make it less
+            clear = "unknown" if math.isnan(gap.error) else "yes" if gap.clear else "no"
+            rows.append((budget, series_name(*first[:2]), series_name(*second[:2]), str(gap), gap.splits, clear))
+    return pd.DataFrame(rows, columns=pd.Index(["Q", "best", "next", "higher by", "splits", "clear"]))
+
+
+def shrinkage(table: pd.DataFrame) -> Iterator[str]:
+    """How many of the classes that ALL0CORE and CP were allowed hold counts, at the largest budget of each."""
+    done = table[(table["error"] == "") & table["model"].isin(["allocore", "cp"])]
+    for (model, core), group in done.groupby(["model", "core"], sort=False):
+        last = group[group["budget"] == group["budget"].max()]
+        budget, used = int(last["budget"].iloc[0]), last["classes"].median()
+        factors = ", ".join(
+            f"{last[name].median():.0f} {name.removeprefix('factors_')}"
+            for name in table.columns
+            if name.startswith("factors_")
+        )
+        yield (
+            f"{series_name(str(model), str(core))} uses {used:.0f} of {budget:,} classes ({used / budget:.0%}) at its "
+            f"largest budget; factors in use: {factors}."
+        )
+
+
+def costs(table: pd.DataFrame) -> Iterator[str]:
+    """What the models cost at their largest budgets."""
+    done = table[table["error"] == ""]
+    told = []
+    for (model, core), group in done.groupby(["model", "core"], sort=False):
+        last = group[group["budget"] == group["budget"].max()]
+        name, budget = series_name(str(model), str(core)), int(last["budget"].iloc[0])
+        told.append(f"{name} {last['seconds'].median():,.3g} s at Q = {budget:,}")
+    if told:
+        yield f"Median seconds of a fit: {'; '.join(told)}."
+
+
+def zero_probabilities(values: Values, criterion: str) -> Iterator[str]:
+    """Models that held something impossible that happened."""
+    for series in dict.fromkeys(key[:2] for key in values):
+        numbers = np.concatenate([each.to_numpy() for key, each in values.items() if key[:2] == series])
+        impossible = int(np.isneginf(numbers).sum())
+        if impossible:
+            yield (
+                f"{series_name(*series)} gave probability 0 to a held-out count in {impossible} of {len(numbers)} "
+                "fits: its PPD is 0 there, and its budgets with such a fit are left out where means are compared."
+            )
+
+
+def what_is_missing(table: pd.DataFrame) -> Iterator[str]:
+    """Jobs that failed, and splits that say nothing about counts."""
+    failed = table[table["error"] != ""]
+    for error, group in failed.groupby("error", sort=False):
+        keys = zip(*(group[name].tolist() for name in (*SERIES, "split")), strict=True)
+        which = [f"{at((model, core, budget))}, split {split}" for model, core, budget, split in keys]
+        more = f" and {len(which) - 3} more" if len(which) > 3 else ""
+        yield f"{plural(len(which), 'job')} failed ({'; '.join(which[:3])}{more}): {str(error).rstrip('.')}."
+    done = table[table["error"] == ""]
+    empty = sorted(set(done[done["log_ppd_positive"].isna()]["split"]))
+    if empty:
+        which_splits = ", ".join(map(str, empty))
+        yield f"Split {which_splits} held out no cell with a count: hold out more to judge predictions of counts."

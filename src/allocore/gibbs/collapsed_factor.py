@@ -1,0 +1,130 @@
+"""A class at a factor of its own, which is integrated out: how likely that is, and which core value it has then.
+
+Given the counts y of the class and its reach R (X / lambda) in the rows of a mode, the log core value t has the density
+
+    f(t) = C exp(h(t)),     h(t) = (a0 + y_q) t - b0 e^t - sum_d (e0 + y[d]) ln(f0 + e^t R[d])
+                            C    = prod_d f0^e0 G(e0 + y[d]) / G(e0)
+
+whose integral is the likelihood of the counts, up to b0^a0 / G(a0). The integral has no closed form, but with one R for
+all rows and b0 = 0 it has: e^t is then a ratio of two gamma variates, scaled. So such a ratio g, with the same slope
+a0 + y_q on the left and fitted to the top of f and its curvature there, serves as a proposal, f(top) / g(top) as the
+integral, and ln f - ln g less that of the top is what a Metropolis-Hastings step has to correct. The tails of f are no
+heavier than those of g, so that this is bounded. Cost of a fit: four to twenty passes over the rows.
+"""
+
+from math import exp, lgamma, log, log1p, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.gibbs.layout import Ints
+from allocore.kernels.distributions import log_gamma
+from allocore.kernels.jit import kernel, part
+from allocore.kernels.random import Words
+from allocore.model.spec import Spec
+
+_MOST_STEPS = 60
+_MOST = 700.0  # of which the exponential is a float
+_NEAR = 0.1  # of the width of the density, how near the top is to be
+_Floats = NDArray[np.float64]
+# What `fit_alone` writes: the slopes of g on the left and on the right, where its top is, h there, log of the integral.
+LEFT, RIGHT, TOP, HEIGHT, LOG_INTEGRAL = range(5)
+FIT_SIZE = 5
+
+
+class Priors(NamedTuple):
+    """The gamma priors as kernels read them: core values (a0, b0), factors (e0, f0)."""
+
+    a0: float
+    b0: float
+    e0: float
+    f0: float
+
+    @classmethod
+    def of(cls, spec: Spec) -> "Priors":
+        """The priors of a model."""
+        return cls(spec.a0, spec.b0, spec.e0, spec.f0)
+
+
+@kernel
+def fit_alone(y_D: Ints, reach_D: _Floats, priors: Priors, out: _Floats) -> None:
+    """Fit the ratio of gammas by Newton's method, from where factors of mean e0 / f0 would put the core value.
+
+    It ends where the top is known well within the width of the density. The fit depends on counts and reach alone.
+    """
+    a0, b0, e0, f0 = priors
+    total, reach = 0.0, 0.0
+    for d in range(y_D.size):
+        total += y_D[d]
+        reach += reach_D[d]
+    left = a0 + total
+    top, right = log(left / (b0 + e0 / f0 * reach)), left
+    for _ in range(_MOST_STEPS):
+        core = exp(top)
+        slope, curvature, within = left - b0 * core, b0 * core, 0.0
+        for d in range(y_D.size):
+            share = core * reach_D[d] / (f0 + core * reach_D[d])
+            weight = (e0 + y_D[d]) * share
+            slope -= weight
+            within += weight * share
+            curvature += weight * (1.0 - share)
+        # Never so heavy a tail that core values would leave the range of floats.
+        right = max(left * curvature / max(slope + within, 1e-6 * left), 0.01 * min(left, 1.0))
+        if abs(slope) < _NEAR * sqrt(curvature):
+            break
+        top += min(max(slope / curvature, -3.0), 3.0)
+    out[LEFT], out[RIGHT], out[TOP] = left, right, top
+    out[HEIGHT] = _log_density(top, y_D, reach_D, priors)
+    out[LOG_INTEGRAL] = _log_constant(y_D, e0, f0) + out[HEIGHT] - _log_ratio_density(top, out)
+
+
+@kernel
+def draw_alone(rng: Words, fitted: _Floats) -> float:
+    """A log core value from the ratio of gammas."""
+    left, right = fitted[LEFT], fitted[RIGHT]
+    return float(fitted[TOP] + log(right / left) + log_gamma(rng, left, 1.0) - log_gamma(rng, right, 1.0))
+
+
+@kernel
+def excess_alone(log_core: float, y_D: Ints, reach_D: _Floats, priors: Priors, fitted: _Floats) -> float:
+    """How much more likely a log core value is than the fit has it, in logarithms."""
+    gained = _log_density(log_core, y_D, reach_D, priors) - float(fitted[HEIGHT])
+    return gained - _log_ratio_density(log_core, fitted) + _log_ratio_density(fitted[TOP], fitted)
+
+
+@part
+def _log_density(log_core: float, y_D: Ints, reach_D: _Floats, priors: Priors) -> float:
+    """h(t), with one logarithm for many rates where there are no counts."""
+    core, product = exp(min(log_core, _MOST)), 1.0
+    height, total = -priors.b0 * core, 0.0
+    for d in range(y_D.size):
+        rate = priors.f0 + core * reach_D[d]
+        total += y_D[d]
+        if y_D[d] > 0 or not 1e-100 < rate < 1e100:
+            height -= (priors.e0 + y_D[d]) * log(rate)
+        else:
+            product *= rate
+            if not 1e-150 < product < 1e150:
+                height -= priors.e0 * log(product)
+                product = 1.0
+    return height - priors.e0 * log(product) + (priors.a0 + total) * log_core
+
+
+@part
+def _log_constant(y_D: Ints, e0: float, f0: float) -> float:
+    """ln C."""
+    constant, log_gamma_e0 = y_D.size * e0 * log(f0), lgamma(e0)
+    for d in range(y_D.size):
+        if y_D[d] > 0:
+            constant += lgamma(e0 + y_D[d]) - log_gamma_e0
+    return constant
+
+
+@part
+def _log_ratio_density(log_core: float, fitted: _Floats) -> float:
+    """ln g(t)."""
+    left, right = float(fitted[LEFT]), float(fitted[RIGHT])
+    at = log_core - float(fitted[TOP]) + log(left / right)
+    beyond = max(at, 0.0) + log1p(exp(-abs(at)))
+    return lgamma(left + right) - lgamma(left) - lgamma(right) + left * at - (left + right) * beyond

@@ -1,0 +1,104 @@
+"""Tables of counts by row and class that several threads fill at once.
+
+Every thread has a table of its own for the modes whose tables are small; they are added up at the end. A long mode has
+one table for all threads, who add to it atomically: its rows lie far apart in memory, so that threads seldom meet, and
+a copy for every thread would cost more than it saves. Counts are integers, so the sums do not depend on the order.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.gibbs.layout import Ints, Layout
+from allocore.kernels.jit import part
+from allocore.kernels.simd import add_shared
+
+_Indices = NDArray[np.uint32]
+
+COPIED_BYTES = 2**25  # the largest table of a mode of which every thread has a copy
+
+
+class Table(NamedTuple):
+    """Where one thread adds: modes `own_M` in `own_RQ`, its rows beginning at `own_starts_M`, the others in the whole.
+
+    Modes are numbered, and `own_starts_M` and `starts_M` sorted, in thinning's order.
+    """
+
+    own_RQ: NDArray[Any]
+    own_M: Ints
+    own_starts_M: Ints
+    whole_RQ: NDArray[Any]
+    common_M: Ints
+    starts_M: Ints
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of all threads; the first thread's own is the whole."""
+
+    by_thread: list[Table]
+    own_rows: list[slice]
+
+    @classmethod
+    def of(cls, layout: Layout, budget: int, threads: int) -> "Tables":
+        """Empty tables."""
+        whole_RQ = np.zeros((sum(layout.shape), budget), dtype=layout.count_type)
+        row_bytes = budget * whole_RQ.itemsize
+        is_own_M = [threads == 1 or layout.shape[mode] * row_bytes <= COPIED_BYTES for mode in layout.order]
+        own_M, common_M = np.flatnonzero(is_own_M), np.flatnonzero(np.logical_not(is_own_M))
+        own_lengths = [layout.shape[mode] if own else 0 for mode, own in zip(layout.order, is_own_M, strict=True)]
+        own_starts_M = np.cumsum([0, *own_lengths[:-1]])
+        common = whole_RQ, common_M, layout.cells.starts_M
+        first = Table(whole_RQ, own_M, layout.cells.starts_M, *common)
+        others = [
+            Table(np.zeros((sum(own_lengths), budget), dtype=whole_RQ.dtype), own_M, own_starts_M, *common)
+            for _ in range(threads - 1)
+        ]
+        return cls([first, *others], [layout.rows(layout.order[m]) for m in own_M])
+
+    def add_up(self) -> NDArray[Any]:
+        """The counts of all threads together."""
+        whole_RQ = self.by_thread[0].whole_RQ
+        for table in self.by_thread[1:]:
+            for m, rows in zip(table.own_M, self.own_rows, strict=True):
+                start = table.own_starts_M[m]
+                whole_RQ[rows] += table.own_RQ[start : start + rows.stop - rows.start]
+        return whole_RQ
+
+
+@part
+def add_draws(
+    n: int, draws: int, coords_MN: NDArray[Any], cell_D: _Indices, class_D: _Indices, own_starts_M: Ints,
+    own_RQ: NDArray[Any],
+) -> None:  # fmt: skip
+    """Add one count of class_D[d] to the rows of cell n + cell_D[d], for every draw d; no table is in common."""
+    for d in range(draws):
+        cell, q = np.uint64(n) + cell_D[d], class_D[d]
+        for m in range(own_starts_M.size):
+            own_RQ[np.uint64(own_starts_M[m] + coords_MN[m, cell]), q] += 1
+
+
+@part
+def add_draws_in_common(
+    n: int, draws: int, coords_MN: NDArray[Any], cell_D: _Indices, class_D: _Indices, table: Table
+) -> None:
+    """The same where some modes have one table for all threads."""
+    own_RQ, own_M, own_starts_M, whole_RQ, common_M, starts_M = table
+    for d in range(draws):
+        cell, q = np.uint64(n) + cell_D[d], class_D[d]
+        for m in own_M:
+            own_RQ[np.uint64(own_starts_M[m] + coords_MN[m, cell]), q] += 1
+        for m in common_M:
+            add_shared(whole_RQ, starts_M[m] + coords_MN[m, cell], q, 1)
+
+
+@part
+def add(table: Table, coords_MN: NDArray[Any], n: Any, q: Any, amount: Any) -> None:
+    """Add a count of class q to the rows of cell n."""
+    own_RQ, own_M, own_starts_M, whole_RQ, common_M, starts_M = table
+    for m in own_M:
+        own_RQ[own_starts_M[m] + coords_MN[m, n], q] += amount
+    for m in common_M:
+        add_shared(whole_RQ, starts_M[m] + coords_MN[m, n], q, amount)

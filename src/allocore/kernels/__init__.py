@@ -1,0 +1,1 @@
+"""The numerical core that several rooms need: random numbers, distributions, SIMD, patterns, fibres, rates."""

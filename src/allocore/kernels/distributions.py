@@ -1,0 +1,238 @@
+"""Draws from the distributions that the sampler needs, each exact, each tested against its distribution.
+
+Gamma variates are returned as logarithms: with a small shape the variate itself underflows (for shape 0.001 about half
+of them do), while its logarithm is an ordinary number.
+"""
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.kernels.jit import kernel, part
+from allocore.kernels.random import Words, bits, uniform
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+_INVERSION_MEAN = 10.0
+_INVERSION_LIMIT = 300
+_FEW = 8
+_STIRLING_TAIL = np.array(
+    [math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi)) for k in range(10)]
+)
+
+
+def _ziggurat(layers: int = 256, edge: float = 3.6541528853610088) -> tuple[Floats, Floats]:
+    """Marsaglia and Tsang's ziggurat (2000): widths and heights of layers of one area that cover half the normal curve.
+
+    `edge` is where the tail begins, such that the last layer ends at the top of the curve.
+    """
+    area = edge * math.exp(-0.5 * edge**2) + math.sqrt(math.pi / 2) * math.erfc(edge / math.sqrt(2))
+    widths = [area * math.exp(0.5 * edge**2), edge]
+    while len(widths) < layers:
+        widths.append(math.sqrt(-2.0 * math.log(area / widths[-1] + math.exp(-0.5 * widths[-1] ** 2))))
+    widths_L = np.array([*widths, 0.0])
+    return widths_L, np.exp(-0.5 * widths_L**2)
+
+
+_WIDTHS, _HEIGHTS = _ziggurat()
+_LAYER, _SIGN, _BELOW_SIGN = np.uint64(0xFF), np.uint64(0x100), np.uint64(9)
+
+
+@part
+def normal(rng: Words) -> float:
+    """A standard normal: a layer of the ziggurat, and a place in it, which mostly lies under the curve for sure."""
+    while True:
+        word = bits(rng)
+        layer = word & _LAYER
+        x = np.float64(np.int64(word >> _BELOW_SIGN)) * 2.0**-43 * _WIDTHS[layer]
+        if x >= _WIDTHS[layer + np.uint64(1)]:
+            if layer == 0:
+                x = _normal_tail(rng)
+            else:
+                low, high = _HEIGHTS[layer], _HEIGHTS[layer + np.uint64(1)]
+                if low + uniform(rng) * (high - low) >= math.exp(-0.5 * x * x):
+                    continue
+        return float(x if word & _SIGN else -x)
+
+
+@part
+def _normal_tail(rng: Words) -> float:
+    """A normal beyond the edge of the ziggurat (Marsaglia 1964)."""
+    while True:
+        beyond = -math.log(uniform(rng)) / _WIDTHS[1]
+        if -2.0 * math.log(uniform(rng)) > beyond * beyond:
+            return float(_WIDTHS[1] + beyond)
+
+
+@kernel
+def log_gamma(rng: Words, shape: float, rate: float) -> float:
+    """The logarithm of a Gamma(shape, rate) variate.
+
+    Marsaglia and Tsang (2000) for shapes of at least 1. Below that, a Gamma(shape + 1) variate times U^(1/shape),
+    which is a sum in logarithms.
+    """
+    boost = 0.0
+    if shape < 1.0:
+        boost = math.log(uniform(rng)) / shape
+        shape = shape + 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(rng)
+        root = 1.0 + c * x
+        if root <= 0.0:
+            continue
+        cube = root * root * root
+        u = uniform(rng)
+        if u < 1.0 - 0.0331 * x * x * x * x or math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
+            return math.log(d * cube / rate) + boost
+
+
+@part
+def binomial(rng: Words, trials: int, p: float) -> int:
+    """A Binomial(trials, p) variate; its acceptance test is good to 1e-6 up to 2^50 trials, the most a tensor holds."""
+    if trials <= 0 or not p > 0.0:  # so that NaN cannot send the rejection sampler round for ever
+        return 0
+    if p >= 1.0:
+        return trials
+    low = min(p, 1.0 - p)
+    if trials * low < _INVERSION_MEAN:
+        successes = _binomial_by_inversion(rng, trials, low)
+    else:
+        successes = _binomial_by_rejection(rng, trials, low)
+    return successes if p <= 0.5 else trials - successes
+
+
+@part
+def _binomial_by_inversion(rng: Words, trials: int, p: float) -> int:
+    """Walk up the distribution function; the mean is below 10, so the walk is short.
+
+    Beyond 300 the probability is below 1e-300 and rounding alone got us there: draw again.
+    """
+    odds = p / (1.0 - p)
+    start = math.exp(trials * math.log1p(-p))
+    while True:
+        mass = start
+        u = uniform(rng)
+        for k in range(min(trials, _INVERSION_LIMIT) + 1):
+            if u <= mass:
+                return k
+            u -= mass
+            mass *= odds * (trials - k) / (k + 1)
+
+
+@part
+def _binomial_by_rejection(rng: Words, trials: int, p: float) -> int:
+    """Transformed rejection, algorithm BTRS of Hoermann (1993); needs trials * p >= 10 and p <= 1/2."""
+    spread = math.sqrt(trials * p * (1.0 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    centre = trials * p + 0.5
+    alpha = (2.83 + 5.1 / b) * spread
+    mode = math.floor((trials + 1) * p)
+    while True:
+        u = uniform(rng) - 0.5
+        v = uniform(rng)
+        us = 0.5 - abs(u)
+        k = math.floor((2.0 * a / us + b) * u + centre)
+        if us >= 0.07 and v <= 0.92 - 4.2 / b:
+            return int(k)
+        if k < 0 or k > trials:
+            continue
+        if math.log(v * alpha / (a / (us * us) + b)) <= _log_binomial_ratio(trials, p, k, mode):
+            return int(k)
+
+
+@part
+def _log_binomial_ratio(trials: int, p: float, k: float, mode: float) -> float:
+    """log f(k) - log f(mode) of a binomial, arranged so that no two large numbers cancel (trials may be 1e9)."""
+    odds = p / (1.0 - p)
+    rest_mode = trials - mode
+    rest_k = trials - k
+    return (
+        (mode + 0.5) * math.log((mode + 1.0) / (odds * (rest_mode + 1.0)))
+        + (trials + 1.0) * math.log1p((k - mode) / (rest_k + 1.0))
+        + (k + 0.5) * math.log(odds * (rest_k + 1.0) / (k + 1.0))
+        + _stirling_tail(mode)
+        + _stirling_tail(rest_mode)
+        - _stirling_tail(k)
+        - _stirling_tail(rest_k)
+    )
+
+
+@part
+def _stirling_tail(k: float) -> float:
+    """What Stirling's formula for log k! in powers of k + 1 leaves over."""
+    if k < 10.0:
+        return float(_STIRLING_TAIL[int(k)])
+    inverse = 1.0 / (k + 1.0)
+    square = inverse * inverse
+    return (1.0 / 12.0 - (1.0 / 360.0 - square / 1260.0) * square) * inverse
+
+
+@part
+def categorical(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
+    """An index from `start` to `stop` drawn with the weights whose running sum is `cumulative`, never one of zero."""
+    before = cumulative[start - 1] if start > 0 else 0.0
+    target = before + uniform(rng) * (cumulative[stop - 1] - before)
+    low, high = start, stop - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] > target:
+            high = middle
+        else:
+            low = middle + 1
+    # Rounding can put the target on the total itself: then step back over trailing weights of zero.
+    while low > start and cumulative[low] == cumulative[low - 1]:
+        low -= 1
+    return low
+
+
+@kernel
+def categorical_from_logs(rng: Words, scores: Floats, size: int, cumulative: Floats) -> int:
+    """An index below `size` drawn with weights exp(scores), at least one of which is finite.
+
+    `cumulative` is scratch space.
+    """
+    top = scores[0]
+    for i in range(1, size):
+        top = max(top, scores[i])
+    total = 0.0
+    for i in range(size):
+        # Below exp(-50) a weight is lost in the rounding of the sum anyway.
+        if scores[i] - top > -50.0:
+            total += math.exp(scores[i] - top)
+        cumulative[i] = total
+    return categorical(rng, cumulative, 0, size)
+
+
+@part
+def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: Ints) -> None:
+    """Split `trials` over the weights whose running sum is `cumulative`, by binomials on ever smaller halves.
+
+    The last few trials of a range are drawn one by one, which costs less than the binomials. `stack` is scratch space,
+    (64, 3).
+    """
+    for i in range(out.size):
+        out[i] = 0
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, cumulative.size, trials
+    height = 1
+    while height > 0:
+        height -= 1
+        start, stop, amount = stack[height, 0], stack[height, 1], stack[height, 2]
+        if stop - start == 1:
+            out[start] += amount
+        elif amount <= _FEW:
+            for _ in range(amount):
+                out[categorical(rng, cumulative, start, stop)] += 1
+        else:
+            middle = (start + stop) // 2
+            before = cumulative[start - 1] if start > 0 else 0.0
+            left_share = (cumulative[middle - 1] - before) / (cumulative[stop - 1] - before)
+            left = binomial(rng, amount, left_share)
+            stack[height, 0], stack[height, 1], stack[height, 2] = start, middle, left
+            stack[height + 1, 0], stack[height + 1, 1], stack[height + 1, 2] = middle, stop, amount - left
+            height += 2

@@ -1,0 +1,210 @@
+"""One draw as people look at it: classes by size, their factors as shares of one, and which classes share which.
+
+A factor is a column of a factor matrix. Its scale says nothing by itself (the core value can take it over), so it is
+shown as shares that add up to one over the rows that were observed. Classes at one location of the core are one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.data.labels import ModeLabels
+from allocore.data.tensor import CountTensor
+from allocore.model.rates import class_totals
+from allocore.model.state import State
+from allocore.posterior.label_kinds import Kind, kind_of
+from allocore.posterior.stability import Stability, stability
+from allocore.run.record import Record
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+
+# A period belongs to a peak if it has half of what the highest has: the width of a peak as physicists measure it.
+_PEAK = 0.5
+# A factor is even if every row has between half and one and a half times an even share: then none is worth naming.
+_LEAST_EVEN, _MOST_EVEN = 0.5, 1.5
+_FAINT = 0.02
+
+
+@dataclass(frozen=True)
+class ShownMode:
+    """A mode with what its labels are."""
+
+    name: str
+    labels: ModeLabels
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor in use: its number in the core, its shares, and the classes that use it with their share of all.
+
+    It is `even` if no row stands out.
+    """
+
+    mode: ShownMode
+    number: int
+    share_D: _Floats
+    classes: tuple[int, ...]
+    mass: float
+    even: bool
+
+    @cached_property
+    def heaviest(self) -> _Ints:
+        """The rows, heaviest first."""
+        return np.argsort(-self.share_D, kind="stable")
+
+    @property
+    def empty(self) -> bool:
+        """Whether all its weights are too small to be told from zero."""
+        return not self.share_D.any()
+
+    def top(self, number: int) -> list[tuple[str, float]]:
+        """The heaviest labels with their shares; all but the first have at least 2%."""
+        rows = self.heaviest[:number]
+        kept = [d for rank, d in enumerate(rows) if rank == 0 or self.share_D[d] >= _FAINT]
+        return [(str(self.mode.labels[d]), float(self.share_D[d])) for d in kept]
+
+    def words(self, top: int) -> str:
+        """The heaviest labels in words, such as "JFK 93%, EWR 6%"."""
+        if self.empty:
+            return "too small to tell"
+        if self.even:
+            return f"evenly over all {len(self.share_D)}"
+        return ", ".join(f"{label} {share:.0%}" for label, share in self.top(top))
+
+    def peaks(self, most: int = 3) -> list[tuple[str, float]]:
+        """Stretches of rows that have at least half of what the highest has, with their shares, largest first."""
+        if self.empty or self.even:
+            return []
+        high = np.concatenate([[False], self.share_D >= _PEAK * self.share_D.max(), [False]])
+        edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
+        labels = self.mode.labels
+        stretches = [
+            (
+                str(labels[a]) if b == a + 1 else f"{labels[a]} to {labels[b - 1]}",
+                float(self.share_D[a:b].sum()),
+            )
+            for a, b in edges.tolist()
+        ]
+        return sorted(stretches, key=lambda stretch: -stretch[1])[:most]
+
+    def peak_words(self, most: int = 3) -> str:
+        """The peaks in words, such as "2018-03 to 2018-05 (41%)"."""
+        if self.empty or self.even:
+            return self.words(1)
+        return ", ".join(f"{stretch} ({share:.0%})" for stretch, share in self.peaks(most))
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """The classes of one draw, largest first, and their factors: for each mode a dict from number to factor.
+
+    `in_use` is the number of classes, of the budget, that hold counts, and `factors_in_use` that of their factors in
+    each mode. `inferred` are the numbers of classes on, in all draws, where the budget is inferred. `value_C` are the
+    expected counts of the classes in the observed cells, `share_C` their parts of all.
+    """
+
+    tensor: CountTensor
+    budget: int
+    in_use: int
+    factors_in_use: tuple[int, ...]
+    inferred: _Ints | None
+    modes: tuple[ShownMode, ...]
+    location_CM: _Ints
+    value_C: _Floats
+    share_C: _Floats
+    stability: Stability
+    factors: tuple[Mapping[int, Factor], ...]
+
+    def factor(self, number: int, mode: int) -> Factor:
+        """The factor of a class in a mode."""
+        return self.factors[mode][int(self.location_CM[number, mode])]
+
+    def partners(self, number: int, mode: int) -> tuple[int, ...]:
+        """The other classes that use the same factor."""
+        return tuple(other for other in self.factor(number, mode).classes if other != number)
+
+    def holding(self, level: float) -> int:
+        """How many of the largest classes hold this share of all."""
+        return int((np.cumsum(self.share_C) < level - 1e-12).sum()) + 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the modes."""
+        return self.tensor.mode_names
+
+
+def portrait(record: Record, chain: int, draw: int) -> Portrait:
+    """Look at one draw."""
+    state = _state(record, chain, draw)
+    locations_CM, place_Q = np.unique(state.subs_QM, axis=0, return_inverse=True)
+    total_Q = class_totals(state, record.tensor.missing)
+    value_C: _Floats = np.bincount(place_Q.ravel(), total_Q).astype(np.float64)
+    order_C = np.argsort(-value_C, kind="stable")
+    found = stability(record, chain, draw)
+    location_CM, value_C = locations_CM[order_C], value_C[order_C]
+    share_C = value_C / (value_C.sum() or 1.0)
+    modes = tuple(
+        ShownMode(name, labels, kind_of(labels))
+        for name, labels in zip(record.tensor.mode_names, record.tensor.labels, strict=True)
+    )
+    factors = tuple(_factors(record, chain, draw, m, mode, location_CM[:, m], share_C) for m, mode in enumerate(modes))
+    return Portrait(
+        record.tensor,
+        record.spec.budget,
+        _in_use(record, chain, draw, len(value_C)),
+        _factors_in_use(record, chain, draw, factors),
+        (record.core_values > 0.0).sum(axis=2).ravel() if record.spec.infer_budget else None,
+        modes,
+        location_CM,
+        value_C,
+        share_C,
+        Stability(found.draws_C[order_C], found.chains_C[order_C]),
+        factors,
+    )
+
+
+def _in_use(record: Record, chain: int, draw: int, locations: int) -> int:
+    """How many classes hold counts; where a damaged run has lost its trace, how many locations there are."""
+    told = record.stats["classes"][chain, record.draw_sweeps[draw] - 1]
+    return int(told) if np.isfinite(told) else locations
+
+
+def _factors_in_use(
+    record: Record, chain: int, draw: int, factors: tuple[Mapping[int, Factor], ...]
+) -> tuple[int, ...]:
+    """How many factors the classes with counts use; where a damaged run has lost its trace, all classes."""
+    told_M = record.stats["factors"][chain, record.draw_sweeps[draw] - 1]
+    return tuple(int(told) if np.isfinite(told) else len(each) for told, each in zip(told_M, factors, strict=True))
+
+
+def _state(record: Record, chain: int, draw: int) -> State:
+    with np.errstate(divide="ignore"):
+        log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
+        core_Q, subs_QM = record.classes_on(chain, draw)
+        return State(np.log(core_Q), subs_QM, log_phi)
+
+
+def _factors(
+    record: Record, chain: int, draw: int, place: int, mode: ShownMode, number_C: _Ints, share_C: _Floats
+) -> dict[int, Factor]:
+    """The factors of a mode in use, in the order of the classes."""
+    observed_D = record.tensor.missing.observed_rows(place)
+    factors = {}
+    for number in dict.fromkeys(number_C.tolist()):
+        weight_D = np.where(observed_D, record.factors[place][chain, draw][:, number], 0.0)
+        classes = np.flatnonzero(number_C == number)
+        share_D = weight_D / (weight_D.sum() or 1.0)
+        mass, even = float(share_C[classes].sum()), is_even(share_D[observed_D])
+        factors[number] = Factor(mode, number, share_D, tuple(classes.tolist()), mass, even)
+    return factors
+
+
+def is_even(share_D: _Floats) -> bool:
+    """Whether no row stands out, above or below; with one row or two there is nothing to tell."""
+    times_D = share_D * len(share_D)
+    return len(share_D) > 2 and bool(times_D.min() >= _LEAST_EVEN and times_D.max() < _MOST_EVEN)

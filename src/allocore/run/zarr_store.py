@@ -1,0 +1,306 @@
+"""A run on disk, written as it goes: a Zarr folder that xarray opens as a DataTree at any time.
+
+    run.zarr/  posterior/ sample_stats/ sweep_stats/ observed_data/ constant_data/     as in schema.py
+               .zmetadata          Zarr's consolidated metadata, the one place that says how many draws there are
+               checkpoints/0/      the newest states of chain 0
+               lock                held by the process that writes
+
+Draws and statistics gather in memory until it is time to save. A save writes, in this order: chunks, checkpoint, and
+the new sizes in `.zmetadata`. Whatever comes in between, a reader sees whole draws, and a checkpoint never knows of a
+draw that is not on the disk. All files are replaced as a whole. What a killed process had not saved is drawn again.
+"""
+
+import os
+import shlex
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from filelock import FileLock, Timeout
+
+from allocore._files import remove_unfinished
+from allocore.errors import InputError, StoreError
+from allocore.gibbs.version import SAMPLER_VERSION
+from allocore.model.state import State
+from allocore.run.checkpoint import read_checkpoint, write_checkpoint
+from allocore.run.chunks import GrowingChunks
+from allocore.run.datatree import variables_of
+from allocore.run.plan import Plan, other_packages
+from allocore.run.record import Record
+from allocore.run.run_reader import Damage, OnError, is_run, read_attributes, read_plan, read_record
+from allocore.run.schema import DRAWS, SWEEPS, draw_variables, stat_variables
+from allocore.run.skeleton import Sizes, write_skeleton
+from allocore.run.store import stats_of
+
+if TYPE_CHECKING:
+    from allocore.gibbs.sweep import Info
+
+CHECKPOINTS = "checkpoints"
+SECONDS = 5.0  # between the saves of a chain, or
+TIMES = 50.0  # so many times as long as its last save took, if that is more: saving costs at most a fiftieth
+
+
+class ZarrStore:
+    """Keeps a run on disk. `create` begins one, `reopen` goes on with one; only one process at a time can."""
+
+    def __init__(self, path: Path, plan: Plan, lock: FileLock, on_error: OnError = "raise") -> None:
+        self.path, self.plan = path, plan
+        self._lock, self._on_error = lock, on_error
+        self._sizes = Sizes(path, plan)
+        self._commits = Lock()
+        with self._telling():
+            self._chains = [_ChainFiles(path, chain, plan, self._sizes.now, on_error) for chain in range(plan.chains)]
+
+    @classmethod
+    def create(cls, path: Path, plan: Plan) -> Self:
+        """Begin a run at a path where nothing is yet."""
+        check_free("store", path)
+        with new_folder(path) as folder:
+            write_skeleton(folder, plan)
+            (folder / CHECKPOINTS).mkdir()
+        return cls(path, plan, _locked(path))
+
+    @classmethod
+    def reopen(cls, path: Path, draws: int | None = None, on_error: OnError = "raise") -> Self:
+        """Go on with a run, to more draws if `draws` says so."""
+        attributes = read_attributes(path)
+        lock = _locked(path)
+        try:
+            plan = _continued(path, read_plan(path), attributes, draws)
+            remove_unfinished(path)
+            store = cls(path, plan, lock, on_error)
+            with store._telling():
+                store._sizes.set_attributes({**attributes, "settings": plan.settings()})
+                store._show_what_is_saved()
+            return store
+        except BaseException:
+            lock.release()
+            raise
+
+    def record_sweep(self, chain: int, sweep: int, info: "Info", seconds: float) -> None:
+        """Keep what sweep 1, 2, .. of a chain told about itself."""
+        with self._telling():
+            self._chains[chain].record_sweep(sweep, stats_of(info, seconds))
+
+    def record_draw(self, chain: int, draw: int, state: State) -> None:
+        """Keep draw 0, 1, .. of a chain, which the sweep recorded last has given."""
+        factors = [state.factors(mode) for mode in range(len(state.log_phi))]
+        with self._telling():
+            self._chains[chain].record_draw(draw, [state.core_values(), state.subs_QM, *factors])
+
+    def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
+        """Write what the chain has gathered and its state, if it is time or has to be now."""
+        files = self._chains[chain]
+        if not now and monotonic() < files.next_save:
+            return
+        with self._telling():
+            files.save(sweep, state)
+            self._show_what_is_saved()
+
+    def resume_point(self, chain: int) -> tuple[int, State] | None:
+        """The sweep and the state of a chain's newest checkpoint, or None if it has to begin."""
+        return self._chains[chain].point
+
+    def finish(self) -> Record:
+        """Hand over what all chains have, read from the disk."""
+        return read_record(self.path, self.plan, self._on_error)
+
+    def how_to_resume(self) -> str:
+        """What a user can do to continue the run, in words."""
+        path = str(self.path)
+        return f"continue with {self.plan.spec.model}.resume({path!r}) or: allocore resume {shlex.quote(path)}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with self._telling():
+                self._sizes.settle()
+        except StoreError:
+            if error is None:
+                raise
+        finally:
+            self._lock.release()
+
+    def _show_what_is_saved(self) -> None:
+        """Let readers see what every chain has on the disk."""
+        with self._commits:
+            self._sizes.grow({along: min(each.saved[along] for each in self._chains) for along in self._sizes.now})
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Say of an error of the disk what it means for the run."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except OSError as error:
+            raise StoreError(
+                f"{self.path} cannot be written: {error.strerror or error}. The {self._sizes.now['draw']} draws in it "
+                f"are safe; when that is mended, {self.how_to_resume()}"
+            ) from error
+
+
+class _ChainFiles:
+    """What one chain writes: its draws, the statistics of its sweeps, its checkpoints."""
+
+    def __init__(self, path: Path, chain: int, plan: Plan, sizes: dict[str, int], on_error: OnError) -> None:
+        self._folder, damage = path / CHECKPOINTS / str(chain), Damage(path, on_error)
+        self._draws = [GrowingChunks(path, chain, each) for each in draw_variables(plan.tensor, plan.spec)]
+        self._of_draws = {each.name: GrowingChunks(path, chain, each) for each in stat_variables(plan.tensor, DRAWS)}
+        self._of_sweeps = {each.name: GrowingChunks(path, chain, each) for each in stat_variables(plan.tensor, SWEEPS)}
+        self._schedule, self._last = plan.schedule, dict[str, Any]()
+        self.point = _newest(self._folder, plan)
+        sweep = 0 if self.point is None else self.point[0]
+        self.saved = {"draw": max(sizes["draw"], plan.schedule.draws_after(sweep)), "sweep": max(sizes["sweep"], sweep)}
+        for chunks in (*self._draws, *self._of_draws.values()):
+            chunks.take_up(self.saved["draw"], damage.of_draws)
+        for chunks in self._of_sweeps.values():
+            chunks.take_up(self.saved["sweep"], damage.of_sweeps)
+        self.next_save = monotonic() + SECONDS
+
+    def record_sweep(self, sweep: int, stats: dict[str, Any]) -> None:
+        for name, value in stats.items():
+            self._of_sweeps[name].put(sweep - 1, value)
+        self._last = stats
+
+    def record_draw(self, draw: int, values: list[Any]) -> None:
+        for chunks, value in zip(self._draws, values, strict=True):
+            chunks.put(draw, value)
+        for name, value in self._last.items():
+            self._of_draws[name].put(draw, value)
+
+    def save(self, sweep: int, state: State) -> None:
+        """Write the chunks that have changed, then the checkpoint that relies on them."""
+        start = monotonic()
+        for chunks in (*self._draws, *self._of_draws.values(), *self._of_sweeps.values()):
+            chunks.flush()
+        write_checkpoint(self._folder, sweep, state)
+        self.saved = {
+            "draw": max(self.saved["draw"], self._schedule.draws_after(sweep)),
+            "sweep": max(self.saved["sweep"], sweep),
+        }
+        now = monotonic()
+        self.next_save = now + max(SECONDS, TIMES * (now - start))
+
+
+def check_free(name: str, path: Path) -> None:
+    """Refuse a path that exists already, or whose folder does not."""
+    if is_run(path):
+        again = f"allocore resume {shlex.quote(str(path))}"
+        raise InputError(
+            f"{name} is {str(path)!r}, but a run is there already: `{again}` continues it, or resume in Python; a "
+            f"new run needs a path of its own"
+        )
+    if path.exists():
+        raise InputError(f"{name} is {str(path)!r}, but that exists already: name a path that does not")
+    if not path.resolve().parent.is_dir():
+        raise InputError(f"{name} is {str(path)!r}, but the folder {str(path.resolve().parent)!r} does not exist")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder that appears under its name only when all that is to be in it has been written."""
+    try:
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
+        try:
+            yield unfinished
+            unfinished.chmod(0o777 & ~_umask())
+            unfinished.rename(path)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def write_record(record: Record, path: Path) -> None:
+    """Write a finished run to a new folder, without the checkpoints that would let it continue."""
+    check_free("path", path)
+    if record.chosen is not None:
+        raise InputError("some draws of this run are left out because they are damaged: only whole runs can be saved")
+    plan = Plan(record.tensor, record.spec, record.schedule, len(record.core_values), record.seed)
+    with new_folder(path) as folder:
+        write_skeleton(folder, plan)
+        for variable, values in variables_of(record).items():
+            for chain in range(plan.chains):
+                chunks = GrowingChunks(folder, chain, variable)
+                for place, value in enumerate(values[chain]):
+                    chunks.put(place, value)
+                chunks.flush()
+        sizes = Sizes(folder, plan)
+        sizes.grow({"draw": record.core_values.shape[1], "sweep": record.stats["moved"].shape[1]})
+        sizes.settle()
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether some process holds the lock of a run."""
+    lock = FileLock(path / "lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    except OSError:  # a disk that nobody can write to
+        return False
+    lock.release()
+    return False
+
+
+def _locked(path: Path) -> FileLock:
+    lock = FileLock(path / "lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise StoreError(f"{path} is being written by another process: wait for it to end, or stop it") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+    return lock
+
+
+def _newest(folder: Path, plan: Plan) -> tuple[int, State] | None:
+    try:
+        sweep, state, damaged = read_checkpoint(folder, plan.tensor.shape, plan.spec.core_shape)
+    except FileNotFoundError:
+        if folder.is_dir() and any(folder.iterdir()):
+            warnings.warn(f"no checkpoint in {folder} can be read: the chain begins anew", stacklevel=6)
+        return None
+    for path in damaged:
+        warnings.warn(f"the checkpoint {path} is damaged: going on from the one before, of sweep {sweep}", stacklevel=6)
+    return sweep, state
+
+
+def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | None) -> Plan:
+    """The plan to go on with, if this sampler can promise the same draws."""
+    begun_with = attributes.get("sampler_version", "0")  # runs older than the number do not have it
+    if begun_with != str(SAMPLER_VERSION):
+        raise StoreError(
+            f"{path} was begun by sampler version {begun_with} (allocore {attributes['inference_library_version']}), "
+            f"but this is sampler version {SAMPLER_VERSION}: its draws can be read, but only the same sampler version "
+            "continues a run"
+        )
+    if not (path / CHECKPOINTS).is_dir():
+        raise StoreError(f"{path} has no checkpoints: it was saved from memory. A run made with store= can continue")
+    if changed := other_packages(attributes):
+        warnings.warn(f"{path} was begun with {', '.join(changed)}: draws may differ in their last bits", stacklevel=4)
+    if draws is None:
+        return plan
+    if draws < plan.schedule.draws:
+        raise InputError(f"draws is {draws}, but {plan.schedule.draws} are planned already: it must be at least that")
+    return replace(plan, schedule=replace(plan.schedule, draws=draws))

@@ -1,0 +1,103 @@
+"""A class at a factor of its own: the density of its core value, the fit to it, and draws from the fit."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import gammaln
+
+from allocore.gibbs.collapsed_factor import (
+    FIT_SIZE,
+    LEFT,
+    LOG_INTEGRAL,
+    RIGHT,
+    TOP,
+    Priors,
+    draw_alone,
+    excess_alone,
+    fit_alone,
+)
+from allocore.kernels.random import Key, Step, scratch, seat
+
+PRIORS = {"plain": Priors(1.0, 1.0, 1.0, 10.0), "odd": Priors(0.3, 2.0, 0.2, 0.7), "strong": Priors(4.0, 5.0, 3.0, 2.0)}
+PRIORS["sparse"] = Priors(1.0, 1.0, 0.01, 10.0)
+ROWS = {
+    "empty": ([0, 0, 0, 0], [0.5, 2.0, 1.0, 3.0]),
+    "few": ([1, 0, 2, 0, 0, 1], [0.5, 2.0, 0.0, 3.0, 1e-3, 40.0]),
+    "many": ([4000, 12, 0, 700], [30.0, 2.0, 5.0, 80.0]),
+    "one-row": ([7], [3.0]),
+    "a-million": ([0, 10**6 - 20, 3, 17], [0.0, 1.0, 1.0, 50.0]),
+    "a-billion": ([10**9, 40, 0, 8, 10**5], [100.0, 3.0, 0.02, 1.0, 1e4]),
+}
+
+
+@pytest.fixture(params=[(prior, rows) for prior in PRIORS for rows in ROWS], ids="-".join)
+def fitted(request):
+    prior, rows = request.param
+    y_D, reach_D = np.array(ROWS[rows][0]), np.array(ROWS[rows][1])
+    fit = np.empty(FIT_SIZE)
+    fit_alone(y_D, reach_D, PRIORS[prior], fit)
+    return y_D, reach_D, PRIORS[prior], fit
+
+
+def log_density(t, y_D, reach_D, priors):
+    """The factor integrated out row by row, times the prior of the core value, less b0^a0 / G(a0), per unit of t."""
+    a0, b0, e0, f0 = priors
+    core = np.exp(t)
+    rows = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0) - (e0 + y_D) * np.log(f0 + core * reach_D)
+    return (a0 + y_D.sum()) * t - b0 * core + rows.sum()
+
+
+def log_ratio_density(t, fit):
+    """Of the log of a ratio of gammas: a beta-prime variate, scaled so that the top is where the fit says."""
+    scale = np.exp(fit[TOP]) * fit[RIGHT] / fit[LEFT]
+    return stats.betaprime(fit[LEFT], fit[RIGHT], scale=scale).logpdf(np.exp(t)) + t
+
+
+def around(fit, widths=3.0):
+    width = np.sqrt(1 / fit[LEFT] + 1 / fit[RIGHT])
+    return fit[TOP] + width * np.linspace(-widths, widths, 7)
+
+
+def test_fit_and_excess_make_up_the_density(fitted):
+    y_D, reach_D, priors, fit = fitted
+    for t in around(fit):
+        ours = fit[LOG_INTEGRAL] + log_ratio_density(t, fit) + excess_alone(t, y_D, reach_D, priors, fit)
+        assert ours == pytest.approx(log_density(t, y_D, reach_D, priors), rel=1e-9, abs=1e-7)
+
+
+def test_the_integral_is_near_that_of_the_density(fitted):
+    """Near is enough: the excess corrects what is left. Here it is within a factor of 1.4."""
+    y_D, reach_D, priors, fit = fitted
+    t = around(fit, widths=60.0)
+    top = log_density(fit[TOP], y_D, reach_D, priors)
+    integral = integrate.quad(lambda t: np.exp(log_density(t, y_D, reach_D, priors) - top), t[0], t[-1], points=t[1:-1])
+    assert fit[LOG_INTEGRAL] == pytest.approx(top + np.log(integral[0]), abs=0.35)
+
+
+def test_core_values_from_the_fit_are_mostly_accepted(fitted):
+    """Else classes would hardly ever part: the probability that one from a shared factor is, by quadrature."""
+    y_D, reach_D, priors, fit = fitted
+    t = np.linspace(*around(fit, widths=20.0)[[0, -1]], 4001)
+    taken = [np.exp(min(0.0, excess_alone(each, y_D, reach_D, priors, fit))) for each in t]
+    assert np.trapezoid(taken * np.exp(log_ratio_density(t, fit)), t) > 0.75
+
+
+def test_a_core_value_beyond_all_floats_is_never_accepted():
+    """Also where a row is reached by nothing: all its cells are missing."""
+    y_D, reach_D, fit = np.array([0, 3]), np.array([0.0, 2.0]), np.empty(FIT_SIZE)
+    fit_alone(y_D, reach_D, PRIORS["plain"], fit)
+    assert excess_alone(800.0, y_D, reach_D, PRIORS["plain"], fit) < -1e100
+
+
+@pytest.mark.statistical
+@pytest.mark.jit
+def test_core_values_are_drawn_from_the_fit(fitted):
+    """Kolmogorov-Smirnov, error rate 1e-4."""
+    *_, fit = fitted
+    rng, stream = scratch(), Key.of(3, 0).stream(Step.RELOCATE)
+    draws = np.empty(4000)
+    for n in range(len(draws)):
+        seat(rng, stream, n)
+        draws[n] = draw_alone(rng, fit)
+    law = stats.betaprime(fit[LEFT], fit[RIGHT], scale=np.exp(fit[TOP]) * fit[RIGHT] / fit[LEFT])
+    assert stats.kstest(np.exp(draws), law.cdf).pvalue > 1e-4

@@ -1,0 +1,196 @@
+"""Classes divided and joined: the weights of the two states against the oracle's joint density, and back again."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import cases
+import naive
+from allocore.gibbs import split_merge
+from allocore.gibbs.exposure import reach
+from allocore.gibbs.split_proposal import explain, log_odds_of_two
+from allocore.kernels.expansion import Rows
+from allocore.kernels.random import Key, Step, scratch, seat
+
+Q_CLASS, R_CLASS = 0, 1
+
+
+def make(with_missing, alone=False, seed=2):
+    """A case whose class 0 holds counts and class 1 none, at factors that others use too; and as the moves see it."""
+    case = cases.make(3, budget=6, core_shape=(4, 3, 2), with_missing=with_missing, seed=seed, scale=4.0)
+    case.dense.locations[:] = [[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
+    if alone:
+        case.dense.locations[Q_CLASS, 0] = 3
+    case.alloc[Q_CLASS] += case.alloc[R_CLASS]
+    case.alloc[R_CLASS] = 0
+    return case, chain_of(case)
+
+
+def chain_of(case, mode=0):
+    state = cases.state_of(case.dense)
+    allocation, rows = cases.allocation_of(case.alloc), Rows.of(case.layout, state)
+    here = case.layout.rows(mode)
+    reach_DQ = reach(case.layout, rows, mode)
+    reach_Q = (reach_DQ * rows.phi_RQ[here]).sum(axis=0)
+    return split_merge._chain(case.layout, case.spec, state, mode, allocation.y_RQ[here], reach_DQ, rows, reach_Q)
+
+
+def generator(number):
+    rng = scratch()
+    seat(rng, Key.of(4, 0).stream(Step.DIVIDE), number)
+    return rng
+
+
+def divided_alloc(case, pair, divided, rng):
+    """An allocation, cell by cell, in which class 0 keeps as many counts of each row as it is to."""
+    alloc = case.alloc.copy()
+    for d, given in enumerate(pair.y_D - divided.kept_D):
+        cells = np.repeat(np.arange(alloc[Q_CLASS, d].size), alloc[Q_CLASS, d].ravel())
+        moved = np.bincount(rng.permutation(cells)[:given], minlength=alloc[Q_CLASS, d].size)
+        alloc[Q_CLASS, d] -= moved.reshape(alloc[Q_CLASS, d].shape)
+        alloc[R_CLASS, d] += moved.reshape(alloc[Q_CLASS, d].shape)
+    return alloc
+
+
+def log_posterior(case, alloc, dense):
+    """The log joint density with the core values of both classes integrated out, one by one: they are independent."""
+
+    def at(q, core):
+        state = dense.copy()
+        state.core[[Q_CLASS, R_CLASS]] = 1.0
+        state.core[q] = core
+        return naive.log_joint(alloc, case.observed, state, case.priors)
+
+    total = at(Q_CLASS, 1.0)
+    for q in (Q_CLASS, R_CLASS):
+        t = np.linspace(-14.0, 8.0, 400)
+        heights = np.array([at(q, np.exp(each)) + each for each in t])
+        total += heights.max() - at(q, 1.0) + np.log(integrate.trapezoid(np.exp(heights - heights.max()), t))
+    return total
+
+
+@pytest.mark.parametrize("with_missing", [False, True])
+def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing):
+    case, chain = make(with_missing)
+    pair = split_merge._pair(chain, Q_CLASS, R_CLASS)
+    assert split_merge._can_return(chain, pair, divides=True)
+    divided, joined = split_merge._draw_divided(chain, pair, generator(3)), split_merge._now_joined(chain, pair)
+    assert 0 < divided.kept_D.sum() < pair.y_D.sum()
+    gain = split_merge._gain(chain, pair, divided, joined, divides=True)
+
+    after = case.dense.copy()
+    after.locations[R_CLASS] = after.locations[Q_CLASS]
+    factors = pair.used_U[[divided.first, divided.second]]
+    after.locations[[Q_CLASS, R_CLASS], 0] = factors
+    alloc = divided_alloc(case, pair, divided, np.random.default_rng(1))
+    ratio = log_posterior(case, alloc, after) - log_posterior(case, case.alloc, case.dense)
+
+    go_D = 1.0 / (1.0 + np.exp(-divided.odds_D))
+    there = stats.binom.logpmf(alloc[R_CLASS], case.alloc[Q_CLASS], go_D[:, None, None]).sum()
+    first, second = pair.weights_U[[divided.first, divided.second]]
+    there += np.log(first * second / (1 - first))
+    holding = (case.alloc.sum(axis=(1, 2, 3)) > 0).sum()
+    there -= np.log(holding * (case.spec.budget - holding))
+
+    partners = [
+        c
+        for c in range(2, case.spec.budget)
+        if (after.locations[c, 1:] == after.locations[Q_CLASS, 1:]).all()
+        and after.locations[c, 0] != factors[0]
+        and case.alloc[c].any()
+    ]
+    back = -np.log((holding + 1) * (1 + len(partners)))
+    home = np.searchsorted(pair.used_U, case.dense.locations[Q_CLASS, 0])
+    back += pair.scores[home] - np.logaddexp.reduce(pair.scores)
+    for m in range(3):
+        among = [c for c in range(case.spec.budget) if c != R_CLASS and not (m == 0 and c == Q_CLASS)]
+        same = [c for c in among if case.dense.locations[c, m] == case.dense.locations[R_CLASS, m]]
+        back += np.log(len(same) / len(among))
+    assert gain == pytest.approx(ratio + back - there, abs=1e-4)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["shared", "alone"])
+@pytest.mark.parametrize("with_missing", [False, True])
+@pytest.mark.parametrize("number", range(4))
+def test_the_way_back_has_the_same_gain(with_missing, alone, number):
+    case, chain = make(with_missing, alone=alone, seed=number)
+    pair = split_merge._pair(chain, Q_CLASS, R_CLASS)
+    divided, joined = split_merge._draw_divided(chain, pair, generator(number)), split_merge._now_joined(chain, pair)
+    gain = split_merge._gain(chain, pair, divided, joined, divides=True)
+    split_merge._do_divide(chain, pair, divided, generator(number + 50))
+
+    again = split_merge._pair(chain, Q_CLASS, R_CLASS)
+    away_M = np.array(
+        [
+            next(
+                c for c in range(2, case.spec.budget) if case.dense.locations[c, m] == case.dense.locations[R_CLASS, m]
+            )
+            for m in range(3)
+        ]
+    )
+    reach_r = split_merge._reach_at(chain, away_M)
+    assert reach_r == pytest.approx(joined.reach_r, rel=1e-12)
+    back = split_merge._Joined(joined.factor, joined.log_core, away_M, reach_r)
+    now = split_merge._now_divided(chain, again)
+    np.testing.assert_array_equal(now.kept_D, divided.kept_D)
+    assert split_merge._gain(chain, again, now, back, divides=False) == pytest.approx(gain, rel=1e-9, abs=1e-9)
+
+
+def test_what_is_divided_and_joined_again_is_where_it_was():
+    """Tables that follow the moves agree with those made anew from locations and counts."""
+    case, chain = make(with_missing=True)
+    before = chain.y_QD[Q_CLASS].copy()
+    pair = split_merge._pair(chain, Q_CLASS, R_CLASS)
+    split_merge._do_divide(chain, pair, split_merge._draw_divided(chain, pair, generator(3)), generator(4))
+    check_tables(case, chain)
+    again = split_merge._pair(chain, Q_CLASS, R_CLASS)
+    for number in range(5, 40):
+        joined = split_merge._draw_joined(chain, again, generator(number))
+        if again.others_MK[0, joined.factor] == 0:  # a factor of its own is drawn
+            break
+    split_merge._do_join(chain, again, joined, generator(99))
+    check_tables(case, chain)
+    np.testing.assert_array_equal(chain.y_QD[Q_CLASS], before)
+    assert not chain.y_QD[R_CLASS].any()
+
+
+def check_tables(case, chain):
+    for m in range(3):
+        subs_Q = chain.subs_QM[:, m]
+        np.testing.assert_array_equal(chain.classes_MK[m], np.bincount(subs_Q, minlength=chain.classes_MK.shape[1]))
+        phi_DK = chain.phi_DK if m == 0 else np.exp(cases.state_of(case.dense).log_phi[m])
+        np.testing.assert_allclose(chain.rows.phi_RQ[case.layout.rows(m)], phi_DK[:, subs_Q], rtol=1e-12)
+        np.testing.assert_allclose(chain.rows.sums_MQ[m], phi_DK[:, subs_Q].sum(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(chain.y_Q, chain.y_QD.sum(axis=1))
+    reach_DQ = reach(case.layout, chain.rows, 0)
+    np.testing.assert_allclose(
+        chain.reach_Q, (reach_DQ * chain.rows.phi_RQ[case.layout.rows(0)]).sum(axis=0), rtol=1e-9
+    )
+
+
+def test_a_mixture_of_two_factors_is_seen_as_such():
+    rng = np.random.default_rng(5)
+    phi_DK = rng.gamma(0.3, size=(80, 6)) + 1e-6
+    reach_D = rng.gamma(2.0, size=80)
+    shares = phi_DK * reach_D[:, None] / (phi_DK * reach_D[:, None]).sum(axis=0)
+    y_D = rng.poisson(600 * shares[:, 4] + 300 * shares[:, 1])
+    used_U, priors = np.array([0, 1, 2, 4, 5]), split_merge.Priors(1.0, 1.0, 1.0, 10.0)
+    weights_U, reach_U, scores = np.empty(5), np.empty(5), np.empty(5)
+    explain(y_D, reach_D, priors, used_U, phi_DK, np.log(phi_DK), weights_U, reach_U, scores)
+    assert weights_U.sum() == pytest.approx(1.0)
+    assert sorted(np.argsort(weights_U)[-2:]) == [1, 3]
+    np.testing.assert_allclose(reach_U, reach_D @ phi_DK[:, used_U])
+    odds = log_odds_of_two(y_D, np.log(phi_DK[:, [4, 1]].T.copy()), reach_U[[3, 1]], 0.5)
+    assert np.exp(odds) * reach_U[1] / reach_U[3] == pytest.approx(0.5, rel=0.25)
+
+
+def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
+    log_phi_DK = np.log(np.array([[1.0, 2.0, 0.1], [0.5, 0.1, 3.0]]))
+    log_phi_DK[:, 1] = -1e6
+    y_D, reach_D, used_U = np.array([10**9, 4]), np.array([1.0, 1.0]), np.arange(3)
+    weights_U, reach_U, scores = np.empty(3), np.empty(3), np.empty(3)
+    priors = split_merge.Priors(1.0, 1.0, 1.0, 10.0)
+    explain(y_D, reach_D, priors, used_U, np.exp(log_phi_DK), log_phi_DK, weights_U, reach_U, scores)
+    assert weights_U.sum() == pytest.approx(1.0)
+    assert weights_U[1] == pytest.approx(0.05 / 3)
+    assert np.isfinite(log_odds_of_two(y_D, log_phi_DK[:, [1, 0]].T.copy(), reach_U[[1, 0]], 0.5))

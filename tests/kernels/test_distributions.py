@@ -1,0 +1,186 @@
+"""Every sampler of the package against the exact distribution it claims.
+
+Each test is a goodness-of-fit test at level 1e-4 with a fixed seed; a test at the end shows that samplers which are
+slightly wrong are caught at the same sample size.
+"""
+
+import math
+import os
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from allocore.kernels.distributions import (
+    _HEIGHTS,
+    _WIDTHS,
+    binomial,
+    categorical,
+    categorical_from_logs,
+    log_gamma,
+    multinomial,
+    normal,
+)
+from allocore.kernels.jit import kernel
+from allocore.kernels.random import Key, Step, scratch, seat
+
+LEVEL = 1e-4
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+DRAWS = 2_000 if JIT_OFF else 200_000
+
+
+@kernel
+def fill_normal(stream, rng, out):
+    for i in range(out.size):
+        seat(rng, stream, i)
+        out[i] = normal(rng)
+
+
+@kernel
+def fill_log_gamma(stream, rng, shape, out):
+    for i in range(out.size):
+        seat(rng, stream, i)
+        out[i] = log_gamma(rng, shape, 2.0) + math.log(2.0)
+
+
+@kernel
+def fill_binomial(stream, rng, trials, p, out):
+    for i in range(out.size):
+        seat(rng, stream, i)
+        out[i] = binomial(rng, trials, p)
+
+
+@kernel
+def fill_categorical(stream, rng, cumulative, out):
+    for i in range(out.size):
+        seat(rng, stream, i)
+        out[i] = categorical(rng, cumulative, 0, cumulative.size)
+
+
+@kernel
+def fill_multinomial(stream, rng, trials, cumulative, stack, out):
+    for i in range(out.shape[0]):
+        seat(rng, stream, i)
+        multinomial(rng, trials, cumulative, stack, out[i])
+
+
+def sample(fill, *args, dtype=np.float64, size=DRAWS, seed=11):
+    out = np.empty(size, dtype=dtype)
+    fill(Key.of(seed, 0).stream(Step.THIN), scratch(), *args, out)
+    return out
+
+
+def binomial_p_value(draws, trials, p):
+    """Chi-square on some forty cells of near-equal probability; where one value has nearly all, a test of its share."""
+    edges = np.unique(stats.binom.ppf(np.linspace(0.025, 0.975, 39), trials, p))
+    if len(edges) == 1:
+        share = stats.binom.pmf(edges[0], trials, p)
+        return stats.binomtest(int((draws == edges[0]).sum()), draws.size, min(share, 1.0)).pvalue
+    expected = np.diff(np.concatenate([[0.0], stats.binom.cdf(edges, trials, p), [1.0]])) * draws.size
+    observed = np.bincount(np.searchsorted(edges, draws, side="left"), minlength=len(expected))
+    keep = expected > 5
+    cells = [np.append(v[keep], v[~keep].sum()) for v in (observed, expected)]
+    possible = cells[1] > 1e-9
+    return stats.chisquare(cells[0][possible], cells[1][possible]).pvalue
+
+
+def test_normals_are_normal():
+    assert stats.kstest(sample(fill_normal), "norm").pvalue > LEVEL
+
+
+@pytest.mark.parametrize("shape", [1e-3, 0.05, 0.5, 1.0, 1.7, 10.0, 1e3, 1e6, 1e9])
+def test_log_gammas_have_the_distribution_of_the_logarithm_of_a_gamma(shape):
+    draws = sample(fill_log_gamma, shape)
+    assert np.isfinite(draws).all()
+    if shape < 0.01:  # the distribution function underflows: P(log G < t) = t-th power of e, shape * t, nearly
+        u = np.exp(shape * draws - math.lgamma(shape + 1.0))
+        small = draws < -30.0  # there G^shape / Gamma(shape + 1) is uniform to 13 digits
+        assert stats.kstest(u[small] / np.exp(-30.0 * shape - math.lgamma(shape + 1.0)), "uniform").pvalue > LEVEL
+        share = np.exp(-30.0 * shape - math.lgamma(shape + 1.0))
+        assert stats.binomtest(int(small.sum()), draws.size, share).pvalue > LEVEL
+        return
+    assert stats.kstest(np.exp(draws), stats.gamma(shape).cdf).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("trials", [1, 2, 7, 40, 1000, 10**6, 10**9])
+@pytest.mark.parametrize("p", [1e-9, 1e-4, 0.01, 0.3, 0.5, 0.77, 1 - 1e-6])
+def test_binomials_are_binomial(trials, p):
+    draws = sample(fill_binomial, trials, p, dtype=np.int64, seed=trials % 1000)
+    assert draws.min() >= 0
+    assert draws.max() <= trials
+    assert binomial_p_value(draws, trials, p) > LEVEL
+
+
+def test_binomials_with_certain_outcomes_are_certain():
+    for trials, p, outcome in [(10, 0.0, 0), (10, 1.0, 10), (0, 0.5, 0)]:
+        assert (sample(fill_binomial, trials, p, dtype=np.int64, size=5) == outcome).all()
+
+
+WEIGHTS = np.array([0.0, 3.0, 0.0, 1e-3, 5.0, 0.5, 0.0])
+
+
+def test_categoricals_follow_their_weights_and_never_draw_a_weight_of_zero():
+    draws = sample(fill_categorical, np.cumsum(WEIGHTS), dtype=np.int64)
+    observed = np.bincount(draws, minlength=len(WEIGHTS))
+    assert (observed[WEIGHTS == 0] == 0).all()
+    positive = WEIGHTS > 0
+    expected = WEIGHTS[positive] / WEIGHTS.sum() * draws.size
+    if expected.min() > 5:
+        assert stats.chisquare(observed[positive], expected).pvalue > LEVEL
+
+
+def test_rare_classes_are_drawn_with_their_true_probability():
+    """One weight in 2^26 of the total: 24-bit uniforms could not draw it at this rate."""
+    rare = 2.0**-26
+    size = 20_000 if JIT_OFF else 20_000_000
+    draws = sample(fill_categorical, np.cumsum([rare, 1.0 - rare]), dtype=np.int64, size=size)
+    assert stats.binomtest(int((draws == 0).sum()), size, rare).pvalue > LEVEL
+
+
+def test_categoricals_from_log_weights_ignore_a_common_shift_and_skip_minus_infinity():
+    scores = np.array([-np.inf, -1000.0, -1001.0, -np.inf])
+    rng, cumulative, counts = scratch(), np.empty(4), np.zeros(4, dtype=int)
+    stream = Key.of(4, 0).stream(Step.RELOCATE)
+    for i in range(4000):
+        seat(rng, stream, i)
+        counts[categorical_from_logs(rng, scores, 4, cumulative)] += 1
+    assert counts[0] == counts[3] == 0
+    assert stats.binomtest(int(counts[1]), 4000, 1 / (1 + math.exp(-1))).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("trials", [1, 5, 300, 10**6])
+def test_multinomials_are_multinomial(trials):
+    """Totals exact; each margin binomial; the margins of a pair add to a binomial, which fixes their covariance."""
+    size = 500 if JIT_OFF else 50_000
+    out = np.empty((size, len(WEIGHTS)), dtype=np.int64)
+    stack = np.empty((64, 3), dtype=np.int64)
+    fill_multinomial(Key.of(9, 0).stream(Step.THIN), scratch(), trials, np.cumsum(WEIGHTS), stack, out)
+    assert (out.sum(axis=1) == trials).all()
+    assert (out[:, WEIGHTS == 0] == 0).all()
+    p = WEIGHTS / WEIGHTS.sum()
+    for group in ([1], [4], [5], [1, 4], [1, 5], [4, 5]):
+        assert binomial_p_value(out[:, group].sum(axis=1), trials, p[group].sum()) > LEVEL
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(JIT_OFF, reason="needs more draws than interpreted code makes")
+def test_a_sampler_that_is_one_percent_wrong_is_caught():
+    assert binomial_p_value(sample(fill_binomial, 1000, 0.3 * 1.01, dtype=np.int64), 1000, 0.3) < LEVEL
+    assert stats.kstest(np.exp(sample(fill_log_gamma, 1.7)), stats.gamma(1.7 * 1.01).cdf).pvalue < LEVEL
+
+
+def test_the_ziggurat_closes_and_its_layers_have_one_area():
+    """The top layer ends at the top of the curve, and widths fall from layer to layer."""
+    assert _WIDTHS[-2] * (1.0 - _HEIGHTS[-2]) == pytest.approx(_WIDTHS[0] * _HEIGHTS[1], rel=1e-9)
+    areas = _WIDTHS[1:-1] * np.diff(_HEIGHTS)[1:]
+    np.testing.assert_allclose(areas, _WIDTHS[0] * _HEIGHTS[1], rtol=1e-9)
+    assert (np.diff(_WIDTHS) < 0).all()
+
+
+@pytest.mark.jit
+def test_the_tail_of_the_normal_has_its_weight_and_shape():
+    """Beyond the ziggurat's edge: one draw in four thousand."""
+    draws = np.abs(sample(fill_normal, size=20 * DRAWS))
+    beyond = draws[draws > _WIDTHS[1]]
+    assert stats.binomtest(beyond.size, draws.size, 2 * stats.norm.sf(_WIDTHS[1])).pvalue > LEVEL
+    assert stats.kstest(stats.norm.sf(beyond) / stats.norm.sf(_WIDTHS[1]), "uniform").pvalue > LEVEL
