@@ -24,7 +24,7 @@ _LOOK_EVERY = 0.05
 _LOG = 20_000
 
 
-class Observer(Protocol):
+class JobObserver(Protocol):
     """Is told how a comparison stands."""
 
     def show(self, finished: Sequence[tuple[Job, float]], running: Sequence[tuple[Job, float]], waiting: int) -> None:
@@ -69,7 +69,7 @@ def run_jobs(
     *,
     parallel: int,
     threads: int,
-    observer: Observer,
+    observer: JobObserver,
     after_each: Callable[[], None],
 ) -> None:
     """Run jobs in their order, `parallel` at a time; one that fails leaves its error and the rest go on."""
@@ -92,7 +92,7 @@ def run_jobs(
         _tell(observer, observer.close)
 
 
-def _tell(observer: Observer, tell: Callable[[], None]) -> Observer:
+def _tell(observer: JobObserver, tell: Callable[[], None]) -> JobObserver:
     """Tell an observer; one that fails is let go with a warning, and the jobs go on."""
     try:
         tell()

@@ -61,7 +61,7 @@ def write_report(
         raise InputError(f"path is {str(target)!r}, but that is a folder: name a file, such as report.html")
     surprises = whole_number("surprises", surprises, least=0)
     title = " x ".join(posterior.tensor.mode_names) if title is None else str(title)
-    posterior.portrait(draw, chain=chain)  # which refuses a draw that there is not, before the longer work
+    posterior.draw_summary(draw, chain=chain)  # which refuses a draw that there is not, before the longer work
     found = posterior.surprises(top=surprises) if surprises else None
     page = render(payload(posterior, title, draw=draw, chain=chain, surprises=found))
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from allocore.data.labels import ModeLabels
 from allocore.data.tensor import CountTensor
 from allocore.model.rates import class_totals
 from allocore.model.state import State
-from allocore.posterior.label_kinds import Kind, kind_of
+from allocore.posterior.label_kinds import LabelKind, label_kind
 from allocore.posterior.stability import Stability, stability
 from allocore.run.record import Record
 
@@ -35,7 +35,7 @@ class ShownMode:
 
     name: str
     labels: ModeLabels
-    kind: Kind
+    kind: LabelKind
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Portrait:
+class DrawSummary:
     """The classes of one draw, largest first, and their factors: for each mode a dict from number to factor.
 
     `in_use` is the number of classes, of the budget, that hold counts, and `factors_in_use` that of their factors in
@@ -138,7 +138,7 @@ class Portrait:
         return self.tensor.mode_names
 
 
-def portrait(record: Record, chain: int, draw: int) -> Portrait:
+def summarize_draw(record: Record, chain: int, draw: int) -> DrawSummary:
     """Look at one draw."""
     state = _state(record, chain, draw)
     locations_CM, place_Q = np.unique(state.subs_QM, axis=0, return_inverse=True)
@@ -149,11 +149,11 @@ def portrait(record: Record, chain: int, draw: int) -> Portrait:
     location_CM, value_C = locations_CM[order_C], value_C[order_C]
     share_C = value_C / (value_C.sum() or 1.0)
     modes = tuple(
-        ShownMode(name, labels, kind_of(labels))
+        ShownMode(name, labels, label_kind(labels))
         for name, labels in zip(record.tensor.mode_names, record.tensor.labels, strict=True)
     )
     factors = tuple(_factors(record, chain, draw, m, mode, location_CM[:, m], share_C) for m, mode in enumerate(modes))
-    return Portrait(
+    return DrawSummary(
         record.tensor,
         record.spec.budget,
         _in_use(record, chain, draw, len(value_C)),

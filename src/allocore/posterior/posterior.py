@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from allocore.posterior.diagnostics import Diagnosis
-    from allocore.posterior.draw_summary import Portrait
+    from allocore.posterior.draw_summary import DrawSummary
 
 
-class Cells(Protocol):
+class CellCounts(Protocol):
     """Anything with coordinates (M, n) and counts (n): a held-out set, a tensor."""
 
     @property
@@ -54,7 +54,7 @@ class Posterior:
     def __init__(self, record: Record, threads: int | None = None) -> None:
         self._record = record
         self._threads = threads
-        self._portraits: dict[tuple[int, int], Portrait] = {}
+        self._draw_summaries: dict[tuple[int, int], DrawSummary] = {}
 
     @property
     def core_values(self) -> NDArray[np.float64]:
@@ -134,7 +134,7 @@ class Posterior:
 
         return log_predictive(self._drawn(), *self._check_counted(coords, counts), self._threads or available_threads())
 
-    def ppd(self, test: Cells, positive_only: bool = False) -> float:
+    def ppd(self, test: CellCounts, positive_only: bool = False) -> float:
         """Pointwise predictive density of held-out cells: the geometric mean of their predictive probabilities.
 
         `test` is `split.test` of `hold_out`, or anything with `coords` and `counts`. With `positive_only` the zeros are
@@ -142,7 +142,7 @@ class Posterior:
         """
         return float(np.exp(self.log_ppd(test, positive_only)))
 
-    def log_ppd(self, test: Cells, positive_only: bool = False) -> float:
+    def log_ppd(self, test: CellCounts, positive_only: bool = False) -> float:
         """The logarithm of `ppd`: the mean log predictive probability of the held-out cells."""
         if not (hasattr(test, "coords") and hasattr(test, "counts")):
             hint = ": pass split.test" if hasattr(test, "test") else ""
@@ -178,7 +178,7 @@ class Posterior:
         """
         from allocore.posterior.class_tables import class_table
 
-        return class_table(self.portrait(draw, chain=chain), whole_number("top", top))
+        return class_table(self.draw_summary(draw, chain=chain), whole_number("top", top))
 
     def factor(self, mode: str | int, k: int, draw: int = -1, *, chain: int = 0) -> "pd.DataFrame":
         """One factor of a draw as a table from labels to shares; the heaviest first, periods of time in their order.
@@ -196,7 +196,7 @@ class Posterior:
         """
         from allocore.posterior.class_tables import factor_table
 
-        return factor_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), k)
+        return factor_table(self.draw_summary(draw, chain=chain), self.tensor.mode(mode), k)
 
     def sharing(self, mode: str | int, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
         """The factors of a mode in use, heaviest first: which classes share each, and how much they hold together.
@@ -210,9 +210,9 @@ class Posterior:
         """
         from allocore.posterior.class_tables import sharing_table
 
-        return sharing_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), whole_number("top", top))
+        return sharing_table(self.draw_summary(draw, chain=chain), self.tensor.mode(mode), whole_number("top", top))
 
-    def surprises(self, Y: Cells | None = None, top: int = 50) -> "pd.DataFrame":
+    def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
         """The observed cells whose counts are least expected, as a table, the most surprising first.
 
         `Y` is a tensor of the shape of the fitted one, by default that tensor, or a held-out set (`split.test`, or
@@ -244,15 +244,15 @@ class Posterior:
         threads = self._threads or available_threads()
         return surprises(self._drawn(), *coords_counts, top=whole_number("top", top), threads=threads, missing=missing)
 
-    def portrait(self, draw: int = -1, *, chain: int = 0) -> "Portrait":
+    def draw_summary(self, draw: int = -1, *, chain: int = 0) -> "DrawSummary":
         """The classes and factors of one draw as arrays: what tables, figures and the explorer are made of."""
-        from allocore.posterior.draw_summary import portrait
+        from allocore.posterior.draw_summary import summarize_draw
 
         chains, draws = self._drawn().core_values.shape[:2]
         place = _position("chain", chain, chains), _position("draw", draw, draws)
-        if place not in self._portraits:
-            self._portraits[place] = portrait(self._record, *place)
-        return self._portraits[place]
+        if place not in self._draw_summaries:
+            self._draw_summaries[place] = summarize_draw(self._record, *place)
+        return self._draw_summaries[place]
 
     def diagnose(self) -> "Diagnosis":
         """Have the chains settled, and in the same place? A table of diagnostics, and what it says in words.

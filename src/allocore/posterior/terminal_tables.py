@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from allocore.errors import InputError, whole_number
-from allocore.posterior.class_tables import summary
-from allocore.posterior.draw_summary import Factor, Portrait
+from allocore.posterior.class_tables import summary_sentences
+from allocore.posterior.draw_summary import DrawSummary, Factor
 from allocore.posterior.posterior import Posterior
 
 # Told apart by people of any colour vision (Okabe and Ito), and every factor carries its number as well.
@@ -38,7 +38,7 @@ def class_report(
         _ClassList(shown, modes, colours),
         *_sharing_lines(shown, modes, colours),
         Text(),
-        summary_line(posterior.portrait(draw, chain=chain)),
+        summary_line(posterior.draw_summary(draw, chain=chain)),
         *_warnings(posterior),
     )
 
@@ -50,9 +50,9 @@ def _which(posterior: Posterior, draw: int, chain: int) -> str:
     return f"last draw{of_chain}" if last else f"draw {draw % draws}{of_chain}"
 
 
-def summary_line(portrait: Portrait) -> Text:
+def summary_line(summary: DrawSummary) -> Text:
     """The summary in one line, its numbers in bold."""
-    text = Text(summary(portrait))
+    text = Text(summary_sentences(summary))
     text.highlight_regex(r"\d+(?= (class|hold))", "bold")
     return text
 
@@ -153,27 +153,27 @@ def _sharing_lines(
             yield Text.assemble(f"  {name} ", _factor_text(name, factor, words, colours), (listed, "dim"))
 
 
-def class_details(portrait: Portrait, number: int, top: int = 10) -> RenderableType:
+def class_details(summary: DrawSummary, number: int, top: int = 10) -> RenderableType:
     """One class in full: its size, its place, its labels with their shares, its peaks, and who shares its factors."""
-    number = _class_number(number, portrait)
-    place = ", ".join(map(str, portrait.location_CM[number].tolist()))
-    stable = portrait.stability.draws_C[number]
+    number = _class_number(number, summary)
+    place = ", ".join(map(str, summary.location_CM[number].tolist()))
+    stable = summary.stability.draws_C[number]
     held = f"; found in {stable:.0%} of the other draws" if stable >= 0 else ""
-    cumulative = portrait.share_C[: number + 1].sum()
+    cumulative = summary.share_C[: number + 1].sum()
     parts: list[RenderableType] = [
         Text(f"Class {number}, at ({place}) of the core", style="bold"),
         Text(
-            f"{portrait.value_C[number]:,.0f} expected counts, {portrait.share_C[number]:.2%} of all; "
+            f"{summary.value_C[number]:,.0f} expected counts, {summary.share_C[number]:.2%} of all; "
             f"with all larger ones {cumulative:.1%}{held}."
         ),
     ]
-    for mode in range(len(portrait.modes)):
-        parts += [Text(), *_factor_details(portrait.factor(number, mode), portrait.partners(number, mode), top)]
+    for mode in range(len(summary.modes)):
+        parts += [Text(), *_factor_details(summary.factor(number, mode), summary.partners(number, mode), top)]
     return Group(*parts)
 
 
-def _class_number(number: int, portrait: Portrait) -> int:
-    last = len(portrait.value_C) - 1
+def _class_number(number: int, summary: DrawSummary) -> int:
+    last = len(summary.value_C) - 1
     if not 0 <= number <= last:
         raise InputError(f"class is {number}, but it must be from 0 to {last}: the draw has {last + 1} classes")
     return number
