@@ -14,10 +14,11 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "rich", "typer", "matplotlib"]
 LONGEST = 400
 
-EVERYWHERE = ("errors", "_files")
+EVERYWHERE = ("errors", "_files", "_quartiles")
 MAY_IMPORT = {
     "errors": (),
     "_files": (),
+    "_quartiles": (),
     "data": ("data",),
     "model": ("data", "model"),
     "kernels": ("data", "model", "kernels"),

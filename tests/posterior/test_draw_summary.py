@@ -116,7 +116,7 @@ def test_a_factor_is_a_table_of_shares_heaviest_first_and_time_in_its_order():
 
 
 def test_a_factor_that_is_not_in_use_is_refused_with_those_that_are():
-    with pytest.raises(InputError, match=re.escape("k is 7, but the sender factors in use are 0, 1")):
+    with pytest.raises(InputError, match=re.escape("k is 7, but it must be one of the sender factors in use: 0, 1")):
         posterior().factor("sender", 7)
     with pytest.raises(InputError, match="mode 'nobody' does not exist"):
         posterior().factor("nobody", 0)
@@ -162,7 +162,7 @@ def details(number, **changes):
 def test_one_class_in_full_has_its_place_its_labels_its_peaks_and_its_family():
     told = details(0)
     assert "Class 0, at (0, 0, 0, 0) of the core" in told
-    assert "40.00% of all; with all larger ones 40.0%; found in 100% of the other draws." in told
+    assert "40.00% of all; 40.0% together with all larger classes; found in 100% of the other draws." in told
     assert "sender #0  shared with classes 1, 3" in told
     assert "receiver #0  shared with class 2" in told
     assert "action #0  used by this class alone" in told

@@ -201,7 +201,7 @@ def test_bad_counts_are_named_with_value_and_rule(counts, message):
 @pytest.mark.parametrize(("counts", "positive_only"), [([], False), ([], True), ([0, 0], True)])
 def test_ppd_of_nothing_is_refused(counts, positive_only):
     test = SimpleNamespace(coords=np.zeros((3, len(counts)), dtype=int), counts=np.array(counts, dtype=int))
-    with pytest.raises(InputError, match=f"^test has {len(counts)} cells, none of them to judge"):
+    with pytest.raises(InputError, match=f"^test has {len(counts)} cells, but it must have at least one"):
         posterior().log_ppd(test, positive_only)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
+from allocore._quartiles import quartiles
 from allocore.comparison.settings import MODELS, shape_text
-from allocore.figures.predictive import quartiles
 
 CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
 SERIES = ["model", "core", "budget"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from allocore.data.countries import resolve
 from allocore.posterior.class_tables import summary_sentences
 from allocore.posterior.draw_summary import DrawSummary, Factor, ShownMode
-from allocore.posterior.run_status import diagnosis_rows, progress_line, settings_line
+from allocore.posterior.run_description import diagnosis_rows, progress_line, settings_line
 
 if TYPE_CHECKING:
     import pandas as pd

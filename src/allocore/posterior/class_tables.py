@@ -1,4 +1,4 @@
-"""The classes and factors of one draw as tables: how much each holds, its heaviest labels, and who shares what."""
+"""The classes and factors of one draw as tables: their sizes, their heaviest labels, and which classes share them."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from allocore.posterior.draw_summary import DrawSummary, Factor
 
 
 def class_table(summary: DrawSummary, top: int) -> pd.DataFrame:
-    """One row per class, the largest first: see `Posterior.classes`."""
+    """Return one row per class, largest first: see `Posterior.classes`."""
     table = pd.DataFrame({"value": summary.value_C, "share": summary.share_C})
     table["cumulative"] = table["share"].cumsum()
     table["stability"], table["stable_chains"] = summary.stability.draws_C, summary.stability.chains_C
@@ -27,7 +27,7 @@ def class_table(summary: DrawSummary, top: int) -> pd.DataFrame:
 
 
 def factor_table(summary: DrawSummary, mode: int, number: int) -> pd.DataFrame:
-    """One row per label of a factor: see `Posterior.factor`."""
+    """Return one row per label of a factor: see `Posterior.factor`."""
     factor = factor_of(summary, mode, number)
     rows = slice(None) if factor.mode.kind in ("time", "order") else factor.heaviest
     index = pd.Index(list(factor.mode.labels), name=factor.mode.name)
@@ -37,17 +37,17 @@ def factor_table(summary: DrawSummary, mode: int, number: int) -> pd.DataFrame:
 
 
 def factor_of(summary: DrawSummary, mode: int, number: int) -> Factor:
-    """A factor in use, or an error that names those that are."""
+    """Return a factor in use; the error for any other number lists those in use."""
     try:
         return summary.factors[mode][number]
     except (KeyError, TypeError):
         name, used = summary.names[mode], sorted(summary.factors[mode])
         shown = ", ".join(map(str, used[:20])) + (f" and {len(used) - 20} more" if len(used) > 20 else "")
-        raise InputError(f"k is {number!r}, but the {name} factors in use are {shown}") from None
+        raise InputError(f"k is {number!r}, but it must be one of the {name} factors in use: {shown}") from None
 
 
 def sharing_table(summary: DrawSummary, mode: int, top: int) -> pd.DataFrame:
-    """One row per factor in use: see `Posterior.sharing`."""
+    """Return one row per factor in use: see `Posterior.sharing`."""
     factors = sorted(summary.factors[mode].values(), key=lambda factor: -factor.mass)
     return pd.DataFrame(
         {
@@ -61,7 +61,7 @@ def sharing_table(summary: DrawSummary, mode: int, top: int) -> pd.DataFrame:
 
 
 def summary_sentences(summary: DrawSummary) -> str:
-    """How many classes are in use, how few hold most of the counts, and how many factors they share."""
+    """Return how many classes are in use, how many hold most of the counts, and how many factors they use."""
     used = ", ".join(f"{number} {name}" for number, name in zip(summary.factors_in_use, summary.names, strict=True))
     classes = "1 class holds" if summary.in_use == 1 else f"{summary.in_use} classes hold"
     half, most = (f"{number} hold{'s' * (number == 1)}" for number in map(summary.holding, (0.5, 0.95)))

@@ -1,4 +1,4 @@
-"""A posterior in a notebook: what it is, and its largest classes in a small table. Labels are data: all is escaped."""
+"""A posterior in a notebook: a heading and a small table of its largest classes. All labels are escaped."""
 
 from html import escape
 
@@ -12,7 +12,7 @@ _CELL = "text-align:left;vertical-align:top"
 
 
 def posterior_html(posterior: Posterior) -> str:
-    """The summary and the largest classes of the last draw of the first chain."""
+    """Return the summary and the largest classes of the last draw of the first chain as HTML."""
     heading = f"<p><b>{escape(repr(posterior))}</b><br>{escape(repr(posterior.tensor))}"
     if not posterior.finished:
         heading += "<br>The run is not finished."

@@ -1,4 +1,4 @@
-"""The class table on a terminal: one row per class, and the factors that classes share marked wherever they appear."""
+"""The class table on a terminal: one row per class, with a colour for every factor that several classes share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from rich.text import Text
 from allocore.errors import InputError, whole_number
 from allocore.posterior.class_tables import summary_sentences
 from allocore.posterior.draw_summary import DrawSummary, Factor
+from allocore.posterior.moves import no_move_warning
 from allocore.posterior.posterior import Posterior
 
-# Told apart by people of any colour vision (Okabe and Ito), and every factor carries its number as well.
+# The palette of Okabe and Ito suits all kinds of colour vision; every factor shows its number as well.
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 _LISTED_CLASSES = 8
 _COLUMN = 18
@@ -27,7 +28,7 @@ _REST = 0.0005
 def class_report(
     posterior: Posterior, rows: int = 15, top: int = 2, *, draw: int = -1, chain: int = 0
 ) -> RenderableType:
-    """The largest classes of a draw in words, the factors they share, and one line that sums it all up."""
+    """Return the largest classes of a draw in words, the factors they share, and a summary line."""
     rows = whole_number("rows", rows)
     modes = posterior.tensor.mode_names
     classes = posterior.classes(draw, top, chain=chain)
@@ -51,26 +52,22 @@ def _which(posterior: Posterior, draw: int, chain: int) -> str:
 
 
 def summary_line(summary: DrawSummary) -> Text:
-    """The summary in one line, its numbers in bold."""
+    """Return the summary of a draw in one line, with its numbers in bold."""
     text = Text(summary_sentences(summary))
     text.highlight_regex(r"\d+(?= (class|hold))", "bold")
     return text
 
 
 def _warnings(posterior: Posterior) -> Iterator[Text]:
-    """A word where relocation did not happen: then the classes are those of CP."""
-    moved = posterior.stats["moved"][0]
-    if posterior.learns_locations and not moved[len(moved) // 2 :].any():
-        yield Text(
-            "No class moved in the second half of the run. With heavy counts locations move rarely: a smaller core "
-            "shape makes classes share factors from the start, and several chains show what is settled.",
-            style="italic",
-        )
+    """Yield a warning if no class moved in some chain: its classes are those that the burn-in left."""
+    warning = no_move_warning(posterior.record)
+    if warning:
+        yield Text(warning, style="italic")
 
 
 @dataclass(frozen=True)
 class _ClassList:
-    """The classes as a table, or on a narrow terminal as a block a class."""
+    """The classes as a table, or as one block per class on a narrow terminal."""
 
     classes: pd.DataFrame
     modes: tuple[str, ...]
@@ -128,7 +125,7 @@ def _factor_text(mode: str, factor: int, words: str, colours: dict[tuple[str, in
 
 
 def _shared_colours(classes: pd.DataFrame, modes: tuple[str, ...]) -> dict[tuple[str, int], str]:
-    """A colour for every factor that several of the classes use; one mode's factors take turns through the palette."""
+    """Return a colour for every factor that several classes use; the factors of a mode cycle through the palette."""
     colours = {}
     for name in modes:
         uses = classes[f"{name}_factor"].value_counts()
@@ -142,7 +139,7 @@ def _sharing_lines(
 ) -> Iterator[Text]:
     if not colours:
         return
-    yield Text("Shared factors: one factor, several classes", style="bold")
+    yield Text("Factors shared by several classes", style="bold")
     for name in modes:
         for factor in (k for mode, k in colours if mode == name):
             users = classes[classes[f"{name}_factor"] == factor]
@@ -154,7 +151,7 @@ def _sharing_lines(
 
 
 def class_details(summary: DrawSummary, number: int, top: int = 10) -> RenderableType:
-    """One class in full: its size, its place, its labels with their shares, its peaks, and who shares its factors."""
+    """Return one class in full: its size, its location, its labels and peaks, and the classes that share its factors."""
     number = _class_number(number, summary)
     place = ", ".join(map(str, summary.location_CM[number].tolist()))
     stable = summary.stability.draws_C[number]
@@ -164,7 +161,7 @@ def class_details(summary: DrawSummary, number: int, top: int = 10) -> Renderabl
         Text(f"Class {number}, at ({place}) of the core", style="bold"),
         Text(
             f"{summary.value_C[number]:,.0f} expected counts, {summary.share_C[number]:.2%} of all; "
-            f"with all larger ones {cumulative:.1%}{held}."
+            f"{cumulative:.1%} together with all larger classes{held}."
         ),
     ]
     for mode in range(len(summary.modes)):
@@ -197,4 +194,4 @@ def _factor_details(factor: Factor, partners: tuple[int, ...], top: int) -> Iter
     yield grid
     rest = 1.0 - sum(share for _, share in labels)
     if rest > _REST:
-        yield Text(f"  and {rest:.1%} over {len(factor.share_D) - len(labels):,} others", style="dim")
+        yield Text(f"  and {rest:.1%} spread over {len(factor.share_D) - len(labels):,} others", style="dim")
