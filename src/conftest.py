@@ -24,16 +24,12 @@ def posterior():
 
 @cache
 def selection():
-    """The selection `choice` of the examples. Its jobs run in this process, because processes take seconds to start."""
-    from allocore.comparison import compare
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "run_jobs", run_here)
-        return ac.select_budget(flights(), [2, 8], splits=2, burn_in=20, draws=2, **QUICK)
+    """The selection `choice` of the examples, as the docstring of `select_budget` makes it."""
+    return ac.select_budget(flights(), [2, 8], splits=2, burn_in=20, draws=2, **QUICK)
 
 
 def run_here(folder, jobs, **_):
-    """Run the jobs of a comparison in this process."""
+    """Run the jobs of a comparison in this process: processes take seconds to start."""
     from allocore.comparison.folder import write_json
     from allocore.comparison.job import fit_and_judge
 
@@ -43,13 +39,19 @@ def run_here(folder, jobs, **_):
 
 
 SHARED = {"Y": flights, "post": posterior, "choice": selection, "found": lambda: selection().comparison}
+COMPARING = {"choice", "found", "compare", "select_budget"}
 
 
 @pytest.fixture(autouse=True)
-def shared_examples(request, doctest_namespace):
+def shared_examples(request, doctest_namespace, monkeypatch):
     """Give an example the shared names that it uses and does not assign itself."""
     lines = "".join(example.source for example in request.node.dtest.examples)
+    used = set(re.findall(r"\w+", lines))
+    if used & COMPARING:
+        from allocore.comparison import compare
+
+        monkeypatch.setattr(compare, "run_jobs", run_here)
     for name, make in SHARED.items():
         doctest_namespace.pop(name, None)
-        if re.search(rf"\b{name}\b", lines) and f"{name} = " not in lines:
+        if name in used and f"{name} = " not in lines:
             doctest_namespace[name] = make()

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
     "cli": (
         "", "cli", "data", "model", "kernels.workers", "run.run_reader", "run.zarr_store", "posterior", "figures",
-        "explorer", "estimators",
+        "explorer", "estimators", "comparison.folder",
     ),
     # What people look at is made of the posterior, and nothing but the command line is made of it.
     "figures": ("data", "posterior", "figures"),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocore import figures
-    from allocore.comparison.compare import compare
-    from allocore.comparison.selection import select_budget
+    from allocore.comparison.compare import Comparison, compare
+    from allocore.comparison.selection import Selection, select_budget
     from allocore.data.convert import as_tensor
     from allocore.data.events.read_events import read_events
     from allocore.data.files import load_tensor
@@ -27,18 +27,22 @@ if TYPE_CHECKING:
     from allocore.estimators import CP, AlloCore, Tucker
     from allocore.explorer.page_file import write_report
     from allocore.nntuck import NNTuck
+    from allocore.posterior.diagnostics import Diagnosis
     from allocore.posterior.open_run import open_run
     from allocore.posterior.posterior import Posterior
 
 _HOMES = {
     "AlloCore": "estimators",
     "CP": "estimators",
+    "Comparison": "comparison.compare",
     "CountTensor": "data.tensor",
+    "Diagnosis": "posterior.diagnostics",
     "InputError": "errors",
     "StoreError": "errors",
     "Missing": "data.missing",
     "NNTuck": "nntuck",
     "Posterior": "posterior.posterior",
+    "Selection": "comparison.selection",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
     "compare": "comparison.compare",
@@ -54,11 +58,14 @@ _HOMES = {
 __all__ = [
     "CP",
     "AlloCore",
+    "Comparison",
     "CountTensor",
+    "Diagnosis",
     "InputError",
     "Missing",
     "NNTuck",
     "Posterior",
+    "Selection",
     "StoreError",
     "Tucker",
     "as_tensor",

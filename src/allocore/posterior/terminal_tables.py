@@ -151,7 +151,7 @@ def _sharing_lines(
 
 
 def class_details(summary: DrawSummary, number: int, top: int = 10) -> RenderableType:
-    """Return one class in full: its size, its location, its labels and peaks, and the classes that share its factors."""
+    """Return one class in full: its size, its location, its labels and peaks, and who shares its factors."""
     number = _class_number(number, summary)
     place = ", ".join(map(str, summary.location_CM[number].tolist()))
     stable = summary.stability.draws_C[number]
