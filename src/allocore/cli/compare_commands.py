@@ -66,8 +66,9 @@ def compare(
 ) -> None:
     """Fit several models at several budgets to the same splits, and say which predicts held-out cells best.
 
-    Writes a table of all fits (results.csv), figures, and a report in words (report.md). The same command continues an
-    interrupted comparison; models, budgets and splits can be added.
+    Writes a table of all fits (results.csv), figures, and a report in words (report.md).
+
+    The same command continues an interrupted comparison; models, budgets and splits can be added.
 
     allocore compare "icews/*.tab" --budgets 5,10,25,50,100 --splits 8 --along time --out comparison
 

@@ -45,8 +45,9 @@ def info(
 ) -> None:
     """Describe a table of events, a tensor or a run.
 
-    For a tensor: its modes, heaviest labels, counts and missing cells. For a run, finished or not: its settings, its
-    progress, and whether its chains agree (R-hat, effective sample sizes).
+    For a tensor: its modes, heaviest labels, counts and missing cells.
+
+    For a run, finished or not: its settings, its progress, and whether its chains agree (R-hat).
     """
     console = terminal()
     if (Path(data) / ".zgroup").is_file():
