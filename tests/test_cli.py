@@ -395,21 +395,15 @@ def wait_for(path, process):
         time.sleep(0.05)
 
 
-def stopped(process, path, which):
-    """Stop a run once it has a checkpoint; returns its exit code, standard output and standard error."""
-    wait_for(path / "checkpoints" / "0", process)
-    process.send_signal(which)
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
-
-
 @pytest.mark.disk
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_code_130(run, data, tmp_path, which):
     path = tmp_path / "run.zarr"
     process = begin(data, path, "--burn-in", "0", "--draws", "100000000", "--thin", "1")
-    code, out, err = stopped(process, path, which)
-    assert code == 130
+    wait_for(path / "checkpoints" / "0", process)
+    process.send_signal(which)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
     assert re.fullmatch(
         r"allocore: warning: stopped: \d+ of 100000000 draws are kept; continue with "
         rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
@@ -424,8 +418,11 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
     path = tmp_path / "run.zarr"
-    code, _, err = stopped(begin(data, path, "--burn-in", "100000000"), path, which)
-    assert code == 130
+    process = begin(data, path, "--burn-in", "100000000")
+    wait_for(path / "checkpoints" / "0", process)
+    process.send_signal(which)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
     assert re.fullmatch(
         r"allocore: stopped after \d+ of 100004000 sweeps, before the first draw was kept; continue with "
         rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
