@@ -84,7 +84,7 @@ class Diagnosis:
 
 def diagnose(record: Record) -> Diagnosis:
     """Judge the draws of a run: see `Posterior.diagnose`."""
-    if record.spec.flat:
+    if not record.spec.has_priors:
         nothing = _table([], 0.0).reindex(columns=_COLUMNS)
         why = "Maximum likelihood gives one estimate and no draws: there are no chains to judge."
         return Diagnosis(nothing, (why,), well=False, move_rate=np.nan)
