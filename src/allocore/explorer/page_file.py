@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from allocore._files import replacing
 from allocore.errors import InputError, whole_number
+from allocore.explorer.bundle import bundle
 from allocore.explorer.payload import payload
 
 if TYPE_CHECKING:
     from allocore.posterior.posterior import Posterior
 
 _LIBRARIES = ("d3.js", "plot.js", "topojson.js")
-_SCRIPTS = ("model.js", "elements.js", "charts.js", "tables.js", "overview.js", "classes.js", "views.js", "app.js")
+_START = "app.js"
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -79,11 +80,16 @@ def render(values: dict[str, Any]) -> str:
         "licences": escape(_read("assets", "LICENSES.txt")),
         "data": _json(values),
         "world": _read("assets", "world.json") if any(mode["iso"] for mode in values["modes"]) else "null",
-        "scripts": _script(
-            "(() => {\n'use strict';\n" + "\n".join(_read("page", name) for name in _SCRIPTS) + "\n})();"
-        ),
+        "scripts": _script(bundle(modules(), _START)),
     }
     return _SLOT.sub(lambda slot: parts[slot[1]], _read("page", "page.html"))
+
+
+def modules() -> dict[str, str]:
+    """The page's own JavaScript: the text of each module by its file name."""
+    folder = files("allocore.explorer") / "page"
+    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(".js"))
+    return {name: _read("page", name) for name in found}
 
 
 def _read(folder: str, name: str) -> str:
