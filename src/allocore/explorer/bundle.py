@@ -13,7 +13,7 @@ allow (default exports, renaming, `export let`, imports for side effects, cycles
 import re
 from collections.abc import Mapping
 
-_IMPORT = re.compile(r'^import \{([\w\s,$]+)\} from "\./([\w.-]+)";$', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{((?:\s*[\w$]+,)*\s*[\w$]+,?\s*)\} from "\./([\w.-]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|const|class) ([\w$]+))", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export)\b.*$|\bimport\(", re.MULTILINE)
 

@@ -38,9 +38,9 @@ export function classList(parameters) {
 }
 
 function countOf(found) {
-  const of = found.length < classes.length ? ` of ${classes.length}` : "";
+  const some = found.length < classes.length ? `${found.length} of ` : "";
   const held = percent(d3.sum(found, ({ one }) => one.share));
-  return `${plural(found.length, "class", "classes")}${of}, ${held} of all expected counts`;
+  return `${some}${plural(classes.length, "class", "classes")}, ${held} of all expected counts`;
 }
 
 function foundClasses(state) {
@@ -88,7 +88,7 @@ function filters(parameters, changed) {
   const sort = make(
     "select",
     { id: "sort", onchange: changed },
-    make("option", { value: "" }, "best match or largest"),
+    make("option", { value: "" }, "default order"),
     offered.slice(1).map(([name, [text]]) => make("option", { value: name, selected: name === chosen }, text)),
   );
   const form = make(

@@ -4,15 +4,21 @@ import { ACCENT, FAINT_INK, INK, SERIES, base, tipStyle } from "./chart_style.js
 import { classes, given, modes } from "./model.js";
 import { percent, plural } from "./numbers.js";
 
+const massText = ({ number, held }) => `${plural(number, "class", "classes")}: ${percent(held, 0)}`;
+// The text of a point in the right half stands to its left, or it would leave the panel.
+const inLeftHalf = ({ number }) => number <= classes.length / 2;
+
 // How much the largest classes hold together.
 export function massCurve() {
   const points = classes.map((one) => ({ number: one.number + 1, held: one.cumulative }));
   const marks = [0.5, 0.95].map((level) => points.find((point) => point.held >= level) ?? points.at(-1));
+  const named = { x: "number", y: "held", text: massText, fill: INK };
   return (width) =>
     Plot.plot({
       ...base(width),
-      height: 200,
+      height: 206,
       marginLeft: 44,
+      marginBottom: 36,
       x: {
         label: "classes, largest first",
         labelAnchor: "center",
@@ -23,15 +29,11 @@ export function massCurve() {
       marks: [
         Plot.lineY([{ number: 0, held: 0 }, ...points], { x: "number", y: "held", stroke: ACCENT, strokeWidth: 2 }),
         Plot.dot(marks, { x: "number", y: "held", fill: ACCENT, r: 4 }),
-        Plot.text(marks, {
-          x: "number",
-          y: "held",
-          text: (d) => `${plural(d.number, "class", "classes")}: ${percent(d.held, 0)}`,
-          dx: 8,
-          dy: 12,
-          textAnchor: "start",
-          fill: INK,
-        }),
+        Plot.text(marks.filter(inLeftHalf), { ...named, dx: 8, dy: 12, textAnchor: "start" }),
+        Plot.text(
+          marks.filter((point) => !inLeftHalf(point)),
+          { ...named, dx: 4, dy: 24, textAnchor: "end" },
+        ),
         Plot.tip(
           points,
           Plot.pointerX({

@@ -65,7 +65,7 @@ export function surprisesView(parameters) {
     make(
       "p",
       {},
-      `The ${plural(given.surprises.length, "cell")} that the model expected least, with their observed and expected counts. `,
+      `The ${plural(given.surprises.length, "cell")} that the model expected least. `,
       "A surprise of 6 means that a count at least as extreme has a probability of one in a million ",
       "(two-sided, averaged over all draws). The model was fitted to these cells: they are what it could not explain.",
     ),
