@@ -140,7 +140,7 @@ def test_what_cannot_be_shown_is_refused_and_nothing_is_written(tmp_path, change
 
 
 def test_a_folder_is_not_a_page(tmp_path):
-    with pytest.raises(InputError, match="that is a folder"):
+    with pytest.raises(InputError, match=r"it must be a file such as report\.html, and this is a folder"):
         ac.write_report(posterior(), tmp_path)
 
 

@@ -1,13 +1,13 @@
-"""One script from the ES modules of the page, so that the page is a single file that needs no network and no Node.
+"""Join the ES modules of the page into one script, so that the page is a single file and needs no build tool.
 
-Browsers load no modules from `file://`, and the page's security policy forbids every source of scripts but the page
-itself. So each module becomes a function that is called once, after the modules it imports:
+Browsers do not load modules from `file://`, and the security policy of the page forbids scripts from anywhere else. So
+each module becomes a function that is called once, after the modules that it imports:
 
     import { make } from "./elements.js";       ->   const { make } = modules["elements.js"];
     export function panel(title) { .. }         ->   function panel(title) { .. }  ..  return { panel };
 
-This is exact for modules that import and export names as above, at the start of a line. Everything else that ES modules
-allow (default exports, renaming, `export let`, imports for side effects, cycles) is refused.
+The result is equivalent for modules that import and export names in this form, at the start of a line. All other forms
+(default exports, renaming, `export let`, imports without names, cycles) are refused.
 """
 
 import re
