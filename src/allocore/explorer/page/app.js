@@ -35,6 +35,8 @@ function viewOf(hash) {
   ];
 }
 
+let shownBefore = false;
+
 function show() {
   observer.disconnect();
   const [title, content] = viewOf(location.hash);
@@ -43,8 +45,8 @@ function show() {
   document.title = `${title} – ${given.title}`;
   drawNavigation();
   window.scrollTo(0, 0);
-  if (show.before) main.focus({ preventScroll: true });
-  show.before = true;
+  if (shownBefore) main.focus({ preventScroll: true });
+  shownBefore = true;
 }
 
 function drawNavigation() {
