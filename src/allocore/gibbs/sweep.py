@@ -24,7 +24,8 @@ no split-merge.
 
 Steps get what they read and return what they change. One thing is mutable: the workspace, which holds the factors of
 the present state expanded to a column for each class. Steps read it, and this module renews it; thinning keeps scratch
-space in it. Every step, mode and row has its own random numbers, opened from the key. The suffixes of arrays are explained in model/state.py.
+space in it. Every step, mode and row has its own random numbers, opened from the key. model/state.py explains
+the suffixes of arrays.
 """
 
 import numpy as np
