@@ -78,9 +78,6 @@ export function factorView(factor) {
   const users = factor.classes;
   const held = `${percent(factor.mass)} of all expected counts`;
   const time = modes.find((mode) => mode.kind === "time" && mode !== factor.mode);
-  const overlaid = users
-    .slice(0, OVERLAID)
-    .map((one) => ({ name: `class ${one.number}`, factor: time && one.factors[time.place] }));
   return [
     make("p", { class: "crumbs" }, link("#/", "Overview"), users.length ? classLink(users[0]) : null),
     make("h1", {}, bdi(factor.name)),
@@ -104,24 +101,28 @@ export function factorView(factor) {
       "div",
       { class: "grid" },
       panel(`The factor: ${factor.name}`, factorCharts(factor)),
-      time && users.length > 1
-        ? panel(
-            `Over time: ${time.name} of its ${users.length > OVERLAID ? `${OVERLAID} largest ` : ""}classes`,
-            legend(users.slice(0, OVERLAID).map((one) => classLink(one))),
-            charted(
-              `Shares over ${time.name} of the classes that use ${factor.name}`,
-              series(overlaid),
-              [time.name, ...overlaid.map(({ name }) => name)],
-              () =>
-                time.labels.map((label, n) => [
-                  label,
-                  ...overlaid.map((each) => percent(each.factor.inOrder()[n].share, 2)),
-                ]),
-            ),
-          )
-        : null,
+      time && users.length > 1 ? overTime(factor, time) : null,
     ),
   ];
+}
+
+// The mode of time of the largest classes that use a factor, in one chart.
+function overTime(factor, time) {
+  const users = factor.classes.slice(0, OVERLAID);
+  const named = users.map((one) => ({ name: `class ${one.number}`, factor: one.factors[time.place] }));
+  const rows = () =>
+    time.labels.map((label, n) => [label, ...named.map((each) => percent(each.factor.inOrder()[n].share, 2))]);
+  const which = factor.classes.length > OVERLAID ? `${OVERLAID} largest classes` : "classes";
+  return panel(
+    `Over time: ${time.name} of its ${which}`,
+    legend(users.map((one) => classLink(one))),
+    charted(
+      `Shares over ${time.name} of the classes that use ${factor.name}`,
+      series(named),
+      [time.name, ...named.map(({ name }) => name)],
+      rows,
+    ),
+  );
 }
 
 // For each class, the other modes in which it has the same factor as the largest class.

@@ -86,10 +86,11 @@ export function titleOf(one) {
 // The size of a class and how often it is found again, in a sentence or two.
 export function sizeOf(one) {
   const size = `${amount(one.value)} expected counts: ${percent(one.share, 2)} of all`;
-  const sentence = `${size}; ${percent(one.cumulative)} together with all larger classes.`;
-  if (one.stability === null) return sentence;
+  const together = one.number ? `; ${percent(one.cumulative)} together with all larger classes` : "";
+  if (one.stability === null) return `${size}${together}.`;
   const chains = one.chains === null ? "" : ` and in ${percent(one.chains, 0)} of the chains`;
-  return `${sentence} A similar class is in ${percent(one.stability, 0)} of the other draws${chains}.`;
+  const again = ` A similar class is in ${percent(one.stability, 0)} of the other draws${chains}.`;
+  return `${size}${together}.${again}`;
 }
 
 // The classes that share at least one factor with this class; those that share the most factors come first.

@@ -6,15 +6,8 @@ import { amount, plural, whole } from "./numbers.js";
 import { plainText } from "./search.js";
 import { sortableTable } from "./tables.js";
 
-export function surprisesView(parameters) {
-  const filter = make("input", {
-    type: "search",
-    id: "cells",
-    value: parameters.get("q") ?? "",
-    placeholder: "any label",
-  });
-  const box = make("div", {});
-  const columns = [
+function surpriseColumns() {
+  return [
     ...modes.map((mode, place) => ({
       heading: mode.name,
       kind: "text",
@@ -42,6 +35,17 @@ export function surprisesView(parameters) {
       shown: (cell) => (cell.surprise === null ? "∞" : cell.surprise.toFixed(1)),
     },
   ];
+}
+
+export function surprisesView(parameters) {
+  const filter = make("input", {
+    type: "search",
+    id: "cells",
+    value: parameters.get("q") ?? "",
+    placeholder: "any label",
+  });
+  const box = make("div", {});
+  const columns = surpriseColumns();
   const draw = (changed) => {
     const wanted = plainText(filter.value.trim());
     const shown = given.surprises.filter((cell) => cell.labels.some((label) => plainText(label).includes(wanted)));
