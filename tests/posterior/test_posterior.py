@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 import allocore as ac
 from allocore.errors import InputError
+from allocore.kernels import cell_rates
 from allocore.model.spec import Spec
 from allocore.posterior import prediction
 from allocore.posterior.posterior import Posterior
@@ -98,7 +99,7 @@ def test_a_prediction_does_not_depend_on_the_order_of_the_cells_or_on_their_comp
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_predictions_on_several_threads_are_the_same_bytes(threads, monkeypatch):
-    monkeypatch.setattr(prediction, "_CELLS_PER_THREAD", 5)
+    monkeypatch.setattr(cell_rates, "_CELLS_PER_THREAD", 5)
     post = posterior()
     coords, counts = some_cells(SHAPE)
     one = prediction.log_predictive(post._record, coords, counts, 1)
