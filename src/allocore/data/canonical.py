@@ -1,4 +1,4 @@
-"""The canonical form of a tensor's entries: cells sorted with mode 0 slowest, none twice, none zero."""
+"""The canonical form of a tensor's entries: cells sorted with mode 0 slowest; none twice, none zero, none missing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from allocore.data.coordinates import INT64_MAX, Int64s, Integers, as_integers, column_keys, run_starts
+from allocore.data.missing import Missing, covered
 from allocore.errors import InputError
 
 # Above this the sampler's binomial and gamma draws lose their exactness.
@@ -75,3 +76,15 @@ def _decode(keys: Int64s, shape: tuple[int, ...], *, out: Integers) -> None:
     """Write into `out` the coordinates whose mixed-radix numbers are `keys`."""
     for m in reversed(range(len(shape))):
         keys, out[m] = np.divmod(keys, shape[m])
+
+
+def drop_missing(coords: Integers, counts: Int64s, new: Missing, missing: Missing) -> tuple[Integers, Int64s]:
+    """Return the entries outside the `new` missing cells; none may lie in the other missing cells."""
+    observed = np.flatnonzero(~covered(coords, new))
+    if observed.size == 0:
+        all_missing = missing.cells == math.prod(missing.shape)
+        reason = "all cells are missing" if all_missing else f"all {counts.size:,} non-zeros lie in missing cells"
+        raise InputError(f"no positive counts: there is nothing to fit, because {reason}")
+    if observed.size < counts.size:
+        return coords.take(observed, axis=1), counts[observed]
+    return coords, counts

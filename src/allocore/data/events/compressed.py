@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
-from allocore.data.events.sql import as_pattern
+from allocore.data.sql import as_pattern
 
 LONGEST_LINE = 16777216
 _FRAME, _SKIPPED = 0xFD2FB528, 0x184D2A5

@@ -7,7 +7,7 @@ comes first. By majority, since one misspelt date must not turn all others round
 
 from typing import TYPE_CHECKING
 
-from allocore.data.events.sql import literal
+from allocore.data.sql import literal
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,7 +14,7 @@ from allocore.data.events.compressed import is_cut_off, open_lines, write_decode
 from allocore.data.events.formats import FORMATS, Format, detect
 from allocore.data.events.loading import NOT_UTF_8, Loaded, Wanted, load_files, load_frame
 from allocore.data.events.sources import Layout, Sources, layout_of, listed
-from allocore.data.events.sql import first_sentence
+from allocore.data.sql import first_sentence
 from allocore.errors import InputError
 
 if TYPE_CHECKING:

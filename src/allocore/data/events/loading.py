@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from allocore.data.events.dates import make_dates
 from allocore.data.events.formats import Format, Mode
 from allocore.data.events.sources import Layout, float_columns, unreadable
-from allocore.data.events.sql import as_pattern, first_sentence, literal, quoted
+from allocore.data.sql import as_pattern, first_sentence, literal, quoted
 from allocore.errors import InputError
 
 if TYPE_CHECKING:

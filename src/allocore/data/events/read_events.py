@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from allocore.data.events.event_report import EventReport
+from allocore.data.event_report import EventReport
 from allocore.data.events.event_tables import FileTable, FrameTable, Workplace
 from allocore.data.events.formats import FORMATS, Format, Mode
 from allocore.data.events.loading import Reject, Wanted, condition, keys_for
 from allocore.data.events.periods import check_frequency
 from allocore.data.events.sources import find_files, is_files, listed
-from allocore.data.events.sql import first_sentence, literal
 from allocore.data.events.tensors import Found, Shape, make_tensor
+from allocore.data.sql import first_sentence, literal
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 
@@ -120,7 +120,7 @@ def read_events(
             _raise_first(connection, table, wanted, loaded.rejects)
         shape = Shape(freq, _shared(shared_modes, table.format, chosen), diagonal, least)
         tensor, found = make_tensor(connection, wanted, shape, loaded)
-    tensor._report = _report(table, tensor, found, loaded.notes)
+    tensor = tensor._replaced(report=_report(table, tensor, found, loaded.notes))
     if found.repaired:
         rows = sum(found.repaired.values())
         warnings.warn(
@@ -243,7 +243,7 @@ def _report(table: FileTable | FrameTable, tensor: CountTensor, found: Found, to
         for mode, rows in found.repaired.items()
     ]
     return EventReport(
-        format=table.format.name if table.format else "a table of one's own",
+        format=table.format.name if table.format else "custom",
         files=table.number,
         rows=found.rows,
         kept=found.kept,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from allocore.data.events.compressed import LONGEST_LINE, decoded, is_cut_off, open_lines
 from allocore.data.events.formats import FORMATS, Format, detect
-from allocore.data.events.sql import as_pattern, first_sentence, literal
+from allocore.data.sql import as_pattern, first_sentence, literal
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
