@@ -15,7 +15,7 @@ MAX_TOTAL = 2**50
 
 
 def check_entries(coords: object, counts: object) -> tuple[Integers, Integers]:
-    """Return coordinates and counts as integers, or an error that names what is wrong with them."""
+    """Return coordinates and counts as integers; raise an InputError if they are not those of a tensor."""
     places, values = as_integers(coords, "coords"), as_integers(counts, "counts")
     if places.ndim != 2 or len(places) < 2:
         raise InputError(f"coords must have shape (modes, entries) with at least 2 modes; got shape {places.shape}")
@@ -35,7 +35,7 @@ def check_entries(coords: object, counts: object) -> tuple[Integers, Integers]:
 
 
 def _check_total(counts: Integers) -> None:
-    # The int64 sum is only trusted where it cannot have wrapped around.
+    # The int64 sum is used only where it cannot overflow.
     bound = int(counts.max()) * counts.size
     total = bound if bound <= MAX_TOTAL else sum(counts.tolist())
     if total > MAX_TOTAL:
@@ -43,7 +43,7 @@ def _check_total(counts: Integers) -> None:
 
 
 def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tuple[Integers, Int64s]:
-    """Sort the cells, sum duplicates and drop zeros; the arrays returned are always new."""
+    """Sort the cells, sum duplicates and drop zeros. The returned arrays are always new."""
     cells: Integers = np.array(coords, dtype=np.int32 if max(shape) < 2**31 else np.int64, order="C")
     totals = np.array(counts, dtype=np.int64)
     positive = np.flatnonzero(totals)
@@ -64,8 +64,8 @@ def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tup
 
 
 def _sort_packed(keys: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    # With the count as its last digit a key is a whole entry. Sorting numbers is about ten times faster than
-    # sorting positions and then gathering from all over memory.
+    # With the count as its last digit, a key holds a whole entry. Sorting numbers is about ten times faster than
+    # sorting positions and then gathering the entries from all over memory.
     base = int(counts.max()) + 1
     packed = keys * base + counts
     packed.sort()
@@ -79,7 +79,7 @@ def _decode(keys: Int64s, shape: tuple[int, ...], *, out: Integers) -> None:
 
 
 def drop_missing(coords: Integers, counts: Int64s, new: Missing, missing: Missing) -> tuple[Integers, Int64s]:
-    """Return the entries outside the `new` missing cells; none may lie in the other missing cells."""
+    """Return the entries outside the `new` cells of `missing`; entries in its other cells were dropped before."""
     observed = np.flatnonzero(~covered(coords, new))
     if observed.size == 0:
         all_missing = missing.cells == math.prod(missing.shape)

@@ -1,4 +1,4 @@
-"""What a tensor says of itself: one line of text, and a small table for notebooks."""
+"""How a tensor is shown: one line of text, and a small table for notebooks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def as_text(tensor: TensorParts) -> str:
 
 
 def as_html(tensor: TensorParts) -> str:
-    """Return the table shown by notebooks; names and labels are data, so they are escaped."""
+    """Return the table shown by notebooks. Names and labels are data, so they are escaped."""
     rows = []
     for m, (name, length) in enumerate(zip(tensor.mode_names, tensor.shape, strict=True)):
         heaviest = "; ".join(f"{label} ({count:,})" for label, count in tensor.heaviest(m, top=LABELS_SHOWN))
