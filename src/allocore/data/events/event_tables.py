@@ -24,7 +24,7 @@ _LISTED = 6
 
 
 @dataclass(frozen=True)
-class Workspace:
+class DuckdbSession:
     """A connection to duckdb and a folder for temporary files."""
 
     connection: "duckdb.DuckDBPyConnection"
@@ -39,8 +39,8 @@ class FileTable:
     there are others.
     """
 
-    def __init__(self, work: Workspace, sources: Sources, wanted: str, *, lenient: bool) -> None:
-        self._work, self._format, self._lenient = work, wanted, lenient
+    def __init__(self, session: DuckdbSession, sources: Sources, wanted: str, *, lenient: bool) -> None:
+        self._session, self._format, self._lenient = session, wanted, lenient
         self._given: dict[Path, Path] = {}  # for each copy, the file that the user gave
         self._cut = 0
         self._notes: list[str] = []
@@ -75,25 +75,25 @@ class FileTable:
     def _dialect(self, file: Path) -> tuple[FileDialect, Format | None, Path]:
         """Return the dialect and the format of a file, and the file or copy to read."""
         try:
-            return *dialect_of(self._work.connection, file, self._format, self._lenient), file
+            return *dialect_of(self._session.connection, file, self._format, self._lenient), file
         except InputError as error:
             if not self._lenient or not is_cut_off(file):
                 raise
             copy = self._whole_lines(file)
             try:
-                return *dialect_of(self._work.connection, copy, self._format, self._lenient), copy
+                return *dialect_of(self._session.connection, copy, self._format, self._lenient), copy
             except InputError:
                 raise error from None
 
     def _whole_lines(self, file: Path) -> Path:
-        copy, lines = write_whole_lines(file, self._work.folder)
+        copy, lines = write_whole_lines(file, self._session.folder)
         self._given[copy] = file
         self._cut += 1
         self._notes.append(f"{file} is cut off: its first {lines:,} lines were read")
         return copy
 
     def _in_utf_8(self, file: Path) -> Path:
-        copy = write_decoded(file, self._work.folder)
+        copy = write_decoded(file, self._session.folder)
         self._given[copy] = given = self.given(file)
         self._notes.append(f"{given} is not UTF-8: lines that are not were read as Latin-1")
         return copy
@@ -123,7 +123,7 @@ class FileTable:
 
     def _load_or_copy(self, wanted: Wanted) -> Loaded:
         try:
-            return load_files(self._work.connection, self._files, wanted)
+            return load_files(self._session.connection, self._files, wanted)
         except InputError as error:
             mixed = {file for file in self._all_files() if _has_mixed_ends(file, error) and file not in self._given}
             cut = {file for file in self._all_files() if self._lenient and not mixed and is_cut_off(file)}
@@ -134,7 +134,7 @@ class FileTable:
         return self._load_or_copy(wanted)
 
     def _with_one_end(self, file: Path) -> Path:
-        copy = write_decoded(file, self._work.folder)
+        copy = write_decoded(file, self._session.folder)
         self._given[copy] = file
         return copy
 
@@ -147,7 +147,7 @@ class FileTable:
 
     def _without_rows(self) -> list[str]:
         """Return a note on the files that have no rows; if no file has any, an error says so later."""
-        rows = self._work.connection.execute("SELECT DISTINCT file FROM loaded").fetchall()
+        rows = self._session.connection.execute("SELECT DISTINCT file FROM loaded").fetchall()
         full = {Path(file) for (file,) in rows}
         empty = [str(self.given(file)) for file in self._all_files() if file not in full]
         return [f"without rows: {listed(empty, _LISTED)}"] if empty and full else []
@@ -194,10 +194,10 @@ def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
 class FrameTable:
     """Events in a data frame of any library that narwhals supports."""
 
-    def __init__(self, work: Workspace, frame: Any, wanted: str) -> None:
+    def __init__(self, session: DuckdbSession, frame: Any, wanted: str) -> None:
         import narwhals as nw
 
-        self._work = work
+        self._session = session
         try:
             self._frame = _with_text_names(nw.from_native(frame))
             self.columns = tuple(self._frame.collect_schema().names())
@@ -224,7 +224,7 @@ class FrameTable:
         # A time is dated in its own time zone, not in the machine's.
         zoned = _zoned(frame)
         frame = frame.with_columns(nw.col(*zoned).dt.replace_time_zone(None)) if zoned else frame
-        return load_frame(self._work.connection, _for_duckdb(frame, self._work.folder), wanted)
+        return load_frame(self._session.connection, _for_duckdb(frame, self._session.folder), wanted)
 
     def given(self, file: Path) -> Path:
         """Return `file`: frames have no files."""

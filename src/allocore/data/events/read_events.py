@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from allocore.data.event_report import EventReport
-from allocore.data.events.event_tables import FileTable, FrameTable, Workspace
+from allocore.data.events.event_tables import DuckdbSession, FileTable, FrameTable
 from allocore.data.events.formats import FORMATS, Format, Mode
 from allocore.data.events.loading import Reject, Wanted, condition, keys_for
 from allocore.data.events.periods import check_frequency
@@ -111,11 +111,11 @@ def read_events(
         _errors_in_our_words(),
     ):
         _configure(connection, folder)
-        work = Workspace(connection, Path(folder))
+        session = DuckdbSession(connection, Path(folder))
         table = (
-            FileTable(work, find_files(source), format, lenient=on_error == "drop")
+            FileTable(session, find_files(source), format, lenient=on_error == "drop")
             if is_files(source)
-            else FrameTable(work, source, format)
+            else FrameTable(session, source, format)
         )
         chosen = choose_modes(table.format, table.columns, modes, time)
         freq = _frequency(freq, chosen)
