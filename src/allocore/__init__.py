@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from allocore.data.events.read_events import read_events
     from allocore.data.files import load_tensor
     from allocore.data.flights import load_flights
-    from allocore.data.holdout import hold_out
+    from allocore.data.holdout import HeldOut, Split, hold_out
     from allocore.data.missing import Missing
     from allocore.data.tensor import CountTensor
     from allocore.errors import InputError, StoreError
@@ -37,12 +37,14 @@ _HOMES = {
     "Comparison": "comparison.compare",
     "CountTensor": "data.tensor",
     "Diagnosis": "posterior.diagnostics",
+    "HeldOut": "data.holdout",
     "InputError": "errors",
     "StoreError": "errors",
     "Missing": "data.missing",
     "NNTuck": "nntuck",
     "Posterior": "posterior.posterior",
     "Selection": "comparison.selection",
+    "Split": "data.holdout",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
     "compare": "comparison.compare",
@@ -61,11 +63,13 @@ __all__ = [
     "Comparison",
     "CountTensor",
     "Diagnosis",
+    "HeldOut",
     "InputError",
     "Missing",
     "NNTuck",
     "Posterior",
     "Selection",
+    "Split",
     "StoreError",
     "Tucker",
     "as_tensor",

@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -15,9 +15,6 @@ import allocore as ac
 from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.errors import InputError, whole_number
-
-if TYPE_CHECKING:
-    from allocore.data.holdout import HeldOut, Split
 
 
 Budget = Annotated[
@@ -145,7 +142,7 @@ def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: in
     console.print(class_report(posterior, rows, top))
 
 
-def _print_prediction(console: Console, posterior: ac.Posterior, test: "HeldOut") -> None:
+def _print_prediction(console: Console, posterior: ac.Posterior, test: "ac.HeldOut") -> None:
     console.print(f"\nHeld out: {len(test):,} cells, {len(test.positive):,} of them positive")
     for name, positive_only in (("all cells", False), ("positive cells", True)):
         if positive_only and not len(test.positive):
@@ -178,7 +175,7 @@ def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
         ) from None
 
 
-def _split(Y: ac.CountTensor, hold_out: float, along: str | None, seed: int) -> "Split":
+def _split(Y: ac.CountTensor, hold_out: float, along: str | None, seed: int) -> "ac.Split":
     if not 0.0 < hold_out < 1.0:
         raise InputError(f"--hold-out is {hold_out}, but it must be above 0 and below 1")
     return ac.hold_out(Y, hold_out, mode_given(along, Y.mode_names), seed)
