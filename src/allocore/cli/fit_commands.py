@@ -16,7 +16,6 @@ from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.errors import InputError, whole_number
 
-
 Budget = Annotated[
     str, typer.Option(help="Q, the most classes (non-zeros of the core) the model may use; or 'infer' to learn it.")
 ]
