@@ -50,7 +50,7 @@ class Record:
         return np.array([self.schedule.sweep_of(draw) for draw in self.draw_numbers.tolist()], dtype=np.int64)
 
     def included_classes(self, chain: int, draw: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The core values and the locations of the classes of one draw that are included (all, unless the budget is inferred)."""
+        """Core values and locations of the included classes of one draw: all, unless the budget is inferred."""
         core_Q, subs_QM = self.core_values[chain, draw], self.core_locations[chain, draw]
         included_Q = core_Q > 0.0 if self.spec.infer_budget else slice(None)
         return core_Q[included_Q], subs_QM[included_Q]
