@@ -96,8 +96,12 @@ def _in_short(table: pd.DataFrame) -> pd.DataFrame:
     cells = table[table.index.str.startswith(RATE)]
     worst = {"r_hat": cells["r_hat"].max(), "seconds_per_effective_sample": cells.iloc[:, -1].max()}
     worst |= {name: cells[name].min() for name in ("ess_bulk", "ess_tail")}
-    row = pd.DataFrame(worst, index=[f"log rates of {len(cells)} cells, the worst"], columns=table.columns)
-    return pd.concat([table.drop(cells.index), row])
+    name = f"log rates of {len(cells)} cells, the worst"
+    others = table.drop(cells.index)
+    # Not pd.concat: pandas 2 warns when the new row is all NaN.
+    short = others.reindex([*others.index, name])
+    short.loc[name] = pd.Series(worst)
+    return short
 
 
 def _cell(column: str, value: float) -> Text:
