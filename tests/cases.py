@@ -6,8 +6,10 @@ import numpy as np
 
 import naive
 from allocore.data.missing import Missing
+from allocore.gibbs.exposure import ModeView, reach
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.thinning import Allocation
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -90,3 +92,9 @@ def allocation_of(alloc) -> Allocation:
     width = len(alloc)
     rows = [np.stack(tables[m * width : (m + 1) * width], axis=1) for m in range(alloc.ndim - 1)]
     return Allocation(np.ascontiguousarray(np.concatenate(rows), dtype=np.int64), 0.0)
+
+
+def view_of(layout, state, allocation, mode, workspace=None) -> ModeView:
+    """One mode of a state as the steps of a sweep see it."""
+    workspace = workspace or Workspace.of(layout, state)
+    return ModeView(mode, allocation.y_RQ[layout.rows(mode)], reach(layout, workspace, mode))

@@ -83,11 +83,11 @@ def test_the_prior_probabilities_of_all_locations_add_up_to_one():
     assert total == pytest.approx(1.0, rel=1e-10)
 
 
-@pytest.mark.parametrize("learn_locations", [True, False])
-def test_the_log_joint_is_likelihood_plus_priors_and_fixed_locations_have_none(case, learn_locations):
-    spec = Spec(case.spec.budget, case.spec.core_shape, **PRIORS, learn_locations=learn_locations)
+@pytest.mark.parametrize("model", ["AlloCore", "CP"])
+def test_the_log_joint_is_likelihood_plus_priors_and_fixed_locations_have_none(case, model):
+    spec = Spec(case.spec.budget, case.spec.core_shape, **PRIORS, model=model)
     expected = dense_log_likelihood(case) + dense_log_prior(case)
-    if learn_locations:
+    if model == "AlloCore":
         expected += dense_log_prior_locations(case)
     assert joint.log_joint(tensor_of(case), spec, case.state) == pytest.approx(expected, rel=1e-10)
 
@@ -134,10 +134,10 @@ def test_no_cells_have_no_rates(case):
     assert rates.rates_at(case.state, np.zeros((case.Y.ndim, 0), dtype=int)).shape == (0,)
 
 
-@pytest.mark.parametrize("learn_locations", [True, False])
-def test_a_sweep_reports_the_log_likelihood_of_the_state_it_returns(case, learn_locations):
+@pytest.mark.parametrize("model", ["AlloCore", "CP"])
+def test_a_sweep_reports_the_log_likelihood_of_the_state_it_returns(case, model):
     tensor = tensor_of(case)
-    spec = Spec(case.spec.budget, case.spec.core_shape, learn_locations=learn_locations)
+    spec = Spec(case.spec.budget, case.spec.core_shape, model=model)
     key = Key.of(4, 0)
     with Workers(1) as workers:
         layout = Layout.of(tensor, workers)
