@@ -7,11 +7,11 @@ the cell's rate, so the log-likelihood of the state comes with it.
 
 How it is quick. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
 modes is made once a fibre. A few dozen cells at a time go through five short loops, whose steps do not wait for one
-another: raise the towers (_simd.py) over the products, find the column of every draw, its level, its class, then add
-them up. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q
+another: raise the towers (kernels/simd.py) over the products, find the column of every draw, its level, its class, then
+add them up. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q
 multiplications, and the draws.
 
-Where that is not good enough (large counts, products that underflow) the cell is split carefully: careful.py.
+Large counts, and cells whose products underflow, are split in another way: thinning_exact.py.
 
 Every draw has its own place in the random stream, and counts are integers, so neither depends on the threads; the
 log-likelihood is added up in blocks of fixed size, then over the blocks in order.
