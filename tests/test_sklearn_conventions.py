@@ -8,14 +8,14 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 import allocore as ac
 from allocore.errors import InputError, NotFittedError
-
-sklearn_base = pytest.importorskip("sklearn.base")
-sklearn_exceptions = pytest.importorskip("sklearn.exceptions")
-sklearn_utils = pytest.importorskip("sklearn.utils")
-validation = pytest.importorskip("sklearn.utils.validation")
 
 CHAIN = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 1, "threads": 1, "progress": False}
 SMALL = np.random.default_rng(4).poisson(1.0, (4, 3, 2))
@@ -52,7 +52,7 @@ def test_fit_takes_a_target_that_changes_nothing(name, fitted):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_clone_has_the_settings_and_not_the_fit(name, fitted):
-    again = sklearn_base.clone(fitted[name])
+    again = clone(fitted[name])
     assert type(again) is type(fitted[name])
     assert again.get_params() == fitted[name].get_params()
     assert not hasattr(again, "posterior_")
@@ -61,14 +61,14 @@ def test_a_clone_has_the_settings_and_not_the_fit(name, fitted):
 @pytest.mark.parametrize("name", ["AlloCore", "Tucker", "NNTuck"])
 def test_a_clone_has_a_copy_of_a_core_shape_that_is_a_list(name):
     model = MODELS[name]().set_params(core_shape=[2, 1, 2])
-    again = sklearn_base.clone(model)
+    again = clone(model)
     again.core_shape.append(7)
     assert model.core_shape == [2, 1, 2]
 
 
 def test_a_model_that_was_not_fitted_raises_the_error_of_scikit_learn(make):
     for name in make()._fitted:
-        with pytest.raises(sklearn_exceptions.NotFittedError, match=f"has no {name} yet: call fit first$") as caught:
+        with pytest.raises(SklearnNotFittedError, match=f"has no {name} yet: call fit first$") as caught:
             getattr(make(), name)
         assert isinstance(caught.value, ValueError)
         assert isinstance(caught.value, AttributeError)
@@ -76,10 +76,10 @@ def test_a_model_that_was_not_fitted_raises_the_error_of_scikit_learn(make):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_check_is_fitted_tells_a_fitted_model_from_another(name, fitted):
-    validation.check_is_fitted(fitted[name])
-    validation.check_is_fitted(fitted[name], "posterior_")
-    with pytest.raises(sklearn_exceptions.NotFittedError):
-        validation.check_is_fitted(MODELS[name]())
+    check_is_fitted(fitted[name])
+    check_is_fitted(fitted[name], "posterior_")
+    with pytest.raises(SklearnNotFittedError):
+        check_is_fitted(MODELS[name]())
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -87,12 +87,12 @@ def test_a_fit_that_fails_leaves_no_result_of_the_fit_before(name):
     model = MODELS[name]().fit(SMALL)
     with pytest.raises(InputError):
         model.fit(-SMALL)
-    with pytest.raises(sklearn_exceptions.NotFittedError):
-        validation.check_is_fitted(model)
+    with pytest.raises(SklearnNotFittedError):
+        check_is_fitted(model)
 
 
 def test_the_tags_say_what_goes_in(make):
-    tags = sklearn_utils.get_tags(make())
+    tags = get_tags(make())
     assert not tags.target_tags.required
     assert tags.requires_fit
     assert (tags.estimator_type, tags.transformer_tags) == (None, None)
@@ -104,7 +104,7 @@ def test_the_tags_say_what_goes_in(make):
 
 
 def test_without_a_seed_the_tags_say_that_fits_differ(make):
-    assert sklearn_utils.get_tags(make().set_params(seed=None)).non_deterministic
+    assert get_tags(make().set_params(seed=None)).non_deterministic
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -143,8 +143,7 @@ def test_get_params_is_a_copy_that_makes_the_same_model_again(make, deep):
 
 
 def test_a_model_in_a_pipeline_is_fitted_on_what_comes_through():
-    pipeline = pytest.importorskip("sklearn.pipeline")
-    model = pipeline.Pipeline([("same", "passthrough"), ("model", MODELS["CP"]())]).fit(SMALL[:, :, 0])
+    model = Pipeline([("same", "passthrough"), ("model", MODELS["CP"]())]).fit(SMALL[:, :, 0])
     assert model["model"].posterior_.tensor.shape == (4, 3)
 
 
