@@ -30,8 +30,10 @@ MAY_IMPORT = {
     "posterior": (
         "data", "model", "kernels", "posterior", "run.record", "run.datatree", "run.run_reader", "run.zarr_store",
     ),
-    "estimators": ("data", "model", "kernels.workers", "run", "posterior"),
-    "nntuck": ("data", "model", "em", "posterior", "estimators"),
+    "estimator_base": ("kernels.workers",),
+    "gibbs_estimator": ("data", "model", "run", "posterior", "estimator_base"),
+    "estimators": ("model", "gibbs_estimator"),
+    "nntuck": ("data", "model", "em", "posterior", "estimator_base", "estimators"),
     # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
     "cli": (
         "", "cli", "data", "model", "kernels.workers", "run.run_reader", "run.zarr_store", "posterior", "figures",
