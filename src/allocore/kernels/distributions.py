@@ -195,7 +195,7 @@ def categorical(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
 
 @kernel
 def categorical_from_logs(rng: Words, scores: Floats, size: int, cumulative: Floats) -> int:
-    """Draw an index below `size` with weights exp(scores). At least one score is finite; `cumulative` is scratch space."""
+    """Draw an index below `size` with weights exp(scores); some score is finite, `cumulative` is scratch space."""
     top = scores[0]
     for i in range(1, size):
         top = max(top, scores[i])

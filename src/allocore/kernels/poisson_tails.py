@@ -1,4 +1,4 @@
-"""Tails of the Poisson distribution as logarithms, so that even probabilities below the smallest float can be ranked."""
+"""Tails of the Poisson distribution as logarithms, so that probabilities below the smallest float can be ranked."""
 
 import math
 

@@ -1,1 +1,1 @@
-"""The model in plain NumPy, which the kernels are tested against: specification, state, rates, log joint, simulation."""
+"""The model in plain NumPy, which the kernels are tested against: specification, state, log joint, simulation."""
