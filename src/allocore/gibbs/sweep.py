@@ -1,11 +1,11 @@
 """One sweep of the Gibbs sampler: the whole algorithm.
 
-A chain's state has core values lambda_q, locations k[q, m] and factors phi[m][d, k]; an allocation says how many counts
+A chain's state has core values lambda_q, locations k[q, m] and factors phi[m][d, k]. An allocation says how many counts
 of each row belong to each class. Given the allocation, a sweep draws
 
     for each mode   locations     k[q, m] and lambda_q, class by class, unused factors integrated out    relocation.py
                     factors       phi[m][d, k] ~ Gamma                                                   factors.py
-    then            inclusion     which classes have a core value, where the budget is inferred          inclusion.py
+    then            inclusion     which classes have a core value, if the budget is inferred             inclusion.py
                     core values   lambda_q ~ Gamma                                                       core_values.py
                     split-merge   one class split in two, or two merged, in the mode visited last        split_merge.py
     and last        thinning      every count is allocated to a class again                              thinning.py
@@ -39,7 +39,7 @@ from allocore.model.sweep_info import SweepInfo
 
 
 def begin(key: Key, layout: Layout, state: State, workspace: Workspace | None = None) -> Allocation:
-    """The allocation that the first sweep from `state` starts with (and, at a later sweep's key, a resumed one)."""
+    """The allocation that the first sweep starts with; with the key of a later sweep, the one of a resumed chain."""
     return thin(key, layout, workspace or Workspace.of(layout, state), state)
 
 
@@ -48,7 +48,7 @@ def sweep(
 ) -> tuple[State, Allocation, SweepInfo]:
     """Draw every variable once.
 
-    `workspace` is that of `state`, and afterwards that of the state returned: a chain keeps it from sweep to sweep.
+    `workspace` belongs to `state` before the call, and to the returned state after it. A chain keeps it between sweeps.
     """
     before, modes = state, len(layout.shape)
     workspace = workspace or Workspace.of(layout, state)
@@ -74,7 +74,7 @@ def sweep(
 def _visit_mode(
     key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace, mode: int
 ) -> tuple[State, ModeView]:
-    """Draw the locations and the factors of one mode; returns the state, and the counts and exposure it was given."""
+    """Draw the locations and the factors of one mode; returns the state, and the counts and reach that it used."""
     view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], reach(layout, workspace, mode))
     if spec.learn_locations:
         state = relocate(key, layout, spec, state, view)
