@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 PYTEST := $(BIN)/python -m pytest -q
+SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
 
 .PHONY: demo test test-fast test-interpreted test-checked lint bench bench-quick format picture clean
 
@@ -22,10 +23,12 @@ test-interpreted: $(VENV)/.dev  ## The small cases with the JIT off
 test-checked: $(VENV)/.dev  ## All kernels with bounds checks on, in a cache of their own
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) -n 2 --dist worksteal tests -m "not long and not disk"
 
-lint: $(VENV)/.dev  ## Linter, formatter, strict type checker
+lint: $(VENV)/.dev  ## Linters, formatters and the strict type checker, for Python and for the JavaScript of the explorer
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/oxlint $(SCRIPTS)
+	$(BIN)/oxfmt --check $(SCRIPTS)
 
 bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, storing, reading, rivals: some twenty-five minutes
 	$(BIN)/python benchmarks/speed.py --out .cache/bench $(TENSOR)
@@ -36,6 +39,7 @@ bench-quick: $(VENV)/.bench  ## The same with small sizes, in less than two minu
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/oxfmt $(SCRIPTS)
 
 picture: $(VENV)/.dev  ## Make the pictures in the README: docs/demo.svg, docs/explorer.png (needs Chromium)
 	$(BIN)/python scripts/make_demo_picture.py docs/demo.svg

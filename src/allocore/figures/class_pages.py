@@ -1,4 +1,4 @@
-"""A class as stems of its factors, one panel for every mode, and pages of classes."""
+"""Figures of classes: for every mode a panel with the stems of the factor; several classes make a page."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from allocore.figures.text import joined, numbers_in, shorten
 from allocore.posterior.draw_summary import Portrait, ShownMode
 from allocore.posterior.posterior import Posterior
 
-# Where the paper greys stems out.
+# The threshold of the paper, below which stems are grey.
 THRESHOLD = 0.02
 _ROW = 1.5
 _HEADING, _TITLES, _LABELS, _BELOW = 0.2, 0.3, 0.16, 0.12
-# Left of a panel, with and without numbers at its axis.
+# The room to the left of a panel, with and without numbers at its axis.
 _LEFT, _GAP = 0.4, 0.12
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
 _RIGHT, _WIDEST = 0.08, 9.0
@@ -33,37 +33,37 @@ def one_class(
     draw: int = -1,
     chain: int = 0,
 ) -> Axes:
-    """Draw a class: for every mode the stems of its factor, as shares of one.
+    """Draw one class: for every mode, the shares of its factor as stems.
 
-    Stems below `threshold` are grey, the others in colour, and the `top` largest of them named. Periods of time are all
-    in colour, with names at their peaks. Modes without an order of their own stand in the order of their labels. Above
-    each panel: the factor's number and the classes that share it.
+    Stems below `threshold` are grey. The others are in colour, and the `top` largest have names. Periods of time are
+    all in colour, with names at their peaks. Labels stand in their original order. The title of a panel has the number
+    of the factor and the other classes that share it.
 
     Parameters
     ----------
-    post
-        The posterior.
-    number
-        The class, as in `post.classes()`: 0 is the largest.
-    ax
-        Axes to draw in; by default those of a new figure.
-    top
-        The most labels named in a panel.
-    threshold
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    number : int
+        The number of the class, as in `post.classes()`: 0 is the largest.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    top : int, default: 5
+        The largest number of names in a panel.
+    threshold : float, default: 0.02
         The share below which stems are grey.
-    draw, chain
-        The draw to show.
+    draw, chain : int, default: -1 and 0
+        The draw to show, and its chain. Negative numbers count from the end.
 
     Returns
     -------
-    The axes. Its panels are `ax.child_axes`, one per mode.
+    matplotlib.axes.Axes
+        The axes. Its panels are `ax.child_axes`, one per mode.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> ax = figures.one_class(post, 0)
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> ax = ac.figures.one_class(post, 0)
     >>> [panel.get_title(loc="left").split(" ")[0] for panel in ax.child_axes]
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
@@ -83,31 +83,35 @@ def classes(
     draw: int = -1,
     chain: int = 0,
 ) -> Axes:
-    """Draw a page of classes, one below the other, each as `one_class` does.
+    """Draw a page of classes, one below another, each as `one_class` does.
 
     Parameters
     ----------
-    post
-        The posterior.
-    numbers
-        The classes, as in `post.classes()`; by default the largest.
-    ax
-        Axes to draw in; by default those of a new figure.
-    rows
-        How many of the largest classes to show where `numbers` are not given.
-    top, threshold, draw, chain
-        As for `one_class`.
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    numbers : sequence of int, optional
+        The numbers of the classes, as in `post.classes()`; by default the largest classes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    rows : int, default: 6
+        How many of the largest classes to show if `numbers` is not given.
+    top : int, default: 5
+        The largest number of names in a panel.
+    threshold : float, default: 0.02
+        The share below which stems are grey.
+    draw, chain : int, default: -1 and 0
+        The draw to show, and its chain. Negative numbers count from the end.
 
     Returns
     -------
-    The axes. Its panels are `ax.child_axes`: all modes of the first class, then those of the second, ..
+    matplotlib.axes.Axes
+        The axes. Its panels are `ax.child_axes`: one per mode for the first class, then for the second, and so on.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> len(figures.classes(post, [0, 2]).child_axes)
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> len(ac.figures.classes(post, [0, 2]).child_axes)
     10
     """
     portrait = post.portrait(draw, chain=chain)
@@ -157,7 +161,7 @@ def _page(portrait: Portrait, numbers: list[int], ax: Axes | None, top: int, thr
 
 
 def _wishes(portrait: Portrait, numbers: list[int], top: int, threshold: float) -> list[float]:
-    """For each mode the room its names would like beside the stems, in inches; none if they stand below the axis."""
+    """For each mode, the room in inches that its names need beside the stems; 0 if they stand below the axis."""
     return [
         0.0
         if told_below(mode, _stem_width(mode) * 72)
@@ -171,14 +175,14 @@ def _margins(wishes: list[float]) -> list[float]:
 
 
 def _page_width(portrait: Portrait, wishes: list[float]) -> float:
-    """As wide as a page, and up to a quarter wider if the names need it; many modes get the room they must have."""
+    """The width of a page, or up to a quarter more if the names need it; more only if there are many modes."""
     stems = sum(_stem_width(mode) for mode in portrait.modes) + sum(_margins(wishes)) + _RIGHT
     least = stems + _LEAST_NAMES * sum(wish > 0 for wish in wishes)
     return max(style.WIDTH, min(stems + sum(wishes), _WIDEST), least)
 
 
 class _Slot(NamedTuple):
-    """The place of a mode on the page, in inches: its stems, and the room for names at their right."""
+    """The place of a mode on the page, in inches: its stems, and the room for names to their right."""
 
     left: float
     width: float
@@ -186,7 +190,7 @@ class _Slot(NamedTuple):
 
 
 def _slots(portrait: Portrait, wishes: list[float], wide: float) -> list[_Slot]:
-    """Share out the width of the page: stems get so much by their kind, names what they need as far as it goes."""
+    """Divide the width of the page: stems get a width by the kind of their mode, names share the rest."""
     margins, stems = _margins(wishes), [_stem_width(mode) for mode in portrait.modes]
     room = wide - sum(margins) - _RIGHT
     names = _fair(wishes, room - sum(stems))
@@ -199,7 +203,7 @@ def _slots(portrait: Portrait, wishes: list[float], wide: float) -> list[_Slot]:
 
 
 def _fair(wishes: list[float], room: float) -> list[float]:
-    """Share out room: whoever wishes for little gets it, the others get as much as each other."""
+    """Divide room fairly: small wishes are granted, the larger ones get equal parts of the rest."""
     fair, left, waiting = list(wishes), room, sum(wish > 0 for wish in wishes)
     for place in sorted(range(len(wishes)), key=lambda place: wishes[place]):
         if wishes[place]:
@@ -209,7 +213,7 @@ def _fair(wishes: list[float], room: float) -> list[float]:
 
 
 def _stem_width(mode: ShownMode) -> float:
-    """How wide the stems of a mode are at least, in inches."""
+    """The least width of the stems of a mode, in inches."""
     if mode.kind == "time":
         return 1.35
     if mode.kind == "order":
@@ -223,7 +227,7 @@ def _heading(sheet: style.Sheet, portrait: Portrait, number: int, upper: float) 
 
 
 def heading(portrait: Portrait, number: int) -> str:
-    """What is known of a class as a whole: its share, and how often it is found again."""
+    """The share of a class, and how often it is found again in other draws and chains."""
     words = [f"{portrait.share_C[number]:.1%} of all expected counts"]
     again, chains = portrait.stability.draws_C[number], portrait.stability.chains_C[number]
     if np.isfinite(again):
@@ -234,7 +238,7 @@ def heading(portrait: Portrait, number: int) -> str:
 
 
 def _title(panel: Axes, portrait: Portrait, number: int, mode: int, colour: str, slot: _Slot) -> None:
-    """The mode and the factor's number, below it the classes that share the factor."""
+    """Write the mode and the number of the factor, and below them the classes that share the factor."""
     factor, partners = portrait.factor(number, mode), portrait.partners(number, mode)
     room = (slot.width + slot.beside + 0.06) * 72
     name = shorten(portrait.names[mode], room - 24, style.NORMAL)

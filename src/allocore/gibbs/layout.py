@@ -145,7 +145,7 @@ def thinning_order(coords: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, .
 
 
 def _count_fibres(coords: NDArray[Any], shape: tuple[int, ...], along: int) -> int:
-    """The number of fibres along a mode; if there are many cells, the number in a sample of fibres, chosen by a hash."""
+    """The number of fibres along a mode; if there are many cells, the number in a sample that a hash selects."""
     others = [mode for mode in range(len(shape)) if mode != along]
     sampled = max(1, coords.shape[1] // _SAMPLE)
     keys = []
