@@ -49,7 +49,7 @@ from allocore.model.sweep_info import SweepInfo
 def begin(key: Key, layout: Layout, state: State, workspace: Workspace | None = None) -> Allocation:
     """The allocation that a sweep from `state` starts with.
 
-    With the key of the sweep that gave `state`, it is the allocation which that sweep ended with. Resuming relies on it.
+    With the key of the sweep that gave `state`, it is the allocation that this sweep ended with. Resuming relies on it.
     """
     return thin(key, layout, Workspace.of(layout, state) if workspace is None else workspace, state)
 
