@@ -1,4 +1,4 @@
-"""A finished run: its data, its settings, its kept draws and the trace of its sweeps."""
+"""A finished run: its data, its settings, its draws and the statistics of its sweeps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,12 +15,12 @@ from allocore.run.schedule import Schedule
 
 @dataclass(frozen=True)
 class Record:
-    """What a store hands over when a run is done. All arrays are read-only.
+    """What a store returns when a run is done. All arrays are read-only.
 
-    core_values (chain, draw, Q), core_locations (chain, draw, Q, M), factors: per mode (chain, draw, D_m, K_m), zero in
-    the columns no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M). `attributes` are those of a run
-    that was read from disk: what it says about itself, such as the version that made it. `chosen` are the numbers of
-    the draws where some were left out because they are damaged.
+    core_values (chain, draw, Q); core_locations (chain, draw, Q, M); factors: per mode (chain, draw, D_m, K_m), zero in
+    columns that no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M). `attributes` are those of a run
+    that was read from disk, such as the version that made it. If damaged draws were left out, `chosen` has the numbers
+    of the others.
     """
 
     tensor: CountTensor
@@ -46,16 +46,16 @@ class Record:
 
     @property
     def draw_sweeps(self) -> NDArray[np.int64]:
-        """The sweep (1, 2, ..) that gave each draw; `stats` of sweep s stand at position s - 1."""
+        """The sweep (1, 2, ..) that gave each draw; the `stats` of sweep s are at position s - 1."""
         return np.array([self.schedule.sweep_of(draw) for draw in self.draw_numbers.tolist()], dtype=np.int64)
 
     def classes_on(self, chain: int, draw: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The core values and the locations of the classes of one draw; where the budget is inferred, of those on."""
+        """The core values and locations of the classes of one draw; if the budget is inferred, of the included ones."""
         core_Q, subs_QM = self.core_values[chain, draw], self.core_locations[chain, draw]
         on_Q = core_Q > 0.0 if self.spec.infer_budget else slice(None)
         return core_Q[on_Q], subs_QM[on_Q]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by the fields: a mapping proxy cannot be pickled, the dict behind it can."""
+        """Pickle the fields, with `stats` as a dict: a mapping proxy cannot be pickled."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return type(self), tuple({**values, "stats": dict(self.stats)}.values())
