@@ -183,7 +183,8 @@ def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run, how)
     if how == "removed":
         model = ac.AlloCore.resume(run, draws=8, progress=False)
     else:
-        with pytest.warns(UserWarning, match=r"14.npz is damaged: continuing from the previous one, of sweep 13$"):
+        rule = r"000000014.npz is damaged: continuing from the previous one, of sweep 13$"
+        with pytest.warns(UserWarning, match=rule):
             model = ac.AlloCore.resume(run, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
 

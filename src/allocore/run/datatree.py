@@ -1,4 +1,4 @@
-"""A run as an xarray DataTree in the ArviZ schema (schema.py), with labels as coordinates and settings as attributes."""
+"""A run as an xarray DataTree in the ArviZ schema (schema.py): labels as coordinates, settings as attributes."""
 
 from collections.abc import Mapping
 from typing import Any
