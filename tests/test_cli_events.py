@@ -90,7 +90,7 @@ def test_info_reads_a_pattern_of_parquet_files(sales, tmp_path):
 @pytest.mark.parametrize(
     ("words", "pieces"),
     [
-        (("sales.csv",), ["which columns are the modes?", "store, product, week, sold, n"]),
+        (("sales.csv",), ["modes must be given", "store, product, week, sold, n"]),
         (("sales.csv", "--modes", "stor,product"), ["has no column 'stor'", "the nearest is 'store'"]),
         (
             ("sales.csv", "--modes", "store,product", "--time", "product"),

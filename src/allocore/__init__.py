@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from allocore.data.events.read_events import read_events
     from allocore.data.files import load_tensor
     from allocore.data.flights import load_flights
-    from allocore.data.holdout import hold_out
+    from allocore.data.holdout import HeldOut, Split, hold_out
     from allocore.data.missing import Missing
     from allocore.data.tensor import CountTensor
     from allocore.errors import InputError, StoreError
@@ -34,11 +34,13 @@ _HOMES = {
     "AlloCore": "estimators",
     "CP": "estimators",
     "CountTensor": "data.tensor",
+    "HeldOut": "data.holdout",
     "InputError": "errors",
     "StoreError": "errors",
     "Missing": "data.missing",
     "NNTuck": "nntuck",
     "Posterior": "posterior.posterior",
+    "Split": "data.holdout",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
     "compare": "comparison.compare",
@@ -55,10 +57,12 @@ __all__ = [
     "CP",
     "AlloCore",
     "CountTensor",
+    "HeldOut",
     "InputError",
     "Missing",
     "NNTuck",
     "Posterior",
+    "Split",
     "StoreError",
     "Tucker",
     "as_tensor",

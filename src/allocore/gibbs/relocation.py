@@ -93,7 +93,7 @@ class _Drawn(NamedTuple):
     log_phi_DK: Floats
 
 
-class _Streams(NamedTuple):
+class _RelocationStreams(NamedTuple):
     """Random numbers per class: for the choice of a factor, and for the entries of a new factor."""
 
     choices: Words
@@ -105,7 +105,7 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
     mode, rows = view.mode, ByClass.of(view)
     places, used = _Places.of(state, mode), int(state.used(mode).sum())
     drawn = _Drawn(state.log_core_Q.copy(), state.log_phi[mode].copy())
-    streams = _Streams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
+    streams = _RelocationStreams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
     scores = location_scores(layout, spec, state, mode, rows)
     alpha = spec.alpha0 / len(drawn.log_phi_DK)
     _move_classes(scores, rows, alpha, Priors.of(spec), streams, scratch(), used, places, drawn)
@@ -194,7 +194,7 @@ def _fit_new(first: int, last: int, rows: ByClass, priors: Priors, fits_QF: Floa
 
 @kernel
 def _move_classes(
-    scores: Scores, rows: ByClass, alpha: float, priors: Priors, streams: _Streams, rng: Words, used: int,
+    scores: Scores, rows: ByClass, alpha: float, priors: Priors, streams: _RelocationStreams, rng: Words, used: int,
     places: _Places, drawn: _Drawn,
 ) -> None:  # fmt: skip
     """Move the classes in turn. Writes to `places`, to `drawn` and to the scores of newly taken factors.
