@@ -1,9 +1,9 @@
 """Split-merge: split one class in two, or merge two classes, in one mode and together with their counts.
 
 A class at a factor that is a mixture of two others, say of two communities, can explain the data as well as two classes
-at these two factors, and a move of a single class cannot leave such a state. So a split or a merge is proposed, with
-core values integrated out, and accepted by Metropolis-Hastings (Jain and Neal 2004; Green and Richardson 2001). For a
-class q that holds counts,
+at these two factors. A move of a single class cannot leave such a state. So a split or a merge is proposed, with core
+values integrated out, and accepted by Metropolis-Hastings (Jain and Neal 2004; Green and Richardson 2001). For a class
+q that holds counts,
 
     split   takes a class r without counts: q moves to a factor k and r to a factor l, both used by other classes, and r
             to the location of q in the other modes. A count of q in row d goes to r with odds w_l phi[d, l] / S_l :
