@@ -99,7 +99,7 @@ def test_info_reads_a_pattern_of_parquet_files(sales, tmp_path):
         (("sales.csv", "--modes", "store,product", "--freq", "month"), ["freq is 'month'", "time="]),
         (("sales.csv", "--format", "iecws"), ["format is 'iecws'", "icews"]),
         (("*.xlsx", "--modes", "a,b"), ["no file matches that pattern"]),
-        (("y.npz", "--freq", "month"), ["--freq is for tables of events, but y.npz is a tensor already"]),
+        (("y.npz", "--freq", "month"), ["--freq can be used only with tables of events", "y.npz is a tensor already"]),
         (("sales.csv", "--modes", "store,product", "--where", "nonsense = 1"), ["where is 'nonsense = 1'"]),
     ],
     ids=str,
@@ -120,10 +120,10 @@ def test_a_run_is_not_data_and_options_of_events_are_not_ignored_for_it(sales, t
     allocore(tmp_path, "fit", "sales.csv", "--modes", "store,product", "--budget", 2, "--out", "run.zarr", *QUICK)
     told = allocore(tmp_path, "fit", "run.zarr", "--budget", 2)
     assert (told.returncode, told.stdout) == (2, "")
-    assert "run.zarr is a run and not data: allocore info tells of it, allocore resume continues it" in told.stderr
+    assert "run.zarr is a run, not data: allocore info describes it, allocore resume continues it" in told.stderr
     told = allocore(tmp_path, "info", "run.zarr", "--freq", "month")
     assert (told.returncode, told.stdout) == (2, "")
-    assert "--freq is for tables of events, but run.zarr is a run" in told.stderr
+    assert "--freq can be used only with tables of events, but run.zarr is a run" in told.stderr
     (tmp_path / "run.zarr" / "sweep_stats" / "moved" / "0.0").unlink()
     assert allocore(tmp_path, "info", "run.zarr").returncode == 2
     told = allocore(tmp_path, "info", "run.zarr", "--on-error", "drop")

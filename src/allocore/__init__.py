@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocore import figures
-    from allocore.comparison.compare import compare
-    from allocore.comparison.selection import select_budget
+    from allocore.comparison.compare import Comparison, compare
+    from allocore.comparison.selection import Selection, select_budget
     from allocore.data.convert import as_tensor
     from allocore.data.events.read_events import read_events
     from allocore.data.files import load_tensor
@@ -27,19 +27,23 @@ if TYPE_CHECKING:
     from allocore.estimators import CP, AlloCore, Tucker
     from allocore.explorer.page_file import write_report
     from allocore.nntuck import NNTuck
+    from allocore.posterior.diagnostics import Diagnosis
     from allocore.posterior.open_run import open_run
     from allocore.posterior.posterior import Posterior
 
 _HOMES = {
     "AlloCore": "estimators",
     "CP": "estimators",
+    "Comparison": "comparison.compare",
     "CountTensor": "data.tensor",
+    "Diagnosis": "posterior.diagnostics",
     "HeldOut": "data.holdout",
     "InputError": "errors",
     "StoreError": "errors",
     "Missing": "data.missing",
     "NNTuck": "nntuck",
     "Posterior": "posterior.posterior",
+    "Selection": "comparison.selection",
     "Split": "data.holdout",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
@@ -56,12 +60,15 @@ _HOMES = {
 __all__ = [
     "CP",
     "AlloCore",
+    "Comparison",
     "CountTensor",
+    "Diagnosis",
     "HeldOut",
     "InputError",
     "Missing",
     "NNTuck",
     "Posterior",
+    "Selection",
     "Split",
     "StoreError",
     "Tucker",

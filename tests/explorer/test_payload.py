@@ -73,7 +73,7 @@ def test_of_a_very_long_mode_the_heaviest_labels_are_told_and_the_page_stays_sma
     mode = found["modes"][0]
     assert mode["length"] == 100_000
     rows = np.frombuffer(base64.b64decode(mode["rows"]), dtype="<u4").reshape(40, -1)
-    whole = long_posterior.portrait().factor(0, 0)
+    whole = long_posterior.draw_summary().factor(0, 0)
     place = found["classes"][0]["factors"][0]
     named = [mode["labels"][row] for row in rows[place]]
     assert named == [long_posterior.tensor.labels[0][row] for row in whole.heaviest[: rows.shape[1]]]

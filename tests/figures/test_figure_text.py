@@ -97,7 +97,7 @@ def test_a_users_own_settings_do_not_reach_the_figures():
 
 def test_figures_are_made_in_many_threads_at_once():
     post, before = posterior(), dict(matplotlib.rcParams)
-    post.portrait()
+    post.draw_summary()
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: texts(figures.one_class(post, 0).child_axes[0]), range(8)))
     assert made == [["Ada", "Bo", "Cy", "Di"]] * 8

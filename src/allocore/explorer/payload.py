@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.countries import resolve
-from allocore.posterior.class_tables import summary
-from allocore.posterior.draw_summary import Factor, Portrait, ShownMode
-from allocore.posterior.run_status import diagnosis_rows, progress_line, settings_line
+from allocore.posterior.class_tables import summary_sentences
+from allocore.posterior.draw_summary import DrawSummary, Factor, ShownMode
+from allocore.posterior.run_description import diagnosis_rows, progress_line, settings_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,20 +35,20 @@ def payload(
     posterior: Posterior, title: str, *, draw: int = -1, chain: int = 0, surprises: pd.DataFrame | None = None
 ) -> dict[str, Any]:
     """Everything that the page shows, ready for JSON."""
-    portrait = posterior.portrait(draw, chain=chain)
+    summary = posterior.draw_summary(draw, chain=chain)
     chains, draws = posterior.core_values.shape[:2]
     return {
         "title": title,
-        "summary": summary(portrait),
+        "summary": summary_sentences(summary),
         "draw": {"draw": draw % draws, "chain": chain % chains, "draws": draws, "chains": chains},
         "data": _data(posterior),
         "run": [settings_line(posterior.record), progress_line(posterior.record)],
         "finished": posterior.finished,
         "health": _health(posterior),
         "traces": _traces(posterior),
-        "modes": [_mode(portrait, mode) for mode in range(len(portrait.modes))],
-        "classes": _classes(portrait),
-        "surprises": None if surprises is None else _surprises(surprises, portrait),
+        "modes": [_mode(summary, mode) for mode in range(len(summary.modes))],
+        "classes": _classes(summary),
+        "surprises": None if surprises is None else _surprises(surprises, summary),
         "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
     }
 
@@ -81,9 +81,9 @@ def _traces(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _mode(portrait: Portrait, place: int) -> dict[str, Any]:
+def _mode(summary: DrawSummary, place: int) -> dict[str, Any]:
     """A mode: its labels, their kind, and its factors in the order of their first class."""
-    mode, factors = portrait.modes[place], list(portrait.factors[place].values())
+    mode, factors = summary.modes[place], list(summary.factors[place].values())
     rows_FN = _heaviest_rows(mode, factors)
     shown_R = np.arange(len(mode.labels)) if rows_FN is None else np.unique(rows_FN)
     labels = [str(mode.labels[row]) for row in shown_R.tolist()]
@@ -130,23 +130,23 @@ def _packed(numbers: NDArray[Any], kind: str) -> str:
     return base64.b64encode(numbers.astype(kind).tobytes()).decode("ascii")
 
 
-def _classes(portrait: Portrait) -> list[dict[str, Any]]:
+def _classes(summary: DrawSummary) -> list[dict[str, Any]]:
     """Each class: its size, its stability, and the place of its factor in the list of each mode."""
-    places = [{number: place for place, number in enumerate(factors)} for factors in portrait.factors]
+    places = [{number: place for place, number in enumerate(factors)} for factors in summary.factors]
     return [
         {
-            "value": _number(portrait.value_C[number]),
-            "share": _number(portrait.share_C[number]),
-            "stability": _number(portrait.stability.draws_C[number]),
-            "chains": _number(portrait.stability.chains_C[number]),
-            "factors": [places[mode][k] for mode, k in enumerate(portrait.location_CM[number].tolist())],
+            "value": _number(summary.value_C[number]),
+            "share": _number(summary.share_C[number]),
+            "stability": _number(summary.stability.draws_C[number]),
+            "chains": _number(summary.stability.chains_C[number]),
+            "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[number].tolist())],
         }
-        for number in range(len(portrait.value_C))
+        for number in range(len(summary.value_C))
     ]
 
 
-def _surprises(table: pd.DataFrame, portrait: Portrait) -> list[dict[str, Any]]:
-    modes = len(portrait.modes)
+def _surprises(table: pd.DataFrame, summary: DrawSummary) -> list[dict[str, Any]]:
+    modes = len(summary.modes)
     observed, expected, direction, _, surprise = list(table.columns[modes:])
     return [
         {

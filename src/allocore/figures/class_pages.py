@@ -10,7 +10,7 @@ from allocore.errors import InputError, whole_number
 from allocore.figures import style
 from allocore.figures.stems import draw_stems, name_room, told_below
 from allocore.figures.text import joined, numbers_in, shorten
-from allocore.posterior.draw_summary import Portrait, ShownMode
+from allocore.posterior.draw_summary import DrawSummary, ShownMode
 from allocore.posterior.posterior import Posterior
 
 # The threshold of the paper, below which stems are grey.
@@ -67,9 +67,9 @@ def one_class(
     >>> [panel.get_title(loc="left").split(" ")[0] for panel in ax.child_axes]
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
-    portrait = post.portrait(draw, chain=chain)
-    shown = _check_numbers(portrait, [number])
-    return _page(portrait, shown, ax, whole_number("top", top), _check_threshold(threshold))
+    summary = post.draw_summary(draw, chain=chain)
+    shown = _check_numbers(summary, [number])
+    return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
 
 def classes(
@@ -114,14 +114,14 @@ def classes(
     >>> len(ac.figures.classes(post, [0, 2]).child_axes)
     10
     """
-    portrait = post.portrait(draw, chain=chain)
+    summary = post.draw_summary(draw, chain=chain)
     rows = whole_number("rows", rows)
-    shown = list(range(min(rows, len(portrait.value_C)))) if numbers is None else _check_numbers(portrait, numbers)
-    return _page(portrait, shown, ax, whole_number("top", top), _check_threshold(threshold))
+    shown = list(range(min(rows, len(summary.value_C)))) if numbers is None else _check_numbers(summary, numbers)
+    return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
 
-def _check_numbers(portrait: Portrait, numbers: Sequence[int]) -> list[int]:
-    known = len(portrait.value_C)
+def _check_numbers(summary: DrawSummary, numbers: Sequence[int]) -> list[int]:
+    known = len(summary.value_C)
     try:
         given = [whole_number("number", number, least=0) for number in numbers]
     except TypeError:
@@ -140,33 +140,33 @@ def _check_threshold(threshold: float) -> float:
     return float(threshold)
 
 
-def _page(portrait: Portrait, numbers: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
+def _page(summary: DrawSummary, numbers: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
     with style.look():
-        wishes = _wishes(portrait, numbers, top, threshold)
-        sheet = style.Sheet(ax or style.new_axes(_page_width(portrait, wishes), _ROW * len(numbers) + 0.06))
-        slots = _slots(portrait, wishes, sheet.width)
+        wishes = _wishes(summary, numbers, top, threshold)
+        sheet = style.Sheet(ax or style.new_axes(_page_width(summary, wishes), _ROW * len(numbers) + 0.06))
+        slots = _slots(summary, wishes, sheet.width)
         row = sheet.height / len(numbers)
         for place, number in enumerate(numbers):
-            _heading(sheet, portrait, number, place * row)
-            for mode, (slot, colour) in enumerate(zip(slots, style.mode_colours(portrait.modes), strict=True)):
+            _heading(sheet, summary, number, place * row)
+            for mode, (slot, colour) in enumerate(zip(slots, style.mode_colours(summary.modes), strict=True)):
                 panel = sheet.panel(
                     slot.left,
                     place * row + _HEADING + _TITLES,
                     slot.width,
                     row - _HEADING - _TITLES - _LABELS - _BELOW,
                 )
-                _title(panel, portrait, number, mode, colour, slot)
-                draw_stems(panel, portrait.factor(number, mode), colour, top, threshold, slot.beside * 72)
+                _title(panel, summary, number, mode, colour, slot)
+                draw_stems(panel, summary.factor(number, mode), colour, top, threshold, slot.beside * 72)
         return sheet.ax
 
 
-def _wishes(portrait: Portrait, numbers: list[int], top: int, threshold: float) -> list[float]:
+def _wishes(summary: DrawSummary, numbers: list[int], top: int, threshold: float) -> list[float]:
     """For each mode, the room in inches that its names need beside the stems; 0 if they stand below the axis."""
     return [
         0.0
         if told_below(mode, _stem_width(mode) * 72)
-        else min(max(name_room(portrait.factor(number, m), top, threshold) for number in numbers) / 72, _MOST_NAMES)
-        for m, mode in enumerate(portrait.modes)
+        else min(max(name_room(summary.factor(number, m), top, threshold) for number in numbers) / 72, _MOST_NAMES)
+        for m, mode in enumerate(summary.modes)
     ]
 
 
@@ -174,9 +174,9 @@ def _margins(wishes: list[float]) -> list[float]:
     return [_GAP if wish else _LEFT for wish in wishes]
 
 
-def _page_width(portrait: Portrait, wishes: list[float]) -> float:
+def _page_width(summary: DrawSummary, wishes: list[float]) -> float:
     """The width of a page, or up to a quarter more if the names need it; more only if there are many modes."""
-    stems = sum(_stem_width(mode) for mode in portrait.modes) + sum(_margins(wishes)) + _RIGHT
+    stems = sum(_stem_width(mode) for mode in summary.modes) + sum(_margins(wishes)) + _RIGHT
     least = stems + _LEAST_NAMES * sum(wish > 0 for wish in wishes)
     return max(style.WIDTH, min(stems + sum(wishes), _WIDEST), least)
 
@@ -189,9 +189,9 @@ class _Slot(NamedTuple):
     beside: float
 
 
-def _slots(portrait: Portrait, wishes: list[float], wide: float) -> list[_Slot]:
+def _slots(summary: DrawSummary, wishes: list[float], wide: float) -> list[_Slot]:
     """Divide the width of the page: stems get a width by the kind of their mode, names share the rest."""
-    margins, stems = _margins(wishes), [_stem_width(mode) for mode in portrait.modes]
+    margins, stems = _margins(wishes), [_stem_width(mode) for mode in summary.modes]
     room = wide - sum(margins) - _RIGHT
     names = _fair(wishes, room - sum(stems))
     stretch = (room - sum(names)) / sum(stems)
@@ -221,15 +221,15 @@ def _stem_width(mode: ShownMode) -> float:
     return 0.25 if len(mode.labels) <= 4 else 0.55
 
 
-def _heading(sheet: style.Sheet, portrait: Portrait, number: int, upper: float) -> None:
+def _heading(sheet: style.Sheet, summary: DrawSummary, number: int, upper: float) -> None:
     sheet.text(_GAP, upper + 0.05, f"Class {number}", fontsize=style.LARGE, weight="bold")
-    sheet.text(_GAP + 0.75, upper + 0.075, heading(portrait, number), color=style.GREY)
+    sheet.text(_GAP + 0.75, upper + 0.075, heading(summary, number), color=style.GREY)
 
 
-def heading(portrait: Portrait, number: int) -> str:
+def heading(summary: DrawSummary, number: int) -> str:
     """The share of a class, and how often it is found again in other draws and chains."""
-    words = [f"{portrait.share_C[number]:.1%} of all expected counts"]
-    again, chains = portrait.stability.draws_C[number], portrait.stability.chains_C[number]
+    words = [f"{summary.share_C[number]:.1%} of all expected counts"]
+    again, chains = summary.stability.draws_C[number], summary.stability.chains_C[number]
     if np.isfinite(again):
         words.append(f"found again in {again:.0%} of the other draws")
     if np.isfinite(chains):
@@ -237,11 +237,11 @@ def heading(portrait: Portrait, number: int) -> str:
     return "  ·  ".join(words)
 
 
-def _title(panel: Axes, portrait: Portrait, number: int, mode: int, colour: str, slot: _Slot) -> None:
+def _title(panel: Axes, summary: DrawSummary, number: int, mode: int, colour: str, slot: _Slot) -> None:
     """Write the mode and the number of the factor, and below them the classes that share the factor."""
-    factor, partners = portrait.factor(number, mode), portrait.partners(number, mode)
+    factor, partners = summary.factor(number, mode), summary.partners(number, mode)
     room = (slot.width + slot.beside + 0.06) * 72
-    name = shorten(portrait.names[mode], room - 24, style.NORMAL)
+    name = shorten(summary.names[mode], room - 24, style.NORMAL)
     shared = numbers_in(partners, room, style.SMALL) if partners else "not shared"
     panel.set_title(joined(name, factor.number), loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
     style.below_title(panel, shared)

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from allocore.errors import whole_number
 from allocore.figures import style
 from allocore.figures.text import clean, shorten, width
-from allocore.posterior.draw_summary import Factor, Portrait
+from allocore.posterior.draw_summary import DrawSummary, Factor
 from allocore.posterior.posterior import Posterior
 
 # The largest number of rows that can be read on a page.
@@ -48,21 +48,21 @@ def core(post: Posterior, ax: Axes | None = None, *, rows: int | None = None, dr
     >>> len(ac.figures.core(post).child_axes)
     6
     """
-    portrait = post.portrait(draw, chain=chain)
-    number = min(len(portrait.value_C), _ROWS if rows is None else whole_number("rows", rows))
-    columns = [_columns(portrait, mode, number) for mode in range(len(portrait.modes))]
+    summary = post.draw_summary(draw, chain=chain)
+    number = min(len(summary.value_C), _ROWS if rows is None else whole_number("rows", rows))
+    columns = [_columns(summary, mode, number) for mode in range(len(summary.modes))]
     with style.look():
         height = _ABOVE + _BELOW + min(max(0.14 * number, 0.8), 8.4)
         sheet = style.Sheet(ax or style.new_axes(style.WIDTH, height))
         high = sheet.height - _ABOVE - _BELOW
         bars = sheet.panel(_LEFT, _ABOVE, _BARS, high)
-        _draw_shares(bars, portrait, number)
+        _draw_shares(bars, summary, number)
         left, wide = _LEFT + _BARS + _BETWEEN, sheet.width - _LEFT - _BARS - _BETWEEN - _RIGHT
         for mode, slot in enumerate(_widths([len(each) for each in columns], wide)):
             panel = sheet.panel(left, _ABOVE, slot, high)
-            _draw_mode(panel, portrait, mode, columns[mode], number)
+            _draw_mode(panel, summary, mode, columns[mode], number)
             left += slot + _BETWEEN
-        _explain(sheet, portrait, number)
+        _explain(sheet, summary, number)
         return sheet.ax
 
 
@@ -77,11 +77,11 @@ class _Column(NamedTuple):
         return len(self.factor.classes) > 1
 
 
-def _columns(portrait: Portrait, mode: int, number: int) -> list[_Column]:
+def _columns(summary: DrawSummary, mode: int, number: int) -> list[_Column]:
     """The factors of the shown classes: shared ones first, by the number of their classes; then the others."""
     found = [
         _Column(factor, tuple(each for each in factor.classes if each < number))
-        for factor in portrait.factors[mode].values()
+        for factor in summary.factors[mode].values()
     ]
     used = [column for column in found if column.shown]
     return sorted(used, key=lambda column: (not column.shared, -len(column.shown), column.shown[0]))
@@ -95,15 +95,15 @@ def _widths(numbers: list[int], wide: float) -> list[float]:
     return [least + rest * number / sum(numbers) for number in numbers]
 
 
-def _draw_shares(ax: Axes, portrait: Portrait, number: int) -> None:
+def _draw_shares(ax: Axes, summary: DrawSummary, number: int) -> None:
     """Draw bars that grow to the left, away from the marks, with the numbers of the classes."""
     rows = np.arange(number)
-    ax.barh(rows, portrait.share_C[:number], height=0.7, color=style.FAINT)
-    ax.set_xlim(float(portrait.share_C.max()) * 1.05 or 1.0, 0.0)
+    ax.barh(rows, summary.share_C[:number], height=0.7, color=style.FAINT)
+    ax.set_xlim(float(summary.share_C.max()) * 1.05 or 1.0, 0.0)
     _row_axis(ax, number)
     step = _step(number, ax)
     ax.set_yticks(rows[::step], [str(row) for row in rows[::step]])
-    ax.set_xticks([style.round_below(float(portrait.share_C.max()))])
+    ax.set_xticks([style.round_below(float(summary.share_C.max()))])
     style.percent(ax, "x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
@@ -120,8 +120,8 @@ def _row_axis(ax: Axes, number: int) -> None:
     ax.set_ylim(number - 0.4, -0.6)
 
 
-def _draw_mode(ax: Axes, portrait: Portrait, mode: int, columns: list[_Column], number: int) -> None:
-    colour = style.mode_colours(portrait.modes)[mode]
+def _draw_mode(ax: Axes, summary: DrawSummary, mode: int, columns: list[_Column], number: int) -> None:
+    colour = style.mode_colours(summary.modes)[mode]
     ax.set_xlim(-0.7, max(len(columns), 1) - 0.3)
     _row_axis(ax, number)
     # Faint lines lead the eye from a class to its marks.
@@ -144,7 +144,7 @@ def _draw_mode(ax: Axes, portrait: Portrait, mode: int, columns: list[_Column], 
             markeredgewidth=0,
             gid="shared" if shared else "single",
         )
-    _dress_mode(ax, portrait, mode, columns, colour)
+    _dress_mode(ax, summary, mode, columns, colour)
 
 
 def _mark_size(ax: Axes, columns: int, rows: int) -> float:
@@ -153,10 +153,10 @@ def _mark_size(ax: Axes, columns: int, rows: int) -> float:
     return float(np.clip(0.85 * 72 * min(wide / max(columns, 1), high / rows), 2.0, 5.0))
 
 
-def _dress_mode(ax: Axes, portrait: Portrait, mode: int, columns: list[_Column], colour: str) -> None:
+def _dress_mode(ax: Axes, summary: DrawSummary, mode: int, columns: list[_Column], colour: str) -> None:
     """Name the mode and, if there is room, the factors; count the shared ones."""
     points = style.inches(ax)[0] * 72
-    name = shorten(portrait.names[mode], points + 8, style.NORMAL)
+    name = shorten(summary.names[mode], points + 8, style.NORMAL)
     ax.set_title(name, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=6)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -171,9 +171,9 @@ def _dress_mode(ax: Axes, portrait: Portrait, mode: int, columns: list[_Column],
     ax.set_xlabel(text, fontsize=style.SMALL, color=style.GREY, labelpad=2, loc="left")
 
 
-def _explain(sheet: style.Sheet, portrait: Portrait, number: int) -> None:
-    known = len(portrait.value_C)
-    held = float(portrait.share_C[:number].sum())
+def _explain(sheet: style.Sheet, summary: DrawSummary, number: int) -> None:
+    known = len(summary.value_C)
+    held = float(summary.share_C[:number].sum())
     which = f"All {known} classes." if number == known else (
         f"The {number} largest of {known} classes; they hold {held:.0%} of all expected counts."
     )  # fmt: skip

@@ -68,18 +68,18 @@ def factors(
     10
     """
     place = post.tensor.mode(mode)
-    portrait = post.portrait(draw, chain=chain)
+    summary = post.draw_summary(draw, chain=chain)
     most, columns = whole_number("most", most), whole_number("columns", columns)
-    found = sorted(portrait.factors[place].values(), key=lambda factor: -factor.mass)
+    found = sorted(summary.factors[place].values(), key=lambda factor: -factor.mass)
     shown = found[:columns]
     with style.look():
-        colour = style.mode_colours(portrait.modes)[place]
+        colour = style.mode_colours(summary.modes)[place]
         told = (
             f"{len(found)} factors"
             if len(shown) == len(found)
             else f"the {len(shown)} heaviest of {len(found)} factors"
         )
-        if portrait.modes[place].kind in ("time", "order"):
+        if summary.modes[place].kind in ("time", "order"):
             return _draw_in_order(ax, shown, colour, told)
         return _draw_labels(ax, shown, most, colour, told)
 

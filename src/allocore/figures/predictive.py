@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
+from allocore._quartiles import quartiles
 from allocore.errors import InputError
 from allocore.figures import style
 from allocore.figures.text import clean, shorten, width
@@ -135,25 +136,6 @@ def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
         place = models.index(str(model)), line, len(found)
         found.append(_Series(str(model), str(core), *place, [int(budget) for budget in budgets], across, up))
     return found
-
-
-def quartiles(values: "pd.Series[float]") -> tuple[float, float, float]:
-    """The quartiles of the known numbers. An interpolation between minus infinity and a number is minus infinity.
-
-    >>> quartiles(pd.Series([1.0, 2.0, float("nan")]))
-    (1.25, 1.5, 1.75)
-    >>> quartiles(pd.Series([-float("inf"), 2.0, 3.0, 4.0]))
-    (-inf, 2.5, 3.25)
-    """
-    known = values.dropna().to_numpy(dtype=float)
-    if not known.size:
-        return (np.nan,) * 3
-    parts = np.array([0.25, 0.5, 0.75])
-    with np.errstate(invalid="ignore"):  # minus infinity minus itself
-        between = np.quantile(known, parts)
-    below = np.quantile(known, parts, method="lower")
-    low, middle, high = np.where(np.isneginf(below), -np.inf, between).tolist()
-    return low, middle, high
 
 
 def _drawable(everything: list[_Series], value: str) -> list[_Series]:

@@ -115,18 +115,18 @@ def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int 
     >>> float(line.get_ydata()[-1].round(6))
     1.0
     """
-    portrait = post.portrait(draw, chain=chain)
-    number = len(portrait.share_C)
+    summary = post.draw_summary(draw, chain=chain)
+    number = len(summary.share_C)
     with style.look():
         ax = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.12)))
-        held = np.concatenate([[0.0], np.cumsum(portrait.share_C)])
+        held = np.concatenate([[0.0], np.cumsum(summary.share_C)])
         ax.plot(np.arange(number + 1), held, color=style.BLUE, linewidth=1.2, gid="held")
         if number <= 60:
             ax.plot(np.arange(1, number + 1), held[1:], "o", color=style.BLUE, markersize=2, gid="classes")
         ax.set_xlim(0, number * 1.02)
         ax.set_ylim(0, 1.04)
         for level in _LEVELS:
-            _mark(ax, level, portrait.holding(level), held)
+            _mark(ax, level, summary.holding(level), held)
         ax.set_yticks([0.0, *_LEVELS])
         style.percent(ax)
         ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
