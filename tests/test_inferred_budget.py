@@ -1,4 +1,4 @@
-"""budget="infer": the number of classes is learned, kept in runs, and shown without the classes that are off."""
+"""budget="infer": the number of classes is learned, kept in runs, and shown without the classes that are left out."""
 
 import numpy as np
 import pytest

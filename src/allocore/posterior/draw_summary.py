@@ -128,7 +128,7 @@ class DrawSummary:
     factors_in_use : tuple of int
         How many factors these classes use in each mode.
     inferred : ndarray of int or None
-        If the budget is inferred, the number of classes that are on in each draw of all chains.
+        If the budget is inferred, the number of included classes in each draw of all chains.
     modes : tuple of ShownMode
         The modes, with their labels and label kinds.
     location_CM : ndarray of int
@@ -218,7 +218,7 @@ def _factors_in_use(
 def _state(record: Record, chain: int, draw: int) -> State:
     with np.errstate(divide="ignore"):
         log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
-        core_Q, subs_QM = record.classes_on(chain, draw)
+        core_Q, subs_QM = record.included_classes(chain, draw)
         return State(np.log(core_Q), subs_QM, log_phi)
 
 
