@@ -1,7 +1,7 @@
-"""What thinning is measured against: the products alone, and the kernel one would write first.
+"""Baselines for thinning: the products alone, and the kernel that one would write first.
 
-`floor` makes the same products in the same loops (fibres, 32-bit lanes, fused multiply-add) and draws nothing.
-`paper_style` gathers the weight of every class by its location and splits the count by binomials, class after class.
+`floor` computes the same products in the same loops (fibres, 32-bit lanes, fused multiply-add) and draws nothing.
+`paper_style` gathers the weight of every class by its location and splits the count by binomials, class by class.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ LANES = 16
 
 @intrinsic
 def _dot(typingctx, left, right, blocks):
-    """The sum of the products of two runs of float32, at two addresses, in LANES lanes."""
+    """The dot product of two float32 arrays, given by their addresses, in LANES lanes."""
 
     def codegen(context, builder, signature, args):
         lanes = ir.VectorType(ir.FloatType(), LANES)
@@ -61,7 +61,7 @@ def _products(first, last, cells, scaled_RL, products, out):
 
 
 def floor(layout, scaled):
-    """The products of every cell and their sum, and nothing else."""
+    """Compute the products of every cell and their sum, and nothing else."""
     modes, width = len(layout.shape), scaled.scaled_RL.shape[1]
     products = aligned_zeros(modes + 1, width)
     products[modes - 1] = 1.0
@@ -87,7 +87,7 @@ def _gather_and_split(first, last, coords_MN, counts_N, starts_M, flat, begins_M
         for q in range(budget):
             if rest == 0:
                 break
-            # numba's own generator of the thread: what one would write first
+            # numba's own generator for this thread, as one would write first
             p = min(1.0, weights_Q[q] / total)
             share = np.random.binomial(rest, p) if q < budget - 1 else rest  # noqa: NPY002
             total -= weights_Q[q]
@@ -98,7 +98,7 @@ def _gather_and_split(first, last, coords_MN, counts_N, starts_M, flat, begins_M
 
 
 def paper_style(layout, state):
-    """Thinning as the paper describes it, on the same threads, each with its own table."""
+    """Thinning as the paper describes it, on the same number of threads, each with its own table."""
     factors = [state.factors(mode) for mode in layout.order]
     begins_M = np.cumsum([0, *(phi_DK.size for phi_DK in factors)])[:-1]
     widths_M = np.array([phi_DK.shape[1] for phi_DK in factors])

@@ -1,9 +1,9 @@
-"""From a folder of GDELT-shaped files to a tensor: seconds, peak memory, beside what the disk and a plain scan take.
+"""Read a folder of GDELT-shaped files into a tensor: seconds and peak memory, beside a plain read and a plain scan.
 
 Usage: python benchmarks/events.py [ROWS]
 
-The files are generated: 58 columns, tab-separated, no header, a file a month. Reading happens in a process of its own,
-so that its memory is known.
+The files are generated: 58 columns, tab-separated, no header, one file per month. A separate process reads them, so
+that its memory can be measured.
 """
 
 import json
@@ -31,7 +31,7 @@ COUNTRIES = "USA RUS CHN GBR FRA DEU IND PAK ISR IRN IRQ SYR TUR EGY SAU JPN KOR
 
 
 def write_files(folder: Path, rows: int) -> None:
-    """A file a month; values vary as in GDELT, and lines are about as long."""
+    """Write a file per month, with values that vary as in GDELT and lines about as long."""
     names = ", ".join(f"'{code}'" for code in COUNTRIES.split())
     country = f"CASE WHEN random() < 0.4 THEN '' ELSE ([{names}])[1 + CAST(floor(random() * random() * 26) AS INT)] END"
     actor = ["'GOV' || (i % 97)", "'NAME OF ACTOR ' || (i % 9973)", country, *["''"] * 5, "'GOV'", *["''"] * 2]
@@ -63,7 +63,7 @@ def write_files(folder: Path, rows: int) -> None:
 
 
 def reading(rows: int) -> dict[str, Any]:
-    """Generate, scan plainly, read."""
+    """Generate the files, scan them, and read them into a tensor."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder, rows)

@@ -1,4 +1,4 @@
-"""Cost against non-zeros, classes and threads, in one figure."""
+"""A figure of the cost against non-zeros, classes and threads."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def draw(measured: dict[str, Any], path: Path) -> None:
 
 
 def _lines(axes: Axes, points: list[dict[str, Any]], along: str, *, proportional: bool) -> None:
-    """Sweep and thinning on logarithmic axes, and where a perfect line from the last (or first) sweep would lie."""
+    """Sweep and thinning on logarithmic axes, and the line of perfect scaling from the last (or first) sweep."""
     at = [point[along] for point in points]
     anchor = points[-1] if proportional else points[0]
     ideal = [anchor["sweep"] * (x / anchor[along] if proportional else anchor[along] / x) for x in at]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def memory_mb(key: str) -> float:
-    """VmRSS or VmHWM, its peak, of this process.
+    """VmRSS or its peak, VmHWM, of this process.
 
-    Where there is no /proc, the peak that `getrusage` knows; on Linux that one starts from the parent's size.
+    Without /proc, the peak from `getrusage`. On Linux that one is not used, because it starts from the parent's size.
     """
     status = Path("/proc/self/status")
     if not status.exists():

@@ -1,10 +1,11 @@
-"""One decomposition method on one tensor, in a process of its own: how fast, how much memory, how good a prediction.
+"""One decomposition method on one tensor, in a separate process: its speed, its memory, and how well it predicts.
 
 Usage: python benchmarks/rival_fits.py METHOD TENSOR.npz RANK SECONDS MEMORY_GB
 
-`rivals.py` starts this once for each method; the last line it prints is the result as JSON. Libraries are imported
-and kernels compiled before the clock starts. A method may use MEMORY_GB of address space and four times SECONDS, then
-it is stopped: Python cannot interrupt a long call into C, so the alarm ends the process and the parent tells the tale.
+`rivals.py` starts this script once for each method. The last line it prints is the result as JSON. Libraries are
+imported and kernels compiled before the clock starts. A method may use MEMORY_GB of address space and four times
+SECONDS; then it is stopped. Python cannot interrupt a long call into C, so the alarm ends the process and the parent
+reports it.
 """
 
 import json
@@ -29,15 +30,15 @@ from allocore.data.holdout import HeldOut
 from memory import memory_mb
 
 PATIENCE = 4
-LEAST_RATE = 1e-10  # a point estimate of zero at a positive count would make every comparison minus infinity
-BLOCK = 20_000  # cells whose rates are computed at a time, so that scoring never sets the peak of the memory
+LEAST_RATE = 1e-10  # with a rate of zero at a positive count, every comparison would be minus infinity
+BLOCK = 20_000  # cells per batch when rates are computed, so that scoring never sets the memory peak
 SEED = 0
 TINY = np.arange(1, 28).reshape(3, 3, 3)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What a fit took, and the log probability it gives to each held-out count."""
+    """The cost of a fit, and the log probability it gives to each held-out count."""
 
     iterations: int
     seconds_per_iteration: float | None
@@ -47,7 +48,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Method:
-    """A method as the table tells it. `prepare` runs before the clock and the memory limit, `fit` under both."""
+    """A row of the table. `prepare` runs before the clock starts and the memory limit is set, `fit` after that."""
 
     label: str
     iteration: str
@@ -58,7 +59,7 @@ class Method:
 
 
 def poisson_log_probability(rates: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Of each count, given a point estimate of its rate."""
+    """The log probability of each count, given a point estimate of its rate."""
     if not np.isfinite(rates).all():
         raise FloatingPointError("it diverged: some rates are not finite")
     rates = np.maximum(rates, LEAST_RATE)
@@ -66,7 +67,7 @@ def poisson_log_probability(rates: np.ndarray, counts: np.ndarray) -> np.ndarray
 
 
 def cp_rates(weights: np.ndarray, factors: list[np.ndarray], test: HeldOut) -> np.ndarray:
-    """The rates of the cells of a CP decomposition."""
+    """The rates of the held-out cells under a CP decomposition."""
     rates = np.empty(len(test))
     for first in range(0, len(test), BLOCK):
         block = slice(first, first + BLOCK)
@@ -85,7 +86,7 @@ def cp_score(weights: np.ndarray, factors: list[np.ndarray]) -> Callable[[HeldOu
 
 
 def fit_constant(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
-    """What every method has to beat: the mean count of the observed cells as the rate of all."""
+    """The baseline that every method must beat: the mean count of the observed cells as the rate of all cells."""
     rate = train.total / (train.volume - train.missing.cells)
     return Fit(0, None, 0.0, lambda test: poisson_log_probability(np.full(len(test), rate), test.counts))
 
@@ -94,16 +95,16 @@ def fit_constant(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
 
 
 def warm_up(model: str) -> None:
-    """Compile or load the kernels on a tensor of a few cells, prediction included."""
+    """Compile or load the kernels with a tensor of a few cells, prediction included."""
     tiny = ac.hold_out(TINY, 0.2, seed=SEED)
     settings: dict[str, Any] = {"burn_in": 2, "draws": 2, "thin": 1, "seed": SEED, "progress": False}
     getattr(ac, model)(2, **settings).fit(tiny.train).posterior_.ppd(tiny.test)
 
 
 def fit_gibbs(model: str, train: ac.CountTensor, rank: int, seconds: float) -> Fit:
-    """Half of the time to warm up, as a pilot run predicts it, then some 50 draws until the time is over.
+    """Burn in for half of the time, as estimated by a pilot run, then make about 50 draws until the time is over.
 
-    The end is a Ctrl-C, upon which the sampler keeps the draws it has: the prediction cannot make the run longer.
+    A Ctrl-C ends the run, and the sampler keeps its draws. So a wrong estimate cannot make the run longer.
     """
     sampler = partial(getattr(ac, model), rank, seed=SEED, progress=False)
     sweeps, took = 1, 0.0
@@ -136,7 +137,7 @@ def pyttb_tensor(train: ac.CountTensor) -> Any:
 
 
 def fit_apr(algorithm: Literal["mu", "pdnr", "pqnr"], train: ac.CountTensor, rank: int, seconds: float) -> Fit:
-    """Alternating Poisson regression. It looks at the clock between outer iterations, and so may run over."""
+    """Alternating Poisson regression. It checks the clock between outer iterations, so it may run over."""
     import pyttb
 
     data = pyttb_tensor(train)
@@ -149,10 +150,10 @@ def fit_apr(algorithm: Literal["mu", "pdnr", "pqnr"], train: ac.CountTensor, ran
 
 
 def fit_gcp(kind: str, rate: float, train: ac.CountTensor, rank: int, seconds: float) -> Fit:
-    """Generalised CP with the Poisson loss by Adam, in ten epochs whose length follows from a pilot run.
+    """Generalised CP with the Poisson loss by Adam, in ten epochs whose length comes from a pilot run.
 
-    pyttb's own 1,000 steps an epoch may not fit into the time at all. It gives up after a number of failed epochs,
-    which is set so high that it never does.
+    pyttb's default of 1,000 steps per epoch may not fit into the time at all. The number of failed epochs after which
+    it gives up is set so high that it never does.
     """
     import pyttb
     from pyttb.gcp.optimizers import Adam
@@ -183,7 +184,7 @@ def fit_gcp(kind: str, rate: float, train: ac.CountTensor, rank: int, seconds: f
 
 
 def dense(train: ac.CountTensor) -> np.ndarray:
-    """The counts as an array of floats; tensorly works on nothing else. Missing cells are zeros."""
+    """The counts as a dense array of floats, which tensorly needs. Missing cells are zeros."""
     data = np.zeros(train.shape)
     data[tuple(train.coords)] = train.counts
     return data
@@ -198,22 +199,22 @@ def observed(train: ac.CountTensor) -> np.ndarray:
 
 
 def repeat(step: Callable[[Any], Any], first: object, seconds: float) -> tuple[Any, tuple[int, float, float]]:
-    """Iterate until the time is over: the model, and iterations, seconds of one and seconds of all.
+    """Iterate until the time is over; returns the model, and the iterations, the seconds per iteration and in total.
 
-    tensorly's updates look at nothing but the current factors: calls of one iteration, each started where the last
-    one ended, are one long call.
+    tensorly's updates depend on the current factors alone. So calls of one iteration, each started from the last
+    result, are equivalent to one long call.
     """
     start = perf_counter()
     model, iterations, opening = step(first), 1, perf_counter() - start
     while perf_counter() - start < seconds:
         model, iterations = step(model), iterations + 1
     took = perf_counter() - start
-    # The first one may include setting up.
+    # The first iteration may include the setup.
     return model, (iterations, opening if iterations == 1 else (took - opening) / (iterations - 1), took)
 
 
 def fit_parafac(name: str, masked: bool, train: ac.CountTensor, rank: int, seconds: float) -> Fit:
-    """Least squares by multiplicative updates or HALS; a random start, since its SVD may take longer than the fit."""
+    """Least squares by multiplicative updates or HALS, from a random start: an SVD may take longer than the fit."""
     import tensorly.decomposition
 
     data = dense(train)
@@ -226,8 +227,8 @@ def fit_parafac(name: str, masked: bool, train: ac.CountTensor, rank: int, secon
 def fit_sparse_parafac(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
     """tensorly on a pydata sparse array.
 
-    Its own random start makes the factors sparse arrays too, which is slower and needs far more memory: the start is
-    therefore given, as dense factors.
+    Its own random start makes the factors sparse arrays too, which is slower and needs far more memory. So it gets
+    dense factors to start from.
     """
     import sparse
     from tensorly.contrib.sparse.decomposition import non_negative_parafac
@@ -238,14 +239,14 @@ def fit_sparse_parafac(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
 
     def step(model: tuple[np.ndarray, list[np.ndarray]]) -> tuple[np.ndarray, list[np.ndarray]]:
         _, factors = non_negative_parafac(data, rank, n_iter_max=1, tol=0, init=model)
-        return first[0], factors  # the weights come back as ones in a sparse array, which it does not take again
+        return first[0], factors  # it returns the weights, all ones, as a sparse array, which it does not accept
 
     model, numbers = repeat(step, first, seconds)
     return Fit(*numbers, cp_score(*model))
 
 
 def fit_tucker(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
-    """Least squares by multiplicative updates, with a core of `rank` in every mode that is long enough."""
+    """Least squares by multiplicative updates, with `rank` factors in every mode that is long enough."""
     import tensorly
     from tensorly.decomposition import non_negative_tucker
 
@@ -298,7 +299,7 @@ METHODS = {
 
 
 def measure(method: Method, tensor: ac.CountTensor, rank: int, seconds: float, memory_gb: float) -> dict[str, Any]:
-    """Fit and score; whatever goes wrong becomes the result's `problem`."""
+    """Fit and score; an error becomes the result's `problem`."""
     result: dict[str, Any] = {"problem": None}
     try:
         split = ac.hold_out(tensor, 0.01, seed=0)

@@ -1,11 +1,11 @@
-"""What else could one use, and how does it do? Decompositions of the same rank side by side, for the same time.
+"""allocore beside other libraries: decompositions of the same rank, each with the same time.
 
 Usage: python benchmarks/rivals.py [TENSOR] [--rank 25] [--seconds 20] [--memory 8] [--methods a,b] [--out rivals.json]
        python benchmarks/rivals.py --quick
 
-TENSOR is anything that allocore reads; by default the generated one of `tensors.py`, and the flights, which are small
-enough for dense arrays. One percent of the fibres is held out, and every method predicts their cells. Each runs in a
-process of its own (`rival_fits.py`). What fails, is told.
+TENSOR is anything that allocore reads. The default is the generated tensor of `tensors.py`, and then the flights, which
+are small enough for dense arrays. One percent of the fibres is held out, and every method predicts their cells. Each
+method runs in a separate process (`rival_fits.py`). Failures are reported.
 """
 
 import argparse
@@ -27,21 +27,22 @@ from rival_fits import LEAST_RATE, METHODS, PATIENCE
 from tensors import generated
 
 ALL = tuple(METHODS)
-START_UP = 120  # seconds for imports and compilation, which no method is charged with, and for scoring
+START_UP = 120  # extra seconds for imports, compilation and scoring, which are not charged to a method
 
 EXPLANATION = f"""\
-PPD is the pointwise predictive density of the held-out cells, the geometric mean of the probabilities of their counts:
-averaged over draws for allocore, the Poisson probability at the one rate for a point estimate, least squares included
-(rates below {LEAST_RATE:g} count as that). "zeros": the method knows no missing cells and is trained with zeros in the
-held-out ones. Imports, compilation and the pilot runs that tell how many iterations fit into the time are not charged;
-a method that cannot stop within an iteration runs over. tensorly holds the tensor as a dense array, but for its sparse
-form. The number after Adam is its rate. Every method uses as many threads as it does by default."""
+PPD is the pointwise predictive density of the held-out cells: the geometric mean of the probabilities of their counts.
+For allocore the probability is averaged over draws. For a point estimate, least squares included, it is the Poisson
+probability at the estimated rate (at least {LEAST_RATE:g}). "zeros": the method does not support missing cells and is
+trained with zeros in the held-out ones. Imports, compilation and the pilot runs that find how many iterations fit into
+the time are not charged. A method that cannot stop within an iteration runs over. tensorly holds the tensor as a dense
+array, except in its sparse form. The number after Adam is its learning rate. Every method uses its default number of
+threads."""
 
 
 def compare(
     Y: ac.CountTensor, rank: int, seconds: float, memory_gb: float, methods: Iterable[str] = ALL
 ) -> list[dict[str, Any]]:
-    """One result a method, in the order given. A result has a `problem`, or else numbers."""
+    """One result per method, in the given order. A result has either a `problem` or numbers."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "tensor.npz"
         Y.save(path)
@@ -49,7 +50,7 @@ def compare(
 
 
 def run_alone(name: str, path: Path, rank: int, seconds: float, memory_gb: float) -> dict[str, Any]:
-    """The result of one method, from a process of its own, however that ends."""
+    """The result of one method, from a separate process, however that process ends."""
     method = METHODS[name]
     about = {"method": name, "label": method.label, "iteration": method.iteration, "held_out": method.held_out}
     script = Path(__file__).with_name("rival_fits.py")
@@ -70,8 +71,8 @@ def _last_line(text: str) -> str:
 
 
 def print_table(results: Sequence[dict[str, Any]], console: Console) -> None:
-    """The results as a table, what its columns mean, and what went wrong."""
-    table = Table("method", "held out", title=f"cores: {available_threads()}; each method in a process of its own")
+    """Print the results as a table, the meaning of its columns, and the failures."""
+    table = Table("method", "held out", title=f"cores: {available_threads()}; each method in a separate process")
     for name in ("s / iteration", "iterations", "s", "MB before", "MB peak", "PPD", "PPD, positive"):
         table.add_column(name, justify="right")
     for result in results:
@@ -96,7 +97,7 @@ def _cell(value: float | None, form: str) -> str:
 
 
 def main() -> None:
-    """Measure, print a table for each tensor, write the JSON file."""
+    """Measure, print a table for each tensor, and write the JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tensor", nargs="?", help="a file that allocore reads; by default a generated one, and flights")
     parser.add_argument("--rank", type=int, default=25, help="components, or classes")

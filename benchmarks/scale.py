@@ -1,7 +1,7 @@
-"""One fit of a tensor of a given size, in a process of its own: seconds a sweep, and memory.
+"""One fit of a tensor of a given size, in a separate process: seconds per sweep, and memory.
 
 Usage: python benchmarks/scale.py SHAPE ENTRIES BUDGET SWEEPS     prints one line of JSON
-       python benchmarks/scale.py --first-sweep                   seconds from the start to the end of a first sweep
+       python benchmarks/scale.py --first-sweep                   seconds from the start to the end of the first sweep
 """
 
 import json
@@ -14,7 +14,7 @@ START = perf_counter()
 
 
 def first_sweep() -> dict[str, float]:
-    """Import, load the flights, make one sweep."""
+    """Import allocore, load the flights and make one sweep."""
     import allocore as ac
 
     imported = perf_counter() - START
@@ -23,7 +23,7 @@ def first_sweep() -> dict[str, float]:
 
 
 def scale(shape: tuple[int, ...], entries: int, budget: int, sweeps: int) -> dict[str, float]:
-    """Fit a scattered tensor and tell what it took."""
+    """Fit a scattered tensor and return its cost."""
     import allocore as ac
     from allocore.gibbs.layout import Layout
     from allocore.kernels.workers import Workers
@@ -32,7 +32,7 @@ def scale(shape: tuple[int, ...], entries: int, budget: int, sweeps: int) -> dic
     Y = scattered(shape, entries)
     tensor = Y.coords.nbytes + Y.counts.nbytes
     with Workers(1) as workers:
-        held = sum(array.nbytes for array in Layout.of(Y, workers).nonzeros) + Y.nnz  # and a flag a cell while thinning
+        held = sum(array.nbytes for array in Layout.of(Y, workers).nonzeros) + Y.nnz  # with thinning's flag per cell
     post = ac.AlloCore(budget, burn_in=sweeps - 1, draws=1, thin=1, progress=False).fit(Y).posterior_
     return {
         "nnz": Y.nnz,
@@ -44,7 +44,7 @@ def scale(shape: tuple[int, ...], entries: int, budget: int, sweeps: int) -> dic
 
 
 def main() -> None:
-    """Measure what the arguments say."""
+    """Run the measurement that the arguments ask for."""
     if sys.argv[1] == "--first-sweep":
         result = first_sweep()
     else:

@@ -1,12 +1,12 @@
-"""How fast is a sweep? Ratios within one run, never seconds against a promise.
+"""How fast is a sweep? Ratios within one run, because seconds depend on the machine.
 
 Usage: python benchmarks/speed.py [TENSOR] [--quick] [--without-rivals] [--out FOLDER]
 
-TENSOR is anything that allocore reads; by default the generated one of `tensors.py`: 206 x 206 x 20 x 84 with some
-290,000 non-zeros and heavy-tailed counts. One percent of its fibres is held out. What is compared takes turns, round
-after round, and each is told by its best round. Sizes and memory come from processes of their own (`scale.py`), and so
-do the programs one could use instead (`rivals.py`). FOLDER gets speed.json and speed.png. The whole takes some 25
-minutes and ten GB of disk for a while, the quick form less than two minutes.
+TENSOR is anything that allocore reads. The default is the generated tensor of `tensors.py`: 206 x 206 x 20 x 84 with
+about 290,000 non-zeros and heavy-tailed counts. One percent of its fibres is held out. What is compared takes turns,
+round by round, and the best round of each counts. Sizes and memory are measured in separate processes (`scale.py`), and
+so are other libraries (`rivals.py`). FOLDER gets speed.json and speed.png. All of it takes about 25 minutes and,
+temporarily, ten GB of disk; the quick form takes less than two minutes.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from timing import measure, profile
 
 LARGE_SHAPE, LARGE_BUDGET = "206x206x20x1680", 32
 LONG_SHAPE = "1000000x1000000x50"
-TARGETS = {  # what is wanted of the ratios, by number of classes
+TARGETS = {  # targets for the ratios, by number of classes
     "thinning / floor": {150: "<= 4", 400: "<= 3"},
     "paper-style / thinning": {150: ">= 25", 400: ">= 35"},
     "sweep / thinning": {150: "<= 1.6", 400: "<= 1.6"},
@@ -41,7 +41,7 @@ TARGETS = {  # what is wanted of the ratios, by number of classes
 
 
 def ratios(Y: ac.CountTensor, budgets: tuple[int, ...], rounds: int) -> list[dict[str, Any]]:
-    """Floor, baseline, thinning and sweep side by side."""
+    """Time floor, paper-style kernel, thinning and sweep side by side."""
     threads = available_threads()
     results = []
     for budget in budgets:
@@ -68,7 +68,7 @@ def ratios(Y: ac.CountTensor, budgets: tuple[int, ...], rounds: int) -> list[dic
 def by_budget(
     Y: ac.CountTensor, budgets: tuple[int, ...], known: list[dict[str, Any]], rounds: int
 ) -> list[dict[str, Any]]:
-    """Thinning and sweep with ever more classes; some are known from the ratios."""
+    """Thinning and sweep with more and more classes; some points are `known` from the ratios."""
     threads = available_threads()
     points = [{"budget": budget, **measure(Y, budget, (threads,), rounds)[threads]} for budget in budgets]
     points += [{"budget": result["budget"], **result["milliseconds"]} for result in known]
@@ -76,14 +76,14 @@ def by_budget(
 
 
 def by_threads(Y: ac.CountTensor, budget: int, rounds: int) -> list[dict[str, Any]]:
-    """Thinning and sweep with ever more threads."""
+    """Thinning and sweep with more and more threads."""
     numbers = tuple(sorted({*(2**power for power in range(10) if 2**power < available_threads()), available_threads()}))
     times = measure(Y, budget, numbers, rounds)
     return [{"threads": number, **times[number]} for number in numbers]
 
 
 def alone(*arguments: str, cache: str | None = None) -> dict[str, Any]:
-    """What `scale.py` prints, or what went wrong."""
+    """The output of `scale.py`, or its error."""
     environment = os.environ | ({"NUMBA_CACHE_DIR": cache} if cache else {})
     command = [sys.executable, str(Path(__file__).with_name("scale.py")), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -93,19 +93,19 @@ def alone(*arguments: str, cache: str | None = None) -> dict[str, Any]:
 
 
 def by_size(entries: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Ever more non-zeros in one shape, whole fits through the front door."""
+    """Whole fits by the public API, with more and more non-zeros in one shape."""
     return [alone(LARGE_SHAPE, number, str(LARGE_BUDGET), "6") for number in entries]
 
 
 def start_up() -> dict[str, Any]:
-    """Seconds from the start of a process to the end of a first sweep, compiling and from the cache."""
+    """Seconds from the start of a process to the end of the first sweep, when compiling and from the cache."""
     with TemporaryDirectory() as cache:
         compiling, cached = (alone("--first-sweep", cache=cache) for _ in range(2))
     return {"import": cached["import"], "compiling": compiling["first sweep"], "cached": cached["first sweep"]}
 
 
 def against(Y: ac.CountTensor, rank: int, seconds: float, console: Console) -> dict[str, Any]:
-    """What one could use instead, for the same time."""
+    """Other libraries, each with the same time."""
     console.print(f"{Y!r}\nrank {rank}, {seconds:g} s for each method")
     results = compare(Y, rank, seconds, memory_gb=8.0)
     print_table(results, console)
@@ -159,7 +159,7 @@ def print_curves(measured: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tensor", nargs="?", help="a file that allocore reads; generated by default")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds: less than two minutes")

@@ -1,4 +1,4 @@
-"""What it costs to keep a run on disk: the share of its time that goes into the store, and the space it takes.
+"""The cost of a run on disk: the share of its time that goes into the store, and the space it takes.
 
 Usage: python benchmarks/storing.py [TENSOR] [--sweeps 5000]
 """
@@ -25,7 +25,7 @@ _TIMED = ("record_sweep", "record_draw", "save", "finish")
 
 
 def storing(Y: ac.CountTensor, sweeps: int) -> dict[str, Any]:
-    """A run at the paper's settings: Q = 150, every 20th sweep kept."""
+    """Time a run with the paper's settings: Q = 150, every 20th sweep kept."""
     plan = Plan(Y, Spec(BUDGET, (BUDGET,) * Y.ndim), Schedule(0, sweeps // THIN, THIN), 1, 1)
     spent = dict.fromkeys(("create", *_TIMED), 0.0)
 

@@ -9,7 +9,7 @@ EVENTS, CLASSES, CONCENTRATIONS = 1_160_000, 100, (0.02, 0.02, 0.05, 0.12)
 
 
 def generated(seed: int = 0) -> ac.CountTensor:
-    """206 x 206 x 20 x 84 with 1.16 million events of a hundred kinds in some 290,000 cells, a few very busy."""
+    """206 x 206 x 20 x 84 with 1.16 million events of 100 classes in about 290,000 cells; a few counts are large."""
     rng = np.random.default_rng(seed)
     events_Q = rng.multinomial(EVENTS, rng.dirichlet(np.full(CLASSES, 0.5)))
     coords = np.empty((len(SHAPE), EVENTS), dtype=np.int32)
@@ -20,7 +20,7 @@ def generated(seed: int = 0) -> ac.CountTensor:
 
 
 def scattered(shape: tuple[int, ...], entries: int, seed: int = 0) -> ac.CountTensor:
-    """Entries of counts around 1 all over a shape, the more the lower the index; entries that meet are summed."""
+    """Entries with counts around 1, denser at low indices; entries in the same cell are summed."""
     rng = np.random.default_rng(seed)
     coords = np.empty((len(shape), entries), dtype=np.int32)
     for m, length in enumerate(shape):

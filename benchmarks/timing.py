@@ -1,4 +1,4 @@
-"""Milliseconds of the pieces of a sweep, taken in turns within one run."""
+"""Milliseconds of the parts of a sweep, which take turns within one run."""
 
 from collections.abc import Callable
 from time import perf_counter
@@ -27,10 +27,9 @@ def seconds_of(call: Callable[[], object]) -> float:
 
 
 def best_in_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The least milliseconds of every call; they take turns, so that other work on the machine disturbs them alike.
+    """The least milliseconds of every call. Calls take turns, so that other work on the machine affects them equally.
 
-    A turn is three calls in a row, of which the last two count: a sweep follows a sweep, with its memory and threads at
-    hand.
+    A turn is three calls, of which the last two count, because in a chain too the caches and threads are warm.
     """
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
@@ -41,7 +40,7 @@ def best_in_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[s
 
 
 class Chain:
-    """A chain after its first sweeps, at canonical K = Q."""
+    """A chain after its first sweeps, with the canonical core shape, K = Q."""
 
     def __init__(self, Y: ac.CountTensor, budget: int, workers: Workers, warm_up: int = 15) -> None:
         self.spec, self.key = Spec(budget, (budget,) * Y.ndim), Key.of(1, 0)
@@ -72,7 +71,7 @@ class Chain:
 def measure(
     Y: ac.CountTensor, budget: int, threads: tuple[int, ...], rounds: int, *, baseline: bool = False
 ) -> dict[int, dict[str, float]]:
-    """Milliseconds by number of threads; the paper-style kernel, if wanted, with the most of them alone."""
+    """Milliseconds by number of threads; the paper-style kernel, if wanted, only with the largest number."""
     pools = {number: Workers(number) for number in threads}
     chains = {number: Chain(Y, budget, pool) for number, pool in pools.items()}
     calls = {
@@ -87,7 +86,7 @@ def measure(
 
 
 def profile(Y: ac.CountTensor, budget: int, threads: int, rounds: int) -> dict[str, float]:
-    """Milliseconds of the steps of a sweep, by replacing each with one that is timed."""
+    """Milliseconds of the steps of a sweep; each step is replaced by a timed one."""
     spent: dict[str, float] = {}
 
     def timed(name: str, step: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""ALL0CORE, CP, Tucker and NNTuck as the budget Q grows: how well does each predict what was held out?
+"""ALL0CORE, CP, Tucker and NNTuck as the budget Q grows: how well does each predict held-out cells?
 
 Usage: python experiments/budgets.py [DATA] [--full] [--out FOLDER]
 """
@@ -10,7 +10,7 @@ import allocore as ac
 
 
 def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0) -> None:
-    """Compare the four models over budgets and splits; writes a table, figures and a report in words."""
+    """Compare the four models over budgets and splits; write a table, figures and a report in words."""
     tensor = tensor_of(data, full, seed)
     print(tensor)
     budgets = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300) if full else (5, 10, 25, 50, 100)

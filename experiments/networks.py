@@ -1,8 +1,8 @@
-"""A simulated network of states over time, with everything planted that the model looks for.
+"""A simulated network of states over time, with planted classes and factors that the model should find.
 
-States belong to communities. A class of events is a community that acts, one that is acted upon, a topic (a profile of
-actions) and a regime (a profile over time); communities, topics and regimes are shared by many classes. Wars are
-classes between two communities, with the topic of fighting, in a few months. Sizes of classes and weights of states are
+States belong to communities. A class of events has a sending community, a receiving community, a topic (a profile of
+actions) and a regime (a profile over time). Many classes share communities, topics and regimes. Wars are classes
+between two communities, with the topic of fighting, in a few months. Sizes of classes and weights of states are
 heavy-tailed, as in event data.
 """
 
@@ -19,7 +19,7 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Network:
-    """The tensor, and what was planted: core values, locations, and factors as columns that add up to one."""
+    """The tensor and the planted truth: core values, locations, and factors as columns that sum to one."""
 
     tensor: ac.CountTensor
     values_Q: _Floats
@@ -29,7 +29,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Size:
-    """How large a network is."""
+    """The size of a network."""
 
     states: int = 206
     actions: int = 20
@@ -68,7 +68,7 @@ def simulate(size: Size = FULL, seed: int = 0) -> Network:
 
 
 def communities(size: Size, rng: np.random.Generator) -> _Floats:
-    """Weights of the states in every community: high in their own, low elsewhere, a few states large everywhere."""
+    """Weights of the states in every community: high in their own, low in others; a few states are large in all."""
     power = rng.pareto(1.2, size.states) + 0.1
     home = np.arange(size.states) % size.communities
     apart = np.where(home[:, None] == np.arange(size.communities), 1.0, 0.01)
@@ -76,14 +76,14 @@ def communities(size: Size, rng: np.random.Generator) -> _Floats:
 
 
 def topics(size: Size, rng: np.random.Generator) -> _Floats:
-    """Profiles of actions; the last one is fighting, which is the last actions."""
+    """Profiles of actions; the last profile is fighting, which consists of the last actions."""
     profiles = rng.dirichlet(np.full(size.actions, 0.15), size.topics - 1).T
     fighting = np.where(np.arange(size.actions) >= size.actions - 3, 1.0, 0.002)
     return columns(np.column_stack([profiles + 1e-4, fighting]))
 
 
 def regimes(size: Size, rng: np.random.Generator) -> _Floats:
-    """Profiles over time: always, stretches that begin and end, and, for the wars, a few months each."""
+    """Profiles over time: one constant, some periods with a beginning and an end, and a few months for each war."""
     month = np.arange(size.months)
     profiles = [np.ones(size.months)]
     for _ in range(size.regimes - 1):
@@ -96,7 +96,7 @@ def regimes(size: Size, rng: np.random.Generator) -> _Floats:
 
 
 def locations(size: Size, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Where the classes lie: communities, topics and regimes at random, then the wars."""
+    """The locations of the classes: random communities, topics and regimes, then the wars."""
     peace = [
         rng.integers(0, most, size.classes)
         for most in (size.communities, size.communities, size.topics - 1, size.regimes)
@@ -113,7 +113,7 @@ def locations(size: Size, rng: np.random.Generator) -> NDArray[np.int64]:
 def events(
     values_Q: _Floats, locations_QM: NDArray[np.int64], factors: tuple[_Floats, ...], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """The cells of all events (M, n): so many of each class, each with a row drawn from each of its factors."""
+    """The cells of all events (M, n): each event has a class, and a row drawn from each factor of the class."""
     number_Q = rng.poisson(values_Q)
     coords = np.empty((len(factors), number_Q.sum()), dtype=np.int64)
     for q, stop in enumerate(np.cumsum(number_Q)):
@@ -124,5 +124,5 @@ def events(
 
 
 def columns(weights: _Floats) -> _Floats:
-    """The same with columns that add up to one."""
+    """Scale the columns so that they sum to one."""
     return weights / weights.sum(axis=0)

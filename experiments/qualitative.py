@@ -1,4 +1,4 @@
-"""One large run to look at: its shrinkage, its pages of classes, and a report to explore.
+"""One large run to look at: its shrinkage, its classes, and a report to explore.
 
 Usage: python experiments/qualitative.py [DATA] [--full] [--out FOLDER]
 """
@@ -13,7 +13,7 @@ from allocore.run.plan import fingerprint
 
 
 def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0) -> None:
-    """Fit, and write the run, its figures and its report; a run that was stopped goes on."""
+    """Fit the model, or continue a stopped run; write the run, its figures and its report."""
     folder = folder_of(out, "qualitative", full)
     path = folder / "run.zarr"
     tensor = tensor_of(data, full, seed)
@@ -26,7 +26,7 @@ def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0)
 
 
 def go_on(path: Path, tensor: ac.CountTensor, seed: int) -> ac.AlloCore:
-    """Continue a run, if it is this one."""
+    """Continue a run, if it has the same data and seed."""
     begun = ac.open_run(path)
     if fingerprint(begun.tensor) != fingerprint(tensor) or begun.seed != seed:
         raise typer.BadParameter(f"{path} is a run of other data or another seed: name another folder with --out")
@@ -34,7 +34,7 @@ def go_on(path: Path, tensor: ac.CountTensor, seed: int) -> ac.AlloCore:
 
 
 def fit(tensor: ac.CountTensor, full: bool, seed: int, path: Path) -> ac.AlloCore:
-    """The paper's run: Q = 400, core 50 x 50 x 20 x 300, 10,000 sweeps; the quick one has a tenth of it."""
+    """The paper's run: Q = 400, core 50 x 50 x 20 x 300, 10,000 sweeps. The quick run has a tenth of the sweeps."""
     sizes = (50, 50, 20, 300) if full else (20, 20, 10, 36)
     core = sizes if len(sizes) == tensor.ndim else tuple(map(int, fitting(sizes, tensor).split("x")))
     schedule = {"burn_in": 6000, "draws": 200, "thin": 20} if full else {"burn_in": 600, "draws": 50, "thin": 8}

@@ -1,4 +1,4 @@
-"""Are planted classes found again? A network whose classes are known, fitted with more classes than it has.
+"""Are planted classes recovered? Fits a network with known classes, with a budget of more classes than it has.
 
 Usage: python experiments/recovery.py [--full] [--out FOLDER]
 """
@@ -17,7 +17,7 @@ ALIKE = 0.9
 
 
 def main(full: Full = False, out: Out = None, seed: Seed = 0) -> None:
-    """Simulate, fit, and tell which planted classes the last draw holds; traces and histograms as figures."""
+    """Simulate, fit, and report which planted classes the last draw has; write traces and histograms as figures."""
     folder = folder_of(out, "recovery", full)
     network = simulate(FULL if full else QUICK, seed)
     print(network.tensor)
@@ -32,7 +32,7 @@ def main(full: Full = False, out: Out = None, seed: Seed = 0) -> None:
 
 
 def tell(network: Network, posterior: ac.Posterior) -> None:
-    """How many planted classes have one like them among those found, one to one, and what these hold."""
+    """Print how many planted classes have a similar class in the draw, one to one, and their share of the events."""
     summary = posterior.draw_summary()
     cosine_QC = np.minimum.reduce([cosines(network, summary, mode) for mode in range(len(network.factors))])
     planted, found = linear_sum_assignment(np.where(cosine_QC >= ALIKE, cosine_QC, 0.0), maximize=True)
@@ -47,7 +47,7 @@ def tell(network: Network, posterior: ac.Posterior) -> None:
 
 
 def cosines(network: Network, summary: DrawSummary, mode: int) -> NDArray[np.float64]:
-    """The cosines of the factors in one mode of every planted class with those of every class found."""
+    """In one mode, the cosine of the factor of every planted class with that of every class found."""
     planted = network.factors[mode][:, network.locations_QM[:, mode]].T
     found = np.stack([summary.factor(number, mode).share_D for number in range(len(summary.value_C))])
     lengths = np.linalg.norm(planted, axis=1)[:, None] * np.linalg.norm(found, axis=1)

@@ -1,4 +1,4 @@
-"""What a second buys: ALL0CORE with a small and a large core and growing Q, beside Tucker with the whole small core.
+"""Prediction against time: ALL0CORE with a small and a large core and growing Q, beside Tucker with a full core.
 
 Usage: python experiments/wall_clock.py [DATA] [--full] [--out FOLDER]
 """
@@ -12,7 +12,7 @@ SMALL, LARGE = (20, 20, 6, 3), (50, 50, 6, 10)
 
 
 def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0) -> None:
-    """Compare cores over budgets and splits; writes a table, figures and a report in words."""
+    """Compare cores over budgets and splits; write a table, figures and a report in words."""
     tensor = tensor_of(data, full, seed)
     print(tensor)
     small, large = fitting(SMALL, tensor), fitting(LARGE, tensor)

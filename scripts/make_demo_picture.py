@@ -1,4 +1,4 @@
-"""Draw what `allocore demo` prints as an SVG file: the picture in the README.
+"""Draw the output of `allocore demo` as an SVG file, the picture in the README.
 
 Usage: python scripts/make_demo_picture.py docs/demo.svg
 """
@@ -14,11 +14,11 @@ from allocore.posterior.terminal_tables import class_report
 
 
 def main(path: str) -> None:
-    """Fit the flights as the demo does and draw the ten largest classes."""
+    """Fit the flights as the demo does, and draw the largest classes."""
     post = ac.AlloCore(40, burn_in=300, draws=10, thin=10, seed=1).fit(ac.load_flights()).posterior_
     console = Console(record=True, width=132, force_terminal=True, color_system="truecolor")
     console.print(class_report(post, rows=9, top=2))
-    # The picture must not fetch a web font: drop the rules that name one.
+    # The picture must not fetch a web font, so drop the rules that name one.
     start, end = CONSOLE_SVG_FORMAT.index("@font-face"), CONSOLE_SVG_FORMAT.index(".{unique_id}-matrix")
     template = CONSOLE_SVG_FORMAT[:start] + CONSOLE_SVG_FORMAT[end:]
     console.save_svg(path, title="allocore demo", theme=MONOKAI, code_format=template, unique_id="allocore-demo")

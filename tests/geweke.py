@@ -1,6 +1,7 @@
-"""Geweke's joint-distribution test: variables from the prior, then data given them and moves given the data, in turn.
+"""Geweke's joint-distribution test (2004; docs/model.md): draw variables from the prior, then alternate data and moves.
 
-If every move is right, the variables at the end have the prior as their distribution, like those at the beginning.
+Data are drawn given the variables, and the moves under test change the variables given the data. If every move is
+right, the variables have the prior as their distribution at the end, as they do at the beginning.
 """
 
 import numpy as np
@@ -22,7 +23,7 @@ STEPS = 3
 def wander(move, spec, missing, starts, seed=1):
     """Differences of all quantities between the ends and the beginnings of independent short chains.
 
-    `move(key, number, layout, spec, state)` makes the next state, given the data of the layout.
+    `move(key, number, layout, spec, state)` returns the next state, given the data of the layout.
     """
     rng, key = np.random.default_rng(seed), Key.of(seed, 0)
     cells = np.indices(SHAPE).reshape(len(SHAPE), -1)

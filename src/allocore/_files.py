@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, whatever happens while they are written."""
+"""Atomic writes: a file appears whole or not at all, even if the process is killed while writing."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ _UNFINISHED = ".tmp"
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file beside `target` that takes its place only when all of it is on the disk."""
+    """Yield a temporary file beside `target`; it replaces `target` once all of it is on the disk."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_UNFINISHED}")
     try:
         with open(temporary, "xb") as file:
@@ -26,7 +26,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 def settle(folder: Path) -> None:
-    """Wait until the names of the files in a folder are on the disk too."""
+    """Wait until the folder's directory entries are on the disk."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -36,7 +36,7 @@ def settle(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove the temporary files of a process that was killed while it wrote."""
+    """Remove the temporary files of a process that was killed while writing."""
     for temporary in folder.rglob(f".*{_UNFINISHED}"):
         with suppress(OSError):
             temporary.unlink()

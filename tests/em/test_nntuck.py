@@ -311,4 +311,4 @@ def test_the_bar_is_full_at_the_end_unless_the_last_restart_was_not_reached_or_f
 
     assert "3/3" in told(2)
     assert "1/3" in told(1)
-    assert "2/3" in told(2, InputError("the counts lead beyond 64-bit floats"))
+    assert "2/3" in told(2, InputError("the counts lead to numbers beyond 64-bit floats"))

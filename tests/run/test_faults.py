@@ -183,7 +183,8 @@ def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run, how)
     if how == "removed":
         model = ac.AlloCore.resume(run, draws=8, progress=False)
     else:
-        with pytest.warns(UserWarning, match=r"000000014.npz is damaged: going on from the one before, of sweep 13$"):
+        rule = r"000000014.npz is damaged: continuing from the previous one, of sweep 13$"
+        with pytest.warns(UserWarning, match=rule):
             model = ac.AlloCore.resume(run, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
 
@@ -193,7 +194,7 @@ def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_sam
     longer = ac.AlloCore(3, **{**SETTINGS, "draws": 8}).fit(TENSOR).posterior_
     for file in (run / "checkpoints" / "0").iterdir():
         damage(file, how)
-    with pytest.warns(UserWarning, match=r"no checkpoint in .*0 can be read: the chain begins anew$"):
+    with pytest.warns(UserWarning, match=r"no checkpoint in .*0 can be read: the chain starts again$"):
         model = ac.AlloCore.resume(run, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
 
@@ -201,7 +202,7 @@ def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_sam
 def test_damaged_checkpoints_are_put_aside_so_that_a_chain_that_begins_anew_keeps_its_own(run):
     for file in (run / "checkpoints" / "0").iterdir():
         damage(file, "zeroed")
-    with pytest.warns(UserWarning, match="the chain begins anew"):
+    with pytest.warns(UserWarning, match="the chain starts again"):
         ac.AlloCore.resume(run, draws=8, progress=False)
     assert sorted(os.listdir(run / "checkpoints" / "0"))[-1] == "000000018.npz"
     ac.AlloCore.resume(run, draws=9, progress=False)
@@ -248,7 +249,7 @@ def test_damaged_sizes_are_told_and_made_anew_by_resuming(run, finished, how):
         pytest.skip("one bit of a JSON text may mean anything")
     damage(run / ".zmetadata", how)
     with pytest.raises(
-        ac.StoreError, match=r"run.zarr is damaged: .zmetadata cannot be read .*; resume makes it anew$"
+        ac.StoreError, match=r"run.zarr is damaged: .zmetadata cannot be read .*; resume makes it again$"
     ):
         ac.open_run(run)
     assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
@@ -401,7 +402,7 @@ def test_a_full_disk_is_told_the_draws_are_safe_and_the_run_goes_on_when_there_i
         assert told.returncode == 3, told.stderr
         rule = "run.zarr cannot be written: No space left on device. The "
         assert rule in told.stdout
-        assert "draws in it are safe; when that is mended, continue with AlloCore.resume(" in told.stdout
+        assert "draws in it are safe; once the cause is fixed, continue with AlloCore.resume(" in told.stdout
         draws = check_safe(disk / "run.zarr")
         told_of = int(told.stdout.partition(" device. The ")[2].partition(" draws")[0])
         assert told_of <= draws, "the other chain may have saved after that"

@@ -1,9 +1,10 @@
-"""Simulation-based calibration: over data sets drawn from the model, the truth ranks uniformly among posterior draws.
+"""Simulation-based calibration (Talts et al. 2018): the truth ranks uniformly among posterior draws.
 
-For each of many data sets, variables are drawn from the prior, data from them, and a chain is run from where chains
-start (not from the truth). The rank of the true value of each label-free quantity among the thinned draws is uniform.
+For each of many data sets, variables are drawn from the prior and data given the variables, and a chain runs from the
+usual first state (not from the truth). The rank of the true value of each label-free quantity among the thinned draws
+is uniform.
 
-Error rate: 1e-3 for the smallest of the chi-square p-values, corrected for their number; deliberate bugs are found at
+Error rate: 1e-3 for the smallest of the chi-square p-values, corrected for their number. Planted bugs are found at
 1e-6.
 """
 

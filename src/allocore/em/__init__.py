@@ -1,1 +1,1 @@
-"""Poisson Tucker by maximum likelihood: the EM algorithm that is known as NNTuck."""
+"""Poisson Tucker by maximum likelihood: the EM algorithm known as NNTuck."""

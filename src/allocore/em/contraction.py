@@ -1,18 +1,18 @@
-"""A dense core contracted with rows of factors at many cells, and the derivatives of a sum over them:
+"""Contract a dense core with rows of factors at many cells, and differentiate a sum over the cells:
 
     rate_n = sum_{k_1 .. k_M} core[k_1, .., k_M] prod_m phi[m][d_m, k_m]         at each cell n = (d_1 .. d_M)
     total  = sum_n  w_n log(rate_n)   or   sum_n  w_n rate_n
 
-and d total / d core, d total / d phi[m]: by the chain rule all that EM needs, since the expected allocation of a count
-is a value times such a derivative.
+and d total / d core, d total / d phi[m]. EM needs no more: the expected allocation of a count is a value times such a
+derivative.
 
-How it is quick. Cells are sorted, so that they are the leaves of a tree: its node d_1 .. d_l holds the core contracted
-with the first l rows, an array over k_{l+1} .. k_M that all cells below share. Going down makes these arrays; going up
-gathers their derivatives, and passes them on to the parent once for all cells below. A cell costs K_M multiplications,
-a fibre K_{M-1} K_M, a slice of the first mode all of the core; the modes are put into the order that makes this least.
+Why it is fast. Sorted cells are the leaves of a tree. The node d_1 .. d_l holds the core contracted with the first l
+rows, an array over k_{l+1} .. k_M that all cells below share. Going down computes these arrays. Going up collects their
+derivatives and passes them to the parent, once for all cells below. A cell costs K_M multiplications, a fibre
+K_{M-1} K_M, and a slice of the first mode the size of the core. The order of the modes is the cheapest one.
 
-Cells are cut into blocks that do not depend on the number of threads. Each has tables of its own, which are added up
-in order: the same bytes on any number of threads. F stands for the numbers of all factor matrices, one after another.
+Cells are cut into blocks that do not depend on the number of threads. Each block has its own tables, which are added up
+in order, so the bytes are the same on any number of threads. F stands for the entries of all factor matrices, stacked.
 """
 
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ from allocore.kernels.fibres import changed_modes, sorted_coords
 from allocore.kernels.jit import inlined, kernel
 from allocore.kernels.workers import Workers
 
-_Places = NDArray[np.uint64]  # unsigned: an index that may be negative costs a comparison at every access
+_Places = NDArray[np.uint64]  # unsigned, because an index that may be negative costs a comparison at every access
 
 _BLOCKS, _CELLS_OF_A_BLOCK = 32, 2048
-_TABLE_BYTES = 2**28  # of all blocks together; where one table is larger than that, there is one block
+_TABLE_BYTES = 2**28  # of all blocks together; if one table is larger, there is only one block
 
 
 class Slopes(NamedTuple):
-    """The total over all cells and its derivatives, shaped as the core and the factors."""
+    """The total over all cells and its derivatives, in the shapes of the core and the factors."""
 
     total: float
     core: Floats
@@ -44,7 +44,7 @@ class Slopes(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """The cells as the kernel visits them, modes in the order of the tree; blocks of cells end at `edges_B`."""
+    """The cells in the kernel's order, with the modes in the order of the tree; `edges_B` are the edges of blocks."""
 
     coords_MN: NDArray[Any]
     changed_N: NDArray[np.int8]  # the first mode in which a cell differs from the one before
@@ -53,9 +53,9 @@ class _Cells(NamedTuple):
 
 
 class _Levels(NamedTuple):
-    """Where the kernel finds numbers: the factor matrix of mode m begins at offsets_M[m] in F and is widths_M[m] wide.
+    """Positions: the factor matrix of mode m begins at offsets_M[m] in F and is widths_M[m] wide.
 
-    Node arrays of all levels stand one after another: level l, with the first l modes contracted, begins at
+    The node arrays of all levels are stored one after another. Level l, with the first l modes contracted, begins at
     heads_L[l] and has sizes_L[l] numbers.
     """
 
@@ -67,7 +67,7 @@ class _Levels(NamedTuple):
 
 @dataclass(frozen=True)
 class CellTree:
-    """Cells with a weight each, sorted for a core of one shape: the leaves of a tree."""
+    """Weighted cells, sorted for a core of one shape: the leaves of a tree."""
 
     order: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -98,10 +98,10 @@ class CellTree:
 
 
 def best_order(distinct: Sequence[int], cells: int, core_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of modes with the least work, if there are as many nodes in each level as there can be.
+    """The order of modes with the least work, if each level has as many nodes as possible.
 
-    `distinct` are the rows of each mode that occur. The first modes of an order may come in any order themselves, so
-    the best order of every set of modes is found once.
+    `distinct` is the number of rows of each mode that occur. The work of later levels does not depend on the order of
+    the modes before them, so the best order of every set of leading modes is found once.
     """
 
     @cache
@@ -142,7 +142,7 @@ def contract(tree: CellTree, core: Floats, phi: Sequence[Floats], workers: Worke
 
 
 class _BlockSums(NamedTuple):
-    """What the kernel fills for every block: the total, and its derivatives."""
+    """The total of every block and its derivatives, filled by the kernel."""
 
     totals_B: Floats
     core_slopes_BQ: Floats
@@ -150,7 +150,7 @@ class _BlockSums(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """The arrays of the nodes above the present cell, and the derivatives gathered for them."""
+    """The arrays of the nodes above the present cell, and the derivatives collected for them."""
 
     values: Floats
     slopes: Floats
@@ -162,7 +162,7 @@ def _visit(
     sums: _BlockSums,
 ) -> None:  # fmt: skip
     """Visit the cells of a range of blocks."""
-    # Taking an array out of a tuple costs two atomic operations: done once here, not in the loop over cells.
+    # Taking an array out of a tuple costs two atomic operations, so it is done here and not in the loop over cells.
     coords_MN, changed_N, weights_N, edges_B = cells
     widths_M, offsets_M, heads_L, sizes_L = levels
     totals_B, core_slopes_BQ, phi_slopes_BF = sums
@@ -193,7 +193,7 @@ def _visit(
 
 @inlined
 def _go_down(n: int, changed: int, coords_MN: NDArray[Any], levels: _Levels, phi_F: Floats, values: Floats) -> None:
-    """Contract the rows of cell n from mode `changed` on, all but the last."""
+    """Contract the rows of cell n, from mode `changed` to the last but one."""
     widths_M, offsets_M, heads_L, sizes_L = levels
     for m in range(changed, widths_M.size - 1):
         row = offsets_M[m] + np.uint64(coords_MN[m, n]) * widths_M[m]
@@ -210,7 +210,7 @@ def _go_down(n: int, changed: int, coords_MN: NDArray[Any], levels: _Levels, phi
 def _go_up(
     n: int, changed: int, coords_MN: NDArray[Any], levels: _Levels, phi_F: Floats, nodes: _Nodes, phi_slopes_F: Floats
 ) -> None:
-    """Pass the slopes of the nodes above cell n on to their parents and to their rows, up to mode `changed`."""
+    """Pass the slopes of the nodes above cell n to their parents and their rows, up to mode `changed`."""
     widths_M, offsets_M, heads_L, sizes_L = levels
     values, slopes = nodes
     for m in range(widths_M.size - 2, changed - 1, -1):
@@ -231,7 +231,7 @@ def _go_up(
 def _meet(
     row: Any, width: Any, head: Any, weight: float, in_logs: bool, phi_F: Floats, nodes: _Nodes, phi_slopes_F: Floats
 ) -> float:
-    """Contract the last row of a cell, pass on the slopes of what it adds to the total, and return that."""
+    """Contract the last row of a cell, pass on the slopes, and return what the cell adds to the total."""
     values, slopes = nodes
     rate = 0.0
     for k in range(width):

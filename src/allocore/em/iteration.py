@@ -2,26 +2,26 @@
 
     y_d ~ Poisson(rate_d),      rate_d = sum_k core[k] prod_m phi[m][d_m, k_m]      over all locations k of the core
 
-E-step: the expected allocation of every count is y_d times the share of a location in the rate. Its sums are values
+E-step: the expected allocation of a count is y_d times the share of each location in the rate. Its sums are values
 times derivatives of  L = sum_d y_d log(rate_d):
 
     y[k] = core[k] dL/dcore[k]                   y[m][d, k_m] = phi[m][d, k_m] dL/dphi[m][d, k_m]
 
-M-step: given these, the core and then one mode after another are put to their best values given the rest,
+M-step: given these sums, the core and then one mode after another get their best values given the rest,
 
     core[k] <- y[k] / dT/dcore[k]                phi[m][d, k_m] <- y[m][d, k_m] / dT/dphi[m][d, k_m]
 
-where T, the sum of the rates of all observed cells, is made anew each time. None of these steps lowers the expected
-log-likelihood of the complete data, so the log-likelihood never falls but for rounding (ECM: Meng and Rubin 1993).
+where T, the sum of the rates of all observed cells, is computed again each time. No step lowers the expected
+log-likelihood of the complete data, so the log-likelihood never falls, except by rounding (ECM: Meng and Rubin 1993).
 
-T is the sum of the rate over signed patterns: the whole tensor less the missing ones. A wildcard stands for the column
-sums of its mode, which are one more row of the factor matrix; its derivative belongs to every row of the mode.
+T is a sum over signed patterns: the whole tensor minus the missing patterns. For a wildcard, the factor matrix has one
+more row, the column sums; the derivative of this row belongs to every row of the mode.
 
-What is nothing stays nothing: an entry without counts becomes 0, also where its cells are all missing (0/0), and a zero
-never changes. Where the observed cells have less than _FAINT of what the whole tensor has, the difference is mostly
-rounding, and the entry is kept as it is, which never lowers the likelihood either. The log-likelihood that is told has
-T as a difference too: its error is 1e-16 of the rate of the whole tensor, in which missing cells may have large rates.
-The columns of the factors add up to 1, and the core has the scale; that changes no rate.
+An entry without counts becomes 0, even if all its cells are missing (0/0), and an entry of 0 never changes. If the
+observed cells have less than _FAINT of the exposure of the whole tensor, the difference is mostly rounding. The entry
+is then kept, which does not lower the likelihood either. The reported log-likelihood contains T as a difference too:
+its error is 1e-16 of the rate of the whole tensor, to which missing cells may contribute much. The columns of the
+factors sum to 1, and the core has the scale; this changes no rate.
 """
 
 from collections.abc import Sequence
@@ -41,21 +41,21 @@ _FAINT = 1e-10
 
 @dataclass(frozen=True)
 class Estimate:
-    """A core (K_1, .., K_M) and for each mode a factor matrix (D_m, K_m) whose columns add up to 1 (or are 0)."""
+    """A core (K_1, .., K_M), and for each mode a factor matrix (D_m, K_m) whose columns sum to 1 (or are 0)."""
 
     core: Floats
     phi: tuple[Floats, ...]
 
     @classmethod
     def of(cls, core: Floats, phi: Sequence[Floats]) -> "Estimate":
-        """Bring any core and factors into this form without changing a rate."""
+        """Bring any core and factors into this form, without changing a rate."""
         estimate = cls(core, tuple(phi))
         for mode in range(len(estimate.phi)):
             estimate = estimate.with_mode(mode, estimate.phi[mode])
         return estimate
 
     def with_mode(self, mode: int, phi_DK: Floats) -> "Estimate":
-        """The same with other factors in one mode; their scale goes into the core."""
+        """The same estimate with other factors in one mode; their scale goes into the core."""
         scale_K = phi_DK.sum(axis=0)
         shares_DK = phi_DK / np.where(scale_K > 0.0, scale_K, 1.0)
         core = self.core * _along(mode, scale_K, self.core.ndim)
@@ -64,7 +64,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Problem:
-    """The data as EM reads them: the non-zero cells, the observed cells as signed patterns, and the threads."""
+    """The data in the form that EM reads: non-zero cells, observed cells as signed patterns, and the threads."""
 
     counts: CellTree
     observed: CellTree
@@ -89,7 +89,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected allocation of the counts under an estimate, what one unit of the core would expect, and log P."""
+    """The expected allocation of the counts under an estimate, the reach of each core entry, and the log-likelihood."""
 
     core: Floats
     phi: tuple[Floats, ...]
@@ -98,7 +98,7 @@ class Expected:
 
 
 def random_start(problem: Problem, rng: np.random.Generator) -> Estimate:
-    """Uniform core and factors, none of them 0, that expect as many counts as there are."""
+    """A uniformly drawn core and factors, none of them 0, scaled so that the expected total is the observed one."""
     core = 1.0 - rng.random(problem.counts.core_shape)
     phi = [
         1.0 - rng.random((length, width))
@@ -135,14 +135,14 @@ def _observed_rate(problem: Problem, estimate: Estimate) -> Slopes:
 
 
 def _ratio(y: Floats, exposure: Floats, whole: Floats, before: Floats) -> Floats:
-    """y / exposure; 0 where there are no counts, and `before` where too little of the `whole` is observed to tell."""
+    """y / exposure; 0 where there are no counts, and `before` where too little of the `whole` is observed."""
     known = (exposure > _FAINT * whole) & (y > 0.0)
     kept = np.where(y > 0.0, before, 0.0)
     return np.where(known, y / np.where(known, exposure, 1.0), kept)
 
 
 def _with_sums(estimate: Estimate) -> list[Floats]:
-    """The factor matrices with one more row: the column sums, which the wildcards of patterns stand for."""
+    """The factor matrices with one more row, the column sums, for the wildcards of patterns."""
     return [np.vstack([phi_DK, phi_DK.sum(axis=0)]) for phi_DK in estimate.phi]
 
 

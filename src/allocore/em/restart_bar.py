@@ -1,4 +1,4 @@
-"""Progress of the restarts of EM: one line on a terminal, nothing anywhere else."""
+"""Progress of the restarts of EM: one line on a terminal, nothing elsewhere."""
 
 import sys
 from math import inf
@@ -8,7 +8,7 @@ from allocore.run.progress import Observer
 
 
 class RestartBar:
-    """One line: restarts done, the iteration of the one under way, its log-likelihood and the best so far."""
+    """One line: restarts done, the iteration of the current one, its log-likelihood and the best so far."""
 
     def __init__(self, restarts: int, most_iterations: int) -> None:
         from rich.console import Console
@@ -36,14 +36,14 @@ class RestartBar:
         self._bar.update(self._task, completed=chain, news=news)
 
     def close(self) -> None:
-        """Leave the last state of the bar on the screen: full, if the last restart was under way and did not fail."""
-        # No news comes after a last iteration, so its restart would never count as done.
+        """Leave the bar on the screen; it is full if the last restart was running and did not fail."""
+        # `show` is not called after the last iteration, so the last restart would never count as done.
         if self._now == self._restarts - 1 and sys.exc_info()[0] is None:
             self._bar.update(self._task, completed=self._restarts)
         self._bar.stop()
 
 
 def restart_bar(wanted: bool, restarts: int, most_iterations: int) -> Observer | None:
-    """A progress bar on standard error, if it is wanted and somebody is looking at a terminal."""
+    """A progress bar on standard error, if it is wanted and standard error is a terminal."""
     looking = sys.stderr is not None and sys.stderr.isatty()
     return RestartBar(restarts, most_iterations) if wanted and looking else None

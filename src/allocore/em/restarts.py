@@ -1,6 +1,6 @@
-"""EM from several random starts: each runs until its log-likelihood settles, and the best one is kept.
+"""EM from several random starts: each runs until its log-likelihood converges, and the best one is kept.
 
-Restart r begins with numbers that depend on the seed and r alone, so more restarts never change the earlier ones.
+The start of restart r depends on the seed and r alone, so more restarts never change the earlier ones.
 """
 
 import warnings
@@ -26,14 +26,14 @@ _HALF_A_COUNT = 0.5  # the least expected count of a location in use: it rounds 
 
 @dataclass(frozen=True)
 class Iterations:
-    """How long a restart goes on: until the log-likelihood changes by less than `tol`, relative to it, or the most."""
+    """When a restart ends: the relative change of the log-likelihood is below `tol`, or there are `most` iterations."""
 
     most: int
     tol: float
 
 
 class Outcome(NamedTuple):
-    """How one restart ended: it has `converged`, made the most iterations, or was stopped by someone (not `ended`)."""
+    """How one restart ended: it `converged`, reached the most iterations, or was stopped by the user (not `ended`)."""
 
     restart: int
     log_likelihood: float
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Restart:
-    """Where one restart has come to, what it told after each iteration, and how many seconds each took."""
+    """The result of one restart, and the statistics and seconds of each iteration."""
 
     number: int
     estimate: Estimate
@@ -55,7 +55,7 @@ class Restart:
 
     @property
     def log_likelihood(self) -> float:
-        """The log-likelihood of its estimate."""
+        """The log-likelihood of the estimate."""
         return self.infos[-1].log_likelihood
 
     def outcome(self, iterations: Iterations) -> Outcome:
@@ -67,7 +67,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class Found:
-    """The restart with the highest log-likelihood (of several, the first), and how all of them ended."""
+    """The restart with the highest log-likelihood (the first one, if there is a tie), and how all restarts ended."""
 
     best: Restart
     outcomes: tuple[Outcome, ...]
@@ -83,7 +83,7 @@ def run_restarts(
     threads: int,
     observer: Observer | None = None,
 ) -> Found:
-    """Make all restarts, or fewer if somebody stops them."""
+    """Run all restarts, or fewer if someone stops them."""
     watch, stop, best, outcomes = Watch(observer), Stop(), None, list[Outcome]()
     try:
         with stop, Workers(threads) as workers:
@@ -107,7 +107,7 @@ def run_restarts(
 def _run_one(
     problem: Problem, seed: int, number: int, iterations: Iterations, watch: Watch, stop: Stop
 ) -> Restart | None:
-    """One restart, to its end or until it has to stop; None if that is before its first iteration."""
+    """Run one restart, to its end or until it must stop; None if that is before its first iteration."""
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(number,))))
     estimate = random_start(problem, rng)
     expected, infos, seconds, settled = expectation(problem, estimate), list[SweepInfo](), list[float](), False
@@ -117,7 +117,9 @@ def _run_one(
         expected = expectation(problem, estimate)
         now = expected.log_likelihood
         if not np.isfinite(now):
-            raise InputError(f"the log-likelihood of restart {number} is {now}: the counts lead beyond 64-bit floats")
+            raise InputError(
+                f"the log-likelihood of restart {number} is {now}: the counts lead to numbers beyond 64-bit floats"
+            )
         settled = abs(now - before) < iterations.tol * abs(now)
         infos.append(_info(expected))
         seconds.append(perf_counter() - start)
@@ -132,7 +134,7 @@ def _info(expected: Expected) -> SweepInfo:
 
 
 def record_of(tensor: CountTensor, spec: Spec, seed: int, restart: Restart) -> Record:
-    """A restart as a run of one chain: its iterations are the sweeps, and what the last one gave is the only draw."""
+    """A restart as a run of one chain: its iterations are the sweeps, and its estimate is the only draw."""
     infos, estimate = restart.infos, restart.estimate
     return Record(
         tensor=tensor,

@@ -1,1 +1,1 @@
-"""The Gibbs sampler: one file per conditional, `sweep.py` the whole algorithm."""
+"""The Gibbs sampler: one file per conditional; `sweep.py` is the whole algorithm."""

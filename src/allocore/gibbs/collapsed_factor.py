@@ -1,16 +1,16 @@
-"""A class at a factor that no other class uses, with that factor integrated out ("collapsed"): its likelihood, and its
-core value.
+"""A class at a factor that no other class uses, with the factor integrated out (collapsed): likelihood and core value.
 
 Given the counts y of the class and its reach R (X / lambda) in the rows of a mode, the log core value t has the density
 
     f(t) = C exp(h(t)),     h(t) = (a0 + y_q) t - b0 e^t - sum_d (e0 + y[d]) ln(f0 + e^t R[d])
                             C    = prod_d f0^e0 G(e0 + y[d]) / G(e0)
 
-whose integral is the likelihood of the counts, up to b0^a0 / G(a0). The integral has no closed form, but with one R for
-all rows and b0 = 0 it has: e^t is then a ratio of two gamma variates, scaled. So such a ratio g, with the same slope
-a0 + y_q on the left and fitted to the top of f and its curvature there, serves as a proposal, f(top) / g(top) as the
-integral, and ln f - ln g less that of the top is what a Metropolis-Hastings step has to correct. The tails of f are no
-heavier than those of g, so that this is bounded. Cost of a fit: four to twenty passes over the rows.
+whose integral is the likelihood of the counts, up to b0^a0 / G(a0). In general the integral has no closed form. With
+b0 = 0 and the same R in all rows it has one: e^t is then a scaled ratio of two gamma variates. So the proposal g is
+such a ratio, with the same slope a0 + y_q on the left, fitted to the top of f and to its curvature there. The integral
+is approximated by f(top) / g(top), and a Metropolis-Hastings step corrects for ln f - ln g, relative to its value at
+the top. The tails of f are no heavier than those of g, so the correction is bounded. Cost of a fit: four to twenty
+passes over the rows.
 """
 
 from math import exp, lgamma, log, log1p, sqrt
@@ -22,18 +22,18 @@ from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words
 
 _MOST_STEPS = 60
-_MOST = 700.0  # of which the exponential is a float
-_NEAR = 0.1  # of the width of the density, how near the top is to be
-# What `fit_collapsed` writes: slopes of g on the left and the right, where its top is, h there, log of the integral.
+_MOST = 700.0  # exp of anything larger may overflow
+_NEAR = 0.1  # how near to the top the fit must end, relative to the width of the density
+# What `fit_collapsed` writes: the slopes of g on the left and the right, its top, h at the top, the log integral.
 LEFT, RIGHT, TOP, HEIGHT, LOG_INTEGRAL = range(5)
 FIT_SIZE = 5
 
 
 @kernel
 def fit_collapsed(y_D: Ints, reach_D: Floats, priors: Priors, out: Floats) -> None:
-    """Fit the ratio of gammas by Newton's method, from where factors of mean e0 / f0 would put the core value.
+    """Fit the ratio of gammas by Newton's method, starting from the core value for factors equal to their mean e0 / f0.
 
-    It ends where the top is known well within the width of the density. The fit depends on counts and reach alone.
+    It ends when the top is known well within the width of the density. The fit depends on counts and reach alone.
     """
     a0, b0, e0, f0 = priors
     total, reach = 0.0, 0.0
@@ -51,7 +51,7 @@ def fit_collapsed(y_D: Ints, reach_D: Floats, priors: Priors, out: Floats) -> No
             slope -= weight
             within += weight * share
             curvature += weight * (1.0 - share)
-        # Never so heavy a tail that core values would leave the range of floats.
+        # A lower bound on the slope, because with too heavy a tail core values would leave the range of floats.
         right = max(left * curvature / max(slope + within, 1e-6 * left), 0.01 * min(left, 1.0))
         if abs(slope) < _NEAR * sqrt(curvature):
             break
@@ -63,21 +63,21 @@ def fit_collapsed(y_D: Ints, reach_D: Floats, priors: Priors, out: Floats) -> No
 
 @kernel
 def draw_collapsed(rng: Words, fitted: Floats) -> float:
-    """A log core value from the ratio of gammas."""
+    """Draw a log core value from the ratio of gammas."""
     left, right = fitted[LEFT], fitted[RIGHT]
     return float(fitted[TOP] + log(right / left) + log_gamma(rng, left, 1.0) - log_gamma(rng, right, 1.0))
 
 
 @kernel
 def log_correction(log_core: float, y_D: Ints, reach_D: Floats, priors: Priors, fitted: Floats) -> float:
-    """The log of how much more likely a log core value is than the fit has it: what Metropolis-Hastings corrects."""
+    """ln f - ln g at a log core value, relative to the top: what Metropolis-Hastings corrects for."""
     gained = _log_density(log_core, y_D, reach_D, priors) - float(fitted[HEIGHT])
     return gained - _log_ratio_density(log_core, fitted) + _log_ratio_density(fitted[TOP], fitted)
 
 
 @part
 def _log_density(log_core: float, y_D: Ints, reach_D: Floats, priors: Priors) -> float:
-    """h(t), with one logarithm for many rates where there are no counts."""
+    """h(t); rows without counts share one logarithm of a product of rates."""
     core, product = exp(min(log_core, _MOST)), 1.0
     height, total = -priors.b0 * core, 0.0
     for d in range(y_D.size):

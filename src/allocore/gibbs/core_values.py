@@ -2,9 +2,9 @@
 
     lambda_q ~ Gamma( a0 + y_q,  b0 + X_q / lambda_q ),      X_q = sum_d phi[m][d, k[q, m]] X[m][d, q]   for any one m.
 
-Where the budget is inferred, that is for the classes that are included (inclusion.py); the others have the value zero.
-X / lambda of mode m depends neither on lambda nor on the factors of mode m, so that of the mode drawn last serves.
-Cost: D_m * Q.
+If the budget is inferred, only included classes draw a value (inclusion.py); the others have the value zero.
+X / lambda of mode m depends neither on lambda nor on the factors of mode m, so the one of the mode drawn last can be
+used. Cost: D_m * Q.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Tables of counts by row and class that several threads fill at once.
 
-Every thread has a table of its own for the modes whose tables are small; they are added up at the end. A long mode has
-one table for all threads, who add to it atomically: its rows lie far apart in memory, so that threads seldom meet, and
-a copy for every thread would cost more than it saves. Counts are integers, so the sums do not depend on the order.
+For modes with small tables, every thread has its own table, and these are added up at the end. For a long mode, all
+threads add atomically to one table: its rows lie far apart in memory, so threads seldom meet, and a copy for every
+thread would cost more than it saves. Counts are integers, so the sums do not depend on the order.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from allocore.kernels.arrays import Indices, Ints
 from allocore.kernels.jit import part
 from allocore.kernels.simd import add_shared
 
-COPIED_BYTES = 2**25  # the largest table of a mode of which every thread has a copy
+COPIED_BYTES = 2**25  # the largest table of a mode that is copied for every thread
 
 
 class Table(NamedTuple):
-    """Where one thread adds: modes `own_M` in `own_RQ`, its rows beginning at `own_starts_M`, the others in the whole.
+    """Where one thread adds: for the modes `own_M` to `own_RQ`, for the modes `common_M` to the shared `whole_RQ`.
 
-    Modes are numbered, and `own_starts_M` and `starts_M` sorted, in thinning's order.
+    `own_starts_M` and `starts_M` say where the rows of each mode begin. Modes are numbered in thinning's order.
     """
 
     own_RQ: NDArray[Any]
@@ -35,7 +35,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of all threads; the first thread's own is the whole."""
+    """The tables of all threads; the first thread's own table is the whole one."""
 
     by_thread: list[Table]
     own_rows: list[slice]
@@ -69,7 +69,7 @@ class Tables:
 
 @part
 def add_draws(n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, class_D: Indices, table: Table) -> None:
-    """Add one count of class_D[d] to the rows of cell n + cell_D[d], for every draw d; no table is in common."""
+    """Add one count of class_D[d] to the rows of cell n + cell_D[d], for every draw d. No table is shared."""
     own_RQ, own_starts_M = table.own_RQ, table.own_starts_M
     for d in range(draws):
         cell, q = np.uint64(n) + cell_D[d], class_D[d]
@@ -81,7 +81,7 @@ def add_draws(n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, clas
 def add_draws_in_common(
     n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, class_D: Indices, table: Table
 ) -> None:
-    """The same where some modes have one table for all threads."""
+    """The same, if threads share the tables of some modes."""
     own_RQ, own_M, own_starts_M, whole_RQ, common_M, starts_M = table
     for d in range(draws):
         cell, q = np.uint64(n) + cell_D[d], class_D[d]
@@ -93,7 +93,7 @@ def add_draws_in_common(
 
 @part
 def add(table: Table, coords_MN: NDArray[Any], n: Any, q: Any, amount: Any) -> None:
-    """Add a count of class q to the rows of cell n."""
+    """Add `amount` counts of class q to the rows of cell n."""
     own_RQ, own_M, own_starts_M, whole_RQ, common_M, starts_M = table
     for m in own_M:
         own_RQ[own_starts_M[m] + coords_MN[m, n], q] += amount

@@ -1,10 +1,10 @@
-"""Exposure: how many counts row d would expect from class q, were its factor entry and its core value 1.
+"""Exposure: how many counts to expect from class q in row d per unit of its factor entry.
 
     X[m][d, q] / lambda_q  =  prod_{m' != m} colsum[m'][k[q, m']]  -  the same over the missing cells with d_m = d
 
-Kept without lambda ("reach", `reach_DQ`), which may be too small for a float; the steps multiply it in. The sums are
-those of kernels/signed_patterns.py. The reach in mode m does not depend on the locations or factors of mode m.
-Cost: (D_m + patterns * M) * Q.
+The exposure is kept without lambda, as "reach" (`reach_DQ`), because lambda may be too small for a float; the steps
+multiply by it. kernels/signed_patterns.py computes the sums. The reach in mode m does not depend on the locations or
+factors of mode m. Cost: (D_m + patterns * M) * Q.
 """
 
 from typing import NamedTuple
@@ -17,14 +17,14 @@ from allocore.kernels.arrays import Floats, Ints
 
 
 class ModeView(NamedTuple):
-    """One mode as its steps see it: the counts of each class in its rows, and X / lambda."""
+    """What the steps read about one mode: the counts of each class in its rows, and the reach X / lambda."""
 
     mode: int
     y_DQ: Ints
     reach_DQ: Floats
 
     def reach_Q(self, phi_DQ: Floats) -> Floats:
-        """X_q / lambda_q of the classes, with these expanded factors in the rows of the mode."""
+        """X_q / lambda_q of the classes, given the expanded factors of the mode."""
         return np.asarray(np.einsum("dq,dq->q", self.reach_DQ, phi_DQ))
 
 

@@ -2,7 +2,7 @@
 
     phi[d, k] ~ Gamma( e0 + sum_{q at k} y[d, q],  f0 + sum_{q at k} X[d, q] )
 
-for the factors that some class uses; the others are integrated out and hold no value. Cost: D * (Q + factors in use).
+for the factors that some class uses. The others are integrated out and have no value. Cost: D * (Q + factors in use).
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ _ROWS_PER_THREAD = 8
 
 
 class ClassesOfMode(NamedTuple):
-    """What the conditional reads of the classes: their core values, their factors, and which factors are in use."""
+    """What the conditional reads about the classes: core values, factors, and which factors are in use."""
 
     core_Q: Floats
     subs_Q: Ints
@@ -32,7 +32,7 @@ class ClassesOfMode(NamedTuple):
 
 
 def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
-    """A new state with every factor in use of one mode drawn."""
+    """A new state in which every factor in use of one mode is drawn."""
     mode, y_DQ, reach_DQ = view
     log_phi_DK = np.full_like(state.log_phi[mode], -np.inf)
     subs_Q, used_U = np.ascontiguousarray(state.subs_QM[:, mode]), np.flatnonzero(state.used(mode))
@@ -65,7 +65,7 @@ def _draw_rows(
 def conditional_of_row(
     priors: Priors, y_Q: Ints, reach_Q: Floats, classes: ClassesOfMode, shape_K: Floats, rate_K: Floats
 ) -> None:
-    """Fill `shape_K` and `rate_K` with those of the factor entries of one row, for every factor of the mode."""
+    """Fill `shape_K` and `rate_K` of the gamma conditionals of one row, for every factor of the mode."""
     core_Q, subs_Q = classes.core_Q, classes.subs_Q
     for k in range(shape_K.size):
         shape_K[k], rate_K[k] = priors.e0, priors.f0

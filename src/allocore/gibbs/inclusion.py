@@ -1,14 +1,14 @@
-"""Which classes are included, given the counts, the locations and the factors; where the budget is inferred.
+"""Which classes are included, given the counts, the locations and the factors, if the budget is inferred.
 
-A class is included with probability rho, rho ~ Beta(c0, d0), and else its core value is zero. With rho and the value of
-the class integrated out, and n other classes included, class q is
+A class is included with probability rho, rho ~ Beta(c0, d0); otherwise its core value is zero. With rho and the core
+value integrated out, and n other classes included, class q is
 
     included   with weight   (n + c0) * ( b0 / (b0 + X_q / lambda_q) )^a0
     left out   with weight   Q - 1 - n + d0
 
-if it holds no counts, and included if it holds any: a spike-and-slab prior, sampled class by class (George and
-McCulloch 1993). Then every included class draws its value (core_values.py). A class that is left out keeps a location
-in every mode, from the prior: where it would be, were it included. Cost: Q.
+if it holds no counts. A class with counts is always included. This is a spike-and-slab prior, sampled class by class
+(George and McCulloch 1993). Then every included class draws its core value (core_values.py). A class that is left out
+keeps a location in every mode, drawn from the prior. Cost: Q.
 """
 
 from math import exp, log
@@ -29,7 +29,7 @@ class _BetaPrior(NamedTuple):
 
 
 def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, reach_Q: Floats) -> Flags:
-    """Which classes are included now (all, unless the budget is inferred); `reach_Q` is X_q / lambda_q."""
+    """Draw which classes are included (all, unless the budget is inferred); `reach_Q` is X_q / lambda_q."""
     included_Q = state.included()
     if spec.infer_budget:
         log_empty_Q = spec.a0 * (log(spec.b0) - np.log(spec.b0 + reach_Q))
@@ -40,7 +40,7 @@ def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, reach_Q: Float
 
 @kernel
 def _include(y_Q: Ints, log_empty_Q: Floats, prior: _BetaPrior, stream: Words, rng: Words, included_Q: Flags) -> None:
-    """Visit the classes in turn; `log_empty_Q` is how likely an included class would hold no counts."""
+    """Visit the classes in turn; `log_empty_Q` is the log probability that an included class holds no counts."""
     seat(rng, stream, 0)
     others = 0
     for q in range(included_Q.size):

@@ -1,4 +1,4 @@
-"""The data as a sweep reads it: non-zero cells sorted into fibres, missing patterns, and the threads at work."""
+"""The data in the form that a sweep reads: non-zero cells sorted into fibres, missing patterns, and the threads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from allocore.kernels.fibres import cell_ranges, changed_modes, sorted_coords
 from allocore.kernels.signed_patterns import SignedPatterns
 from allocore.kernels.workers import Workers
 
-BLOCK = 1024  # cells that are thinned by one thread in a row
-LARGE = 256  # the least count that is split by binomials, not count by count
+BLOCK = 1024  # consecutive cells that one thread thins
+LARGE = 256  # counts from here on are split by binomials, smaller ones are drawn one by one
 _SAMPLE = 2_000_000
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class NonZeros(NamedTuple):
-    """The non-zero cells as thinning's kernels read them: modes in thinning's `order`, cells sorted by it.
+    """The non-zero cells as thinning's kernels read them: modes in thinning's `order`, cells sorted by these modes.
 
-    A count of LARGE or more is 0 in `small_N`; `large_L` are the cells that have one, `large_counts_L` those counts.
+    A count of LARGE or more is 0 in `small_N`; `large_L` has the cells with such counts, `large_counts_L` the counts.
     """
 
     coords_MN: NDArray[Any]
@@ -40,10 +40,10 @@ class NonZeros(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Everything about the data that a sweep reads, and the threads that work on it. Nothing in it changes.
+    """All data that a sweep reads, and the threads that work on them. Nothing in it changes.
 
-    Thinning takes the modes in its own `order`, the last the one along which cells have the most neighbours.
-    Memory: two bytes a cell, and two (four where a mode has more than 65,536 rows, eight beyond 2^31) a coordinate.
+    Thinning takes the modes in its own `order`, with the mode of the longest fibres last. Memory: two bytes per cell,
+    and two per coordinate (four if a mode has more than 65,536 rows, eight beyond 2^31).
     """
 
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ class Layout:
 
     @classmethod
     def of_cells(cls, coords: NDArray[Any], counts: Ints, missing: Missing, workers: Workers) -> "Layout":
-        """Lay out cells, sorted with the first mode slowest. They need not make a tensor: there may be none."""
+        """Lay out cells that are sorted, the first mode slowest. Unlike a tensor, there may be no cells at all."""
         shape = missing.shape
         order = thinning_order(coords, shape)
         coords_MN, place_N = sorted_coords(coords, order, shape, sorted_already=True)
@@ -95,11 +95,11 @@ class Layout:
 
     @property
     def count_type(self) -> type[np.signedinteger[Any]]:
-        """A type for tables of counts: 32 bits, which stay in the caches, where no sum can exceed them."""
+        """The type of count tables: 32 bits if no sum can overflow, so that tables stay in the caches."""
         return np.int32 if self.total < 2**31 else np.int64
 
     def counts_of(self, which: Ints) -> Ints:
-        """The counts of some cells, given in order."""
+        """The counts of the cells `which`, in this order."""
         counts = self.nonzeros.small_N[which].astype(np.int64)
         counts[counts == 0] = self.nonzeros.large_counts_L[np.searchsorted(self.nonzeros.large_L, which[counts == 0])]
         return counts
@@ -116,7 +116,7 @@ def _nonzeros(coords_MN: NDArray[Any], counts: Ints, starts_M: Ints) -> NonZeros
         small_N[part] = np.where(counts[part] < LARGE, counts[part], 0)
         edges = np.arange(0, part.stop - part.start, BLOCK)
         draws_B[part.start // BLOCK :][: len(edges)] = np.add.reduceat(small_N[part], edges, dtype=np.int64)
-    # A batch of cells may waste a uniform number: there is one more for every cell. Blocks begin at even numbers.
+    # A batch of cells may waste a uniform number, so every cell has one to spare. Blocks begin at even numbers.
     first_draw_B = np.concatenate([[0], np.cumsum(draws_B + draws_B % 2 + BLOCK)])
     large_L = np.flatnonzero(small_N == 0)
     large_counts_L = counts[large_L].astype(np.int64)
@@ -133,9 +133,9 @@ def _row_totals(coords_MN: NDArray[Any], counts: Ints, shape: Sequence[int], ord
 
 
 def thinning_order(coords: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of the modes for thinning: the given one, but last the mode along which there are the fewest fibres.
+    """The order of the modes for thinning: as given, but with the mode of the fewest fibres moved to the end.
 
-    Another mode than the given last one must save a quarter of the fibres, to be worth sorting the cells anew.
+    A mode is moved only if that saves a quarter of the fibres; otherwise sorting the cells again would not pay.
     """
     modes = range(len(shape))
     fibres = [_count_fibres(coords, shape, mode) for mode in modes]
@@ -145,7 +145,7 @@ def thinning_order(coords: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, .
 
 
 def _count_fibres(coords: NDArray[Any], shape: tuple[int, ...], along: int) -> int:
-    """The number of fibres along a mode; of many cells, the number among a sample of all possible fibres."""
+    """The number of fibres along a mode; if there are many cells, the number in a sample that a hash selects."""
     others = [mode for mode in range(len(shape)) if mode != along]
     sampled = max(1, coords.shape[1] // _SAMPLE)
     keys = []

@@ -1,4 +1,4 @@
-"""The gamma priors as kernels read them."""
+"""The gamma priors, in the form that kernels read."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from allocore.model.spec import Spec
 
 
 class Priors(NamedTuple):
-    """Shapes and rates: of core values (a0, b0), and of factors (e0, f0)."""
+    """Shape and rate of the priors of core values (a0, b0) and of factors (e0, f0)."""
 
     a0: float
     b0: float

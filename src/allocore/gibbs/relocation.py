@@ -6,15 +6,15 @@ pi, the core value of the class and the U factors that no other class uses are i
                                                +  lnG(a0 + y_q)  -  (a0 + y_q) ln(b0 + sum_d phi[d, k] R[d, q])
     a factor of its own   log(U alpha0/D)      +  the log of the integral in collapsed_factor.py
 
-where n_k counts the other classes at k, and R = X / lambda_q. Before the next class moves, it draws its core value from
-Gamma(a0 + y_q, b0 + sum_d phi[d, k] R[d, q]), or as collapsed_factor.py says, and a factor of its own from
-Gamma(e0 + y, f0 + X). The integral is known only up to a correction, so a move to or from a factor of its own is
-accepted by Metropolis-Hastings. A class that has a factor of its own and chooses "its own" again keeps it.
+where n_k counts the other classes at k, and R = X / lambda_q. Before the next class moves, class q draws its core value
+from Gamma(a0 + y_q, b0 + sum_d phi[d, k] R[d, q]), or as in collapsed_factor.py. A factor of its own is drawn from
+Gamma(e0 + y, f0 + X). The integral is only approximate, so a Metropolis-Hastings step accepts or rejects a move to or
+from a factor of its own. A class that has a factor of its own and chooses "its own" again keeps it.
 
-The paper conditions on the core value, and on a prior draw of each unused factor. The posterior is the same. But a
-prior draw never fits data. And given its core value, a class with many counts only takes factors of a scale like that
-of its own, and a class without counts stays where little is expected. A class that is not included has no core value:
-it moves by the prior. Cost: D * Q * (factors in use), and D * Q more for every new factor.
+The paper conditions on the core value, and on a prior draw of each unused factor. The posterior is the same, but a
+prior draw never fits the data. And given its core value, a class with many counts only takes factors of a scale similar
+to its present one, and a class without counts stays where few counts are expected. A class that is not included has no
+core value: it moves by the prior. Cost: D * Q * (factors in use), and D * Q more for every new factor.
 """
 
 from functools import partial
@@ -44,7 +44,7 @@ from allocore.model.state import State
 
 
 class ByClass(NamedTuple):
-    """Counts and reach of a mode with the rows of one class side by side."""
+    """Counts and reach of a mode, transposed so that the numbers of one class are consecutive."""
 
     y_QD: Ints
     reach_QD: Floats
@@ -56,9 +56,9 @@ class ByClass(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """The data's part of the scores of the factors in use, in the first columns of `scores_QK`.
+    """The scores of the factors in use without the prior, in the first columns of `scores_QK`.
 
-    `reach_QK` has the sum of phi R for each; the other columns are for factors taken later. `fits_QF` are the fits of
+    `reach_QK` has the sum of phi R for each. The other columns are for factors taken later. `fits_QF` are the fits of
     collapsed_factor.py. Classes that are not included have scores of zero.
     """
 
@@ -68,9 +68,10 @@ class Scores(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Factors are known by their place in `factors_K`, those in use first, so that no loop runs over the others.
+    """Factors by their place in `factors_K`: those in use come first, so that no loop runs over the others.
 
-    `places_Q` is where the classes are, and `others_K` counts the classes at each place, less the one that moves.
+    `places_Q` has the place of each class, and `others_K` the number of classes at each place, without the one that
+    moves.
     """
 
     factors_K: Ints
@@ -93,14 +94,14 @@ class _Drawn(NamedTuple):
 
 
 class _RelocationStreams(NamedTuple):
-    """Random numbers by class: for the choice of a factor, and for the entries of a new one."""
+    """Random numbers per class: for the choice of a factor, and for the entries of a new factor."""
 
     choices: Words
     entries: Words
 
 
 def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
-    """A new state with every class relocated in one mode, and with new core values."""
+    """A new state in which every class is relocated in one mode and has a new core value."""
     mode, rows = view.mode, ByClass.of(view)
     places, used = _Places.of(state, mode), int(state.used(mode).sum())
     drawn = _Drawn(state.log_core_Q.copy(), state.log_phi[mode].copy())
@@ -114,7 +115,7 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
 
 
 def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: ByClass) -> Scores:
-    """The scores of all classes, but for the prior."""
+    """The scores of all classes, without the prior."""
     log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, state.used(mode)])
     priors, phi_DU = Priors.of(spec), np.exp(log_phi_DU)
     pairs = -(-spec.budget // 2)
@@ -131,7 +132,7 @@ def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: B
 
 
 def by_class(table_DQ: NDArray[Any]) -> NDArray[Any]:
-    """The same with the rows of one class side by side."""
+    """The table transposed, so that the numbers of one class are consecutive."""
     return np.ascontiguousarray(table_DQ.T)
 
 
@@ -141,8 +142,8 @@ def _score_used(
 ) -> None:
     """Fill the scores of the factors in use for pairs of classes `first` to `last`.
 
-    A dense product, four rows and two classes at a time, which uses the caches best, and a sparse one. Where the number
-    of classes is odd, the last row of `reach_QK` is the other half of the last pair.
+    A dense product, four rows and two classes at a time, which suits the caches best, and a sparse one. If the number
+    of classes is odd, the last row of `reach_QK` completes the last pair.
     """
     y_QD, reach_QD = rows
     scores_QK, reach_QK, _ = scores
@@ -166,7 +167,7 @@ def _score_used(
 
 @part
 def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: Floats, reach_K: Floats, scores_K: Floats) -> None:
-    """Add to the scores of one class what its counts say, given what it reaches at each factor."""
+    """Add the likelihood of the counts to the scores of one class, given its reach at each factor."""
     total = 0
     for d in range(y_D.size):
         if y_D[d] > 0:
@@ -180,7 +181,7 @@ def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: Floats, reach_K: Floats, 
 
 @kernel
 def log_core_integral(total: int, reach: float, priors: Priors) -> float:
-    """The log integral of lambda^y exp(-lambda reach) over the prior of a core value, less the log of b0^a0 / G(a0)."""
+    """The log integral of lambda^y exp(-lambda reach) over the prior of a core value, without ln b0^a0 / G(a0)."""
     return lgamma(priors.a0 + total) - (priors.a0 + total) * log(priors.b0 + reach)
 
 
@@ -196,9 +197,9 @@ def _move_classes(
     scores: Scores, rows: ByClass, alpha: float, priors: Priors, streams: _RelocationStreams, rng: Words, used: int,
     places: _Places, drawn: _Drawn,
 ) -> None:  # fmt: skip
-    """Move the classes in turn, writing into `places`, `drawn` and the scores of factors taken on the way.
+    """Move the classes in turn. Writes to `places`, to `drawn` and to the scores of newly taken factors.
 
-    `used` is how many places are or were in use.
+    `used` is the number of places that are or were in use.
     """
     scores_QK, reach_QK, fits_QF = scores
     y_QD, reach_QD = rows
@@ -247,9 +248,9 @@ def _core_there(
     alone: bool, new: bool, reach: float, before: float, y_D: Ints, reach_D: Floats, priors: Priors, fitted: Floats,
     rng: Words,
 ) -> tuple[bool, float]:  # fmt: skip
-    """Whether a class stays where it is after all, and else its log core value at the factor chosen.
+    """Whether a class stays where it is after all, and otherwise its log core value at the chosen factor.
 
-    `new` is the choice of a factor of its own; `alone`, that it has one. `reach` is of the factor chosen if not `new`.
+    `new`: it chose a factor of its own. `alone`: it has one already. `reach` is its reach at a factor that is not new.
     """
     if (alone and new) or before == -np.inf:
         return alone and new, before
@@ -263,8 +264,9 @@ def _core_there(
 
 @part
 def _take(n: int, used: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]:
-    """Take the n-th free factor; one that was never in use comes next to those that were. Returns its place, and the
-    number of places that are or were in use.
+    """Take the n-th free factor; returns its place, and the number of places that are or were in use.
+
+    A factor that was never in use is swapped to the first place after those that are or were.
     """
     for k in range(others_K.size):
         if others_K[k] == 0:
@@ -281,14 +283,14 @@ def _take(n: int, used: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]
 def _draw_column(
     k: int, core: float, y_D: Ints, reach_D: Floats, priors: Priors, rng: Words, log_phi_DK: Floats
 ) -> None:
-    """Draw factor k, which one class alone now uses."""
+    """Draw factor k, which only one class uses now."""
     for d in range(log_phi_DK.shape[0]):
         log_phi_DK[d, k] = log_gamma(rng, priors.e0 + y_D[d], priors.f0 + core * reach_D[d])
 
 
 @part
 def _score_column(first: int, place: int, k: int, rows: ByClass, priors: Priors, drawn: _Drawn, scores: Scores) -> None:
-    """Score a factor that has just been drawn, k, in the column `place` for the classes that are still to move."""
+    """Score the new factor k, in the column `place`, for the classes that have not moved yet."""
     y_QD, reach_QD = rows
     scores_QK, reach_QK, _ = scores
     log_core_Q, log_phi_DK = drawn

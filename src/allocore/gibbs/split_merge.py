@@ -1,9 +1,9 @@
-"""Split-merge: one class is split in two, or two are merged, in one mode and with their counts.
+"""Split-merge: split one class in two, or merge two classes, in one mode and together with their counts.
 
-A class at a factor that is a mixture of two others, say of two communities, explains the data as well as two classes at
-the factors of these would, and no class can leave that state alone. So a split or a merge is proposed, with core values
-integrated out, and accepted by Metropolis-Hastings (Jain and Neal 2004; Green and Richardson 2001). For a class q that
-holds counts,
+A class at a factor that is a mixture of two others, say of two communities, can explain the data as well as two classes
+at these two factors. A move of a single class cannot leave such a state. So a split or a merge is proposed, with core
+values integrated out, and accepted by Metropolis-Hastings (Jain and Neal 2004; Green and Richardson 2001). For a class
+q that holds counts,
 
     split   takes a class r without counts: q moves to a factor k and r to a factor l, both used by other classes, and r
             to the location of q in the other modes. A count of q in row d goes to r with odds w_l phi[d, l] / S_l :
@@ -11,16 +11,16 @@ holds counts,
     merge   takes a class r with counts that differs from q in this mode alone: q gets all counts and chooses a factor
             as in relocation; r, now without counts, moves in each mode to the factor of a random other class
 
-The two states have these posterior probabilities, up to a common factor. n counts the other classes (q among them in
-the other modes, and for r, once merged, in this one too):
+The two states have these posterior probabilities, up to a common factor. n counts the other classes (including q in the
+other modes, and for r, in the merged state, in this mode too):
 
     split    (n_k + alpha) (n_l + alpha) F(y_q, k) F(y_r, l)                * prod over other modes of (n + alpha) at q
     merged   (n_k + alpha) F(y_q + y_r, k), or as in collapsed_factor.py,   * prod over all modes of (n + alpha) at r
                                                                             * F(0, location of r)
     F(y, k) = b0^a0 / G(a0) * prod_d phi[d, k]^y[d] * G(a0 + y) / (b0 + S_k)^(a0 + y)
 
-This comes last before thinning, which allocates all counts again. Of an allocation only the sums over the rows of one
-mode are known, and a split needs no more. The mode is the one that the sweep visits last.
+This step comes directly before thinning, which allocates all counts again: a split knows the counts of the two classes
+only as sums over the rows of one mode, which is enough here. The mode is the one that the sweep visits last.
 Cost of a proposal: D * (factors in use).
 """
 
@@ -48,11 +48,11 @@ _MOST_PROPOSALS = 16
 
 @dataclass(frozen=True)
 class Pair:
-    """Classes q and r, how many others are at each factor of each mode, and the counts of both together.
+    """Classes q and r, the number of other classes at each factor of each mode, and the joint counts of q and r.
 
-    The factors that others use in this mode explain these counts with `weights_U`; each S is in `reach_U`. `scores` are
-    of one class that has them all: at each of these factors and, last, at a factor of its own, fitted as in
-    collapsed_factor.py.
+    The factors that other classes use in this mode explain these counts with `weights_U`; `reach_U` has their S.
+    `scores` are those of one class with all these counts, at each of these factors and, last, at a factor of its own,
+    fitted as in collapsed_factor.py.
     """
 
     q: int
@@ -68,7 +68,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class SplitState:
-    """Two factors, by their places among those in use, the counts that q keeps, and the log odds of a count to go."""
+    """Two factors, by their places in `used_U`, the counts that q keeps, and the log odds that a count goes to r."""
 
     first: int
     second: int
@@ -78,8 +78,9 @@ class SplitState:
 
 @dataclass(frozen=True)
 class MergedState:
-    """The factor of q and, if no other class uses it, its log core value; for each mode a class whose factor r has; and
-    how much r reaches there.
+    """The factor of q, its log core value if no other class uses the factor, and the location and reach of r.
+
+    In mode m, r is at the factor of class `away_M[m]`.
     """
 
     factor: int
@@ -91,9 +92,9 @@ class MergedState:
 def split_merge(
     key: Key, layout: Layout, spec: Spec, state: State, view: ModeView, reach_Q: Floats, workspace: Workspace
 ) -> tuple[State, Floats, int]:
-    """The state after some proposals in one mode, its X_q / lambda_q, and how many proposals were accepted.
+    """The state after some proposals in one mode, its X_q / lambda_q, and the number of accepted proposals.
 
-    `workspace` is only read; it is that of the state given.
+    `workspace` belongs to the given state and is only read.
     """
     if spec.budget < _LEAST_CLASSES:
         return state, reach_Q, 0
@@ -106,7 +107,7 @@ def split_merge(
 
 
 def propose(draft: Draft, rng: Words) -> bool:
-    """Propose a split or a merge, and write it into the draft if it is accepted; returns whether it was."""
+    """Propose a split or a merge and, if it is accepted, write it into the draft; returns whether it was accepted."""
     splits = uniform(rng) < 0.5
     q = _one_of(draft.y_Q > 0, rng)
     r = _one_of(_empty(draft) if splits else _partners(draft, q, draft.subs_QM[q, draft.mode]), rng)
@@ -128,9 +129,10 @@ def propose(draft: Draft, rng: Words) -> bool:
 
 
 def _gain(draft: Draft, pair: Pair, split: SplitState, merged: MergedState, splits: bool) -> float:
-    """log(posterior / proposal) of the split state less that of the merged one, whichever is the present one."""
+    """log(posterior / proposal) of the split state minus that of the merged state, whichever is the present one."""
     log_weights = _log_weight_split(draft, pair, split) - _log_weight_merged(draft, pair, merged)
-    # How many q and r there are to draw from: if merged, those with counts and those without; if split, partners.
+    # The numbers of choices for q and r: from the merged state, classes with and without counts; from the split state,
+    # classes with counts and partners.
     holding, empty = (draft.y_Q > 0).sum() - (not splits), _empty(draft).sum() + (not splits)
     partners = _partners(draft, pair.q, pair.used_U[split.first]).sum() + splits
     return float(log_weights + log(holding * empty) - log((holding + 1) * partners))
@@ -142,13 +144,13 @@ def _empty(draft: Draft) -> Flags:
 
 
 def _one_of(among_Q: Flags, rng: Words) -> int:
-    """A class among these, or -1 if there are none."""
+    """Draw one of these classes, or -1 if there are none."""
     found = np.flatnonzero(among_Q)
     return int(found[int(uniform(rng) * len(found))]) if len(found) else -1
 
 
 def _partners(draft: Draft, q: int, factor: int) -> Flags:
-    """Which classes with counts differ in this mode alone from q, were it at `factor`."""
+    """Which classes with counts would differ from q in this mode alone if q were at `factor`."""
     same_QM = draft.subs_QM == draft.subs_QM[q]
     same_QM[:, draft.mode] = draft.subs_QM[:, draft.mode] != factor
     partners_Q: Flags = same_QM.all(axis=1) & (draft.y_Q > 0)
@@ -157,7 +159,7 @@ def _partners(draft: Draft, q: int, factor: int) -> Flags:
 
 
 def _pair(draft: Draft, q: int, r: int) -> Pair | None:
-    """What is to be known of q and r; None if others use fewer than two factors of this mode."""
+    """The pair of q and r; None if other classes use fewer than two factors of this mode."""
     mode, others_MK = draft.mode, draft.classes_MK.copy()
     others_MK[np.arange(len(others_MK)), draft.subs_QM[r]] -= 1
     others_MK[mode, draft.subs_QM[q, mode]] -= 1
@@ -176,7 +178,7 @@ def _pair(draft: Draft, q: int, r: int) -> Pair | None:
 
 
 def _can_return(draft: Draft, pair: Pair, splits: bool) -> bool:
-    """Whether the way back could be proposed: others use the factors that are left behind."""
+    """Whether the reverse move could be proposed: other classes use the factors that q and r leave."""
     left = pair.others_MK[np.arange(len(draft.alpha_M)), draft.subs_QM[pair.r]] > 0
     if splits:
         return bool(left.all())
@@ -184,7 +186,7 @@ def _can_return(draft: Draft, pair: Pair, splits: bool) -> bool:
 
 
 def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
-    """Two factors for q and r, and the counts of each."""
+    """Draw two factors for q and r, and the counts of each."""
     first = _by_weight(pair.weights_U, rng)
     second = _by_weight(np.where(np.arange(len(pair.used_U)) == first, 0.0, pair.weights_U), rng)
     kept_D, odds_D = np.empty_like(pair.y_D), _log_odds(draft, pair, first, second)
@@ -199,7 +201,7 @@ def _now_split(draft: Draft, pair: Pair) -> SplitState:
 
 
 def _log_odds(draft: Draft, pair: Pair, first: int, second: int) -> Floats:
-    """The log odds of a count in each row to go to r."""
+    """For each row, the log odds that a count goes to r."""
     log_phi_2D = by_class(draft.log_phi_DK[:, pair.used_U[[first, second]]])
     share = pair.weights_U[second] / (pair.weights_U[first] + pair.weights_U[second])
     odds = log_odds_of_two(pair.y_D, log_phi_2D, pair.reach_U[[first, second]], share)
@@ -229,7 +231,7 @@ def _by_weight(weights_U: Floats, rng: Words) -> int:
 
 
 def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
-    """A factor for q with the counts of both, and factors for r without."""
+    """Draw a factor for q, which gets the counts of both, and a location for r, which has none."""
     others_K = pair.others_MK[draft.mode, : draft.phi_DK.shape[1]]
     factor, log_core = _choose_factor(pair, others_K, rng)
     modes, budget = range(len(draft.alpha_M)), len(draft.y_Q)
@@ -256,7 +258,7 @@ def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
 
 
 def _choose_factor(pair: Pair, others_K: Ints, rng: Words) -> tuple[int, float]:
-    """A factor for q with all counts, and the log core value there if no other class uses it."""
+    """Draw a factor for q with all counts, and the log core value there if no other class uses it."""
     choice = categorical_from_logs(rng, pair.scores, len(pair.scores), np.empty(len(pair.scores)))
     if choice < len(pair.used_U):
         return pair.used_U[choice], nan
@@ -264,7 +266,7 @@ def _choose_factor(pair: Pair, others_K: Ints, rng: Words) -> tuple[int, float]:
 
 
 def _another(pair: Pair, budget: int, rng: Words, *, than_q: bool) -> int:
-    """A class other than r, and than q if so told."""
+    """Draw a class other than r and, with `than_q`, other than q."""
     among_Q = np.ones(budget, dtype=np.bool_)
     among_Q[pair.r] = False
     among_Q[pair.q] = not than_q
@@ -272,7 +274,7 @@ def _another(pair: Pair, budget: int, rng: Words, *, than_q: bool) -> int:
 
 
 def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> None:
-    """r takes the location of q and some of its counts, and both take their factors and core values."""
+    """r gets the location of q and some of its counts; both get new factors and core values."""
     q, r, left = pair.q, pair.r, draft.subs_QM[pair.q, draft.mode]
     if pair.others_MK[draft.mode, left] == 0:
         draft.set_factor(left, -inf)
@@ -283,7 +285,7 @@ def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> Non
 
 
 def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> None:
-    """q takes the counts of r and its factor, and r goes away."""
+    """q gets the counts of r and the chosen factor, and r moves away."""
     q, r, priors, own = pair.q, pair.r, draft.priors, pair.others_MK[draft.mode, merged.factor] == 0
     draft.follow(r, merged.away_M)
     draft.y_QD[r], draft.y_Q[r], draft.reach_Q[r] = 0, 0, merged.reach_r

@@ -1,4 +1,4 @@
-"""What split-merge works on: a copy of the state in one mode, into which accepted proposals are written."""
+"""The draft of split-merge: a copy of the state of one mode, into which accepted proposals are written."""
 
 from dataclasses import dataclass
 
@@ -19,10 +19,10 @@ from allocore.model.state import State
 
 @dataclass
 class Draft:
-    """The state of one mode's moves, as copies. Mutable: what is accepted is written into it, and nowhere else.
+    """Copies of everything that proposals in one mode can change. Mutable: accepted proposals are written here only.
 
-    `rows_DQ` and `sums_Q` are the expanded factors of this mode. In the other modes no factor changes: there class q
-    has the column holder_MQ[m, q] of `expanded`. `reach_QD` is right for classes that hold counts.
+    `rows_DQ` and `sums_Q` are the expanded factors of this mode. In the other modes no factor changes: class q has
+    the column holder_MQ[m, q] of `expanded`. `reach_QD` is only valid for classes that hold counts.
     """
 
     mode: int
@@ -47,7 +47,7 @@ class Draft:
     def of(
         cls, layout: Layout, spec: Spec, state: State, view: ModeView, reach_Q: Floats, workspace: Workspace
     ) -> "Draft":
-        """A draft that stands at a state; `reach_Q` is X_q / lambda_q."""
+        """A draft of a state; `reach_Q` is X_q / lambda_q."""
         mode, by_rows = view.mode, ByClass.of(view)
         log_phi_DK, used_U = state.log_phi[mode].copy(), np.flatnonzero(state.used(mode))
         phi_DK = np.zeros_like(log_phi_DK)
@@ -74,7 +74,7 @@ class Draft:
         )
 
     def state(self, before: State) -> State:
-        """The state that the draft stands at, begun from `before`."""
+        """The state of the draft, which was made from `before`."""
         return State(self.log_core_Q, self.subs_QM, before.with_factors(self.mode, self.log_phi_DK).log_phi)
 
     def column(self, mode: int, q: int) -> tuple[Floats, float]:
@@ -86,12 +86,12 @@ class Draft:
         return rows_DQ[:, holder], float(self.expanded.sums_MQ[mode, holder])
 
     def reach_at(self, classes_M: Ints) -> float:
-        """X / lambda of a class at the factors that these classes have, one in each mode."""
+        """X / lambda of a class that has, in each mode m, the factor of class classes_M[m]."""
         columns = [self.column(m, c) for m, c in enumerate(classes_M)]
         return self.missing.sum_of_one([phi_D for phi_D, _ in columns], [total for _, total in columns])
 
     def follow(self, r: int, classes_M: Ints) -> None:
-        """Put r at the factors that these classes have, one in each mode."""
+        """Move r, in each mode m, to the factor of class classes_M[m]."""
         for m, c in enumerate(classes_M):
             self._put(r, m, self.subs_QM[c, m])
             self.holder_MQ[m, r] = self.holder_MQ[m, c]
@@ -99,7 +99,7 @@ class Draft:
         self.rows_DQ[:, r], self.sums_Q[r] = self.rows_DQ[:, c], self.sums_Q[c]
 
     def settle(self, q: int, counts_D: Ints, factor: int, reach: float, rng: Words) -> None:
-        """Give q these counts, put it at a factor of this mode with this X / lambda, and draw its core value."""
+        """Give q these counts, move it to a factor of this mode with this X / lambda, and draw its core value."""
         self.y_QD[q], self.y_Q[q], self.reach_Q[q] = counts_D, counts_D.sum(), reach
         self._put(q, self.mode, factor)
         phi_D = self.phi_DK[:, factor]
@@ -107,7 +107,7 @@ class Draft:
         self.log_core_Q[q] = log_gamma(rng, self.priors.a0 + self.y_Q[q], self.priors.b0 + reach)
 
     def set_factor(self, factor: int, log_phi_D: Floats | float) -> None:
-        """Give a factor of this mode its values; -inf where no class uses it any more."""
+        """Set the values of a factor of this mode; -inf if no class uses it any more."""
         self.log_phi_DK[:, factor], self.phi_DK[:, factor] = log_phi_D, np.exp(log_phi_D)
 
     def _put(self, q: int, mode: int, factor: int) -> None:

@@ -1,7 +1,7 @@
-"""Which factors in use explain the counts of a class, as a mixture: where split_merge.py looks for two in its place.
+"""A mixture of factors in use that explains the counts of a class; split_merge.py proposes two of them.
 
-Counts y[d] over rows of reach R[d] come from factor k with weight w_k, in shares phi[d, k] R[d] / S_k, where S_k =
-sum_d phi[d, k] R[d]. A few steps of EM fit the weights. They are only a proposal, so they need not be exact; but they
+Counts y[d] in rows of reach R[d] come from factor k with weight w_k, in shares phi[d, k] R[d] / S_k, where S_k =
+sum_d phi[d, k] R[d]. A few steps of EM fit the weights. They only make a proposal, so they need not be exact, but they
 must be a function of counts, reach and factors alone. Cost: D * (factors in use).
 """
 
@@ -18,13 +18,13 @@ from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words
 
 _STEPS = 12
-_LEAK = 0.05  # the share of proposals that do not look at the counts
+_LEAK = 0.05  # the share of proposals that ignore the counts, so that every factor can be proposed
 _TINY = 1e-280
-_MOST = 700.0  # of which the exponential is a float
+_MOST = 700.0  # exp of anything larger may overflow
 
 
 class FactorsInUse(NamedTuple):
-    """The factors of a mode, also as logarithms, and which of them are in use."""
+    """The factors of a mode, their logarithms, and which of them are in use."""
 
     used_U: Ints
     phi_DK: Floats
@@ -34,7 +34,7 @@ class FactorsInUse(NamedTuple):
 class Explained(NamedTuple):
     """How the factors in use explain some counts: weights w, sums S, and scores.
 
-    The scores are those of relocation for one class that holds all the counts, less the prior.
+    The scores are those of relocation, without the prior, for one class that holds all the counts.
     """
 
     weights_U: Floats
@@ -77,7 +77,7 @@ def _climb(counts_N: Floats, phi_NU: Floats, reach_U: Floats, weights_U: Floats)
         for u in range(used):
             phi_UN[u, n] = phi_NU[n, u]
     for _ in range(_STEPS):
-        # Both sums run over the outer loop, so that the inner one becomes vector code.
+        # Both sums run over the outer loop, so that the inner loop becomes vector code.
         for n in range(rows):
             ratio_N[n] = _TINY
         for u in range(used):
@@ -93,7 +93,7 @@ def _climb(counts_N: Floats, phi_NU: Floats, reach_U: Floats, weights_U: Floats)
 
 @part
 def _reweigh(shares_U: Floats, reach_U: Floats, weights_U: Floats) -> None:
-    """New weights, which add up to one whatever was lost to underflow."""
+    """New weights, which sum to one even after underflow."""
     total = 0.0
     for u in range(weights_U.size):
         weights_U[u] *= shares_U[u] / max(reach_U[u], _TINY)
@@ -104,7 +104,7 @@ def _reweigh(shares_U: Floats, reach_U: Floats, weights_U: Floats) -> None:
 
 @kernel
 def log_odds_of_two(y_D: Ints, log_phi_2D: Floats, reach_2: Floats, share: float) -> float:
-    """ln (w' / S') - ln (w / S) of two factors that explain the counts; `share` is the first guess of w' = 1 - w."""
+    """ln (w' / S') - ln (w / S) of two factors that explain the counts; `share` is a first guess of w' = 1 - w."""
     shift = log(max(reach_2[0], _TINY)) - log(max(reach_2[1], _TINY))
     total = 0.0
     for d in range(y_D.size):
@@ -114,12 +114,12 @@ def log_odds_of_two(y_D: Ints, log_phi_2D: Floats, reach_2: Floats, share: float
         for d in range(y_D.size):
             if y_D[d] > 0:
                 others += y_D[d] / (1.0 + exp(min(log_phi_2D[0, d] - log_phi_2D[1, d] - odds, _MOST)))
-        share = (others + 1.0) / (total + 2.0)  # never quite none or all
+        share = (others + 1.0) / (total + 2.0)  # never 0 or 1
     return log(share) - log(1.0 - share) + shift
 
 
 @kernel
 def share_counts(y_D: Ints, odds_D: Floats, rng: Words, kept_D: Ints) -> None:
-    """Of the counts of each row, how many do not go to the other, with these log odds to go."""
+    """Draw how many counts of each row stay with q, given the log odds that a count goes to r."""
     for d in range(y_D.size):
         kept_D[d] = binomial(rng, y_D[d], 1.0 / (1.0 + exp(min(odds_D[d], _MOST))))

@@ -9,16 +9,16 @@ allocation, a sweep draws
                     factors       phi[m][d, k] ~ Gamma, of the factors that some class uses              factors.py
     then            inclusion     which classes have a core value above zero, if the budget is inferred  inclusion.py
                     core values   lambda_q ~ Gamma                                                       core_values.py
-                    split-merge   proposals to split a class, with its counts, in two that differ in     split_merge.py
-                                  the mode visited last, or to merge two such
+                    split-merge   proposals to split a class, with its counts, into two that differ      split_merge.py
+                                  in the mode visited last alone, or to merge two such classes
     and last        thinning      every count is allocated to a class again, by a multinomial            thinning.py
 
 Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
 takes one; core values are drawn again afterwards because that is cheap. Both steps of a mode share its exposure
-(exposure.py), which depends on the locations and factors of the other modes, not on lambda: "reach" in the code.
+(exposure.py). The code keeps it per unit of lambda, as "reach", which depends on the other modes alone.
 
-The order of the modes rotates by one from sweep to sweep, so that each is last in its turn. Thinning ends a sweep, so
-the allocation and the log-likelihood belong to the state that is returned; `begin` makes the first allocation.
+The order of the modes rotates from sweep to sweep, so that each mode is the last one in turn. Thinning ends a sweep, so
+the allocation and the log-likelihood belong to the state that is returned. `begin` makes the first allocation.
 ALL0CORE learns the locations. CP (k[q, m] = q) and Tucker (a class at every location) leave them fixed: no relocation,
 no split-merge.
 
@@ -49,7 +49,7 @@ from allocore.model.sweep_info import SweepInfo
 def begin(key: Key, layout: Layout, state: State, workspace: Workspace | None = None) -> Allocation:
     """The allocation that a sweep from `state` starts with.
 
-    With the key of the sweep that gave `state`, it is the one that this sweep ended with: so a chain is resumed.
+    With the key of the sweep that gave `state`, it is the allocation that this sweep ended with. Resuming relies on it.
     """
     return thin(key, layout, Workspace.of(layout, state) if workspace is None else workspace, state)
 
@@ -57,9 +57,9 @@ def begin(key: Key, layout: Layout, state: State, workspace: Workspace | None = 
 def sweep(
     key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace | None = None
 ) -> tuple[State, Allocation, SweepInfo]:
-    """Make one sweep: the next state, its allocation, and what is told about it.
+    """Make one sweep: the next state, its allocation and its statistics.
 
-    `workspace` is that of `state`, and afterwards that of the state returned: a chain keeps it from sweep to sweep.
+    `workspace` belongs to `state` before the call, and to the returned state after it. A chain keeps it between sweeps.
     """
     before, modes = state, len(layout.shape)
     if workspace is None:
@@ -69,7 +69,7 @@ def sweep(
         state, _ = _visit_mode(key, layout, spec, state, allocation, workspace, mode)
     state, view = _visit_mode(key, layout, spec, state, allocation, workspace, last)
 
-    # Of each class: its counts, and how many it expects per unit of core value. Any mode gives the same sums.
+    # For each class: its counts, and the counts to expect per unit of core value. Every mode gives the same sums.
     y_Q, reach_Q = view.y_DQ.sum(axis=0), view.reach_Q(workspace.rows(last))
     included_Q = draw_inclusion(key, spec, state, y_Q, reach_Q)
     state = draw_core_values(key, spec, state, included_Q, y_Q, reach_Q)
@@ -87,7 +87,7 @@ def sweep(
 def _visit_mode(
     key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace, mode: int
 ) -> tuple[State, ModeView]:
-    """Draw the locations and the factors of one mode; returns the state, and the counts and exposure that were used."""
+    """Draw the locations and the factors of one mode; returns the state, and the counts and reach that were used."""
     view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], reach(layout, workspace, mode))
     if spec.learn_locations:
         state = relocate(key, layout, spec, state, view)

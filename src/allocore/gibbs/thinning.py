@@ -1,20 +1,20 @@
-"""Thinning: the count of each non-zero cell is allocated to the classes (the paper's conditional for y_{d,q}):
+"""Thinning: allocate the count of each non-zero cell to the classes (the paper's conditional for y_{d,q}):
 
     (y_d1 .. y_dQ) ~ Multinomial( y_d, p ),      p_q proportional to lambda_q prod_m phi[m][d_m, k[q, m]].
 
 Only the sums over cells are kept: `y_RQ`, the counts of class q in the cells of each row. The sum of the products is
-the cell's rate, so the log-likelihood of the state comes with it.
+the cell's rate, so thinning also gives the log-likelihood of the state.
 
-How it is quick. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
-modes is made once a fibre. A few dozen cells at a time go through five short loops, whose steps do not wait for one
-another: raise the towers (kernels/simd.py) over the products, find the column of every draw, its level, its class, then
-add them up. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q
-multiplications, and the draws.
+Why it is fast. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
+modes is computed once per fibre. A few dozen cells at a time go through five short loops, whose iterations do not
+depend on each other: raise the towers (kernels/simd.py) over the products, find the column of every draw, its level,
+its class, then add up the counts. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about
+non-zeros * Q multiplications, and the draws.
 
-Large counts, and cells whose products underflow, are split in another way: thinning_exact.py.
+thinning_exact.py splits large counts, and cells whose products underflow.
 
-Every draw has its own place in the random stream, and counts are integers, so neither depends on the threads; the
-log-likelihood is added up in blocks of fixed size, then over the blocks in order.
+Every draw has its own place in the random stream, and counts are integers, so the result does not depend on the
+threads. The log-likelihood is summed in blocks of fixed size, then over the blocks in order.
 """
 
 from dataclasses import dataclass
@@ -35,31 +35,31 @@ from allocore.kernels.random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uni
 from allocore.kernels.simd import LANES, LEVEL, SLACK, aligned_zeros, column_at, level_at, new_towers, raise_tower
 from allocore.model.state import State
 
-_TINY = 1e-20  # the least sum of scaled 32-bit products that is trusted: what underflows then is below 2^-52 of it
+_TINY = 1e-20  # the least sum of scaled 32-bit products to trust: products that underflow are below 2^-52 of it
 _CELLS, _DRAWS = 64, 256  # a batch is full when it has this many of either
-_AT_ONCE = 8  # places written at once in the list of draws
+_AT_ONCE = 8  # entries written at once to the list of draws
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Counts by row and class, and sum over cells of y log(rate) under the state they were drawn from."""
+    """Counts by row and class, and the sum over cells of y log(rate) under the state they were drawn from."""
 
     y_RQ: NDArray[Any]
     log_rates: float
 
 
 class _Streams(NamedTuple):
-    """Random numbers of the draws, and of draws that are rejected and made again."""
+    """Random numbers for the draws, and for draws that are repeated after a rejection."""
 
     draws: Words
     redraws: Words
 
 
 class _Batch(NamedTuple):
-    """Scratch space of one thread: the cells (C) and draws (D) that are worked on together.
+    """Scratch space of one thread for the cells (C) and draws (D) of a batch.
 
-    Rows of `products`: over the first m + 1 modes in row m, up to all but two modes; ones in row modes - 1; from there
-    on, over all modes but the last, a row for each fibre of the batch.
+    Rows of `products`: row m has the product over the first m + 1 modes, up to all but two modes; row modes - 1 has
+    ones; then come the products over all modes but the last, a row for each fibre of the batch.
     """
 
     products: Singles
@@ -97,7 +97,7 @@ class _Batch(NamedTuple):
 
 
 def thin(key: Key, layout: Layout, workspace: Workspace, state: State) -> Allocation:
-    """Allocate every count to a class; classes that are not included get none, and cost nothing."""
+    """Allocate every count to a class. Classes that are not included get no counts and cost nothing."""
     included_Q = np.flatnonzero(state.included())
     if len(included_Q) == len(state.log_core_Q):
         return _thin(key, layout, workspace, state)
@@ -137,7 +137,7 @@ def _thin(key: Key, layout: Layout, workspace: Workspace, state: State) -> Alloc
 
 
 def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
-    """Cut the blocks into a range a thread; what a cell and a draw cost was measured, in nanoseconds."""
+    """Cut the blocks into one range per thread. The costs of a cell and of a draw, in nanoseconds, were measured."""
     cells = BLOCK * (25.0 + 0.12 * budget)
     draws = 20.0 * (np.diff(layout.nonzeros.first_draw_B) - BLOCK)
     return layout.workers.ranges_of_equal_work(cells + draws, worth=1.0)
@@ -148,7 +148,7 @@ def _thin_blocks(
     first: int, last: int, nonzeros: NonZeros, scaled_RL: Singles, streams: _Streams, batch: _Batch, table: Table,
     log_totals_B: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
-    """Thin the cells of a range of blocks, batch after batch."""
+    """Thin the cells of a range of blocks, batch by batch."""
     has_common = table.common_M.size > 0
     for block in range(first, last):
         n, stop = block * BLOCK, min((block + 1) * BLOCK, nonzeros.small_N.size)
@@ -171,7 +171,7 @@ def _thin_blocks(
 def _raise_towers(
     n: int, stop: int, at_start: bool, nonzeros: NonZeros, scaled_RL: Singles, batch: _Batch, underflow_N: Flags
 ) -> tuple[int, int]:
-    """Fill a batch with cells from n on and mark those whose products underflow; returns cells and draws."""
+    """Fill a batch with cells from n on, and mark cells whose products underflow; returns the cells and draws in it."""
     coords_MN, changed_N, small_N, starts_M = (
         nonzeros.coords_MN, nonzeros.changed_N, nonzeros.small_N, nonzeros.starts_M,
     )  # fmt: skip
@@ -190,10 +190,10 @@ def _raise_towers(
         end, total = raise_tower(products, modes + fibres - 1, scaled_RL, row, towers, size)
         fibre_C[size], ends_C[size], totals_C[size] = modes + fibres - 1, end, total
         count = int(small_N[place])
-        if count > 0 and not total >= _TINY:  # so that NaN is caught too
+        if count > 0 and not total >= _TINY:  # `not >=` also catches NaN
             underflow_N[place] = True
             count = 0
-        # A fixed number of places is right for most cells, and costs less than a loop to the count.
+        # A fixed number of entries is enough for most cells, and costs less than a loop up to the count.
         for i in range(_AT_ONCE):
             cell_D[draws + i] = size
         for i in range(_AT_ONCE, count):
@@ -207,7 +207,7 @@ def _raise_towers(
 def enter_fibre(
     n: Any, changed: int, out: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: Singles, products: Singles
 ) -> None:
-    """Make the products over the modes but the last from the first mode that changed; the whole one in row `out`."""
+    """Compute the products over all modes but the last, from the first changed mode on; row `out` gets the full one."""
     modes = starts_M.size
     for m in range(min(changed, modes - 2), modes - 1):
         row = starts_M[m] + coords_MN[m, n]
@@ -219,7 +219,7 @@ def enter_fibre(
 
 @part
 def _find_columns(draws: int, batch: _Batch) -> float:
-    """Draw a place in the tower for every count and find its column; returns the sum of the logarithms of totals."""
+    """Draw a place in the tower for every count and find its column; returns the sum of the log totals."""
     uniforms, towers, ends_C, totals_C = batch.uniforms, batch.towers, batch.ends_C, batch.totals_C
     cell_D, column_D, rest_D = batch.cell_D, batch.column_D, batch.rest_D
     log_total, product = 0.0, 1.0
@@ -250,7 +250,7 @@ def _find_levels(draws: int, batch: _Batch) -> None:
 def _find_classes(
     n: int, number: int, draws: int, nonzeros: NonZeros, scaled_RL: Singles, batch: _Batch, stream: Words, budget: int
 ) -> None:
-    """Choose between the two classes of every draw's place, or reject it and draw again."""
+    """Choose one of the two classes at every draw's place, or reject the draw and repeat it."""
     coords_MN, starts_M = nonzeros.coords_MN, nonzeros.starts_M
     products, fibre_C, towers, rng = batch.products, batch.fibre_C, batch.towers, batch.rng
     cell_D, column_D, level_D, rest_D, class_D = (
@@ -273,7 +273,7 @@ def _find_classes(
 
 @kernel
 def _draw_plainly(fibre: Any, row: Any, budget: int, scaled_RL: Singles, products: Singles, rng: Words) -> int:
-    """Draw one class by the running sum of all weights."""
+    """Draw one class from the running sum of all weights."""
     total = 0.0
     for q in range(budget):
         total += np.float64(products[fibre, q]) * np.float64(scaled_RL[row, q])

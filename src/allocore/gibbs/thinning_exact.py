@@ -1,7 +1,6 @@
-"""Exact thinning of cells where the quick way is not good enough, by conditional binomials.
+"""Exact thinning by conditional binomials, for cells that the fast kernel cannot handle.
 
-Large counts are split over weights in 64 bits. Where the products of a cell underflow, its weights are made in
-logarithms.
+Large counts are split over 64-bit weights. If the products of a cell underflow, its weights are computed in logarithms.
 """
 
 from math import log
@@ -20,12 +19,12 @@ from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words, scratch, seat
 from allocore.model.state import State
 
-_LEAST = 1e-250  # 64-bit products are trusted if the largest is at least this
+_LEAST = 1e-250  # 64-bit products are trusted if the largest is at least this large
 _CELLS_AT_ONCE = 1024
 
 
 class Weights(NamedTuple):
-    """What the 64-bit weights of a cell are made of: core values and expanded factors; and the scales of the rows."""
+    """Core values and expanded factors, which give the 64-bit weights of a cell, and the scales of the rows."""
 
     core_Q: Floats
     phi_RQ: Floats
@@ -42,7 +41,7 @@ class SplitBuffers(NamedTuple):
 
     @classmethod
     def of(cls, budget: int) -> "SplitBuffers":
-        """Space for so many classes."""
+        """Space for `budget` classes."""
         return cls(np.empty(budget), np.empty(budget, dtype=np.int64), np.empty((64, 3), dtype=np.int64), scratch())
 
 
@@ -51,9 +50,9 @@ def split_large(
     first: int, last: int, nonzeros: NonZeros, weights: Weights, stream: Words, buffers: SplitBuffers, table: Table,
     log_rates_L: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
-    """Split the large counts `first` to `last` over 64-bit weights; where these underflow, mark the cell instead.
+    """Split the large counts `first` to `last` over 64-bit weights; if these underflow, mark the cell instead.
 
-    Leaves in `log_rates_L` their y log(rate), less the scales of their rows.
+    Writes y log(rate), without the scales of the rows, to `log_rates_L`.
     """
     coords_MN, _, _, large_L, large_counts_L, _, starts_M = nonzeros
     core_Q, phi_RQ, log_scale_R = weights
@@ -69,7 +68,7 @@ def split_large(
                 cumulative_Q[q] *= phi_RQ[row, q]
         for q in range(budget):
             top = max(top, cumulative_Q[q])
-        if not top >= _LEAST:  # so that NaN is caught too
+        if not top >= _LEAST:  # `not >=` also catches NaN
             underflow_N[n] = True
             continue
         for q in range(1, budget):
@@ -80,7 +79,7 @@ def split_large(
 
 @part
 def _split(coords_MN: NDArray[Any], n: int, count: int, stream: Words, buffers: SplitBuffers, table: Table) -> None:
-    """Split a cell's count by the running sums of the weights, and add it to the tables."""
+    """Split a cell's count by the running sum of the weights, and add the parts to the tables."""
     cumulative_Q, split_Q, stack, rng = buffers
     seat(rng, stream, n)
     multinomial(rng, count, cumulative_Q, stack, split_Q)
@@ -90,8 +89,9 @@ def _split(coords_MN: NDArray[Any], n: int, count: int, stream: Words, buffers: 
 
 
 def split_in_logs(which: Ints, layout: Layout, state: State, scaled: ScaledRows, stream: Words, table: Table) -> float:
-    """Split the cells `which` over weights made in logarithms; returns their y log(rate), less the scales of
-    their rows, added up.
+    """Split the cells `which` over weights computed in logarithms.
+
+    Returns the sum of their y log(rate), without the scales of the rows.
     """
     coords_MN, buffers, log_rates = layout.nonzeros.coords_MN, SplitBuffers.of(len(state.log_core_Q)), 0.0
     for start in range(0, len(which), _CELLS_AT_ONCE):

@@ -1,8 +1,8 @@
 """The version of the sampler: one number for the bytes of its draws.
 
-The same data, settings and seed give the same bytes for as long as this number stays. It is raised, together with the
-hashes in `tests/test_golden_draws.py`, whenever a change alters any draw on purpose (of EM's estimates too). Runs and
-comparisons keep the number, and are only continued by a sampler of the same version.
+The same data, settings and seed give the same bytes as long as this number stays the same. Raise it, and update the
+hashes in `tests/test_golden_draws.py`, with every deliberate change to any draw or to EM's estimates. Runs and
+comparisons store the number; only a sampler of the same version continues them.
 """
 
 SAMPLER_VERSION = 1

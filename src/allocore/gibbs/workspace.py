@@ -1,4 +1,4 @@
-"""Arrays that a chain keeps from sweep to sweep because making them anew would cost time."""
+"""Arrays that a chain keeps from sweep to sweep, because allocating them again would take time."""
 
 from functools import partial
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from allocore.model.state import State
 
 
 class ScaledRows(NamedTuple):
-    """The expanded factors as thinning multiplies them, in 32 bits.
+    """The expanded factors that thinning multiplies, in 32 bits.
 
-    Each row is divided by its largest number, which changes no probability within a cell (`log_scale_R` is the log of
-    that number), and padded with zeros to whole levels of SIMD lanes. The core values are in the rows of one mode.
+    Each row is divided by its largest number, whose logarithm is in `log_scale_R`; this changes no probability within
+    a cell. Rows are padded with zeros to whole levels of SIMD lanes. The rows of one mode contain the core values.
     """
 
     scaled_RL: Singles
@@ -25,9 +25,9 @@ class ScaledRows(NamedTuple):
 
 
 class Workspace:
-    """The expanded factors of a chain's state (kernels/expansion.py). Mutable, and the only thing in a sweep that is.
+    """The expanded factors of a chain's state (kernels/expansion.py): the only mutable object in a sweep.
 
-    A step reads `expanded`, and whoever changes the factors or the locations of a mode calls `renew` for it.
+    Steps read `expanded`. After a change to the factors or locations of a mode, call `renew` for this mode.
     """
 
     def __init__(self, layout: Layout, budget: int) -> None:
@@ -59,7 +59,7 @@ class Workspace:
         return self.expanded.phi_RQ[self._layout.rows(mode)]
 
     def scaled_rows(self, state: State) -> ScaledRows:
-        """The rows as thinning multiplies them, made anew: the core values go into the mode that it takes first."""
+        """Compute the rows that thinning multiplies; the core values go into the first mode of thinning's order."""
         layout, calls = self._layout, []
         ones_Q, core_Q = np.ones(len(state.log_core_Q)), state.core_values()
         for mode, length in enumerate(layout.shape):
@@ -74,7 +74,7 @@ class Workspace:
         return self._scaled
 
     def of_classes(self, which: Ints) -> "Workspace":
-        """A workspace of some classes alone."""
+        """A workspace with only the classes `which`."""
         only = Workspace(self._layout, len(which))
         np.take(self.expanded.phi_RQ, which, axis=1, out=only.expanded.phi_RQ)
         np.take(self.expanded.sums_MQ, which, axis=1, out=only.expanded.sums_MQ)

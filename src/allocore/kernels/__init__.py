@@ -1,1 +1,1 @@
-"""The numerical core that several rooms need: random numbers, distributions, SIMD, patterns, fibres, rates."""
+"""The shared numerical core: random numbers, distributions, SIMD, signed patterns, fibres, rates."""

@@ -1,4 +1,4 @@
-"""Names for the types of arrays that kernels take."""
+"""Type names for the arrays that kernels take."""
 
 from typing import TypeAlias
 

@@ -2,8 +2,8 @@
 
     rate = sum_q lambda_q prod_m phi[m][d_m, k[q, m]].
 
-Cells that are neighbours in a fibre share the product over all modes but the last. Cost: cells * Q multiplications if
-fibres are long, and up to M times that.
+Consecutive cells of a fibre share the product over all modes but the last. Cost: cells * Q multiplications if fibres
+are long, at most M times that.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _CELLS_PER_THREAD = 4096
 def rates_of_cells(
     core_Q: Floats, subs_QM: Ints, factors: Sequence[Floats], coords_MN: Ints, workers: Workers
 ) -> Floats:
-    """The rate of each cell in `coords_MN`, given core values, locations, and the factors (D, K) of all modes."""
+    """The rate of each cell in `coords_MN`, given core values, locations and the factors (D, K) of all modes."""
     offsets_M = row_offsets([len(phi_DK) for phi_DK in factors])
     rows_MN = np.ascontiguousarray(coords_MN + offsets_M[:-1, None])
     phi_RQ, rates_N = expand_factors(factors, subs_QM), np.empty(coords_MN.shape[1])

@@ -1,7 +1,9 @@
-"""Draws from the distributions that the sampler needs, each exact, each tested against its distribution.
+"""Exact draws from the distributions that the sampler needs; each is tested against its distribution.
 
-Gamma variates are returned as logarithms: with a small shape the variate itself underflows (for shape 0.001 about half
-of them do), while its logarithm is an ordinary number.
+Normal and gamma variates: Marsaglia and Tsang (2000). Binomial variates: Hörmann (1993). References: docs/model.md.
+
+Gamma variates are returned as logarithms. With a small shape the variate itself underflows (for shape 0.001 about half
+of them do), but its logarithm is an ordinary number.
 """
 
 import math
@@ -25,9 +27,9 @@ _STIRLING_TAIL = np.array(
 
 
 def _ziggurat(layers: int = 256, edge: float = 3.6541528853610088) -> tuple[Floats, Floats]:
-    """Marsaglia and Tsang's ziggurat (2000): widths and heights of layers of one area that cover half the normal curve.
+    """Marsaglia and Tsang's ziggurat (2000): widths and heights of layers of equal area over half the normal curve.
 
-    `edge` is where the tail begins, such that the last layer ends at the top of the curve.
+    `edge` is where the tail begins. It is chosen so that the last layer ends at the top of the curve.
     """
     area = edge * math.exp(-0.5 * edge**2) + math.sqrt(math.pi / 2) * math.erfc(edge / math.sqrt(2))
     widths = [area * math.exp(0.5 * edge**2), edge]
@@ -43,7 +45,7 @@ _LAYER, _SIGN, _BELOW_SIGN = np.uint64(0xFF), np.uint64(0x100), np.uint64(9)
 
 @part
 def normal(rng: Words) -> float:
-    """A standard normal: a layer of the ziggurat, and a place in it, which mostly lies under the curve for sure."""
+    """A standard normal: draw a layer of the ziggurat and a point in it, which almost always lies under the curve."""
     while True:
         word = bits(rng)
         layer = word & _LAYER
@@ -71,8 +73,8 @@ def _normal_tail(rng: Words) -> float:
 def log_gamma(rng: Words, shape: float, rate: float) -> float:
     """The logarithm of a Gamma(shape, rate) variate.
 
-    Marsaglia and Tsang (2000) for shapes of at least 1. Below that, a Gamma(shape + 1) variate times U^(1/shape),
-    which is a sum in logarithms.
+    Marsaglia and Tsang (2000) for shapes of at least 1. Below 1: a Gamma(shape + 1) variate times U^(1/shape), which
+    is a sum of logarithms.
     """
     boost = 0.0
     if shape < 1.0:
@@ -93,8 +95,8 @@ def log_gamma(rng: Words, shape: float, rate: float) -> float:
 
 @part
 def binomial(rng: Words, trials: int, p: float) -> int:
-    """A Binomial(trials, p) variate; its acceptance test is good to 1e-6 up to 2^50 trials, the most a tensor holds."""
-    if trials <= 0 or not p > 0.0:  # so that NaN cannot send the rejection sampler round for ever
+    """A Binomial(trials, p) variate; the acceptance test is good to 1e-6 up to 2^50 trials, the limit of a tensor."""
+    if trials <= 0 or not p > 0.0:  # `not >` also catches NaN, which would never leave the rejection loop
         return 0
     if p >= 1.0:
         return trials
@@ -108,9 +110,9 @@ def binomial(rng: Words, trials: int, p: float) -> int:
 
 @part
 def _binomial_by_inversion(rng: Words, trials: int, p: float) -> int:
-    """Walk up the distribution function; the mean is below 10, so the walk is short.
+    """Walk up the distribution function. The mean is below 10, so the walk is short.
 
-    Beyond 300 the probability is below 1e-300 and rounding alone got us there: draw again.
+    Values beyond 300 have a probability below 1e-300. Only rounding can lead there, so the number is drawn again.
     """
     odds = p / (1.0 - p)
     start = math.exp(trials * math.log1p(-p))
@@ -126,7 +128,7 @@ def _binomial_by_inversion(rng: Words, trials: int, p: float) -> int:
 
 @part
 def _binomial_by_rejection(rng: Words, trials: int, p: float) -> int:
-    """Transformed rejection, algorithm BTRS of Hoermann (1993); needs trials * p >= 10 and p <= 1/2."""
+    """Transformed rejection, algorithm BTRS of Hörmann (1993); needs trials * p >= 10 and p <= 1/2."""
     spread = math.sqrt(trials * p * (1.0 - p))
     b = 1.15 + 2.53 * spread
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -148,7 +150,7 @@ def _binomial_by_rejection(rng: Words, trials: int, p: float) -> int:
 
 @part
 def _log_binomial_ratio(trials: int, p: float, k: float, mode: float) -> float:
-    """log f(k) - log f(mode) of a binomial, arranged so that no two large numbers cancel (trials may be 1e9)."""
+    """log f(k) - log f(mode) of a binomial, arranged so that large numbers do not cancel (trials may be 1e9)."""
     odds = p / (1.0 - p)
     rest_mode = trials - mode
     rest_k = trials - k
@@ -165,7 +167,7 @@ def _log_binomial_ratio(trials: int, p: float, k: float, mode: float) -> float:
 
 @part
 def _stirling_tail(k: float) -> float:
-    """What Stirling's formula for log k! in powers of k + 1 leaves over."""
+    """The remainder of Stirling's formula for log k! in powers of k + 1."""
     if k < 10.0:
         return float(_STIRLING_TAIL[int(k)])
     inverse = 1.0 / (k + 1.0)
@@ -175,7 +177,7 @@ def _stirling_tail(k: float) -> float:
 
 @part
 def categorical(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
-    """An index from `start` to `stop` drawn with the weights whose running sum is `cumulative`, never one of zero."""
+    """Draw an index from `start` to `stop`; `cumulative` is the running sum of the weights. Zero weights never win."""
     before = cumulative[start - 1] if start > 0 else 0.0
     target = before + uniform(rng) * (cumulative[stop - 1] - before)
     low, high = start, stop - 1
@@ -185,7 +187,7 @@ def categorical(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
             high = middle
         else:
             low = middle + 1
-    # Rounding can put the target on the total itself: then step back over trailing weights of zero.
+    # Rounding can make the target equal to the total. Then step back over trailing weights of zero.
     while low > start and cumulative[low] == cumulative[low - 1]:
         low -= 1
     return low
@@ -193,16 +195,13 @@ def categorical(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
 
 @kernel
 def categorical_from_logs(rng: Words, scores: Floats, size: int, cumulative: Floats) -> int:
-    """An index below `size` drawn with weights exp(scores), at least one of which is finite.
-
-    `cumulative` is scratch space.
-    """
+    """Draw an index below `size` with weights exp(scores); some score is finite, `cumulative` is scratch space."""
     top = scores[0]
     for i in range(1, size):
         top = max(top, scores[i])
     total = 0.0
     for i in range(size):
-        # Below exp(-50) a weight is lost in the rounding of the sum anyway.
+        # A weight below exp(-50) would be lost in the rounding of the sum.
         if scores[i] - top > -50.0:
             total += math.exp(scores[i] - top)
         cumulative[i] = total
@@ -211,10 +210,9 @@ def categorical_from_logs(rng: Words, scores: Floats, size: int, cumulative: Flo
 
 @part
 def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: Ints) -> None:
-    """Split `trials` over the weights whose running sum is `cumulative`, by binomials on ever smaller halves.
+    """Split `trials` by binomials on ever smaller halves; `cumulative` is the running sum of the weights.
 
-    The last few trials of a range are drawn one by one, which costs less than the binomials. `stack` is scratch space,
-    (64, 3).
+    The last few trials of a range are drawn one by one, which is cheaper. `stack` is scratch space, (64, 3).
     """
     for i in range(out.size):
         out[i] = 0

@@ -2,8 +2,8 @@
 
     E[d, q] = phi[m][d, k[q, m]].
 
-The rows of all modes stand one below the other in one table, `phi_RQ`. Kernels that visit cells or patterns then read
-rows of consecutive numbers instead of gathering them by location. Cost: rows * Q numbers.
+One table, `phi_RQ`, holds the rows of all modes, stacked. Kernels that visit cells or patterns then read consecutive
+numbers and need not gather them by location. Cost: rows * Q numbers.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def row_offsets(shape: Sequence[int]) -> Ints:
 
 
 def expand_factors(factors: Sequence[Floats], subs_QM: Ints) -> Floats:
-    """The factors (D, K) of all modes, expanded to `phi_RQ` for classes at the locations `subs_QM`."""
+    """Expand the factors (D, K) of all modes to `phi_RQ`, for classes at the locations `subs_QM`."""
     rows = np.empty((sum(map(len, factors)), len(subs_QM)))
     offsets_M = row_offsets([len(phi_DK) for phi_DK in factors])
     for mode, phi_DK in enumerate(factors):
@@ -33,7 +33,7 @@ def expand_factors(factors: Sequence[Floats], subs_QM: Ints) -> Floats:
 
 
 def expand_logs(workers: Workers, log_phi_DK: Floats, subs_Q: Ints, phi_DQ: Floats) -> None:
-    """Fill `phi_DQ` with the factors of one mode, given as logarithms, expanded for classes at `subs_Q`."""
+    """Expand the factors of one mode, given as logarithms, into `phi_DQ`, for classes at `subs_Q`."""
     used_U = np.unique(subs_Q)
     cuts = workers.ranges(len(phi_DQ), ROWS_PER_THREAD)
     workers.run([partial(_expand_logs, *cut, log_phi_DK, subs_Q, used_U, phi_DQ) for cut in cuts])
@@ -53,15 +53,15 @@ def _expand_logs(first: int, last: int, log_phi_DK: Floats, subs_Q: Ints, used_U
 def scale_rows(
     first: int, last: int, phi_DQ: Floats, weights_Q: Floats, scaled_DL: Singles, log_scale_D: Floats
 ) -> None:
-    """Fill rows `first` to `last` of `scaled_DL` with the rows times the weights, each divided by its largest number.
+    """Fill rows `first` to `last` of `scaled_DL`: each row times the weights, divided by its largest number.
 
-    `log_scale_D` gets the logarithms of these numbers. The padding of the scaled rows is left alone.
+    `log_scale_D` gets the logarithms of the largest numbers. The padding of the scaled rows is not touched.
     """
     for d in range(first, last):
         top = 0.0
         for q in range(weights_Q.size):
             top = max(top, phi_DQ[d, q] * weights_Q[q])
-        # A row that underflows altogether stays zero: its cells have no weight here and are thinned in logarithms.
+        # A row that underflows as a whole stays zero: its cells have no weight here and are thinned in logarithms.
         top = top if top > 1e-290 else 1.0
         log_scale_D[d] = np.log(top)
         for q in range(weights_Q.size):

@@ -1,7 +1,7 @@
-"""Cells sorted into fibres: consecutive cells agree in all modes but the last, or in as many of the first as can be.
+"""Cells sorted into fibres: consecutive cells agree in all modes but the last, or in as many leading modes as possible.
 
-Kernels that walk over sorted cells make a product over the first modes once and use it for every cell that shares it;
-`changed_N` tells them where to begin anew.
+Kernels that walk over sorted cells compute a product over the leading modes once, for all cells that share it.
+`changed_N` says from which mode the product must be made again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from allocore.kernels.arrays import Ints
 
-_CELLS_AT_ONCE = 2**22  # so that no temporary array grows with the data
+_CELLS_AT_ONCE = 2**22  # a limit, so that temporary arrays do not grow with the data
 
 
 def cell_ranges(cells: int) -> Iterator[slice]:
-    """Ranges that cover the cells, each small enough for temporary arrays."""
+    """Ranges that cover the cells, each short enough for temporary arrays."""
     return (slice(start, min(start + _CELLS_AT_ONCE, cells)) for start in range(0, cells, _CELLS_AT_ONCE))
 
 
 def sorted_coords(
     coords: NDArray[Any], order: Sequence[int], lengths: Sequence[int], *, sorted_already: bool
 ) -> tuple[NDArray[Any], Ints | slice]:
-    """The coordinates with the modes in `order`, sorted by them, in the narrowest type; and which cell came where.
+    """Coordinates with modes in `order`, sorted, in the narrowest type; and the permutation that sorted the cells.
 
-    Cells that are `sorted_already`, the first mode slowest, stay where they are if the order is that of the modes.
+    Cells that are `sorted_already`, the first mode slowest, are not sorted again if `order` is that of the modes.
     """
     coords_MN = np.array(coords[list(order)], dtype=_narrow_type(max(lengths)), order="C")
     if sorted_already and tuple(order) == tuple(range(len(lengths))):
@@ -37,7 +37,7 @@ def sorted_coords(
 
 
 def changed_modes(coords_MN: NDArray[Any]) -> NDArray[np.int8]:
-    """For each of the sorted cells the first mode in which it differs from the one before; the last for the first."""
+    """The first mode in which each sorted cell differs from the one before; for the first cell, the last mode."""
     modes, cells = coords_MN.shape
     changed_N = np.full(cells, modes - 1, dtype=np.int8)
     for part in cell_ranges(cells):

@@ -1,10 +1,8 @@
-"""The numba policy of the whole package, in three decorators: `kernel` for what Python calls, `part` and `inlined` for
-what kernels are made of.
+"""The package's numba policy, in three decorators: `kernel` for what Python calls, `part` and `inlined` for its pieces.
 
-A kernel is serial, works on arrays it is given, and releases the GIL; threads are the driver's business
-(`workers.py`).
-No fastmath: sums keep one order, so the same seed gives the same bytes. Compiled code is cached on disk. Kernels write
-their loops out: an assignment to a slice or a method of an array takes numba longer to compile than a whole loop nest.
+A kernel is serial, works on arrays it is given, and releases the GIL. Threads are the driver's business (`workers.py`).
+There is no fastmath: sums keep one order, so the same seed gives the same bytes. Compiled code is cached on disk.
+Kernels write out their loops: numba compiles a loop nest faster than one slice assignment or array method.
 """
 
 import hashlib
@@ -22,12 +20,12 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """A piece of a kernel, copied into its callers before they are optimised, so that loops around it vectorise."""
+    """A piece of a kernel that is copied into its callers before optimisation, so that loops around it vectorise."""
     return cast(Callable[P, R], numba.njit(inline="always", error_model="numpy")(function))
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that kernels call and Python must not: no entry for Python is compiled, which takes numba a while."""
+    """A function for kernels only. Python cannot call it: no Python entry point is compiled, which saves time."""
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
     return cast(Callable[P, R], numba.njit(**options)(function))
 
@@ -45,10 +43,10 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 @cache
 def _cache_folder(given: str) -> str:
-    """A folder for compiled kernels, in the one `given` if any, that is named after the sources of all kernels.
+    """A folder for compiled kernels, inside `given` if there is one, named after the sources of all kernels.
 
-    numba compiles a kernel again when its own file changes, but not when a kernel that it calls does, or a constant
-    or a tuple that it reads. Where the folder cannot be written, numba falls back to its usual places.
+    numba compiles a kernel again when its own file changes, but not when a kernel that it calls changes, or a constant
+    or tuple that it reads. If the folder cannot be written, numba falls back to its usual places.
     """
     digest = hashlib.sha256()
     for path in kernel_sources():
@@ -57,9 +55,9 @@ def _cache_folder(given: str) -> str:
 
 
 def kernel_sources() -> list[Path]:
-    """All files that compiled code depends on: those with kernels, and those in the same rooms that they import from.
+    """All files that compiled code depends on: those with kernels, and those in the same folders that they import.
 
-    A kernel takes its constants and tuples from these alone (tests/kernels/test_jit.py).
+    A kernel takes its constants and tuples from these files alone (tests/kernels/test_jit.py).
     """
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py"))}
     with_kernels = [path for path, text in texts.items() if f"from {__name__} import" in text]

@@ -1,4 +1,4 @@
-"""Tails of the Poisson distribution as logarithms, so that counts far beyond the smallest float are still ranked."""
+"""Tails of the Poisson distribution as logarithms, so that probabilities below the smallest float can be ranked."""
 
 import math
 
@@ -12,7 +12,7 @@ _FAR = 1e-290  # where the incomplete gamma functions begin to underflow
 
 
 def log_tails(counts_N: Ints, rates_N: Floats) -> tuple[Floats, Floats]:
-    """log P(Y >= y) and log P(Y <= y). A rate that underflows to 0 is judged as the smallest normal float."""
+    """log P(Y >= y) and log P(Y <= y). A rate that underflows to 0 is replaced by the smallest normal float."""
     y_N, mu_N = counts_N.astype(float), np.maximum(rates_N, np.finfo(float).tiny)
     more_N = _in_logs(gammainc(y_N, mu_N), y_N, mu_N, more=True)
     return more_N, _in_logs(gammaincc(y_N + 1, mu_N), y_N, mu_N, more=False)
@@ -28,7 +28,7 @@ def _in_logs(tail_N: Floats, y_N: Floats, mu_N: Floats, *, more: bool) -> Floats
 
 @kernel
 def _far_log_tails(y_N: Floats, mu_N: Floats, more: bool) -> Floats:
-    """The logs of tails that lie beyond the count as seen from the rate: log pmf(y), and the rest of the tail by it."""
+    """Log tail probabilities for counts far from the rate: log pmf(y) plus the log of a series relative to pmf(y)."""
     logs_N = np.empty(y_N.size)
     for n in range(y_N.size):
         y, mu = y_N[n], mu_N[n]

@@ -1,14 +1,14 @@
 """Random bits that are a function of (seed, chain, sweep, step, mode, index) and of nothing else.
 
-Philox4x32-10 (Salmon et al., SC 2011), a counter-based generator: a 128-bit counter and a 64-bit key are mixed into
-four 32-bit words. The key comes from (seed, chain); the counter is laid out so that no two uses can meet:
+Philox4x32-10 (Salmon et al. 2011) is a counter-based generator: it mixes a 128-bit counter and a 64-bit key into four
+32-bit words. The key comes from (seed, chain). The layout of the counter rules out that two uses share a counter:
 
     word 0   number of the block of four words     word 2   low half: step and mode; high half: index, bits 32-47
     word 1   index, bits 0-31                      word 3   sweep
 
 A kernel calls `seat(rng, stream, index)` for the cell, class or row it works on, then draws as often as it likes.
 `rng` is scratch space of fifteen uint64 words: counter (0-3), key (4-5), numbers used (6), and the next eight numbers
-of 52 bits (7-14). These are made together, from four blocks, since four can be mixed in the time of one.
+of 52 bits (7-14). Eight are made at once, from four blocks, because mixing four blocks takes no longer than one.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ UNIFORMS_AT_ONCE = 32
 
 
 class Step(IntEnum):
-    """What a random number is for; part of its counter."""
+    """The purpose of a random number, a part of its counter."""
 
     THIN = 1
     CORE = 2
@@ -56,7 +56,7 @@ class Step(IntEnum):
 
 @dataclass(frozen=True)
 class Key:
-    """Where a chain stands: its two key words and its sweep. `at` moves on, `stream` opens one step of the sweep."""
+    """A chain's position: its two key words and its sweep. `at` goes to a sweep, `stream` opens one step of it."""
 
     words: tuple[int, int]
     sweep: int = 0
@@ -77,7 +77,7 @@ class Key:
 
 
 def scratch() -> Words:
-    """A buffer for `seat` and the draws that follow it."""
+    """A buffer for `seat` and the numbers drawn after it."""
     return np.zeros(15, dtype=np.uint64)
 
 
@@ -96,7 +96,7 @@ def seat(rng: Words, stream: Words, index: int) -> None:
 
 @inlined
 def mix(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
-    """The ten rounds of Philox4x32: counter and key to four words. All words are 32 bits in a uint64."""
+    """The ten rounds of Philox4x32, from counter and key to four words. Every word is 32 bits in a uint64."""
     for _ in range(10):
         p0 = _M0 * c0
         p1 = _M1 * c2
@@ -130,17 +130,17 @@ def bits(rng: Words) -> Any:
 
 @kernel
 def uniform(rng: Words) -> float:
-    """A uniform number in (0, 1), never 0 and never 1, of 52 random bits."""
+    """A uniform number of 52 random bits in (0, 1), never 0 and never 1."""
     return (np.float64(np.int64(bits(rng))) + 0.5) * _UNIT
 
 
 @kernel
 def fill_uniforms(stream: Words, first: int, count: int, out: NDArray[np.float64]) -> None:
-    """Uniform numbers `first`, `first` + 1, .. of a stream, in (0, 1), of 52 bits each, into out[:count]; `first` even.
+    """Write numbers `first`, `first` + 1, .. of a stream, uniform in (0, 1), 52 bits, to out[:count]; `first` is even.
 
-    Number i is made of the words of index i // 2, block 0, so that this and `seat` must not share a stream. The loop is
-    over independent counters and is compiled to vector code: a number costs a few cycles. It goes on to a multiple of
-    UNIFORMS_AT_ONCE, so `out` is that much longer.
+    Number i is made of the words of index i // 2, block 0, so this function and `seat` must not share a stream. The
+    counters are independent, so the loop becomes vector code and a number costs a few cycles. The loop runs to a
+    multiple of UNIFORMS_AT_ONCE, so `out` must be that much longer.
     """
     words = out.view(np.uint64)
     k0, k1, step, sweep = stream[0], stream[1], stream[2], stream[3]
@@ -148,7 +148,7 @@ def fill_uniforms(stream: Words, first: int, count: int, out: NDArray[np.float64
     for pair in range(chunks * (UNIFORMS_AT_ONCE // 2)):
         place = np.uint64(first // 2 + pair)
         c0, c1, c2, c3 = mix(np.uint64(0), place & _LOW, step | ((place >> _SHIFT) << _HALF), sweep, k0, k1)
-        # 52 random bits behind the exponent of 1.0 make a number in [1, 2).
+        # 52 random bits after the exponent bits of 1.0 make a number in [1, 2).
         words[2 * pair] = _BITS_OF_ONE | (c0 << _TWENTY) | (c1 >> _TWELVE)
         words[2 * pair + 1] = _BITS_OF_ONE | (c2 << _TWENTY) | (c3 >> _TWELVE)
     for i in range(chunks * UNIFORMS_AT_ONCE):

@@ -1,10 +1,10 @@
-"""Sums over the observed cells, for each class: the product of the column sums less the missing cells.
+"""Sums over the observed cells, for each class: the product of the column sums minus the missing cells.
 
     sum over observed cells of prod_m phi[m][d_m, q]  =  prod_m colsum[m][q]  -  sum_p weight_p prod_m (phi or colsum)
 
-The missing cells are patterns: a coordinate per mode, or a wildcard, for which the column sum of the mode stands. So a
-pattern costs Q multiplications for each mode it names, however many cells it holds. Patterns that overlap come with
-signed weights that count every cell once. Patterns with the same wildcards share the product of their column sums.
+The missing cells are patterns: a coordinate or a wildcard per mode. A wildcard contributes the column sum of its mode,
+so a pattern costs Q multiplications for each mode it names, however many cells it holds. Overlapping patterns have
+signed weights, so that every cell counts once. Patterns with the same wildcards share the product of their column sums.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from allocore.kernels.expansion import row_offsets
 from allocore.kernels.jit import inlined, kernel, part
 from allocore.kernels.workers import Workers
 
-_WORTH_A_THREAD = 500_000  # multiplications: below that a thread costs more than it saves
-_CHUNK = 1024  # patterns that are summed up together, so that the sum does not depend on the threads
+_WORTH_A_THREAD = 500_000  # multiplications; with fewer, a thread costs more than it saves
+_CHUNK = 1024  # patterns that are summed together, so that the sum does not depend on the threads
 _NO_MODE = -1
 
 
@@ -33,7 +33,7 @@ class Expanded(NamedTuple):
 
 
 class _Patterns(NamedTuple):
-    """The patterns as the kernel reads them; `wildcards_P` has a bit for each mode that a pattern leaves open."""
+    """The patterns as the kernel reads them; `wildcards_P` has a bit for each mode with a wildcard."""
 
     patterns_PM: Ints
     weights_P: Floats
@@ -42,14 +42,14 @@ class _Patterns(NamedTuple):
 
 
 class _Groups(NamedTuple):
-    """Patterns to be summed up: those of group g are members_P[starts_G[g] : starts_G[g + 1]]."""
+    """Patterns to be summed: group g has the members members_P[starts_G[g] : starts_G[g + 1]]."""
 
     members_P: Ints
     starts_G: Ints
 
 
 class _ModeIndex(NamedTuple):
-    """The patterns as one mode sees them: grouped by the row they name, and those that hold all its rows."""
+    """The patterns from the view of one mode: grouped by the row they name, and those with a wildcard in this mode."""
 
     by_row: _Groups
     everywhere: _Groups
@@ -57,7 +57,7 @@ class _ModeIndex(NamedTuple):
 
 @dataclass(frozen=True)
 class SignedPatterns:
-    """The missing cells of a tensor as patterns (P, M), -1 the wildcard, with weights."""
+    """The missing cells of a tensor as weighted patterns (P, M); -1 is the wildcard."""
 
     shape: tuple[int, ...]
     patterns_PM: Ints
@@ -86,12 +86,12 @@ class SignedPatterns:
         return _ModeIndex(_Groups(named_P, starts_D), _in_chunks(everywhere_P))
 
     def sums_by_row(self, expanded: Expanded, mode: int, workers: Workers) -> Floats:
-        """For each row d of a mode the sum over its observed cells, of the product over the other modes: (D, Q)."""
+        """For each row of a mode, the sum over its observed cells of the product over the other modes: (D, Q)."""
         index, nothing_Q = self._indices[mode], np.zeros(expanded.phi_RQ.shape[1])
         less_CQ = self._less(nothing_Q, index.everywhere, expanded, mode, workers)
         observed_Q = np.prod(np.delete(expanded.sums_MQ, mode, axis=0), axis=0) + less_CQ.sum(axis=0)
         sums_DQ = self._less(observed_Q, index.by_row, expanded, mode, workers)
-        # Where every cell of a row is missing the difference may round to a hair below zero.
+        # If every cell of a row is missing, rounding may leave a difference slightly below zero.
         return np.maximum(sums_DQ, 0.0, out=sums_DQ)
 
     def sums(self, expanded: Expanded, workers: Workers) -> Floats:
@@ -102,7 +102,7 @@ class SignedPatterns:
         return np.asarray(np.maximum(np.prod(expanded.sums_MQ, axis=0) + less_CQ.sum(axis=0), 0.0))
 
     def sum_of_one(self, phi: Sequence[Floats], sums: Sequence[float]) -> float:
-        """The sum over all observed cells for one class alone: `phi` and `sums` are its columns (D) and their sums."""
+        """The sum over all observed cells for one class; `phi` and `sums` are its columns (D) and their sums."""
         product_P, whole = self.weights_P.copy(), 1.0
         for column_P, phi_D, total in zip(self.patterns_PM.T, phi, sums, strict=True):
             product_P *= np.where(column_P < 0, total, phi_D[column_P])
@@ -110,17 +110,17 @@ class SignedPatterns:
         return max(float(whole - product_P.sum()), 0.0)
 
     def observed_cells(self) -> tuple[Ints, Floats]:
-        """Cells (M, P) with weights whose sum, for anything that is linear in each row, is that over observed cells.
+        """Weighted cells (M, P): for a function linear in each row, their sum is the sum over the observed cells.
 
-        The first cell is the whole tensor, the others take the missing cells out. The coordinate of a wildcard is the
-        number after the last row of its mode, where the column sums are expected.
+        The first cell is the whole tensor; the others take out the missing cells. The coordinate of a wildcard is the
+        row after the last one of its mode, where the caller puts the column sums.
         """
         everything_1M = np.full((1, len(self.shape)), -1)
         rows_PM = np.concatenate([everything_1M, self.patterns_PM])
         return np.where(rows_PM < 0, self.shape, rows_PM).T, np.concatenate([[1.0], -self.weights_P])
 
     def _less(self, whole_Q: Floats, groups: _Groups, expanded: Expanded, mode: int, workers: Workers) -> Floats:
-        """`whole_Q` less the patterns of each group, over all modes but one: (G, Q)."""
+        """`whole_Q` minus the patterns of each group, over all modes but one: (G, Q)."""
         less_GQ = np.empty((len(groups.starts_G) - 1, len(whole_Q)))
         work_G = 1.0 + np.diff(groups.starts_G)
         cuts = workers.ranges_of_equal_work(work_G, _WORTH_A_THREAD / len(whole_Q))
@@ -139,8 +139,8 @@ def _subtract(
 ) -> None:  # fmt: skip
     """Fill `less_GQ` for groups `first` to `last`.
 
-    A pattern takes weight * prod over the modes but `mode` of (the row it names, or the column sum). Those of a group
-    with the same wildcards are summed up first.
+    A pattern subtracts weight * prod over all modes but `mode` of (the row it names, or the column sum). Patterns of a
+    group with the same wildcards are summed first.
     """
     members_P, starts_G = groups
     patterns_PM, weights_P, wildcards_P, offsets_M = patterns
@@ -167,7 +167,7 @@ def _subtract(
 
 @inlined
 def _named_rows(p: int, mode: int, patterns_PM: Ints, offsets_M: Ints, rows_M: Ints) -> int:
-    """Note the rows that a pattern names in the other modes; returns how many."""
+    """Write the rows that a pattern names in the other modes to `rows_M`; returns how many there are."""
     named = 0
     for m in range(rows_M.size):
         if m != mode and patterns_PM[p, m] >= 0:
@@ -178,7 +178,7 @@ def _named_rows(p: int, mode: int, patterns_PM: Ints, offsets_M: Ints, rows_M: I
 
 @part
 def _add_product(weight: float, rows_M: Ints, named: int, phi_RQ: Floats, product_Q: Floats, sum_Q: Floats) -> None:
-    """Add weight * prod of the first `named` rows to `sum_Q`, in as few loops as can be."""
+    """Add weight * prod of the first `named` rows to `sum_Q`, in as few loops as possible."""
     first, second = rows_M[0], rows_M[min(1, rows_M.size - 1)]
     if named < 2:
         for q in range(sum_Q.size):

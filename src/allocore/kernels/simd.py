@@ -1,21 +1,21 @@
-"""Towers of running sums in SIMD lanes: how a class is drawn in a few dozen instructions, and exactly.
+"""Towers of running sums in SIMD lanes, which draw a class exactly and in a few dozen instructions.
 
 The weights of a cell's classes are the products of two rows of 32-bit floats. A row is laid out in levels of 2 * LANES
-numbers: class q stands at level q // 32, in column q % LANES; two classes share each place. `raise_tower` makes
+numbers: class q is at level q // 32, in column q % LANES, so that two classes share each place. `raise_tower` computes
 
     towers[cell, 0]        where each column begins in the sum over the columns
     towers[cell, 1 + l]    the sum of each column below level l (zero below the first)
 
 in vector registers and in one fixed order, so that the result does not depend on the threads. numba's own loops do not
-vectorise a float sum (that would need fastmath, which gives up the order), so the code is emitted through LLVM.
+vectorise a float sum (that needs fastmath, which gives up the order), so the code is emitted through LLVM.
 
-A uniform number over the whole tower points into a column, then a level, then one of two classes, each found by
-counting the sums that are not above it: no branch depends on the draw, so none is mispredicted.
+A uniform number over the whole tower selects a column, then a level, then one of two classes. Each is found by counting
+the sums that do not exceed the number. No branch depends on the draw, so none is mispredicted.
 
-Sums in 32 bits are too coarse for rare classes, so they are only bounds. Every place is made a little wider than its
-two weights (by `SLACK`, relative to all that lies below it, which exceeds every rounding error on the way), and the
-exact 64-bit weights decide: a number that falls into the slack is rejected and the class drawn again. What is accepted
-has exactly the probabilities of the weights; with some hundred classes, one draw in fifty thousand is rejected.
+Sums in 32 bits are too coarse for rare classes, so they are only bounds. Every place is slightly wider than its two
+weights: by `SLACK`, relative to all that lies below it, which exceeds the sum of all rounding errors. The exact 64-bit
+weights decide. A number that falls into the slack is rejected, and the class is drawn again. Accepted draws have
+exactly the probabilities of the weights. With about a hundred classes, one draw in fifty thousand is rejected.
 """
 
 import math
@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 
 LANES = 16
 LEVEL = 2 * LANES
-# In units of 2^-24, half the last place of a 32-bit float, a level is short of its weights by at most 4: two for the
-# products, one for the sum, one for the target that is compared with it. A column is short by at most 11: ten for the
-# running sums over columns and their ends, one for the target. The slack is 16.
+# In units of 2^-24, half the last place of a 32-bit float, a level is narrower than its weights by at most 4: two for
+# the products, one for the sum, one for the target that is compared with it. A column is narrower by at most 11: ten
+# for the running sums over columns and their ends, one for the target. The slack is 16.
 SLACK = 2.0**-20
 _HALF = LANES // 2  # lanes in one vector register
-_LINE = 16  # numbers in a line of the caches
+_LINE = 16  # numbers in a cache line
 
 _Singles = NDArray[np.float32]
 _SINGLE, _DOUBLE, _INT32, _INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
@@ -43,12 +43,12 @@ _VECTOR, _COUNTS = ir.VectorType(_SINGLE, _HALF), ir.VectorType(_INT32, _HALF)
 
 
 def padded(width: int) -> int:
-    """The length of a row that holds `width` numbers in whole levels."""
+    """The length of a row of `width` numbers, rounded up to whole levels."""
     return -(-width // LEVEL) * LEVEL
 
 
 def aligned_zeros(*shape: int) -> _Singles:
-    """Zeros that begin where a line of the caches does, so that no vector of a padded row straddles two lines."""
+    """Zeros aligned to a cache line, so that no vector of a padded row straddles two lines."""
     size = math.prod(shape)
     numbers = np.zeros(size + _LINE, dtype=np.float32)
     start = -(numbers.ctypes.data // 4) % _LINE
@@ -76,7 +76,7 @@ def _spread(builder: Any, number: Any, lanes: int) -> Any:
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, size: Any, vector: Any = _VECTOR) -> Any:
-    """A pointer to vectors that begin at element index * size of an array."""
+    """A pointer to the vectors that begin at element index * size of an array."""
     numbers = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(numbers, [builder.mul(index, size)]), vector.as_pointer())
 
@@ -86,7 +86,7 @@ def _length(context: Any, builder: Any, kind: Any, array: Any, axis: int) -> Any
 
 
 def _running_sums(builder: Any, vector: Any) -> Any:
-    """Running sums over the lanes by doubling: add the vector to itself, moved up by 1, 2, 4 lanes."""
+    """Running sums over the lanes by doubling: add the vector to itself, shifted by 1, 2, 4 lanes."""
     shift = 1
     while shift < _HALF:
         moved = [_HALF if lane < shift else lane - shift for lane in range(_HALF)]
@@ -107,9 +107,9 @@ def _sum(builder: Any, vector: Any) -> Any:
 
 @intrinsic
 def _raise_tower(typingctx: Any, lefts: Any, left: Any, rights: Any, right: Any, towers: Any, cell: Any) -> Any:
-    """Make the tower of a cell whose weights are the products of row `left` of `lefts` and row `right` of `rights`.
+    """Make the tower of a cell; its weights are the products of row `left` of `lefts` and row `right` of `rights`.
 
-    Returns where its last column ends, and the sum of the weights.
+    Returns the end of the last column, and the sum of the weights.
     """
     signature = types.UniTuple(types.float64, 2)(lefts, types.intp, rights, types.intp, towers, types.intp)
 
@@ -192,7 +192,7 @@ def _interpreted_column_at(towers: _Singles, cell: int, target: float) -> int:
 
 @intrinsic
 def _level_at(typingctx: Any, towers: Any, cell: Any, column: Any, rest: Any) -> Any:
-    """The last level of a column that begins at `rest` or before, counted from the foot of the column."""
+    """The last level of a column that begins at `rest` or before; `rest` is relative to the start of the column."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         storeys = _length(context, builder, signature.args[0], args[0], 1)
@@ -218,7 +218,7 @@ def _interpreted_level_at(towers: _Singles, cell: int, column: int, rest: float)
 
 @intrinsic
 def _add_shared(typingctx: Any, table: Any, row: Any, column: Any, amount: Any) -> Any:
-    """Add to a table that all threads add to. Sums of integers do not depend on who comes first."""
+    """Add atomically to a table that all threads share. Sums of integers do not depend on the order."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         width = _length(context, builder, signature.args[0], args[0], 1)

@@ -1,6 +1,6 @@
 """Threads for the kernels: a step cuts its work into ranges, and every range is a call that releases the GIL.
 
-What is computed for an item never depends on the range it falls in, so results do not depend on the number of threads.
+The result for an item never depends on its range, so results do not depend on the number of threads.
 """
 
 import os
@@ -21,8 +21,8 @@ _Outcomes: TypeAlias = "SimpleQueue[BaseException | None]"
 class Workers:
     """A fixed number of threads; the calling thread is one of them. Use as a context manager.
 
-    A sweep hands out work some fifteen times, for as little as a tenth of a millisecond: plain threads that wait on
-    queues answer in half the time of an executor with its futures.
+    A sweep hands out work about fifteen times, sometimes for only a tenth of a millisecond. Plain threads that wait on
+    queues answer in half the time of an executor with futures.
     """
 
     def __init__(self, threads: int) -> None:
@@ -41,22 +41,22 @@ class Workers:
             inbox.put(None)
 
     def ranges(self, items: int, at_least: int = 1) -> list[tuple[int, int]]:
-        """Cut range(items) into contiguous pieces, one a thread, fewer where pieces would fall below `at_least`."""
+        """Cut range(items) into contiguous pieces of at least `at_least` items, at most one per thread."""
         pieces = max(1, min(self.threads, items // at_least))
         edges = [items * piece // pieces for piece in range(pieces + 1)]
         return list(pairwise(edges))
 
     def ranges_of_equal_work(self, work: NDArray[np.floating[Any]], worth: float) -> list[tuple[int, int]]:
-        """Cut range(len(work)) into pieces of about equal work, one a thread, fewer where that is below `worth`."""
+        """Cut range(len(work)) into pieces of about equal work, at least `worth` each, at most one per thread."""
         done = np.cumsum(work)
         pieces = max(1, min(self.threads, len(work), int(done[-1] / worth))) if len(work) else 1
         edges = np.searchsorted(done, done[-1:] * np.arange(1, pieces) / pieces)
         return list(pairwise([0, *edges.tolist(), len(work)]))
 
     def run(self, calls: _Calls) -> None:
-        """Make all the calls, dealt out evenly to the threads; wait for all of them, then raise the first error."""
+        """Deal the calls out evenly to the threads, wait for all of them, then raise the first error."""
         mine, *others = [calls[thread :: self.threads] for thread in range(self.threads)]
-        outcomes: _Outcomes = SimpleQueue()  # a new one each time: an interrupted run leaves nothing for the next
+        outcomes: _Outcomes = SimpleQueue()  # a new queue, so that an interrupted call leaves nothing for the next
         waiting = 0
         for inbox, theirs in zip(self._inboxes, others, strict=True):
             if theirs:
@@ -72,7 +72,7 @@ class Workers:
 
 
 def _serve(inbox: "SimpleQueue[tuple[_Calls, _Outcomes] | None]") -> None:
-    """The life of a thread: make the calls that come in until None comes."""
+    """The loop of a thread: make the calls from the inbox until None arrives."""
     while (work := inbox.get()) is not None:
         calls, outcomes = work
         try:
@@ -81,7 +81,7 @@ def _serve(inbox: "SimpleQueue[tuple[_Calls, _Outcomes] | None]") -> None:
             outcomes.put(error)
         else:
             outcomes.put(None)
-        del work, calls  # hold no array while waiting
+        del work, calls  # keep no array alive while waiting
 
 
 def _make(calls: _Calls) -> None:
@@ -90,7 +90,7 @@ def _make(calls: _Calls) -> None:
 
 
 def available_threads() -> int:
-    """Processors this process may use."""
+    """The number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

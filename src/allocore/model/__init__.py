@@ -1,1 +1,1 @@
-"""The model in plain NumPy: specification, state, rates, log joint, forward simulation. What judges the kernels."""
+"""The model in plain NumPy, which the kernels are tested against: specification, state, log joint, simulation."""

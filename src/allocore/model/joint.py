@@ -1,6 +1,6 @@
-"""The log joint density, variable by variable, in plain NumPy: what judges the sampler.
+"""The log joint density, variable by variable, in plain NumPy; the sampler is tested against it.
 
-pi is integrated out of the prior of the locations, and factors that no class uses are integrated out altogether.
+pi is integrated out of the prior of the locations. Factors that no class uses are integrated out too.
 """
 
 import numpy as np
@@ -13,14 +13,14 @@ from allocore.model.state import State
 
 
 def log_likelihood(tensor: CountTensor, state: State) -> float:
-    """log P(observed counts | state): only non-zero cells and the total rate are needed."""
+    """log P(observed counts | state). It needs only the non-zero cells and the total rate."""
     counts = tensor.counts
     fit = counts @ log_rates_at(state, tensor.coords) - gammaln(counts + 1.0).sum()
     return float(fit - class_totals(state, tensor.missing).sum())
 
 
 def log_prior_core(spec: Spec, state: State) -> float:
-    """Gamma(a0, rate b0) on every lambda_q; where the budget is inferred, on those of the included classes."""
+    """Gamma(a0, rate b0) on every lambda_q of an included class, and the Beta-binomial prior of the inclusion."""
     included_Q = state.included()
     density = _log_gamma_density(state.log_core_Q[included_Q], spec.a0, spec.b0)
     if not spec.infer_budget:

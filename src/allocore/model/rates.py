@@ -17,7 +17,7 @@ def rates_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def log_rates_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
-    """Logarithms of the rates, which hold where the products underflow."""
+    """Logarithms of the rates, accurate even where the products underflow."""
     out = np.empty(coords.shape[1])
     step = max(1, _CHUNK_NUMBERS // len(state.log_core_Q))
     for first in range(0, coords.shape[1], step):
@@ -30,7 +30,7 @@ def log_rates_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def class_totals(state: State, missing: Missing) -> NDArray[np.float64]:
-    """The summed rate of each class over all observed cells, (Q): products of column sums, less the missing cells."""
+    """The rate of each class summed over all observed cells, (Q): product of column sums minus the missing cells."""
     expanded = [state.factors(m)[:, state.subs_QM[:, m]] for m in range(len(state.log_phi))]
     sums = [rows_DQ.sum(axis=0) for rows_DQ in expanded]
     total_Q = np.prod(sums, axis=0)

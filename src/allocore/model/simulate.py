@@ -1,6 +1,6 @@
-"""Forward simulation: every variable drawn from its prior, and data drawn given all of them. Plain NumPy.
+"""Forward simulation in plain NumPy: draw every variable from its prior, then the data given the variables.
 
-The first state of a chain is a draw from the prior with the locations where the specification starts them.
+The first state of a chain is a draw from the prior, except for the locations: the specification says where they start.
 """
 
 import numpy as np
@@ -12,19 +12,19 @@ from allocore.model.state import State
 
 
 def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
-    """Where a chain begins."""
+    """The state in which a chain begins."""
     subs_QM = spec.start_locations()
     return State(_log_core_included(spec, rng), subs_QM, draw_log_factors(spec, shape, subs_QM, rng))
 
 
 def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
-    """A draw of all variables from the prior (locations as the specification fixes them, if it does)."""
+    """A draw of all variables from the prior; locations that the specification fixes stay fixed."""
     subs_QM = draw_locations(spec, shape, rng) if spec.learn_locations else spec.start_locations()
     return State(draw_log_core(spec, rng), subs_QM, draw_log_factors(spec, shape, subs_QM, rng))
 
 
 def draw_log_core(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
-    """log lambda_q ~ log Gamma(a0, rate b0); where the budget is inferred, -inf for classes that are not included."""
+    """log lambda_q ~ log Gamma(a0, rate b0); -inf for classes that are not included, if the budget is inferred."""
     log_core_Q = _log_core_included(spec, rng)
     if spec.infer_budget:
         log_core_Q[rng.random(spec.budget) >= rng.beta(spec.c0, spec.d0)] = -np.inf
@@ -32,12 +32,12 @@ def draw_log_core(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _log_core_included(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The same with every class included, as in the first state: a chain leaves out what it does not need."""
+    """The same with every class included. A chain begins like this and leaves out the classes it does not need."""
     return _log_gamma(spec.a0, spec.b0, (spec.budget,), rng)
 
 
 def draw_locations(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
-    """k[q, m] with pi[m] integrated out: class after class, P(k) proportional to n_k + alpha0 / D_m."""
+    """k[q, m] with pi[m] integrated out: one class after another, with P(k) proportional to n_k + alpha0 / D_m."""
     subs_QM = np.empty((spec.budget, len(shape)), dtype=np.int64)
     for m, (length, width) in enumerate(zip(shape, spec.core_shape, strict=True)):
         weights_K = np.full(width, spec.alpha0 / length)
@@ -66,6 +66,6 @@ def draw_counts(state: State, coords: NDArray[np.int64], rng: np.random.Generato
 
 
 def _log_gamma(shape: float, rate: float, size: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
-    """log of Gamma variates; Gamma(s) is Gamma(s + 1) times U^(1/s), which in logarithms cannot underflow."""
+    """Logarithms of gamma variates. Gamma(s) is Gamma(s + 1) times U^(1/s), a sum of logs that cannot underflow."""
     boost = np.log1p(-rng.random(size)) / shape
     return np.asarray(np.log(rng.standard_gamma(shape + 1.0, size)) + boost - np.log(rate))

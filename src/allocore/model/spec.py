@@ -1,4 +1,4 @@
-"""The specification of a model: which one it is, how large, and its priors."""
+"""The specification of a model: its kind, its size and its priors."""
 
 import math
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from allocore.errors import InputError, whole_number
 
 Model = Literal["AlloCore", "CP", "Tucker", "NNTuck"]
 
-# Gamma(1, rate 0) is flat: with it, the posterior mode is the maximum-likelihood estimate.
+# Gamma(1, rate 0) is flat: the posterior mode is then the maximum-likelihood estimate.
 _FLAT: dict[str, Any] = {"alpha0": 0.0, "a0": 1.0, "b0": 0.0, "e0": 1.0, "f0": 0.0}
 _PRIORS = ("a0", "b0", "e0", "f0", "alpha0", "c0", "d0")
-# Beyond these, products of rates over the modes leave the range of 64-bit floats.
+# Beyond these limits, products of rates over the modes leave the range of 64-bit floats.
 _LEAST, _MOST = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
 class Spec:
-    """All models in one: `budget` classes Q, each at a location of a core of shape `core_shape`.
+    """All models in one: `budget` classes (Q), each at a location of a core of shape `core_shape`.
 
-    AlloCore starts them on the super-diagonal (k[q, m] = q mod K_m) and learns their locations; CP leaves them there.
-    Tucker has one class fixed at every location of the core, and NNTuck is Tucker without priors, by maximum
-    likelihood. With `infer_budget` each class is included or not, with a probability that has the prior Beta(c0, d0);
-    the budget is then the most classes there can be.
+    AlloCore starts the classes on the super-diagonal (k[q, m] = q mod K_m) and learns their locations. CP leaves them
+    there. Tucker has one class fixed at every location of the core. NNTuck is Tucker without priors, fitted by maximum
+    likelihood. With `infer_budget`, each class is included with a probability that has the prior Beta(c0, d0), and
+    `budget` is the largest number of classes.
     """
 
     budget: int
@@ -48,12 +48,12 @@ class Spec:
             object.__setattr__(self, name, _positive(name, getattr(self, name)))
         if self.dense_core and self.budget != math.prod(shape):
             raise InputError(
-                f"budget is {self.budget}, but a class on every location of core_shape {shape} needs {math.prod(shape)}"
+                f"budget is {self.budget}, but a class at every location of core_shape {shape} needs {math.prod(shape)}"
             )
 
     @classmethod
     def without_priors(cls, core_shape: tuple[int, ...]) -> "Spec":
-        """NNTuck: a class on every location of the core, and flat priors."""
+        """NNTuck: a class at every location of the core, and flat priors."""
         return cls(math.prod(core_shape), core_shape, **_FLAT, model="NNTuck")
 
     @property
@@ -63,23 +63,23 @@ class Spec:
 
     @property
     def dense_core(self) -> bool:
-        """Whether there is a class on every location of the core."""
+        """Whether there is a class at every location of the core."""
         return self.model in ("Tucker", "NNTuck")
 
     @property
     def has_priors(self) -> bool:
-        """Whether there are priors, and with them a posterior to sample."""
+        """Whether the model has priors, and therefore a posterior to sample."""
         return self.model != "NNTuck"
 
     def start_locations(self) -> NDArray[np.int64]:
-        """Where the classes begin, as `subs_QM`."""
+        """The first locations of the classes, as `subs_QM`."""
         if self.dense_core:
             return np.ascontiguousarray(np.indices(self.core_shape).reshape(len(self.core_shape), -1).T)
         return np.asarray(np.arange(self.budget)[:, None] % np.array(self.core_shape))
 
 
 def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> tuple[int, ...]:
-    """Check a user's core shape against a tensor's shape; None is the canonical one, K_m = Q in every mode."""
+    """Check a user's core shape against a tensor's shape; None means the canonical shape, K_m = Q in every mode."""
     if core_shape is None:
         return (whole_number("budget", budget),) * len(shape)
     if isinstance(core_shape, str) or not hasattr(core_shape, "__iter__"):

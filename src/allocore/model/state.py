@@ -4,16 +4,16 @@ Shape suffixes, used throughout the package:
 
     M  modes                           D  rows of one mode (its labels), D_m
     Q  classes (the budget)            K  factors of one mode, K_m
-    N  non-zero cells                  R  rows of all modes, one mode after another (R = sum of D_m)
+    N  non-zero cells                  R  rows of all modes, stacked (R = sum of D_m)
     P  signed missing patterns         U  factors of one mode that some class uses
 
     log_core_Q   log lambda            subs_QM   location of each class in the core, k[q, m]
     log_phi_DK   log phi of one mode   y_RQ      counts allocated to class q in the cells of row r
-    reach_DQ     exposure of one mode per unit of core value, X[m][d, q] / lambda_q
+    reach_DQ     "reach" of each class: the exposure per unit of core value, X[m][d, q] / lambda_q
 
 Core values and factors are kept as logarithms: a gamma variate of small shape underflows, its logarithm does not.
-Where the budget is inferred, a class that is not included has the core value zero, and its logarithm is -inf.
-A factor that no class uses has no value in the chain (it is integrated out); its column holds -inf.
+If the budget is inferred, a class that is not included has the core value zero, with the logarithm -inf.
+A factor that no class uses is integrated out. It has no value in the chain, and its column holds -inf.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class State:
-    """Core values, locations and factors. Steps return new states; the arrays of a state are never written to."""
+    """Core values, locations and factors. Steps return new states and never write to the arrays of a state."""
 
     log_core_Q: NDArray[np.float64]
     subs_QM: NDArray[np.int64]
@@ -39,14 +39,14 @@ class State:
         return self.log_core_Q > -np.inf
 
     def with_factors(self, mode: int, log_phi_DK: NDArray[np.float64]) -> "State":
-        """The same with other factors in one mode."""
+        """The same state with other factors in one mode."""
         return replace(self, log_phi=(*self.log_phi[:mode], log_phi_DK, *self.log_phi[mode + 1 :]))
 
     def factors(self, mode: int) -> NDArray[np.float64]:
-        """The factor matrix of one mode, (D, K); zeros where no class uses the factor."""
+        """The factor matrix of one mode, (D, K); zero in the columns that no class uses."""
         return np.exp(self.log_phi[mode])
 
     def used(self, mode: int) -> NDArray[np.bool_]:
-        """Which factors of the mode some class uses, (K)."""
+        """Which factors of the mode are used by some class, (K)."""
         width = self.log_phi[mode].shape[1]
         return np.bincount(self.subs_QM[:, mode], minlength=width) > 0

@@ -1,1 +1,1 @@
-"""Runs: chains of sweeps, where their draws are stored, and what a user sees meanwhile."""
+"""Runs: chains of sweeps, the store of their draws, and progress for the user."""

@@ -1,7 +1,7 @@
-"""Running chains: sweeps in a row, the kept ones handed to the store, the outside world told between them.
+"""Running chains: make sweeps, pass the kept ones to the store, and report progress between sweeps.
 
-All chains of a run advance together, so that what exists of a run is draws of every chain. Where there are as many
-threads as chains or more, every chain has threads of its own; otherwise chains take turns on a thread, sweep by sweep.
+All chains of a run advance together, so that an unfinished run has draws of every chain. If there are at least as many
+threads as chains, every chain has its own threads. Otherwise chains take turns on a thread, sweep by sweep.
 """
 
 import warnings
@@ -32,7 +32,7 @@ from allocore.run.store import Store
 
 
 def run_chains(store: Store, *, threads: int, observer: Observer | None = None) -> Record:
-    """Run the chains that the store plans, from where they stand in it to their end, or until somebody stops them."""
+    """Run the chains of the store's plan, from where the store left them to their end, or until someone stops them."""
     chains = range(store.plan.chains)
     lanes = min(len(chains), threads)
     watch, stop = Watch(observer), Stop()
@@ -58,7 +58,7 @@ def _share(threads: int, lanes: int, lane: int) -> int:
 
 
 class Chain:
-    """One chain between sweeps: where it begins, or where it stands in the store."""
+    """One chain between two sweeps. It starts from its first state, or from the state in the store."""
 
     def __init__(self, store: Store, number: int, layout: Layout, watch: Watch) -> None:
         self._store, self._number, self._layout, self._watch = store, number, layout, watch
@@ -72,7 +72,7 @@ class Chain:
 
     @property
     def done(self) -> bool:
-        """Whether all planned sweeps are made."""
+        """Whether all planned sweeps are done."""
         return self._sweep >= self._store.plan.schedule.sweeps
 
     def advance(self) -> None:
@@ -93,14 +93,14 @@ class Chain:
         self._watch.sweep_done(self._number, number, info, last=self.done)
 
     def save(self) -> None:
-        """Save where the chain stands, if it has moved."""
+        """Save the state of the chain, if it has made a sweep."""
         if self._work is not None and not self.done:
             self._store.save(self._number, self._sweep, self._state, now=True)
 
     def _begin(self) -> tuple[Workspace, Allocation]:
         """What the next sweep needs besides the state.
 
-        The counts were allocated at the end of the last sweep; they are drawn again with its numbers, so are the same.
+        The last sweep ended with an allocation of the counts. It is drawn again with the same random numbers.
         """
         workspace = Workspace.of(self._layout, self._state)
         return workspace, begin(self._key.at(self._sweep), self._layout, self._state, workspace)
@@ -110,17 +110,17 @@ def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:
     if not isfinite(info.log_likelihood):
         raise InputError(
             f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {sweep}: the priors "
-            f"(a0={spec.a0}, b0={spec.b0}, e0={spec.e0}, f0={spec.f0}) lead beyond what 64-bit floats hold"
+            f"(a0={spec.a0}, b0={spec.b0}, e0={spec.e0}, f0={spec.f0}) lead to numbers beyond 64-bit floats"
         )
 
 
 def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
-    """Run the lanes at the same time, the first in this thread; raise the first error once all have ended.
+    """Run the lanes at the same time, the first in this thread; raise the first error after all have ended.
 
-    No lane outlives this: also a second Ctrl-C, which lets nothing be saved any more, waits for their sweeps to end.
+    No lane outlives this call. After a second Ctrl-C nothing more is saved, but the sweeps under way still end.
     """
     errors: list[BaseException] = []
-    ended: SimpleQueue[None] = SimpleQueue()  # Thread.join, once interrupted, takes a thread for dead
+    ended: SimpleQueue[None] = SimpleQueue()  # not Thread.join: once interrupted, it considers the thread dead
 
     def run(lane: Sequence[Chain]) -> None:
         try:
@@ -139,7 +139,7 @@ def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
             begun += 1
         run(lanes[0])
         begun += 1
-    except BaseException:  # a thread that cannot be started
+    except BaseException:  # a thread could not be started
         stop.now = True
         raise
     finally:
@@ -155,7 +155,7 @@ def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
 
 
 def _take_turns(lane: Sequence[Chain], stop: Stop) -> None:
-    """Sweep by sweep, until the chains are done or have to stop; then they are saved."""
+    """Advance the chains in turn, sweep by sweep, until they are done or must stop; then save them."""
     while not stop.now and (waiting := [chain for chain in lane if not chain.done]):
         for chain in waiting:
             if not stop.now:
@@ -166,12 +166,12 @@ def _take_turns(lane: Sequence[Chain], stop: Stop) -> None:
 
 
 def first_values(seed: int, chain: int) -> np.random.Generator:
-    """The generator of a chain's first values."""
+    """The random generator for a chain's first values."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(chain, 0))))
 
 
 def _report_stop(store: Store, record: Record) -> None:
-    """Warn of what is kept; if that is nothing, the interruption goes on."""
+    """Warn that the run is incomplete; if it has no draw at all, raise KeyboardInterrupt again."""
     plan, draws, how = store.plan, record.core_values.shape[1], store.how_to_resume()
     after = f"; {how}" if how else ""
     if draws == 0:

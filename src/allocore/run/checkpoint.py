@@ -1,8 +1,8 @@
-"""Checkpoints: the state of a chain after a sweep, from which it goes on to the same draws.
+"""Checkpoints: the state of a chain after a sweep, from which it continues to the same draws.
 
-Every random number is a function of the seed, the chain, the sweep and a place in the data, so the state is enough: the
-counts allocated to classes are drawn again as they were (`gibbs.sweep.begin`). A checkpoint is an `.npz` file, whose
-zip format has a checksum for every array; it holds only the factors in use. A chain keeps its two newest.
+The state is enough: every random number is a function of the seed, the chain, the sweep and a place in the data, so the
+allocation of the counts can be drawn again (`gibbs.sweep.begin`). A checkpoint is an `.npz` file, whose zip format has
+a checksum for every array. It holds only the factors in use. A chain keeps its two newest checkpoints.
 """
 
 import zipfile
@@ -34,29 +34,29 @@ def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
 
 
 def read_checkpoint(folder: Path, shape: tuple[int, ...], core_shape: tuple[int, ...]) -> tuple[int, State, list[Path]]:
-    """The newest checkpoint that is whole: its sweep, its state, and the damaged files that were passed over.
+    """The newest undamaged checkpoint: its sweep, its state, and the newer, damaged files.
 
-    Damaged ones are put aside under another name, so that they are never newer than what comes. Raises
-    FileNotFoundError where none is left.
+    Damaged files are renamed, so that they are never taken for newer ones than those to come. Raises FileNotFoundError
+    if no checkpoint is left.
     """
     damaged: list[Path] = []
     for path in _checkpoints(folder):
         content = path.read_bytes()
         try:
             return *_parsed(content, int(path.stem), shape, core_shape), damaged
-        except Exception:  # whatever NumPy and zipfile make of a file that is cut off, zeroed or changed
+        except Exception:  # NumPy and zipfile raise many kinds for a file that is truncated, zeroed or changed
             damaged.append(path)
             path.replace(path.with_suffix(".damaged"))
     raise FileNotFoundError(str(folder))
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints, the newest first."""
+    """All checkpoints, newest first."""
     return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit()), reverse=True)
 
 
 def _parsed(content: bytes, sweep: int, shape: tuple[int, ...], core_shape: tuple[int, ...]) -> tuple[int, State]:
-    """The state in a checkpoint. Arrays are read whole, or their checksums would not be looked at."""
+    """The state in a checkpoint. Arrays are read whole; otherwise their checksums would not be checked."""
     with zipfile.ZipFile(BytesIO(content)) as archive:
         arrays = {
             name.removesuffix(".npy"): np.lib.format.read_array(BytesIO(archive.read(name)), allow_pickle=False)

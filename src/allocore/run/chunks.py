@@ -1,9 +1,9 @@
-"""Variables that grow, as chunks of Zarr's format 2: one value a draw or a sweep for each chain.
+"""Growing variables as chunks in Zarr's format 2: for each chain, one value per draw or per sweep.
 
-Chunks are compressed by Zstandard with its checksum, so that damage is never read as data, and every file is replaced
-as a whole, so that a reader never sees half of one. A chunk holds as many values as make about a megabyte; a value of
-more than 64 is cut along its first dimension. Numbers lie column by column within a chunk, so that factors no class
-uses, which are zero, take no space.
+Chunks are compressed by Zstandard with its checksum, so damage is never read as data. Every file is replaced as a
+whole, so a reader never sees half of one. A chunk holds about one megabyte of values; a value of more than 64 megabytes
+is cut along its first dimension. Numbers are stored by column within a chunk, so that unused factors, which are zero,
+take almost no space.
 """
 
 import math
@@ -19,15 +19,15 @@ from allocore._files import replacing, settle
 from allocore.run.schema import FLOAT, WHOLE, Growing
 
 COMPRESSOR = Zstd(level=1, checksum=True)
-# Is told of a file that cannot be read, of the values that were in it, and of the reason; raises, or takes note.
+# Called with a file that cannot be read, the places of its values, and the reason. It raises, or records the damage.
 OnDamage: TypeAlias = Callable[[Path, range, Exception], None]
-# What stands where nothing was written yet: no value of a run is one of these.
+# Marks places that were never written: no value of a run equals these.
 _NEVER = {FLOAT: np.nan, WHOLE: -1}
 _BYTES, _MOST_BYTES, _MOST_VALUES = 2**20, 2**26, 512
 
 
 def chunk_shape(variable: Growing) -> tuple[int, ...]:
-    """(chain, draw or sweep, ...): one chain, some values; the first dimension of a value cut if it is very large."""
+    """(chain, draw or sweep, ...): one chain, some values; a very large value is cut along its first dimension."""
     value_bytes = 8 * math.prod(variable.shape)
     values = min(max(1, _BYTES // value_bytes), _MOST_VALUES)
     if value_bytes <= _MOST_BYTES:
@@ -37,14 +37,14 @@ def chunk_shape(variable: Growing) -> tuple[int, ...]:
 
 
 def fill_value(variable: Growing) -> float | None:
-    """What a reader finds where no chunk is; whole numbers have none, or xarray would make floats of them."""
+    """What a reader finds if a chunk is absent. Integers have no fill value, or xarray would make them floats."""
     return float("nan") if variable.dtype == FLOAT else None
 
 
 class GrowingChunks:
-    """One variable of one chain: the chunk that is being filled, written when it is full or on `flush`.
+    """One variable of one chain: the chunk that is being filled. It is written when it is full, or by `flush`.
 
-    Values that are on the disk already are not written again: they could only be the same.
+    Values that are already on the disk are not written again: they would be the same.
     """
 
     def __init__(self, run: Path, chain: int, variable: Growing) -> None:
@@ -54,7 +54,7 @@ class GrowingChunks:
         self._index, self._stored, self._changed, self._damaged = 0, 0, False, False
 
     def take_up(self, size: int, on_damage: OnDamage) -> None:
-        """Go on where `size` values are on the disk already; all of them are read, to find damage now and not later."""
+        """Continue after the `size` values on the disk. All of them are read, to find damage now and not later."""
         self._stored, self._index = size, size // self._shape[1]
 
         def note(path: Path, places: range, error: Exception) -> None:
@@ -68,7 +68,7 @@ class GrowingChunks:
                 self._values[: len(values)] = values
 
     def put(self, place: int, value: Any) -> None:
-        """Set value 0, 1, ..; they come in order."""
+        """Set value 0, 1, ..; the values come in order."""
         if place < self._stored:
             return
         index, offset = divmod(place, self._shape[1])
@@ -80,7 +80,7 @@ class GrowingChunks:
         self._changed = True
 
     def flush(self) -> None:
-        """Write the chunk that is being filled, if it has changed; a damaged one stays as it is, and is known by it."""
+        """Write the chunk that is being filled, if it has changed. A damaged chunk is not overwritten."""
         if not self._changed or self._damaged:
             return
         for key, block in _blocks(self._chain, self._index, self._values[None], self._shape):
@@ -93,7 +93,7 @@ class GrowingChunks:
 def read_values(
     folder: Path, variable: Growing, chain: int, first: int, last: int, on_damage: OnDamage
 ) -> NDArray[Any]:
-    """Values `first` to `last` of a chain; `first` begins a chunk. Chunks that `on_damage` accepts stay as they are."""
+    """Values `first` to `last` of a chain; `first` begins a chunk. If `on_damage` does not raise, gaps stay unset."""
     shape = chunk_shape(variable)
     values = np.full((last - first, *variable.shape), _NEVER[variable.dtype], dtype=variable.dtype)
     step = shape[2] if variable.shape else 1
@@ -107,7 +107,7 @@ def read_values(
                 stored = np.frombuffer(COMPRESSOR.decode(path.read_bytes()), dtype=variable.dtype)
                 part[...] = stored.reshape(shape, order="F")[0][tuple(slice(0, size) for size in part.shape)]
                 if _has_gaps(part):
-                    raise ValueError("some of it was never written")
+                    raise ValueError("some values were never written")
             except (OSError, RuntimeError, ValueError) as error:
                 on_damage(path, range(start + first, start + first + len(part)), error)
     return values
@@ -118,12 +118,12 @@ def _has_gaps(values: NDArray[Any]) -> bool:
 
 
 def _blocks(chain: int, index: int, values: NDArray[Any], shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The chunks, by their file names, of values (1, n, ...): all of them at once, or cut along the third dimension."""
+    """The chunks of values (1, n, ...) with their file names: one chunk, or several along the third dimension."""
     if values.shape == shape:
         yield _key(chain, index, 0, shape), values
         return
     for block, start in enumerate(range(0, values.shape[2], shape[2])):
-        whole = np.zeros(shape, dtype=values.dtype)  # the last one too has its full size in a file
+        whole = np.zeros(shape, dtype=values.dtype)  # in a file, the last chunk has the full size too
         part = values[:, :, start : start + shape[2]]
         whole[:, :, : part.shape[2]] = part
         yield _key(chain, index, block, shape), whole

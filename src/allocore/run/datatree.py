@@ -1,4 +1,4 @@
-"""A run as an xarray DataTree in the ArviZ schema (schema.py): real labels as coordinates, settings as attributes."""
+"""A run as an xarray DataTree in the ArviZ schema (schema.py): labels as coordinates, settings as attributes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from allocore.run.schema import DRAWS, EVENT_REPORT, SWEEPS, Growing, dimension_
 
 
 def to_datatree(record: Record) -> xr.DataTree:
-    """Lay a run out as a DataTree."""
+    """Make a DataTree of a run."""
     tensor = record.tensor
     chains, sweeps = record.stats["moved"].shape
     groups = frame(tensor, record.spec.core_shape, record.spec.budget)
@@ -29,7 +29,7 @@ def to_datatree(record: Record) -> xr.DataTree:
 
 
 def variables_of(record: Record) -> dict[Growing, NDArray[Any]]:
-    """All that grew in a run, by its place in the tree."""
+    """The values of all growing variables of a run."""
     tensor, kept = record.tensor, record.draw_sweeps - 1
     draws = [record.core_values, record.core_locations, *record.factors]
     variables: dict[Growing, NDArray[Any]] = dict(zip(draw_variables(tensor, record.spec), draws, strict=True))
@@ -38,14 +38,14 @@ def variables_of(record: Record) -> dict[Growing, NDArray[Any]]:
 
 
 def attributes_of(record: Record) -> Mapping[str, str]:
-    """What the run says about itself: as it was stored, or as it is."""
+    """The attributes of a run: the stored ones if it was read from disk, otherwise new ones."""
     if record.attributes is not None:
         return record.attributes
     return Plan(record.tensor, record.spec, record.schedule, len(record.core_values), record.seed).attributes()
 
 
 def frame(tensor: CountTensor, core_shape: tuple[int, ...], budget: int) -> dict[str, xr.Dataset]:
-    """The groups with all that is known before the first sweep: the data and the coordinates."""
+    """The groups with what is known before the first sweep: the data and the coordinates."""
     mode: dict[str, Any] = {"mode": np.array(tensor.mode_names)}
     coords: dict[str, Any] = {**mode, "q": np.arange(budget)}
     for names, labels, width in zip(dimension_names(tensor.mode_names), tensor.labels, core_shape, strict=True):
@@ -60,7 +60,7 @@ def frame(tensor: CountTensor, core_shape: tuple[int, ...], budget: int) -> dict
 
 
 def _observed(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
-    """The non-zero cells; every other cell that is not missing holds a zero."""
+    """The non-zero cells. Every other cell that is not missing is zero."""
     return xr.Dataset({"counts": ("cell", tensor.counts), "coords": (("mode", "cell"), tensor.coords)}, mode)
 
 

@@ -1,4 +1,4 @@
-"""What a run is to do: the data, the model, the schedule, the chains and the seed."""
+"""The plan of a run: the data, the model, the schedule, the number of chains and the seed."""
 
 import hashlib
 import json
@@ -12,14 +12,14 @@ from allocore.model.spec import Spec
 from allocore.run.schedule import Schedule
 
 RUN_FORMAT = "1"
-# Another version of one of these may round differently, and then a run does not continue to the same bytes.
+# Another version of one of these may round differently, so that a resumed run has other bytes.
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite")
 _HASHED_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that determines the draws of a run, and how many of them there will be."""
+    """Everything that determines the draws of a run, and their number."""
 
     tensor: CountTensor
     spec: Spec
@@ -29,7 +29,7 @@ class Plan:
 
     @staticmethod
     def library_version() -> str:
-        """The version of allocore that makes runs now."""
+        """The installed version of allocore."""
         return version("allocore")
 
     def settings(self) -> str:
@@ -38,7 +38,7 @@ class Plan:
         return json.dumps({"model": self.spec.model, "spec": spec, "schedule": schedule, "chains": self.chains})
 
     def attributes(self) -> dict[str, str]:
-        """What a run says about itself: library, versions, settings, seed, and which tensor it is about."""
+        """The attributes of the run: library, versions, settings, seed, and the fingerprint of its tensor."""
         return {
             "inference_library": "allocore",
             "inference_library_version": self.library_version(),
@@ -54,14 +54,14 @@ class Plan:
 def planned(tensor: CountTensor, attributes: dict[str, Any]) -> Plan:
     """The plan that wrote these attributes."""
     settings = json.loads(attributes["settings"])
-    # Runs from before sampler version 1 say how the locations start and whether they are learned; the model says both.
+    # Runs from before sampler version 1 also store `start` and `learn_locations`; the model now implies both.
     fields = {name: value for name, value in settings["spec"].items() if name not in ("learn_locations", "start")}
     spec = Spec(**{**fields, "core_shape": tuple(fields["core_shape"]), "model": settings["model"]})
     return Plan(tensor, spec, Schedule(**settings["schedule"]), int(settings["chains"]), int(attributes["seed"]))
 
 
 def fingerprint(tensor: CountTensor) -> str:
-    """A hash of all that a tensor holds: shape, names, labels, cells, counts and missing patterns."""
+    """A hash of everything in a tensor: shape, names, labels, cells, counts and missing patterns."""
     labels = [list(each) if isinstance(each, tuple) else None for each in tensor.labels]
     digest = hashlib.sha256(json.dumps([tensor.shape, tensor.mode_names, labels]).encode())
     for array in (tensor.missing.patterns.ravel(), *tensor.coords, tensor.counts):
@@ -72,6 +72,6 @@ def fingerprint(tensor: CountTensor) -> str:
 
 
 def other_packages(attributes: dict[str, Any]) -> list[str]:
-    """Which packages have another version now than in a run's attributes, e.g. "numba 0.61 (now 0.62)"."""
+    """The packages whose versions differ from those in a run's attributes, e.g. "numba 0.61 (now 0.62)"."""
     recorded = json.loads(attributes["packages"])
     return [f"{name} {old} (now {version(name)})" for name, old in recorded.items() if old != version(name)]

@@ -1,4 +1,4 @@
-"""Progress of a run: a bar on a terminal, nothing anywhere else. Observation never disturbs the run."""
+"""Progress of a run: a bar on a terminal, nothing elsewhere. Observation never disturbs the run."""
 
 import sys
 import warnings
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Is told between sweeps how a run stands."""
+    """Receives the progress of a run between sweeps."""
 
     def show(self, chain: int, sweep: int, info: "SweepInfo") -> None:
         """Sweep 1, 2, .. of a chain is done."""
@@ -25,9 +25,9 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Passes news of each chain to an observer at a human rate, from whatever thread they come.
+    """Passes the progress of each chain to an observer, from any thread and at a human rate.
 
-    An observer that fails is let go with a warning; the run goes on.
+    An observer that raises is dropped with a warning, and the run continues.
     """
 
     def __init__(self, observer: Observer | None, seconds: float = 0.1, clock: Callable[[], float] = monotonic) -> None:
@@ -38,7 +38,7 @@ class Watch:
         self._one_at_a_time = Lock()
 
     def sweep_done(self, chain: int, sweep: int, info: "SweepInfo", last: bool) -> None:
-        """Tell the observer, if it is time or if this was the chain's last sweep."""
+        """Tell the observer if enough time has passed, or if this was the chain's last sweep."""
         now = self._clock()
         if self._observer is None or (now - self._last.get(chain, -inf) < self._seconds and not last):
             return
@@ -61,7 +61,7 @@ class Watch:
 
 
 class ProgressBar:
-    """One line a chain: sweeps done, log-likelihood, classes in use, share moved, time left."""
+    """One line per chain: sweeps done, log-likelihood, classes in use, share of classes moved, time left."""
 
     def __init__(self, schedule: Schedule, chains: int) -> None:
         from rich.console import Console
@@ -96,6 +96,6 @@ class ProgressBar:
 
 
 def progress_bar(wanted: bool, schedule: Schedule, chains: int) -> Observer | None:
-    """A progress bar on standard error, if it is wanted and somebody is looking at a terminal."""
+    """A progress bar on standard error, if it is wanted and standard error is a terminal."""
     looking = sys.stderr is not None and sys.stderr.isatty()
     return ProgressBar(schedule, chains) if wanted and looking else None

@@ -1,4 +1,4 @@
-"""A finished run: its data, its settings, its kept draws and the trace of its sweeps."""
+"""A finished run: its data, its settings, its draws and the statistics of its sweeps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,12 +15,12 @@ from allocore.run.schedule import Schedule
 
 @dataclass(frozen=True)
 class Record:
-    """What a store hands over when a run is done. All arrays are read-only.
+    """What a store returns when a run is done. All arrays are read-only.
 
-    core_values (chain, draw, Q), core_locations (chain, draw, Q, M), factors: per mode (chain, draw, D_m, K_m), zero in
-    the columns no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M). `attributes` are those of a run
-    that was read from disk: what it says about itself, such as the version that made it. `chosen` are the numbers of
-    the draws where some were left out because they are damaged.
+    core_values (chain, draw, Q); core_locations (chain, draw, Q, M); factors: per mode (chain, draw, D_m, K_m), zero in
+    columns that no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M). `attributes` are those of a run
+    that was read from disk, such as the version that made it. If damaged draws were left out, `chosen` has the numbers
+    of the others.
     """
 
     tensor: CountTensor
@@ -46,7 +46,7 @@ class Record:
 
     @property
     def draw_sweeps(self) -> NDArray[np.int64]:
-        """The sweep (1, 2, ..) that gave each draw; `stats` of sweep s stand at position s - 1."""
+        """The sweep (1, 2, ..) that gave each draw; the `stats` of sweep s are at position s - 1."""
         return np.array([self.schedule.sweep_of(draw) for draw in self.draw_numbers.tolist()], dtype=np.int64)
 
     def included_classes(self, chain: int, draw: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -56,6 +56,6 @@ class Record:
         return core_Q[included_Q], subs_QM[included_Q]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by the fields: a mapping proxy cannot be pickled, the dict behind it can."""
+        """Pickle the fields, with `stats` as a dict: a mapping proxy cannot be pickled."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return type(self), tuple({**values, "stats": dict(self.stats)}.values())

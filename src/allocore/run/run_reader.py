@@ -23,12 +23,12 @@ OnError = Literal["raise", "drop"]
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder was begun as a run, whatever its state."""
+    """Whether a folder is a run, finished or not."""
     return (path / "posterior").is_dir() and (path / ".zgroup").is_file()
 
 
 def read_attributes(path: Path) -> dict[str, Any]:
-    """What a run says about itself, once it is known to be one that this version reads."""
+    """The attributes of a run, after a check that this version can read it."""
     if not path.exists():
         raise InputError(f"path is {str(path)!r}, but nothing of that name exists: it must be the folder of a run")
     if not is_run(path):
@@ -39,7 +39,7 @@ def read_attributes(path: Path) -> dict[str, Any]:
         form = attributes["run_format"]
         absent = [name for name in _ATTRIBUTES if form == RUN_FORMAT and name not in attributes]
         if absent:
-            raise ValueError(f"{absent[0]} is not there")
+            raise ValueError(f"{absent[0]} is missing")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged: its attributes (.zattrs) cannot be read: {error}") from error
     if form != RUN_FORMAT:
@@ -48,13 +48,13 @@ def read_attributes(path: Path) -> dict[str, Any]:
 
 
 def stored_sizes(path: Path) -> dict[str, int]:
-    """How many draws and how many sweeps of every chain can be read."""
+    """The number of draws and of sweeps that can be read of every chain."""
     try:
         metadata = json.loads((path / METADATA).read_bytes())["metadata"]
         shapes = {"draw": "posterior/core_values", "sweep": f"{SWEEPS}/moved"}
         return {along: int(metadata[f"{name}/.zarray"]["shape"][1]) for along, name in shapes.items()}
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise StoreError(f"{path} is damaged: {METADATA} cannot be read ({error}); resume makes it anew") from error
+        raise StoreError(f"{path} is damaged: {METADATA} cannot be read ({error}); resume makes it again") from error
 
 
 def read_plan(path: Path) -> Plan:
@@ -95,7 +95,7 @@ def _reason(error: Exception) -> str:
 
 
 class Damage:
-    """What cannot be read: an error at once, or draws to leave out."""
+    """Collects what cannot be read: raises at once, or notes the draws to leave out."""
 
     def __init__(self, path: Path, on_error: OnError) -> None:
         if on_error not in ("raise", "drop"):
@@ -124,7 +124,7 @@ class Damage:
         self.lost_stats.add(file.parent.name)
 
     def kept(self, draws: int) -> NDArray[np.int64] | None:
-        """The draws that are whole, or None if all are; warns of the others."""
+        """The undamaged draws, or None if all are; warns about the others."""
         if not self._draws:
             return None
         warnings.warn(f"{self._path} is damaged: {len(self._draws)} of {draws} draws are left out", stacklevel=4)
@@ -132,9 +132,9 @@ class Damage:
 
 
 def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise") -> Record:
-    """The draws and the trace of a run as far as they are saved.
+    """The draws and statistics of a run, as far as they are saved.
 
-    A draw that is damaged is an error, or, with `on_error="drop"`, left out in all chains with a warning.
+    A damaged draw is an error. With `on_error="drop"` it is left out in all chains, with a warning.
     """
     plan = plan or read_plan(path)
     sizes, damage = stored_sizes(path), Damage(path, on_error)

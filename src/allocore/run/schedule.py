@@ -1,4 +1,4 @@
-"""How long a chain runs and which of its sweeps are kept."""
+"""The length of a chain, and which of its sweeps are kept as draws."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from allocore.errors import whole_number
 
 @dataclass(frozen=True)
 class Schedule:
-    """`burn_in` sweeps are discarded, then every `thin`-th one is kept until there are `draws` of them."""
+    """`burn_in` sweeps are discarded, then every `thin`-th sweep is kept until there are `draws` draws."""
 
     burn_in: int = 1000
     draws: int = 200
@@ -19,7 +19,7 @@ class Schedule:
 
     @property
     def sweeps(self) -> int:
-        """Sweeps of a whole chain."""
+        """The number of sweeps of a whole chain."""
         return self.burn_in + self.draws * self.thin
 
     def draw_of(self, sweep: int) -> int | None:
@@ -28,7 +28,7 @@ class Schedule:
         return kept - 1 if rest == 0 and kept > 0 else None
 
     def draws_after(self, sweep: int) -> int:
-        """How many draws exist once `sweep` sweeps are done."""
+        """The number of draws after `sweep` sweeps."""
         return max(0, (sweep - self.burn_in) // self.thin)
 
     def sweep_of(self, draw: int) -> int:

@@ -1,8 +1,8 @@
 """The names of a run's variables in the ArviZ schema, and which of them grow while it runs.
 
-Groups: `posterior`, `sample_stats`, `observed_data`, `constant_data`, and `sweep_stats`, the trace of all sweeps with
-the burn-in. Dimensions chain and draw (or sweep) come first, then named ones whose coordinates are the tensor's labels.
-The Q classes are the dimension `q`: their numbers mean nothing from one draw to the next.
+Groups: `posterior`, `sample_stats`, `observed_data`, `constant_data`, and `sweep_stats`, the statistics of all sweeps,
+burn-in included. The dimensions chain and draw (or sweep) come first, then dimensions with the tensor's labels as
+coordinates. The Q classes are the dimension `q`. The number of a class has no meaning from one draw to the next.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from allocore.data.tensor import CountTensor
 from allocore.model.spec import Spec
 
 FLOAT, WHOLE = "<f8", "<i8"
-# Statistics of a sweep: their type, and whether there is one for each mode.
+# The statistics of a sweep: the type of each, and whether it has a value for each mode.
 STATS = {
     "log_likelihood": (FLOAT, False),
     "classes": (WHOLE, False),
@@ -25,7 +25,7 @@ EVENT_REPORT = "event_report"  # in constant_data, only if the tensor was made f
 
 
 class Names(NamedTuple):
-    """What one mode is called: the dimension of its labels, that of its factors, and the variable over both."""
+    """The names for one mode: the dimension of its labels, that of its factors, and the variable over both."""
 
     row: str
     column: str
@@ -33,7 +33,7 @@ class Names(NamedTuple):
 
 
 class Growing(NamedTuple):
-    """A variable of which every chain gets one value, of `shape`, for each draw or each sweep."""
+    """A variable with one value, of `shape`, for each chain and each draw or sweep."""
 
     group: str
     name: str
@@ -44,12 +44,12 @@ class Growing(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where the variable lies in the tree."""
+        """The path of the variable in the tree."""
         return f"{self.group}/{self.name}"
 
 
 def dimension_names(mode_names: Sequence[str]) -> list[Names]:
-    """Names for every mode, made unlike each other and unlike those of the schema."""
+    """Names for every mode, different from each other and from those of the schema."""
     taken = {"core_values", "core_locations", "mode", "chain", "draw", "q"}
     names = []
     for name in mode_names:
@@ -60,7 +60,7 @@ def dimension_names(mode_names: Sequence[str]) -> list[Names]:
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:
-    """`wanted`, or the nearest name that xarray allows and nothing else in the data set has; it is taken now."""
+    """`wanted`, or a similar name that xarray allows and that is not taken; it is added to `taken`."""
     name = wanted.replace("/", "_")
     while name in taken:
         name += "_"
@@ -82,7 +82,7 @@ def draw_variables(tensor: CountTensor, spec: Spec) -> list[Growing]:
 
 
 def stat_variables(tensor: CountTensor, group: str) -> list[Growing]:
-    """The statistics of sweeps: of those that gave a draw, or of all."""
+    """The statistics of sweeps: of those that gave a draw (`sample_stats`), or of all (`sweep_stats`)."""
     along, modes = ("draw" if group == DRAWS else "sweep"), (len(tensor.shape),)
     return [
         Growing(group, name, along, ("mode",) if by_mode else (), modes if by_mode else (), dtype)

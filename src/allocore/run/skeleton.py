@@ -1,8 +1,7 @@
-"""The frame of a run on disk: all of its arrays before the first sweep, and the sizes they grow to.
+"""The skeleton of a run on disk: all of its arrays before the first sweep, and the sizes to which they grow.
 
-The size of everything that grows is in Zarr's consolidated metadata, one file: a reader sees all variables at the same
-number of draws, and chunks beyond it are not there for him. The metadata of the single arrays is brought up to date
-when writing ends.
+The sizes of all growing arrays are in one file, Zarr's consolidated metadata. So a reader sees the same number of draws
+of all variables, and never the chunks beyond it. The metadata of the single arrays is updated when writing ends.
 """
 
 import json
@@ -22,7 +21,7 @@ from allocore.run.run_reader import METADATA, stored_sizes
 from allocore.run.schema import DRAWS, SWEEPS, WHOLE, Growing, draw_variables, stat_variables
 
 _INDICES = 4096  # in a chunk of the coordinates draw and sweep
-# Which groups have the coordinates draw and sweep, and what these begin with.
+# The coordinates draw and sweep of the groups, and their first values.
 _COUNTED = {"posterior/draw": 0, f"{DRAWS}/draw": 0, f"{SWEEPS}/sweep": 1}
 
 
@@ -32,7 +31,7 @@ def _variables(plan: Plan) -> list[Growing]:
 
 
 def write_skeleton(folder: Path, plan: Plan) -> None:
-    """Write the tensor, the coordinates, the settings, and the arrays of draws with no draw in them."""
+    """Write the tensor, the coordinates, the settings, and empty arrays for the draws."""
     _check_texts(plan)
     groups = frame(plan.tensor, plan.spec.core_shape, plan.spec.budget)
     for group in ("posterior", DRAWS, SWEEPS):
@@ -43,7 +42,7 @@ def write_skeleton(folder: Path, plan: Plan) -> None:
         f"/{name}": {variable: {"compressors": (COMPRESSOR,)} for variable in group.variables}
         for name, group in groups.items()
     }
-    # Format 2 of Zarr: format 3 has no settled representation of text, nor of consolidated metadata, and warns of both.
+    # Zarr format 2: format 3 has no stable specification of text or of consolidated metadata, and warns about both.
     tree.to_zarr(folder, mode="w", zarr_format=2, consolidated=False, encoding=encoding)
     run = zarr.open_group(folder, mode="r+", zarr_format=2, use_consolidated=False)
     options: dict[str, Any] = {"compressors": (COMPRESSOR,), "filters": None}
@@ -67,7 +66,7 @@ def write_skeleton(folder: Path, plan: Plan) -> None:
 
 
 def _check_texts(plan: Plan) -> None:
-    """NumPy's texts end where their last character that is not NUL does."""
+    """Refuse texts that end in NUL, because NumPy cuts trailing NULs off."""
     labels = [label for each in plan.tensor.labels if isinstance(each, tuple) for label in each]
     for text in (*plan.tensor.mode_names, *labels):
         if text.endswith("\0"):
@@ -75,7 +74,7 @@ def _check_texts(plan: Plan) -> None:
 
 
 def _gathered(folder: Path) -> dict[str, Any]:
-    """The metadata of all arrays and groups in one. Zarr's own way would warn of the checkpoints."""
+    """The metadata of all arrays and groups in one. Zarr's own function would warn about the checkpoints."""
     files = [*folder.rglob(".zgroup"), *folder.rglob(".zarray"), *folder.rglob(".zattrs")]
     try:
         metadata = {str(path.relative_to(folder).as_posix()): json.loads(path.read_bytes()) for path in sorted(files)}
@@ -85,7 +84,7 @@ def _gathered(folder: Path) -> dict[str, Any]:
 
 
 def _readable(folder: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """The consolidated metadata and the sizes in it; if it is damaged, made anew, with no draws until the next save."""
+    """The consolidated metadata and its sizes; if damaged, they are made again, with no draws until the next save."""
     try:
         sizes = stored_sizes(folder)
         return json.loads((folder / METADATA).read_bytes()), sizes
@@ -94,7 +93,7 @@ def _readable(folder: Path) -> tuple[dict[str, Any], dict[str, int]]:
 
 
 class Sizes:
-    """How many draws and sweeps a reader sees; they never become fewer."""
+    """The number of draws and sweeps that a reader sees. It never decreases."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
@@ -103,7 +102,7 @@ class Sizes:
         self._along |= {name: (name.rpartition("/")[2], 0) for name in _COUNTED}
 
     def grow(self, sizes: dict[str, int]) -> None:
-        """Let readers see as many draws and sweeps."""
+        """Let readers see this many draws and sweeps."""
         for name, first in _COUNTED.items():
             along = name.rpartition("/")[2]
             self._count(name, first, self.now[along], sizes[along])
@@ -114,18 +113,18 @@ class Sizes:
         self.now = dict(sizes)
 
     def set_attributes(self, attributes: dict[str, Any]) -> None:
-        """Write what the run says about itself."""
+        """Write the attributes of the run."""
         _write_json(self._folder / ".zattrs", attributes)
         self._document["metadata"][".zattrs"] = attributes
         _write_json(self._folder / METADATA, self._document)
 
     def settle(self) -> None:
-        """Give every array the metadata that readers see, for those that do not look at the consolidated one."""
+        """Update the metadata of every array, for readers that do not use the consolidated metadata."""
         for name in self._along:
             _write_json(self._folder / name / ".zarray", self._document["metadata"][f"{name}/.zarray"])
 
     def _count(self, name: str, first: int, old: int, new: int) -> None:
-        """Write the chunks of a coordinate 0, 1, .. that are reached now; beyond its size nobody sees it."""
+        """Write the new chunks of a coordinate 0, 1, ..; readers do not see the part beyond its size."""
         for chunk in range(-(-old // _INDICES), -(-new // _INDICES)):
             numbers = np.arange(chunk * _INDICES, (chunk + 1) * _INDICES, dtype=WHOLE) + first
             with replacing(self._folder / name / str(chunk)) as file:

@@ -1,4 +1,4 @@
-"""Stopping a run in good order: Ctrl-C and SIGTERM let the sweep under way end."""
+"""Stopping a run cleanly: after Ctrl-C or SIGTERM the current sweep still ends."""
 
 import signal
 import sys
@@ -10,10 +10,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Whether a run has to stop `now`, whether that was `asked` for from outside, and whether even `at_once`.
+    """Flags of a run that must stop: `now`, after the current sweep; `asked`, by a signal; `at_once`, without saving.
 
-    While it is entered, the first signal asks and the second insists.
-    Signals are only caught in the main thread, the one that Python delivers them to; elsewhere nothing changes.
+    As a context manager it catches the first signal and sets `asked` and `now`; a second signal acts as usual. Python
+    delivers signals to the main thread only, so in other threads nothing is caught.
     """
 
     def __init__(self) -> None:

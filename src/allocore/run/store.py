@@ -1,4 +1,4 @@
-"""Where a run puts its draws: a small protocol, and the store that keeps them in memory."""
+"""Stores for the draws of a run: the protocol, and the store that keeps them in memory."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -16,47 +16,47 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """Takes the draws and the trace of a run as it goes. What it takes, it copies.
+    """Takes the draws and the statistics of a run while it runs, and copies what it takes.
 
-    Every chain tells of its sweeps in order; chains may do so at the same time, from threads of their own.
+    Every chain reports its sweeps in order. Several chains may do so at the same time, from different threads.
     """
 
     plan: Plan
 
     def record_sweep(self, chain: int, sweep: int, info: "SweepInfo", seconds: float) -> None:
-        """Keep what sweep 1, 2, .. of a chain told about itself."""
+        """Keep the statistics of sweep 1, 2, .. of a chain."""
 
     def record_draw(self, chain: int, draw: int, state: State) -> None:
-        """Keep draw 0, 1, .. of a chain, which the sweep recorded last has given."""
+        """Keep draw 0, 1, .. of a chain; the last recorded sweep gave it."""
 
     def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
-        """A chain could go on from here. Make it so that it will: `now`, or when the store finds it is time."""
+        """Save a state from which the chain can continue: `now`, or when the store decides that it is time."""
 
     def resume_point(self, chain: int) -> tuple[int, State] | None:
-        """The sweep and the state that a chain can go on from, or None if it has to begin."""
+        """The sweep and the state from which a chain can continue, or None if it must start."""
 
     def finish(self) -> Record:
-        """Hand over what all chains have: the draws and sweeps that are saved in every one of them."""
+        """Return the draws and sweeps that are saved of every chain."""
 
     def how_to_resume(self) -> str:
-        """What a user can do to continue the run, in words; nothing if it cannot be continued."""
+        """A sentence on how to continue the run; empty if it cannot be continued."""
 
     def __enter__(self) -> Self:
-        """Begin to write."""
+        """Start writing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write no more."""
+        """Stop writing."""
 
 
 def stats_of(info: "SweepInfo", seconds: float) -> dict[str, Any]:
-    """The statistics of a sweep by name."""
+    """The statistics of a sweep, by name."""
     return {name: seconds if name == "seconds" else getattr(info, name) for name in STATS}
 
 
 class MemoryStore:
-    """Draws and trace in arrays of this process."""
+    """Keeps draws and statistics in memory."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -74,27 +74,27 @@ class MemoryStore:
         self._points: list[tuple[int, State] | None] = [None] * plan.chains
 
     def record_sweep(self, chain: int, sweep: int, info: "SweepInfo", seconds: float) -> None:
-        """Keep what sweep 1, 2, .. of a chain told about itself."""
+        """Keep the statistics of sweep 1, 2, .. of a chain."""
         for name, value in stats_of(info, seconds).items():
             self._stats[name][chain, sweep - 1] = value
 
     def record_draw(self, chain: int, draw: int, state: State) -> None:
-        """Keep draw 0, 1, .. of a chain, which the sweep recorded last has given."""
+        """Keep draw 0, 1, .. of a chain; the last recorded sweep gave it."""
         self._core_values[chain, draw] = state.core_values()
         self._core_locations[chain, draw] = state.subs_QM
         for mode, kept in enumerate(self._factors):
             kept[chain, draw] = state.factors(mode)
 
     def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
-        """Remember where the chain stands; a state never changes, so it need not be copied."""
+        """Remember the state. States never change, so it need not be copied."""
         self._points[chain] = (sweep, state)
 
     def resume_point(self, chain: int) -> tuple[int, State] | None:
-        """The sweep and the state that a chain can go on from, or None if it has to begin."""
+        """The sweep and the state from which a chain can continue, or None if it must start."""
         return self._points[chain]
 
     def finish(self) -> Record:
-        """Hand over what all chains have."""
+        """Return the draws and sweeps that all chains have."""
         plan = self.plan
         sweeps = min(0 if point is None else point[0] for point in self._points)
         draws = plan.schedule.draws_after(sweeps)
@@ -110,7 +110,7 @@ class MemoryStore:
         )
 
     def how_to_resume(self) -> str:
-        """A run in memory ends with `fit`."""
+        """Empty: a run in memory cannot be continued."""
         return ""
 
     def __enter__(self) -> Self:

@@ -1,13 +1,13 @@
-"""A run on disk, written as it goes: a Zarr folder that xarray opens as a DataTree at any time.
+"""A run on disk, written while it runs: a Zarr folder that xarray can open as a DataTree at any time.
 
     run.zarr/  posterior/ sample_stats/ sweep_stats/ observed_data/ constant_data/     as in schema.py
-               .zmetadata          Zarr's consolidated metadata, the one place that says how many draws there are
+               .zmetadata          Zarr's consolidated metadata, the only record of the number of draws
                checkpoints/0/      the newest states of chain 0
                lock                held by the process that writes
 
-Draws and statistics gather in memory until it is time to save. A save writes, in this order: chunks, checkpoint, and
-the new sizes in `.zmetadata`. Whatever comes in between, a reader sees whole draws, and a checkpoint never knows of a
-draw that is not on the disk. All files are replaced as a whole. What a killed process had not saved is drawn again.
+Draws and statistics are collected in memory until it is time to save. A save writes first chunks, then the checkpoint,
+then the new sizes in `.zmetadata`. So at any instant a reader sees whole draws, and no checkpoint is ahead of the draws
+on the disk. All files are replaced as a whole. What a killed process had not saved is drawn again.
 """
 
 import os
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from allocore.model.sweep_info import SweepInfo
 
 CHECKPOINTS = "checkpoints"
-SECONDS = 5.0  # between the saves of a chain, or
-TIMES = 50.0  # so many times as long as its last save took, if that is more: saving costs at most a fiftieth
+SECONDS = 5.0  # between the saves of a chain, at least
+TIMES = 50.0  # the time between saves, at least, relative to the last save: saving takes at most a fiftieth of the time
 
 
 class ZarrStore:
-    """Keeps a run on disk. `create` begins one, `reopen` goes on with one; only one process at a time can."""
+    """Keeps a run on disk. `create` starts a run, `reopen` continues one. Only one process at a time can write it."""
 
     def __init__(self, path: Path, plan: Plan, lock: FileLock, on_error: OnError = "raise") -> None:
         self.path, self.plan = path, plan
@@ -61,7 +61,7 @@ class ZarrStore:
 
     @classmethod
     def create(cls, path: Path, plan: Plan) -> Self:
-        """Begin a run at a path where nothing is yet."""
+        """Start a run at a path that does not exist yet."""
         check_free("store", path)
         with new_folder(path) as folder:
             write_skeleton(folder, plan)
@@ -70,7 +70,7 @@ class ZarrStore:
 
     @classmethod
     def reopen(cls, path: Path, draws: int | None = None, on_error: OnError = "raise") -> Self:
-        """Go on with a run, to more draws if `draws` says so."""
+        """Continue a run, to `draws` draws if given."""
         attributes = read_attributes(path)
         lock = _locked(path)
         try:
@@ -86,18 +86,18 @@ class ZarrStore:
             raise
 
     def record_sweep(self, chain: int, sweep: int, info: "SweepInfo", seconds: float) -> None:
-        """Keep what sweep 1, 2, .. of a chain told about itself."""
+        """Keep the statistics of sweep 1, 2, .. of a chain."""
         with self._telling():
             self._chains[chain].record_sweep(sweep, stats_of(info, seconds))
 
     def record_draw(self, chain: int, draw: int, state: State) -> None:
-        """Keep draw 0, 1, .. of a chain, which the sweep recorded last has given."""
+        """Keep draw 0, 1, .. of a chain; the last recorded sweep gave it."""
         factors = [state.factors(mode) for mode in range(len(state.log_phi))]
         with self._telling():
             self._chains[chain].record_draw(draw, [state.core_values(), state.subs_QM, *factors])
 
     def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
-        """Write what the chain has gathered and its state, if it is time or has to be now."""
+        """Write the chain's collected draws and its state, if it is time or must be `now`."""
         files = self._chains[chain]
         if not now and monotonic() < files.next_save:
             return
@@ -106,15 +106,15 @@ class ZarrStore:
             self._show_what_is_saved()
 
     def resume_point(self, chain: int) -> tuple[int, State] | None:
-        """The sweep and the state of a chain's newest checkpoint, or None if it has to begin."""
+        """The sweep and the state of a chain's newest checkpoint, or None if it must start."""
         return self._chains[chain].point
 
     def finish(self) -> Record:
-        """Hand over what all chains have, read from the disk."""
+        """Return the draws and sweeps that all chains have, read from the disk."""
         return read_record(self.path, self.plan, self._on_error)
 
     def how_to_resume(self) -> str:
-        """What a user can do to continue the run, in words."""
+        """A sentence on how to continue the run."""
         path = str(self.path)
         return f"continue with {self.plan.spec.model}.resume({path!r}) or: allocore resume {shlex.quote(path)}"
 
@@ -134,13 +134,13 @@ class ZarrStore:
             self._lock.release()
 
     def _show_what_is_saved(self) -> None:
-        """Let readers see what every chain has on the disk."""
+        """Let readers see the draws and sweeps that every chain has on the disk."""
         with self._commits:
             self._sizes.grow({along: min(each.saved[along] for each in self._chains) for along in self._sizes.now})
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Say of an error of the disk what it means for the run."""
+        """Turn an error of the disk into one that says what it means for the run."""
         try:
             yield
         except StoreError:
@@ -148,12 +148,12 @@ class ZarrStore:
         except OSError as error:
             raise StoreError(
                 f"{self.path} cannot be written: {error.strerror or error}. The {self._sizes.now['draw']} draws in it "
-                f"are safe; when that is mended, {self.how_to_resume()}"
+                f"are safe; once the cause is fixed, {self.how_to_resume()}"
             ) from error
 
 
 class _ChainFiles:
-    """What one chain writes: its draws, the statistics of its sweeps, its checkpoints."""
+    """The files of one chain: its draws, the statistics of its sweeps, its checkpoints."""
 
     def __init__(self, path: Path, chain: int, plan: Plan, sizes: dict[str, int], on_error: OnError) -> None:
         self._folder, damage = path / CHECKPOINTS / str(chain), Damage(path, on_error)
@@ -196,12 +196,12 @@ class _ChainFiles:
 
 
 def check_free(name: str, path: Path) -> None:
-    """Refuse a path that exists already, or whose folder does not."""
+    """Refuse a path that already exists, or whose parent folder does not exist."""
     if is_run(path):
         again = f"allocore resume {shlex.quote(str(path))}"
         raise InputError(
             f"{name} is {str(path)!r}, but a run is there already: `{again}` continues it, or resume in Python; a "
-            f"new run needs a path of its own"
+            f"new run needs another path"
         )
     if path.exists():
         raise InputError(f"{name} is {str(path)!r}, but that exists already: name a path that does not")
@@ -211,7 +211,7 @@ def check_free(name: str, path: Path) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder that appears under its name only when all that is to be in it has been written."""
+    """Yield a temporary folder; it is renamed to `path` after everything in it has been written."""
     try:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
         try:
@@ -257,7 +257,7 @@ def is_being_written(path: Path) -> bool:
         lock.acquire()
     except Timeout:
         return True
-    except OSError:  # a disk that nobody can write to
+    except OSError:  # a read-only disk
         return False
     lock.release()
     return False
@@ -279,15 +279,17 @@ def _newest(folder: Path, plan: Plan) -> tuple[int, State] | None:
         sweep, state, damaged = read_checkpoint(folder, plan.tensor.shape, plan.spec.core_shape)
     except FileNotFoundError:
         if folder.is_dir() and any(folder.iterdir()):
-            warnings.warn(f"no checkpoint in {folder} can be read: the chain begins anew", stacklevel=6)
+            warnings.warn(f"no checkpoint in {folder} can be read: the chain starts again", stacklevel=6)
         return None
     for path in damaged:
-        warnings.warn(f"the checkpoint {path} is damaged: going on from the one before, of sweep {sweep}", stacklevel=6)
+        warnings.warn(
+            f"the checkpoint {path} is damaged: continuing from the previous one, of sweep {sweep}", stacklevel=6
+        )
     return sweep, state
 
 
 def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | None) -> Plan:
-    """The plan to go on with, if this sampler can promise the same draws."""
+    """The plan of the continued run, if this sampler can promise the same draws."""
     begun_with = attributes.get("sampler_version", "0")  # runs older than the number do not have it
     if begun_with != str(SAMPLER_VERSION):
         raise StoreError(
