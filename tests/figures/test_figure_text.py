@@ -42,7 +42,6 @@ def awkward_posterior():
     return posterior(factors, corner, [2.0, 1.0], labels=(AWKWARD, AWKWARD), names=("$who$", "מה <b>"))
 
 
-@pytest.mark.disk
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
 def test_any_label_is_drawn_in_any_format_without_a_warning(kind, tmp_path):
     post = awkward_posterior()

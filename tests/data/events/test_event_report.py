@@ -6,8 +6,6 @@ import pytest
 import allocore as ac
 from event_files import EVENTS, ICEWS, icews_rows, text_of, write
 
-pytestmark = pytest.mark.disk
-
 MORE = [
     ("2018-02-01", "", "Israel", "010"),
     ("2018-02-01", "Atlantis", "Israel", "010"),
