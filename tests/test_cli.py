@@ -407,7 +407,8 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
     assert f"stopped: {draws} of" in err
 
 
-@pytest.mark.parametrize("which", SIGNALS)
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
     path = tmp_path / "run.zarr"
     process = begin(data, path, "--burn-in", "100000000")

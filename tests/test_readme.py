@@ -96,12 +96,12 @@ def commands():
 
 
 def by_tier(chosen):
-    """Of commands that take many seconds the first alone is in the quick tier."""
+    """Comparisons are slow, and so are all but the first selection of a budget and the first figures."""
     heavy = [command for command in chosen if command[1] in ("select-budget", "compare", "figures")]
     first = {command[1]: command for command in reversed(heavy)}
-    for command in chosen:
-        slow = command in heavy and (command != first[command[1]] or command[1] == "compare")
-        yield pytest.param(command, id=" ".join(command), marks=[pytest.mark.slow] * slow)
+    slow = {command for command in heavy if command != first[command[1]] or command[1] == "compare"}
+    marks = {command: [pytest.mark.slow] if command in slow else [] for command in chosen}
+    return [pytest.param(command, id=" ".join(command), marks=marks[command]) for command in chosen]
 
 
 def test_the_documentation_names_commands():
