@@ -60,14 +60,14 @@ def _products(first, last, cells, scaled_RL, products, out):
     out[0] = total
 
 
-def floor(layout, rows):
+def floor(layout, scaled):
     """The products of every cell and their sum, and nothing else."""
-    modes, width = len(layout.shape), rows.scaled_RL.shape[1]
+    modes, width = len(layout.shape), scaled.scaled_RL.shape[1]
     products = aligned_zeros(modes + 1, width)
     products[modes - 1] = 1.0
     cuts = layout.workers.ranges(layout.nnz)
     layout.workers.run(
-        [partial(_products, *cut, layout.cells, rows.scaled_RL, products.copy(), np.empty(1)) for cut in cuts]
+        [partial(_products, *cut, layout.nonzeros, scaled.scaled_RL, products.copy(), np.empty(1)) for cut in cuts]
     )
 
 
@@ -107,7 +107,7 @@ def paper_style(layout, state):
     cuts = layout.workers.ranges(layout.nnz)
     tables = np.zeros((len(cuts), sum(layout.shape), len(subs_QM)), dtype=np.int64)
     counts_N = layout.counts_of(np.arange(layout.nnz))
-    shared = layout.cells.coords_MN, counts_N, layout.cells.starts_M, flat, begins_M, widths_M, subs_QM
+    shared = layout.nonzeros.coords_MN, counts_N, layout.nonzeros.starts_M, flat, begins_M, widths_M, subs_QM
     layout.workers.run(
         [
             partial(_gather_and_split, *cut, *shared, state.core_values(), table)

@@ -32,7 +32,7 @@ def scale(shape: tuple[int, ...], entries: int, budget: int, sweeps: int) -> dic
     Y = scattered(shape, entries)
     tensor = Y.coords.nbytes + Y.counts.nbytes
     with Workers(1) as workers:
-        held = sum(array.nbytes for array in Layout.of(Y, workers).cells) + Y.nnz  # and a flag a cell while thinning
+        held = sum(array.nbytes for array in Layout.of(Y, workers).nonzeros) + Y.nnz  # and a flag a cell while thinning
     post = ac.AlloCore(budget, burn_in=sweeps - 1, draws=1, thin=1, progress=False).fit(Y).posterior_
     return {
         "nnz": Y.nnz,

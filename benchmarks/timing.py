@@ -10,14 +10,14 @@ import allocore as ac
 from allocore.gibbs import sweep as steps
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.thinning import thin
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from baselines import floor, paper_style
 
-STEPS = ("reach", "relocate", "draw_factors", "draw_core_values", "divide", "thin")
+STEPS = ("reach", "relocate", "draw_factors", "draw_core_values", "split_merge", "thin")
 
 
 def seconds_of(call: Callable[[], object]) -> float:
@@ -47,23 +47,23 @@ class Chain:
         self.spec, self.key = Spec(budget, (budget,) * Y.ndim), Key.of(1, 0)
         self.layout = Layout.of(Y, workers)
         self.state = first_state(self.spec, Y.shape, np.random.default_rng(0))
-        self.rows = Rows.of(self.layout, self.state)
-        self.allocation = steps.begin(self.key, self.layout, self.state, self.rows)
+        self.workspace = Workspace.of(self.layout, self.state)
+        self.allocation = steps.begin(self.key, self.layout, self.state, self.workspace)
         for number in range(1, warm_up + 1):
             self.state, self.allocation, _ = self.sweep(number)
-        self.rows = Rows.of(self.layout, self.state)
-        self.rows.scale(self.layout, self.state)
+        self.workspace = Workspace.of(self.layout, self.state)
+        self.scaled = self.workspace.scaled_rows(self.state)
 
     def sweep(self, number: int) -> Any:
-        return steps.sweep(self.key.at(number), self.layout, self.spec, self.state, self.allocation, self.rows)
+        return steps.sweep(self.key.at(number), self.layout, self.spec, self.state, self.allocation, self.workspace)
 
     def calls(self, baseline: bool = False) -> dict[str, Callable[[], object]]:
         """The floor, thinning, a whole sweep from the same state and, if wanted, the paper-style kernel."""
-        kept = Rows.of(self.layout, self.state)
+        kept = Workspace.of(self.layout, self.state)
         state, layout = self.state, self.layout
         calls: dict[str, Callable[[], object]] = {
-            "floor": lambda: floor(layout, self.rows),
-            "thinning": lambda: thin(self.key, layout, self.rows, state),
+            "floor": lambda: floor(layout, self.scaled),
+            "thinning": lambda: thin(self.key, layout, self.workspace, state),
             "sweep": lambda: steps.sweep(self.key.at(99), layout, self.spec, state, self.allocation, kept),
         }
         return calls | ({"paper-style": lambda: paper_style(layout, state)} if baseline else {})

@@ -6,8 +6,11 @@ import numpy as np
 
 import naive
 from allocore.data.missing import Missing
+from allocore.data.tensor import CountTensor
+from allocore.gibbs.exposure import ModeView, reach
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.thinning import Allocation
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -57,6 +60,12 @@ def make(modes=3, budget=4, core_shape=None, with_missing=True, seed=0, scale=1.
     return Case(spec, told, missing, observed, Y, dense, alloc, state_of(dense), layout, allocation_of(alloc))
 
 
+def tensor_of(case: Case) -> CountTensor:
+    """The data of a case, as a user has them."""
+    coords = np.array(np.nonzero(case.Y))
+    return CountTensor(coords, case.Y[tuple(coords)], case.Y.shape, missing=case.missing)
+
+
 def layout_of(Y, missing, workers=None) -> Layout:
     """The package's view of a dense tensor; it may be all zeros, which a CountTensor may not."""
     coords = np.array(np.nonzero(Y))
@@ -90,3 +99,9 @@ def allocation_of(alloc) -> Allocation:
     width = len(alloc)
     rows = [np.stack(tables[m * width : (m + 1) * width], axis=1) for m in range(alloc.ndim - 1)]
     return Allocation(np.ascontiguousarray(np.concatenate(rows), dtype=np.int64), 0.0)
+
+
+def view_of(layout, state, allocation, mode, workspace=None) -> ModeView:
+    """One mode of a state as the steps of a sweep see it."""
+    workspace = workspace or Workspace.of(layout, state)
+    return ModeView(mode, allocation.y_RQ[layout.rows(mode)], reach(layout, workspace, mode))

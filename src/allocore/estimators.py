@@ -250,7 +250,7 @@ class CP(_GibbsModel):
     def _spec(self, shape: tuple[int, ...]) -> Spec:
         rank = whole_number("rank", self.rank)
         prior = (self.a0, self.b0, self.e0, self.f0)
-        return Spec(rank, (rank,) * len(shape), *prior, learn_locations=False)
+        return Spec(rank, (rank,) * len(shape), *prior, model="CP")
 
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class Tucker(_GibbsModel):
     def _spec(self, shape: tuple[int, ...]) -> Spec:
         core_shape = whole_core(shape, self.core_shape, "Tucker")
         prior = (self.a0, self.b0, self.e0, self.f0)
-        return Spec(math.prod(core_shape), core_shape, *prior, learn_locations=False, start="everywhere")
+        return Spec(math.prod(core_shape), core_shape, *prior, model="Tucker")
 
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:

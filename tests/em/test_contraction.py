@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from allocore.em import contraction
-from allocore.em.contraction import Cells, best_order, contract
+from allocore.em.contraction import CellTree, best_order, contract
 from allocore.kernels.workers import Workers
 
 CORES = {1: (3,), 2: (2, 3), 3: (2, 3, 2), 4: (2, 1, 3, 2), 5: (2, 2, 1, 2, 2)}
@@ -21,7 +21,7 @@ def case(modes, cells=60, seed=0):
     phi = [rng.uniform(0.1, 1.0, (length, width)) for length, width in zip(lengths, core_shape, strict=True)]
     coords = np.array([rng.integers(0, length, cells) for length in lengths])
     weights = rng.uniform(0.5, 3.0, cells)
-    return core, phi, coords, weights, Cells.of(coords, weights, lengths, core_shape)
+    return core, phi, coords, weights, CellTree.of(coords, weights, lengths, core_shape)
 
 
 def plain_total(core, phi, coords, weights, in_logs):
@@ -68,7 +68,7 @@ def test_the_order_of_the_modes_changes_nothing_but_rounding(monkeypatch, order)
     core, phi, coords, weights, cells = case(3)
     expected = contract(cells, core, phi, Workers(1), in_logs=True)
     monkeypatch.setattr(contraction, "best_order", lambda *_: order)
-    other = Cells.of(coords, weights, LENGTHS[:3], CORES[3])
+    other = CellTree.of(coords, weights, LENGTHS[:3], CORES[3])
     assert other.order == order
     found = contract(other, core, phi, Workers(1), in_logs=True)
     for one, two in zip(
@@ -82,8 +82,8 @@ def test_blocks_change_nothing_but_rounding_and_threads_not_even_that(monkeypatc
     core, phi, coords, weights, cells = case(4, cells=200)
     expected = contract(cells, core, phi, Workers(1), in_logs=True)
     monkeypatch.setattr(contraction, "_CELLS_OF_A_BLOCK", 200 // blocks)
-    cut = Cells.of(coords, weights, LENGTHS[:4], CORES[4])
-    assert len(cut.tree.edges_B) == blocks + 1
+    cut = CellTree.of(coords, weights, LENGTHS[:4], CORES[4])
+    assert len(cut.cells.edges_B) == blocks + 1
     by_threads = [contract(cut, core, phi, Workers(threads), in_logs=True) for threads in (1, 2, 3)]
     for found in by_threads:
         assert found.total == by_threads[0].total
@@ -104,7 +104,7 @@ def test_tables_of_all_blocks_together_stay_within_their_memory(monkeypatch):
     table = 8 * (prod(CORES[3]) + sum(length * width for length, width in zip(LENGTHS, CORES[3], strict=False)))
     for bytes_, blocks in ((10 * table, 10), (table, 1), (0, 1), (10**9, 32)):
         monkeypatch.setattr(contraction, "_TABLE_BYTES", bytes_)
-        assert len(Cells.of(coords, weights, LENGTHS[:3], CORES[3]).tree.edges_B) == blocks + 1
+        assert len(CellTree.of(coords, weights, LENGTHS[:3], CORES[3]).cells.edges_B) == blocks + 1
 
 
 def test_a_cell_with_weight_but_without_a_rate_has_the_logarithm_of_zero():

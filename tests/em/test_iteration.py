@@ -10,6 +10,7 @@ import allocore as ac
 import cases
 from allocore.em import iteration
 from allocore.em.iteration import Estimate, Problem, expectation, maximisation, random_start
+from allocore.kernels.signed_patterns import SignedPatterns
 from allocore.kernels.workers import Workers
 
 CORES = {2: (2, 3), 3: (2, 3, 2), 4: (2, 2, 1, 3)}
@@ -85,7 +86,7 @@ def test_the_textbook_tells_when_overlapping_patterns_are_taken_out_twice(monkey
     patterns_PM = np.where(tensor.missing.patterns < 0, tensor.shape, tensor.missing.patterns)
     rows_PM = np.concatenate([[tensor.shape], patterns_PM])
     weights_P = np.array([1.0] + [-1.0] * len(patterns_PM))
-    monkeypatch.setattr(iteration, "observed_patterns", lambda missing: (rows_PM.T, weights_P))
+    monkeypatch.setattr(SignedPatterns, "observed_cells", lambda self: (rows_PM.T, weights_P))
     problem, start = start_of(tensor, CORES[3])
     estimate, _ = iterate(problem, start, 3)
     with pytest.raises(AssertionError):

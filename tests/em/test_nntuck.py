@@ -12,7 +12,7 @@ import cases
 from allocore.em import restarts as restarts_module
 from allocore.em.restart_bar import RestartBar, restart_bar
 from allocore.errors import InputError
-from allocore.gibbs.sweep import Info
+from allocore.model.sweep_info import SweepInfo
 from allocore.posterior.run_status import progress_line, settings_line
 
 QUICK = {"restarts": 3, "max_iter": 20, "seed": 1, "threads": 1, "progress": False}
@@ -285,8 +285,8 @@ def test_ctrl_c_before_the_first_iteration_goes_on(monkeypatch):
 def test_the_bar_shows_restarts_iterations_and_the_best(capsys):
     assert restart_bar(True, 3, 10) is None, "nobody is looking at a terminal here"
     bar = RestartBar(3, 10)
-    bar.show(0, 5, Info(-100.0, 4, (2, 2), 0.0))
-    bar.show(1, 7, Info(-200.0, 4, (2, 2), 0.0))
+    bar.show(0, 5, SweepInfo(-100.0, 4, (2, 2), 0.0))
+    bar.show(1, 7, SweepInfo(-200.0, 4, (2, 2), 0.0))
     bar.close()
     told = capsys.readouterr().err
     assert "1/3" in told
@@ -298,7 +298,7 @@ def test_the_bar_shows_restarts_iterations_and_the_best(capsys):
 def test_the_bar_is_full_at_the_end_unless_the_last_restart_was_not_reached_or_failed(capsys):
     def told(last, error=None):
         bar = RestartBar(3, 10)
-        bar.show(last, 4, Info(-100.0, 4, (2, 2), 0.0))
+        bar.show(last, 4, SweepInfo(-100.0, 4, (2, 2), 0.0))
         try:
             if error:
                 raise error

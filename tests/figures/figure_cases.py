@@ -36,7 +36,7 @@ def posterior(
     return Posterior(
         Record(
             ac.CountTensor(np.zeros((modes, 1), dtype=int), [1], shape, mode_names=names, labels=labels),
-            Spec(len(values), core_shape, learn_locations=learn),
+            Spec(len(values), core_shape, model="AlloCore" if learn else "CP"),
             Schedule(burn_in, max(draws, 1), 1),
             0,
             core_values=np.broadcast_to(np.array(values), (*lead, len(values))).copy(),

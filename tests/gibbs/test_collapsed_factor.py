@@ -11,11 +11,11 @@ from allocore.gibbs.collapsed_factor import (
     LOG_INTEGRAL,
     RIGHT,
     TOP,
-    Priors,
-    draw_alone,
-    excess_alone,
-    fit_alone,
+    draw_collapsed,
+    fit_collapsed,
+    log_correction,
 )
+from allocore.gibbs.priors import Priors
 from allocore.kernels.random import Key, Step, scratch, seat
 
 PRIORS = {"plain": Priors(1.0, 1.0, 1.0, 10.0), "odd": Priors(0.3, 2.0, 0.2, 0.7), "strong": Priors(4.0, 5.0, 3.0, 2.0)}
@@ -35,7 +35,7 @@ def fitted(request):
     prior, rows = request.param
     y_D, reach_D = np.array(ROWS[rows][0]), np.array(ROWS[rows][1])
     fit = np.empty(FIT_SIZE)
-    fit_alone(y_D, reach_D, PRIORS[prior], fit)
+    fit_collapsed(y_D, reach_D, PRIORS[prior], fit)
     return y_D, reach_D, PRIORS[prior], fit
 
 
@@ -58,15 +58,15 @@ def around(fit, widths=3.0):
     return fit[TOP] + width * np.linspace(-widths, widths, 7)
 
 
-def test_fit_and_excess_make_up_the_density(fitted):
+def test_fit_and_correction_make_up_the_density(fitted):
     y_D, reach_D, priors, fit = fitted
     for t in around(fit):
-        ours = fit[LOG_INTEGRAL] + log_ratio_density(t, fit) + excess_alone(t, y_D, reach_D, priors, fit)
+        ours = fit[LOG_INTEGRAL] + log_ratio_density(t, fit) + log_correction(t, y_D, reach_D, priors, fit)
         assert ours == pytest.approx(log_density(t, y_D, reach_D, priors), rel=1e-9, abs=1e-7)
 
 
 def test_the_integral_is_near_that_of_the_density(fitted):
-    """Near is enough: the excess corrects what is left. Here it is within a factor of 1.4."""
+    """Near is enough: the correction mends what is left. Here it is within a factor of 1.4."""
     y_D, reach_D, priors, fit = fitted
     t = around(fit, widths=60.0)
     top = log_density(fit[TOP], y_D, reach_D, priors)
@@ -78,15 +78,15 @@ def test_core_values_from_the_fit_are_mostly_accepted(fitted):
     """Else classes would hardly ever part: the probability that one from a shared factor is, by quadrature."""
     y_D, reach_D, priors, fit = fitted
     t = np.linspace(*around(fit, widths=20.0)[[0, -1]], 4001)
-    taken = [np.exp(min(0.0, excess_alone(each, y_D, reach_D, priors, fit))) for each in t]
+    taken = [np.exp(min(0.0, log_correction(each, y_D, reach_D, priors, fit))) for each in t]
     assert np.trapezoid(taken * np.exp(log_ratio_density(t, fit)), t) > 0.75
 
 
 def test_a_core_value_beyond_all_floats_is_never_accepted():
     """Also where a row is reached by nothing: all its cells are missing."""
     y_D, reach_D, fit = np.array([0, 3]), np.array([0.0, 2.0]), np.empty(FIT_SIZE)
-    fit_alone(y_D, reach_D, PRIORS["plain"], fit)
-    assert excess_alone(800.0, y_D, reach_D, PRIORS["plain"], fit) < -1e100
+    fit_collapsed(y_D, reach_D, PRIORS["plain"], fit)
+    assert log_correction(800.0, y_D, reach_D, PRIORS["plain"], fit) < -1e100
 
 
 @pytest.mark.statistical
@@ -98,6 +98,6 @@ def test_core_values_are_drawn_from_the_fit(fitted):
     draws = np.empty(4000)
     for n in range(len(draws)):
         seat(rng, stream, n)
-        draws[n] = draw_alone(rng, fit)
+        draws[n] = draw_collapsed(rng, fit)
     law = stats.betaprime(fit[LEFT], fit[RIGHT], scale=np.exp(fit[TOP]) * fit[RIGHT] / fit[LEFT])
     assert stats.kstest(np.exp(draws), law.cdf).pvalue > 1e-4

@@ -12,9 +12,10 @@ import naive
 from allocore.gibbs.collapsed_factor import LOG_INTEGRAL
 from allocore.gibbs.core_values import core_conditional
 from allocore.gibbs.exposure import reach
-from allocore.gibbs.factors import conditional_of_row
-from allocore.gibbs.relocation import by_class, location_scores
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.factors import ClassesOfMode, conditional_of_row
+from allocore.gibbs.priors import Priors
+from allocore.gibbs.relocation import ByClass, location_scores
+from allocore.gibbs.workspace import Workspace
 
 EVERY_CASE = [(modes, with_missing) for modes in (2, 3, 4, 5, 6) for with_missing in (False, True)]
 
@@ -30,65 +31,49 @@ def rows_of(case, mode):
 
 
 def test_the_reach_is_the_exposure_of_the_oracle_per_unit_of_core_value(case):
-    rows = Rows.of(case.layout, case.state)
+    workspace = Workspace.of(case.layout, case.state)
     for mode in range(case.Y.ndim):
-        ours = reach(case.layout, rows, mode) * case.dense.core
+        ours = reach(case.layout, workspace, mode) * case.dense.core
         dense = [naive.class_exposure(q, mode, case.observed, case.dense) for q in range(case.spec.budget)]
         np.testing.assert_allclose(ours, np.transpose(dense), rtol=1e-12, atol=1e-13)
 
 
 def test_a_row_whose_cells_are_all_missing_has_no_reach():
     case = cases.make(3, seed=1)
-    assert np.all(reach(case.layout, Rows.of(case.layout, case.state), 0)[1] == 0.0)
+    assert np.all(reach(case.layout, Workspace.of(case.layout, case.state), 0)[1] == 0.0)
 
 
 def test_core_values_have_the_conditional_of_the_oracle(case):
-    rows = Rows.of(case.layout, case.state)
+    workspace = Workspace.of(case.layout, case.state)
     expected = naive.core_conditional(case.alloc, case.observed, case.dense, case.priors)
     for mode in range(case.Y.ndim):
-        phi_DQ = rows.phi_RQ[case.layout.rows(mode)]
-        reach_Q = (reach(case.layout, rows, mode) * phi_DQ).sum(axis=0)
+        phi_DQ = workspace.rows(mode)
+        reach_Q = (reach(case.layout, workspace, mode) * phi_DQ).sum(axis=0)
         ours = core_conditional(case.spec, rows_of(case, mode).sum(axis=0), reach_Q)
         np.testing.assert_allclose(ours, expected, rtol=1e-12)
 
 
 def test_factors_have_the_conditional_of_the_oracle(case):
-    rows = Rows.of(case.layout, case.state)
+    workspace = Workspace.of(case.layout, case.state)
     for mode in range(case.Y.ndim):
-        reach_DQ = reach(case.layout, rows, mode)
+        reach_DQ = reach(case.layout, workspace, mode)
         subs_Q = np.ascontiguousarray(case.state.subs_QM[:, mode])
         shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
         for d in range(case.Y.shape[mode]):
             shape_K, rate_K = np.empty(shape_DK.shape[1]), np.empty(shape_DK.shape[1])
-            conditional_of_row(
-                case.spec.e0,
-                case.spec.f0,
-                rows_of(case, mode)[d],
-                reach_DQ[d],
-                case.dense.core,
-                subs_Q,
-                shape_K,
-                rate_K,
-            )
+            classes = ClassesOfMode(case.dense.core, subs_Q, np.unique(subs_Q))
+            conditional_of_row(Priors.of(case.spec), rows_of(case, mode)[d], reach_DQ[d], classes, shape_K, rate_K)
             np.testing.assert_allclose(shape_K, shape_DK[d], rtol=1e-12)
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("modes", "with_missing"), [(2, True), (3, False), (3, True)])
 def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
-    """The oracle integrates the core value out numerically. A factor of its own is in test_alone.py."""
+    """The oracle integrates the core value out numerically. A factor of its own is in test_collapsed_factor.py."""
     case = cases.make(modes, budget=4, with_missing=with_missing, seed=modes, scale=3.0)
-    rows = Rows.of(case.layout, case.state)
     for mode in range(modes):
-        args = (
-            case.layout,
-            case.spec,
-            case.state,
-            mode,
-            by_class(rows_of(case, mode)),
-            by_class(reach(case.layout, rows, mode)),
-        )
-        scores_QK, _, fits_QF = location_scores(*args)
+        rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode))
+        scores_QK, _, fits_QF = location_scores(case.layout, case.spec, case.state, mode, rows)
         alpha = case.spec.alpha0 / case.Y.shape[mode]
         for q in range(case.spec.budget):
             weights, _ = naive.integrated_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
@@ -104,10 +89,10 @@ def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
 
 
 def test_what_a_class_reaches_at_each_factor_is_the_sum_over_its_rows(case):
-    rows = Rows.of(case.layout, case.state)
+    workspace = Workspace.of(case.layout, case.state)
     for mode in range(case.Y.ndim):
-        reach_DQ = reach(case.layout, rows, mode)
-        args = (case.layout, case.spec, case.state, mode, by_class(rows_of(case, mode)), by_class(reach_DQ))
-        _, reach_QK, _ = location_scores(*args)
+        reach_DQ = reach(case.layout, workspace, mode)
+        rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode, workspace))
+        _, reach_QK, _ = location_scores(case.layout, case.spec, case.state, mode, rows)
         phi_DU = case.dense.factors[mode][:, case.state.used(mode)]
         np.testing.assert_allclose(reach_QK[:, : phi_DU.shape[1]], reach_DQ.T @ phi_DU, rtol=1e-12)

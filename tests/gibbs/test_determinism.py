@@ -12,7 +12,7 @@ from allocore.gibbs import count_tables
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
 from allocore.gibbs.thinning import thinning_ranges
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
@@ -110,19 +110,19 @@ def test_a_sweep_changes_nothing_that_it_was_given():
     assert all((array == copy).all() for array, copy in zip(before, copies, strict=True))
 
 
-def test_rows_follow_the_state_from_sweep_to_sweep():
-    """A chain that keeps its rows draws the same bytes as one that makes them anew, and they are the state's rows."""
+def test_the_workspace_follows_the_state_from_sweep_to_sweep():
+    """A chain that keeps its workspace draws the same bytes as one that makes it anew, and it is that of the state."""
     case = cases.make(3, budget=5, seed=2)
-    kept = Rows.of(case.layout, case.state)
+    kept = Workspace.of(case.layout, case.state)
     mine = theirs = (case.state, case.allocation)
     for number in range(1, 4):
         key = Key.of(1, 0).at(number)
         *mine, _ = sweep(key, case.layout, case.spec, *mine, kept)
         *theirs, _ = sweep(key, case.layout, case.spec, *theirs)
     assert [phi.tobytes() for phi in mine[0].log_phi] == [phi.tobytes() for phi in theirs[0].log_phi]
-    anew = Rows.of(case.layout, mine[0])
-    assert kept.phi_RQ.tobytes() == anew.phi_RQ.tobytes()
-    assert kept.sums_MQ.tobytes() == anew.sums_MQ.tobytes()
+    anew = Workspace.of(case.layout, mine[0])
+    assert kept.expanded.phi_RQ.tobytes() == anew.expanded.phi_RQ.tobytes()
+    assert kept.expanded.sums_MQ.tobytes() == anew.expanded.sums_MQ.tobytes()
 
 
 def test_a_sweep_is_a_function_of_its_key_and_state_alone():

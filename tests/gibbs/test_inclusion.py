@@ -1,4 +1,4 @@
-"""Which classes are on: the conditional against the joint density, and draws against the conditional."""
+"""Which classes are included: the conditional against the joint density, and draws against the conditional."""
 
 from dataclasses import replace
 
@@ -9,10 +9,10 @@ from scipy import integrate, stats
 import allocore as ac
 import cases
 from allocore.gibbs.exposure import reach
-from allocore.gibbs.inclusion import switch
+from allocore.gibbs.inclusion import draw_inclusion
 from allocore.gibbs.sweep import begin, sweep
 from allocore.gibbs.thinning import thin
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.model.joint import log_likelihood, log_prior_core
 from allocore.model.spec import Spec
@@ -34,8 +34,8 @@ def with_value(state, q, log_value):
 
 
 def reach_of(case, state):
-    rows = Rows.of(case.layout, state)
-    return (reach(case.layout, rows, 0) * rows.phi_RQ[case.layout.rows(0)]).sum(axis=0)
+    workspace = Workspace.of(case.layout, state)
+    return (reach(case.layout, workspace, 0) * workspace.rows(0)).sum(axis=0)
 
 
 def expected_counts(case, state, q):
@@ -65,14 +65,14 @@ def test_the_odds_of_an_empty_class_are_those_of_the_joint_density(on, with_miss
 
 
 @pytest.mark.statistical
-def test_classes_are_switched_as_the_conditional_says():
+def test_classes_are_included_as_the_conditional_says():
     """One class at a time can be judged: here the only empty one. Error rate 1e-6."""
     spec = Spec(3, (3, 3), **PRIOR)
     state = State(np.zeros(3), np.zeros((3, 2), dtype=int), (np.zeros((2, 3)), np.zeros((2, 3))))
     y_Q, reach_Q = np.array([4, 0, 1]), np.array([1.0, 0.8, 2.0])
     key = Key.of(1, 0)
     draws = 4000
-    on = [switch(key.at(n), spec, state, y_Q, reach_Q) for n in range(draws)]
+    on = [draw_inclusion(key.at(n), spec, state, y_Q, reach_Q) for n in range(draws)]
     assert all(each[0] and each[2] for each in on), "classes with counts are on"
     expected = odds(spec, 2, 0.8)
     found = stats.binomtest(int(sum(each[1] for each in on)), draws, expected / (1 + expected))
@@ -87,7 +87,7 @@ def test_without_data_the_number_of_classes_has_its_prior():
     nothing, zeros = np.zeros(4), np.zeros(4, dtype=int)
     for n in range(40_000):
         state = State(np.where(on_Q, 0.0, -np.inf), np.zeros((4, 2), dtype=int), ())
-        on_Q = switch(key.at(n), spec, state, zeros, nothing)
+        on_Q = draw_inclusion(key.at(n), spec, state, zeros, nothing)
         numbers[on_Q.sum()] += n % 4 == 0
     expected = stats.betabinom(4, 2.0, 3.0).pmf(np.arange(5)) * numbers.sum()
     # Every fourth sweep is all but independent of the last: with four classes, three sweeps forget where they began.
@@ -97,7 +97,7 @@ def test_without_data_the_number_of_classes_has_its_prior():
 def test_classes_that_are_off_get_no_counts_and_the_others_all_of_them():
     case = cases.make(3, budget=5, seed=4, scale=3.0)
     state = with_value(with_value(case.state, 1, -np.inf), 4, -np.inf)
-    allocation = thin(Key.of(1, 0), case.layout, Rows.of(case.layout, state), state)
+    allocation = thin(Key.of(1, 0), case.layout, Workspace.of(case.layout, state), state)
     assert allocation.y_RQ.shape == case.allocation.y_RQ.shape
     assert not allocation.y_RQ[:, [1, 4]].any()
     assert allocation.y_RQ.sum() == case.allocation.y_RQ.sum()
@@ -108,13 +108,13 @@ def test_thinning_without_classes_that_are_off_is_thinning_of_the_others_alone()
     state = with_value(case.state, 2, -np.inf)
     kept = [0, 1, 3, 4]
     alone = State(state.log_core_Q[kept], state.subs_QM[kept], state.log_phi)
-    whole = thin(Key.of(1, 0), case.layout, Rows.of(case.layout, state), state)
-    part = thin(Key.of(1, 0), case.layout, Rows.of(case.layout, alone), alone)
+    whole = thin(Key.of(1, 0), case.layout, Workspace.of(case.layout, state), state)
+    part = thin(Key.of(1, 0), case.layout, Workspace.of(case.layout, alone), alone)
     np.testing.assert_array_equal(whole.y_RQ[:, kept], part.y_RQ)
     assert whole.log_rates == part.log_rates
 
 
-def test_a_sweep_switches_off_what_is_empty_and_its_log_likelihood_is_that_of_the_state():
+def test_a_sweep_leaves_out_what_is_empty_and_its_log_likelihood_is_that_of_the_state():
     case = cases.make(3, budget=8, seed=6, with_missing=False)
     spec, tensor = replace(case.spec, **PRIOR), ac.as_tensor(case.Y)
     state, key = case.state, Key.of(3, 0)
@@ -122,8 +122,8 @@ def test_a_sweep_switches_off_what_is_empty_and_its_log_likelihood_is_that_of_th
     seen = set()
     for n in range(1, 30):
         state, allocation, info = sweep(key.at(n), case.layout, spec, state, allocation)
-        seen.add(int(state.on().sum()))
-        assert (allocation.y_RQ.sum(axis=0) > 0)[~state.on()].sum() == 0
+        seen.add(int(state.included().sum()))
+        assert (allocation.y_RQ.sum(axis=0) > 0)[~state.included()].sum() == 0
         # Thinning adds up products of 32 bits.
         assert info.log_likelihood == pytest.approx(log_likelihood(tensor, state), rel=1e-6)
     assert len(seen) > 1

@@ -1,4 +1,4 @@
-"""Classes divided and joined: the weights of the two states against the oracle's joint density, and back again."""
+"""Classes split and merged: the weights of the two states against the oracle's joint density, and back again."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,9 @@ import cases
 import naive
 from allocore.gibbs import split_merge
 from allocore.gibbs.exposure import reach
-from allocore.gibbs.split_proposal import explain, log_odds_of_two
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.priors import Priors
+from allocore.gibbs.split_proposal import Explained, FactorsInUse, explain, log_odds_of_two
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key, Step, scratch, seat
 
 Q_CLASS, R_CLASS = 0, 1
@@ -23,28 +24,26 @@ def make(with_missing, alone=False, seed=2):
         case.dense.locations[Q_CLASS, 0] = 3
     case.alloc[Q_CLASS] += case.alloc[R_CLASS]
     case.alloc[R_CLASS] = 0
-    return case, chain_of(case)
+    return case, draft_of(case)
 
 
-def chain_of(case, mode=0):
+def draft_of(case, mode=0):
     state = cases.state_of(case.dense)
-    allocation, rows = cases.allocation_of(case.alloc), Rows.of(case.layout, state)
-    here = case.layout.rows(mode)
-    reach_DQ = reach(case.layout, rows, mode)
-    reach_Q = (reach_DQ * rows.phi_RQ[here]).sum(axis=0)
-    return split_merge._chain(case.layout, case.spec, state, mode, allocation.y_RQ[here], reach_DQ, rows, reach_Q)
+    workspace = Workspace.of(case.layout, state)
+    view = cases.view_of(case.layout, state, cases.allocation_of(case.alloc), mode, workspace)
+    return split_merge.Draft.of(case.layout, case.spec, state, view, view.reach_Q(workspace.rows(mode)), workspace)
 
 
 def generator(number):
     rng = scratch()
-    seat(rng, Key.of(4, 0).stream(Step.DIVIDE), number)
+    seat(rng, Key.of(4, 0).stream(Step.SPLIT_MERGE), number)
     return rng
 
 
-def divided_alloc(case, pair, divided, rng):
+def split_alloc(case, pair, split, rng):
     """An allocation, cell by cell, in which class 0 keeps as many counts of each row as it is to."""
     alloc = case.alloc.copy()
-    for d, given in enumerate(pair.y_D - divided.kept_D):
+    for d, given in enumerate(pair.y_D - split.kept_D):
         cells = np.repeat(np.arange(alloc[Q_CLASS, d].size), alloc[Q_CLASS, d].ravel())
         moved = np.bincount(rng.permutation(cells)[:given], minlength=alloc[Q_CLASS, d].size)
         alloc[Q_CLASS, d] -= moved.reshape(alloc[Q_CLASS, d].shape)
@@ -71,23 +70,23 @@ def log_posterior(case, alloc, dense):
 
 @pytest.mark.parametrize("with_missing", [False, True])
 def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing):
-    case, chain = make(with_missing)
-    pair = split_merge._pair(chain, Q_CLASS, R_CLASS)
-    assert split_merge._can_return(chain, pair, divides=True)
-    divided, joined = split_merge._draw_divided(chain, pair, generator(3)), split_merge._now_joined(chain, pair)
-    assert 0 < divided.kept_D.sum() < pair.y_D.sum()
-    gain = split_merge._gain(chain, pair, divided, joined, divides=True)
+    case, draft = make(with_missing)
+    pair = split_merge._pair(draft, Q_CLASS, R_CLASS)
+    assert split_merge._can_return(draft, pair, splits=True)
+    split, merged = split_merge._draw_split(draft, pair, generator(3)), split_merge._now_merged(draft, pair)
+    assert 0 < split.kept_D.sum() < pair.y_D.sum()
+    gain = split_merge._gain(draft, pair, split, merged, splits=True)
 
     after = case.dense.copy()
     after.locations[R_CLASS] = after.locations[Q_CLASS]
-    factors = pair.used_U[[divided.first, divided.second]]
+    factors = pair.used_U[[split.first, split.second]]
     after.locations[[Q_CLASS, R_CLASS], 0] = factors
-    alloc = divided_alloc(case, pair, divided, np.random.default_rng(1))
+    alloc = split_alloc(case, pair, split, np.random.default_rng(1))
     ratio = log_posterior(case, alloc, after) - log_posterior(case, case.alloc, case.dense)
 
-    go_D = 1.0 / (1.0 + np.exp(-divided.odds_D))
+    go_D = 1.0 / (1.0 + np.exp(-split.odds_D))
     there = stats.binom.logpmf(alloc[R_CLASS], case.alloc[Q_CLASS], go_D[:, None, None]).sum()
-    first, second = pair.weights_U[[divided.first, divided.second]]
+    first, second = pair.weights_U[[split.first, split.second]]
     there += np.log(first * second / (1 - first))
     holding = (case.alloc.sum(axis=(1, 2, 3)) > 0).sum()
     there -= np.log(holding * (case.spec.budget - holding))
@@ -113,13 +112,13 @@ def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing
 @pytest.mark.parametrize("with_missing", [False, True])
 @pytest.mark.parametrize("number", range(4))
 def test_the_way_back_has_the_same_gain(with_missing, alone, number):
-    case, chain = make(with_missing, alone=alone, seed=number)
-    pair = split_merge._pair(chain, Q_CLASS, R_CLASS)
-    divided, joined = split_merge._draw_divided(chain, pair, generator(number)), split_merge._now_joined(chain, pair)
-    gain = split_merge._gain(chain, pair, divided, joined, divides=True)
-    split_merge._do_divide(chain, pair, divided, generator(number + 50))
+    case, draft = make(with_missing, alone=alone, seed=number)
+    pair = split_merge._pair(draft, Q_CLASS, R_CLASS)
+    split, merged = split_merge._draw_split(draft, pair, generator(number)), split_merge._now_merged(draft, pair)
+    gain = split_merge._gain(draft, pair, split, merged, splits=True)
+    split_merge._write_split(draft, pair, split, generator(number + 50))
 
-    again = split_merge._pair(chain, Q_CLASS, R_CLASS)
+    again = split_merge._pair(draft, Q_CLASS, R_CLASS)
     away_M = np.array(
         [
             next(
@@ -128,44 +127,65 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number):
             for m in range(3)
         ]
     )
-    reach_r = split_merge._reach_at(chain, away_M)
-    assert reach_r == pytest.approx(joined.reach_r, rel=1e-12)
-    back = split_merge._Joined(joined.factor, joined.log_core, away_M, reach_r)
-    now = split_merge._now_divided(chain, again)
-    np.testing.assert_array_equal(now.kept_D, divided.kept_D)
-    assert split_merge._gain(chain, again, now, back, divides=False) == pytest.approx(gain, rel=1e-9, abs=1e-9)
+    reach_r = split_merge._reach_at(draft, away_M)
+    assert reach_r == pytest.approx(merged.reach_r, rel=1e-12)
+    back = split_merge.Merged(merged.factor, merged.log_core, away_M, reach_r)
+    now = split_merge._now_split(draft, again)
+    np.testing.assert_array_equal(now.kept_D, split.kept_D)
+    assert split_merge._gain(draft, again, now, back, splits=False) == pytest.approx(gain, rel=1e-9, abs=1e-9)
 
 
-def test_what_is_divided_and_joined_again_is_where_it_was():
+def test_what_is_split_and_merged_again_is_where_it_was():
     """Tables that follow the moves agree with those made anew from locations and counts."""
-    case, chain = make(with_missing=True)
-    before = chain.y_QD[Q_CLASS].copy()
-    pair = split_merge._pair(chain, Q_CLASS, R_CLASS)
-    split_merge._do_divide(chain, pair, split_merge._draw_divided(chain, pair, generator(3)), generator(4))
-    check_tables(case, chain)
-    again = split_merge._pair(chain, Q_CLASS, R_CLASS)
+    case, draft = make(with_missing=True)
+    before = draft.y_QD[Q_CLASS].copy()
+    pair = split_merge._pair(draft, Q_CLASS, R_CLASS)
+    split_merge._write_split(draft, pair, split_merge._draw_split(draft, pair, generator(3)), generator(4))
+    check_tables(case, draft)
+    again = split_merge._pair(draft, Q_CLASS, R_CLASS)
     for number in range(5, 40):
-        joined = split_merge._draw_joined(chain, again, generator(number))
-        if again.others_MK[0, joined.factor] == 0:  # a factor of its own is drawn
+        merged = split_merge._draw_merged(draft, again, generator(number))
+        if again.others_MK[0, merged.factor] == 0:  # a factor of its own is drawn
             break
-    split_merge._do_join(chain, again, joined, generator(99))
-    check_tables(case, chain)
-    np.testing.assert_array_equal(chain.y_QD[Q_CLASS], before)
-    assert not chain.y_QD[R_CLASS].any()
+    split_merge._write_merged(draft, again, merged, generator(99))
+    check_tables(case, draft)
+    np.testing.assert_array_equal(draft.y_QD[Q_CLASS], before)
+    assert not draft.y_QD[R_CLASS].any()
 
 
-def check_tables(case, chain):
+def check_tables(case, draft):
     for m in range(3):
-        subs_Q = chain.subs_QM[:, m]
-        np.testing.assert_array_equal(chain.classes_MK[m], np.bincount(subs_Q, minlength=chain.classes_MK.shape[1]))
-        phi_DK = chain.phi_DK if m == 0 else np.exp(cases.state_of(case.dense).log_phi[m])
-        np.testing.assert_allclose(chain.rows.phi_RQ[case.layout.rows(m)], phi_DK[:, subs_Q], rtol=1e-12)
-        np.testing.assert_allclose(chain.rows.sums_MQ[m], phi_DK[:, subs_Q].sum(axis=0), rtol=1e-12)
-    np.testing.assert_array_equal(chain.y_Q, chain.y_QD.sum(axis=1))
-    reach_DQ = reach(case.layout, chain.rows, 0)
-    np.testing.assert_allclose(
-        chain.reach_Q, (reach_DQ * chain.rows.phi_RQ[case.layout.rows(0)]).sum(axis=0), rtol=1e-9
-    )
+        subs_Q = draft.subs_QM[:, m]
+        np.testing.assert_array_equal(draft.classes_MK[m], np.bincount(subs_Q, minlength=draft.classes_MK.shape[1]))
+        phi_DK = draft.phi_DK if m == 0 else np.exp(cases.state_of(case.dense).log_phi[m])
+        for q in range(len(subs_Q)):
+            phi_D, total = split_merge._column(draft, m, q)
+            np.testing.assert_allclose(phi_D, phi_DK[:, subs_Q[q]], rtol=1e-12)
+            assert total == pytest.approx(phi_D.sum(), rel=1e-12)
+    np.testing.assert_array_equal(draft.y_Q, draft.y_QD.sum(axis=1))
+    state = draft.state(cases.state_of(case.dense))
+    workspace = Workspace.of(case.layout, state)
+    reach_DQ = reach(case.layout, workspace, 0)
+    np.testing.assert_allclose(draft.reach_Q, (reach_DQ * workspace.rows(0)).sum(axis=0), rtol=1e-9)
+
+
+def test_nothing_is_written_but_into_the_draft():
+    """Of all that a step is given: the state, the counts and exposures of the mode, and the workspace."""
+    case, _ = make(with_missing=True)
+    state = cases.state_of(case.dense)
+    workspace = Workspace.of(case.layout, state)
+    view = cases.view_of(case.layout, state, cases.allocation_of(case.alloc), 0, workspace)
+    reach_Q = view.reach_Q(workspace.rows(0))
+    given = [state.log_core_Q, state.subs_QM, *state.log_phi, view.y_DQ, view.reach_DQ, reach_Q, *workspace.expanded]
+    copies, accepted = [array.copy() for array in given], 0
+    for number in range(200):
+        key = Key.of(1, 0).at(number)
+        new, _, more = split_merge.split_merge(key, case.layout, case.spec, state, view, reach_Q, workspace)
+        accepted += more
+        assert (new is state) == (more == 0)
+    assert accepted > 20
+    for array, copy in zip(given, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
 
 
 def test_a_mixture_of_two_factors_is_seen_as_such():
@@ -174,9 +194,10 @@ def test_a_mixture_of_two_factors_is_seen_as_such():
     reach_D = rng.gamma(2.0, size=80)
     shares = phi_DK * reach_D[:, None] / (phi_DK * reach_D[:, None]).sum(axis=0)
     y_D = rng.poisson(600 * shares[:, 4] + 300 * shares[:, 1])
-    used_U, priors = np.array([0, 1, 2, 4, 5]), split_merge.Priors(1.0, 1.0, 1.0, 10.0)
+    used_U, priors = np.array([0, 1, 2, 4, 5]), Priors(1.0, 1.0, 1.0, 10.0)
     weights_U, reach_U, scores = np.empty(5), np.empty(5), np.empty(5)
-    explain(y_D, reach_D, priors, used_U, phi_DK, np.log(phi_DK), weights_U, reach_U, scores)
+    factors = FactorsInUse(used_U, phi_DK, np.log(phi_DK))
+    explain(y_D, reach_D, priors, factors, Explained(weights_U, reach_U, scores))
     assert weights_U.sum() == pytest.approx(1.0)
     assert sorted(np.argsort(weights_U)[-2:]) == [1, 3]
     np.testing.assert_allclose(reach_U, reach_D @ phi_DK[:, used_U])
@@ -189,8 +210,9 @@ def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
     log_phi_DK[:, 1] = -1e6
     y_D, reach_D, used_U = np.array([10**9, 4]), np.array([1.0, 1.0]), np.arange(3)
     weights_U, reach_U, scores = np.empty(3), np.empty(3), np.empty(3)
-    priors = split_merge.Priors(1.0, 1.0, 1.0, 10.0)
-    explain(y_D, reach_D, priors, used_U, np.exp(log_phi_DK), log_phi_DK, weights_U, reach_U, scores)
+    priors = Priors(1.0, 1.0, 1.0, 10.0)
+    factors = FactorsInUse(used_U, np.exp(log_phi_DK), log_phi_DK)
+    explain(y_D, reach_D, priors, factors, Explained(weights_U, reach_U, scores))
     assert weights_U.sum() == pytest.approx(1.0)
     assert weights_U[1] == pytest.approx(0.05 / 3)
     assert np.isfinite(log_odds_of_two(y_D, log_phi_DK[:, [1, 0]].T.copy(), reach_U[[1, 0]], 0.5))

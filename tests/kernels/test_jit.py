@@ -1,11 +1,19 @@
 """Compiled kernels are kept on disk under a name that changes whenever any source they may depend on does."""
 
+import ast
+import importlib
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import allocore
+from allocore.kernels.jit import kernel_sources
+
+PACKAGE = Path(allocore.__file__).parent
 
 
 def cache_folder(root):
@@ -14,17 +22,72 @@ def cache_folder(root):
     return done.stdout.split()
 
 
-def test_the_cache_is_another_when_a_constant_beside_the_kernels_changes_and_the_same_when_other_files_do(tmp_path):
+def edit(path, old="", new=""):
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new) if old else text + "\n# a remark\n", encoding="utf-8")
+
+
+def test_the_cache_depends_on_the_sources_of_kernels_alone(tmp_path):
     package = tmp_path / "allocore"
-    shutil.copytree(Path(allocore.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     here, given = cache_folder(tmp_path)
     assert Path(here).parent == package / "__pycache__"
     assert Path(given) == Path("elsewhere") / Path(here).name
 
-    with open(package / "estimators.py", "a", encoding="utf-8") as file:
-        file.write("# a remark\n")
+    for other in (
+        "estimators.py",
+        "posterior/notebook.py",
+        "posterior/posterior.py",
+        "gibbs/sweep.py",
+        "em/restarts.py",
+    ):
+        edit(package / other)
     assert cache_folder(tmp_path) == [here, given]
 
-    layout = package / "gibbs" / "layout.py"
-    layout.write_text(layout.read_text(encoding="utf-8").replace("BLOCK = 1024", "BLOCK = 2048"), encoding="utf-8")
-    assert here not in cache_folder(tmp_path)
+    for path, old, new in (
+        ("gibbs/layout.py", "BLOCK = 1024", "BLOCK = 2048"),
+        ("gibbs/priors.py", "    a0: float\n    b0: float\n", "    b0: float\n    a0: float\n"),
+        ("kernels/distributions.py", "_FEW = 8", "_FEW = 9"),
+    ):
+        edit(package / path, old, new)
+        assert here not in cache_folder(tmp_path), path
+        edit(package / path, new, old)
+        assert cache_folder(tmp_path) == [here, given], path
+
+
+def module_of(path):
+    return importlib.import_module("allocore." + ".".join(path.relative_to(PACKAGE).with_suffix("").parts))
+
+
+def names_read_by_kernels(path):
+    """The global names that the decorated functions of a file read."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        decorators = [getattr(each, "id", "") for each in getattr(node, "decorator_list", [])]
+        if isinstance(node, ast.FunctionDef) and {"kernel", "part", "inlined"} & set(decorators):
+            yield from {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+
+
+def test_kernels_take_constants_and_tuples_from_these_sources_alone():
+    sources = kernel_sources()
+    made = {}
+    for path in sources:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node] if isinstance(node, ast.ClassDef) else []
+            for target in targets:
+                names = [each.id for each in ast.walk(target) if isinstance(each, ast.Name)] or [target.name]
+                made.update(dict.fromkeys([*names, *([target.name] if isinstance(target, ast.ClassDef) else [])], path))
+    read = {}
+    for path in sources:
+        module = module_of(path)
+        for name in names_read_by_kernels(path):
+            value = getattr(module, name, None)
+            if isinstance(value, int | float | np.generic | np.ndarray) or hasattr(value, "_fields"):
+                read[name] = path
+    assert {"BLOCK", "LANES", "_HEIGHTS", "Priors", "NonZeros"} <= read.keys()
+    assert [name for name in read if name not in made] == []
+
+
+@pytest.mark.parametrize("name", ["sweep", "inclusion", "thinning"])
+def test_files_without_kernels_and_without_what_kernels_read_are_no_sources(name):
+    assert (PACKAGE / "gibbs" / f"{name}.py" in kernel_sources()) == (name != "sweep")

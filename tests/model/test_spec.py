@@ -114,11 +114,11 @@ def test_classes_start_on_the_super_diagonal_and_go_round_where_it_is_short():
 
 
 def test_classes_may_start_everywhere_once():
-    locations = Spec(12, (2, 3, 2), start="everywhere").start_locations()
+    locations = Spec(12, (2, 3, 2), model="Tucker").start_locations()
     assert locations.tolist() == [list(place) for place in np.ndindex(2, 3, 2)]
 
 
 @pytest.mark.parametrize("budget", [11, 13])
 def test_a_class_everywhere_needs_just_as_many_classes(budget):
     with pytest.raises(InputError, match=rf"^budget is {budget}, but .* core_shape \(2, 3, 2\) needs 12$"):
-        Spec(budget, (2, 3, 2), start="everywhere")
+        Spec(budget, (2, 3, 2), model="Tucker")

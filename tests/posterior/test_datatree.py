@@ -114,7 +114,7 @@ def test_settings_and_seed_are_attributes(tree):
     assert settings["spec"]["budget"] == 3
     assert settings["spec"]["core_shape"] == [3, 2, 4]
     assert settings["spec"]["f0"] == 2.0
-    assert settings["spec"]["learn_locations"] is True
+    assert settings["spec"]["model"] == "AlloCore"
     assert tree.attrs["seed"] == "8"
     assert tree.attrs["inference_library"] == "allocore"
     assert tree.attrs["inference_library_version"] == ac.__version__
@@ -258,5 +258,5 @@ def test_runs_of_the_other_models_are_saved_too(model, tmp_path):
     model.set_params(burn_in=1, draws=1, thin=1, seed=0, progress=False)
     model.fit(tensor()).posterior_.save(tmp_path / "run.zarr")
     with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as again:
-        assert json.loads(again.attrs["settings"])["spec"]["learn_locations"] is False
+        assert json.loads(again.attrs["settings"])["spec"]["model"] == type(model).__name__
         np.testing.assert_array_equal(again["posterior"]["core_values"], model.posterior_.core_values)

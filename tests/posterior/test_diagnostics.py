@@ -31,7 +31,7 @@ def posterior(chains=2, draws=8, burn_in=3, thin=2, missing=MISSING, learned=Tru
     }
     record = {
         "tensor": ac.as_tensor(np.random.default_rng(1).poisson(0.7, SHAPE)).with_missing(missing),
-        "spec": Spec(BUDGET, CORE_SHAPE, learn_locations=learned),
+        "spec": Spec(BUDGET, CORE_SHAPE, model="AlloCore" if learned else "CP"),
         "schedule": Schedule(burn_in, draws, thin),
         "seed": 0,
         "core_values": rng.gamma(5.0, 1.0, (*lead, BUDGET)),

@@ -13,8 +13,9 @@ from scipy import stats
 import allocore as ac
 from allocore.data.missing import Missing
 from allocore.errors import InputError
+from allocore.kernels import cell_rates
 from allocore.model.spec import Spec
-from allocore.posterior import prediction, surprises
+from allocore.posterior import prediction, surprises, zero_search
 from allocore.posterior.posterior import Posterior
 from allocore.run.record import Record
 from allocore.run.schedule import Schedule
@@ -194,8 +195,9 @@ def test_a_rate_of_zero_gives_a_finite_surprise():
 
 def pooled(record, missing, room=1000):
     """A search, and the mean rates of all cells under the draws that it samples."""
-    search = surprises._ZeroSearch(record, record.tensor.coords, missing, room)
-    rates = dense_rates(surprises._sampled(record, surprises._SAMPLED_DRAWS)).mean(axis=0)
+    draws = surprises._SAMPLED_DRAWS
+    search = zero_search.ZeroSearch(record, record.tensor.coords, missing, room=room, draws=draws)
+    rates = dense_rates(prediction.sampled(record, surprises._SAMPLED_DRAWS)).mean(axis=0)
     taken = missing.contains(np.indices(rates.shape).reshape(rates.ndim, -1)).reshape(rates.shape)
     taken[tuple(record.tensor.coords)] = True
     return search, np.where(taken, -1.0, rates)
@@ -230,7 +232,7 @@ def test_a_search_without_room_knows_how_far_it_came(seed):
 
 def test_a_search_that_stops_says_so(monkeypatch):
     post = posterior(scale=40.0, seed=1)
-    monkeypatch.setattr(surprises, "_MOST_WORK", -1)
+    monkeypatch.setattr(zero_search, "_MOST_WORK", -1)
     with pytest.warns(UserWarning, match="the search for surprising zeros was stopped"):
         table = post.surprises(top=5)
     assert table.attrs["zeros_searched"] == "largest only"
@@ -256,7 +258,7 @@ def test_draws_that_are_not_sampled_can_make_a_cell_the_most_surprising(count):
     other = -math.log1p(-0.75 * tail)
     missing = [(0, column) for column in range(1, 6)]
     post = rows_of(8 * [[seen, other], [unseen, other]], [[count] + 5 * [0], 6 * [1]], missing)
-    assert surprises._sampled(post.record, 8).core_values[0, :, 0].tolist() == 8 * [seen]
+    assert prediction.sampled(post.record, 8).core_values[0, :, 0].tolist() == 8 * [seen]
     table = post.surprises(top=1)
     assert cells_of(table, 2) == [(0, 0)]
     assert table["p"][0] == pytest.approx(tail, rel=1e-9)
@@ -268,14 +270,14 @@ def test_draws_that_are_not_sampled_can_make_a_cell_the_most_surprising(count):
 )
 def test_sampled_draws_are_spread_and_not_too_many(chains, draws, most, kept):
     record = posterior(chains=chains, draws=draws, shape=(2, 2)).record
-    sampled = surprises._sampled(record, most)
+    sampled = prediction.sampled(record, most)
     assert sampled.core_values.shape[:2] == sampled.factors[0].shape[:2] == sampled.core_locations.shape[:2] == kept
     assert np.shares_memory(sampled.factors[0], record.factors[0])
 
 
 def test_the_number_of_threads_changes_nothing(monkeypatch):
     monkeypatch.setattr(surprises, "_CELLS_PER_THREAD", 1)
-    monkeypatch.setattr(prediction, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(cell_rates, "_CELLS_PER_THREAD", 1)
     record = posterior(seed=2).record
     one, three = (Posterior(record, threads).surprises(top=20) for threads in (1, 3))
     assert one.equals(three)

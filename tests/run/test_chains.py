@@ -351,7 +351,7 @@ def test_moved_is_the_share_of_classes_that_changed_location_in_that_sweep():
 
 
 def test_nothing_moves_where_locations_are_fixed():
-    record = run(Schedule(0, 4, 1), spec=Spec(3, (3, 3, 3), learn_locations=False))
+    record = run(Schedule(0, 4, 1), spec=Spec(3, (3, 3, 3), model="CP"))
     assert (record.stats["moved"] == 0).all()
     assert (record.core_locations == np.arange(3)[:, None]).all()
 

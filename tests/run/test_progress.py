@@ -14,15 +14,15 @@ import rich.console
 import rich.progress
 
 import allocore as ac
-from allocore.gibbs.sweep import Info
 from allocore.model.spec import Spec
+from allocore.model.sweep_info import SweepInfo
 from allocore.run.chains import run_chains
 from allocore.run.plan import Plan
 from allocore.run.progress import ProgressBar, Watch, progress_bar
 from allocore.run.schedule import Schedule
 from allocore.run.store import MemoryStore
 
-INFO = Info(log_likelihood=-12345.6, classes=17, factors=(3, 4), moved=0.125)
+INFO = SweepInfo(log_likelihood=-12345.6, classes=17, factors=(3, 4), moved=0.125)
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (4, 3, 2)))
 
 

@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 
 import allocore as ac
-from allocore.gibbs.sweep import Info
 from allocore.model.spec import Spec
 from allocore.model.state import State
+from allocore.model.sweep_info import SweepInfo
 from allocore.run import chunks, skeleton, zarr_store
 from allocore.run.chains import run_chains
 from allocore.run.plan import Plan
@@ -53,7 +53,7 @@ def state_of(rng, plan=PLAN):
 
 
 def info_of(rng):
-    return Info(rng.normal(), int(rng.integers(1, 4)), tuple(rng.integers(1, 4, 3).tolist()), rng.random())
+    return SweepInfo(rng.normal(), int(rng.integers(1, 4)), tuple(rng.integers(1, 4, 3).tolist()), rng.random())
 
 
 def feed(store, chain, sweeps, rng, saving=()):
@@ -244,7 +244,7 @@ def test_factors_that_no_class_uses_take_next_to_no_space(tmp_path):
         state = State(rng.normal(size=40), np.arange(40)[:, None] % used * [1, 1], tuple(log_phi))
         path = tmp_path / f"{used}.zarr"
         with ZarrStore.create(path, plan) as store:
-            store.record_sweep(0, 1, Info(0.0, 1, (1, 1), 0.0), 0.1)
+            store.record_sweep(0, 1, SweepInfo(0.0, 1, (1, 1), 0.0), 0.1)
             store.record_draw(0, 0, state)
             store.save(0, 1, state, now=True)
         files = [*(path / "posterior" / "factors_mode_0").glob("0.*"), *(path / "checkpoints").rglob("*.npz")]

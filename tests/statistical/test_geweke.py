@@ -17,13 +17,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import allocore.gibbs.core_values as core_module
 import allocore.gibbs.sweep as sweep_module
 import cases
 import naive
+from allocore.data.missing import Missing
 from allocore.gibbs.collapsed_factor import LOG_INTEGRAL
-from allocore.gibbs.relocation import location_scores
+from allocore.gibbs.relocation import Scores, location_scores
 from allocore.gibbs.sweep import begin, sweep
+from allocore.kernels.signed_patterns import SignedPatterns
 from allocore.model.simulate import prior_state
 from allocore.model.spec import Spec
 from evidence import corrected, same_means, summaries, zero_means
@@ -37,12 +38,12 @@ SPECS = {
     "allocore": Spec(3, (2, 3, 2), **PRIORS),
     "canonical": Spec(3, (3, 3, 3), **PRIORS),
     "many-classes": Spec(20, (3, 6, 1), **{**PRIORS, "b0": 2.0, "e0": 0.5}),
-    # Small core values, so that classes are often empty: only those are switched.
+    # Small core values, so that classes are often empty: only those may be left out.
     "inferred": Spec(5, (2, 3, 2), **{**PRIORS, "b0": 5.0}, infer_budget=True, c0=6.0, d0=3.0),
-    # Empty classes again, and enough of all for them to be divided and joined.
-    "dividing": Spec(9, (4, 3, 2), **{**PRIORS, "b0": 3.0, "alpha0": 6.0}),
-    "cp": Spec(2, (2, 2, 2), **PRIORS, learn_locations=False),
-    "tucker": Spec(4, (2, 1, 2), **PRIORS, learn_locations=False, start="everywhere"),
+    # Empty classes again, and enough of all for them to be split and merged.
+    "split-merge": Spec(9, (4, 3, 2), **{**PRIORS, "b0": 3.0, "alpha0": 6.0}),
+    "cp": Spec(2, (2, 2, 2), **PRIORS, model="CP"),
+    "tucker": Spec(4, (2, 1, 2), **PRIORS, model="Tucker"),
 }
 
 
@@ -69,27 +70,26 @@ def test_prior_and_chain_agree(name, missing):
 
 def wrong_exposure(monkeypatch):
     right = sweep_module.reach
-    monkeypatch.setattr(sweep_module, "reach", lambda layout, rows, mode: 1.2 * right(layout, rows, mode))
+    monkeypatch.setattr(sweep_module, "reach", lambda layout, workspace, mode: 1.2 * right(layout, workspace, mode))
 
 
 def missing_cells_ignored(monkeypatch):
     right = sweep_module.reach
 
-    def all_observed(layout, rows, mode):
-        none = np.empty((0, len(layout.shape)), dtype=np.int64)
-        return right(replace(layout, patterns_PM=none, weights_P=np.empty(0)), rows, mode)
+    def all_observed(layout, workspace, mode):
+        return right(replace(layout, missing=SignedPatterns.of(Missing.none(layout.shape))), workspace, mode)
 
     monkeypatch.setattr(sweep_module, "reach", all_observed)
 
 
 def prior_of_locations_counted_twice(monkeypatch):
-    def twice(layout, spec, state, mode, y_QD, reach_QD):
-        scores_QK, reach_QK, fits_QF = location_scores(layout, spec, state, mode, y_QD, reach_QD)
+    def twice(layout, spec, state, mode, rows):
+        scores_QK, reach_QK, fits_QF = location_scores(layout, spec, state, mode, rows)
         alpha = spec.alpha0 / layout.shape[mode]
         n_K = np.bincount(state.subs_QM[:, mode], minlength=scores_QK.shape[1])
         n_K = np.concatenate([n_K[n_K > 0], n_K[n_K == 0]])
         fits_QF[:, LOG_INTEGRAL] += np.log(alpha)
-        return scores_QK + np.log(n_K + alpha), reach_QK, fits_QF
+        return Scores(scores_QK + np.log(n_K + alpha), reach_QK, fits_QF)
 
     monkeypatch.setattr("allocore.gibbs.relocation.location_scores", twice)
 
@@ -106,36 +106,36 @@ def prior_of_factors_counted_twice(monkeypatch):
 def relocation_that_forgets_the_counts(monkeypatch):
     right = sweep_module.relocate
 
-    def forgetful(key, layout, spec, state, mode, y_DQ, reach_DQ):
-        return right(key, layout, spec, state, mode, np.zeros_like(y_DQ), reach_DQ)
+    def forgetful(key, layout, spec, state, view):
+        return right(key, layout, spec, state, view._replace(y_DQ=np.zeros_like(view.y_DQ)))
 
     monkeypatch.setattr(sweep_module, "relocate", forgetful)
 
 
-def classes_that_are_empty_switched_off_for_good(monkeypatch):
-    monkeypatch.setattr("allocore.gibbs.core_values.switch", lambda key, spec, state, y_Q, reach_Q: y_Q > 0)
+def empty_classes_left_out_for_good(monkeypatch):
+    monkeypatch.setattr(sweep_module, "draw_inclusion", lambda key, spec, state, y_Q, reach_Q: y_Q > 0)
 
 
-def switches_that_forget_the_exposure(monkeypatch):
-    right = core_module.switch
+def inclusion_that_forgets_the_exposure(monkeypatch):
+    right = sweep_module.draw_inclusion
     monkeypatch.setattr(
-        "allocore.gibbs.core_values.switch",
+        sweep_module,
+        "draw_inclusion",
         lambda key, spec, state, y_Q, reach_Q: right(key, spec, state, y_Q, np.zeros_like(reach_Q)),
     )
 
 
-def switches_that_forget_the_prior(monkeypatch):
-    right = core_module.switch
+def inclusion_that_forgets_the_prior(monkeypatch):
+    right = sweep_module.draw_inclusion
     monkeypatch.setattr(
-        "allocore.gibbs.core_values.switch",
-        lambda key, spec, *rest: right(key, replace(spec, c0=1.0, d0=1.0), *rest),
+        sweep_module, "draw_inclusion", lambda key, spec, *rest: right(key, replace(spec, c0=1.0, d0=1.0), *rest)
     )
 
 
-BUGS_OF_SWITCHES = [
-    classes_that_are_empty_switched_off_for_good,
-    switches_that_forget_the_exposure,
-    switches_that_forget_the_prior,
+BUGS_OF_INCLUSION = [
+    empty_classes_left_out_for_good,
+    inclusion_that_forgets_the_exposure,
+    inclusion_that_forgets_the_prior,
 ]
 BUGS = [
     wrong_exposure,
@@ -152,8 +152,8 @@ def test_a_short_run_finds_a_deliberate_bug(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", BUGS_OF_SWITCHES, ids=lambda bug: bug.__name__)
-def test_a_deliberate_bug_in_the_switches_is_found(plant, monkeypatch):
+@pytest.mark.parametrize("plant", BUGS_OF_INCLUSION, ids=lambda bug: bug.__name__)
+def test_a_deliberate_bug_in_the_inclusion_is_found(plant, monkeypatch):
     plant(monkeypatch)
     assert evidence_against(SPECS["inferred"], SOME, starts=2_000) < 1e-6
 

@@ -1,4 +1,4 @@
-"""Geweke's joint-distribution test of one move alone: classes divided and joined (see test_geweke.py).
+"""Geweke's joint-distribution test of one move alone: split-merge (see test_geweke.py).
 
 The other steps of a sweep would make up for much of what a wrong move does. Here a sweep is a thinning and sixteen
 proposals. Error rate 1e-3; deliberate bugs must be found at 1e-6.
@@ -7,13 +7,12 @@ proposals. Error rate 1e-3; deliberate bugs must be found at 1e-6.
 import numpy as np
 import pytest
 
+import cases
 from allocore.gibbs import split_merge
-from allocore.gibbs.exposure import reach
 from allocore.gibbs.thinning import thin
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Step, scratch, seat
 from allocore.model.spec import Spec
-from allocore.model.state import State
 from evidence import corrected, zero_means
 from geweke import SOME, wander
 
@@ -28,29 +27,26 @@ SPECS = {
 }
 
 
-class Dividing:
+class SplitMerge:
     """A thinning and the proposals, in one mode after another; counts how many of these are accepted."""
 
     def __init__(self):
         self.accepted = 0
 
     def __call__(self, key, number, layout, spec, state):
-        key, mode, rows = key.at(number), number % len(layout.shape), Rows.of(layout, state)
-        y_DQ = thin(key, layout, rows, state).y_RQ[layout.rows(mode)]
-        reach_DQ = reach(layout, rows, mode)
-        reach_Q = np.einsum("dq,dq->q", reach_DQ, rows.phi_RQ[layout.rows(mode)])
-        chain = split_merge._chain(layout, spec, state, mode, y_DQ, reach_DQ, rows, reach_Q)
-        rng = scratch()
+        key, mode, workspace = key.at(number), number % len(layout.shape), Workspace.of(layout, state)
+        view = cases.view_of(layout, state, thin(key, layout, workspace, state), mode, workspace)
+        reach_Q, rng = view.reach_Q(workspace.rows(mode)), scratch()
+        draft = split_merge.Draft.of(layout, spec, state, view, reach_Q, workspace)
         for proposal in range(PROPOSALS):
-            seat(rng, key.stream(Step.DIVIDE, mode), proposal)
-            self.accepted += split_merge._propose(chain, rng)
-        log_phi = (*state.log_phi[:mode], chain.log_phi_DK, *state.log_phi[mode + 1 :])
-        return State(chain.log_core_Q, chain.subs_QM, log_phi)
+            seat(rng, key.stream(Step.SPLIT_MERGE, mode), proposal)
+            self.accepted += split_merge.propose(draft, rng)
+        return draft.state(state)
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_dividing_and_joining_leave_the_joint_distribution(name):
-    move = Dividing()
+def test_splitting_and_merging_leave_the_joint_distribution(name):
+    move = SplitMerge()
     differences = wander(move, SPECS[name], SOME, starts=1_500)
     assert move.accepted > 500, "else there is nothing to judge"
     assert corrected(zero_means(differences)) > 1e-3
@@ -59,30 +55,30 @@ def test_dividing_and_joining_leave_the_joint_distribution(name):
 def numbers_of_classes_forgotten(monkeypatch):
     right = split_merge._gain
 
-    def forgetful(chain, pair, divided, joined, divides):
-        holding = (chain.y_Q > 0).sum() - (not divides)
-        return right(chain, pair, divided, joined, divides) + np.log(holding + 1)
+    def forgetful(draft, pair, split, merged, splits):
+        holding = (draft.y_Q > 0).sum() - (not splits)
+        return right(draft, pair, split, merged, splits) + np.log(holding + 1)
 
     monkeypatch.setattr(split_merge, "_gain", forgetful)
 
 
 def choice_of_factors_forgotten(monkeypatch):
-    right = split_merge._log_weight_divided
+    right = split_merge._log_weight_split
 
-    def forgetful(chain, pair, divided):
-        first, second = pair.weights_U[[divided.first, divided.second]]
-        return right(chain, pair, divided) + np.log(first * second / (1.0 - first))
+    def forgetful(draft, pair, split):
+        first, second = pair.weights_U[[split.first, split.second]]
+        return right(draft, pair, split) + np.log(first * second / (1.0 - first))
 
-    monkeypatch.setattr(split_merge, "_log_weight_divided", forgetful)
+    monkeypatch.setattr(split_merge, "_log_weight_split", forgetful)
 
 
 def where_the_empty_class_is_forgotten(monkeypatch):
-    right = split_merge._log_weight_joined
+    right = split_merge._log_weight_merged
 
-    def forgetful(chain, pair, joined):
-        return right(chain, pair, joined) + chain.priors.a0 * np.log(chain.priors.b0 + joined.reach_r)
+    def forgetful(draft, pair, merged):
+        return right(draft, pair, merged) + draft.priors.a0 * np.log(draft.priors.b0 + merged.reach_r)
 
-    monkeypatch.setattr(split_merge, "_log_weight_joined", forgetful)
+    monkeypatch.setattr(split_merge, "_log_weight_merged", forgetful)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +92,4 @@ def where_the_empty_class_is_forgotten(monkeypatch):
 )
 def test_a_deliberate_bug_is_found(plant, starts, monkeypatch):
     plant(monkeypatch)
-    assert corrected(zero_means(wander(Dividing(), SPECS["fixed"], SOME, starts))) < 1e-6
+    assert corrected(zero_means(wander(SplitMerge(), SPECS["fixed"], SOME, starts))) < 1e-6

@@ -28,34 +28,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
-from allocore.em.contraction import Cells, Slopes, contract
+from allocore.em.contraction import CellTree, Slopes, contract
+from allocore.kernels.arrays import Floats
+from allocore.kernels.signed_patterns import SignedPatterns
 from allocore.kernels.workers import Workers
 
 _FAINT = 1e-10
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A core (K_1, .., K_M) and for each mode a factor matrix (D_m, K_m) whose columns add up to 1 (or are 0)."""
 
-    core: _Floats
-    phi: tuple[_Floats, ...]
+    core: Floats
+    phi: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, core: _Floats, phi: Sequence[_Floats]) -> "Estimate":
+    def of(cls, core: Floats, phi: Sequence[Floats]) -> "Estimate":
         """Bring any core and factors into this form without changing a rate."""
         estimate = cls(core, tuple(phi))
         for mode in range(len(estimate.phi)):
             estimate = estimate.with_mode(mode, estimate.phi[mode])
         return estimate
 
-    def with_mode(self, mode: int, phi_DK: _Floats) -> "Estimate":
+    def with_mode(self, mode: int, phi_DK: Floats) -> "Estimate":
         """The same with other factors in one mode; their scale goes into the core."""
         scale_K = phi_DK.sum(axis=0)
         shares_DK = phi_DK / np.where(scale_K > 0.0, scale_K, 1.0)
@@ -67,8 +66,8 @@ class Estimate:
 class Problem:
     """The data as EM reads them: the non-zero cells, the observed cells as signed patterns, and the threads."""
 
-    counts: Cells
-    observed: Cells
+    counts: CellTree
+    observed: CellTree
     log_factorials: float
     total: int
     shape: tuple[int, ...]
@@ -79,8 +78,8 @@ class Problem:
         """Lay out a tensor for a core of this shape."""
         lengths = [length + 1 for length in tensor.shape]
         return cls(
-            Cells.of(tensor.coords, tensor.counts, lengths, core_shape),
-            Cells.of(*observed_patterns(tensor.missing), lengths, core_shape),
+            CellTree.of(tensor.coords, tensor.counts, lengths, core_shape),
+            CellTree.of(*SignedPatterns.of(tensor.missing).observed_cells(), lengths, core_shape),
             float(gammaln(tensor.counts + 1.0).sum()),
             tensor.total,
             tensor.shape,
@@ -92,22 +91,10 @@ class Problem:
 class Expected:
     """The expected allocation of the counts under an estimate, what one unit of the core would expect, and log P."""
 
-    core: _Floats
-    phi: tuple[_Floats, ...]
-    reach: _Floats
+    core: Floats
+    phi: tuple[Floats, ...]
+    reach: Floats
     log_likelihood: float
-
-
-def observed_patterns(missing: Missing) -> tuple[NDArray[np.int64], _Floats]:
-    """Patterns (M, P) and weights that add up to 1 on every observed cell and to 0 on the missing ones.
-
-    A wildcard is the number after the last row of its mode.
-    """
-    patterns_PM, weights_P = missing.signed
-    everything_1M = np.full((1, len(missing.shape)), -1)
-    rows_PM = np.concatenate([everything_1M, patterns_PM])
-    weights = np.concatenate([[1.0], -weights_P.astype(np.float64)])
-    return np.where(rows_PM < 0, missing.shape, rows_PM).T, weights
 
 
 def random_start(problem: Problem, rng: np.random.Generator) -> Estimate:
@@ -147,17 +134,17 @@ def _observed_rate(problem: Problem, estimate: Estimate) -> Slopes:
     return contract(problem.observed, estimate.core, _with_sums(estimate), problem.workers, in_logs=False)
 
 
-def _ratio(y: _Floats, exposure: _Floats, whole: _Floats, before: _Floats) -> _Floats:
+def _ratio(y: Floats, exposure: Floats, whole: Floats, before: Floats) -> Floats:
     """y / exposure; 0 where there are no counts, and `before` where too little of the `whole` is observed to tell."""
     known = (exposure > _FAINT * whole) & (y > 0.0)
     kept = np.where(y > 0.0, before, 0.0)
     return np.where(known, y / np.where(known, exposure, 1.0), kept)
 
 
-def _with_sums(estimate: Estimate) -> list[_Floats]:
+def _with_sums(estimate: Estimate) -> list[Floats]:
     """The factor matrices with one more row: the column sums, which the wildcards of patterns stand for."""
     return [np.vstack([phi_DK, phi_DK.sum(axis=0)]) for phi_DK in estimate.phi]
 
 
-def _along(mode: int, numbers_K: _Floats, modes: int) -> _Floats:
+def _along(mode: int, numbers_K: Floats, modes: int) -> Floats:
     return numbers_K.reshape([-1 if other == mode else 1 for other in range(modes)])

@@ -3,7 +3,7 @@
 import sys
 from math import inf
 
-from allocore.gibbs.sweep import Info
+from allocore.model.sweep_info import SweepInfo
 from allocore.run.progress import Observer
 
 
@@ -26,7 +26,7 @@ class RestartBar:
         self._task = self._bar.add_task("", total=restarts, news="")
         self._bar.start()
 
-    def show(self, chain: int, sweep: int, info: Info) -> None:
+    def show(self, chain: int, sweep: int, info: SweepInfo) -> None:
         """Redraw the line: `chain` is the restart, `sweep` its iteration."""
         self._now, self._best = chain, max(self._best, info.log_likelihood)
         news = (

@@ -13,9 +13,9 @@ import numpy as np
 from allocore.data.tensor import CountTensor
 from allocore.em.iteration import Estimate, Expected, Problem, expectation, maximisation, random_start
 from allocore.errors import InputError
-from allocore.gibbs.sweep import Info
 from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
+from allocore.model.sweep_info import SweepInfo
 from allocore.run.progress import Observer, Watch
 from allocore.run.record import Record
 from allocore.run.schedule import Schedule
@@ -49,7 +49,7 @@ class Restart:
 
     number: int
     estimate: Estimate
-    infos: tuple[Info, ...]
+    infos: tuple[SweepInfo, ...]
     seconds: tuple[float, ...]
     converged: bool
 
@@ -110,7 +110,7 @@ def _run_one(
     """One restart, to its end or until it has to stop; None if that is before its first iteration."""
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(number,))))
     estimate = random_start(problem, rng)
-    expected, infos, seconds, settled = expectation(problem, estimate), list[Info](), list[float](), False
+    expected, infos, seconds, settled = expectation(problem, estimate), list[SweepInfo](), list[float](), False
     while len(infos) < iterations.most and not settled and not stop.now:
         start, before = perf_counter(), expected.log_likelihood
         estimate = maximisation(problem, estimate, expected)
@@ -125,10 +125,10 @@ def _run_one(
     return Restart(number, estimate, tuple(infos), tuple(seconds), settled) if infos else None
 
 
-def _info(expected: Expected) -> Info:
+def _info(expected: Expected) -> SweepInfo:
     locations = np.argwhere(expected.core >= _HALF_A_COUNT)
     factors = tuple(len(np.unique(column)) for column in locations.T)
-    return Info(expected.log_likelihood, classes=len(locations), factors=factors, moved=0.0)
+    return SweepInfo(expected.log_likelihood, classes=len(locations), factors=factors, moved=0.0)
 
 
 def record_of(tensor: CountTensor, spec: Spec, seed: int, restart: Restart) -> Record:

@@ -1,4 +1,5 @@
-"""A class at a factor of its own, which is integrated out: how likely that is, and which core value it has then.
+"""A class at a factor that no other class uses, with that factor integrated out ("collapsed"): its likelihood, and its
+core value.
 
 Given the counts y of the class and its reach R (X / lambda) in the rows of a mode, the log core value t has the density
 
@@ -13,42 +14,23 @@ heavier than those of g, so that this is bounded. Cost of a fit: four to twenty 
 """
 
 from math import exp, lgamma, log, log1p, sqrt
-from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from allocore.gibbs.layout import Ints
+from allocore.gibbs.priors import Priors
+from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.distributions import log_gamma
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words
-from allocore.model.spec import Spec
 
 _MOST_STEPS = 60
 _MOST = 700.0  # of which the exponential is a float
 _NEAR = 0.1  # of the width of the density, how near the top is to be
-_Floats = NDArray[np.float64]
-# What `fit_alone` writes: the slopes of g on the left and on the right, where its top is, h there, log of the integral.
+# What `fit_collapsed` writes: slopes of g on the left and the right, where its top is, h there, log of the integral.
 LEFT, RIGHT, TOP, HEIGHT, LOG_INTEGRAL = range(5)
 FIT_SIZE = 5
 
 
-class Priors(NamedTuple):
-    """The gamma priors as kernels read them: core values (a0, b0), factors (e0, f0)."""
-
-    a0: float
-    b0: float
-    e0: float
-    f0: float
-
-    @classmethod
-    def of(cls, spec: Spec) -> "Priors":
-        """The priors of a model."""
-        return cls(spec.a0, spec.b0, spec.e0, spec.f0)
-
-
 @kernel
-def fit_alone(y_D: Ints, reach_D: _Floats, priors: Priors, out: _Floats) -> None:
+def fit_collapsed(y_D: Ints, reach_D: Floats, priors: Priors, out: Floats) -> None:
     """Fit the ratio of gammas by Newton's method, from where factors of mean e0 / f0 would put the core value.
 
     It ends where the top is known well within the width of the density. The fit depends on counts and reach alone.
@@ -80,21 +62,21 @@ def fit_alone(y_D: Ints, reach_D: _Floats, priors: Priors, out: _Floats) -> None
 
 
 @kernel
-def draw_alone(rng: Words, fitted: _Floats) -> float:
+def draw_collapsed(rng: Words, fitted: Floats) -> float:
     """A log core value from the ratio of gammas."""
     left, right = fitted[LEFT], fitted[RIGHT]
     return float(fitted[TOP] + log(right / left) + log_gamma(rng, left, 1.0) - log_gamma(rng, right, 1.0))
 
 
 @kernel
-def excess_alone(log_core: float, y_D: Ints, reach_D: _Floats, priors: Priors, fitted: _Floats) -> float:
-    """How much more likely a log core value is than the fit has it, in logarithms."""
+def log_correction(log_core: float, y_D: Ints, reach_D: Floats, priors: Priors, fitted: Floats) -> float:
+    """The log of how much more likely a log core value is than the fit has it: what Metropolis-Hastings corrects."""
     gained = _log_density(log_core, y_D, reach_D, priors) - float(fitted[HEIGHT])
     return gained - _log_ratio_density(log_core, fitted) + _log_ratio_density(fitted[TOP], fitted)
 
 
 @part
-def _log_density(log_core: float, y_D: Ints, reach_D: _Floats, priors: Priors) -> float:
+def _log_density(log_core: float, y_D: Ints, reach_D: Floats, priors: Priors) -> float:
     """h(t), with one logarithm for many rates where there are no counts."""
     core, product = exp(min(log_core, _MOST)), 1.0
     height, total = -priors.b0 * core, 0.0
@@ -122,7 +104,7 @@ def _log_constant(y_D: Ints, e0: float, f0: float) -> float:
 
 
 @part
-def _log_ratio_density(log_core: float, fitted: _Floats) -> float:
+def _log_ratio_density(log_core: float, fitted: Floats) -> float:
     """ln g(t)."""
     left, right = float(fitted[LEFT]), float(fitted[RIGHT])
     at = log_core - float(fitted[TOP]) + log(left / right)

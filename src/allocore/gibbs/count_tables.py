@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.gibbs.layout import Ints, Layout
+from allocore.gibbs.layout import Layout
+from allocore.kernels.arrays import Indices, Ints
 from allocore.kernels.jit import part
 from allocore.kernels.simd import add_shared
-
-_Indices = NDArray[np.uint32]
 
 COPIED_BYTES = 2**25  # the largest table of a mode of which every thread has a copy
 
@@ -50,8 +49,8 @@ class Tables:
         own_M, common_M = np.flatnonzero(is_own_M), np.flatnonzero(np.logical_not(is_own_M))
         own_lengths = [layout.shape[mode] if own else 0 for mode, own in zip(layout.order, is_own_M, strict=True)]
         own_starts_M = np.cumsum([0, *own_lengths[:-1]])
-        common = whole_RQ, common_M, layout.cells.starts_M
-        first = Table(whole_RQ, own_M, layout.cells.starts_M, *common)
+        common = whole_RQ, common_M, layout.nonzeros.starts_M
+        first = Table(whole_RQ, own_M, layout.nonzeros.starts_M, *common)
         others = [
             Table(np.zeros((sum(own_lengths), budget), dtype=whole_RQ.dtype), own_M, own_starts_M, *common)
             for _ in range(threads - 1)
@@ -69,11 +68,9 @@ class Tables:
 
 
 @part
-def add_draws(
-    n: int, draws: int, coords_MN: NDArray[Any], cell_D: _Indices, class_D: _Indices, own_starts_M: Ints,
-    own_RQ: NDArray[Any],
-) -> None:  # fmt: skip
+def add_draws(n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, class_D: Indices, table: Table) -> None:
     """Add one count of class_D[d] to the rows of cell n + cell_D[d], for every draw d; no table is in common."""
+    own_RQ, own_starts_M = table.own_RQ, table.own_starts_M
     for d in range(draws):
         cell, q = np.uint64(n) + cell_D[d], class_D[d]
         for m in range(own_starts_M.size):
@@ -82,7 +79,7 @@ def add_draws(
 
 @part
 def add_draws_in_common(
-    n: int, draws: int, coords_MN: NDArray[Any], cell_D: _Indices, class_D: _Indices, table: Table
+    n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, class_D: Indices, table: Table
 ) -> None:
     """The same where some modes have one table for all threads."""
     own_RQ, own_M, own_starts_M, whole_RQ, common_M, starts_M = table

@@ -1,54 +1,52 @@
-"""Which classes are on, given the counts, the locations and the factors; where the budget is inferred.
+"""Which classes are included, given the counts, the locations and the factors; where the budget is inferred.
 
-A class is on with probability rho, rho ~ Beta(c0, d0), and else its core value is zero: with rho and the value of the
-class integrated out, and n other classes on, class q is
+A class is included with probability rho, rho ~ Beta(c0, d0), and else its core value is zero. With rho and the value of
+the class integrated out, and n other classes included, class q is
 
-    on    with weight   (n + c0) * ( b0 / (b0 + X_q / lambda_q) )^a0
-    off   with weight   Q - 1 - n + d0
+    included   with weight   (n + c0) * ( b0 / (b0 + X_q / lambda_q) )^a0
+    left out   with weight   Q - 1 - n + d0
 
-if it holds no counts, and on if it holds any. Classes take their turns, then every class that is on draws its value
-(core_values.py). A class that is off keeps a location in every mode, from the prior: where it would be, were it on.
-Cost: Q.
+if it holds no counts, and included if it holds any: a spike-and-slab prior, sampled class by class (George and
+McCulloch 1993). Then every included class draws its value (core_values.py). A class that is left out keeps a location
+in every mode, from the prior: where it would be, were it included. Cost: Q.
 """
 
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
 
-def switch(
-    key: Key, spec: Spec, state: State, y_Q: NDArray[np.int64], reach_Q: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Which classes are on now; `reach_Q` is X_q / lambda_q."""
-    on_Q = state.on()
-    log_empty_Q = spec.a0 * (log(spec.b0) - np.log(spec.b0 + reach_Q))
-    _switch(y_Q, log_empty_Q, spec.c0, spec.d0, key.stream(Step.SWITCH), scratch(), on_Q)
-    return on_Q
+class _BetaPrior(NamedTuple):
+    c0: float
+    d0: float
+
+
+def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, reach_Q: Floats) -> Flags:
+    """Which classes are included now (all, unless the budget is inferred); `reach_Q` is X_q / lambda_q."""
+    included_Q = state.included()
+    if spec.infer_budget:
+        log_empty_Q = spec.a0 * (log(spec.b0) - np.log(spec.b0 + reach_Q))
+        prior, stream = _BetaPrior(spec.c0, spec.d0), key.stream(Step.INCLUSION)
+        _include(y_Q, log_empty_Q, prior, stream, scratch(), included_Q)
+    return included_Q
 
 
 @kernel
-def _switch(
-    y_Q: NDArray[np.int64],
-    log_empty_Q: NDArray[np.float64],
-    c0: float,
-    d0: float,
-    stream: Words,
-    rng: Words,
-    on_Q: NDArray[np.bool_],
-) -> None:
-    """Switch the classes in turn; `log_empty_Q` is how likely a class that is on would hold no counts."""
+def _include(y_Q: Ints, log_empty_Q: Floats, prior: _BetaPrior, stream: Words, rng: Words, included_Q: Flags) -> None:
+    """Visit the classes in turn; `log_empty_Q` is how likely an included class would hold no counts."""
     seat(rng, stream, 0)
     others = 0
-    for q in range(on_Q.size):
-        others += int(on_Q[q])
-    for q in range(on_Q.size):
-        others -= int(on_Q[q])
-        odds = log(others + c0) - log(on_Q.size - 1 - others + d0) + log_empty_Q[q]
-        on_Q[q] = y_Q[q] > 0 or uniform(rng) * (1.0 + exp(-odds)) < 1.0
-        others += int(on_Q[q])
+    for q in range(included_Q.size):
+        others += int(included_Q[q])
+    for q in range(included_Q.size):
+        others -= int(included_Q[q])
+        odds = log(others + prior.c0) - log(included_Q.size - 1 - others + prior.d0) + log_empty_Q[q]
+        included_Q[q] = y_Q[q] > 0 or uniform(rng) * (1.0 + exp(-odds)) < 1.0
+        others += int(included_Q[q])

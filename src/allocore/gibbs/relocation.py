@@ -1,83 +1,133 @@
-"""Locations of the classes in one mode, given counts and the other modes, and with them core values; classes in turn.
+"""Locations of the classes in one mode, given the counts and the other modes, one class after another.
 
-With pi, the core value of the class and every factor that no other class uses (U of them) integrated out, class q goes
-to
+pi, the core value of the class and the U factors that no other class uses are integrated out. Class q goes to
 
     a factor k in use     log(n_k + alpha0/D)  +  sum_d y[d, q] log phi[d, k]
                                                +  lnG(a0 + y_q)  -  (a0 + y_q) ln(b0 + sum_d phi[d, k] R[d, q])
-    a factor of its own   log(U alpha0/D)      +  the log of the integral in alone.py
+    a factor of its own   log(U alpha0/D)      +  the log of the integral in collapsed_factor.py
 
-where n_k counts the other classes at k, and R = X / lambda_q. It then draws its core value, from Gamma(a0 + y_q, b0 +
-sum_d phi[d, k] R[d, q]) or as alone.py says, and a factor of its own from Gamma(e0 + y, f0 + X), before the next class
-moves. The integral is known up to a correction: a class that leaves a factor of its own, or takes one, does so if that
-is accepted as Metropolis and Hastings have it. One that is alone on its factor and chooses one of its own stays so.
+where n_k counts the other classes at k, and R = X / lambda_q. Before the next class moves, it draws its core value from
+Gamma(a0 + y_q, b0 + sum_d phi[d, k] R[d, q]), or as collapsed_factor.py says, and a factor of its own from
+Gamma(e0 + y, f0 + X). The integral is known only up to a correction, so a move to or from a factor of its own is
+accepted by Metropolis-Hastings. A class that has a factor of its own and chooses "its own" again keeps it.
 
-The paper conditions on the core value, and on a prior draw of each unused factor. The posterior is the same. But the
-draw can never fit data; and given its core value, a class with many counts only ever takes a factor that has the scale
-of its own, and one without counts stays where little is expected. A class that is off has no core value and goes by
-the prior. Cost: D * Q * (factors in use), and D * Q more for every factor newly drawn.
+The paper conditions on the core value, and on a prior draw of each unused factor. The posterior is the same. But a
+prior draw never fits data. And given its core value, a class with many counts only takes factors of a scale like that
+of its own, and a class without counts stays where little is expected. A class that is not included has no core value:
+it moves by the prior. Cost: D * Q * (factors in use), and D * Q more for every new factor.
 """
 
 from functools import partial
 from math import exp, lgamma, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.gibbs.collapsed_factor import FIT_SIZE, LEFT, LOG_INTEGRAL, Priors, draw_alone, excess_alone, fit_alone
-from allocore.gibbs.layout import Ints, Layout
+from allocore.gibbs.collapsed_factor import (
+    FIT_SIZE,
+    LEFT,
+    LOG_INTEGRAL,
+    draw_collapsed,
+    fit_collapsed,
+    log_correction,
+)
+from allocore.gibbs.exposure import ModeView
+from allocore.gibbs.layout import Layout
+from allocore.gibbs.priors import Priors
+from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.distributions import categorical_from_logs, log_gamma
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
-_Floats = NDArray[np.float64]
+
+class ByClass(NamedTuple):
+    """Counts and reach of a mode with the rows of one class side by side."""
+
+    y_QD: Ints
+    reach_QD: Floats
+
+    @classmethod
+    def of(cls, view: ModeView) -> "ByClass":
+        """The same numbers as in `view`, transposed."""
+        return cls(by_class(view.y_DQ), by_class(view.reach_DQ))
 
 
-def relocate(key: Key, layout: Layout, spec: Spec, state: State, mode: int, y_DQ: Ints, reach_DQ: _Floats) -> State:
-    """A new state with every class relocated in one mode, and with new core values."""
-    used_K = state.used(mode)
-    # Factors are known by their place in this list, those in use first, so that no loop runs over the others.
-    factors_K = np.concatenate([np.flatnonzero(used_K), np.flatnonzero(~used_K)])
-    places_Q = np.argsort(factors_K)[state.subs_QM[:, mode]]
-    log_phi_DK, log_core_Q = state.log_phi[mode].copy(), state.log_core_Q.copy()
-    y_QD, reach_QD = by_class(y_DQ), by_class(reach_DQ)
-    _move_classes(
-        *location_scores(layout, spec, state, mode, y_QD, reach_QD), spec.alpha0 / len(log_phi_DK), Priors.of(spec),
-        y_QD, reach_QD, key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode),
-        scratch(), int(used_K.sum()), factors_K, places_Q, np.bincount(places_Q, minlength=len(factors_K)), log_core_Q,
-        log_phi_DK,
-    )  # fmt: skip
-    subs_QM = state.subs_QM.copy()
-    subs_QM[:, mode] = factors_K[places_Q]
-    log_phi = (*state.log_phi[:mode], log_phi_DK, *state.log_phi[mode + 1 :])
-    return State(log_core_Q, subs_QM, log_phi)
+class Scores(NamedTuple):
+    """The data's part of the scores of the factors in use, in the first columns of `scores_QK`.
 
-
-def location_scores(
-    layout: Layout, spec: Spec, state: State, mode: int, y_QD: Ints, reach_QD: _Floats
-) -> tuple[_Floats, _Floats, _Floats]:
-    """The data's part of the scores of the factors in use, in the first columns of `scores_QK`, and for each the sum of
-    phi R, in `reach_QK`; the other columns are for factors taken later. And the fits of alone.py, `fits_QF`.
-
-    Classes that are off have scores of zero.
+    `reach_QK` has the sum of phi R for each; the other columns are for factors taken later. `fits_QF` are the fits of
+    collapsed_factor.py. Classes that are not included have scores of zero.
     """
+
+    scores_QK: Floats
+    reach_QK: Floats
+    fits_QF: Floats
+
+
+class _Places(NamedTuple):
+    """Factors are known by their place in `factors_K`, those in use first, so that no loop runs over the others.
+
+    `places_Q` is where the classes are, and `others_K` counts the classes at each place, less the one that moves.
+    """
+
+    factors_K: Ints
+    places_Q: Ints
+    others_K: Ints
+
+    @classmethod
+    def of(cls, state: State, mode: int) -> "_Places":
+        used_K = state.used(mode)
+        factors_K = np.concatenate([np.flatnonzero(used_K), np.flatnonzero(~used_K)])
+        places_Q = np.argsort(factors_K)[state.subs_QM[:, mode]]
+        return cls(factors_K, places_Q, np.bincount(places_Q, minlength=len(factors_K)))
+
+
+class _Drawn(NamedTuple):
+    """What the moves change besides the places: core values, and factors taken or left."""
+
+    log_core_Q: Floats
+    log_phi_DK: Floats
+
+
+class _Streams(NamedTuple):
+    """Random numbers by class: for the choice of a factor, and for the entries of a new one."""
+
+    choices: Words
+    entries: Words
+
+
+def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
+    """A new state with every class relocated in one mode, and with new core values."""
+    mode, rows = view.mode, ByClass.of(view)
+    places, used = _Places.of(state, mode), int(state.used(mode).sum())
+    drawn = _Drawn(state.log_core_Q.copy(), state.log_phi[mode].copy())
+    streams = _Streams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
+    scores = location_scores(layout, spec, state, mode, rows)
+    alpha = spec.alpha0 / len(drawn.log_phi_DK)
+    _move_classes(scores, rows, alpha, Priors.of(spec), streams, scratch(), used, places, drawn)
+    subs_QM = state.subs_QM.copy()
+    subs_QM[:, mode] = places.factors_K[places.places_Q]
+    return State(drawn.log_core_Q, subs_QM, state.with_factors(mode, drawn.log_phi_DK).log_phi)
+
+
+def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: ByClass) -> Scores:
+    """The scores of all classes, but for the prior."""
     log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, state.used(mode)])
     priors, phi_DU = Priors.of(spec), np.exp(log_phi_DU)
     pairs = -(-spec.budget // 2)
     reach_QK, scores_QK = np.zeros((2, 2 * pairs, spec.core_shape[mode]))
-    fits_QF = np.empty((spec.budget, FIT_SIZE))
-    used = [
-        partial(_score_used, *cut, y_QD, reach_QD, priors, log_phi_DU, phi_DU, reach_QK, scores_QK)
-        for cut in layout.workers.ranges(pairs, 4)
-    ]
-    new = [partial(_fit_new, *cut, y_QD, reach_QD, priors, fits_QF) for cut in layout.workers.ranges(spec.budget, 8)]
-    layout.workers.run(used + new)
-    off_Q = np.flatnonzero(~state.on())
-    scores_QK[off_Q], fits_QF[off_Q] = 0.0, 0.0
-    return scores_QK[: spec.budget], reach_QK[: spec.budget], fits_QF
+    scores = Scores(scores_QK, reach_QK, np.empty((spec.budget, FIT_SIZE)))
+    cuts, few = layout.workers.ranges(pairs, 4), layout.workers.ranges(spec.budget, 8)
+    layout.workers.run(
+        [partial(_score_used, *cut, rows, priors, log_phi_DU, phi_DU, scores) for cut in cuts]
+        + [partial(_fit_new, *cut, rows, priors, scores.fits_QF) for cut in few]
+    )
+    left_out_Q = np.flatnonzero(~state.included())
+    scores_QK[left_out_Q], scores.fits_QF[left_out_Q] = 0.0, 0.0
+    return Scores(scores_QK[: spec.budget], reach_QK[: spec.budget], scores.fits_QF)
 
 
 def by_class(table_DQ: NDArray[Any]) -> NDArray[Any]:
@@ -87,14 +137,15 @@ def by_class(table_DQ: NDArray[Any]) -> NDArray[Any]:
 
 @kernel
 def _score_used(
-    first: int, last: int, y_QD: Ints, reach_QD: _Floats, priors: Priors, log_phi_DU: _Floats, phi_DU: _Floats,
-    reach_QK: _Floats, scores_QK: _Floats,
-) -> None:  # fmt: skip
-    """Scores of the factors in use for pairs of classes `first` to `last`.
+    first: int, last: int, rows: ByClass, priors: Priors, log_phi_DU: Floats, phi_DU: Floats, scores: Scores
+) -> None:
+    """Fill the scores of the factors in use for pairs of classes `first` to `last`.
 
     A dense product, four rows and two classes at a time, which uses the caches best, and a sparse one. Where the number
     of classes is odd, the last row of `reach_QK` is the other half of the last pair.
     """
+    y_QD, reach_QD = rows
+    scores_QK, reach_QK, _ = scores
     length, used = phi_DU.shape
     for pair in range(first, last):
         q, r = 2 * pair, min(2 * pair + 1, y_QD.shape[0] - 1)
@@ -114,8 +165,8 @@ def _score_used(
 
 
 @part
-def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: _Floats, reach_K: _Floats, scores_K: _Floats) -> None:
-    """The scores of one class, given what it reaches at each factor."""
+def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: Floats, reach_K: Floats, scores_K: Floats) -> None:
+    """Add to the scores of one class what its counts say, given what it reaches at each factor."""
     total = 0
     for d in range(y_D.size):
         if y_D[d] > 0:
@@ -134,21 +185,25 @@ def log_core_integral(total: int, reach: float, priors: Priors) -> float:
 
 
 @kernel
-def _fit_new(first: int, last: int, y_QD: Ints, reach_QD: _Floats, priors: Priors, fits_QF: _Floats) -> None:
+def _fit_new(first: int, last: int, rows: ByClass, priors: Priors, fits_QF: Floats) -> None:
+    y_QD, reach_QD = rows
     for q in range(first, last):
-        fit_alone(y_QD[q], reach_QD[q], priors, fits_QF[q])
+        fit_collapsed(y_QD[q], reach_QD[q], priors, fits_QF[q])
 
 
 @kernel
 def _move_classes(
-    scores_QK: _Floats, reach_QK: _Floats, fits_QF: _Floats, alpha: float, priors: Priors, y_QD: Ints,
-    reach_QD: _Floats, choices: Words, draws: Words, rng: Words, places: int, factors_K: Ints, places_Q: Ints,
-    others_K: Ints, log_core_Q: _Floats, log_phi_DK: _Floats,
+    scores: Scores, rows: ByClass, alpha: float, priors: Priors, streams: _Streams, rng: Words, used: int,
+    places: _Places, drawn: _Drawn,
 ) -> None:  # fmt: skip
-    """Move the classes in turn; `others_K` counts the classes at each place, and the one that moves is taken out.
+    """Move the classes in turn, writing into `places`, `drawn` and the scores of factors taken on the way.
 
-    `places` is how many places are or were in use.
+    `used` is how many places are or were in use.
     """
+    scores_QK, reach_QK, fits_QF = scores
+    y_QD, reach_QD = rows
+    factors_K, places_Q, others_K = places
+    log_core_Q, log_phi_DK = drawn
     weights, cumulative = np.empty(others_K.size + 1), np.empty(others_K.size + 1)
     log_prior = np.empty(places_Q.size + 1)
     for n in range(log_prior.size):
@@ -158,15 +213,15 @@ def _move_classes(
         others_K[home] -= 1
         alone = others_K[home] == 0
         free = others_K.size
-        for k in range(places):
+        for k in range(used):
             weights[k] = -np.inf
             if others_K[k] > 0:
                 weights[k] = log_prior[others_K[k]] + scores_QK[q, k]
                 free -= 1
-        weights[places] = log(free * alpha) + fits_QF[q, LOG_INTEGRAL] if free > 0 else -np.inf
-        seat(rng, choices, q)
-        choice = categorical_from_logs(rng, weights, places + 1, cumulative)
-        new = choice == places
+        weights[used] = log(free * alpha) + fits_QF[q, LOG_INTEGRAL] if free > 0 else -np.inf
+        seat(rng, streams.choices, q)
+        choice = categorical_from_logs(rng, weights, used + 1, cumulative)
+        new = choice == used
         reach = 0.0 if new else reach_QK[q, choice]
         stays, log_core = _core_there(
             alone, new, reach, log_core_Q[q], y_QD[q], reach_QD[q], priors, fits_QF[q], rng
@@ -175,10 +230,11 @@ def _move_classes(
             others_K[home] += 1
             continue
         if new:
-            choice, places = _take(int(uniform(rng) * free), places, factors_K, others_K)
+            choice, used = _take(int(uniform(rng) * free), used, factors_K, others_K)
             k = factors_K[choice]
-            _draw_column(q, k, exp(log_core), y_QD, reach_QD, priors, draws, rng, log_phi_DK)
-            _score_column(q + 1, choice, k, y_QD, reach_QD, priors, log_core_Q, log_phi_DK, reach_QK, scores_QK)
+            seat(rng, streams.entries, q)
+            _draw_column(k, exp(log_core), y_QD[q], reach_QD[q], priors, rng, log_phi_DK)
+            _score_column(q + 1, choice, k, rows, priors, drawn, scores)
         elif alone:
             for d in range(log_phi_DK.shape[0]):
                 log_phi_DK[d, factors_K[home]] = -np.inf
@@ -188,7 +244,7 @@ def _move_classes(
 
 @part
 def _core_there(
-    alone: bool, new: bool, reach: float, before: float, y_D: Ints, reach_D: _Floats, priors: Priors, fitted: _Floats,
+    alone: bool, new: bool, reach: float, before: float, y_D: Ints, reach_D: Floats, priors: Priors, fitted: Floats,
     rng: Words,
 ) -> tuple[bool, float]:  # fmt: skip
     """Whether a class stays where it is after all, and else its log core value at the factor chosen.
@@ -198,46 +254,44 @@ def _core_there(
     if (alone and new) or before == -np.inf:
         return alone and new, before
     if new:
-        after = draw_alone(rng, fitted)
-        return not log(uniform(rng)) < excess_alone(after, y_D, reach_D, priors, fitted), after
-    if alone and not log(uniform(rng)) < -excess_alone(before, y_D, reach_D, priors, fitted):
+        after = draw_collapsed(rng, fitted)
+        return not log(uniform(rng)) < log_correction(after, y_D, reach_D, priors, fitted), after
+    if alone and not log(uniform(rng)) < -log_correction(before, y_D, reach_D, priors, fitted):
         return True, before
     return False, log_gamma(rng, fitted[LEFT], priors.b0 + reach)
 
 
 @part
-def _take(n: int, places: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]:
+def _take(n: int, used: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]:
     """Take the n-th free factor; one that was never in use comes next to those that were. Returns its place, and the
     number of places that are or were in use.
     """
     for k in range(others_K.size):
         if others_K[k] == 0:
             if n == 0:
-                if k < places:
-                    return k, places
-                factors_K[k], factors_K[places] = factors_K[places], factors_K[k]
-                return places, places + 1
+                if k < used:
+                    return k, used
+                factors_K[k], factors_K[used] = factors_K[used], factors_K[k]
+                return used, used + 1
             n -= 1
-    return -1, places
+    return -1, used
 
 
 @part
 def _draw_column(
-    q: int, k: int, core: float, y_QD: Ints, reach_QD: _Floats, priors: Priors, draws: Words, rng: Words,
-    log_phi_DK: _Floats,
-) -> None:  # fmt: skip
-    """Draw the factor that class q alone now uses."""
-    seat(rng, draws, q)
+    k: int, core: float, y_D: Ints, reach_D: Floats, priors: Priors, rng: Words, log_phi_DK: Floats
+) -> None:
+    """Draw factor k, which one class alone now uses."""
     for d in range(log_phi_DK.shape[0]):
-        log_phi_DK[d, k] = log_gamma(rng, priors.e0 + y_QD[q, d], priors.f0 + core * reach_QD[q, d])
+        log_phi_DK[d, k] = log_gamma(rng, priors.e0 + y_D[d], priors.f0 + core * reach_D[d])
 
 
 @part
-def _score_column(
-    first: int, place: int, k: int, y_QD: Ints, reach_QD: _Floats, priors: Priors, log_core_Q: _Floats,
-    log_phi_DK: _Floats, reach_QK: _Floats, scores_QK: _Floats,
-) -> None:  # fmt: skip
+def _score_column(first: int, place: int, k: int, rows: ByClass, priors: Priors, drawn: _Drawn, scores: Scores) -> None:
     """Score a factor that has just been drawn, k, in the column `place` for the classes that are still to move."""
+    y_QD, reach_QD = rows
+    scores_QK, reach_QK, _ = scores
+    log_core_Q, log_phi_DK = drawn
     log_phi_D, phi_D = np.empty(log_phi_DK.shape[0]), np.empty(log_phi_DK.shape[0])
     for d in range(log_phi_D.size):
         log_phi_D[d], phi_D[d] = log_phi_DK[d, k], exp(log_phi_DK[d, k])
@@ -248,6 +302,6 @@ def _score_column(
             if y_QD[q, d] > 0:
                 total += y_QD[q, d]
                 score += y_QD[q, d] * log_phi_D[d]
-        on = log_core_Q[q] > -np.inf
+        included = log_core_Q[q] > -np.inf
         reach_QK[q, place] = reach
-        scores_QK[q, place] = score + log_core_integral(total, reach, priors) if on else 0.0
+        scores_QK[q, place] = score + log_core_integral(total, reach, priors) if included else 0.0

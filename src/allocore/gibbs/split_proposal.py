@@ -1,18 +1,18 @@
-"""Which factors in use explain the counts of a class, as a mixture: where dividing.py looks for two in its place.
+"""Which factors in use explain the counts of a class, as a mixture: where split_merge.py looks for two in its place.
 
 Counts y[d] over rows of reach R[d] come from factor k with weight w_k, in shares phi[d, k] R[d] / S_k, where S_k =
-sum_d phi[d, k] R[d]. The weights are fitted by a few steps of EM. They only propose, so that they need not be right;
-but they must be a function of counts, reach and factors alone. Cost: D * (factors in use).
+sum_d phi[d, k] R[d]. A few steps of EM fit the weights. They are only a proposal, so they need not be exact; but they
+must be a function of counts, reach and factors alone. Cost: D * (factors in use).
 """
 
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from allocore.gibbs.collapsed_factor import Priors
-from allocore.gibbs.layout import Ints
+from allocore.gibbs.priors import Priors
 from allocore.gibbs.relocation import log_core_integral
+from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.distributions import binomial
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words
@@ -21,15 +21,32 @@ _STEPS = 12
 _LEAK = 0.05  # the share of proposals that do not look at the counts
 _TINY = 1e-280
 _MOST = 700.0  # of which the exponential is a float
-_Floats = NDArray[np.float64]
+
+
+class FactorsInUse(NamedTuple):
+    """The factors of a mode, also as logarithms, and which of them are in use."""
+
+    used_U: Ints
+    phi_DK: Floats
+    log_phi_DK: Floats
+
+
+class Explained(NamedTuple):
+    """How the factors in use explain some counts: weights w, sums S, and scores.
+
+    The scores are those of relocation for one class that holds all the counts, less the prior.
+    """
+
+    weights_U: Floats
+    reach_U: Floats
+    scores_U: Floats
 
 
 @kernel
-def explain(
-    y_D: Ints, reach_D: _Floats, priors: Priors, used_U: Ints, phi_DK: _Floats, log_phi_DK: _Floats,
-    weights_U: _Floats, reach_U: _Floats, scores_U: _Floats,
-) -> None:  # fmt: skip
-    """Weights of the factors `used_U` and their S, and the scores that they have in relocation, less the prior."""
+def explain(y_D: Ints, reach_D: Floats, priors: Priors, factors: FactorsInUse, explained: Explained) -> None:
+    """Fill `explained` for the counts of a class."""
+    used_U, phi_DK, log_phi_DK = factors
+    weights_U, reach_U, scores_U = explained
     used, total, rows = used_U.size, 0, 0
     phi_NU, counts_N = np.empty((y_D.size, used)), np.empty(y_D.size)
     for u in range(used):
@@ -52,7 +69,7 @@ def explain(
 
 
 @part
-def _climb(counts_N: _Floats, phi_NU: _Floats, reach_U: _Floats, weights_U: _Floats) -> None:
+def _climb(counts_N: Floats, phi_NU: Floats, reach_U: Floats, weights_U: Floats) -> None:
     """The steps of EM, over the rows that have counts."""
     rows, used = phi_NU.shape
     phi_UN, ratio_N, shares_U = np.empty((used, rows)), np.empty(rows), np.empty(used)
@@ -75,7 +92,7 @@ def _climb(counts_N: _Floats, phi_NU: _Floats, reach_U: _Floats, weights_U: _Flo
 
 
 @part
-def _reweigh(shares_U: _Floats, reach_U: _Floats, weights_U: _Floats) -> None:
+def _reweigh(shares_U: Floats, reach_U: Floats, weights_U: Floats) -> None:
     """New weights, which add up to one whatever was lost to underflow."""
     total = 0.0
     for u in range(weights_U.size):
@@ -86,7 +103,7 @@ def _reweigh(shares_U: _Floats, reach_U: _Floats, weights_U: _Floats) -> None:
 
 
 @kernel
-def log_odds_of_two(y_D: Ints, log_phi_2D: _Floats, reach_2: _Floats, share: float) -> float:
+def log_odds_of_two(y_D: Ints, log_phi_2D: Floats, reach_2: Floats, share: float) -> float:
     """ln (w' / S') - ln (w / S) of two factors that explain the counts; `share` is the first guess of w' = 1 - w."""
     shift = log(max(reach_2[0], _TINY)) - log(max(reach_2[1], _TINY))
     total = 0.0
@@ -102,7 +119,7 @@ def log_odds_of_two(y_D: Ints, log_phi_2D: _Floats, reach_2: _Floats, share: flo
 
 
 @kernel
-def share_counts(y_D: Ints, odds_D: _Floats, rng: Words, kept_D: Ints) -> None:
+def share_counts(y_D: Ints, odds_D: Floats, rng: Words, kept_D: Ints) -> None:
     """Of the counts of each row, how many do not go to the other, with these log odds to go."""
     for d in range(y_D.size):
         kept_D[d] = binomial(rng, y_D[d], 1.0 / (1.0 + exp(min(odds_D[d], _MOST))))

@@ -1,88 +1,93 @@
 """One sweep of the Gibbs sampler: the whole algorithm.
 
-Given the counts allocated to the classes, a sweep draws
+A chain's state has core values lambda_q, locations k[q, m] and factors phi[m][d, k]; an allocation says how many counts
+of each row belong to each class. Given the allocation, a sweep draws
 
-    for each mode:   locations   k[q, m] and lambda_q, class after class, unused factors integrated out   relocation.py
-                     factors     phi[m][d, k] ~ Gamma, conjugate                                          factors.py
-    then             core values lambda_q ~ Gamma, conjugate                                              core_values.py
-                     where the budget is inferred, zero for the classes that are off                      switches.py
-                     classes divided in two and joined, with counts, in the mode visited last             dividing.py
-    and at last      thinning    every count is allocated to a class again                                thinning.py
+    for each mode   locations     k[q, m] and lambda_q, class by class, unused factors integrated out    relocation.py
+                    factors       phi[m][d, k] ~ Gamma                                                   factors.py
+    then            inclusion     which classes have a core value, where the budget is inferred          inclusion.py
+                    core values   lambda_q ~ Gamma                                                       core_values.py
+                    split-merge   one class split in two, or two merged, in the mode visited last        split_merge.py
+    and last        thinning      every count is allocated to a class again                              thinning.py
 
-Locations and factors of a mode share one exposure (exposure.py), which depends on the other modes alone. Sweeps take
-turns in which mode they begin with, and so in which they end with. Thinning comes last, so the allocation and the
-log-likelihood that a sweep reports belong to the state it returns; a chain begins with a thinning.
-CP and Tucker are the same sweep with the locations left where they are.
+Locations and factors of a mode share one exposure (exposure.py), which depends on the other modes alone. Successive
+sweeps begin with different modes, so every mode has its turn to be last. Thinning comes last, so the allocation and the
+log-likelihood of a sweep belong to the state it returns; a chain begins with a thinning. CP and Tucker are the same
+sweep with fixed locations: no relocation, no split-merge.
+
+Steps are functions: they get what they read and return what they change. The workspace alone is mutable. It holds the
+factors of the state in the form that exposure and thinning read, and is renewed here, after each step that changes
+factors or locations.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from allocore.data.coordinates import column_keys
 from allocore.gibbs.core_values import draw_core_values
-from allocore.gibbs.exposure import reach
+from allocore.gibbs.exposure import ModeView, reach
 from allocore.gibbs.factors import draw_factors
+from allocore.gibbs.inclusion import draw_inclusion
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.relocation import relocate
-from allocore.gibbs.split_merge import divide
+from allocore.gibbs.split_merge import split_merge
 from allocore.gibbs.thinning import Allocation, thin
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.model.spec import Spec
 from allocore.model.state import State
+from allocore.model.sweep_info import SweepInfo
 
 
-@dataclass(frozen=True)
-class Info:
-    """What a sweep tells about itself.
-
-    A class is in use if counts are allocated to it, and a factor if such a class is located at it; classes at the same
-    location of the core count once. `moved` is the share of classes whose location changed.
-    """
-
-    log_likelihood: float
-    classes: int
-    factors: tuple[int, ...]
-    moved: float
-
-
-def begin(key: Key, layout: Layout, state: State, rows: Rows | None = None) -> Allocation:
+def begin(key: Key, layout: Layout, state: State, workspace: Workspace | None = None) -> Allocation:
     """The allocation that the first sweep from `state` starts with (and, at a later sweep's key, a resumed one)."""
-    return thin(key, layout, rows or Rows.of(layout, state), state)
+    return thin(key, layout, workspace or Workspace.of(layout, state), state)
 
 
 def sweep(
-    key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, rows: Rows | None = None
-) -> tuple[State, Allocation, Info]:
+    key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace | None = None
+) -> tuple[State, Allocation, SweepInfo]:
     """Draw every variable once.
 
-    `rows` are the rows of `state`, and afterwards those of the state returned: a chain keeps them from sweep to sweep.
+    `workspace` is that of `state`, and afterwards that of the state returned: a chain keeps it from sweep to sweep.
     """
-    before = state
-    rows = rows or Rows.of(layout, state)
-    for turn in range(len(layout.shape)):
-        mode = (key.sweep + turn) % len(layout.shape)
-        y_DQ = allocation.y_RQ[layout.rows(mode)]
-        reach_DQ = reach(layout, rows, mode)
-        if spec.learn_locations:
-            state = relocate(key, layout, spec, state, mode, y_DQ, reach_DQ)
-        state = draw_factors(key, layout, spec, state, mode, y_DQ, reach_DQ, rows)
-    reach_Q = np.einsum("dq,dq->q", reach_DQ, rows.phi_RQ[layout.rows(mode)])
-    state = draw_core_values(key, spec, state, y_DQ.sum(axis=0), reach_Q)
+    before, modes = state, len(layout.shape)
+    workspace = workspace or Workspace.of(layout, state)
+    *earlier, last = [(key.sweep + turn) % modes for turn in range(modes)]
+    for mode in earlier:
+        state, _ = _visit_mode(key, layout, spec, state, allocation, workspace, mode)
+    state, view = _visit_mode(key, layout, spec, state, allocation, workspace, last)
+
+    y_Q, reach_Q = view.y_DQ.sum(axis=0), view.reach_Q(workspace.rows(last))
+    included_Q = draw_inclusion(key, spec, state, y_Q, reach_Q)
+    state = draw_core_values(key, spec, state, included_Q, y_Q, reach_Q)
     if spec.learn_locations:
-        state = divide(key, layout, spec, state, mode, y_DQ, reach_DQ, rows, reach_Q)
-    allocation = thin(key, layout, rows, state)
-    expected = float((state.core_values() * reach_Q).sum())
-    log_likelihood = allocation.log_rates - layout.log_factorials - expected
+        state, reach_Q, accepted = split_merge(key, layout, spec, state, view, reach_Q, workspace)
+        if accepted:
+            workspace.renew_all(state)
+
+    allocation = thin(key, layout, workspace, state)
+    expected_counts = float((state.core_values() * reach_Q).sum())
+    log_likelihood = allocation.log_rates - layout.log_factorials - expected_counts
     return state, allocation, _info(layout, before, state, allocation, log_likelihood)
 
 
-def _info(layout: Layout, before: State, state: State, allocation: Allocation, log_likelihood: float) -> Info:
-    holding = allocation.y_RQ[layout.rows(0)].sum(axis=0) > 0
-    locations = state.subs_QM[holding]
+def _visit_mode(
+    key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace, mode: int
+) -> tuple[State, ModeView]:
+    """Draw the locations and the factors of one mode; returns the state, and the counts and exposure it was given."""
+    view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], reach(layout, workspace, mode))
+    if spec.learn_locations:
+        state = relocate(key, layout, spec, state, view)
+    state = draw_factors(key, layout, spec, state, view)
+    workspace.renew(state, mode)
+    return state, view
+
+
+def _info(layout: Layout, before: State, state: State, allocation: Allocation, log_likelihood: float) -> SweepInfo:
+    holding_Q = allocation.y_RQ[layout.rows(0)].sum(axis=0) > 0
+    locations = state.subs_QM[holding_Q]
     (cell_keys,) = column_keys([log_phi_DK.shape[1] for log_phi_DK in state.log_phi], locations.T)
-    return Info(
+    return SweepInfo(
         log_likelihood=log_likelihood,
         classes=len(np.unique(cell_keys)),
         factors=tuple(int((np.bincount(column) > 0).sum()) for column in locations.T),

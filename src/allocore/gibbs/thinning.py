@@ -7,11 +7,11 @@ the cell's rate, so the log-likelihood of the state comes with it.
 
 How it is quick. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
 modes is made once a fibre. A few dozen cells at a time go through five short loops, whose steps do not wait for one
-another: raise the towers (_simd.py) over the products, find the column of every draw, its level, its class, then add
-them up. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q
+another: raise the towers (kernels/simd.py) over the products, find the column of every draw, its level, its class, then
+add them up. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about non-zeros * Q
 multiplications, and the draws.
 
-Where that is not good enough (large counts, products that underflow) the cell is split carefully: careful.py.
+Large counts, and cells whose products underflow, are split in another way: thinning_exact.py.
 
 Every draw has its own place in the random stream, and counts are integers, so neither depends on the threads; the
 log-likelihood is added up in blocks of fixed size, then over the blocks in order.
@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.gibbs.count_tables import Table, Tables, add_draws, add_draws_in_common
-from allocore.gibbs.layout import BLOCK, LARGE, Cells, Ints, Layout
-from allocore.gibbs.thinning_exact import Split, split_in_logs, split_large
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.layout import BLOCK, LARGE, Layout, NonZeros
+from allocore.gibbs.thinning_exact import SplitBuffers, Weights, split_in_logs, split_large
+from allocore.gibbs.workspace import Workspace
+from allocore.kernels.arrays import Flags, Floats, Indices, Ints, Singles
 from allocore.kernels.jit import inlined, kernel, part
 from allocore.kernels.random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uniforms, scratch, seat, uniform
 from allocore.kernels.simd import LANES, LEVEL, SLACK, aligned_zeros, column_at, level_at, new_towers, raise_tower
@@ -37,9 +38,6 @@ from allocore.model.state import State
 _TINY = 1e-20  # the least sum of scaled 32-bit products that is trusted: what underflows then is below 2^-52 of it
 _CELLS, _DRAWS = 64, 256  # a batch is full when it has this many of either
 _AT_ONCE = 8  # places written at once in the list of draws
-_Floats = NDArray[np.float64]
-_Singles = NDArray[np.float32]
-_Indices = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,13 @@ class Allocation:
     log_rates: float
 
 
+class _Streams(NamedTuple):
+    """Random numbers of the draws, and of draws that are rejected and made again."""
+
+    draws: Words
+    redraws: Words
+
+
 class _Batch(NamedTuple):
     """Scratch space of one thread: the cells (C) and draws (D) that are worked on together.
 
@@ -57,17 +62,17 @@ class _Batch(NamedTuple):
     on, over all modes but the last, a row for each fibre of the batch.
     """
 
-    products: _Singles
-    fibre_C: _Indices
-    towers: _Singles
-    ends_C: _Floats
-    totals_C: _Floats
-    cell_D: _Indices
-    column_D: _Indices
-    level_D: _Indices
-    class_D: _Indices
-    rest_D: _Floats
-    uniforms: _Floats
+    products: Singles
+    fibre_C: Indices
+    towers: Singles
+    ends_C: Floats
+    totals_C: Floats
+    cell_D: Indices
+    column_D: Indices
+    level_D: Indices
+    class_D: Indices
+    rest_D: Floats
+    uniforms: Floats
     rng: Words
 
     @classmethod
@@ -91,36 +96,33 @@ class _Batch(NamedTuple):
         )
 
 
-def thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
-    """Allocate every count to a class; classes that are off get none, and cost nothing."""
-    on_Q = np.flatnonzero(state.on())
-    if len(on_Q) == len(state.log_core_Q):
-        return _thin(key, layout, rows, state)
-    y_RQ = np.zeros(rows.phi_RQ.shape, dtype=layout.count_type)
-    if not len(on_Q):  # then there are no counts either
+def thin(key: Key, layout: Layout, workspace: Workspace, state: State) -> Allocation:
+    """Allocate every count to a class; classes that are not included get none, and cost nothing."""
+    included_Q = np.flatnonzero(state.included())
+    if len(included_Q) == len(state.log_core_Q):
+        return _thin(key, layout, workspace, state)
+    y_RQ = np.zeros(workspace.expanded.phi_RQ.shape, dtype=layout.count_type)
+    if not len(included_Q):  # then there are no counts either
         return Allocation(y_RQ, 0.0)
-    only = State(state.log_core_Q[on_Q], state.subs_QM[on_Q], state.log_phi)
-    allocation = _thin(key, layout, rows.of_classes(on_Q), only)
-    y_RQ[:, on_Q] = allocation.y_RQ
+    only = State(state.log_core_Q[included_Q], state.subs_QM[included_Q], state.log_phi)
+    allocation = _thin(key, layout, workspace.of_classes(included_Q), only)
+    y_RQ[:, included_Q] = allocation.y_RQ
     return Allocation(y_RQ, allocation.log_rates)
 
 
-def _thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
-    rows.scale(layout, state)
-    cells, budget = layout.cells, rows.phi_RQ.shape[1]
+def _thin(key: Key, layout: Layout, workspace: Workspace, state: State) -> Allocation:
+    scaled, nonzeros, budget = workspace.scaled_rows(state), layout.nonzeros, len(state.log_core_Q)
     tables = Tables.of(layout, budget, layout.workers.threads)
-    log_totals_B, log_rates_L = np.zeros(layout.blocks), np.zeros(len(cells.large_L))
+    log_totals_B, log_rates_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
     underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
-    draws, redraws, splits = (key.stream(step) for step in (Step.THIN, Step.THIN_AGAIN, Step.THIN_CAREFULLY))
-    core_Q = state.core_values()
+    streams, exact = _Streams(key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
+    weights = Weights(state.core_values(), workspace.expanded.phi_RQ, scaled.log_scale_R)
 
     def work(blocks: tuple[int, int], large: tuple[int, int], table: Table) -> None:
-        batch = _Batch.of(len(layout.shape), rows.scaled_RL.shape[1])
-        _thin_blocks(*blocks, cells, rows.scaled_RL, draws, redraws, batch, table, log_totals_B, underflow_N)
-        split_large(
-            *large, cells, rows.phi_RQ, core_Q, rows.log_scale_R, splits, Split.of(budget), table, log_rates_L,
-            underflow_N,
-        )  # fmt: skip
+        batch = _Batch.of(len(layout.shape), scaled.scaled_RL.shape[1])
+        _thin_blocks(*blocks, nonzeros, scaled.scaled_RL, streams, batch, table, log_totals_B, underflow_N)
+        buffers = SplitBuffers.of(budget)
+        split_large(*large, nonzeros, weights, exact, buffers, table, log_rates_L, underflow_N)
 
     nothing = [(0, 0)] * layout.workers.threads
     blocks, large = thinning_ranges(layout, budget), layout.workers.ranges(len(log_rates_L))
@@ -128,61 +130,54 @@ def _thin(key: Key, layout: Layout, rows: Rows, state: State) -> Allocation:
         [partial(work, *share) for share in zip(blocks + nothing, large + nothing, tables.by_thread, strict=False)]
     )
     log_rates = float(log_totals_B.sum()) + float(log_rates_L.sum())
-    log_rates += float((layout.row_totals_R * rows.log_scale_R).sum())
+    log_rates += float((layout.row_totals_R * scaled.log_scale_R).sum())
     if underflow_N.any():
-        which = np.flatnonzero(underflow_N)
-        log_rates += split_in_logs(which, layout, state, rows.log_scale_R, splits, tables.by_thread[0])
+        log_rates += split_in_logs(np.flatnonzero(underflow_N), layout, state, scaled, exact, tables.by_thread[0])
     return Allocation(tables.add_up(), log_rates)
 
 
 def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
     """Cut the blocks into a range a thread; what a cell and a draw cost was measured, in nanoseconds."""
     cells = BLOCK * (25.0 + 0.12 * budget)
-    draws = 20.0 * (np.diff(layout.cells.first_draw_B) - BLOCK)
+    draws = 20.0 * (np.diff(layout.nonzeros.first_draw_B) - BLOCK)
     return layout.workers.ranges_of_equal_work(cells + draws, worth=1.0)
 
 
 @kernel
 def _thin_blocks(
-    first: int, last: int, cells: Cells, scaled_RL: _Singles, draw_stream: Words, redraw_stream: Words, batch: _Batch,
-    table: Table, log_totals_B: _Floats, underflow_N: NDArray[np.bool_],
+    first: int, last: int, nonzeros: NonZeros, scaled_RL: Singles, streams: _Streams, batch: _Batch, table: Table,
+    log_totals_B: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
     """Thin the cells of a range of blocks, batch after batch."""
-    # Taking an array out of a tuple costs numba two atomic operations: done once here, not in the loops.
-    coords_MN, changed_N, small_N, _, _, first_draw_B, starts_M = cells
-    (products, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D, class_D, rest_D, uniforms, rng
-    ) = batch  # fmt: skip
-    own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
+    has_common = table.common_M.size > 0
     for block in range(first, last):
-        n, stop = block * BLOCK, min((block + 1) * BLOCK, small_N.size)
-        number, log_total = first_draw_B[block], 0.0
+        n, stop = block * BLOCK, min((block + 1) * BLOCK, nonzeros.small_N.size)
+        number, log_total, at_start = nonzeros.first_draw_B[block], 0.0, True
         while n < stop:
-            size, draws = _raise_towers(
-                n, stop, n == block * BLOCK, coords_MN, changed_N, small_N, starts_M, scaled_RL, products, fibre_C,
-                towers, ends_C, totals_C, cell_D, underflow_N,
-            )  # fmt: skip
-            fill_uniforms(draw_stream, number, draws, uniforms)
-            log_total += _find_columns(draws, uniforms, towers, ends_C, totals_C, cell_D, column_D, rest_D)
-            _find_levels(draws, towers, cell_D, column_D, rest_D, level_D)
-            _find_classes(
-                n, number, draws, coords_MN, starts_M, scaled_RL, products, fibre_C, towers, cell_D, column_D, level_D,
-                rest_D, redraw_stream, rng, own_RQ.shape[1], class_D,
-            )  # fmt: skip
+            size, draws = _raise_towers(n, stop, at_start, nonzeros, scaled_RL, batch, underflow_N)
+            fill_uniforms(streams.draws, number, draws, batch.uniforms)
+            log_total += _find_columns(draws, batch)
+            _find_levels(draws, batch)
+            _find_classes(n, number, draws, nonzeros, scaled_RL, batch, streams.redraws, table.own_RQ.shape[1])
             if has_common:
-                add_draws_in_common(n, draws, coords_MN, cell_D, class_D, table)
+                add_draws_in_common(n, draws, nonzeros.coords_MN, batch.cell_D, batch.class_D, table)
             else:
-                add_draws(n, draws, coords_MN, cell_D, class_D, own_starts_M, own_RQ)
-            n, number = n + size, number + draws + draws % 2
+                add_draws(n, draws, nonzeros.coords_MN, batch.cell_D, batch.class_D, table)
+            n, number, at_start = n + size, number + draws + draws % 2, False
         log_totals_B[block] = log_total
 
 
 @part
 def _raise_towers(
-    n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8],
-    small_N: NDArray[np.uint8], starts_M: Ints, scaled_RL: _Singles, products: _Singles, fibre_C: _Indices,
-    towers: _Singles, ends_C: _Floats, totals_C: _Floats, cell_D: _Indices, underflow_N: NDArray[np.bool_],
-) -> tuple[int, int]:  # fmt: skip
+    n: int, stop: int, at_start: bool, nonzeros: NonZeros, scaled_RL: Singles, batch: _Batch, underflow_N: Flags
+) -> tuple[int, int]:
     """Fill a batch with cells from n on and mark those whose products underflow; returns cells and draws."""
+    coords_MN, changed_N, small_N, starts_M = (
+        nonzeros.coords_MN, nonzeros.changed_N, nonzeros.small_N, nonzeros.starts_M,
+    )  # fmt: skip
+    products, fibre_C, towers, ends_C, totals_C, cell_D = (
+        batch.products, batch.fibre_C, batch.towers, batch.ends_C, batch.totals_C, batch.cell_D,
+    )  # fmt: skip
     modes = starts_M.size
     size = draws = fibres = 0
     while n + size < stop and size < _CELLS and draws < _DRAWS:
@@ -210,7 +205,7 @@ def _raise_towers(
 
 @inlined
 def enter_fibre(
-    n: Any, changed: int, out: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: _Singles, products: _Singles
+    n: Any, changed: int, out: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: Singles, products: Singles
 ) -> None:
     """Make the products over the modes but the last from the first mode that changed; the whole one in row `out`."""
     modes = starts_M.size
@@ -223,11 +218,10 @@ def enter_fibre(
 
 
 @part
-def _find_columns(
-    draws: int, uniforms: _Floats, towers: _Singles, ends_C: _Floats, totals_C: _Floats, cell_D: _Indices,
-    column_D: _Indices, rest_D: _Floats,
-) -> float:  # fmt: skip
+def _find_columns(draws: int, batch: _Batch) -> float:
     """Draw a place in the tower for every count and find its column; returns the sum of the logarithms of totals."""
+    uniforms, towers, ends_C, totals_C = batch.uniforms, batch.towers, batch.ends_C, batch.totals_C
+    cell_D, column_D, rest_D = batch.cell_D, batch.column_D, batch.rest_D
     log_total, product = 0.0, 1.0
     for d in range(draws):
         cell = cell_D[d]
@@ -243,21 +237,25 @@ def _find_columns(
 
 
 @part
-def _find_levels(
-    draws: int, towers: _Singles, cell_D: _Indices, column_D: _Indices, rest_D: _Floats, level_D: _Indices
-) -> None:
+def _find_levels(draws: int, batch: _Batch) -> None:
     """Find the level of every draw."""
+    towers, cell_D, column_D, rest_D, level_D = (
+        batch.towers, batch.cell_D, batch.column_D, batch.rest_D, batch.level_D,
+    )  # fmt: skip
     for d in range(draws):
         level_D[d] = level_at(towers, cell_D[d], column_D[d], rest_D[d])
 
 
 @part
 def _find_classes(
-    n: int, number: int, draws: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: _Singles, products: _Singles,
-    fibre_C: _Indices, towers: _Singles, cell_D: _Indices, column_D: _Indices, level_D: _Indices, rest_D: _Floats,
-    stream: Words, rng: Words, budget: int, class_D: _Indices,
-) -> None:  # fmt: skip
-    """Choose between the two classes of every draw's place, or reject it and draw anew."""
+    n: int, number: int, draws: int, nonzeros: NonZeros, scaled_RL: Singles, batch: _Batch, stream: Words, budget: int
+) -> None:
+    """Choose between the two classes of every draw's place, or reject it and draw again."""
+    coords_MN, starts_M = nonzeros.coords_MN, nonzeros.starts_M
+    products, fibre_C, towers, rng = batch.products, batch.fibre_C, batch.towers, batch.rng
+    cell_D, column_D, level_D, rest_D, class_D = (
+        batch.cell_D, batch.column_D, batch.level_D, batch.rest_D, batch.class_D,
+    )  # fmt: skip
     final = starts_M.size - 1
     for d in range(draws):
         cell, column, level = cell_D[d], column_D[d], level_D[d]
@@ -274,7 +272,7 @@ def _find_classes(
 
 
 @kernel
-def _draw_plainly(fibre: Any, row: Any, budget: int, scaled_RL: _Singles, products: _Singles, rng: Words) -> int:
+def _draw_plainly(fibre: Any, row: Any, budget: int, scaled_RL: Singles, products: Singles, rng: Words) -> int:
     """Draw one class by the running sum of all weights."""
     total = 0.0
     for q in range(budget):

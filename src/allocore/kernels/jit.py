@@ -8,6 +8,7 @@ their loops out: an assignment to a slice or a method of an array takes numba lo
 """
 
 import hashlib
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -47,8 +48,7 @@ def _cache_folder(given: str) -> str:
     """A folder for compiled kernels, in the one `given` if any, that is named after the sources of all kernels.
 
     numba compiles a kernel again when its own file changes, but not when a kernel that it calls does, or a constant
-    that it reads: the folder's name follows from every file that has kernels, and constants must come from these
-    (tests/kernels/test_jit.py). Where the folder cannot be written, numba falls back to its usual places.
+    or a tuple that it reads. Where the folder cannot be written, numba falls back to its usual places.
     """
     digest = hashlib.sha256()
     for path in kernel_sources():
@@ -57,6 +57,17 @@ def _cache_folder(given: str) -> str:
 
 
 def kernel_sources() -> list[Path]:
-    """The files of the package that have kernels in them: this one, and those that import it."""
-    marker = f"from {__name__} import".encode()
-    return [path for path in sorted(_PACKAGE.rglob("*.py")) if path == Path(__file__) or marker in path.read_bytes()]
+    """All files that compiled code depends on: those with kernels, and those in the same rooms that they import from.
+
+    A kernel takes its constants and tuples from these alone (tests/kernels/test_jit.py).
+    """
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py"))}
+    with_kernels = [path for path, text in texts.items() if f"from {__name__} import" in text]
+    rooms = {path.parent for path in with_kernels}
+    imported = {
+        _PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
+        for path in with_kernels
+        for name in re.findall(r"^from allocore\.([\w.]+) import", texts[path], re.MULTILINE)
+    }
+    beside = {path for path in imported if path.parent in rooms}
+    return sorted({Path(__file__), *with_kernels, *beside} & texts.keys())

@@ -48,10 +48,10 @@ class Step(IntEnum):
     RELOCATE = 3
     NEW_FACTOR = 4
     FACTOR = 5
-    THIN_CAREFULLY = 6
+    THIN_EXACT = 6
     THIN_AGAIN = 7
-    SWITCH = 8
-    DIVIDE = 9
+    INCLUSION = 8
+    SPLIT_MERGE = 9
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ def log_likelihood(tensor: CountTensor, state: State) -> float:
 
 
 def log_prior_core(spec: Spec, state: State) -> float:
-    """Gamma(a0, rate b0) on every lambda_q; where the budget is inferred, on those of the classes that are on."""
-    on_Q = state.on()
-    density = _log_gamma_density(state.log_core_Q[on_Q], spec.a0, spec.b0)
+    """Gamma(a0, rate b0) on every lambda_q; where the budget is inferred, on those of the included classes."""
+    included_Q = state.included()
+    density = _log_gamma_density(state.log_core_Q[included_Q], spec.a0, spec.b0)
     if not spec.infer_budget:
         return density
-    on, off = int(on_Q.sum()), int((~on_Q).sum())
-    return density + float(betaln(spec.c0 + on, spec.d0 + off) - betaln(spec.c0, spec.d0))
+    included, left_out = int(included_Q.sum()), int((~included_Q).sum())
+    return density + float(betaln(spec.c0 + included, spec.d0 + left_out) - betaln(spec.c0, spec.d0))
 
 
 def log_prior_locations(spec: Spec, state: State) -> float:

@@ -14,7 +14,7 @@ from allocore.model.state import State
 def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
     """Where a chain begins."""
     subs_QM = spec.start_locations()
-    return State(_log_core_on(spec, rng), subs_QM, draw_log_factors(spec, shape, subs_QM, rng))
+    return State(_log_core_included(spec, rng), subs_QM, draw_log_factors(spec, shape, subs_QM, rng))
 
 
 def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
@@ -24,15 +24,15 @@ def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 
 def draw_log_core(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
-    """log lambda_q ~ log Gamma(a0, rate b0); where the budget is inferred, -inf for classes that are off."""
-    log_core_Q = _log_core_on(spec, rng)
+    """log lambda_q ~ log Gamma(a0, rate b0); where the budget is inferred, -inf for classes that are not included."""
+    log_core_Q = _log_core_included(spec, rng)
     if spec.infer_budget:
         log_core_Q[rng.random(spec.budget) >= rng.beta(spec.c0, spec.d0)] = -np.inf
     return log_core_Q
 
 
-def _log_core_on(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The same with every class on, as in the first state: what a chain does not need it switches off."""
+def _log_core_included(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
+    """The same with every class included, as in the first state: a chain leaves out what it does not need."""
     return _log_gamma(spec.a0, spec.b0, (spec.budget,), rng)
 
 

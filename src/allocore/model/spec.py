@@ -1,4 +1,4 @@
-"""The specification of a model: how large it is, its priors, and whether the locations of the core are learned."""
+"""The specification of a model: which one it is, how large, and its priors."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError, whole_number
 
-# Gamma(1, rate 0) is the same everywhere: with it, the most probable values are those of maximum likelihood.
+Model = Literal["AlloCore", "CP", "Tucker", "NNTuck"]
+
+# Gamma(1, rate 0) is flat: with it, the posterior mode is the maximum-likelihood estimate.
 _FLAT: dict[str, Any] = {"alpha0": 0.0, "a0": 1.0, "b0": 0.0, "e0": 1.0, "f0": 0.0}
 _PRIORS = ("a0", "b0", "e0", "f0", "alpha0", "c0", "d0")
 # Beyond these, products of rates over the modes leave the range of 64-bit floats.
@@ -18,12 +20,12 @@ _LEAST, _MOST = 1e-30, 1e30
 
 @dataclass(frozen=True)
 class Spec:
-    """ALL0CORE, CP and Tucker in one: `budget` classes Q, each at a location of a core of shape `core_shape`.
+    """All models in one: `budget` classes Q, each at a location of a core of shape `core_shape`.
 
-    `start` says where the classes begin: on the super-diagonal (k[q, m] = q mod K_m), or one on every location of the
-    core. With `learn_locations` off they stay there: on the diagonal that is CP, on all locations Tucker. With
-    `infer_budget` each class is on or off, on with a probability that has the prior Beta(c0, d0): the budget is then
-    the most classes there can be.
+    AlloCore starts them on the super-diagonal (k[q, m] = q mod K_m) and learns their locations; CP leaves them there.
+    Tucker has one class fixed at every location of the core, and NNTuck is Tucker without priors, by maximum
+    likelihood. With `infer_budget` each class is included or not, with a probability that has the prior Beta(c0, d0);
+    the budget is then the most classes there can be.
     """
 
     budget: int
@@ -33,8 +35,7 @@ class Spec:
     e0: float = 1.0
     f0: float = 10.0
     alpha0: float = 0.1
-    learn_locations: bool = True
-    start: Literal["diagonal", "everywhere"] = "diagonal"
+    model: Model = "AlloCore"
     infer_budget: bool = False
     c0: float = 1.0
     d0: float = 1.0
@@ -43,36 +44,36 @@ class Spec:
         object.__setattr__(self, "budget", whole_number("budget", self.budget))
         shape = tuple(whole_number("core_shape", size, self.core_shape) for size in self.core_shape)
         object.__setattr__(self, "core_shape", shape)
-        for name in () if self.flat else _PRIORS:
+        for name in _PRIORS if self.has_priors else ():
             object.__setattr__(self, name, _positive(name, getattr(self, name)))
-        if self.start == "everywhere" and self.budget != math.prod(shape):
+        if self.dense_core and self.budget != math.prod(shape):
             raise InputError(
                 f"budget is {self.budget}, but a class on every location of core_shape {shape} needs {math.prod(shape)}"
             )
 
     @classmethod
     def without_priors(cls, core_shape: tuple[int, ...]) -> "Spec":
-        """A class on every location of the core, and flat priors: maximum likelihood."""
-        return cls(math.prod(core_shape), core_shape, **_FLAT, learn_locations=False, start="everywhere")
+        """NNTuck: a class on every location of the core, and flat priors."""
+        return cls(math.prod(core_shape), core_shape, **_FLAT, model="NNTuck")
 
     @property
-    def flat(self) -> bool:
-        """Whether there are no priors; the sampler needs some, so that its models cannot be specified like this."""
-        fixed = not self.learn_locations and self.start == "everywhere"
-        return fixed and all(getattr(self, name) == value for name, value in _FLAT.items())
+    def learn_locations(self) -> bool:
+        """Whether the locations of the classes are learned."""
+        return self.model == "AlloCore"
 
     @property
-    def model(self) -> str:
-        """The name of the model that this specifies: AlloCore, CP, Tucker, or without priors NNTuck."""
-        if self.flat:
-            return "NNTuck"
-        if self.learn_locations:
-            return "AlloCore"
-        return "Tucker" if self.start == "everywhere" else "CP"
+    def dense_core(self) -> bool:
+        """Whether there is a class on every location of the core."""
+        return self.model in ("Tucker", "NNTuck")
+
+    @property
+    def has_priors(self) -> bool:
+        """Whether there are priors, and with them a posterior to sample."""
+        return self.model != "NNTuck"
 
     def start_locations(self) -> NDArray[np.int64]:
         """Where the classes begin, as `subs_QM`."""
-        if self.start == "everywhere":
+        if self.dense_core:
             return np.ascontiguousarray(np.indices(self.core_shape).reshape(len(self.core_shape), -1).T)
         return np.asarray(np.arange(self.budget)[:, None] % np.array(self.core_shape))
 

@@ -12,11 +12,11 @@ Shape suffixes, used throughout the package:
     reach_DQ     exposure of one mode per unit of core value, X[m][d, q] / lambda_q
 
 Core values and factors are kept as logarithms: a gamma variate of small shape underflows, its logarithm does not.
-Where the budget is inferred, a class that is off has the core value zero, and its logarithm is -inf.
+Where the budget is inferred, a class that is not included has the core value zero, and its logarithm is -inf.
 A factor that no class uses has no value in the chain (it is integrated out); its column holds -inf.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,13 @@ class State:
         """The values lambda_q."""
         return np.exp(self.log_core_Q)
 
-    def on(self) -> NDArray[np.bool_]:
-        """Which classes are on, (Q): all of them, unless the budget is inferred."""
+    def included(self) -> NDArray[np.bool_]:
+        """Which classes are included, (Q): all of them, unless the budget is inferred."""
         return self.log_core_Q > -np.inf
+
+    def with_factors(self, mode: int, log_phi_DK: NDArray[np.float64]) -> "State":
+        """The same with other factors in one mode."""
+        return replace(self, log_phi=(*self.log_phi[:mode], log_phi_DK, *self.log_phi[mode + 1 :]))
 
     def factors(self, mode: int) -> NDArray[np.float64]:
         """The factor matrix of one mode, (D, K); zeros where no class uses the factor."""

@@ -74,7 +74,7 @@ class Diagnosis:
 
 def diagnose(record: Record) -> Diagnosis:
     """Judge the draws of a run."""
-    if record.spec.flat:
+    if not record.spec.has_priors:
         nothing = _table([], 0.0).reindex(columns=_COLUMNS)
         told = "Maximum likelihood gives one estimate and no draws: there are no chains to judge."
         return Diagnosis(nothing, (told,), well=False, move_rate=np.nan)

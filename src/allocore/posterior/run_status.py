@@ -42,7 +42,7 @@ def settings_line(record: Record) -> str:
     spec = record.spec
     core = " x ".join(str(size) for size in spec.core_shape)
     names = ["a0", "b0", "e0", "f0", *["alpha0"] * spec.learn_locations, *["c0", "d0"] * spec.infer_budget]
-    priors = "maximum likelihood" if spec.flat else ", ".join(f"{name} {getattr(spec, name):g}" for name in names)
+    priors = ", ".join(f"{name} {getattr(spec, name):g}" for name in names) if spec.has_priors else "maximum likelihood"
     made = "" if record.attributes is None else f", allocore {record.attributes['inference_library_version']}"
     most = "at most " if spec.infer_budget else ""
     return f"{spec.model}: {most}{spec.budget} classes, core {core}; {priors}; seed {record.seed}{made}"
@@ -51,7 +51,7 @@ def settings_line(record: Record) -> str:
 def progress_line(record: Record, *, being_written: bool = False) -> str:
     """How far a run has come."""
     schedule, (chains, sweeps) = record.schedule, record.stats["moved"].shape
-    if record.spec.flat:
+    if not record.spec.has_priors:
         return f"{sweeps:,} iterations; the best of its restarts."
     draws, seconds = record.core_values.shape[1], record.stats["seconds"]
     text = f"{sweeps:,} of {schedule.sweeps:,} sweeps"

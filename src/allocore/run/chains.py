@@ -17,13 +17,14 @@ import numpy as np
 
 from allocore.errors import InputError
 from allocore.gibbs.layout import Layout
-from allocore.gibbs.sweep import Info, begin, sweep
+from allocore.gibbs.sweep import begin, sweep
 from allocore.gibbs.thinning import Allocation
-from allocore.kernels.expansion import Rows
+from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
+from allocore.model.sweep_info import SweepInfo
 from allocore.run.progress import Observer, Watch
 from allocore.run.record import Record
 from allocore.run.stop import Stop
@@ -67,7 +68,7 @@ class Chain:
         if point is None:
             point = 0, first_state(plan.spec, layout.shape, first_values(plan.seed, number))
         self._sweep, self._state = point
-        self._work: tuple[Rows, Allocation] | None = None
+        self._work: tuple[Workspace, Allocation] | None = None
 
     @property
     def done(self) -> bool:
@@ -77,15 +78,17 @@ class Chain:
     def advance(self) -> None:
         """Make one sweep, record it, and let the store save."""
         plan, number = self._store.plan, self._sweep + 1
-        rows, allocation = self._work or self._begin()
+        workspace, allocation = self._work or self._begin()
         start = perf_counter()
-        state, allocation, info = sweep(self._key.at(number), self._layout, plan.spec, self._state, allocation, rows)
+        state, allocation, info = sweep(
+            self._key.at(number), self._layout, plan.spec, self._state, allocation, workspace
+        )
         _check(info, self._number, number, plan.spec)
         self._store.record_sweep(self._number, number, info, perf_counter() - start)
         draw = plan.schedule.draw_of(number)
         if draw is not None:
             self._store.record_draw(self._number, draw, state)
-        self._sweep, self._state, self._work = number, state, (rows, allocation)
+        self._sweep, self._state, self._work = number, state, (workspace, allocation)
         self._store.save(self._number, number, state, now=self.done)
         self._watch.sweep_done(self._number, number, info, last=self.done)
 
@@ -94,16 +97,16 @@ class Chain:
         if self._work is not None and not self.done:
             self._store.save(self._number, self._sweep, self._state, now=True)
 
-    def _begin(self) -> tuple[Rows, Allocation]:
+    def _begin(self) -> tuple[Workspace, Allocation]:
         """What the next sweep needs besides the state.
 
         The counts were allocated at the end of the last sweep; they are drawn again with its numbers, so are the same.
         """
-        rows = Rows.of(self._layout, self._state)
-        return rows, begin(self._key.at(self._sweep), self._layout, self._state, rows)
+        workspace = Workspace.of(self._layout, self._state)
+        return workspace, begin(self._key.at(self._sweep), self._layout, self._state, workspace)
 
 
-def _check(info: Info, chain: int, sweep: int, spec: Spec) -> None:
+def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:
     if not isfinite(info.log_likelihood):
         raise InputError(
             f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {sweep}: the priors "

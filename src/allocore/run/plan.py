@@ -54,7 +54,9 @@ class Plan:
 def planned(tensor: CountTensor, attributes: dict[str, Any]) -> Plan:
     """The plan that wrote these attributes."""
     settings = json.loads(attributes["settings"])
-    spec = Spec(**{**settings["spec"], "core_shape": tuple(settings["spec"]["core_shape"])})
+    # Runs from before sampler version 1 say how the locations start and whether they are learned; the model says both.
+    fields = {name: value for name, value in settings["spec"].items() if name not in ("learn_locations", "start")}
+    spec = Spec(**{**fields, "core_shape": tuple(fields["core_shape"]), "model": settings["model"]})
     return Plan(tensor, spec, Schedule(**settings["schedule"]), int(settings["chains"]), int(attributes["seed"]))
 
 

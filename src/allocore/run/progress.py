@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 from allocore.run.schedule import Schedule
 
 if TYPE_CHECKING:
-    from allocore.gibbs.sweep import Info
+    from allocore.model.sweep_info import SweepInfo
 
 
 class Observer(Protocol):
     """Is told between sweeps how a run stands."""
 
-    def show(self, chain: int, sweep: int, info: "Info") -> None:
+    def show(self, chain: int, sweep: int, info: "SweepInfo") -> None:
         """Sweep 1, 2, .. of a chain is done."""
 
     def close(self) -> None:
@@ -37,7 +37,7 @@ class Watch:
         self._last: dict[int, float] = {}
         self._one_at_a_time = Lock()
 
-    def sweep_done(self, chain: int, sweep: int, info: "Info", last: bool) -> None:
+    def sweep_done(self, chain: int, sweep: int, info: "SweepInfo", last: bool) -> None:
         """Tell the observer, if it is time or if this was the chain's last sweep."""
         now = self._clock()
         if self._observer is None or (now - self._last.get(chain, -inf) < self._seconds and not last):
@@ -80,7 +80,7 @@ class ProgressBar:
         self._tasks = [self._bar.add_task(name, total=schedule.sweeps, news="", start=False) for name in names]
         self._bar.start()
 
-    def show(self, chain: int, sweep: int, info: "Info") -> None:
+    def show(self, chain: int, sweep: int, info: "SweepInfo") -> None:
         """Redraw the line of a chain."""
         phase = "burn-in" if sweep <= self._schedule.burn_in else "draws  "
         news = (

@@ -12,7 +12,7 @@ from allocore.run.record import Record
 from allocore.run.schema import STATS
 
 if TYPE_CHECKING:
-    from allocore.gibbs.sweep import Info
+    from allocore.model.sweep_info import SweepInfo
 
 
 class Store(Protocol):
@@ -23,7 +23,7 @@ class Store(Protocol):
 
     plan: Plan
 
-    def record_sweep(self, chain: int, sweep: int, info: "Info", seconds: float) -> None:
+    def record_sweep(self, chain: int, sweep: int, info: "SweepInfo", seconds: float) -> None:
         """Keep what sweep 1, 2, .. of a chain told about itself."""
 
     def record_draw(self, chain: int, draw: int, state: State) -> None:
@@ -50,7 +50,7 @@ class Store(Protocol):
         """Write no more."""
 
 
-def stats_of(info: "Info", seconds: float) -> dict[str, Any]:
+def stats_of(info: "SweepInfo", seconds: float) -> dict[str, Any]:
     """The statistics of a sweep by name."""
     return {name: seconds if name == "seconds" else getattr(info, name) for name in STATS}
 
@@ -73,7 +73,7 @@ class MemoryStore:
         }
         self._points: list[tuple[int, State] | None] = [None] * plan.chains
 
-    def record_sweep(self, chain: int, sweep: int, info: "Info", seconds: float) -> None:
+    def record_sweep(self, chain: int, sweep: int, info: "SweepInfo", seconds: float) -> None:
         """Keep what sweep 1, 2, .. of a chain told about itself."""
         for name, value in stats_of(info, seconds).items():
             self._stats[name][chain, sweep - 1] = value

@@ -41,7 +41,7 @@ from allocore.run.skeleton import Sizes, write_skeleton
 from allocore.run.store import stats_of
 
 if TYPE_CHECKING:
-    from allocore.gibbs.sweep import Info
+    from allocore.model.sweep_info import SweepInfo
 
 CHECKPOINTS = "checkpoints"
 SECONDS = 5.0  # between the saves of a chain, or
@@ -85,7 +85,7 @@ class ZarrStore:
             lock.release()
             raise
 
-    def record_sweep(self, chain: int, sweep: int, info: "Info", seconds: float) -> None:
+    def record_sweep(self, chain: int, sweep: int, info: "SweepInfo", seconds: float) -> None:
         """Keep what sweep 1, 2, .. of a chain told about itself."""
         with self._telling():
             self._chains[chain].record_sweep(sweep, stats_of(info, seconds))

@@ -1,0 +1,175 @@
+"""The observed zeros that were expected to have many counts, found without listing all zeros.
+
+For y = 0 the bound of surprises.py becomes one of rates, by Jensen's inequality:
+
+    p >= 2/S sum_{s of n} exp(-mu_s) >= 2 n/S exp(-mean_{s of n} mu_s)
+
+so a zero whose p is at most p0 has, in the mean of the n draws, a rate of at least log(2/p0) - log(S/n). Such cells are
+found by depth first search with bounds. With the rows of modes 1 .. j fixed, no cell has a larger rate than
+
+    sum_q core_q prod_{m <= j} phi[m][d_m, q] prod_{m > j} max_d phi[m][d, q]
+
+over the classes q of the n draws, and where that is too small the branch is left. The cost is that of the branches that
+cannot be left, which depends on the data: it is limited, and the table says if the limit was reached.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from allocore.data.coordinates import column_keys, locate
+from allocore.data.missing import Missing
+from allocore.kernels.arrays import Floats, Ints
+from allocore.kernels.expansion import expand_factors, row_offsets
+from allocore.kernels.jit import kernel
+from allocore.posterior.prediction import number_of_draws, sampled
+from allocore.run.record import Record
+
+# Numbers in the table of factors of the sampled draws; one draw is taken at least.
+_MOST_FACTORS = 4 * 10**7
+# Classes looked at in the whole search: about half a minute.
+_MOST_WORK = 2 * 10**10
+_ROUNDING = 1e-9
+
+_DEPTH, _FOUND = range(2)
+
+
+class _SearchTree(NamedTuple):
+    """What is searched, mode below mode, and how far the search is."""
+
+    phi_RQ: Floats
+    ids_R: Ints
+    starts_M: Ints
+    lengths_M: Ints
+    modes_M: Ints
+    later_MQ: Floats  # the products of the largest entries of all later modes
+    next_M: Ints  # the next row at each depth
+    weights_MQ: Floats  # the products of the core and the rows of all earlier modes
+
+
+class ZeroSearch:
+    """Finds the observed zeros that were expected to have many counts, under a sample of at most so many draws.
+
+    It keeps as many zeros as it has `room` for: those with the largest rates.
+    """
+
+    def __init__(self, record: Record, coords_MN: Ints, missing: Missing, *, room: int, draws: int) -> None:
+        numbers = sum(record.tensor.shape) * record.core_values.shape[2]
+        few = sampled(record, max(1, min(draws, _MOST_FACTORS // numbers)))
+        self._log_left_out = math.log(number_of_draws(record) / number_of_draws(few))
+        places = list(np.ndindex(few.core_values.shape[:2]))
+        self._core_Q = np.concatenate([few.core_values[place] for place in places]) / len(places)
+        rows = [expand_factors([each[place] for each in few.factors], few.core_locations[place]) for place in places]
+        self._phis = np.split(np.concatenate(rows, axis=1), row_offsets(record.tensor.shape)[1:-1])
+        self._coords_MN, self._missing, self._room, self._work = coords_MN, missing, room, 0
+
+    def least_rate(self, log_p: float) -> float:
+        """The mean rate under the sampled draws that a zero needs for a p as small as this under all draws."""
+        rate = math.log(2) - log_p - self._log_left_out
+        return max(0.0, rate - _ROUNDING * (1 + abs(rate)))
+
+    def cells_above(self, rate: float) -> tuple[Ints, float]:
+        """The zeros (M, n) with the largest rates, and the rate above which none is left out: `rate` if all went well.
+
+        Searched from the largest rates down, so that what the work allows to be found is found for sure.
+        """
+        highest = float(self._core_Q @ np.prod([phi_DQ.max(axis=0) for phi_DQ in self._phis], axis=0))
+        levels = [level for level in (highest / 2.0 ** np.arange(1, 12)).tolist() if level > rate]
+        cells_MN, reach = np.zeros((len(self._phis), 0), dtype=np.int64), math.inf
+        for level in [*levels, rate]:
+            found_MN, reached = self._search(level)
+            if reached is None:
+                # What an unfinished search came upon is worth judging, though nothing is known of the rest.
+                return np.unique(np.concatenate([cells_MN, found_MN], axis=1), axis=1), reach
+            cells_MN, reach = found_MN, reached
+            if reached > level:
+                break
+        return cells_MN, reach
+
+    def _search(self, rate: float) -> tuple[Ints, float | None]:
+        """Zeros whose rate is at least this, and the rate above which none is left out; None if the work ran out."""
+        rows, room = self._rows_reaching(rate), self._room
+        if min(map(len, rows)) == 0:
+            return np.zeros((len(rows), 0), dtype=np.int64), rate
+        tree, tally = self._tree(rows), np.zeros(2, dtype=np.int64)
+        cells_MH, rates_H = np.empty((len(rows), 2 * room), dtype=np.int64), np.empty(2 * room)
+        while tally[_DEPTH] >= 0 and self._work <= _MOST_WORK:
+            self._work += _visit(room, rate, tree, cells_MH, rates_H, tally) * len(self._core_Q)
+            if tally[_FOUND] > room or tally[_DEPTH] < 0:
+                kept = self._zeros_among(cells_MH[:, : tally[_FOUND]])
+                if len(kept) > room:
+                    kept = kept[np.argsort(-rates_H[kept], kind="stable")]
+                    rate, kept = float(rates_H[kept[room]]), kept[:room]
+                tally[_FOUND] = len(kept)
+                cells_MH[:, : len(kept)], rates_H[: len(kept)] = cells_MH[:, kept], rates_H[kept]
+        zeros_MN = cells_MH[:, self._zeros_among(cells_MH[:, : tally[_FOUND]])]
+        return zeros_MN, rate if tally[_DEPTH] < 0 else None
+
+    def _zeros_among(self, cells_MN: Ints) -> Ints:
+        """Which of the cells have no count and are not missing."""
+        keys_N, taken_N = column_keys(self._missing.shape, cells_MN, self._coords_MN)
+        return np.flatnonzero((locate(keys_N, taken_N) < 0) & ~self._missing.contains(cells_MN))
+
+    def _rows_reaching(self, rate: float) -> list[Ints]:
+        """For each mode the rows in which a cell may have this rate, the most promising first."""
+        rows = [np.arange(len(phi_DQ)) for phi_DQ in self._phis]
+        while True:
+            parts = [phi_DQ[each] for phi_DQ, each in zip(self._phis, rows, strict=True)]
+            highs_MQ = np.array([phi_DQ.max(axis=0, initial=0.0) for phi_DQ in parts])
+            others_MQ = [self._core_Q * np.delete(highs_MQ, mode, axis=0).prod(axis=0) for mode in range(len(rows))]
+            bounds = [(1 + _ROUNDING) * (phi_DQ @ other_Q) for phi_DQ, other_Q in zip(parts, others_MQ, strict=True)]
+            kept = [each[bound_D >= rate] for each, bound_D in zip(rows, bounds, strict=True)]
+            if sum(map(len, kept)) >= 0.9 * sum(map(len, rows)):
+                return [each[np.argsort(-bound_D)] for each, bound_D in zip(rows, bounds, strict=True)]
+            rows = kept
+
+    def _tree(self, rows: list[Ints]) -> _SearchTree:
+        """The tree over these rows, longest mode first, and a search that stands at its root."""
+        modes_M = np.argsort([len(each) for each in rows], kind="stable")[::-1].copy()
+        parts = [self._phis[mode][rows[mode]] for mode in modes_M]
+        lengths_M = np.array([len(phi_DQ) for phi_DQ in parts])
+        later_MQ = np.ones((len(rows), len(self._core_Q)))
+        for depth in range(len(rows) - 1, 0, -1):
+            later_MQ[depth - 1] = later_MQ[depth] * parts[depth].max(axis=0)
+        return _SearchTree(
+            phi_RQ=np.concatenate(parts),
+            ids_R=np.concatenate([rows[mode] for mode in modes_M]),
+            starts_M=np.cumsum(lengths_M) - lengths_M,
+            lengths_M=lengths_M,
+            modes_M=modes_M,
+            later_MQ=later_MQ,
+            next_M=np.zeros(len(rows), dtype=np.int64),
+            weights_MQ=np.tile(self._core_Q, (len(rows) + 1, 1)),
+        )
+
+
+@kernel
+def _visit(nodes: int, rate: float, tree: _SearchTree, cells_MH: Ints, rates_H: Floats, tally: Ints) -> int:
+    """Go on for so many nodes, or to the end, where the depth is -1; add cells of this rate. Returns nodes visited."""
+    depth, found = tally[0], tally[1]
+    final, done = tree.lengths_M.size - 1, 0
+    while done < nodes and depth >= 0:
+        if tree.next_M[depth] == tree.lengths_M[depth]:
+            depth -= 1
+            continue
+        row = tree.starts_M[depth] + tree.next_M[depth]
+        tree.next_M[depth] += 1
+        done += 1
+        bound = 0.0
+        for q in range(tree.phi_RQ.shape[1]):
+            weight = tree.weights_MQ[depth, q] * tree.phi_RQ[row, q]
+            tree.weights_MQ[depth + 1, q] = weight
+            bound += weight * tree.later_MQ[depth, q]
+        if bound * (1.0 + 1e-9) < rate:
+            continue
+        if depth < final:
+            depth += 1
+            tree.next_M[depth] = 0
+            continue
+        for m in range(final + 1):
+            cells_MH[tree.modes_M[m], found] = tree.ids_R[tree.starts_M[m] + tree.next_M[m] - 1]
+        rates_H[found] = bound
+        found += 1
+    tally[0], tally[1] = depth, found
+    return done
