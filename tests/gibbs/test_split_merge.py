@@ -9,6 +9,7 @@ import naive
 from allocore.gibbs import split_merge
 from allocore.gibbs.exposure import reach
 from allocore.gibbs.priors import Priors
+from allocore.gibbs.split_merge_draft import Draft
 from allocore.gibbs.split_proposal import Explained, FactorsInUse, explain, log_odds_of_two
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key, Step, scratch, seat
@@ -31,7 +32,7 @@ def draft_of(case, mode=0):
     state = cases.state_of(case.dense)
     workspace = Workspace.of(case.layout, state)
     view = cases.view_of(case.layout, state, cases.allocation_of(case.alloc), mode, workspace)
-    return split_merge.Draft.of(case.layout, case.spec, state, view, view.reach_Q(workspace.rows(mode)), workspace)
+    return Draft.of(case.layout, case.spec, state, view, view.reach_Q(workspace.rows(mode)), workspace)
 
 
 def generator(number):
@@ -127,7 +128,7 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number):
             for m in range(3)
         ]
     )
-    reach_r = split_merge._reach_at(draft, away_M)
+    reach_r = draft.reach_at(away_M)
     assert reach_r == pytest.approx(merged.reach_r, rel=1e-12)
     back = split_merge.Merged(merged.factor, merged.log_core, away_M, reach_r)
     now = split_merge._now_split(draft, again)
@@ -159,7 +160,7 @@ def check_tables(case, draft):
         np.testing.assert_array_equal(draft.classes_MK[m], np.bincount(subs_Q, minlength=draft.classes_MK.shape[1]))
         phi_DK = draft.phi_DK if m == 0 else np.exp(cases.state_of(case.dense).log_phi[m])
         for q in range(len(subs_Q)):
-            phi_D, total = split_merge._column(draft, m, q)
+            phi_D, total = draft.column(m, q)
             np.testing.assert_allclose(phi_D, phi_DK[:, subs_Q[q]], rtol=1e-12)
             assert total == pytest.approx(phi_D.sum(), rel=1e-12)
     np.testing.assert_array_equal(draft.y_Q, draft.y_QD.sum(axis=1))

@@ -9,6 +9,7 @@ import pytest
 
 import cases
 from allocore.gibbs import split_merge
+from allocore.gibbs.split_merge_draft import Draft
 from allocore.gibbs.thinning import thin
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Step, scratch, seat
@@ -37,7 +38,7 @@ class SplitMerge:
         key, mode, workspace = key.at(number), number % len(layout.shape), Workspace.of(layout, state)
         view = cases.view_of(layout, state, thin(key, layout, workspace, state), mode, workspace)
         reach_Q, rng = view.reach_Q(workspace.rows(mode)), scratch()
-        draft = split_merge.Draft.of(layout, spec, state, view, reach_Q, workspace)
+        draft = Draft.of(layout, spec, state, view, reach_Q, workspace)
         for proposal in range(PROPOSALS):
             seat(rng, key.stream(Step.SPLIT_MERGE, mode), proposal)
             self.accepted += split_merge.propose(draft, rng)

@@ -32,80 +32,18 @@ import numpy as np
 from allocore.gibbs.collapsed_factor import FIT_SIZE, LOG_INTEGRAL, draw_collapsed, fit_collapsed, log_correction
 from allocore.gibbs.exposure import ModeView
 from allocore.gibbs.layout import Layout
-from allocore.gibbs.priors import Priors
-from allocore.gibbs.relocation import ByClass, by_class, log_core_integral
+from allocore.gibbs.relocation import by_class, log_core_integral
+from allocore.gibbs.split_merge_draft import Draft
 from allocore.gibbs.split_proposal import Explained, FactorsInUse, explain, log_odds_of_two, share_counts
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.distributions import categorical_from_logs, log_gamma
 from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
-from allocore.kernels.signed_patterns import Expanded, SignedPatterns
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
 _LEAST_CLASSES = 4  # two that take part, and one at each of two factors
 _MOST_PROPOSALS = 16
-
-
-@dataclass
-class Draft:
-    """The state of one mode's moves, as copies. Mutable: what is accepted is written into it, and nowhere else.
-
-    `rows_DQ` and `sums_Q` are the expanded factors of this mode. In the other modes no factor changes: there class q
-    has the column holder_MQ[m, q] of `expanded`. `reach_QD` is right for classes that hold counts.
-    """
-
-    mode: int
-    priors: Priors
-    alpha_M: Floats
-    missing: SignedPatterns
-    expanded: Expanded
-    holder_MQ: Ints
-    rows_DQ: Floats
-    sums_Q: Floats
-    y_QD: Ints
-    y_Q: Ints
-    reach_QD: Floats
-    reach_Q: Floats
-    subs_QM: Ints
-    log_core_Q: Floats
-    log_phi_DK: Floats
-    phi_DK: Floats
-    classes_MK: Ints  # how many classes are at each factor
-
-    @classmethod
-    def of(
-        cls, layout: Layout, spec: Spec, state: State, view: ModeView, reach_Q: Floats, workspace: Workspace
-    ) -> "Draft":
-        """A draft that stands at a state; `reach_Q` is X_q / lambda_q."""
-        mode, by_rows = view.mode, ByClass.of(view)
-        log_phi_DK, used_U = state.log_phi[mode].copy(), np.flatnonzero(state.used(mode))
-        phi_DK = np.zeros_like(log_phi_DK)
-        phi_DK[:, used_U] = np.exp(log_phi_DK[:, used_U])
-        classes_MK = np.array([np.bincount(subs_Q, minlength=max(spec.core_shape)) for subs_Q in state.subs_QM.T])
-        return cls(
-            mode=mode,
-            priors=Priors.of(spec),
-            alpha_M=spec.alpha0 / np.array(layout.shape),
-            missing=layout.missing,
-            expanded=workspace.expanded,
-            holder_MQ=np.tile(np.arange(spec.budget), (len(layout.shape), 1)),
-            rows_DQ=workspace.rows(mode).copy(),
-            sums_Q=workspace.expanded.sums_MQ[mode].copy(),
-            y_QD=by_rows.y_QD,
-            y_Q=by_rows.y_QD.sum(axis=1),
-            reach_QD=by_rows.reach_QD,
-            reach_Q=reach_Q.copy(),
-            subs_QM=state.subs_QM.copy(),
-            log_core_Q=state.log_core_Q.copy(),
-            log_phi_DK=log_phi_DK,
-            phi_DK=phi_DK,
-            classes_MK=classes_MK,
-        )
-
-    def state(self, before: State) -> State:
-        """The state that the draft stands at, begun from `before`."""
-        return State(self.log_core_Q, self.subs_QM, before.with_factors(self.mode, self.log_phi_DK).log_phi)
 
 
 @dataclass(frozen=True)
@@ -296,7 +234,7 @@ def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> Merged:
     factor, log_core = _choose_factor(pair, others_K, rng)
     modes, budget = range(len(draft.alpha_M)), len(draft.y_Q)
     away_M = np.array([_another(pair, budget, rng, than_q=m == draft.mode) for m in modes])
-    return Merged(factor, log_core, away_M, _reach_at(draft, away_M))
+    return Merged(factor, log_core, away_M, draft.reach_at(away_M))
 
 
 def _now_merged(draft: Draft, pair: Pair) -> Merged:
@@ -333,68 +271,28 @@ def _another(pair: Pair, budget: int, rng: Words, *, than_q: bool) -> int:
     return _one_of(among_Q, rng)
 
 
-def _reach_at(draft: Draft, classes_M: Ints) -> float:
-    """X / lambda of a class at the factors that these classes have, one in each mode."""
-    columns = [_column(draft, m, c) for m, c in enumerate(classes_M)]
-    return draft.missing.sum_of_one([phi_D for phi_D, _ in columns], [total for _, total in columns])
-
-
-def _column(draft: Draft, mode: int, q: int) -> tuple[Floats, float]:
-    """The factor of a class in a mode, and its sum."""
-    if mode == draft.mode:
-        return draft.rows_DQ[:, q], float(draft.sums_Q[q])
-    holder, start = draft.holder_MQ[mode, q], sum(draft.missing.shape[:mode])
-    rows_DQ = draft.expanded.phi_RQ[start : start + draft.missing.shape[mode]]
-    return rows_DQ[:, holder], float(draft.expanded.sums_MQ[mode, holder])
-
-
 def _write_split(draft: Draft, pair: Pair, split: Split, rng: Words) -> None:
     """r takes the location of q and some of its counts, and both take their factors and core values."""
     q, r, left = pair.q, pair.r, draft.subs_QM[pair.q, draft.mode]
     if pair.others_MK[draft.mode, left] == 0:
-        draft.log_phi_DK[:, left], draft.phi_DK[:, left] = -inf, 0.0
-    _follow(draft, r, np.full(len(draft.alpha_M), q))
+        draft.set_factor(left, -inf)
+    draft.follow(r, np.full(len(draft.alpha_M), q))
     draft.reach_QD[r] = draft.reach_QD[q]
     for each, counts_D, u in ((q, split.kept_D, split.first), (r, pair.y_D - split.kept_D, split.second)):
-        draft.y_QD[each], draft.y_Q[each] = counts_D, counts_D.sum()
-        _settle(draft, each, pair.used_U[u], pair.reach_U[u], rng)
+        draft.settle(each, counts_D, pair.used_U[u], pair.reach_U[u], rng)
 
 
 def _write_merged(draft: Draft, pair: Pair, merged: Merged, rng: Words) -> None:
     """q takes the counts of r and its factor, and r goes away."""
     q, r, priors, own = pair.q, pair.r, draft.priors, pair.others_MK[draft.mode, merged.factor] == 0
-    _follow(draft, r, merged.away_M)
+    draft.follow(r, merged.away_M)
     draft.y_QD[r], draft.y_Q[r], draft.reach_Q[r] = 0, 0, merged.reach_r
     draft.log_core_Q[r] = log_gamma(rng, priors.a0, priors.b0 + merged.reach_r)
-    draft.y_QD[q], draft.y_Q[q] = pair.y_D, pair.y_D.sum()
     if own:
         rates = priors.f0 + np.exp(merged.log_core) * draft.reach_QD[q]
         shapes = priors.e0 + pair.y_D
-        log_phi_D = np.array([log_gamma(rng, *each) for each in zip(shapes, rates, strict=True)])
-        draft.log_phi_DK[:, merged.factor], draft.phi_DK[:, merged.factor] = log_phi_D, np.exp(log_phi_D)
-    _settle(draft, q, merged.factor, (draft.phi_DK[:, merged.factor] * draft.reach_QD[q]).sum(), rng)
+        draft.set_factor(merged.factor, np.array([log_gamma(rng, *each) for each in zip(shapes, rates, strict=True)]))
+    reach = (draft.phi_DK[:, merged.factor] * draft.reach_QD[q]).sum()
+    draft.settle(q, pair.y_D, merged.factor, reach, rng)
     if own:
         draft.log_core_Q[q] = merged.log_core
-
-
-def _follow(draft: Draft, r: int, classes_M: Ints) -> None:
-    """Put r to the factors that these classes have, one in each mode."""
-    for m, c in enumerate(classes_M):
-        _put(draft, r, m, draft.subs_QM[c, m])
-        draft.holder_MQ[m, r] = draft.holder_MQ[m, c]
-    c = classes_M[draft.mode]
-    draft.rows_DQ[:, r], draft.sums_Q[r] = draft.rows_DQ[:, c], draft.sums_Q[c]
-
-
-def _settle(draft: Draft, q: int, factor: int, reach: float, rng: Words) -> None:
-    """Put q to a factor of this mode, where it reaches so much, and draw its core value."""
-    phi_D, draft.reach_Q[q] = draft.phi_DK[:, factor], reach
-    _put(draft, q, draft.mode, factor)
-    draft.rows_DQ[:, q], draft.sums_Q[q] = phi_D, phi_D.sum()
-    draft.log_core_Q[q] = log_gamma(rng, draft.priors.a0 + draft.y_Q[q], draft.priors.b0 + reach)
-
-
-def _put(draft: Draft, q: int, mode: int, factor: int) -> None:
-    draft.classes_MK[mode, draft.subs_QM[q, mode]] -= 1
-    draft.classes_MK[mode, factor] += 1
-    draft.subs_QM[q, mode] = factor

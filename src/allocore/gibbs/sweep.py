@@ -1,23 +1,31 @@
-"""One sweep of the Gibbs sampler: the whole algorithm.
+"""One sweep of the Gibbs sampler: the order of its steps.
 
-A chain's state has core values lambda_q, locations k[q, m] and factors phi[m][d, k]; an allocation says how many counts
-of each row belong to each class. Given the allocation, a sweep draws
+The count of a cell d = (d_1 .. d_M) is Poisson with rate sum_q lambda_q prod_m phi[m][d_m, k[q, m]]. Class q has a core
+value lambda_q and a location in the core, k[q, m], which names one factor phi[m][:, k] in each mode. An allocation says
+how many counts belong to each class, summed over the cells of each row; a row is one index d of one mode. Given the
+allocation, a sweep draws
 
-    for each mode   locations     k[q, m] and lambda_q, class by class, unused factors integrated out    relocation.py
-                    factors       phi[m][d, k] ~ Gamma                                                   factors.py
-    then            inclusion     which classes have a core value, where the budget is inferred          inclusion.py
+    for each mode   locations     k[q, m], with lambda_q, class by class, each given the others          relocation.py
+                    factors       phi[m][d, k] ~ Gamma, of the factors that some class uses              factors.py
+    then            inclusion     which classes have a core value above zero, if the budget is inferred  inclusion.py
                     core values   lambda_q ~ Gamma                                                       core_values.py
-                    split-merge   one class split in two, or two merged, in the mode visited last        split_merge.py
-    and last        thinning      every count is allocated to a class again                              thinning.py
+                    split-merge   proposals to split a class, with its counts, in two that differ in     split_merge.py
+                                  the mode visited last, or to merge two such
+    and last        thinning      every count is allocated to a class again, by a multinomial            thinning.py
 
-Locations and factors of a mode share one exposure (exposure.py), which depends on the other modes alone. Successive
-sweeps begin with different modes, so every mode has its turn to be last. Thinning comes last, so the allocation and the
-log-likelihood of a sweep belong to the state it returns; a chain begins with a thinning. CP and Tucker are the same
-sweep with fixed locations: no relocation, no split-merge.
+Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
+takes one; core values are drawn again afterwards because that is cheap. Both steps of a mode share its exposure
+(exposure.py), which depends on the locations and factors of the other modes, not on lambda: "reach" in the code.
 
-Steps are functions: they get what they read and return what they change. The workspace alone is mutable. It holds the
-factors of the state in the form that exposure and thinning read, and is renewed here, after each step that changes
-factors or locations.
+The order of the modes rotates by one from sweep to sweep, so that each is last in its turn. Thinning ends a sweep, so
+the allocation and the log-likelihood belong to the state that is returned; `begin` makes the first allocation.
+ALL0CORE learns the locations. CP (k[q, m] = q) and Tucker (a class at every location) leave them fixed: no relocation,
+no split-merge.
+
+Steps get what they read and return what they change. One thing is mutable: the workspace, which holds the factors of
+the present state expanded to a column for each class. Steps read it, and this module renews it; thinning keeps scratch
+space in it. Every step, mode and row has its own random numbers, opened from the key. model/state.py explains
+the suffixes of arrays.
 """
 
 import numpy as np
@@ -39,30 +47,35 @@ from allocore.model.sweep_info import SweepInfo
 
 
 def begin(key: Key, layout: Layout, state: State, workspace: Workspace | None = None) -> Allocation:
-    """The allocation that the first sweep from `state` starts with (and, at a later sweep's key, a resumed one)."""
-    return thin(key, layout, workspace or Workspace.of(layout, state), state)
+    """The allocation that a sweep from `state` starts with.
+
+    With the key of the sweep that gave `state`, it is the one that this sweep ended with: so a chain is resumed.
+    """
+    return thin(key, layout, Workspace.of(layout, state) if workspace is None else workspace, state)
 
 
 def sweep(
     key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace | None = None
 ) -> tuple[State, Allocation, SweepInfo]:
-    """Draw every variable once.
+    """Make one sweep: the next state, its allocation, and what is told about it.
 
     `workspace` is that of `state`, and afterwards that of the state returned: a chain keeps it from sweep to sweep.
     """
     before, modes = state, len(layout.shape)
-    workspace = workspace or Workspace.of(layout, state)
+    if workspace is None:
+        workspace = Workspace.of(layout, state)
     *earlier, last = [(key.sweep + turn) % modes for turn in range(modes)]
     for mode in earlier:
         state, _ = _visit_mode(key, layout, spec, state, allocation, workspace, mode)
     state, view = _visit_mode(key, layout, spec, state, allocation, workspace, last)
 
+    # Of each class: its counts, and how many it expects per unit of core value. Any mode gives the same sums.
     y_Q, reach_Q = view.y_DQ.sum(axis=0), view.reach_Q(workspace.rows(last))
     included_Q = draw_inclusion(key, spec, state, y_Q, reach_Q)
     state = draw_core_values(key, spec, state, included_Q, y_Q, reach_Q)
     if spec.learn_locations:
         state, reach_Q, accepted = split_merge(key, layout, spec, state, view, reach_Q, workspace)
-        if accepted:
+        if accepted:  # then classes have moved in the other modes too
             workspace.renew_all(state)
 
     allocation = thin(key, layout, workspace, state)
@@ -74,7 +87,7 @@ def sweep(
 def _visit_mode(
     key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace, mode: int
 ) -> tuple[State, ModeView]:
-    """Draw the locations and the factors of one mode; returns the state, and the counts and exposure it was given."""
+    """Draw the locations and the factors of one mode; returns the state, and the counts and exposure that were used."""
     view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], reach(layout, workspace, mode))
     if spec.learn_locations:
         state = relocate(key, layout, spec, state, view)
@@ -90,6 +103,6 @@ def _info(layout: Layout, before: State, state: State, allocation: Allocation, l
     return SweepInfo(
         log_likelihood=log_likelihood,
         classes=len(np.unique(cell_keys)),
-        factors=tuple(int((np.bincount(column) > 0).sum()) for column in locations.T),
+        factors=tuple(len(np.unique(column)) for column in locations.T),
         moved=float(np.mean(np.any(state.subs_QM != before.subs_QM, axis=1))),
     )

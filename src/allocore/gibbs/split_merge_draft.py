@@ -1,0 +1,116 @@
+"""What split-merge works on: a copy of the state in one mode, into which accepted proposals are written."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from allocore.gibbs.exposure import ModeView
+from allocore.gibbs.layout import Layout
+from allocore.gibbs.priors import Priors
+from allocore.gibbs.relocation import ByClass
+from allocore.gibbs.workspace import Workspace
+from allocore.kernels.arrays import Floats, Ints
+from allocore.kernels.distributions import log_gamma
+from allocore.kernels.random import Words
+from allocore.kernels.signed_patterns import Expanded, SignedPatterns
+from allocore.model.spec import Spec
+from allocore.model.state import State
+
+
+@dataclass
+class Draft:
+    """The state of one mode's moves, as copies. Mutable: what is accepted is written into it, and nowhere else.
+
+    `rows_DQ` and `sums_Q` are the expanded factors of this mode. In the other modes no factor changes: there class q
+    has the column holder_MQ[m, q] of `expanded`. `reach_QD` is right for classes that hold counts.
+    """
+
+    mode: int
+    priors: Priors
+    alpha_M: Floats
+    missing: SignedPatterns
+    expanded: Expanded
+    holder_MQ: Ints
+    rows_DQ: Floats
+    sums_Q: Floats
+    y_QD: Ints
+    y_Q: Ints
+    reach_QD: Floats
+    reach_Q: Floats
+    subs_QM: Ints
+    log_core_Q: Floats
+    log_phi_DK: Floats
+    phi_DK: Floats
+    classes_MK: Ints  # how many classes are at each factor
+
+    @classmethod
+    def of(
+        cls, layout: Layout, spec: Spec, state: State, view: ModeView, reach_Q: Floats, workspace: Workspace
+    ) -> "Draft":
+        """A draft that stands at a state; `reach_Q` is X_q / lambda_q."""
+        mode, by_rows = view.mode, ByClass.of(view)
+        log_phi_DK, used_U = state.log_phi[mode].copy(), np.flatnonzero(state.used(mode))
+        phi_DK = np.zeros_like(log_phi_DK)
+        phi_DK[:, used_U] = np.exp(log_phi_DK[:, used_U])
+        classes_MK = np.array([np.bincount(subs_Q, minlength=max(spec.core_shape)) for subs_Q in state.subs_QM.T])
+        return cls(
+            mode=mode,
+            priors=Priors.of(spec),
+            alpha_M=spec.alpha0 / np.array(layout.shape),
+            missing=layout.missing,
+            expanded=workspace.expanded,
+            holder_MQ=np.tile(np.arange(spec.budget), (len(layout.shape), 1)),
+            rows_DQ=workspace.rows(mode).copy(),
+            sums_Q=workspace.expanded.sums_MQ[mode].copy(),
+            y_QD=by_rows.y_QD,
+            y_Q=by_rows.y_QD.sum(axis=1),
+            reach_QD=by_rows.reach_QD,
+            reach_Q=reach_Q.copy(),
+            subs_QM=state.subs_QM.copy(),
+            log_core_Q=state.log_core_Q.copy(),
+            log_phi_DK=log_phi_DK,
+            phi_DK=phi_DK,
+            classes_MK=classes_MK,
+        )
+
+    def state(self, before: State) -> State:
+        """The state that the draft stands at, begun from `before`."""
+        return State(self.log_core_Q, self.subs_QM, before.with_factors(self.mode, self.log_phi_DK).log_phi)
+
+    def column(self, mode: int, q: int) -> tuple[Floats, float]:
+        """The factor of a class in a mode, and its sum."""
+        if mode == self.mode:
+            return self.rows_DQ[:, q], float(self.sums_Q[q])
+        holder, start = self.holder_MQ[mode, q], sum(self.missing.shape[:mode])
+        rows_DQ = self.expanded.phi_RQ[start : start + self.missing.shape[mode]]
+        return rows_DQ[:, holder], float(self.expanded.sums_MQ[mode, holder])
+
+    def reach_at(self, classes_M: Ints) -> float:
+        """X / lambda of a class at the factors that these classes have, one in each mode."""
+        columns = [self.column(m, c) for m, c in enumerate(classes_M)]
+        return self.missing.sum_of_one([phi_D for phi_D, _ in columns], [total for _, total in columns])
+
+    def follow(self, r: int, classes_M: Ints) -> None:
+        """Put r at the factors that these classes have, one in each mode."""
+        for m, c in enumerate(classes_M):
+            self._put(r, m, self.subs_QM[c, m])
+            self.holder_MQ[m, r] = self.holder_MQ[m, c]
+        c = classes_M[self.mode]
+        self.rows_DQ[:, r], self.sums_Q[r] = self.rows_DQ[:, c], self.sums_Q[c]
+
+    def settle(self, q: int, counts_D: Ints, factor: int, reach: float, rng: Words) -> None:
+        """Give q these counts, put it at a factor of this mode with this X / lambda, and draw its core value."""
+        self.y_QD[q], self.y_Q[q], self.reach_Q[q] = counts_D, counts_D.sum(), reach
+        self._put(q, self.mode, factor)
+        phi_D = self.phi_DK[:, factor]
+        self.rows_DQ[:, q], self.sums_Q[q] = phi_D, phi_D.sum()
+        self.log_core_Q[q] = log_gamma(rng, self.priors.a0 + self.y_Q[q], self.priors.b0 + reach)
+
+    def set_factor(self, factor: int, log_phi_D: Floats | float) -> None:
+        """Give a factor of this mode its values; -inf where no class uses it any more."""
+        self.log_phi_DK[:, factor], self.phi_DK[:, factor] = log_phi_D, np.exp(log_phi_D)
+
+    def _put(self, q: int, mode: int, factor: int) -> None:
+        self.classes_MK[mode, self.subs_QM[q, mode]] -= 1
+        self.classes_MK[mode, factor] += 1
+        self.subs_QM[q, mode] = factor
