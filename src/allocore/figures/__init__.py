@@ -29,7 +29,7 @@ _HOMES = {
     "one_class": "class_pages",
     "ppd": "predictive",
     "traces": "run_lines",
-    "write_all": "writing",
+    "write_all": "figure_files",
 }
 
 __all__ = ["classes", "core", "effective_shape", "factors", "mass", "one_class", "ppd", "traces", "write_all"]
