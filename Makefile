@@ -5,10 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
-# The tests that run kernels: those of the sampler, of EM and of what the posterior computes, and chains of all models.
+# The tests that run kernels: in kernels/, gibbs/, em/ and posterior/, and short chains of all models.
 KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/test_iteration.py \
-	tests/posterior/test_diagnostics.py tests/posterior/test_posterior.py tests/posterior/test_stability.py \
-	tests/posterior/test_surprises.py tests/test_golden_draws.py
+	tests/posterior/test_stability.py tests/posterior/test_surprises.py tests/test_golden_draws.py
 
 .PHONY: demo test test-slow test-long test-interpreted test-checked coverage lint bench bench-quick format picture clean
 
