@@ -8,6 +8,7 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 # The tests that run kernels: in kernels/, gibbs/, em/ and posterior/, and short chains of all models.
 KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/test_iteration.py \
 	tests/posterior/test_stability.py tests/posterior/test_surprises.py tests/test_golden_draws.py
+SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
 
 .PHONY: demo test test-slow test-long test-interpreted test-checked coverage lint bench bench-quick format picture clean
 
@@ -34,10 +35,12 @@ coverage: $(VENV)/.dev  ## Lines that `make test` runs; numba hides compiled ker
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit and not slow" --cov --cov-append --cov-report= $(KERNEL_TESTS)
 	$(BIN)/python -m coverage report
 
-lint: $(VENV)/.dev  ## Linter, formatter, strict type checker
+lint: $(VENV)/.dev  ## Linters, formatters and the strict type checker, for Python and for the JavaScript of the explorer
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/oxlint $(SCRIPTS)
+	$(BIN)/oxfmt --check $(SCRIPTS)
 
 bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, storing, reading, rivals: some twenty-five minutes
 	$(BIN)/python benchmarks/speed.py --out .cache/bench $(TENSOR)
@@ -45,9 +48,31 @@ bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, s
 bench-quick: $(VENV)/.bench  ## The same with small sizes, in less than two minutes
 	$(BIN)/python benchmarks/speed.py --out .cache/bench-quick --quick $(TENSOR)
 
+.PHONY: dist test-lowest
+
+AS_USERS_SEE := -W default -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+LOWEST_TESTS := tests/data tests/model tests/test_estimators.py tests/test_cli.py tests/test_cli_events.py tests/test_cli_run.py
+
+dist: $(VENV)/.release  ## Build the sdist and the wheel, check both, and run the demo from the wheel in a fresh environment
+	rm -rf dist .cache/dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m venv .cache/dist
+	.cache/dist/bin/python -m pip install --quiet dist/*.whl
+	cd .cache && dist/bin/allocore demo
+
+# Old releases call what their own dependencies have since deprecated. Python does not show that to users; nor is it an error here.
+test-lowest: $(VENV)/bin/python  ## The tests of data, models and the command line with the lowest versions of pyproject.toml
+	rm -rf .cache/lowest && mkdir -p .cache
+	$(BIN)/python -m venv .cache/lowest
+	$(BIN)/python scripts/lowest_versions.py > .cache/lowest.txt
+	.cache/lowest/bin/python -m pip install --quiet --constraint .cache/lowest.txt -e '.[dev]'
+	NUMBA_CACHE_DIR=.cache/numba-lowest .cache/lowest/bin/python -m pytest -q $(AS_USERS_SEE) -m "not slow" $(LOWEST_TESTS)
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/oxfmt $(SCRIPTS)
 
 picture: $(VENV)/.dev  ## Make the pictures in the README: docs/demo.svg, docs/explorer.png (needs Chromium)
 	$(BIN)/python scripts/make_demo_picture.py docs/demo.svg
@@ -71,6 +96,11 @@ $(VENV)/.dev: $(VENV)/.run
 $(VENV)/.bench: $(VENV)/.run
 	@echo "installing what the benchmarks need into $(VENV)"
 	@$(PIP) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.run
+	@echo "installing what a release needs into $(VENV)"
+	@$(PIP) -e '.[release]'
 	@touch $@
 
 clean:

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from setting import Full, Out, Seed, folder_of
 
 import allocore as ac
-from allocore.posterior.draw_summary import Portrait
+from allocore.posterior.draw_summary import DrawSummary
 
 ALIKE = 0.9
 
@@ -33,23 +33,23 @@ def main(full: Full = False, out: Out = None, seed: Seed = 0) -> None:
 
 def tell(network: Network, posterior: ac.Posterior) -> None:
     """How many planted classes have one like them among those found, one to one, and what these hold."""
-    portrait = posterior.portrait()
-    cosine_QC = np.minimum.reduce([cosines(network, portrait, mode) for mode in range(len(network.factors))])
+    summary = posterior.draw_summary()
+    cosine_QC = np.minimum.reduce([cosines(network, summary, mode) for mode in range(len(network.factors))])
     planted, found = linear_sum_assignment(np.where(cosine_QC >= ALIKE, cosine_QC, 0.0), maximize=True)
     held = planted[cosine_QC[planted, found] >= ALIKE]
     share = network.values_Q[held].sum() / network.values_Q.sum()
     print(
-        f"{portrait.in_use} classes hold counts, of {portrait.budget}; {len(network.values_Q)} were planted, and "
+        f"{summary.in_use} classes hold counts, of {summary.budget}; {len(network.values_Q)} were planted, and "
         f"{len(held)} of them are found, which hold {share:.0%} of all events (cosines of at least {ALIKE})."
     )
-    for mode, (name, used) in enumerate(zip(portrait.names, portrait.factors_in_use, strict=True)):
+    for mode, (name, used) in enumerate(zip(summary.names, summary.factors_in_use, strict=True)):
         print(f"  {name}: {len(np.unique(network.locations_QM[:, mode]))} factors planted, {used} in use")
 
 
-def cosines(network: Network, portrait: Portrait, mode: int) -> NDArray[np.float64]:
+def cosines(network: Network, summary: DrawSummary, mode: int) -> NDArray[np.float64]:
     """The cosines of the factors in one mode of every planted class with those of every class found."""
     planted = network.factors[mode][:, network.locations_QM[:, mode]].T
-    found = np.stack([portrait.factor(number, mode).share_D for number in range(len(portrait.value_C))])
+    found = np.stack([summary.factor(number, mode).share_D for number in range(len(summary.value_C))])
     lengths = np.linalg.norm(planted, axis=1)[:, None] * np.linalg.norm(found, axis=1)
     return planted @ found.T / np.maximum(lengths, np.finfo(float).tiny)
 

@@ -1,9 +1,10 @@
-"""Fetch what the explorer's page is made with, and draw its world map: src/allocore/explorer/assets.
+"""Fetch the libraries of the explorer's page and make its world map, in src/allocore/explorer/assets.
 
 Usage: python scripts/make_explorer_assets.py      (needs npm, and pycountry from pip)
 
-The libraries are taken as their authors publish them. The map is Natural Earth's at 1:50 million, in the public domain,
-as packed by world-atlas; it is simplified, and its countries get ISO codes of three letters, which our tensors have.
+The libraries are those that their authors publish, unchanged. The map is Natural Earth's at 1:50 million, which is in
+the public domain, from the package world-atlas. It is simplified, and its countries get three-letter ISO codes, as in
+our tensors.
 """
 
 import json
@@ -24,14 +25,14 @@ LIBRARIES = {
     "topojson-client": ("3.1.0", "dist/topojson-client.min.js", "topojson.js"),
 }
 ATLAS = ("world-atlas", "2.0.2", "countries-50m.json")
-# The share of the points that stay; below it the coasts of small countries become triangles.
+# The share of points to keep. With fewer points, small countries become triangles.
 KEPT_POINTS = "0.28"
 
 
 def main() -> None:
-    """Make all assets anew."""
+    """Make all assets again."""
     ASSETS.mkdir(exist_ok=True)
-    licences = ["The explorer's page carries these works.\n"]
+    licences = ["The explorer's page contains these works.\n"]
     with TemporaryDirectory() as name:
         folder = Path(name)
         for package, (version, path, target) in LIBRARIES.items():
@@ -55,7 +56,7 @@ def packed(folder: Path, package: str, version: str, *paths: str) -> dict[str, b
 
 
 def world(folder: Path, atlas: bytes) -> str:
-    """The map, simplified and with codes of three letters."""
+    """The map, simplified and with three-letter codes."""
     (folder / "atlas.json").write_bytes(atlas)
     simplify = ["npx", "--yes", "-p", "topojson-simplify@3.0.3", "toposimplify", "-P", KEPT_POINTS, "-o", "world.json"]
     run(*simplify, "atlas.json", cwd=folder)
@@ -78,7 +79,7 @@ def world(folder: Path, atlas: bytes) -> str:
 
 
 def run(*command: str, cwd: Path) -> str:
-    """What a command prints; its own words where it fails."""
+    """Run a command and return its output; if it fails, exit with its error message."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed: {done.stderr.strip()}")

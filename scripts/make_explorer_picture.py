@@ -1,4 +1,4 @@
-"""Take the picture of the explorer in the README: the flights of the demo, a class and the classes it shares with.
+"""Take the picture of the explorer for the README: a class of the flights demo, and the classes that share its factors.
 
 Usage: python scripts/make_explorer_picture.py docs/explorer.png      (needs Chromium)
 """
@@ -16,7 +16,7 @@ SIZE = {"width": 1180, "height": 960}
 
 
 def main(target: str) -> None:
-    """Fit, write the page, open it, take the picture."""
+    """Fit the model, write the page, open it and take the picture."""
     model = ac.AlloCore(40, burn_in=600, draws=50, thin=8, chains=2, seed=1)
     post = model.fit(ac.load_flights()).posterior_
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -31,7 +31,7 @@ def main(target: str) -> None:
 
 
 def most_shared(post: ac.Posterior) -> int:
-    """Of the dozen largest classes the one whose factors most others share."""
+    """The one of the twelve largest classes whose factors are shared most."""
     table = post.classes().head(12)
     shared = sum(table[f"{name}_shared"].map(len) for name in post.tensor.mode_names)
     return int(shared.idxmax())

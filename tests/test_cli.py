@@ -43,7 +43,7 @@ def test_the_demo_tells_the_flights_of_new_york_in_words():
     assert words.startswith("New York flights of 2013. CountTensor: 3 x 105 x 16 x 12 x 20")
     assert "JetBlue Airways" in words
     assert "United Air Lines" in words
-    assert "Shared factors: one factor, several classes" in words
+    assert "Factors shared by several classes" in words
     assert "The 15 largest of" in words
     assert re.search(r"\d+ sweeps in \d+ s\.", words)
 
@@ -327,7 +327,7 @@ def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_
     words = as_words(out)
     assert "AlloCore: 3 classes, core 3 x 3 x 3; a0 1, b0 1, e0 1, f0 10, alpha0 0.1; seed 3, allocore" in words
     assert repr(ac.load_tensor(data)) in words
-    assert "22 of 22 sweeps (2 of burn-in, then 1 sweep a draw), 20 of 20 draws in 1 chain;" in words
+    assert "22 of 22 sweeps (2 of burn-in, then 1 sweep per draw), 20 of 20 draws in 1 chain;" in words
     assert "finished." in words
     for word in ("R-hat", "log-likelihood", "total rate", "who factors", "log rates of", "run chains=4"):
         assert word in words

@@ -89,7 +89,7 @@ def test_info_reads_a_pattern_of_parquet_files(sales, tmp_path):
 @pytest.mark.parametrize(
     ("words", "pieces"),
     [
-        (("sales.csv",), ["which columns are the modes?", "store, product, week, sold, n"]),
+        (("sales.csv",), ["modes must be given", "store, product, week, sold, n"]),
         (("sales.csv", "--modes", "stor,product"), ["has no column 'stor'", "the nearest is 'store'"]),
         (
             ("sales.csv", "--modes", "store,product", "--time", "product"),
@@ -98,7 +98,7 @@ def test_info_reads_a_pattern_of_parquet_files(sales, tmp_path):
         (("sales.csv", "--modes", "store,product", "--freq", "month"), ["freq is 'month'", "time="]),
         (("sales.csv", "--format", "iecws"), ["format is 'iecws'", "icews"]),
         (("*.xlsx", "--modes", "a,b"), ["no file matches that pattern"]),
-        (("y.npz", "--freq", "month"), ["--freq is for tables of events, but y.npz is a tensor already"]),
+        (("y.npz", "--freq", "month"), ["--freq can be used only with tables of events", "y.npz is a tensor already"]),
         (("sales.csv", "--modes", "store,product", "--where", "nonsense = 1"), ["where is 'nonsense = 1'"]),
     ],
     ids=str,
@@ -121,10 +121,10 @@ def test_a_run_is_not_data_and_options_of_events_are_not_ignored_for_it(run, sal
     run("fit", "sales.csv", "--modes", "store,product", "--budget", 2, "--out", "run.zarr", *QUICK)
     code, out, err = run("fit", "run.zarr", "--budget", 2)
     assert (code, out) == (2, "")
-    assert "run.zarr is a run and not data: allocore info tells of it, allocore resume continues it" in err
+    assert "run.zarr is a run, not data: allocore info describes it, allocore resume continues it" in err
     code, out, err = run("info", "run.zarr", "--freq", "month")
     assert (code, out) == (2, "")
-    assert "--freq is for tables of events, but run.zarr is a run" in err
+    assert "--freq can be used only with tables of events, but run.zarr is a run" in err
     (tmp_path / "run.zarr" / "sweep_stats" / "moved" / "0.0").unlink()
     assert run("info", "run.zarr")[0] == 2
     told = allocore(tmp_path, "info", "run.zarr", "--on-error", "drop")  # pytest would take its warning for an error

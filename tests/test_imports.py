@@ -14,10 +14,11 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "rich", "typer", "matplotlib"]
 LONGEST = 400
 
-EVERYWHERE = ("errors", "_files")
+EVERYWHERE = ("errors", "_files", "_quartiles")
 MAY_IMPORT = {
     "errors": (),
     "_files": (),
+    "_quartiles": (),
     "data": ("data",),
     "model": ("data", "model"),
     "kernels": ("data", "model", "kernels"),
@@ -29,12 +30,14 @@ MAY_IMPORT = {
     "posterior": (
         "data", "model", "kernels", "posterior", "run.record", "run.datatree", "run.run_reader", "run.zarr_store",
     ),
-    "estimators": ("data", "model", "kernels.workers", "run", "posterior"),
-    "nntuck": ("data", "model", "em", "posterior", "estimators"),
+    "estimator_base": ("kernels.workers",),
+    "gibbs_estimator": ("data", "model", "run", "posterior", "estimator_base"),
+    "estimators": ("model", "gibbs_estimator"),
+    "nntuck": ("data", "model", "em", "posterior", "estimator_base", "estimators"),
     # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
     "cli": (
         "", "cli", "data", "model", "kernels.workers", "run.run_reader", "run.zarr_store", "posterior", "figures",
-        "explorer", "estimators",
+        "explorer", "estimators", "comparison.folder",
     ),
     # What people look at is made of the posterior, and nothing but the command line is made of it.
     "figures": ("data", "posterior", "figures"),

@@ -1,4 +1,4 @@
-"""budget="infer": the number of classes is learned, kept in runs, and shown without the classes that are off."""
+"""budget="infer": the number of classes is learned, kept in runs, and shown without the classes that are left out."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_classes_that_are_off_are_zero_and_are_not_shown(fitted):
     table = post.classes()
     assert len(table) <= post.budget[0, -1]
     assert (table["value"] > 0).all()
-    assert post.portrait().in_use <= post.budget[0, -1]
+    assert post.draw_summary().in_use <= post.budget[0, -1]
     assert table["stability"].between(0, 1).all()
 
 

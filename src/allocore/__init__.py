@@ -14,31 +14,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocore import figures
-    from allocore.comparison.compare import compare
-    from allocore.comparison.selection import select_budget
+    from allocore.comparison.compare import Comparison, compare
+    from allocore.comparison.selection import Selection, select_budget
     from allocore.data.convert import as_tensor
     from allocore.data.events.read_events import read_events
     from allocore.data.files import load_tensor
     from allocore.data.flights import load_flights
-    from allocore.data.holdout import hold_out
+    from allocore.data.holdout import HeldOut, Split, hold_out
     from allocore.data.missing import Missing
     from allocore.data.tensor import CountTensor
     from allocore.errors import InputError, StoreError
     from allocore.estimators import CP, AlloCore, Tucker
     from allocore.explorer.page_file import write_report
     from allocore.nntuck import NNTuck
+    from allocore.posterior.diagnostics import Diagnosis
     from allocore.posterior.open_run import open_run
     from allocore.posterior.posterior import Posterior
 
 _HOMES = {
     "AlloCore": "estimators",
     "CP": "estimators",
+    "Comparison": "comparison.compare",
     "CountTensor": "data.tensor",
+    "Diagnosis": "posterior.diagnostics",
+    "HeldOut": "data.holdout",
     "InputError": "errors",
     "StoreError": "errors",
     "Missing": "data.missing",
     "NNTuck": "nntuck",
     "Posterior": "posterior.posterior",
+    "Selection": "comparison.selection",
+    "Split": "data.holdout",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
     "compare": "comparison.compare",
@@ -54,11 +60,16 @@ _HOMES = {
 __all__ = [
     "CP",
     "AlloCore",
+    "Comparison",
     "CountTensor",
+    "Diagnosis",
+    "HeldOut",
     "InputError",
     "Missing",
     "NNTuck",
     "Posterior",
+    "Selection",
+    "Split",
     "StoreError",
     "Tucker",
     "as_tensor",

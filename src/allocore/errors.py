@@ -1,6 +1,9 @@
-"""The exceptions: what a user can get wrong, what can go wrong with a run on disk; and the commonest rule."""
+"""The exceptions: for wrong input, for a run on disk, for a model that was not fitted; and the commonest check."""
 
 import operator
+import sys
+
+import numpy as np
 
 
 class InputError(ValueError):
@@ -11,6 +14,10 @@ class StoreError(OSError):
     """A run on disk cannot be written, read or continued; the message says why, and what is safe."""
 
 
+class NotFittedError(ValueError, AttributeError):
+    """A result was asked for before `fit`; scikit-learn's class of this name takes its place where it is loaded."""
+
+
 def whole_number(name: str, value: object, shown: object = None, least: int = 1) -> int:
     """`value` as an int of at least `least`, or an error that names the argument and what is `shown` of it."""
     subject, shown = ("it", value) if shown is None else ("every entry", shown)
@@ -18,6 +25,14 @@ def whole_number(name: str, value: object, shown: object = None, least: int = 1)
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = least - 1
-    if isinstance(value, bool) or number < least:
+    if isinstance(value, bool | np.bool) or number < least:
         raise InputError(f"{name} is {shown!r}, but {subject} must be a whole number of at least {least}")
     return number
+
+
+def not_fitted(message: str) -> Exception:
+    """The error for a result that needs `fit` first: what users of scikit-learn catch, if they use it."""
+    # Whoever can name scikit-learn's class has loaded it, so there is never a need to import it here.
+    exceptions = sys.modules.get("sklearn.exceptions")
+    kind: type[Exception] = exceptions.NotFittedError if exceptions else NotFittedError
+    return kind(message)

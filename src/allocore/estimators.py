@@ -1,200 +1,75 @@
-"""The three models as estimators in scikit-learn's manner: `__init__` only stores, `fit` validates, runs, keeps.
+"""The three models drawn by Gibbs sampling, as estimators with scikit-learn's conventions.
 
-One sampler serves all three: CP is ALL0CORE with the classes fixed on the super-diagonal of the core, Tucker with
-one class fixed on every location.
+The constructor only stores settings; `fit` checks them, runs the sampler and keeps the result. One sampler serves all
+three: CP is ALL0CORE with the classes fixed on the super-diagonal of the core, Tucker with one class fixed on every
+location.
 """
 
-import json
 import math
 import os
-import secrets
-from dataclasses import KW_ONLY, asdict, dataclass, fields
-from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
 
-from allocore.data.convert import as_tensor
 from allocore.errors import InputError, whole_number
-from allocore.kernels.workers import available_threads
+from allocore.gibbs_estimator import GibbsEstimator, model_name
 from allocore.model.spec import Spec, core_shape_for
-from allocore.run.plan import Plan
-from allocore.run.progress import progress_bar
-from allocore.run.schedule import Schedule
-from allocore.run.store import MemoryStore
-
-if TYPE_CHECKING:
-    from allocore.run.run_reader import OnError
-    from allocore.run.store import Store
 
 _MOST_LOCATIONS = 1_000_000
 
 
 @dataclass(eq=False, repr=False)
-class Estimator:
-    """The manners of scikit-learn that all models share: settings by name, and what they look like."""
-
-    _fitted: ClassVar[tuple[str, ...]] = ("posterior_",)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            hint = " yet: call fit first" if name in self._fitted else ""
-            raise AttributeError(f"this {type(self).__name__} has no {name}{hint}")
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change settings by name; they take effect at the next fit."""
-        known = [field.name for field in fields(self)]
-        for name, value in params.items():
-            if name not in known:
-                raise InputError(f"{name!r} is not a setting of {type(self).__name__}; the settings are {known}")
-            setattr(self, name, value)
-        return self
-
-    def _repr_html_(self) -> str:
-        """The settings, and once it is fitted what was found."""
-        found = self.posterior_._repr_html_() if hasattr(self, "posterior_") else "<p>Not fitted yet.</p>"
-        return f"<p><code>{escape(repr(self))}</code></p>{found}"
-
-    def __repr__(self) -> str:
-        texts = {field.name: (repr(getattr(self, field.name)), repr(field.default)) for field in fields(self)}
-        changed = [f"{name}={value}" for name, (value, default) in texts.items() if value != default]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class _GibbsModel(Estimator):
-    """Settings and `fit` that the three models have in common."""
-
-    a0: float = 1.0
-    b0: float = 1.0
-    e0: float = 1.0
-    f0: float = 10.0
-    burn_in: int = 1000
-    draws: int = 200
-    thin: int = 20
-    chains: int = 1
-    seed: int | None = None
-    threads: int | None = None
-    store: str | os.PathLike[str] | None = None
-    progress: bool = True
-
-    def fit(self, Y: object) -> Self:
-        """Draw from the posterior given a tensor (anything `as_tensor` takes); the result is `posterior_`.
-
-        Ctrl-C and SIGTERM stop the run after the sweep under way; `posterior_` then has the draws that exist.
-        """
-        self.__dict__.pop("posterior_", None)
-        tensor = as_tensor(Y)
-        schedule = Schedule(self.burn_in, self.draws, self.thin)
-        seed = seed_number(self.seed)
-        plan = Plan(tensor, self._spec(tensor.shape), schedule, whole_number("chains", self.chains), seed)
-        threads = thread_number(self.threads)
-        if self.store is None:
-            return self._run(MemoryStore(plan), threads)
-        from allocore.run.zarr_store import ZarrStore
-
-        return self._run(ZarrStore.create(_path("store", self.store), plan), threads)
-
-    @classmethod
-    def resume(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        draws: int | None = None,
-        threads: int | None = None,
-        progress: bool = True,
-        on_error: "OnError" = "raise",
-    ) -> Self:
-        """Go on with a run that was made with `store=`, to the very draws it would have had without a break.
-
-        Parameters
-        ----------
-        path
-            The folder of the run.
-        draws
-            Draws the run shall have; by default as many as were planned. More make it longer.
-        threads, progress
-            As in the model; the number of threads may be another than before.
-        on_error
-            What to do about draws that are damaged on the disk: "raise" an error, or go on and "drop" them.
-
-        Returns
-        -------
-        The fitted model. If the run was finished already, nothing is drawn.
-        """
-        from allocore.run.zarr_store import ZarrStore
-
-        of = model_of(path)
-        if not issubclass(cls, of):
-            raise InputError(f"path is {str(path)!r}, but it holds a {of.__name__}: {of.__name__}.resume continues it")
-        for name, value in (("draws", draws), ("threads", threads)):
-            if value is not None:
-                whole_number(name, value)
-        store = ZarrStore.reopen(_path("path", path), draws, on_error)
-        model = cls._of_plan(store.plan)
-        model.set_params(threads=threads, progress=progress, store=path)
-        return model._run(store, thread_number(model.threads))
-
-    def _run(self, store: "Store", threads: int) -> Self:
-        from allocore.posterior.posterior import Posterior
-        from allocore.run.chains import run_chains
-
-        observer = progress_bar(self.progress, store.plan.schedule, store.plan.chains)
-        self.posterior_ = Posterior(run_chains(store, threads=threads, observer=observer), threads)
-        return self
-
-    @classmethod
-    def _of_plan(cls, plan: Plan) -> Self:
-        """The model whose settings are those of a plan."""
-        spec, schedule = plan.spec, plan.schedule
-        common = {name: getattr(spec, name) for name in ("a0", "b0", "e0", "f0")} | asdict(schedule)
-        return cls(**cls._own_settings(spec), **common, chains=plan.chains, seed=plan.seed)
-
-    @classmethod
-    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
-        """The settings that this model alone has."""
-        raise NotImplementedError
-
-    def _spec(self, shape: tuple[int, ...]) -> Spec:
-        raise NotImplementedError
-
-
-@dataclass(eq=False, repr=False)
-class AlloCore(_GibbsModel):
+class AlloCore(GibbsEstimator):
     """Bayesian Poisson ALL0CORE: a Tucker decomposition whose core has at most `budget` non-zeros.
+
+    Where the non-zeros lie in the core is learned, so that classes can share factors.
 
     Parameters
     ----------
-    budget
-        Q, the most classes (non-zeros of the core) the model may use. Cost and memory grow with it. "infer" learns
-        how many there are, up to `max_budget`: `posterior_.budget` then has that number for every draw.
-    core_shape
-        K_m, the factors of each mode; by default Q in every mode.
-    a0, b0
-        Gamma prior of the core values (shape, rate).
-    e0, f0
-        Gamma prior of the factors (shape, rate).
-    alpha0
-        Concentration of the locations in each mode; the smaller, the more classes share factors.
-    max_budget, c0, d0
-        For budget="infer": the most classes there can be, and the prior Beta(c0, d0) of the share of them that is on.
-    burn_in, draws, thin
-        Sweeps to discard, draws to keep, and sweeps per kept draw.
-    chains
-        Independent chains.
-    seed
-        A whole number makes the run reproducible, to the byte and on any number of threads.
-    threads
-        Threads to use; by default all processors. Several chains share them and run side by side.
-    store
-        A path where the run is written as it goes: a Zarr folder that survives the process, can be looked at
-        meanwhile (`ac.open_run`, or plain xarray) and continued (`AlloCore.resume`). By default, memory.
-    progress
-        Show a progress bar (only ever on a terminal).
+    budget : int or "infer", default=100
+        Q, the largest number of classes (non-zeros of the core). Time and memory grow with it. "infer" learns the
+        number, up to `max_budget`; `posterior_.budget` then has it for every draw.
+    core_shape : sequence of int, default=None
+        K_m, the number of factors of each mode. None is Q in every mode.
+    a0 : float, default=1.0
+        Shape of the gamma prior of the core values.
+    b0 : float, default=1.0
+        Rate of the gamma prior of the core values.
+    e0 : float, default=1.0
+        Shape of the gamma prior of the factors.
+    f0 : float, default=10.0
+        Rate of the gamma prior of the factors.
+    alpha0 : float, default=0.1
+        Concentration of the Dirichlet prior of the locations in each mode. The smaller it is, the more classes share
+        factors.
+    max_budget : int, default=400
+        The largest number of classes if budget is "infer"; not used otherwise.
+    c0 : float, default=1.0
+        First parameter of the beta prior of the share of classes in use, if budget is "infer".
+    d0 : float, default=1.0
+        Second parameter of that prior.
+    burn_in : int, default=1000
+        Sweeps that each chain discards at its start.
+    draws : int, default=200
+        Draws that each chain keeps.
+    thin : int, default=20
+        Sweeps from one kept draw to the next.
+    chains : int, default=1
+        Independent chains. They share the threads and run side by side.
+    seed : int, default=None
+        A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
+        at each fit.
+    threads : int, default=None
+        Threads to use; None is all processors.
+    store : str or path, default=None
+        A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
+        during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
+    progress : bool, default=True
+        Whether to show a progress bar. It appears on a terminal only.
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        The draws of all chains, with summaries, predictions and diagnostics. It exists after `fit`.
 
     Examples
     --------
@@ -207,6 +82,8 @@ class AlloCore(_GibbsModel):
     >>> bool((model.posterior_.budget <= 30).all())
     True
     """
+
+    _model: ClassVar[str] = "AlloCore"
 
     budget: int | Literal["infer"] = 100
     core_shape: tuple[int, ...] | None = None
@@ -235,8 +112,44 @@ class AlloCore(_GibbsModel):
 
 
 @dataclass(eq=False, repr=False)
-class CP(_GibbsModel):
-    """Bayesian Poisson CP: `rank` classes, each with a factor of its own in every mode. Settings as in `AlloCore`.
+class CP(GibbsEstimator):
+    """Bayesian Poisson CP: `rank` classes, each with a factor of its own in every mode.
+
+    Parameters
+    ----------
+    rank : int
+        The number of classes.
+    a0 : float, default=1.0
+        Shape of the gamma prior of the core values.
+    b0 : float, default=1.0
+        Rate of the gamma prior of the core values.
+    e0 : float, default=1.0
+        Shape of the gamma prior of the factors.
+    f0 : float, default=10.0
+        Rate of the gamma prior of the factors.
+    burn_in : int, default=1000
+        Sweeps that each chain discards at its start.
+    draws : int, default=200
+        Draws that each chain keeps.
+    thin : int, default=20
+        Sweeps from one kept draw to the next.
+    chains : int, default=1
+        Independent chains. They share the threads and run side by side.
+    seed : int, default=None
+        A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
+        at each fit.
+    threads : int, default=None
+        Threads to use; None is all processors.
+    store : str or path, default=None
+        A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
+        during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
+    progress : bool, default=True
+        Whether to show a progress bar. It appears on a terminal only.
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        The draws of all chains, with summaries, predictions and diagnostics. It exists after `fit`.
 
     Examples
     --------
@@ -244,6 +157,8 @@ class CP(_GibbsModel):
     >>> ac.CP(4, burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
     Posterior: 1 chain of 2 draws, 4 classes, core 4 x 4 x 4 x 4 x 4
     """
+
+    _model: ClassVar[str] = "CP"
 
     rank: int
 
@@ -258,8 +173,44 @@ class CP(_GibbsModel):
 
 
 @dataclass(eq=False, repr=False)
-class Tucker(_GibbsModel):
-    """Bayesian Poisson Tucker: a class on every location of the core. Other settings as in `AlloCore`.
+class Tucker(GibbsEstimator):
+    """Bayesian Poisson Tucker: a class on every location of the core.
+
+    Parameters
+    ----------
+    core_shape : sequence of int
+        K_m, the number of factors of each mode. There is a class on every location of the core.
+    a0 : float, default=1.0
+        Shape of the gamma prior of the core values.
+    b0 : float, default=1.0
+        Rate of the gamma prior of the core values.
+    e0 : float, default=1.0
+        Shape of the gamma prior of the factors.
+    f0 : float, default=10.0
+        Rate of the gamma prior of the factors.
+    burn_in : int, default=1000
+        Sweeps that each chain discards at its start.
+    draws : int, default=200
+        Draws that each chain keeps.
+    thin : int, default=20
+        Sweeps from one kept draw to the next.
+    chains : int, default=1
+        Independent chains. They share the threads and run side by side.
+    seed : int, default=None
+        A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
+        at each fit.
+    threads : int, default=None
+        Threads to use; None is all processors.
+    store : str or path, default=None
+        A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
+        during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
+    progress : bool, default=True
+        Whether to show a progress bar. It appears on a terminal only.
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        The draws of all chains, with summaries, predictions and diagnostics. It exists after `fit`.
 
     Examples
     --------
@@ -267,6 +218,8 @@ class Tucker(_GibbsModel):
     >>> ac.Tucker((2, 3, 2, 1, 1), burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
     Posterior: 1 chain of 2 draws, 12 classes, core 2 x 3 x 2 x 1 x 1
     """
+
+    _model: ClassVar[str] = "Tucker"
 
     core_shape: tuple[int, ...]
 
@@ -278,16 +231,6 @@ class Tucker(_GibbsModel):
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:
         return {"core_shape": spec.core_shape}
-
-
-def thread_number(threads: int | None) -> int:
-    """Check a number of threads; None is all processors."""
-    return available_threads() if threads is None else whole_number("threads", threads)
-
-
-def seed_number(seed: int | None) -> int:
-    """Check a seed; None is a new one each time."""
-    return secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
 
 
 def whole_core(shape: tuple[int, ...], core_shape: object, model: str) -> tuple[int, ...]:
@@ -304,17 +247,6 @@ def whole_core(shape: tuple[int, ...], core_shape: object, model: str) -> tuple[
 
 
 def model_of(path: str | os.PathLike[str]) -> type[AlloCore] | type[CP] | type[Tucker]:
-    """The model of a run on disk."""
-    from allocore.run.run_reader import read_attributes
-
+    """The class of the model of a run on disk."""
     models = {"AlloCore": AlloCore, "CP": CP, "Tucker": Tucker}
-    name = json.loads(read_attributes(_path("path", path))["settings"])["model"]
-    if name not in models:
-        raise InputError(f"path is {str(path)!r}, but it holds an estimate of {name}, which has no chains to continue")
-    return models[name]
-
-
-def _path(name: str, value: object) -> Path:
-    if not isinstance(value, str | os.PathLike) or not str(value):
-        raise InputError(f"{name} is {value!r}, but it must be a path")
-    return Path(value)
+    return models[model_name(path)]

@@ -1,12 +1,13 @@
-"""NNTuck as an estimator in scikit-learn's manner: Poisson Tucker by maximum likelihood, with the surface of Tucker."""
+"""NNTuck, Poisson Tucker by maximum likelihood, as an estimator with the same methods as Tucker."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from allocore.data.convert import as_tensor
 from allocore.errors import InputError, whole_number
-from allocore.estimators import Estimator, seed_number, thread_number, whole_core
+from allocore.estimator_base import Estimator, seed_number, thread_number
+from allocore.estimators import whole_core
 from allocore.model.spec import Spec
 
 if TYPE_CHECKING:
@@ -17,38 +18,41 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class NNTuck(Estimator):
-    """Poisson Tucker by maximum likelihood: EM, that is multiplicative updates, from several random starts.
+    """Poisson Tucker by maximum likelihood, found by EM (multiplicative updates) from several random starts.
 
-    There are no priors and there is no posterior: `posterior_` holds one draw, the estimate with the highest
-    log-likelihood, so that rates, tables, figures and the explorer work as for the other models. A label without any
-    observed count has the rate 0: a held-out count there has no probability at all, and makes `ppd` 0.
+    There are no priors and no posterior. `posterior_` holds one draw, the estimate with the highest log-likelihood, so
+    that rates, tables, figures and the explorer work as for the other models. A label without any observed count has
+    the rate 0: a count held out there has probability 0, and so `ppd` is 0.
 
     Parameters
     ----------
-    core_shape
-        K_m, the factors of each mode. There is a class on every location of the core.
-    restarts
-        Random starts; the best is kept. The likelihood has many local maxima.
-    max_iter
-        The most iterations of one restart.
-    tol
-        A restart has converged when an iteration changes the log-likelihood by less than this, relative to it. EM
-        can all but stand still for many iterations and then go on, so that a large value is apt to stop too early.
-    seed
-        A whole number makes the estimate reproducible, to the byte and on any number of threads.
-    threads
-        Threads to use; by default all processors.
-    progress
-        Show a progress bar (only ever on a terminal).
+    core_shape : sequence of int
+        K_m, the number of factors of each mode. There is a class on every location of the core.
+    restarts : int, default=20
+        Random starts, of which the best is kept. The likelihood has many local maxima.
+    max_iter : int, default=1000
+        The largest number of iterations of one restart.
+    tol : float, default=1e-07
+        A restart has converged when one iteration changes the log-likelihood by less than this, relative to its value.
+        EM can almost stop for many iterations and then improve again, so a large value often stops too early.
+    seed : int, default=None
+        A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
+        at each fit.
+    threads : int, default=None
+        Threads to use; None is all processors.
+    progress : bool, default=True
+        Whether to show a progress bar. It appears on a terminal only.
 
     Attributes
     ----------
-    posterior_
-        The estimate, as one chain with one draw; `stats` has every iteration of the best restart.
-    log_likelihood_, n_iter_
-        Of the best restart.
-    restarts_
-        A table: restart, log_likelihood, iterations, converged, seconds.
+    posterior_ : Posterior
+        The estimate, as one chain with one draw; `posterior_.stats` has every iteration of the best restart.
+    log_likelihood_ : float
+        The log-likelihood of the best restart.
+    restarts_ : pandas.DataFrame
+        One row for each restart: restart, log_likelihood, iterations, converged, seconds.
+    n_iter_ : int
+        The number of iterations of the best restart.
 
     Examples
     --------
@@ -72,18 +76,35 @@ class NNTuck(Estimator):
     progress: bool = True
 
     if TYPE_CHECKING:
-        posterior_: Posterior
-        log_likelihood_: float
-        restarts_: pd.DataFrame
-        n_iter_: int
+        posterior_: Posterior = field(init=False)
+        log_likelihood_: float = field(init=False)
+        restarts_: pd.DataFrame = field(init=False)
+        n_iter_: int = field(init=False)
 
-    def fit(self, Y: object) -> Self:
-        """Find the estimate of a tensor (anything `as_tensor` takes).
+    def fit(self, Y: object, y: object = None) -> Self:
+        """Find the estimate for a tensor of counts.
 
-        Ctrl-C and SIGTERM stop after the iteration under way; the best estimate so far is then kept.
+        Ctrl-C and SIGTERM stop after the current iteration; the best estimate so far is then kept.
+
+        Parameters
+        ----------
+        Y : CountTensor, array, sparse array or path
+            The counts: anything that `as_tensor` takes.
+        y : object, default=None
+            Not used: there is no target. scikit-learn passes one to every estimator.
+
+        Returns
+        -------
+        Self
+            The same estimator, now with `posterior_`, `log_likelihood_`, `restarts_` and `n_iter_`.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.NNTuck((2, 2, 1, 1, 1), restarts=1, max_iter=5, seed=1).fit(ac.load_flights()).n_iter_
+        5
         """
-        for name in self._fitted:
-            self.__dict__.pop(name, None)
+        self._forget_fit()
         tensor = as_tensor(Y)
         spec = Spec.without_priors(whole_core(tensor.shape, self.core_shape, "NNTuck"))
         restarts, most = whole_number("restarts", self.restarts), whole_number("max_iter", self.max_iter)

@@ -137,7 +137,7 @@ def test_other_settings_or_data_in_the_same_folder_are_refused(finished, other, 
 
 def test_another_tensor_in_the_same_folder_is_refused(finished):
     _, out = finished
-    with pytest.raises(ac.InputError, match=r"^out is '.*', but the comparison there is about another tensor"):
+    with pytest.raises(ac.InputError, match=r"^out is '.*', but the comparison there is of another tensor"):
         ac.compare(np.ones((3, 3, 3), dtype=int), ["cp"], [2], splits=1, along=0, seed=7, out=out, **QUICK)
 
 
@@ -230,7 +230,7 @@ def test_a_killed_job_is_in_the_table_the_rest_goes_on_and_can_be_tried_again(no
     other = ac.compare(small_tensor(), ["cp"], [3], **settings)
     assert (other.failed, other.failed_before) == (0, 1), "it is not this call that failed"
     assert repr(other) == "Comparison: 1 fit, 0 failed, 0 missing"
-    assert other.words[-1] == "1 failed job is of an earlier call, not asked for in this one."
+    assert other.words[-1] == "1 failed job is from an earlier call and not part of this one."
     assert ac.compare(small_tensor(), ["cp"], [2, 3], retry=True, **settings).failed == 0
     assert len(results(out)) == 2, "the failure is forgotten"
 
@@ -270,7 +270,7 @@ def test_ctrl_c_ends_the_jobs_keeps_what_is_done_and_says_how_to_go_on(tmp_path)
         run.send_signal(signal.SIGINT)
         _, complaint = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert complaint == f"allocore: interrupted with 0 of 2 jobs done; the same again with out='{out}' does the rest\n"
+    assert complaint == f"allocore: interrupted with 0 of 2 jobs done; the same call with out='{out}' continues it\n"
     assert not children(out)
     assert not results(out)
 
@@ -278,7 +278,7 @@ def test_ctrl_c_ends_the_jobs_keeps_what_is_done_and_says_how_to_go_on(tmp_path)
 def test_a_damaged_result_is_named(finished, tmp_path):
     out = shutil.copytree(finished[1], tmp_path / "out")
     (out / "jobs" / "cp-4-split0.json").write_text("{")
-    with pytest.raises(ac.StoreError, match=r"cp-4-split0.json is damaged; without it the job is done again$"):
+    with pytest.raises(ac.StoreError, match=r"cp-4-split0.json is damaged; remove it, and the job runs again$"):
         ac.compare(small_tensor(), ["cp"], [4], splits=1, along="who", seed=7, out=out, **QUICK)
 
 
@@ -288,21 +288,21 @@ def test_damaged_settings_can_be_removed_and_are_made_again_from_the_results(fin
     before = settings.read_bytes()
     options = {"models": ["cp"], "budgets": [4], "splits": 1, "along": "who", "seed": 7, "out": out, **QUICK}
     settings.write_text("[1]")
-    with pytest.raises(ac.StoreError, match=r"settings.json is damaged; remove it, and the same call makes it again"):
+    with pytest.raises(ac.StoreError, match=r"settings.json is damaged; remove it, and the same call rebuilds it"):
         ac.compare(small_tensor(), **options)
     settings.unlink()
     with pytest.raises(ac.InputError, match=r"^seed is 8, but the comparison in '.*' was made with 7"):
         ac.compare(small_tensor(), **{**options, "seed": 8})
     with pytest.raises(ac.InputError, match=r"^along is 'when', but the comparison in '.*' was made with 'who'"):
         ac.compare(small_tensor(), **{**options, "along": "when"})
-    with pytest.raises(ac.InputError, match="is about another tensor"):
+    with pytest.raises(ac.InputError, match="is of another tensor"):
         ac.compare(np.ones((6, 5, 8), dtype=int), **{**options, "along": 0})
     assert not settings.exists()
     ac.compare(small_tensor(), **options)
     assert settings.read_bytes() == before
     settings.unlink()
     (out / "tensor.npz").unlink()
-    with pytest.raises(ac.InputError, match=r"nobody can tell which data its results are about: use another folder$"):
+    with pytest.raises(ac.InputError, match=r"the data behind its results are unknown: use another folder$"):
         ac.compare(small_tensor(), **options)
 
 
@@ -339,7 +339,7 @@ def test_ctrl_c_keeps_a_folder_that_nobody_named_only_if_it_has_results(temporar
     told, folders = str(stopped.value), list(temporary.iterdir())
     assert told.startswith(f"interrupted with {done} of 2 jobs done; ")
     assert [str(folder) in told for folder in folders] == [True] * done
-    assert told.endswith("does the rest" if done else "nothing was kept")
+    assert told.endswith("continues it" if done else "nothing was kept")
 
 
 def test_a_split_without_a_count_held_out_has_no_ppd_of_counts():
@@ -364,7 +364,7 @@ def test_the_peak_of_memory_is_that_of_the_job_and_not_of_who_started_it():
 def test_why_a_process_ended():
     assert _reason(-15, "") == "ended by SIGTERM"
     assert _reason(1, "Traceback\nMemoryError: no room") == "MemoryError: no room"
-    assert _reason(3, "") == "ended with code 3 and no word"
+    assert _reason(3, "") == "ended with code 3 and no message"
     assert _reason(-200, "") == "ended by signal 200"
 
 

@@ -91,21 +91,21 @@ def test_a_failed_job_makes_the_exit_code_1(run, asked):
     code, told, complaint = run("compare", "Y.npz", "--out", "DIR")
     assert code == 1
     assert "1 job failed (CP at Q = 5, split 1)" in told
-    assert complaint == "allocore: 1 job failed: see the column error of DIR/results.csv; --retry does it again\n"
+    assert complaint == "allocore: 1 job failed: see the column error of DIR/results.csv; --retry runs it again\n"
 
 
 def test_a_failure_of_an_earlier_call_that_was_not_asked_for_is_told_and_does_not_count(run, asked):
     asked["before"] = 1
     code, told, complaint = run("compare", "Y.npz", "--out", "DIR")
     assert (code, complaint) == (0, "")
-    assert "1 failed job is of an earlier call, not asked for in this one." in told
+    assert "1 failed job is from an earlier call and not part of this one." in told
 
 
 def test_select_budget_chooses_and_ends_with_exit_code_1_if_a_job_failed(run, asked):
     asked["answer"] = None
     code, told, complaint = run("select-budget", "Y.npz", "--out", "DIR")
     assert (code, "Selection: budget 5" in told) == (1, True)
-    assert complaint == "allocore: 1 job failed: see the column error of DIR/results.csv; --retry does it again\n"
+    assert complaint == "allocore: 1 job failed: see the column error of DIR/results.csv; --retry runs it again\n"
     code, _, complaint = run("select-budget", "Y.npz")
     assert (code, complaint) == (1, "allocore: 1 job failed: ended by SIGKILL\n")
 
@@ -122,10 +122,10 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
     ("words", "message"),
     [
         (["--budgets", "5,ten"], "--budgets is '5,ten', but it must be whole numbers joined by commas, like 5,10,25"),
-        (["--budgets", ","], "budgets is empty, but it must hold at least one"),
-        (["--models", "pca"], "models has 'pca', but the models are allocore, cp, tucker, nntuck"),
+        (["--budgets", ","], "budgets is empty, but it must have at least one entry"),
+        (["--models", "pca"], "models has 'pca', but every model must be one of allocore, cp, tucker, nntuck"),
         (["--core-shape", "2y2"], "--core-shape is '2y2', but it must be whole numbers joined by x, like 50x50x20x300"),
-        (["--format", "icews"], "--format is for tables of events, but Y.npz is a tensor already"),
+        (["--format", "icews"], "--format can be used only with tables of events, but Y.npz is a tensor already"),
         (["--out", "Y.npz", "--budgets", "2"], "out is 'Y.npz', but there is a file where the folder should be"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_wrong_folder_is_told_before_the_data_are_read(run, monkeypatch, tmp_p
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
     code, _, complaint = run(command, "Y.npz", "--out", "thesis")
-    assert (code, "that folder holds something else than a comparison" in complaint) == (2, True)
+    assert (code, "that folder holds something other than a comparison" in complaint) == (2, True)
     for out in ("Y.npz", "Y.npz/deeper"):
         code, _, complaint = run(command, "Y.npz", "--out", out)
         assert (code, "there is a file where the folder should be" in complaint) == (2, True)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from allocore.comparison.cores import _cost, _wished, core_for
+from allocore.comparison.cores import _cost, _ideal, core_for
 
 
 def cases(number, seed):
@@ -24,7 +24,7 @@ def all_cores(budget, shape):
 
 @pytest.mark.parametrize(("budget", "shape"), list(cases(60, seed=1)))
 def test_no_other_core_is_nearer_to_the_budget_and_to_balance(budget, shape):
-    wished = _wished(budget, shape)
+    wished = _ideal(budget, shape)
     assert math.prod(wished) == pytest.approx(budget, rel=1e-6)
     best = min(_cost(list(core), wished, budget)[0] for core in all_cores(budget, shape))
     assert _cost(list(core_for(budget, shape)), wished, budget)[0] == pytest.approx(best, abs=1e-9)

@@ -52,12 +52,12 @@ def test_a_budget_that_lacks_a_split_is_not_chosen():
 
 
 def test_when_the_best_is_the_largest_budget_it_is_told():
-    assert "larger ones may be better" in chosen(cp_5=[-2.0, -2.0], cp_10=[-1.0, -1.001]).words[-1]
-    assert "larger ones" not in str(chosen(cp_5=[-1.0, -1.0], cp_10=[-2.0, -2.0]))
+    assert "larger budgets may be even better" in chosen(cp_5=[-2.0, -2.0], cp_10=[-1.0, -1.001]).words[-1]
+    assert "larger budgets" not in str(chosen(cp_5=[-1.0, -1.0], cp_10=[-2.0, -2.0]))
 
 
 def test_without_two_fits_of_a_budget_nothing_is_chosen():
-    with pytest.raises(ac.InputError, match="no budget has them: ended by SIGKILL"):
+    with pytest.raises(ac.InputError, match="no budget has two: ended by SIGKILL"):
         chosen(allocore_5=[-1.0, None])
 
 
@@ -67,7 +67,7 @@ def test_means_are_over_the_splits_that_all_budgets_in_question_have():
     assert found.budget == 10
     assert found.table["splits"].tolist() == [2, 2]
     assert "over 2 splits" in found.words[0]
-    with pytest.raises(ac.InputError, match=r"needs two that the budgets 5, 10 have in common, and they have 1$"):
+    with pytest.raises(ac.InputError, match=r"two splits that the budgets 5, 10 have in common, but they have 1$"):
         chosen(allocore_5=[-1.0, -1.0, None], allocore_10=[None, -1.0, -1.0])
 
 
@@ -96,7 +96,7 @@ def test_select_budget_fits_and_chooses(monkeypatch):
     [
         ({"splits": 1}, "^splits is 1, but it must be a whole number of at least 2$"),
         ({"criterion": "zeros"}, '^criterion is \'zeros\', but it must be "all" or "positive"$'),
-        ({"budgets": []}, "^budgets is empty, but it must hold at least one$"),
+        ({"budgets": []}, "^budgets is empty, but it must have at least one entry$"),
     ],
 )
 def test_bad_input_is_one_sentence(wrong, message):

@@ -94,7 +94,7 @@ def test_a_model_that_failed_where_it_is_hard_is_not_called_the_best():
     told = w.words(table)
     assert told[0] == "Of all held-out cells, ALL0CORE at Q = 5 predicts best: mean log PPD -1.05, PPD 0.3499."
     assert told[1].startswith("CP at Q = 5, its best, is lower by 0.5 ± ")
-    assert "Means are over 2 of 3 splits, those that all compared have." in told
+    assert "Means are over 2 of 3 splits: those that all compared models have." in told
     ranking = w.best_at_each_budget(table, "all")
     assert ranking[["best", "next", "splits"]].values.tolist() == [["ALL0CORE", "CP", 2]]
     assert ranking["higher by"][0].startswith("0.5 ± ")
@@ -147,7 +147,7 @@ def test_splits_without_a_count_held_out_are_named():
     table = table_of(allocore_5=[-1.0, -1.1, -1.2])
     table.loc[1:, "log_ppd_positive"] = np.nan
     assert list(w.what_is_missing(table)) == [
-        "Split 1, 2 held out no cell with a count: hold out more to judge predictions of counts."
+        "Splits 1, 2 held out no cell with a count: hold out more to judge predictions of counts."
     ]
 
 
@@ -189,7 +189,7 @@ def test_of_one_the_report_speaks_in_the_singular():
     assert "1 split, each" in text
     assert "Gibbs samplers: 1 sweep, 0 of burn-in, then 1 draw, one in every sweep." in text
     assert "NNTuck: the best of 1 restart of at most 1 iteration." in text
-    assert "**1 job is missing: the same command does it.**" in text
+    assert "**1 job is missing: the same command runs it.**" in text
 
 
 def test_a_table_in_markdown():

@@ -10,7 +10,7 @@ from comparison_cases import QUICK, small_tensor
 import allocore as ac
 from allocore.comparison import compare
 from allocore.comparison.job_progress import Lines, seconds_left
-from allocore.comparison.settings import Job, Settings, Wish
+from allocore.comparison.settings import Job, Request, Settings
 
 NUMBERS = {"seed": 4, "burn_in": 6, "draws": 3, "thin": 2, "restarts": 2, "max_iter": 5}
 
@@ -18,7 +18,7 @@ NUMBERS = {"seed": 4, "burn_in": 6, "draws": 3, "thin": 2, "restarts": 2, "max_i
 def jobs(models, budgets=(2, 4), splits=2, core_shape=None):
     tensor = small_tensor()
     settings = Settings.of(tensor, 0.1, "when", **NUMBERS)
-    return Wish.of(tensor, models, budgets, splits, core_shape).jobs(settings, tensor.shape)
+    return Request.of(tensor, models, budgets, splits, core_shape).jobs(settings, tensor.shape)
 
 
 def test_every_model_budget_and_split_is_a_job_split_after_split():
@@ -61,18 +61,18 @@ def test_doubled_budgets_and_models_are_one():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"models": ["pca"]}, "models has 'pca', but the models are allocore, cp, tucker, nntuck"),
-        ({"models": []}, "models is empty, but it must hold at least one"),
-        ({"models": ["cp=2x2x2"]}, "models has 'cp=2x2x2', but CP has no core to choose: its budget says all"),
-        ({"models": ["tucker=2x?"]}, "models has 'tucker=2x?', but a core is whole numbers joined by x"),
+        ({"models": ["pca"]}, "models has 'pca', but every model must be one of allocore, cp, tucker, nntuck"),
+        ({"models": []}, "models is empty, but it must have at least one entry"),
+        ({"models": ["cp=2x2x2"]}, "models has 'cp=2x2x2', but CP has no core to choose: its budget determines it"),
+        ({"models": ["tucker=2x?"]}, "models has 'tucker=2x?', but a core must be whole numbers joined by x"),
         ({"models": ["tucker=7x2x2"]}, "models has a core of 7x2x2, but the mode who has only 6 labels"),
-        ({"models": ["cp"], "core_shape": (2, 2, 2)}, "core_shape is (2, 2, 2), but it is for the model allocore"),
+        ({"models": ["cp"], "core_shape": (2, 2, 2)}, "core_shape is (2, 2, 2), but it needs the model allocore"),
         ({"core_shape": (2, 9, 2)}, "core_shape has a core of 2x9x2, but the mode whom has only 5 labels"),
         ({"core_shape": (2, 2)}, "core_shape (2, 2) has 2 entries, but the tensor has 3 modes"),
-        ({"budgets": []}, "budgets is empty, but it must hold at least one"),
+        ({"budgets": []}, "budgets is empty, but it must have at least one entry"),
         ({"budgets": [0, 5]}, "budgets is [0, 5], but every entry must be a whole number of at least 1"),
         ({"budgets": [2.5]}, "budgets is [2.5], but every entry must be a whole number of at least 1"),
-        ({"budgets": [5000]}, "budgets has 5,000, but the tensor has"),
+        ({"budgets": [5000]}, "budgets has 5,000, but it must not exceed the number of non-zeros, "),
         ({"splits": 0}, "splits is 0, but it must be a whole number of at least 1"),
         ({"hold_out": 0.0}, "hold_out is 0.0, but it must be a number above 0 and below 1"),
         ({"hold_out": 1}, "hold_out is 1, but it must be a number above 0 and below 1"),
@@ -116,7 +116,7 @@ def test_a_folder_that_is_not_ours_is_refused_and_left_alone(tmp_path, what):
         (out / "thesis.tex").write_text("years of work")
     else:
         out.write_text("a file")
-    with pytest.raises(ac.InputError, match=r"^out is '.*', but (there is a file|that folder holds something else)"):
+    with pytest.raises(ac.InputError, match=r"^out is '.*', but (there is a file|that folder holds something other)"):
         ac.compare(small_tensor(), ["cp"], [2], out=out / "deeper" if what == "parent" else out, **QUICK)
     assert [each.read_text() for each in tmp_path.rglob("*") if each.is_file()] in (["a file"], ["years of work"])
 

@@ -1,6 +1,7 @@
 """Files: exact round trips, nothing half-written, and errors that name the file."""
 
 import gzip
+import json
 import os
 from contextlib import suppress
 
@@ -70,6 +71,21 @@ def test_odd_labels_survive_and_paths_may_be_strings(tmp_path):
     save_tensor(TENSOR, str(tmp_path / "y.npz"))
     assert load_tensor(str(tmp_path / "y.npz")) == TENSOR
     assert read(tmp_path / "y.npz") == TENSOR
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".tns", ".tns.gz"])
+def test_load_tensor_opens_every_file_that_save_writes(tmp_path, suffix):
+    PLAIN.save(tmp_path / f"y{suffix}")
+    assert load_tensor(tmp_path / f"y{suffix}") == PLAIN
+
+
+def test_load_tensor_refuses_files_that_save_never_writes(tmp_path):
+    np.save(tmp_path / "y.npy", PLAIN.to_dense())
+    with pytest.raises(InputError, match=r"y.npy has an unknown suffix; it must be .npz, .parquet, .tns or .tns.gz$"):
+        load_tensor(tmp_path / "y.npy")
+    PLAIN.to_frame().to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(InputError, match=r"other.parquet was not written by allocore"):
+        load_tensor(tmp_path / "other.parquet")
 
 
 def test_equal_tensors_make_equal_files(tmp_path):
@@ -208,6 +224,11 @@ def own(path, **changes):
     return npz(path, **{name: array for name, array in arrays.items() if array is not None})
 
 
+def header(**changes):
+    parts = {"mode_names": TENSOR.mode_names, "labels": [None] * 3}
+    return np.frombuffer(json.dumps(parts | changes).encode(), np.uint8)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -215,6 +236,7 @@ def own(path, **changes):
         (lambda p: own(p, header=None), "is damaged: 'header"),
         (lambda p: own(p, header=np.zeros(3, np.uint8)), "is damaged"),
         (lambda p: own(p, header=np.frombuffer(b"[]", np.uint8)), "is damaged"),
+        (lambda p: own(p, header=header(report="[]")), "is damaged: the report on the events .* cannot be read"),
         (lambda p: own(p, counts=np.array([1, 2, -3])), "counts must not be negative; got -3"),
         (lambda p: npz(p, x=[1]), r"must have the arrays coords and counts \(or data\); got x"),
         (lambda p: npz(p, coords=[[0], [0]], data=[1], fill_value=1), "fill_value must be 0; got 1"),

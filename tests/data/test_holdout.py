@@ -172,7 +172,7 @@ def test_bad_arguments_are_refused(tensor, arguments, message):
 def test_a_draw_of_nothing_but_missing_cells_is_refused():
     # Two patterns share out each fibre along mode 1 except the first, so none is covered by one of them.
     tensor = CountTensor([[0], [0]], [1], (50, 2)).with_missing([(i, j) for i in range(1, 50) for j in (0, 1)])
-    with pytest.raises(InputError, match=r"fraction=0.01: all cells of the fibres drawn are missing already"):
+    with pytest.raises(InputError, match=r"fraction=0.01: all cells of the drawn fibres are missing already"):
         hold_out(tensor, seed=1)
 
 

@@ -6,9 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from allocore.data.holdout import hold_out
 from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
@@ -272,6 +273,42 @@ def test_missing_patterns_may_use_labels_and_add_to_those_there():
 def test_bad_patterns_are_named(patterns, message):
     with pytest.raises(InputError, match=message):
         example().with_missing(patterns)
+
+
+@UNHURRIED
+@given(entries(), st.data())
+def test_masking_gives_the_tensor_that_the_constructor_gives(case, data):
+    shape, cells, counts = case
+    pattern = st.tuples(*[st.none() | st.integers(0, length - 1) for length in shape])
+    before, after = (data.draw(st.lists(pattern, max_size=3)) for _ in range(2))
+    arguments = (np.array(cells).T, counts, shape)
+    try:
+        expected = CountTensor(*arguments, missing=[*before, *after])
+    except InputError:
+        assume(False)
+    masked = CountTensor(*arguments, missing=before).with_missing(after)
+    assert masked == expected
+    assert masked.total == expected.total
+    assert masked.density == expected.density
+    assert masked.coords.dtype == expected.coords.dtype
+    assert not masked.coords.flags.writeable
+    assert not masked.counts.flags.writeable
+
+
+def test_new_tensors_from_a_tensor_are_neither_checked_nor_sorted_again(monkeypatch):
+    tensor = example()
+
+    def refuse(*arguments):
+        raise AssertionError("entries of a tensor were checked or sorted again")
+
+    monkeypatch.setattr("allocore.data.tensor.canonical", refuse)
+    monkeypatch.setattr("allocore.data.tensor.check_entries", refuse)
+    renamed = tensor.with_labels(mode_names=["a", "b", "c"])
+    assert renamed.coords is tensor.coords
+    assert tensor.with_missing([(0, 0, 0)]).counts is tensor.counts, "a cell without a count"
+    assert tensor.with_labels([None] * 3).mask_diagonal(("who", "when")).nnz == 1
+    assert len(hold_out(tensor, 0.3).test) > 0
+    assert pickle.loads(pickle.dumps(tensor)) == tensor
 
 
 def test_masking_everything_away_says_why_nothing_is_left():

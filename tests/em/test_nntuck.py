@@ -13,7 +13,7 @@ from allocore.em import restarts as restarts_module
 from allocore.em.restart_bar import RestartBar, restart_bar
 from allocore.errors import InputError
 from allocore.model.sweep_info import SweepInfo
-from allocore.posterior.run_status import progress_line, settings_line
+from allocore.posterior.run_description import progress_line, settings_line
 
 QUICK = {"restarts": 3, "max_iter": 20, "seed": 1, "threads": 1, "progress": False}
 SMALL = np.random.default_rng(4).poisson(1.0, (4, 3, 2))

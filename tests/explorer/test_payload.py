@@ -68,17 +68,15 @@ def test_the_page_of_the_largest_runs_is_below_six_megabytes():
     assert shares(in_page(page)["modes"][0]).shape == (400, 225)
 
 
-def test_of_a_very_long_mode_the_heaviest_labels_are_told_and_the_page_stays_small():
-    labels = [[f"a label with the number {n}" for n in range(100_000)], None]
-    post = large_posterior((100_000, 3), 40, labels=labels)
-    found = payload(post, "Long")
+def test_of_a_very_long_mode_the_heaviest_labels_are_told_and_the_page_stays_small(long_posterior, long_payload):
+    found = long_payload
     mode = found["modes"][0]
     assert mode["length"] == 100_000
     rows = np.frombuffer(base64.b64decode(mode["rows"]), dtype="<u4").reshape(40, -1)
-    whole = post.portrait().factor(0, 0)
+    whole = long_posterior.draw_summary().factor(0, 0)
     place = found["classes"][0]["factors"][0]
     named = [mode["labels"][row] for row in rows[place]]
-    assert named == [labels[0][row] for row in whole.heaviest[: rows.shape[1]]]
+    assert named == [long_posterior.tensor.labels[0][row] for row in whole.heaviest[: rows.shape[1]]]
     assert shares(mode)[place] == pytest.approx(whole.share_D[whole.heaviest[: rows.shape[1]]], abs=1e-6)
     assert len(render(found).encode()) < 6e6
 
@@ -141,7 +139,7 @@ def test_what_cannot_be_shown_is_refused_and_nothing_is_written(tmp_path, change
 
 
 def test_a_folder_is_not_a_page(tmp_path):
-    with pytest.raises(InputError, match="that is a folder"):
+    with pytest.raises(InputError, match=r"it must be a file such as report\.html, and this is a folder"):
         ac.write_report(posterior(), tmp_path)
 
 

@@ -197,7 +197,7 @@ def test_a_factor_of_zeros_is_said_to_be_too_small_to_tell():
     who, what, when = some_factors()
     who[:, 0] = 0
     post = posterior([who, what, when])
-    number = next(number for number in range(3) if post.portrait().location_CM[number, 0] == 0)
+    number = next(number for number in range(3) if post.draw_summary().location_CM[number, 0] == 0)
     panel = panels(post, number)[0]
     assert "too small to tell" in all_texts(panel)
     assert not artists(panel, "coloured")

@@ -73,8 +73,8 @@ def test_four_hundred_classes_are_cut_to_the_largest_and_the_figure_says_so():
     _, first, *_ = ax.child_axes
     assert len(marks(first, "shared") | marks(first, "single")) == 60
     # A factor that is shared with a class further down is still in colour.
-    portrait = post.portrait()
-    shared = {row for row in range(60) if portrait.partners(row, 0)}
+    summary = post.draw_summary()
+    shared = {row for row in range(60) if summary.partners(row, 0)}
     assert {row for _, row in marks(first, "shared")} == shared
     assert all(line[1][1] < 60 for line in artists(first, "joined")[0].get_segments())
 
@@ -154,7 +154,7 @@ def test_periods_run_from_left_to_right_and_factors_are_rows():
 
 def test_many_factors_are_cut_to_the_heaviest_and_the_figure_says_so():
     post = many_classes(300)
-    used = len(post.portrait().factors[0])
+    used = len(post.draw_summary().factors[0])
     ax = figures.factors(post, 0, columns=12)
     assert shades(ax.child_axes[0]).shape == (20, 12)
     assert any(f"the 12 heaviest of {used} factors" in text for text in all_texts(ax))

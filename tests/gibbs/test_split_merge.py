@@ -130,7 +130,7 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number):
     )
     reach_r = draft.reach_at(away_M)
     assert reach_r == pytest.approx(merged.reach_r, rel=1e-12)
-    back = split_merge.Merged(merged.factor, merged.log_core, away_M, reach_r)
+    back = split_merge.MergedState(merged.factor, merged.log_core, away_M, reach_r)
     now = split_merge._now_split(draft, again)
     np.testing.assert_array_equal(now.kept_D, split.kept_D)
     assert split_merge._gain(draft, again, now, back, splits=False) == pytest.approx(gain, rel=1e-9, abs=1e-9)

@@ -1,14 +1,17 @@
 """Diagnostics: R-hat and effective samples as arviz has them, whatever the labels; and words that fit the numbers."""
 
+import io
 from itertools import product
 
 import numpy as np
 import pytest
 from arviz_stats.base.array import array_stats
+from rich.console import Console
 
 import allocore as ac
 from allocore.model.spec import Spec
 from allocore.posterior.posterior import Posterior
+from allocore.posterior.terminal_tables import class_report
 from allocore.posterior.traces import judged_cells, traces
 from allocore.run.record import Record
 from allocore.run.schedule import Schedule
@@ -237,7 +240,7 @@ def test_chains_that_agree_are_told_that_all_is_well():
     found = settled().diagnose()
     assert found.well
     assert len(found.words) == 1
-    assert found.words[0].startswith("All is well: the chains agree (R-hat at most 1.0")
+    assert found.words[0].startswith("No problem found: the chains agree (R-hat at most 1.0")
     assert found.words[0].endswith("effective samples.")
 
 
@@ -309,8 +312,8 @@ def test_draws_that_hang_together_are_too_few():
     fewest = found.table.loc["log-likelihood", ["ess_bulk", "ess_tail"]].min()
     assert found.table["r_hat"].max() < 1.01
     assert found.words == (
-        f"Too few effective samples of the log-likelihood: {fewest:.0f}, where 400 are wanted "
-        "(100 a chain); run longer.",
+        f"Too few effective samples of the log-likelihood: {fewest:.0f}, but there should be 400 "
+        "(100 per chain); run longer.",
     )
     assert not found.well
 
@@ -318,23 +321,23 @@ def test_draws_that_hang_together_are_too_few():
 def test_where_few_draws_are_kept_more_are_asked_for():
     words = posterior(chains=4, draws=60).diagnose().words
     assert words[-1].startswith("Too few effective samples of ")
-    assert words[-1].endswith(", where 400 are wanted (100 a chain); keep more draws.")
+    assert words[-1].endswith(", but there should be 400 (100 per chain); keep more draws.")
 
 
 def test_one_chain_cannot_tell_whether_chains_settle_in_different_places():
     found = posterior(chains=1, draws=900, burn_in=0, thin=1).diagnose()
     assert not found.well
-    assert found.words[0].startswith("All is well: the parts of the chain agree (R-hat at most 1.0")
+    assert found.words[0].startswith("No problem found: the halves of the chain agree (R-hat at most 1.0")
     assert found.words[1:] == (
-        "With one chain, R-hat compares its parts and cannot see whether chains settle in different places: run "
-        "chains=4.",
+        "With one chain, R-hat compares its two halves and cannot show whether chains settle in different places: "
+        "run chains=4.",
     )
 
 
 def test_one_chain_that_drifts_is_told_so():
     trace = np.random.default_rng(0).normal(size=(1, 900)) + np.linspace(0, 4, 900)
     found = posterior(chains=1, draws=900, burn_in=0, thin=1, stats={"log_likelihood": trace}).diagnose()
-    assert found.words[0].startswith("Parts of the chain disagree on the log-likelihood: R-hat 1.")
+    assert found.words[0].startswith("The halves of the chain disagree on the log-likelihood: R-hat 1.")
 
 
 @pytest.mark.parametrize("chains", [1, 2])
@@ -342,7 +345,7 @@ def test_one_chain_that_drifts_is_told_so():
 def test_fewer_than_four_draws_cannot_be_judged(chains, draws):
     found = posterior(chains=chains, draws=draws).diagnose()
     assert not found.well
-    assert found.words == (f"This cannot be judged: it takes at least 4 draws a chain, and there are {draws}.",)
+    assert found.words == (f"There are too few draws to judge: {draws} per chain, but at least 4 are needed.",)
     assert found.table[["r_hat", "ess_bulk", "ess_tail"]].isna().all(axis=None)
     assert found.table["mean"].notna().all()
     assert found.table["sd"].isna().all() == (chains * draws == 1)
@@ -375,7 +378,7 @@ def test_a_run_in_which_no_class_moved_after_the_burn_in_is_told_so():
     found = posterior(chains=4, draws=250, burn_in=10, thin=1, stats={"moved": moved}).diagnose()
     assert found.move_rate == 0.0
     assert not found.well
-    assert found.words[-1].startswith("No class moved after the burn-in. With heavy counts locations move rarely")
+    assert found.words[-1].startswith("No class moved after the burn-in. Locations move rarely when counts are large")
 
 
 @pytest.mark.parametrize(("still", "where"), [([1], "chain 1"), ([0, 3], "chains 0, 3")])
@@ -385,6 +388,19 @@ def test_single_chains_in_which_no_class_moved_are_named(still, where):
     assert (
         settled(stats={"moved": moved}).diagnose().words[-1].startswith(f"No class moved after the burn-in in {where}.")
     )
+
+
+@pytest.mark.parametrize("still", [[], [1], [0, 1]])
+def test_the_class_table_warns_of_chains_without_moves_by_the_same_words_as_the_diagnosis(still):
+    """Moves in the burn-in do not count, and neither table looks at one chain alone."""
+    moved = np.full((2, 19), 0.1)
+    moved[still, 3:] = 0.0
+    found = posterior(stats={"moved": moved})
+    screen = io.StringIO()
+    Console(file=screen, width=1000).print(class_report(found))
+    shown = [line for line in screen.getvalue().splitlines() if line.startswith("No class moved")]
+    assert [line.rstrip() for line in shown] == [word for word in found.diagnose().words if "No class moved" in word]
+    assert len(shown) == bool(still)
 
 
 def test_fixed_locations_are_not_expected_to_move():

@@ -10,9 +10,9 @@ from rich.console import Console
 
 import allocore as ac
 from allocore.errors import InputError
-from allocore.posterior.class_tables import summary
+from allocore.posterior.class_tables import summary_sentences
 from allocore.posterior.draw_summary import Factor, ShownMode, is_even
-from allocore.posterior.label_kinds import kind_of
+from allocore.posterior.label_kinds import label_kind
 from allocore.posterior.terminal_tables import class_details
 from handmade_posterior import COUNTRIES, FACTORS, MONTHS, NAMES, VALUES, months, posterior
 
@@ -47,7 +47,7 @@ from handmade_posterior import COUNTRIES, FACTORS, MONTHS, NAMES, VALUES, months
     ],
 )
 def test_labels_tell_what_a_mode_is(labels, kind):
-    assert kind_of(labels) == kind
+    assert label_kind(labels) == kind
 
 
 def factor(shares, labels=MONTHS, kind="time"):
@@ -116,7 +116,7 @@ def test_a_factor_is_a_table_of_shares_heaviest_first_and_time_in_its_order():
 
 
 def test_a_factor_that_is_not_in_use_is_refused_with_those_that_are():
-    with pytest.raises(InputError, match=re.escape("k is 7, but the sender factors in use are 0, 1")):
+    with pytest.raises(InputError, match=re.escape("k is 7, but it must be one of the sender factors in use: 0, 1")):
         posterior().factor("sender", 7)
     with pytest.raises(InputError, match="mode 'nobody' does not exist"):
         posterior().factor("nobody", 0)
@@ -132,7 +132,7 @@ def test_sharing_lists_the_factors_of_a_mode_by_what_their_classes_hold():
 
 
 def test_the_summary_says_how_few_classes_hold_most():
-    told = summary(posterior().portrait())
+    told = summary_sentences(posterior().draw_summary())
     assert told == (
         "4 classes hold counts, of a budget of 4; 2 hold 50% of the expected counts, 4 hold 95%. "
         "Factors in use: 2 sender, 3 receiver, 2 action, 3 time."
@@ -141,7 +141,7 @@ def test_the_summary_says_how_few_classes_hold_most():
 
 @pytest.mark.parametrize(("level", "number"), [(0.4, 1), (0.41, 2), (0.7, 2), (1.0, 4)])
 def test_the_classes_that_hold_a_share_are_as_few_as_can_be(level, number):
-    assert posterior().portrait().holding(level) == number
+    assert posterior().draw_summary().holding(level) == number
 
 
 def test_rows_that_are_missing_as_a_whole_have_no_share():
@@ -155,14 +155,14 @@ def test_rows_that_are_missing_as_a_whole_have_no_share():
 
 def details(number, **changes):
     screen = io.StringIO()
-    Console(file=screen, width=120).print(class_details(posterior(**changes).portrait(), number))
+    Console(file=screen, width=120).print(class_details(posterior(**changes).draw_summary(), number))
     return screen.getvalue()
 
 
 def test_one_class_in_full_has_its_place_its_labels_its_peaks_and_its_family():
     told = details(0)
     assert "Class 0, at (0, 0, 0, 0) of the core" in told
-    assert "40.00% of all; with all larger ones 40.0%; found in 100% of the other draws." in told
+    assert "40.00% of all; 40.0% together with all larger classes; found in 100% of the other draws." in told
     assert "sender #0  shared with classes 1, 3" in told
     assert "receiver #0  shared with class 2" in told
     assert "action #0  used by this class alone" in told
@@ -223,6 +223,6 @@ def test_a_model_in_a_notebook_shows_its_settings_and_then_what_it_found():
 
 
 def test_values_are_those_of_the_classes_by_hand():
-    found = posterior().portrait()
+    found = posterior().draw_summary()
     assert found.value_C.tolist() == pytest.approx(VALUES)
     assert found.factor(0, 1).share_D.tolist() == pytest.approx(FACTORS[1][0])

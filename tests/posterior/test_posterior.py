@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 import allocore as ac
 from allocore.errors import InputError
+from allocore.kernels import cell_rates
 from allocore.model.spec import Spec
 from allocore.posterior import prediction
 from allocore.posterior.posterior import Posterior
@@ -98,7 +99,7 @@ def test_a_prediction_does_not_depend_on_the_order_of_the_cells_or_on_their_comp
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_predictions_on_several_threads_are_the_same_bytes(threads, monkeypatch):
-    monkeypatch.setattr(prediction, "_CELLS_PER_THREAD", 5)
+    monkeypatch.setattr(cell_rates, "_CELLS_PER_THREAD", 5)
     post = posterior()
     coords, counts = some_cells(SHAPE)
     one = prediction.log_predictive(post._record, coords, counts, 1)
@@ -201,7 +202,7 @@ def test_bad_counts_are_named_with_value_and_rule(counts, message):
 @pytest.mark.parametrize(("counts", "positive_only"), [([], False), ([], True), ([0, 0], True)])
 def test_ppd_of_nothing_is_refused(counts, positive_only):
     test = SimpleNamespace(coords=np.zeros((3, len(counts)), dtype=int), counts=np.array(counts, dtype=int))
-    with pytest.raises(InputError, match=f"^test has {len(counts)} cells, none of them to judge"):
+    with pytest.raises(InputError, match=f"^test has {len(counts)} cells, but it must have at least one"):
         posterior().log_ppd(test, positive_only)
 
 

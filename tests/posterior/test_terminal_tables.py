@@ -67,7 +67,7 @@ def test_every_class_has_a_row_with_its_share_and_its_factors_in_words():
 
 def test_shared_factors_are_listed_with_the_classes_that_share_them():
     told = lines(text(posterior(SHARED)))
-    start = told.index("Shared factors: one factor, several classes")
+    start = told.index("Factors shared by several classes")
     assert told[start + 1 : start + 3] == [
         "who #1 Bo 90%, Ada 5% in classes 1, 2",
         "where #0 north 90%, south 10% in classes 0, 1",
@@ -76,7 +76,7 @@ def test_shared_factors_are_listed_with_the_classes_that_share_them():
 
 def test_without_shared_factors_there_is_no_section_about_them():
     report = text(posterior(APART))
-    assert "Shared factors" not in report
+    assert "Factors shared" not in report
     assert "in classes" not in report
     assert row(report, 2).startswith("2 10.0%")
 

@@ -262,7 +262,7 @@ PRESSED = """
 import sys
 import numpy as np
 import allocore as ac
-import allocore.estimators
+import allocore.gibbs_estimator
 
 class Teller:
     def show(self, chain, sweep, info):
@@ -270,7 +270,7 @@ class Teller:
     def close(self):
         print("closed", flush=True)
 
-allocore.estimators.progress_bar = lambda *about: Teller()
+allocore.gibbs_estimator.progress_bar = lambda *about: Teller()
 Y = np.random.default_rng(5).poisson(1.2, (4, 3, 2))
 model = ac.AlloCore(2, burn_in=0, draws=100_000, thin=1, seed=3, threads=2).fit(Y)
 post = model.posterior_

@@ -1,4 +1,4 @@
-"""python -m allocore.cli, for where the command itself is not on the path."""
+"""Runs the command line as `python -m allocore.cli`, in case `allocore` is not on the path."""
 
 from allocore.cli import main
 

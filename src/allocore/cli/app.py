@@ -1,6 +1,6 @@
-"""The command line: each command is one call of the Python API and a picture of what came out.
+"""The command line: each command calls the Python API once and prints the result.
 
-A mistake of the user's gets one line on standard error and exit code 2, never a traceback.
+A user's mistake gets one line on standard error and exit code 2, never a traceback.
 """
 
 import shlex
@@ -30,7 +30,7 @@ app = typer.Typer(
 
 _PIPE_WIDTH = 140
 _STOPPED = 130
-# Typer carries its own copy of click in some versions; this is the base of its errors in all of them.
+# Some versions of Typer have their own copy of click. This is the base class of Typer's errors in all versions.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 
@@ -50,18 +50,18 @@ def _root(
 
 
 def terminal() -> Console:
-    """Where to print: as wide as the terminal, and in a pipe wide enough for a table."""
+    """Return where to print: as wide as the terminal, or wide enough for a table in a pipe."""
     console = Console()
     return console if console.is_terminal else Console(width=_PIPE_WIDTH)
 
 
 class _StoppedEarly(Exception):
-    """The run was stopped before its first draw, or at once."""
+    """The run was stopped before its first draw, or by a second Ctrl-C."""
 
 
 @contextmanager
 def telling_of_stops(out: Path | None) -> Iterator[None]:
-    """Typer ends silently on Ctrl-C; a run that can be continued should say so."""
+    """Say on Ctrl-C whether the run can be continued; Typer alone would end silently."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -71,7 +71,7 @@ def telling_of_stops(out: Path | None) -> Iterator[None]:
 
 
 def exit_if_stopped(posterior: ac.Posterior) -> None:
-    """A run that was stopped before its end has not failed, but a script should not go on as if it were whole."""
+    """Exit with code 130 if the run was stopped early, so that a script does not take it for a whole run."""
     if not posterior.finished:
         sys.exit(_STOPPED)
 
@@ -88,14 +88,14 @@ def _warn(
 
 
 def main() -> None:
-    """Run the command line; mistakes, unwritable files and too little memory end in one line and exit code 2."""
+    """Run the command line. User mistakes, unwritable files and lack of memory end with one line and exit code 2."""
     warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
         code = app(prog_name="allocore", standalone_mode=False)
-        if code == _STOPPED:  # Ctrl-C where there was no run yet, which Typer takes without a word
+        if code == _STOPPED:  # Ctrl-C before a run began; Typer prints nothing
             print("allocore: interrupted", file=sys.stderr)
         sys.exit(code)
     except _UsageError as error:

@@ -1,4 +1,4 @@
-"""Commands that fit many times: compare models, choose a budget."""
+"""Commands that fit many models: compare, select-budget."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ def _option(kind: Any, help: str) -> Any:
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "hold_out": (_option(float, "Share of the fibres to hold out."), 0.01),
     "along": (
-        _option(str | None, "The mode (name or number) along which fibres are held out; the last by default."),
+        _option(str | None, "The mode along which fibres are held out, by name or number; by default the last."),
         None,
     ),
     "core_shape": (
@@ -37,10 +37,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "burn_in": (_option(int, "Sweeps to discard."), 1000),
     "draws": (_option(int, "Draws to keep."), 200),
-    "thin": (_option(int, "Sweeps per kept draw."), 20),
-    "jobs": (_option(int | None, "Fits at a time; by default as many as there are processors."), None),
-    "retry": (Annotated[bool, typer.Option("--retry", help="Do again what failed before.")], False),
-    "seed": (_option(int, "Seed of the first split; the next ones have the next numbers."), 0),
+    "thin": (_option(int, "Sweeps per draw."), 20),
+    "jobs": (_option(int | None, "How many fits run at a time; by default one per processor."), None),
+    "retry": (Annotated[bool, typer.Option("--retry", help="Run fits again that failed before.")], False),
+    "seed": (_option(int, "Seed of the first split; the next splits have the next numbers."), 0),
 }
 
 
@@ -53,9 +53,9 @@ _takes_fits = takes("fits", _OPTIONS, dict)
 def compare(
     *,
     data: DataPath,
-    out: Annotated[Path, typer.Option(help="The folder for results; the same command goes on where it was.")],
+    out: Annotated[Path, typer.Option(help="The folder for results; the same command continues an earlier one.")],
     models: Annotated[
-        str, typer.Option(help="Any of allocore, cp, tucker, nntuck; tucker=20x20x6x3 is Tucker with that core.")
+        str, typer.Option(help="Any of allocore, cp, tucker, nntuck; tucker=20x20x6x3 chooses the core.")
     ] = "allocore,cp,tucker,nntuck",
     budgets: Budgets = _BUDGETS,
     splits: Annotated[int, typer.Option(help="Random splits, the same for all models.")] = 8,
@@ -64,10 +64,11 @@ def compare(
     fits: dict[str, Any],
     events: dict[str, Any],
 ) -> None:
-    """Fit several models at several budgets to the same splits, and tell which predicts best what was held out.
+    """Fit several models at several budgets to the same splits, and say which predicts held-out cells best.
 
-    Writes a table of all fits (results.csv), figures, and a report in words (report.md). A command that was interrupted
-    goes on when it is given again; models, budgets and splits can be added.
+    Writes a table of all fits (results.csv), figures, and a report in words (report.md).
+
+    The same command continues an interrupted comparison; models, budgets and splits can be added.
 
     allocore compare "icews/*.tab" --budgets 5,10,25,50,100 --splits 8 --along time --out comparison
 
@@ -93,9 +94,9 @@ def select_budget(
     data: DataPath,
     budgets: Budgets = _BUDGETS,
     splits: Annotated[int, typer.Option(help="Random splits, two or more.")] = 4,
-    criterion: Annotated[str, typer.Option(help="Judge by all held-out cells, or by the positive ones.")] = "all",
+    criterion: Annotated[str, typer.Option(help="Judge by 'all' held-out cells, or by the 'positive' ones.")] = "all",
     out: Annotated[
-        Path | None, typer.Option(help="A folder for results; the same command goes on where it was.")
+        Path | None, typer.Option(help="A folder for results; the same command continues an earlier one.")
     ] = None,
     fits: dict[str, Any],
     events: dict[str, Any],
@@ -117,28 +118,21 @@ def select_budget(
 def _checked(
     console: Console, data: str, events: dict[str, Any], budgets: str, fits: dict[str, Any], out: Path | None
 ) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
-    """The data, budgets and options of the fits; what is wrong without the data is told before these are read."""
+    """Return the data, the budgets and the options of the fits; options are checked before the data are read."""
     numbers, core_shape = _budgets(budgets), sizes_given(fits["core_shape"])
     if out is not None:
-        _check_place(out)
+        from allocore.comparison.folder import check_place
+
+        check_place(out)
     Y = read_data(data, events)
     print_data(console, Y)
     return Y, numbers, {**fits, "core_shape": core_shape, "along": mode_given(fits["along"], Y.mode_names)}
 
 
-def _check_place(out: Path) -> None:
-    """Refuse what is plainly no folder for a comparison; the comparison itself looks closer, but has the data then."""
-    if any(place.is_file() for place in (out, *out.parents)):
-        raise InputError(f"out is {str(out)!r}, but there is a file where the folder should be")
-    begun = (out / "jobs").exists() or (out / "settings.json").exists()
-    if not begun and out.is_dir() and any(out.iterdir()):
-        raise InputError(f"out is {str(out)!r}, but that folder holds something else than a comparison")
-
-
 def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:
-    """A script should not go on as if all jobs that were asked for had a result."""
+    """Exit with code 1, so that a script does not go on as if all jobs had a result."""
     number, again = ("1 job", "it") if failed == 1 else (f"{failed} jobs", "them")
-    why = error if out is None else f"see the column error of {out / 'results.csv'}; --retry does {again} again"
+    why = error if out is None else f"see the column error of {out / 'results.csv'}; --retry runs {again} again"
     print(f"allocore: {number} failed: {why}", file=sys.stderr)
     sys.exit(_FAILED)
 

@@ -1,4 +1,4 @@
-"""Commands about data: tensor builds one, info tells what is in one (or how a run stands)."""
+"""Commands about data: tensor builds a tensor; info describes data, a tensor or a run."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ def tensor(
     out: Annotated[Path, typer.Option(help="The file to write: .npz, .parquet, .tns or .tns.gz.")],
     events: dict[str, Any],
 ) -> None:
-    """Build a tensor once, from a table of events or from another file, and write it.
+    """Build a tensor from a table of events, or from another file, and write it.
 
     allocore tensor "gdelt/*.export.CSV" --format gdelt --freq week --out gdelt.npz
     """
@@ -43,10 +43,11 @@ def info(
     ],
     events: dict[str, Any],
 ) -> None:
-    """Say what a table of events or a tensor holds, or how a run stands.
+    """Describe a table of events, a tensor or a run.
 
-    Of a tensor: its modes, its heaviest labels, its counts, its missing cells. Of a run, finished or not: its settings,
-    its progress, and whether its chains agree (R-hat, effective sample sizes).
+    For a tensor: its modes, heaviest labels, counts and missing cells.
+
+    For a run, finished or not: its settings, its progress, and whether its chains agree (R-hat).
     """
     console = terminal()
     if (Path(data) / ".zgroup").is_file():

@@ -1,4 +1,4 @@
-"""How commands take data: the argument, the options that say how to read a table of events, and what is said of it."""
+"""How commands take data: the argument, the options for reading a table of events, and what is printed about it."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from allocore.cli.option_groups import takes
 from allocore.errors import InputError
 
 _WHAT = (
-    "A table of events (CSV, TSV, Parquet, JSON lines, .gz, .zst; a file, a folder or a pattern in quotes) or a tensor "
+    "A table of events (CSV, TSV, Parquet, JSON lines, .gz, .zst; a file, a folder or a quoted pattern) or a tensor "
     "(.npz of allocore, SciPy or pydata sparse, .npy, .parquet, .tns, .tns.gz)."
 )
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help=_WHAT)]
@@ -26,27 +26,27 @@ def _option(kind: Any, help: str) -> Any:
 
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "format": (
-        _option(str, "icews, gdelt, terrier, phoenix, polecat, acled, ucdp; by default what the columns look like."),
+        _option(str, "icews, gdelt, terrier, phoenix, polecat, acled or ucdp; by default recognised by the columns."),
         "auto",
     ),
     "modes": (
-        _option(str | None, "Columns that become the modes: store,product or who=source,what=action."),
+        _option(str | None, "Columns that become modes: store,product or who=source,what=action."),
         None,
     ),
     "time": (_option(str | None, "The column with dates."), None),
-    "freq": (_option(str | None, "Length of a period: day, week, month, quarter or year; month by default."), None),
-    "count": (_option(str | None, "A column that says how often an event happened; every row counts once."), None),
-    "where": (_option(str | None, "Rows to keep, as a condition in SQL: \"IsRootEvent = '1'\"."), None),
-    "dedup": (_option(str, "Leave out repeated events: none, or those of one story, or of one day."), "none"),
+    "freq": (_option(str | None, "Length of a period: day, week, month, quarter or year; by default month."), None),
+    "count": (_option(str | None, "A column with the count of each row; by default every row counts once."), None),
+    "where": (_option(str | None, "Rows to keep, as an SQL condition: \"IsRootEvent = '1'\"."), None),
+    "dedup": (_option(str, "Which repeated events to drop: none, or those of one story, or of one day."), "none"),
     "diagonal": (_option(str, "Events of an actor with itself: missing, drop or keep."), "missing"),
-    "shared_modes": (_option(str | None, "Modes with one list of labels, e.g. source,target."), None),
-    "min_count": (_option(int | None, "Leave out labels with fewer counts than this."), None),
+    "shared_modes": (_option(str | None, "Modes that share one list of labels, e.g. source,target."), None),
+    "min_count": (_option(int | None, "Drop labels with fewer counts than this."), None),
     "on_error": (_option(str, "Rows that cannot be read: raise an error, or drop and count them."), "raise"),
 }
 
 
 def _chosen(given: dict[str, Any]) -> dict[str, Any]:
-    """The options that were changed, as `read_events` takes them."""
+    """Return the options that differ from their defaults, as `read_events` takes them."""
     chosen = {name: given[name] for name, (_, default) in _OPTIONS.items() if given[name] != default}
     if "modes" in chosen:
         parts = [part.partition("=") for part in chosen["modes"].split(",")]
@@ -63,31 +63,31 @@ takes_events = takes("events", _OPTIONS, _chosen)
 
 
 def read_data(data: str, events: dict[str, Any]) -> ac.CountTensor:
-    """A tensor from a file that holds one, or from a table of events."""
+    """Read a tensor from a tensor file or a table of events."""
     if Path(data).name.endswith((".npz", ".npy", ".tns", ".tns.gz")) or _is_saved_tensor(data):
         refuse_options(events, f"{data} is a tensor already")
         return ac.as_tensor(data)
     if (Path(data) / ".zgroup").is_file():
-        raise InputError(f"{data} is a run and not data: allocore info tells of it, allocore resume continues it")
+        raise InputError(f"{data} is a run, not data: allocore info describes it, allocore resume continues it")
     return ac.read_events(data, **events)
 
 
 def refuse_options(events: dict[str, Any], because: str) -> None:
-    """No option is taken and then ignored."""
+    """Raise an error if options for tables of events were given: none is silently ignored."""
     if events:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in events)
-        raise InputError(f"{named} is for tables of events, but {because}")
+        raise InputError(f"{named} can be used only with tables of events, but {because}")
 
 
 def _is_saved_tensor(data: str) -> bool:
-    """Whether a Parquet file is a tensor of ours, or a table of events."""
+    """Return whether a Parquet file is a tensor that allocore wrote, and not a table of events."""
     from allocore.data.export import is_tensor
 
     return data.endswith(".parquet") and Path(data).is_file() and is_tensor(Path(data))
 
 
 def print_data(console: Console, Y: ac.CountTensor) -> None:
-    """The report of the events it was made of, or what the tensor is."""
+    """Print the report on the events that a tensor was made of or, if there is none, the tensor in one line."""
     if Y.report is None:
         console.print(Text(repr(Y)))
         return

@@ -16,16 +16,34 @@ from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.errors import InputError, whole_number
 
+Budget = Annotated[
+    str, typer.Option(help="Q, the most classes (non-zeros of the core) the model may use; or 'infer' to learn it.")
+]
+MaxBudget = Annotated[int | None, typer.Option(help="The most classes with --budget infer; by default 400.")]
+CoreShape = Annotated[str | None, typer.Option(help="Factors per mode, e.g. 50x50x20x300; by default Q in every mode.")]
+Seed = Annotated[int | None, typer.Option(help="The seed: the same seed gives the same draws, to the byte.")]
+Threads = Annotated[int | None, typer.Option(help="Threads; by default one per processor.")]
+HoldOut = Annotated[
+    float | None, typer.Option(help="Hold out this share of the fibres, and report how well they are predicted.")
+]
+Along = Annotated[
+    str | None, typer.Option(help="The mode along which fibres are held out, by name or number; by default the last.")
+]
+Out = Annotated[Path | None, typer.Option(help="A Zarr folder to write the run to; it can be read and resumed.")]
+Rows = Annotated[int, typer.Option(help="Classes to print.")]
+Top = Annotated[int, typer.Option(help="Labels to print per factor.")]
+OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error, or 'drop' them and go on.")]
+
 
 @app.command()
 def demo(
-    budget: Annotated[int, typer.Option(help="Most classes the model may use.")] = 40,
-    seed: Annotated[int, typer.Option(help="Seed: the same seed gives the same result.")] = 1,
-    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
+    budget: Annotated[int, typer.Option(help="The most classes the model may use.")] = 40,
+    seed: Annotated[int, typer.Option(help="The seed: the same seed gives the same result.")] = 1,
+    threads: Threads = None,
 ) -> None:
-    """Fit all 336,776 flights that left New York in 2013 and print their classes in words.
+    """Fit all 336,776 flights that left New York in 2013, and print their classes in words.
 
-    Origin x destination x carrier x month x hour. Takes less than half a minute, the first compilation included.
+    Origin x destination x carrier x month x hour. Takes less than half a minute, including the first compilation.
     """
     console = terminal()
     Y = ac.load_flights()
@@ -43,37 +61,23 @@ def demo(
 def fit(
     *,
     data: DataPath,
-    budget: Annotated[
-        str,
-        typer.Option(
-            help="Q, the most classes (non-zeros of the core) the model may use, or 'infer' to learn how many."
-        ),
-    ],
-    max_budget: Annotated[int | None, typer.Option(help="With --budget infer, the most there can be; 400.")] = None,
-    core_shape: Annotated[
-        str | None, typer.Option(help="Factors per mode, e.g. 50x50x20x300; by default Q in every mode.")
-    ] = None,
+    budget: Budget,
+    max_budget: MaxBudget = None,
+    core_shape: CoreShape = None,
     burn_in: Annotated[int, typer.Option(help="Sweeps to discard.")] = 1000,
     draws: Annotated[int, typer.Option(help="Draws to keep.")] = 200,
-    thin: Annotated[int, typer.Option(help="Sweeps per kept draw.")] = 20,
+    thin: Annotated[int, typer.Option(help="Sweeps per draw.")] = 20,
     chains: Annotated[int, typer.Option(help="Independent chains.")] = 1,
-    seed: Annotated[int | None, typer.Option(help="Seed: the same seed gives the same draws, to the byte.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
-    hold_out: Annotated[
-        float | None, typer.Option(help="Hold out this share of the fibres, and report how well they are predicted.")
-    ] = None,
-    along: Annotated[
-        str | None, typer.Option(help="The mode (name or number) along which fibres are held out; the last by default.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write the run here as it goes: a Zarr folder that survives, can be looked at and resumed."),
-    ] = None,
-    rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
-    top: Annotated[int, typer.Option(help="Labels to print per factor.")] = 3,
+    seed: Seed = None,
+    threads: Threads = None,
+    hold_out: HoldOut = None,
+    along: Along = None,
+    out: Out = None,
+    rows: Rows = 15,
+    top: Top = 3,
     events: dict[str, Any],
 ) -> None:
-    """Fit a tensor or a table of events and print its largest classes in words.
+    """Fit a tensor or a table of events, and print its largest classes in words.
 
     allocore fit "icews/*.tab" --freq month --budget 100 --out run.zarr
 
@@ -81,22 +85,18 @@ def fit(
     """
     console = terminal()
     whole_number("--rows", rows), whole_number("--top", top)
-    wanted = _budget(budget, max_budget)
+    number = _budget(budget, max_budget)
     if along is not None and hold_out is None:
-        raise InputError(f"--along is {along!r}, but it says where to hold out and needs --hold-out as well")
+        raise InputError(f"--along is {along!r}, but it needs --hold-out as well")
     if out is not None:
         from allocore.run.zarr_store import check_free
 
         check_free("--out", out)  # before the data are read, not after
     Y = read_data(data, events)
     seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
-    split = (
-        None
-        if hold_out is None
-        else ac.hold_out(Y, _share("--hold-out", hold_out), mode_given(along, Y.mode_names), seed)
-    )
+    split = None if hold_out is None else _split(Y, hold_out, along, seed)
     print_data(console, Y)
-    model = ac.AlloCore(wanted, sizes_given(core_shape), burn_in=burn_in, draws=draws, thin=thin)
+    model = ac.AlloCore(number, sizes_given(core_shape), burn_in=burn_in, draws=draws, thin=thin)
     if max_budget is not None:
         model.set_params(max_budget=max_budget)
     model.set_params(chains=chains, seed=seed, threads=threads, store=out)
@@ -112,19 +112,15 @@ def fit(
 @app.command()
 def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote.")],
-    draws: Annotated[
-        int | None, typer.Option(help="Draws the run shall have in all; more than planned make it longer.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads; all processors by default.")] = None,
-    on_error: Annotated[
-        str, typer.Option(help="Draws that are damaged on the disk: 'raise' an error, or 'drop' them and go on.")
-    ] = "raise",
-    rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
-    top: Annotated[int, typer.Option(help="Labels to print per factor.")] = 3,
+    draws: Annotated[int | None, typer.Option(help="Draws in total; more than planned extend the run.")] = None,
+    threads: Threads = None,
+    on_error: OnError = "raise",
+    rows: Rows = 15,
+    top: Top = 3,
 ) -> None:
-    """Go on with a run that was stopped or killed, or shall be longer, to the draws it would have had without a break.
+    """Continue a run that was stopped or killed, or extend it. The draws are those of a run without a break.
 
-    Example: allocore resume run.zarr --draws 400
+    allocore resume run.zarr --draws 400
     """
     console = terminal()
     whole_number("--rows", rows), whole_number("--top", top)
@@ -145,7 +141,7 @@ def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: in
     console.print(class_report(posterior, rows, top))
 
 
-def _print_prediction(console: Console, posterior: ac.Posterior, test: Any) -> None:
+def _print_prediction(console: Console, posterior: ac.Posterior, test: "ac.HeldOut") -> None:
     console.print(f"\nHeld out: {len(test):,} cells, {len(test.positive):,} of them positive")
     for name, positive_only in (("all cells", False), ("positive cells", True)):
         if positive_only and not len(test.positive):
@@ -158,7 +154,7 @@ def _budget(budget: str, max_budget: int | None) -> int | Literal["infer"]:
     if budget == "infer":
         return "infer"
     if max_budget is not None:
-        raise InputError(f"--max-budget is {max_budget}, but it is for --budget infer, and --budget is {budget}")
+        raise InputError(f"--max-budget is {max_budget}, but it needs --budget infer, and --budget is {budget}")
     try:
         number = int(budget)
     except ValueError:
@@ -167,7 +163,7 @@ def _budget(budget: str, max_budget: int | None) -> int | Literal["infer"]:
 
 
 def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
-    """The sizes of a core from its text, 50x50x20x300."""
+    """Return the sizes of a core from text such as 50x50x20x300."""
     if core_shape is None:
         return None
     try:
@@ -178,14 +174,14 @@ def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
         ) from None
 
 
-def _share(name: str, value: float) -> float:
-    if not 0.0 < value < 1.0:
-        raise InputError(f"{name} is {value}, but it must be above 0 and below 1")
-    return value
+def _split(Y: ac.CountTensor, hold_out: float, along: str | None, seed: int) -> "ac.Split":
+    if not 0.0 < hold_out < 1.0:
+        raise InputError(f"--hold-out is {hold_out}, but it must be above 0 and below 1")
+    return ac.hold_out(Y, hold_out, mode_given(along, Y.mode_names), seed)
 
 
 def mode_given(along: str | None, mode_names: tuple[str, ...]) -> str | int:
-    """A mode by its name, or by its number."""
+    """Return a mode's name, or its number if no mode has that name; by default the last mode."""
     if along is None:
         return -1
     try:

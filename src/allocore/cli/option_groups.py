@@ -1,4 +1,4 @@
-"""Options that several commands share: each command gets them in its help, and as one argument."""
+"""Groups of options that several commands share: they appear in the help, and the function gets one argument."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -6,12 +6,12 @@ from functools import wraps
 from typing import Any
 
 Command = Callable[..., None]
-# For each option its annotation, as Typer reads it, and its default.
+# For each option, its annotation for Typer and its default.
 Options = Mapping[str, tuple[Any, Any]]
 
 
 def takes(argument: str, options: Options, gathered: Callable[[dict[str, Any]], Any]) -> Callable[[Command], Command]:
-    """Give a command the options; it gets what `gathered` makes of their values as one argument."""
+    """Add options to a command; it receives the result of `gathered` on their values as one argument."""
 
     def decorate(command: Command) -> Command:
         own = inspect.signature(command)

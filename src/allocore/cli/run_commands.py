@@ -1,4 +1,4 @@
-"""Commands that look at a run: summary in words, figures for print, a report to explore."""
+"""Commands that show a run: summary in words, figures for print, a report to explore."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,28 +13,26 @@ from allocore.errors import InputError, whole_number
 RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote, finished or not.")
 ]
-Chain = Annotated[int, typer.Option(help="The chain to look at.")]
-Draw = Annotated[int, typer.Option(help="The draw to look at; -1 is the last one.")]
-OnError = Annotated[
-    str, typer.Option(help="Draws that are damaged on the disk: 'raise' an error, or 'drop' them and read the others.")
-]
+Chain = Annotated[int, typer.Option(help="The chain to show.")]
+Draw = Annotated[int, typer.Option(help="The draw to show; -1 is the last.")]
+OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error, or 'drop' them and read the others.")]
 
 
 @app.command()
 def summary(
     run: RunPath,
     rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
-    top: Annotated[int | None, typer.Option(help="Labels to print per factor; 3 by default, 10 with --class.")] = None,
+    top: Annotated[int | None, typer.Option(help="Labels per factor; by default 3, or 10 with --class.")] = None,
     number: Annotated[
         int | None,
-        typer.Option("--class", help="Print this class in full: its labels, its peaks, who shares its factors."),
+        typer.Option("--class", help="Print this class in full: its labels, its peaks, and who shares its factors."),
     ] = None,
     draw: Draw = -1,
     chain: Chain = 0,
     out: Annotated[Path | None, typer.Option(help="Also write the table of all classes here, as CSV.")] = None,
     on_error: OnError = "raise",
 ) -> None:
-    """Tell the classes of a run in words: how much each holds, its heaviest labels, and the factors they share.
+    """Print the classes of a run in words: their sizes, their heaviest labels, and the factors they share.
 
     allocore summary run.zarr --rows 30
 
@@ -49,7 +47,7 @@ def summary(
     if number is None:
         console.print(class_report(posterior, rows, top, draw=draw, chain=chain))
     else:
-        console.print(class_details(posterior.portrait(draw, chain=chain), number, top))
+        console.print(class_details(posterior.draw_summary(draw, chain=chain), number, top))
     if out is not None:
         posterior.classes(draw, top, chain=chain).to_csv(out)
         console.print(Text(f"\nTable of all classes written to {out}"))
@@ -58,14 +56,14 @@ def summary(
 @app.command()
 def figures(
     run: RunPath,
-    out: Annotated[Path, typer.Option(help="The folder to write them to.")],
-    formats: Annotated[str, typer.Option(help="png, pdf, svg, or several: png,pdf.")] = "png,pdf,svg",
+    out: Annotated[Path, typer.Option(help="The folder for the figures.")],
+    formats: Annotated[str, typer.Option(help="png, pdf or svg, or several: png,pdf.")] = "png,pdf,svg",
     rows: Annotated[int, typer.Option(help="Classes to draw, the largest first.")] = 24,
     draw: Draw = -1,
     chain: Chain = 0,
     on_error: OnError = "raise",
 ) -> None:
-    """Write figures of a run for print: its classes, its core, its factors, its traces.
+    """Write figures of a run for print: its classes, core, factors and traces.
 
     allocore figures run.zarr --out figures --formats pdf
     """
@@ -80,14 +78,14 @@ def figures(
 @app.command()
 def report(
     run: RunPath,
-    out: Annotated[Path, typer.Option(help="The file to write: one page of HTML with all it needs inside.")],
-    title: Annotated[str | None, typer.Option(help="Its heading; by default the modes of the tensor.")] = None,
-    surprises: Annotated[int, typer.Option(help="How many of the least expected cells to list.")] = 50,
+    out: Annotated[Path, typer.Option(help="The file to write: one self-contained page of HTML.")],
+    title: Annotated[str | None, typer.Option(help="The heading; by default the modes of the tensor.")] = None,
+    surprises: Annotated[int, typer.Option(help="How many surprising cells to list.")] = 50,
     draw: Draw = -1,
     chain: Chain = 0,
     on_error: OnError = "raise",
 ) -> None:
-    """Write a run as a page to explore: search its classes, see who shares what, compare, on maps and over time.
+    """Write a run as a page to explore: search and compare its classes, on maps and over time.
 
     The page opens in any browser, needs no network, and can be sent to a co-author.
 

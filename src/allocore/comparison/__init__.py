@@ -1,1 +1,1 @@
-"""Comparing models on held-out cells: every model, budget and split is a job in a process of its own."""
+"""Comparison of models on held-out cells. Each fit (a model, a budget, a split) is a job in its own process."""

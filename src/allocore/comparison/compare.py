@@ -1,4 +1,4 @@
-"""Compare models on held-out cells: the public function, and what it gives back."""
+"""Compare models on held-out cells: the public function, and its result."""
 
 import os
 import tempfile
@@ -19,7 +19,7 @@ from allocore.comparison.job_processes import run_jobs
 from allocore.comparison.job_progress import observer_for
 from allocore.comparison.score_tables import results_table, summary_table
 from allocore.comparison.sentences import words
-from allocore.comparison.settings import Job, Settings, Wish
+from allocore.comparison.settings import Job, Request, Settings
 from allocore.data.convert import as_tensor
 from allocore.data.display import plural
 from allocore.data.holdout import hold_out as split_tensor
@@ -35,12 +35,31 @@ BUDGETS = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300)
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """How well models predict what was held out.
+    """How well models predict held-out cells. `ac.compare` returns it.
 
-    `table` has one row for every fit: model, core (if it was chosen), budget, core_shape, split, log_ppd and
-    log_ppd_positive and their exponentials, seconds, sweeps, seconds_per_sweep, classes and factors in use, peak_mb,
-    and the `error` of a fit that failed. `missing` jobs were asked for and have neither a result nor an error. A folder
-    may hold more than was asked for: `failed_before` jobs of other calls have failed there.
+    `print` shows what the numbers mean in sentences; a notebook shows the summary as well.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per fit: `model`, `core` (empty unless you chose it), `budget`, `core_shape`, `split`, `log_ppd` and
+        `log_ppd_positive`, their exponentials `ppd` and `ppd_positive`, `seconds`, `sweeps`, `seconds_per_sweep`,
+        `classes` and `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that failed.
+    settings : Settings
+        What all fits have in common: the share held out, the sweeps, the seed.
+    data : str
+        The tensor in one line.
+    missing : int
+        How many of the requested jobs have neither a result nor an error.
+    failed_before : int
+        How many jobs in the folder failed in earlier calls and were not requested by this one.
+
+    Examples
+    --------
+    >>> found
+    Comparison: 4 fits, 0 failed, 0 missing
+    >>> found.table[["model", "budget", "split"]].values.tolist()
+    [['allocore', 2, 0], ['allocore', 2, 1], ['allocore', 8, 0], ['allocore', 8, 1]]
     """
 
     table: pd.DataFrame
@@ -51,30 +70,91 @@ class Comparison:
 
     @property
     def words(self) -> list[str]:
-        """What follows from the numbers, in sentences."""
+        """What the numbers mean, in sentences.
+
+        Returns
+        -------
+        list of str
+
+        Examples
+        --------
+        >>> found.words[0]
+        'Of all held-out cells, ALL0CORE at Q = 8 predicts best: mean log PPD ..., PPD ....'
+        """
         found = words(self.table)
         if self.failed_before:
             which = "failed job is" if self.failed_before == 1 else "failed jobs are"
-            found.append(f"{self.failed_before} {which} of an earlier call, not asked for in this one.")
+            found.append(f"{self.failed_before} {which} from an earlier call and not part of this one.")
         return found
 
     @property
     def failed(self) -> int:
-        """How many of the jobs that were asked for failed."""
+        """How many of the requested jobs failed.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> found.failed
+        0
+        """
         return int((self.table["error"] != "").sum()) - self.failed_before
 
     def summary(self) -> pd.DataFrame:
-        """One row for every model, core and budget: medians over the splits, and quartiles of the log PPD."""
+        """Return medians over the splits, with quartiles of the log PPD.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for every model, core and budget.
+
+        Examples
+        --------
+        >>> found.summary()[["model", "budget", "splits"]].values.tolist()
+        [['allocore', 2, 2], ['allocore', 8, 2]]
+        """
         return summary_table(self.table)
 
     def report(self) -> str:
-        """Settings, sentences and tables, in Markdown."""
+        """Return a report in Markdown: settings, sentences and tables.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> found.report().splitlines()[0]
+        '# Comparison of models'
+        """
         return markdown_report.report(self.table, self.settings, self.data, [], self.missing)
 
     def plot(
         self, ax: "Axes | None" = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
     ) -> "Axes":
-        """Draw the log PPD against the budget or the seconds of a fit: see `ac.figures.ppd`."""
+        """Draw the log PPD against the budget or against the time of a fit: see `ac.figures.ppd`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default a new figure.
+        against : {"budget", "seconds"}
+            What the horizontal axis shows.
+        positive : bool
+            Show the log PPD of the held-out cells with counts above 0, not of all held-out cells.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> ax = found.plot(against="seconds")
+        >>> "seconds" in ax.get_xlabel()
+        True
+        """
         from allocore import figures
 
         return figures.ppd(markdown_report.figure_table(self.table), ax, against=against, positive=positive)
@@ -111,40 +191,53 @@ def compare(
     seed: int = 0,
     progress: bool = True,
 ) -> Comparison:
-    """Fit models at several budgets to splits of a tensor, and judge how they predict what was held out.
+    """Fit models at several budgets to random splits of a tensor, and judge how well they predict held-out cells.
 
-    Every model, budget and split is a job in a process of its own. With a folder `out` a comparison that was
-    interrupted goes on where it was when the same call is made again, and models, budgets and splits can be added.
+    Each fit (a model, a budget, a split) is a job in its own process. With a folder `out`, the same call continues an
+    interrupted comparison, and later calls can add models, budgets and splits.
 
     Parameters
     ----------
-    Y
-        The tensor: anything `as_tensor` takes.
-    models
-        Any of "allocore", "cp", "tucker", "nntuck". Tucker and NNTuck have cores of about Q entries. A core of your
-        choice is written behind the model: "allocore=20x20x6x3", or "tucker=20x20x6x3", which has only that budget.
-    budgets
+    Y : CountTensor, or anything `as_tensor` takes
+        The tensor.
+    models : sequence of str
+        Any of "allocore", "cp", "tucker", "nntuck". Tucker and NNTuck get cores of about Q entries. To choose a core,
+        write it after the model: "allocore=20x20x6x3", or "tucker=20x20x6x3", which has only that one budget.
+    budgets : sequence of int
         The budgets Q: classes of ALL0CORE and CP, entries of the core of Tucker and NNTuck.
-    splits
-        Split s holds out fibres by the seed `seed + s`, the same for all models, which are fitted with that seed too.
-    hold_out, along
-        Share of the fibres to hold out, and the mode along which they run: see `ac.hold_out`.
-    burn_in, draws, thin
+    splits : int
+        How many splits. Split s holds out fibres with the seed `seed + s`, the same for all models. The models are
+        fitted with that seed, too.
+    hold_out : float
+        Share of the fibres to hold out: see `ac.hold_out`.
+    along : int or str
+        The mode along which held-out fibres run, by number or name.
+    burn_in, draws, thin : int
         Sweeps of the Gibbs samplers: see `ac.AlloCore`.
-    restarts, max_iter
-        Of NNTuck: see `ac.NNTuck`.
-    core_shape
+    restarts, max_iter : int
+        Restarts of NNTuck and iterations of each: see `ac.NNTuck`.
+    core_shape : sequence of int, optional
         The core of ALL0CORE; by default Q factors in every mode.
-    out
-        A folder for the results: `results.csv`, figures, `report.md`, and what is needed to go on.
-    jobs
-        How many jobs run at a time; by default as many as there are processors, which they share evenly.
-    retry
-        Do jobs again that failed before.
-    seed
-        A whole number that all results follow from, seconds and memory excepted.
-    progress
-        Show how it stands: a bar on a terminal, a line a minute elsewhere.
+    out : str or path, optional
+        A folder for the results: `results.csv`, figures, `report.md`, and the files needed to continue.
+    jobs : int, optional
+        How many jobs run at a time; by default one per processor. The jobs share the processors evenly.
+    retry : bool
+        Run jobs again that failed before.
+    seed : int
+        The seed of the first split. It determines all results except times and memory.
+    progress : bool
+        Show progress: a bar on a terminal, elsewhere one line per minute.
+
+    Returns
+    -------
+    Comparison
+        A table of all fits, and what it means in sentences.
+
+    Raises
+    ------
+    InputError
+        If a setting breaks a rule, or `out` holds something else. No job has run then.
 
     Examples
     --------
@@ -154,16 +247,16 @@ def compare(
     [['allocore', 5, 0, 7.0], ['cp', 5, 0, 7.0]]
     """
     tensor = as_tensor(Y)
-    wish = Wish.of(tensor, models, budgets, splits, core_shape)
+    request = Request.of(tensor, models, budgets, splits, core_shape)
     numbers = {"burn_in": burn_in, "draws": draws, "thin": thin, "restarts": restarts, "max_iter": max_iter}
     settings = Settings.of(tensor, hold_out, along, seed=seed, **numbers)
     parallel = available_threads() if jobs is None else whole_number("jobs", jobs)
-    return run_comparison(tensor, wish, settings, out=out, parallel=parallel, retry=retry, progress=progress)
+    return run_comparison(tensor, request, settings, out=out, parallel=parallel, retry=retry, progress=progress)
 
 
 def run_comparison(
     tensor: CountTensor,
-    wish: Wish,
+    request: Request,
     settings: Settings,
     *,
     out: str | os.PathLike[str] | None,
@@ -171,57 +264,59 @@ def run_comparison(
     retry: bool,
     progress: bool,
 ) -> Comparison:
-    """Do what is missing of a comparison and write what came out."""
-    asked = wish.jobs(settings, tensor.shape)
+    """Run the jobs of a comparison that have no result yet, and write the results."""
+    requested = request.jobs(settings, tensor.shape)
     if out is not None:
         Folder(_path(out)).check(settings)
-    _check_splits(tensor, settings, wish.splits)
-    with _place(out, asked) as folder, folder.opened(tensor, settings):
-        todo = [job for job in asked if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
-        _do(folder, todo, len(asked), parallel, tensor.mode_names, progress)
-        found = _gather(folder, asked, settings, tensor)
+    _check_splits(tensor, settings, request.splits)
+    with _place(out, requested) as folder, folder.opened(tensor, settings):
+        todo = [job for job in requested if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
+        _run(folder, todo, len(requested), parallel, tensor.mode_names, progress)
+        found = _gather(folder, requested, settings, tensor)
         if out is not None:
             write(found, folder.path)
     return found
 
 
 @contextmanager
-def _place(out: str | os.PathLike[str] | None, asked: list[Job]) -> Iterator[Folder]:
-    """The folder of a comparison; one that nobody named is removed at the end, whatever that is.
+def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator[Folder]:
+    """Yield the folder of a comparison: the one named by the user, or a temporary one that is removed at the end.
 
-    Only who stops a comparison by Ctrl-C that has results, the work of hours perhaps, is told where they are.
+    A temporary folder with results, perhaps the work of hours, is kept after Ctrl-C, and the message says where it is.
     """
     folder = Folder(Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out))
     keep = out is not None
     try:
         yield folder
     except KeyboardInterrupt:
-        done = sum(folder.is_done(job) for job in asked)
+        done = sum(folder.is_done(job) for job in requested)
         keep = keep or done > 0
-        rest = f"the same again with out={str(folder.path)!r} does the rest" if keep else "nothing was kept"
-        raise KeyboardInterrupt(f"interrupted with {done} of {len(asked)} jobs done; {rest}") from None
+        rest = f"the same call with out={str(folder.path)!r} continues it" if keep else "nothing was kept"
+        raise KeyboardInterrupt(f"interrupted with {done} of {len(requested)} jobs done; {rest}") from None
     finally:
         if not keep:
             rmtree(folder.path, ignore_errors=True)
 
 
-def _do(folder: Folder, todo: list[Job], asked: int, parallel: int, mode_names: Sequence[str], progress: bool) -> None:
-    """Run what is to be done, and keep the table of results up to date meanwhile."""
+def _run(
+    folder: Folder, todo: list[Job], requested: int, parallel: int, mode_names: Sequence[str], progress: bool
+) -> None:
+    """Run jobs, and write the table of results after each."""
     parallel = max(1, min(parallel, len(todo)))
     run_jobs(
         folder,
         todo,
         parallel=parallel,
         threads=max(1, available_threads() // parallel),
-        observer=observer_for(progress, todo, asked - len(todo), parallel),
+        observer=observer_for(progress, todo, requested - len(todo), parallel),
         after_each=lambda: markdown_report.write_table(results_table(folder.outcomes(), mode_names), folder.path),
     )
 
 
-def _gather(folder: Folder, asked: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
-    """All that the folder has, and how much of what was asked for it has not."""
-    missing = sum(not folder.is_done(job) and not folder.failure(job).exists() for job in asked)
-    outcomes, names = folder.outcomes(), {job.name for job in asked}
+def _gather(folder: Folder, requested: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
+    """Return all results in the folder, with the number of requested jobs that have none."""
+    missing = sum(not folder.is_done(job) and not folder.failure(job).exists() for job in requested)
+    outcomes, names = folder.outcomes(), {job.name for job in requested}
     before = sum("error" in each and Job.from_json(each["job"]).name not in names for each in outcomes)
     return Comparison(results_table(outcomes, tensor.mode_names), settings, repr(tensor), missing, before)
 
@@ -235,7 +330,7 @@ def write(found: Comparison, folder: Path) -> None:
 
 
 def _check_splits(tensor: CountTensor, settings: Settings, splits: int) -> None:
-    """Make every split once, so that what is wrong with one is told before any job runs."""
+    """Make every split once, so that a bad one is reported before any job runs."""
     for split in range(splits):
         try:
             split_tensor(tensor, settings.hold_out, settings.along, settings.seed + split)

@@ -1,12 +1,12 @@
 """A comparison on disk.
 
-    DIR/  settings.json      what all jobs have in common
-          tensor.npz         the data
-          jobs/NAME.json     the result of a job, once it has one
-          jobs/NAME.failed.json    or why it has none
+    DIR/  settings.json            what all jobs have in common
+          tensor.npz               the data
+          jobs/NAME.json           the result of a job
+          jobs/NAME.failed.json    or its error
           results.csv, report.md, figures
 
-All files are replaced as a whole; a job is done when its result is there.
+Every file is replaced as a whole. A job is done when its result file exists.
 """
 
 import json
@@ -37,7 +37,7 @@ class Folder:
 
     @contextmanager
     def opened(self, tensor: CountTensor, settings: Settings) -> Iterator["Folder"]:
-        """Make the folder, or go on with it if it is about the same; meanwhile nobody else can."""
+        """Make the folder, or continue one with the same settings; lock it meanwhile."""
         self.check(settings)
         try:
             (self.path / "jobs").mkdir(parents=True, exist_ok=True)
@@ -47,10 +47,10 @@ class Folder:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise StoreError(f"{self.path} is being written by another process; wait for its end") from None
+            raise StoreError(f"{self.path} is being written by another process; wait until it ends") from None
         try:
             remove_unfinished(self.path)
-            # Without settings nobody knows whose tensor it is.
+            # Without settings.json the tensor there may belong to another comparison.
             if not (self.path / "settings.json").exists() or not self.tensor.exists():
                 tensor.save(self.tensor)
             write_json(self.path / "settings.json", {"format": 1, **asdict(settings)})
@@ -60,83 +60,70 @@ class Folder:
 
     def check(self, settings: Settings) -> None:
         """Refuse a folder that holds something else, or a comparison with other settings."""
-        self._check_place()
-        asked, whole = asdict(settings), (self.path / "settings.json").exists()
-        for there in [self._settings()] if whole else self._settings_of_results(asked):
-            for name in asked:
-                if there.get(name) != asked[name]:
-                    raise InputError(self._conflict(name, asked, there))
-
-    def _check_place(self) -> None:
-        """Refuse a place where there is a file, or a folder of something else."""
-        if not self.path.exists():
-            if any(parent.is_file() for parent in self.path.parents):
-                raise _in_the_way(self.path)
-            return
-        if not self.path.is_dir():
-            raise _in_the_way(self.path)
-        names = {each.name for each in self.path.iterdir() if not each.name.endswith(".tmp")}
-        ours = "settings.json" in names or {"jobs", "results.csv"} <= names or names <= {"lock", "jobs", "tensor.npz"}
-        if not ours:
-            raise InputError(f"out is {str(self.path)!r}, but that folder holds something else than a comparison")
+        check_place(self.path)
+        given, whole = asdict(settings), (self.path / "settings.json").exists()
+        for there in [self._settings()] if whole else self._settings_of_results(given):
+            for name in given:
+                if there.get(name) != given[name]:
+                    raise InputError(self._conflict(name, given, there))
 
     def _settings(self) -> dict[str, Any]:
         path = self.path / "settings.json"
-        return read_json(path, "remove it, and the same call makes it again from the data and results beside it")
+        return read_json(path, "remove it, and the same call rebuilds it from the data and results beside it")
 
-    def _settings_of_results(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
-        """Where settings.json is lost: those of every result; what a result does not tell is as it is asked for."""
+    def _settings_of_results(self, given: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the settings of every result, for a folder without settings.json; gaps are filled from `given`."""
         jobs = [outcome["job"] for outcome in self.outcomes()]
         if not jobs:
             return []
         if not self.tensor.exists():
             raise InputError(
-                f"out is {str(self.path)!r}, but it lacks settings.json and tensor.npz, so nobody can tell which data "
-                "its results are about: use another folder"
+                f"out is {str(self.path)!r}, but it lacks settings.json and tensor.npz, so the data behind its results "
+                "are unknown: use another folder"
             )
         tensor, found = load_tensor(self.tensor), []
         same = fingerprint(tensor)
         for job in jobs:
-            told = {name: job[name] for name in asked if job.get(name) is not None}
-            told |= {"seed": job["seed"] - job["split"], "mode": tensor.mode_names[job["along"]]}
-            told["sampler_version"] = job.get("sampler_version", 0)
-            found.append({**asked, **told, "tensor": same})
+            known = {name: job[name] for name in given if job.get(name) is not None}
+            known |= {"seed": job["seed"] - job["split"], "mode": tensor.mode_names[job["along"]]}
+            known["sampler_version"] = job.get("sampler_version", 0)
+            found.append({**given, **known, "tensor": same})
         return found
 
-    def _conflict(self, name: str, asked: dict[str, Any], there: dict[str, Any]) -> str:
-        """What cannot be together in one folder."""
+    def _conflict(self, name: str, given: dict[str, Any], there: dict[str, Any]) -> str:
+        """Return the message about a setting that differs from that of the folder."""
         if name == "tensor":
-            return f"out is {str(self.path)!r}, but the comparison there is about another tensor: use another folder"
+            return f"out is {str(self.path)!r}, but the comparison there is of another tensor: use another folder"
         if name == "sampler_version":
             return (
                 f"out is {str(self.path)!r}, but the comparison there was made by sampler version "
-                f"{there.get(name, 0)}, and this is version {asked[name]}: their results do not compare, so use "
+                f"{there.get(name, 0)}, and this is version {given[name]}: their results cannot be compared, so use "
                 "another folder"
             )
         shown = "mode" if name == "along" else name
         return (
-            f"{name} is {asked[shown]!r}, but the comparison in {str(self.path)!r} was made with {there.get(shown)!r}: "
+            f"{name} is {given[shown]!r}, but the comparison in {str(self.path)!r} was made with {there.get(shown)!r}: "
             "use another folder"
         )
 
     def result(self, job: Job) -> Path:
-        """Where the result of a job goes."""
+        """Return the file for the result of a job."""
         return self.path / "jobs" / f"{job.name}.json"
 
     def failure(self, job: Job) -> Path:
-        """Where it is told why a job has no result."""
+        """Return the file for the error of a job."""
         return self.path / "jobs" / f"{job.name}{_FAILED}.json"
 
     def is_done(self, job: Job) -> bool:
-        """Whether a job has a result, and it is of this very job: the core for a budget may have been another once."""
+        """Return whether this very job has a result; an older version may have chosen another core for the budget."""
         return self.result(job).exists() and Job.from_json(read_json(self.result(job))["job"]) == job
 
     def fail(self, job: Job, error: str, log: str) -> None:
-        """Keep why a job has failed."""
+        """Write the error of a job."""
         write_json(self.failure(job), {"job": job.to_json(), "error": error, "log": log})
 
     def outcomes(self) -> list[dict[str, Any]]:
-        """The results of all jobs in the folder, and the errors of those that have none."""
+        """Return the results of all jobs in the folder, and the errors of jobs without a result."""
         found = {path.name.removesuffix(".json"): path for path in sorted((self.path / "jobs").glob("*.json"))}
         return [
             read_json(path)
@@ -145,18 +132,30 @@ class Folder:
         ]
 
 
+def check_place(path: Path) -> None:
+    """Refuse a path that cannot be the folder of a comparison: a file is in the way, or it holds something else."""
+    if any(place.is_file() for place in (path, *path.parents)) or (path.exists() and not path.is_dir()):
+        raise _in_the_way(path)
+    if not path.exists():
+        return
+    names = {each.name for each in path.iterdir() if not each.name.endswith(".tmp")}
+    ours = "settings.json" in names or {"jobs", "results.csv"} <= names or names <= {"lock", "jobs", "tensor.npz"}
+    if not ours:
+        raise InputError(f"out is {str(path)!r}, but that folder holds something other than a comparison")
+
+
 def _in_the_way(path: Path) -> InputError:
     return InputError(f"out is {str(path)!r}, but there is a file where the folder should be")
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a file of JSON, all of it or nothing."""
+    """Write a JSON file, as a whole or not at all."""
     with replacing(path) as file:
         file.write(json.dumps(content, indent=1).encode())
 
 
-def read_json(path: Path, advice: str = "without it the job is done again") -> dict[str, Any]:
-    """Read a file of JSON; if it is damaged, the error gives the advice."""
+def read_json(path: Path, advice: str = "remove it, and the job runs again") -> dict[str, Any]:
+    """Read a JSON file; if it is damaged, the error gives the advice."""
     try:
         content = json.loads(path.read_bytes())
     except ValueError:

@@ -1,7 +1,7 @@
-"""One job in a process of its own: `python -m allocore.comparison.job TENSOR RESULT THREADS`, the job as JSON on stdin.
+"""One job in its own process: `python -m allocore.comparison.job TENSOR RESULT THREADS`, with the job as JSON on stdin.
 
-Its standard input stays open as long as the process that started it lives, and it ends when that does, by whatever
-cause: nothing runs on that nobody waits for.
+Standard input stays open as long as the parent process lives. When the parent ends, for whatever reason, the job ends
+too, so no job runs on in the background.
 """
 
 import json
@@ -24,9 +24,9 @@ _ORPHANED = 3
 
 
 def fit_and_judge(tensor: ac.CountTensor, job: Job, threads: int) -> dict[str, Any]:
-    """Fit a model to the training part of a split, and judge its predictions by the part held out."""
+    """Fit a model to the training part of a split, and judge its predictions of the held-out part."""
     split = ac.hold_out(tensor, job.hold_out, job.along, job.seed)
-    # Compiles, or loads what is compiled, so that the seconds are those of the model.
+    # A first, short fit compiles the kernels, or loads them, so that the measured time is that of the model alone.
     _shortest(job, threads).fit(split.train)
     model = _model(job, threads)
     start = perf_counter()
@@ -36,7 +36,7 @@ def fit_and_judge(tensor: ac.CountTensor, job: Job, threads: int) -> dict[str, A
         raise KeyboardInterrupt("stopped before its last sweep")
     log_ppd = post.log_ppd(split.test)
     positive = post.log_ppd(split.test, positive_only=True) if len(split.test.positive) else math.nan
-    # Iterations of all restarts are what EM has for sweeps.
+    # For EM, the iterations of all restarts count as sweeps.
     sweeps = int(model.restarts_["iterations"].sum() if job.model == "nntuck" else post.stats["moved"].size)
     return {
         "log_ppd": log_ppd,
@@ -65,22 +65,21 @@ def _model(job: Job, threads: int) -> Any:
 
 
 def _shortest(job: Job, threads: int) -> Any:
-    """The same model with as few sweeps as can be."""
+    """Return the same model with the fewest sweeps possible."""
     least = {"restarts": 1, "max_iter": 1} if job.model == "nntuck" else {"burn_in": 0, "draws": 1, "thin": 1}
     return _model(job, threads).set_params(**least)
 
 
 def _mean_over_draws(post: ac.Posterior, name: str) -> Any:
-    """How many classes, or factors of each mode, hold counts in a draw."""
+    """Return the number of classes, or of factors of each mode, in use, averaged over draws."""
     trace = post.stats[name][:, post.draw_sweeps - 1]
     return np.asarray(trace, dtype=float).mean(axis=(0, 1)).tolist()
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process had in use.
+    """Return the peak memory of this process in MB.
 
-    Where Linux tells, it is asked for this program alone: the usual number, `ru_maxrss`, starts from the memory of the
-    process that started this one.
+    On Linux, `VmHWM` counts this program alone, while the usual `ru_maxrss` starts from the memory of the parent.
     """
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
@@ -101,10 +100,10 @@ def _end_with_the_parent() -> None:
 
 
 def main(tensor: str, result: str, threads: str) -> None:
-    """Do the job that stands on the first line of standard input."""
+    """Run the job on the first line of standard input."""
     job = Job.from_json(json.loads(sys.stdin.readline()))
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    # A fit that somebody stops warns and keeps what it has; here that would pass for the whole.
+    # A fit that is stopped only warns and returns its draws so far. Here they would pass for a whole result.
     warnings.filterwarnings("error", message="stopped")
     found = fit_and_judge(ac.load_tensor(tensor), job, int(threads))
     with replacing(Path(result)) as file:
@@ -115,7 +114,7 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
     except Exception as error:
-        # The last line of what a job leaves behind is what the table says of it.
+        # The table of results shows the last line of standard error.
         import traceback
 
         traceback.print_exc()

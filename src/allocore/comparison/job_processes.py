@@ -1,4 +1,4 @@
-"""Running jobs, each in a process of its own, several at a time."""
+"""Running jobs, each in its own process, several at a time."""
 
 import json
 import os
@@ -24,19 +24,19 @@ _LOOK_EVERY = 0.05
 _LOG = 20_000
 
 
-class Observer(Protocol):
-    """Is told how a comparison stands."""
+class JobObserver(Protocol):
+    """What is told about the progress of a comparison."""
 
     def show(self, finished: Sequence[tuple[Job, float]], running: Sequence[tuple[Job, float]], waiting: int) -> None:
-        """Jobs that are done or have failed and those that run, each with its seconds, and how many still wait."""
+        """Show the finished (or failed) and the running jobs, each with its seconds, and how many are waiting."""
 
     def close(self) -> None:
-        """The comparison has ended."""
+        """End the display: the comparison has ended."""
 
 
 @dataclass
 class Running:
-    """A job under way: its process, what that says on standard error, and when it began."""
+    """A running job: its process, its standard error, and when it began."""
 
     job: Job
     process: subprocess.Popen[bytes]
@@ -45,20 +45,20 @@ class Running:
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """How long the job has run."""
         return monotonic() - self.start
 
     def stop(self) -> None:
-        """End it at once; it has written its whole result or nothing."""
+        """Kill the job; it has written its whole result or nothing."""
         self.process.kill()
         self.process.wait()
         self.close()
 
     def close(self) -> None:
-        """Let go of its files."""
+        """Close its files."""
         self.log.close()
         if self.process.stdin is not None:
-            # What was not read by a process that died early cannot be sent any more.
+            # A process that died early has not read all of its input, and closing the pipe fails.
             with suppress(OSError):
                 self.process.stdin.close()
 
@@ -69,10 +69,10 @@ def run_jobs(
     *,
     parallel: int,
     threads: int,
-    observer: Observer,
+    observer: JobObserver,
     after_each: Callable[[], None],
 ) -> None:
-    """Run jobs in their order, `parallel` at a time; one that fails leaves its error and the rest go on."""
+    """Run jobs in order, `parallel` at a time; a job that fails leaves its error, and the others go on."""
     waiting, running, finished = list(jobs), list[Running](), list[tuple[Job, float]]()
     try:
         while waiting or running:
@@ -92,8 +92,8 @@ def run_jobs(
         _tell(observer, observer.close)
 
 
-def _tell(observer: Observer, tell: Callable[[], None]) -> Observer:
-    """Tell an observer; one that fails is let go with a warning, and the jobs go on."""
+def _tell(observer: JobObserver, tell: Callable[[], None]) -> JobObserver:
+    """Tell an observer; one that fails is replaced with a warning, and the jobs go on."""
     try:
         tell()
     except Exception as error:
@@ -111,18 +111,18 @@ def _start(folder: Folder, job: Job, threads: int) -> Running:
         stdout=subprocess.DEVNULL,
         stderr=log,
         env=_environment(threads),
-        # Ctrl-C in a terminal goes to all processes of a group; this one is ended by the one that started it.
+        # A terminal sends Ctrl-C to all processes of a group. The parent alone shall handle it, and end this process.
         start_new_session=True,
     )
     assert process.stdin is not None
-    with suppress(OSError):  # it died at once, which its end will tell
+    with suppress(OSError):  # it died at once; its exit code will say so
         process.stdin.write(json.dumps(job.to_json()).encode() + b"\n")
         process.stdin.flush()
     return Running(job, process, log, monotonic())
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """That of this process, with the very package that runs here, and no more threads than were given."""
+    """Return this environment with the same package on the path, and the given number of threads for BLAS."""
     home = str(Path(ac.__file__).parent.parent)
     paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
     limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
@@ -130,7 +130,7 @@ def _environment(threads: int) -> dict[str, str]:
 
 
 def _end(folder: Folder, ended: Running) -> None:
-    """Keep why a job has failed; of one that has not, forget that it ever did."""
+    """Write the error of a job that failed; remove the old error of one that succeeded."""
     ended.log.seek(0)
     log = ended.log.read().decode(errors="replace")[-_LOG:].strip()
     ended.close()
@@ -141,12 +141,12 @@ def _end(folder: Folder, ended: Running) -> None:
 
 
 def _reason(code: int, log: str) -> str:
-    """Why a process has failed, in a line."""
+    """Return in one line why a process failed."""
     if code < 0:
         name = _signal_name(-code)
         hint = "; perhaps there was not enough memory" if name == "SIGKILL" else ""
         return f"ended by {name}{hint}"
-    return log.splitlines()[-1] if log else f"ended with code {code} and no word"
+    return log.splitlines()[-1] if log else f"ended with code {code} and no message"
 
 
 def _signal_name(number: int) -> Any:

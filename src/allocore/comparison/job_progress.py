@@ -1,4 +1,4 @@
-"""How a comparison stands: a bar on a terminal, elsewhere a line a minute."""
+"""The progress of a comparison: a bar on a terminal, elsewhere one line per minute."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -11,10 +11,10 @@ _Timed = Sequence[tuple[Job, float]]
 
 
 def seconds_left(finished: _Timed, running: _Timed, waiting: Sequence[Job], parallel: int) -> float | None:
-    """About how long the rest takes, or None while no job is finished.
+    """Estimate how long the remaining jobs take; None while no job is finished.
 
-    A job takes as long for each entry of its core and each sweep as those of its model that are finished did, or if
-    there is none, as all of them.
+    The time of a job is taken to be proportional to the entries of its core. The rate is that of the finished jobs of
+    the same model or, if there are none, of all finished jobs.
     """
     if not finished:
         return None
@@ -33,13 +33,15 @@ def seconds_left(finished: _Timed, running: _Timed, waiting: Sequence[Job], para
 
 
 def _work(job: Job) -> float:
-    # Starting a process and splitting the data take time whatever the core is: about as much as some ten classes.
+    # Starting a process and splitting the data take about as long as ten classes, whatever the core.
     return job.entries + 10.0
 
 
 def in_words(seconds: float) -> str:
-    """A time as one reads it: 40 s, 12 min, 3.5 h.
+    """Return a time in a readable unit.
 
+    Examples
+    --------
     >>> in_words(40), in_words(700), in_words(12600), in_words(400000)
     ('40 s', '12 min', '3.5 h', '4.6 days')
     """
@@ -50,20 +52,20 @@ def in_words(seconds: float) -> str:
 
 
 class Lines:
-    """A line on standard error a minute."""
+    """Progress as one line per minute on standard error."""
 
     def __init__(self, jobs: Sequence[Job], before: int, parallel: int, clock: Callable[[], float] = monotonic) -> None:
         self._jobs, self._before, self._parallel, self._clock = jobs, before, parallel, clock
         self._next = clock() + 60.0
 
     def show(self, finished: _Timed, running: _Timed, waiting: int) -> None:
-        """Tell how it stands, if it is time."""
+        """Print a line if a minute has passed."""
         if self._clock() >= self._next:
             self._next = self._clock() + 60.0
             print(f"{self._news(finished, running, waiting)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Nothing is left on the screen."""
+        """Do nothing: lines stay as they are."""
 
     def _news(self, finished: _Timed, running: _Timed, waiting: int) -> str:
         total = self._before + len(self._jobs)
@@ -73,7 +75,7 @@ class Lines:
 
 
 class Bar(Lines):
-    """One line that moves: jobs done, time left, and what runs."""
+    """Progress as a bar: jobs done, time left, and the running jobs."""
 
     def __init__(self, jobs: Sequence[Job], before: int, parallel: int) -> None:
         from rich.console import Console
@@ -90,7 +92,7 @@ class Bar(Lines):
         self._bar.start()
 
     def show(self, finished: _Timed, running: _Timed, waiting: int) -> None:
-        """Move the bar."""
+        """Update the bar."""
         names = [f"{job.name} {in_words(since)}" for job, since in running]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         self._bar.update(
@@ -106,17 +108,17 @@ class Bar(Lines):
 
 
 class Silent:
-    """Tells nothing."""
+    """No progress display."""
 
     def show(self, finished: _Timed, running: _Timed, waiting: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def observer_for(wanted: bool, jobs: Sequence[Job], before: int, parallel: int) -> Lines | Silent:
-    """What suits the place where the comparison runs."""
+    """Return a bar on a terminal, lines elsewhere, and no display if there is nothing to show."""
     if not wanted or sys.stderr is None or not jobs:
         return Silent()
     return Bar(jobs, before, parallel) if sys.stderr.isatty() else Lines(jobs, before, parallel)

@@ -1,4 +1,4 @@
-"""What a comparison leaves in its folder for people: a table, figures, and a report in words."""
+"""The files of a comparison that people read: a table, figures, and a report in Markdown."""
 
 from pathlib import Path
 
@@ -29,12 +29,12 @@ def write_table(table: pd.DataFrame, folder: Path) -> None:
 
 
 def write_figures(table: pd.DataFrame, folder: Path) -> list[str]:
-    """Write the figures for which there are numbers; returns their names."""
+    """Write the figures for which there are numbers; return their names."""
     shown, written = figure_table(table), []
     for name, options in _FIGURES.items():
         try:
             ax = figures.ppd(shown, **options)  # type: ignore[arg-type]
-        except InputError:  # no fit has such numbers
+        except InputError:  # no fit has the numbers for this figure
             continue
         list(write_figure(ax, folder / name, _FORMATS))
         written.append(name)
@@ -42,16 +42,16 @@ def write_figures(table: pd.DataFrame, folder: Path) -> list[str]:
 
 
 def figure_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The results with models as people write them."""
+    """Return the results with the models' names as they are printed."""
     return table.assign(model=[MODELS.get(model, model) for model in table["model"]])
 
 
 def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str], missing: int) -> str:
-    """The report, in Markdown."""
+    """Return the report in Markdown."""
     parts = ["# Comparison of models", data, settings_words(settings, table)]
     if missing:
         are, them = ("is", "it") if missing == 1 else ("are", "them")
-        parts.append(f"**{plural(missing, 'job')} {are} missing: the same command does {them}.**")
+        parts.append(f"**{plural(missing, 'job')} {are} missing: the same command runs {them}.**")
     parts += ["## In words", "\n".join(f"- {sentence}" for sentence in words(table)) or "- No job has a result yet."]
     parts += ["## Medians and quartiles over the splits", markdown(_readable(summary_table(table)))]
     for criterion, heading in (("all", "all held-out cells"), ("positive", "held-out cells with counts")):
@@ -59,8 +59,8 @@ def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str
         if len(ranking):
             parts += [
                 f"## The best at each budget: {heading}",
-                "Means over the splits that all models compared have. The differences are paired within splits and "
-                "stand with their standard errors; they are clear if 0 is outside their 95% interval.",
+                "Means over the splits that all compared models have. Differences are paired within splits and given "
+                "with their standard errors; they are clear if 0 is outside their 95% interval.",
                 markdown(ranking),
             ]
     parts += [f"![{name}]({name}.png)" for name in figures]
@@ -68,12 +68,12 @@ def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str
 
 
 def settings_words(settings: Settings, table: pd.DataFrame) -> str:
-    """How the numbers were made."""
+    """Return in words how the numbers were made."""
     sweeps = settings.burn_in + settings.draws * settings.thin
     often = "one in every sweep" if settings.thin == 1 else f"one in {settings.thin:,} sweeps"
     text = (
         f"{plural(table['split'].nunique(), 'split')}, each with {settings.hold_out:.3g} of the fibres along "
-        f"{settings.mode} held out; seeds from {settings.seed} on, the same split for all models. "
+        f"{settings.mode} held out; seeds from {settings.seed} on, the same splits for all models. "
         f"Gibbs samplers: {plural(sweeps, 'sweep')}, {settings.burn_in:,} of burn-in, then "
         f"{plural(settings.draws, 'draw')}, {often}."
     )
@@ -84,13 +84,13 @@ def settings_words(settings: Settings, table: pd.DataFrame) -> str:
     if threads:
         text += (
             f" Seconds are those of one fit, on {' or '.join(map(str, threads))} thread{'s' * (threads != [1])}; fits "
-            "that ran side by side have slowed each other."
+            "that ran at the same time slowed each other down."
         )
     return text
 
 
 def _readable(summary: pd.DataFrame) -> pd.DataFrame:
-    """The summary with few digits, and quartiles beside their median."""
+    """Return the summary with few digits, and quartiles beside their median."""
     rows = {"model": [series_name(row["model"], row["core"]) for _, row in summary.iterrows()]}
     rows |= {"Q": [f"{number:,}" for number in summary["budget"]], "splits": summary["splits"].tolist()}
     for name, heading in (("log_ppd", "log PPD"), ("log_ppd_positive", "log PPD of counts")):
@@ -104,7 +104,11 @@ def _readable(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown.
+
+    These lines replace a dependency: `DataFrame.to_markdown` needs the package tabulate. Model names and numbers need
+    no escaping.
+    """
     rows = [[str(name) for name in table.columns], ["---"] * len(table.columns)]
     rows += [[str(cell) for cell in row] for row in table.itertuples(index=False)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

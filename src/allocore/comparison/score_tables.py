@@ -1,4 +1,4 @@
-"""The results as tables: one row a job, their summary, and paired differences."""
+"""The results as tables: one row per job, a summary over splits, and paired differences."""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
+from allocore._quartiles import quartiles
 from allocore.comparison.settings import MODELS, shape_text
-from allocore.figures.predictive import quartiles
 
 CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
 SERIES = ["model", "core", "budget"]
@@ -19,11 +19,11 @@ _MEASURED = ("log_ppd", "log_ppd_positive", "seconds", "sweeps", "seconds_per_sw
 
 
 def results_table(outcomes: Sequence[dict[str, Any]], mode_names: Sequence[str]) -> pd.DataFrame:
-    """One row a job, models in the usual order, then by core, budget and split.
+    """Return one row per job, sorted by model, core, budget and split.
 
-    `core` is what the user chose and empty where the core follows from the budget; `core_shape` is what it was.
-    `classes` and `factors_<mode>` are those that held counts, on average over the draws. A job that failed has an
-    `error` and no numbers.
+    `core` is the core that the user chose, and empty if it follows from the budget; `core_shape` is the core in either
+    case. `classes` and `factors_<mode>` are the numbers in use, averaged over draws. A job that failed has an `error`
+    and no numbers.
     """
     rows = [_row(outcome, mode_names) for outcome in outcomes]
     names = [*SERIES, "core_shape", "split", "log_ppd", "log_ppd_positive", "ppd", "ppd_positive", *_MEASURED[2:]]
@@ -47,7 +47,7 @@ def _row(outcome: dict[str, Any], mode_names: Sequence[str]) -> dict[str, Any]:
 
 
 def summary_table(table: pd.DataFrame) -> pd.DataFrame:
-    """One row for every model, core and budget: medians over the splits and, of log PPDs, quartiles."""
+    """Return one row for every model, core and budget: medians over the splits, and quartiles of the log PPDs."""
     rows = []
     for (model, core, budget), group in table[table["error"] == ""].groupby(SERIES, sort=False):
         row: dict[str, Any] = {"model": model, "core": core, "budget": budget, "splits": len(group)}
@@ -61,10 +61,10 @@ def summary_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 class Difference(NamedTuple):
-    """How much higher one series is than another over the splits that both have: mean and standard error.
+    """How much higher one series is than another, over the splits that both have: mean and standard error.
 
-    The standard error is that of the differences within splits, because what makes a split hard makes it hard for all.
-    It is NaN for one split; both are NaN if there is none, or if one of them is not finite.
+    The standard error is that of the paired differences, because a split that is hard for one model is hard for all.
+    It is NaN for a single split. Mean and error are NaN if there is no common split or a value is not finite.
     """
 
     mean: float
@@ -73,7 +73,7 @@ class Difference(NamedTuple):
 
     @property
     def clear(self) -> bool:
-        """Whether the 95% interval of Student's t for its mean is on one side of 0: never so for one split."""
+        """Whether the 95% interval of Student's t for the mean excludes 0; False for a single split."""
         if self.splits < 2 or math.isnan(self.error):
             return False
         return abs(self.mean) > float(stdtrit(self.splits - 1, 0.975)) * self.error
@@ -84,7 +84,7 @@ class Difference(NamedTuple):
 
 
 def difference(higher: "pd.Series[float]", lower: "pd.Series[float]") -> Difference:
-    """The difference of two series of numbers that are indexed by split."""
+    """Return the paired difference of two series that are indexed by split."""
     both = pd.concat([higher, lower], axis=1, join="inner").dropna().to_numpy(dtype=float)
     if not len(both) or not np.isfinite(both).all():
         return Difference(math.nan, math.nan, len(both))
@@ -94,7 +94,7 @@ def difference(higher: "pd.Series[float]", lower: "pd.Series[float]") -> Differe
 
 
 def by_split(table: pd.DataFrame, value: str) -> Values:
-    """The numbers of every model, core and budget, each indexed by split; failed jobs and NaN are left out."""
+    """Return the values of every model, core and budget, indexed by split, without failed jobs and NaN."""
     known = table[(table["error"] == "") & table[value].notna()]
     found: Values = {}
     for _, group in known.groupby(SERIES, sort=False):
@@ -104,10 +104,10 @@ def by_split(table: pd.DataFrame, value: str) -> Values:
 
 
 def in_common(values: Values) -> Values:
-    """The series whose means can be compared, each over the same splits: splits differ more than models do.
+    """Return the series whose means can be compared, all over the same splits: splits differ more than models do.
 
-    A series that lacks splits, because its jobs failed there or were never asked for, either costs all others these
-    splits or is left out. First as many models as can be are kept, then as many numbers.
+    A series may lack splits because its jobs failed or were not requested. Then either the others lose these splits,
+    or the series is left out. The choice keeps as many models as possible, and then as many values as possible.
     """
     best: Values = {}
     score = (0, 0, 0)
@@ -121,8 +121,10 @@ def in_common(values: Values) -> Values:
 
 
 def _digits(number: float) -> str:
-    """A number with two digits that say something.
+    """Return a number with two significant digits.
 
+    Examples
+    --------
     >>> _digits(0.01234), _digits(1.5), _digits(0.0), _digits(3e-7)
     ('0.012', '1.5', '0', '3e-07')
     """

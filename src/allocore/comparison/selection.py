@@ -1,4 +1,4 @@
-"""Choosing the budget of ALL0CORE by how well it predicts what was held out."""
+"""Choosing the budget of ALL0CORE by how well it predicts held-out cells."""
 
 import math
 from collections.abc import Sequence
@@ -20,10 +20,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Selection:
-    """A budget, and the curve it was chosen by.
+    """A budget, and the curve it was chosen from. `ac.select_budget` returns it.
 
-    `table` has one row a budget: the mean of the log PPD over the splits, how much it is `behind` the best, the
-    standard `error` of that difference, whether it is `within` one standard error, and the classes in use.
+    Attributes
+    ----------
+    budget : int
+        The budget that was chosen.
+    table : pandas.DataFrame
+        One row per budget: the `mean` log PPD over the splits, how far it is `behind` the best, the standard `error` of
+        that difference, whether it is `within` one standard error, the number of `splits`, and the `classes` in use.
+    criterion : {"all", "positive"}
+        Which held-out cells it was judged by: all of them, or those with counts above 0.
+    comparison : Comparison
+        The fits.
+
+    Examples
+    --------
+    >>> choice
+    Selection: budget 8
+    >>> choice.table[["budget", "within", "splits"]].values.tolist()
+    [[2, False, 2], [8, True, 2]]
     """
 
     budget: int
@@ -33,7 +49,17 @@ class Selection:
 
     @property
     def words(self) -> list[str]:
-        """Why this budget."""
+        """Why this budget was chosen, in sentences.
+
+        Returns
+        -------
+        list of str
+
+        Examples
+        --------
+        >>> choice.words[1]
+        'No smaller budget is within one standard error of it: Q = 8 is chosen.'
+        """
         curve = self.table.set_index("budget")
         best = int(self.table["budget"][self.table["mean"].argmax()])
         splits = int(curve["splits"][best])
@@ -48,13 +74,29 @@ class Selection:
                 f"Q = {self.budget:,} is the smallest budget within one standard error of it: lower by {behind}.",
             ]
         if best == curve.index.max():
-            found.append("The best is the largest budget tried: larger ones may be better still.")
+            found.append("The best budget is the largest one tried: larger budgets may be even better.")
         if self.comparison.failed:
-            found.append(f"Jobs that failed: {self.comparison.failed}; budgets that lack a split are not chosen.")
+            found.append(f"Jobs that failed: {self.comparison.failed}. Budgets that lack a split are not chosen.")
         return found
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the log PPD against the budget, and a line at the one that was chosen."""
+        """Draw the log PPD against the budget, with a line at the budget that was chosen.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> ax = choice.plot()
+        >>> [line.get_xdata() for line in ax.get_lines() if line.get_gid() == "chosen"]
+        [[8, 8]]
+        """
         ax = self.comparison.plot(ax, positive=self.criterion == "positive")
         ax.axvline(self.budget, color="0.5", linewidth=0.8, linestyle=":", gid="chosen")
         return ax
@@ -80,27 +122,33 @@ def select_budget(
 ) -> Selection:
     """Choose the budget of ALL0CORE: the smallest whose predictions are within one standard error of the best.
 
-    The standard error is that of the difference to the best budget within the same splits, since what makes a split
-    hard makes it hard for every budget; that of the best mean alone would be many times larger and choose too few.
+    The standard error is that of the paired difference to the best budget, because a split that is hard for one budget
+    is hard for all. The standard error of the best mean alone would be many times larger and choose too few classes.
 
     Parameters
     ----------
-    Y
-        The tensor: anything `as_tensor` takes.
-    budgets
+    Y : CountTensor, or anything `as_tensor` takes
+        The tensor.
+    budgets : sequence of int
         The budgets to try.
-    splits
-        Random splits, two or more; a standard error from few is rough.
-    criterion
-        Judge by "all" held-out cells or by those with counts, "positive".
-    options
-        What else `ac.compare` takes: hold_out, along, burn_in, draws, thin, core_shape, out, jobs, seed, progress.
+    splits : int
+        Random splits, two or more. With few splits the standard error is rough.
+    criterion : {"all", "positive"}
+        Judge by all held-out cells, or by those with counts above 0.
+    **options
+        Other arguments of `ac.compare`: hold_out, along, burn_in, draws, thin, core_shape, out, jobs, retry, seed,
+        progress.
+
+    Returns
+    -------
+    Selection
+        The budget, and the curve it was chosen from.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> found = ac.select_budget(ac.load_flights(), [2, 8], splits=2, burn_in=20, draws=2, thin=1)
-    >>> found.budget
+    >>> choice = ac.select_budget(ac.load_flights(), [2, 8], splits=2, burn_in=20, draws=2, thin=1)
+    >>> choice.budget
     8
     """
     if criterion not in CRITERIA:
@@ -109,7 +157,7 @@ def select_budget(
     found = compare(Y, ("allocore",), budgets, splits=number, **options)
     asked = {int(budget) for budget in items("budgets", budgets)}
     table = found.table
-    # A folder may hold more than was asked for.
+    # A folder may hold more than was requested.
     table = table[(table["model"] == "allocore") & table["budget"].isin(asked) & (table["split"] < number)]
     core = "" if options.get("core_shape") is None else shape_text(options["core_shape"])
     table = table[table["core"] == core].reset_index(drop=True)
@@ -118,13 +166,16 @@ def select_budget(
 
 
 def one_standard_error(table: pd.DataFrame, criterion: str) -> tuple[int, pd.DataFrame]:
-    """The smallest budget within one standard error of the best, and the curve; only budgets with most splits count."""
+    """Return the smallest budget within one standard error of the best, and the curve.
+
+    Only the budgets with the most splits can be chosen.
+    """
     values = {budget: each for (_, _, budget), each in sorted(by_split(table, CRITERIA[criterion]).items())}
     most = max((len(each) for each in values.values()), default=0)
     if most < 2:
         errors = [error for error in table["error"] if error]
         why = f": {errors[0]}" if errors else f"; {criterion} cells were held out in fewer than two splits"
-        raise InputError(f"splits: a standard error needs two fits of a budget, and no budget has them{why}")
+        raise InputError(f"splits: a standard error needs two fits of a budget, but no budget has two{why}")
     whole = _comparable(values, most, criterion)
     best = max(whole, key=lambda budget: (whole[budget].mean(), -budget))
     rows = []
@@ -140,20 +191,20 @@ def one_standard_error(table: pd.DataFrame, criterion: str) -> tuple[int, pd.Dat
 
 
 def _comparable(values: dict[int, "pd.Series[float]"], most: int, criterion: str) -> dict[int, "pd.Series[float]"]:
-    """The budgets with the most splits and finite numbers, each over the splits that all of them have."""
+    """Return the budgets with the most splits and finite values, each over the splits that all of them have."""
     whole = {
         budget: each for budget, each in values.items() if len(each) == most and np.isfinite(each.to_numpy()).all()
     }
     if not whole:
         raise InputError(
-            f"criterion is {criterion!r}, but no budget with {most} fits has a finite log PPD in all of them: "
-            "none can be chosen"
+            f"criterion is {criterion!r}, but no budget with {most} fits has a finite log PPD in all of them, so none "
+            "can be chosen"
         )
     splits = set.intersection(*(set(each.index) for each in whole.values()))
     if len(splits) < 2:
         raise InputError(
-            f"splits: a standard error needs two that the budgets {', '.join(map(str, whole))} have in common, "
-            f"and they have {len(splits)}"
+            f"splits: a standard error needs two splits that the budgets {', '.join(map(str, whole))} have in common, "
+            f"but they have {len(splits)}"
         )
     return {budget: each.loc[sorted(splits)] for budget, each in whole.items()}
 

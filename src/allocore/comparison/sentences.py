@@ -1,4 +1,4 @@
-"""A comparison in words: sentences that follow from its numbers and from nothing else."""
+"""A comparison in sentences that follow from its numbers alone."""
 
 import math
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ _NAMES = {"all": "all held-out cells", "positive": "held-out cells with counts"}
 
 
 def series_name(model: str, core: str) -> str:
-    """A model as people write it, with its core if that was chosen."""
+    """Return the printed name of a model, with its core if the user chose it."""
     return f"{MODELS.get(model, model)} ({core})" if core else MODELS.get(model, model)
 
 
 def at(key: Key) -> str:
-    """A model at a budget."""
+    """Return a model and its budget in words."""
     return f"{series_name(*key[:2])} at Q = {key[2]:,}"
 
 
 def words(table: pd.DataFrame) -> list[str]:
-    """All that can be said: who predicts best, where more classes help or hurt, shrinkage, time, what is missing."""
+    """Return all sentences: which model predicts best, whether larger budgets help, shrinkage, time, failures."""
     found: list[str] = []
     for criterion, value in CRITERIA.items():
         values = by_split(table, value)
@@ -35,7 +35,7 @@ def words(table: pd.DataFrame) -> list[str]:
 
 
 def best_of_all(values: Values, criterion: str) -> Iterator[str]:
-    """Which model at which budget predicts best, and how far the others are behind at their best."""
+    """Yield which model predicts best, at which budget, and how far the others are behind at their best."""
     values = in_common(values)
     best = best_budgets(values)
     if not best:
@@ -50,7 +50,7 @@ def best_of_all(values: Values, criterion: str) -> Iterator[str]:
 
 
 def best_budgets(values: Values) -> list[Key]:
-    """For every model and core the budget with the highest mean over splits in common; of several, the smallest."""
+    """Return for every model and core the budget with the highest mean over common splits; the smallest of equals."""
     values = in_common(values)
     best: dict[tuple[str, str], Key] = {}
     for key in sorted(values, key=lambda each: each[2]):
@@ -61,12 +61,12 @@ def best_budgets(values: Values) -> list[Key]:
 
 
 def lower(gap: Difference) -> str:
-    """How far something is behind what is best on average; beyond rounding it can only be lower."""
+    """Return in words how far a series is behind the best; a negative gap can only be rounding."""
     return f"lower by {gap}" if gap.mean > 0 else f"equal (difference {Difference(0.0, gap.error, gap.splits)})"
 
 
 def judgement(gap: Difference) -> str:
-    """What a difference over splits is worth."""
+    """Return in words whether a difference over splits is clear."""
     if math.isnan(gap.error):
         return "from one split, so its spread is unknown"
     return f"{_over(gap)}, a clear difference" if gap.clear else f"{_over(gap)}, which is not clear"
@@ -77,7 +77,7 @@ def _over(gap: Difference) -> str:
 
 
 def growth(values: Values, criterion: str) -> Iterator[str]:
-    """Whether each model gets worse when it is allowed more than its best budget."""
+    """Yield whether each model gets worse beyond its best budget."""
     values = in_common(values)
     for best in best_budgets(values):
         last = max(key for key in values if key[:2] == best[:2])
@@ -92,7 +92,7 @@ def growth(values: Values, criterion: str) -> Iterator[str]:
 
 
 def not_compared(values: Values, criterion: str) -> Iterator[str]:
-    """Splits and budgets that count for nothing in the means, because not all have them."""
+    """Yield the splits and budgets that the means leave out, because not all compared series have them."""
     compared = in_common(values)
     splits = len(next(iter(compared.values()))) if compared else 0
     every = len({split for each in values.values() for split in each.index})
@@ -101,7 +101,7 @@ def not_compared(values: Values, criterion: str) -> Iterator[str]:
         yield f"{about} are not compared: no split is common to all models."
         return
     if splits < every:
-        yield f"{about} are over {splits} of {every} splits, those that all compared have."
+        yield f"{about} are over {splits} of {every} splits: those that all compared models have."
     gone = [at(key) for key in values if key not in compared]
     if gone:
         yield f"{about} leave out {', '.join(gone)}, which {'lacks' if len(gone) == 1 else 'lack'} splits."
@@ -112,7 +112,7 @@ def _finite(values: Values) -> Values:
 
 
 def best_at_each_budget(table: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """For every budget with two models or more: the best, the next, and the difference between them."""
+    """Return for every budget with two or more models the best, the second best, and their difference."""
     values = _finite(by_split(table, CRITERIA[criterion]))
     rows = []
     for budget in sorted({key[2] for key in values}):
@@ -120,14 +120,14 @@ def best_at_each_budget(table: pd.DataFrame, criterion: str) -> pd.DataFrame:
         if len(here) > 1:
             first, second = sorted(here, key=lambda key: -here[key].mean())[:2]
             gap = difference(here[first], here[second])
-            gap = gap._replace(mean=max(gap.mean, 0.0))  # of equal means rounding may make it less
+            gap = gap._replace(mean=max(gap.mean, 0.0))  # rounding may make the difference of equal means negative
             clear = "unknown" if math.isnan(gap.error) else "yes" if gap.clear else "no"
             rows.append((budget, series_name(*first[:2]), series_name(*second[:2]), str(gap), gap.splits, clear))
     return pd.DataFrame(rows, columns=pd.Index(["Q", "best", "next", "higher by", "splits", "clear"]))
 
 
 def shrinkage(table: pd.DataFrame) -> Iterator[str]:
-    """How many of the classes that ALL0CORE and CP were allowed hold counts, at the largest budget of each."""
+    """Yield how many classes ALL0CORE and CP use of the largest budget of each."""
     done = table[(table["error"] == "") & table["model"].isin(["allocore", "cp"])]
     for (model, core), group in done.groupby(["model", "core"], sort=False):
         last = group[group["budget"] == group["budget"].max()]
@@ -144,31 +144,31 @@ def shrinkage(table: pd.DataFrame) -> Iterator[str]:
 
 
 def costs(table: pd.DataFrame) -> Iterator[str]:
-    """What the models cost at their largest budgets."""
+    """Yield the time of a fit of each model at its largest budget."""
     done = table[table["error"] == ""]
-    told = []
+    times = []
     for (model, core), group in done.groupby(["model", "core"], sort=False):
         last = group[group["budget"] == group["budget"].max()]
         name, budget = series_name(str(model), str(core)), int(last["budget"].iloc[0])
-        told.append(f"{name} {last['seconds'].median():,.3g} s at Q = {budget:,}")
-    if told:
-        yield f"Median seconds of a fit: {'; '.join(told)}."
+        times.append(f"{name} {last['seconds'].median():,.3g} s at Q = {budget:,}")
+    if times:
+        yield f"Median time of a fit: {'; '.join(times)}."
 
 
 def zero_probabilities(values: Values, criterion: str) -> Iterator[str]:
-    """Models that held something impossible that happened."""
+    """Yield the models that gave probability 0 to a count that was observed."""
     for series in dict.fromkeys(key[:2] for key in values):
         numbers = np.concatenate([each.to_numpy() for key, each in values.items() if key[:2] == series])
         impossible = int(np.isneginf(numbers).sum())
         if impossible:
             yield (
                 f"{series_name(*series)} gave probability 0 to a held-out count in {impossible} of {len(numbers)} "
-                "fits: its PPD is 0 there, and its budgets with such a fit are left out where means are compared."
+                "fits: its PPD is 0 there, and budgets with such a fit are left out of the comparison of means."
             )
 
 
 def what_is_missing(table: pd.DataFrame) -> Iterator[str]:
-    """Jobs that failed, and splits that say nothing about counts."""
+    """Yield the jobs that failed, and the splits that held out no count."""
     failed = table[table["error"] != ""]
     for error, group in failed.groupby("error", sort=False):
         keys = zip(*(group[name].tolist() for name in (*SERIES, "split")), strict=True)
@@ -178,5 +178,5 @@ def what_is_missing(table: pd.DataFrame) -> Iterator[str]:
     done = table[table["error"] == ""]
     empty = sorted(set(done[done["log_ppd_positive"].isna()]["split"]))
     if empty:
-        which_splits = ", ".join(map(str, empty))
-        yield f"Split {which_splits} held out no cell with a count: hold out more to judge predictions of counts."
+        which_splits = f"Split{'s' * (len(empty) > 1)} {', '.join(map(str, empty))}"
+        yield f"{which_splits} held out no cell with a count: hold out more to judge predictions of counts."

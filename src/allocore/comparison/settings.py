@@ -1,4 +1,4 @@
-"""What a comparison is to do: its settings, checked against the data, and the jobs they make."""
+"""The settings of a comparison, what the user requested, and the jobs that follow from both."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -21,9 +21,10 @@ _GIBBS_ONLY = ("burn_in", "draws", "thin")
 
 @dataclass(frozen=True)
 class Job:
-    """One fit: all that determines its result, given the tensor.
+    """One fit: everything that determines its result, given the tensor.
 
-    `core` says that the user chose the core; otherwise it follows from the budget. What a model does not use is None.
+    `core` is True if the user chose the core; otherwise the core follows from the budget. Settings that a model does
+    not use are None.
     """
 
     model: str
@@ -43,29 +44,29 @@ class Job:
 
     @property
     def name(self) -> str:
-        """A name for its files; within a comparison no other job has it."""
+        """The name of its files, unique within a comparison."""
         core = f"-{shape_text(self.core_shape)}" if self.core else ""
         return f"{self.model}{core}-{self.budget}-split{self.split}"
 
     @property
     def entries(self) -> int:
-        """Entries of the core that are visited for every count, which the time for a sweep grows with."""
+        """The entries of the core that a sweep visits; its time grows with them."""
         return math.prod(self.core_shape) if self.model in ("tucker", "nntuck") else self.budget
 
     def to_json(self) -> dict[str, Any]:
-        """All fields as JSON has them."""
+        """Return all fields as JSON values."""
         return asdict(self) | {"core_shape": list(self.core_shape)}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Job":
-        """The job of which `to_json` made these fields."""
-        known = {"sampler_version": 0, **fields}  # results older than the number do not have it
+        """Return the job from the fields that `to_json` returned."""
+        known = {"sampler_version": 0, **fields}  # missing in results that are older than this field
         return cls(**{**known, "core_shape": tuple(fields["core_shape"])})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that all jobs of a folder have in common."""
+    """The settings that all jobs in a folder have in common."""
 
     tensor: str
     hold_out: float
@@ -81,7 +82,7 @@ class Settings:
 
     @classmethod
     def of(cls, tensor: CountTensor, hold_out: object, along: int | str, **numbers: object) -> "Settings":
-        """The settings, checked, for a tensor."""
+        """Return settings, checked against a tensor."""
         if isinstance(hold_out, bool) or not isinstance(hold_out, float | int) or not 0 < hold_out < 1:
             raise InputError(f"hold_out is {hold_out!r}, but it must be a number above 0 and below 1")
         names = ("seed", *_GIBBS_ONLY, *_EM_ONLY)
@@ -91,7 +92,7 @@ class Settings:
         return cls(fingerprint(tensor), float(hold_out), mode, tensor.mode_names[mode], **whole)
 
     def job(self, model: str, budget: int, core_shape: tuple[int, ...], *, core: bool, split: int) -> Job:
-        """One job with these settings; the seed of its split is that of its sampler too."""
+        """Return a job with these settings; the split and the sampler have the same seed."""
         unused = _GIBBS_ONLY if model == "nntuck" else _EM_ONLY
         numbers: dict[str, Any] = {
             name: None if name in unused else getattr(self, name) for name in (*_GIBBS_ONLY, *_EM_ONLY)
@@ -100,8 +101,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Models, budgets and splits that were asked for. A model is a name and perhaps a core, "tucker=20x20x6x3"."""
+class Request:
+    """The requested models, budgets and splits. A model is a name, with or without a core: "tucker=20x20x6x3"."""
 
     models: tuple[tuple[str, tuple[int, ...] | None], ...]
     budgets: tuple[int, ...]
@@ -110,23 +111,23 @@ class Wish:
     @classmethod
     def of(
         cls, tensor: CountTensor, models: object, budgets: object, splits: object, core_shape: object = None
-    ) -> "Wish":
-        """What was asked for, checked against a tensor. `core_shape` is for ALL0CORE where it has none of its own."""
+    ) -> "Request":
+        """Return a request, checked against a tensor. `core_shape` applies to ALL0CORE without a core of its own."""
         default = None if core_shape is None else _fitting_core("core_shape", core_shape, tensor)
-        asked = [_model(name, tensor) for name in items("models", models)]
-        asked = [(name, default if name == "allocore" and core is None else core) for name, core in asked]
-        if default is not None and not any(name == "allocore" for name, _ in asked):
-            raise InputError(f"core_shape is {default}, but it is for the model allocore, which models does not hold")
+        chosen = [_model(name, tensor) for name in items("models", models)]
+        chosen = [(name, default if name == "allocore" and core is None else core) for name, core in chosen]
+        if default is not None and not any(name == "allocore" for name, _ in chosen):
+            raise InputError(f"core_shape is {default}, but it needs the model allocore, which models does not contain")
         numbers = sorted({whole_number("budgets", each, budgets) for each in items("budgets", budgets)})
         if numbers[-1] > tensor.nnz:
             raise InputError(
-                f"budgets has {numbers[-1]:,}, but the tensor has {tensor.nnz:,} non-zeros: more classes than that "
-                "have nothing to hold"
+                f"budgets has {numbers[-1]:,}, but it must not exceed the number of non-zeros, {tensor.nnz:,}: more "
+                "classes would stay empty"
             )
-        return cls(tuple(dict.fromkeys(asked)), tuple(numbers), whole_number("splits", splits))
+        return cls(tuple(dict.fromkeys(chosen)), tuple(numbers), whole_number("splits", splits))
 
     def jobs(self, settings: Settings, shape: tuple[int, ...]) -> list[Job]:
-        """All jobs, split after split, so that an interrupted comparison has whole splits."""
+        """Return all jobs, split by split, so that an interrupted comparison has whole splits."""
         return [
             replace(job, split=split, seed=settings.seed + split)
             for split in range(self.splits)
@@ -147,42 +148,44 @@ class Wish:
 
 
 def shape_text(core_shape: Sequence[int]) -> str:
-    """A core as text: 20x20x6x3."""
+    """Return a core as text: 20x20x6x3."""
     return "x".join(map(str, core_shape))
 
 
 def items(name: str, value: object) -> list[Any]:
-    """What a list holds, at least one thing; a thing that is no list is taken for a list of one."""
+    """Return the entries of a list, at least one; a single value counts as a list of one."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         value = [value]
     items = list(value)
     if not items:
-        raise InputError(f"{name} is empty, but it must hold at least one")
+        raise InputError(f"{name} is empty, but it must have at least one entry")
     return items
 
 
 def _model(given: object, tensor: CountTensor) -> tuple[str, tuple[int, ...] | None]:
     name, equals, core = str(given).partition("=")
     if not isinstance(given, str) or name not in MODELS:
-        raise InputError(f"models has {given!r}, but the models are {', '.join(MODELS)}")
+        raise InputError(f"models has {given!r}, but every model must be one of {', '.join(MODELS)}")
     if not equals:
         return name, None
     if name == "cp":
-        raise InputError(f"models has {given!r}, but CP has no core to choose: its budget says all")
+        raise InputError(f"models has {given!r}, but CP has no core to choose: its budget determines it")
     try:
         sizes = tuple(int(size) for size in core.split("x"))
     except ValueError:
-        raise InputError(f"models has {given!r}, but a core is whole numbers joined by x: {name}=20x20x6x3") from None
+        raise InputError(
+            f"models has {given!r}, but a core must be whole numbers joined by x: {name}=20x20x6x3"
+        ) from None
     return name, _fitting_core("models", sizes, tensor)
 
 
 def _fitting_core(name: str, core_shape: object, tensor: CountTensor) -> tuple[int, ...]:
-    """A core that is no longer than the tensor in any mode."""
+    """Return the core, checked to have no more factors in a mode than the mode has labels."""
     sizes = core_shape_for(tensor.shape, 1, core_shape)
     for size, length, mode in zip(sizes, tensor.shape, tensor.mode_names, strict=True):
         if size > length:
             raise InputError(
-                f"{name} has a core of {shape_text(sizes)}, but the mode {mode} has only {length:,} labels: "
-                f"{size:,} factors exceed the data"
+                f"{name} has a core of {shape_text(sizes)}, but the mode {mode} has only {length:,} labels and can "
+                f"have no more than that many factors, not {size:,}"
             )
     return sizes

@@ -1,4 +1,4 @@
-"""From arrays and files to a CountTensor: missing cells, hold-out sets, and data to try things on."""
+"""From arrays, files and events to a CountTensor; missing cells, hold-out sets, and an example data set."""
 
 from allocore.data.convert import as_tensor
 from allocore.data.files import load_tensor, read, save_tensor, write_tns

@@ -1,10 +1,10 @@
-"""CAMEO event codes: their roots, lost zeros put back, and codes found by their text; POLECAT's PLOVER types.
+"""CAMEO event codes: their roots, the repair of lost zeros, and codes by their text. Also the PLOVER types of POLECAT.
 
-A code is text of three or four characters and its first two are the root: 014 "Consider policy option" is a
-statement, root 01. Saved as a number it is 14 and looks like root 14, protest: a wrong layer without an error.
+A code is a text of three or four characters, and the first two are the root: 014 "Consider policy option" is a
+statement, root 01. Saved as a number it is 14, which looks like root 14, a protest: an error that nothing reveals.
 
-`cameo.csv` has the codes with their texts; the first text of a code is the one ICEWS uses, where ICEWS has the
-code, and the others are those of the CAMEO code book and of GDELT.
+`cameo.csv` has the codes with their texts. The first text of a code is the one in ICEWS, if ICEWS has the code; the
+others are those of the CAMEO code book and of GDELT.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _COOPERATION = ("AGREE", "CONSULT", "SUPPORT", "COOPERATE", "AID", "CONCEDE", "R
 _CONFLICT = ("REQUEST", "ACCUSE", "REJECT", "THREATEN", "PROTEST", "MOBILIZE", "SANCTION", "COERCE", "ASSAULT")
 PLOVER = _COOPERATION + _CONFLICT
 
-# ICEWS has codes that end in a letter, 13y; a point would let 14.0, which is 014, through as root 14.
+# ICEWS has codes that end in a letter: 13y. A point must not match: 14.0 is 014 and not root 14.
 _CODE = re.compile(r"([0-9]{2})(?:[0-9]{1,2}|[0-9]?[A-Za-z])")
 _NUMBER = re.compile(r"([1-9][0-9]{1,3})(?:\.0*)?")
 
 
 def root_of(code: str) -> str | None:
-    """Return the root "01" to "20" of a code, or None for what is not a code; two digits alone are ambiguous.
+    """Return the root "01" to "20" of a code, or None if the text is not a code. Two digits alone are ambiguous.
 
     >>> root_of("014"), root_of("1411"), root_of("13y"), root_of("14")
     ('01', '14', '13', None)
@@ -60,7 +60,7 @@ def root_of(code: str) -> str | None:
 def restore(code: str) -> tuple[str, bool]:
     """Return a code as it was before it was saved as a number, and whether that changed it.
 
-    No code begins with 00, so one digit has no code to go back to: it is returned as it is, without a root.
+    No code begins with 00, so a single digit cannot be repaired: it is returned as it is, and it has no root.
 
     >>> restore("14"), restore("211.0"), restore("141"), restore("014")
     (('014', True), ('0211', True), ('141', False), ('014', False))
@@ -70,14 +70,14 @@ def restore(code: str) -> tuple[str, bool]:
     if match is None:
         return text, False
     digits = match[1]
-    # Roots end at 20, and no code lies between 0100 and 0209: three digits have one reading only.
+    # Roots end at 20, and no code lies between 0100 and 0209, so three digits can be read in one way only.
     lost = int(digits) < 100 or 210 <= int(digits) <= 999
     restored = "0" + digits if lost else digits
     return restored, restored != text
 
 
 def code_of_text(text: str) -> str | None:
-    """Return the code that a text describes, whatever its capitals and blanks; None if no code has it.
+    """Return the code with this text, or None. Case and blanks make no difference.
 
     >>> code_of_text("Make a visit"), code_of_text("Make a wish")
     ('042', None)

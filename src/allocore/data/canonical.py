@@ -1,4 +1,4 @@
-"""The canonical form of a tensor's entries: cells sorted with mode 0 slowest, none twice, none zero."""
+"""The canonical form of a tensor's entries: cells sorted with mode 0 slowest; none twice, none zero, none missing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from allocore.data.coordinates import INT64_MAX, Int64s, Integers, as_integers, column_keys, run_starts
+from allocore.data.missing import Missing, covered
 from allocore.errors import InputError
 
 # Above this the sampler's binomial and gamma draws lose their exactness.
@@ -14,7 +15,7 @@ MAX_TOTAL = 2**50
 
 
 def check_entries(coords: object, counts: object) -> tuple[Integers, Integers]:
-    """Return coordinates and counts as integers, or an error that names what is wrong with them."""
+    """Return coordinates and counts as integers; raise an InputError if they are not those of a tensor."""
     places, values = as_integers(coords, "coords"), as_integers(counts, "counts")
     if places.ndim != 2 or len(places) < 2:
         raise InputError(f"coords must have shape (modes, entries) with at least 2 modes; got shape {places.shape}")
@@ -34,7 +35,7 @@ def check_entries(coords: object, counts: object) -> tuple[Integers, Integers]:
 
 
 def _check_total(counts: Integers) -> None:
-    # The int64 sum is only trusted where it cannot have wrapped around.
+    # The int64 sum is used only where it cannot overflow.
     bound = int(counts.max()) * counts.size
     total = bound if bound <= MAX_TOTAL else sum(counts.tolist())
     if total > MAX_TOTAL:
@@ -42,7 +43,7 @@ def _check_total(counts: Integers) -> None:
 
 
 def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tuple[Integers, Int64s]:
-    """Sort the cells, sum duplicates and drop zeros; the arrays returned are always new."""
+    """Sort the cells, sum duplicates and drop zeros. The returned arrays are always new."""
     cells: Integers = np.array(coords, dtype=np.int32 if max(shape) < 2**31 else np.int64, order="C")
     totals = np.array(counts, dtype=np.int64)
     positive = np.flatnonzero(totals)
@@ -63,8 +64,8 @@ def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tup
 
 
 def _sort_packed(keys: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    # With the count as its last digit a key is a whole entry. Sorting numbers is about ten times faster than
-    # sorting positions and then gathering from all over memory.
+    # With the count as its last digit, a key holds a whole entry. Sorting numbers is about ten times faster than
+    # sorting positions and then gathering the entries from all over memory.
     base = int(counts.max()) + 1
     packed = keys * base + counts
     packed.sort()
@@ -75,3 +76,15 @@ def _decode(keys: Int64s, shape: tuple[int, ...], *, out: Integers) -> None:
     """Write into `out` the coordinates whose mixed-radix numbers are `keys`."""
     for m in reversed(range(len(shape))):
         keys, out[m] = np.divmod(keys, shape[m])
+
+
+def drop_missing(coords: Integers, counts: Int64s, new: Missing, missing: Missing) -> tuple[Integers, Int64s]:
+    """Return the entries outside the `new` cells of `missing`; entries in its other cells were dropped before."""
+    observed = np.flatnonzero(~covered(coords, new))
+    if observed.size == 0:
+        all_missing = missing.cells == math.prod(missing.shape)
+        reason = "all cells are missing" if all_missing else f"all {counts.size:,} non-zeros lie in missing cells"
+        raise InputError(f"no positive counts: there is nothing to fit, because {reason}")
+    if observed.size < counts.size:
+        return coords.take(observed, axis=1), counts[observed]
+    return coords, counts

@@ -1,7 +1,6 @@
 """Turn arrays, sparse tensors of other libraries and files into a CountTensor.
 
-Foreign types are recognised by the library that defines them, so that no library is imported for the
-question.
+Types of other libraries are recognised by the name of the module that defines them, so no library has to be imported.
 """
 
 from __future__ import annotations
@@ -22,12 +21,25 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
 
     Parameters
     ----------
-    x
-        A CountTensor; a NumPy array (cells masked in a masked array become missing); a SciPy sparse matrix or
-        array; a pydata `sparse` array; a pyttb `sptensor` or `tensor`; a table of `CountTensor.to_frame`; or the path
-        of a file that `read` understands.
-    mode_names, labels
-        As for `CountTensor`; what is not given is kept from `x`.
+    x : CountTensor, array, data frame or path-like
+        A CountTensor; a NumPy array (masked cells become missing); a SciPy sparse matrix or array; a pydata `sparse`
+        array; a pyttb `sptensor` or `tensor`; a data frame of `CountTensor.to_frame`; or a path. Files may be those of
+        `CountTensor.save`, `.npz` files of SciPy or pydata sparse or with arrays `coords` and `counts`, `.npy` files
+        with a dense array, or FROSTT `.tns` and `.tns.gz` files.
+    mode_names : sequence of str, optional
+        One name per mode. By default the names of `x` are kept.
+    labels : sequence or dict, optional
+        As for `CountTensor`. By default the labels of `x` are kept.
+
+    Returns
+    -------
+    CountTensor
+        `x` itself, if it is a CountTensor and nothing else is given.
+
+    Raises
+    ------
+    InputError
+        If `x` is of another type, or does not hold counts.
 
     Examples
     --------

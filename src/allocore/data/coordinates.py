@@ -1,7 +1,7 @@
 """Coordinates of cells, and the int64 keys by which they are sorted, matched and joined.
 
-A cell is one column of an (M, n) integer array. Comparing whole columns is slow in NumPy, so each column
-becomes one mixed-radix number: columns are equal, and ordered with mode 0 slowest, exactly as their keys are.
+A cell is one column of an (M, n) integer array. Comparing whole columns is slow in NumPy, so each column becomes one
+mixed-radix number, its key. Keys compare as the columns do, with mode 0 slowest.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_int64(value: object) -> bool:
 
 
 def check_shape(shape: object, *, modes: int | None = None) -> tuple[int, ...]:
-    """Return `shape` as a tuple of positive ints, one for each of `modes` modes if that is given."""
+    """Return `shape` as a tuple of positive ints. If `modes` is given, it must have so many entries."""
     try:
         lengths = tuple(operator.index(length) for length in shape)  # type: ignore[attr-defined]
     except TypeError:
@@ -65,7 +65,7 @@ def check_shape(shape: object, *, modes: int | None = None) -> tuple[int, ...]:
 
 
 def check_coordinates(coords: Integers, shape: tuple[int, ...], mode_names: Sequence[str] | None = None) -> None:
-    """Raise an InputError that names the mode and the value if a coordinate lies outside the shape."""
+    """Raise an InputError if a coordinate lies outside the shape."""
     if coords.ndim != 2 or len(coords) != len(shape):
         raise InputError(
             f"coords must have one row for each of the {len(shape)} modes, shape ({len(shape)}, n); "
@@ -84,10 +84,10 @@ def check_coordinates(coords: Integers, shape: tuple[int, ...], mode_names: Sequ
 
 
 def column_keys(lengths: Sequence[int], *tables: NDArray[Any]) -> list[Int64s]:
-    """Return for each table one key a column, comparable across all the tables.
+    """Return for each table one key per column; keys can be compared across all the tables.
 
-    `lengths` bounds the values of each row. Where the mixed-radix number would overflow, the key so far (and
-    if need be the next row) is replaced by its rank, which keeps order and equality.
+    `lengths` bounds the values of each row. If the mixed-radix number would overflow, the key so far (and the next row,
+    if necessary) is replaced by its rank, which keeps order and equality.
     """
     keys = np.zeros(sum(table.shape[1] for table in tables), dtype=np.int64)
     radix = 1
@@ -109,7 +109,7 @@ def _ranks(values: NDArray[Any]) -> tuple[Int64s, int]:
 
 
 def locate(keys: Int64s, sorted_keys: Int64s) -> Int64s:
-    """Return where each key stands in `sorted_keys`, -1 if it does not."""
+    """Return the position of each key in `sorted_keys`, or -1 if it is not there."""
     if sorted_keys.size == 0:
         return np.full(keys.size, -1, dtype=np.int64)
     place = np.searchsorted(sorted_keys, keys)
@@ -123,6 +123,6 @@ def run_starts(sorted_keys: Int64s) -> Int64s:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Lock an array that nobody else holds."""
+    """Make an array read-only and return it; only for arrays that no one else may want to write to."""
     array.flags.writeable = False
     return array

@@ -1,14 +1,14 @@
-"""Countries as event data name them, by code or by name, from the table `countries.csv`.
+"""Countries by the codes and names of event data, from the table `countries.csv`.
 
-A row of the table is a country or territory of ISO 3166-1, Kosovo, or a state that no longer exists. The
-latter keep the code that ISO withdrew when they ended, or, where ISO handed theirs on, that of another list:
-YMN for North Yemen (CAMEO), RVN for South Vietnam (Correlates of War). A state that only changed its name or
-code is one row: Zaire is DR Congo, and West Germany, whose code was DEU, is Germany.
+A row of the table is a country or territory of ISO 3166-1, Kosovo, or a state that no longer exists. Former states keep
+the code that ISO withdrew. If ISO has given that code to another state, they have the code of another list: YMN for
+North Yemen (CAMEO), RVN for South Vietnam (Correlates of War). A state that only changed its name or its code is one
+row: Zaire is DR Congo, and West Germany, whose code was DEU, is Germany.
 
-Codes of three letters are those of ISO, past and present, and of CAMEO. Codes of two letters are unknown on
-purpose: AU is Austria in FIPS, which GDELT uses for places, and Australia in ISO. So are the names of parts of
-a country (Scotland, Chechnya) and names that two countries share (Korea, Virgin Islands). CAMEO's codes of
-regions and of international actors are in the table to be told from unknown ones.
+Three-letter codes are those of ISO, past and present, and of CAMEO. Two-letter codes are unknown on purpose: AU is
+Austria in FIPS, which GDELT uses for places, and Australia in ISO. Names of parts of a country (Scotland, Chechnya) and
+names that two countries share (Korea, Virgin Islands) are unknown too. The table also has CAMEO's codes of regions and
+of international actors, so that they can be distinguished from unknown codes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INVERTED = re.compile(r"([^,(]+)[,(](.+)", re.DOTALL)
 
 
 class Country(NamedTuple):
-    """A country or territory: its code of three letters and the one short English name we show."""
+    """A country or territory: its three-letter code and a short English name."""
 
     iso3: str
     name: str
@@ -46,10 +46,10 @@ class _Table(NamedTuple):
 
 
 def resolve(text: str) -> Country | None:
-    """Return the country that a code or a name stands for, or None.
+    """Return the country with this code or name, or None.
 
-    Codes are tried before names. Case, accents, punctuation, blanks, "the", "of" and "and" or "&" make no
-    difference, nor does "St." for "Saint" or the order of "Korea, Republic of" and "Iran (Islamic Republic of)".
+    Codes are tried before names. Case, accents, punctuation, blanks, "the", "of" and "and" or "&" make no difference.
+    "St." is read as "Saint", and "Korea, Republic of" or "Iran (Islamic Republic of)" in the other order.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def resolve(text: str) -> Country | None:
 
 
 def is_region(text: str) -> bool:
-    """Tell whether a code or a name is one of CAMEO's regions of several countries: AFR, Middle East.
+    """Return whether a code or a name is one of CAMEO's regions of several countries: AFR, Middle East.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def is_region(text: str) -> bool:
 
 
 def is_international(text: str) -> bool:
-    """Tell whether a code is one of CAMEO's for actors of no one country: IGO, NGO, MNC and the like.
+    """Return whether a code is one of CAMEO's codes for international actors: IGO, NGO, MNC and others.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def is_international(text: str) -> bool:
 
 def _find(text: str) -> _Row | None:
     table = _table()
-    # A code is taken as it stands: Andorra's is AND.
+    # A code is not normalised like a name: Andorra's code is AND.
     row = table.by_code.get(text.strip().upper()) or table.by_name.get(_key(text))
     if row is None and (parts := _INVERTED.fullmatch(text)):
         row = table.by_name.get(_key(f"{parts[2]} {parts[1]}"))
@@ -101,7 +101,7 @@ def _find(text: str) -> _Row | None:
 
 
 def _key(name: str) -> str:
-    """Return what is left of a name without all that makes no difference."""
+    """Return a name without everything that makes no difference."""
     letters = unicodedata.normalize("NFKD", name).casefold().translate(_APOSTROPHES)
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return " ".join(_ABBREVIATIONS.get(word, word) for word in _WORD.findall(plain) if word not in _FILLERS)

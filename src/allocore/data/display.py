@@ -1,4 +1,4 @@
-"""What a tensor says of itself: one line of text, and a small table for notebooks."""
+"""How a tensor is shown: one line of text, and a small table for notebooks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from allocore.data.tensor import CountTensor
+    from allocore.data.tensor_parts import TensorParts
 
 LABELS_SHOWN = 3
 
@@ -16,7 +16,7 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def facts(tensor: CountTensor) -> list[str]:
+def facts(tensor: TensorParts) -> list[str]:
     """Return the sizes of a tensor in words."""
     percent = 100 * tensor.density
     result = [
@@ -29,14 +29,14 @@ def facts(tensor: CountTensor) -> list[str]:
     return result
 
 
-def as_text(tensor: CountTensor) -> str:
+def as_text(tensor: TensorParts) -> str:
     """Return the line shown by `repr`."""
     lengths = " x ".join(str(length) for length in tensor.shape)
     return ", ".join([f"CountTensor: {lengths} ({', '.join(tensor.mode_names)})", *facts(tensor)])
 
 
-def as_html(tensor: CountTensor) -> str:
-    """Return the table shown by notebooks; names and labels are data, so they are escaped."""
+def as_html(tensor: TensorParts) -> str:
+    """Return the table shown by notebooks. Names and labels are data, so they are escaped."""
     rows = []
     for m, (name, length) in enumerate(zip(tensor.mode_names, tensor.shape, strict=True)):
         heaviest = "; ".join(f"{label} ({count:,})" for label, count in tensor.heaviest(m, top=LABELS_SHOWN))

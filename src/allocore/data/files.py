@@ -1,7 +1,8 @@
 """Tensors in files: our own `.npz`, and those that other programs write.
 
-Our format holds plain arrays, never pickled objects: `format` (name and version), `coords`, `counts`,
-`shape`, `missing` (patterns, -1 for a wildcard) and `header` (UTF-8 JSON with the mode names and labels).
+Our format holds plain arrays, never pickled objects: `format` (name and version), `coords`, `counts`, `shape`,
+`missing` (patterns, -1 for a wildcard) and `header` (UTF-8 JSON with the mode names, the labels, and the report on
+events if there is one). What is read is checked like any other input: a file may have been edited.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from allocore._files import replacing
+from allocore.data.event_report import EventReport
 from allocore.data.tensor import CountTensor
 from allocore.data.tns import read_tns, write_entries
 from allocore.errors import InputError
@@ -26,12 +28,17 @@ from allocore.errors import InputError
 FORMAT = "allocore.CountTensor"
 VERSION = 1
 
+_SUFFIXES = (".npz", ".parquet", ".tns", ".tns.gz")
+_SUFFIXES_IN_WORDS = ".npz, .parquet, .tns or .tns.gz"
+
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def save_tensor(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
-    """Write a tensor with its labels, mode names and missing cells to an `.npz` file, all of it or nothing.
+    """Write all of a tensor to an `.npz` file, or nothing.
 
+    Examples
+    --------
     >>> import allocore as ac, tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ac.load_flights().save(pathlib.Path(folder) / "flights.npz")
@@ -41,10 +48,12 @@ def save_tensor(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if target.suffix != ".npz":
         raise InputError(f"path must end in .npz; got {str(target)!r}")
-    header = {
+    header: dict[str, Any] = {
         "mode_names": tensor.mode_names,
         "labels": [list(each) if isinstance(each, tuple) else None for each in tensor.labels],
     }
+    if tensor.report is not None:
+        header["report"] = tensor.report.to_json()
     with _replacing(target) as file:
         np.savez_compressed(
             file,
@@ -58,7 +67,7 @@ def save_tensor(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
 
 
 def save(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
-    """Write a tensor in the form that the suffix names: `.npz`, `.parquet`, `.tns` or `.tns.gz`."""
+    """Write a tensor in the format that the suffix names: `.npz`, `.parquet`, `.tns` or `.tns.gz`."""
     target = Path(path)
     if target.suffix == ".parquet":
         from allocore.data.export import write_parquet
@@ -72,12 +81,42 @@ def save(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
     elif target.suffix == ".npz":
         save_tensor(tensor, target)
     else:
-        raise InputError(f"path must end in .npz, .parquet, .tns or .tns.gz; got {str(target)!r}")
+        raise InputError(f"path must end in {_SUFFIXES_IN_WORDS}; got {str(target)!r}")
 
 
 def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
-    """Read a tensor written by `save_tensor` or `CountTensor.save`."""
+    """Read a tensor from a file that `CountTensor.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file that ends in `.npz`, `.parquet`, `.tns` or `.tns.gz`. `as_tensor` also reads files of other programs.
+
+    Returns
+    -------
+    CountTensor
+        The tensor that was saved. A `.tns` file keeps the counts alone: labels and mode names are lost, and each mode
+        ends with its last non-zero.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, is damaged, or was not written by `CountTensor.save`.
+
+    Examples
+    --------
+    >>> import allocore as ac, pathlib, tempfile
+    >>> Y = ac.load_flights()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Y.save(pathlib.Path(folder) / "flights.npz")
+    ...     ac.load_tensor(pathlib.Path(folder) / "flights.npz") == Y
+    True
+    """
     target = _existing(path)
+    if not target.name.endswith(_SUFFIXES):
+        raise InputError(f"{target} has an unknown suffix; it must be {_SUFFIXES_IN_WORDS}")
+    if target.suffix != ".npz":
+        return read(target)
     arrays = _npz_arrays(target)
     if not _is_ours(arrays):
         raise InputError(f"{target} is not a saved CountTensor; as_tensor reads files of other programs")
@@ -87,8 +126,9 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
 def read(path: str | os.PathLike[str]) -> CountTensor:
     """Read a tensor from any file that is understood.
 
-    `.npz` of `save_tensor`, of pydata sparse or of scipy.sparse, or with arrays `coords`, `counts` (or
-    `data`) and perhaps `shape`; `.npy` with a dense array; `.parquet` of `CountTensor.save`; FROSTT `.tns`, `.tns.gz`.
+    These are `.npz` files of `save_tensor`, of pydata sparse or of scipy.sparse, or with arrays `coords`, `counts` (or
+    `data`) and perhaps `shape`; `.npy` files with a dense array; `.parquet` files of `CountTensor.save`; and FROSTT
+    `.tns` and `.tns.gz` files.
     """
     target = _existing(path)
     if target.suffix == ".npz":
@@ -108,10 +148,10 @@ def read(path: str | os.PathLike[str]) -> CountTensor:
 
 
 def write_tns(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
-    """Write the non-zeros as FROSTT text (`.tns`, or compressed `.tns.gz`), indices counted from 1.
+    """Write the non-zeros as FROSTT text (`.tns`, or compressed `.tns.gz`), with indices counted from 1.
 
-    The format has no place for labels, mode names or empty positions at the end of a mode, which are lost,
-    nor for missing cells, which are refused because they would be read back as zeros.
+    The format has no place for labels, mode names or empty positions at the end of a mode: these are lost. Tensors with
+    missing cells are refused, because these cells would be read back as zeros.
     """
     target = Path(path)
     if not target.name.endswith((".tns", ".tns.gz")):
@@ -126,7 +166,7 @@ def write_tns(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that takes the place of `target` when it is whole; what the disk refuses is told with its name."""
+    """Yield a file that replaces `target` once it is complete; an error of the disk becomes an InputError."""
     try:
         with replacing(target) as file:
             yield file
@@ -204,7 +244,7 @@ def _from_own(path: Path, arrays: Arrays) -> CountTensor:
         raise InputError(f"{path} has format version {version}; this allocore reads version {VERSION}")
     try:
         header = json.loads(arrays["header"].tobytes())
-        return CountTensor(
+        tensor = CountTensor(
             arrays["coords"],
             arrays["counts"],
             arrays["shape"].tolist(),
@@ -212,6 +252,7 @@ def _from_own(path: Path, arrays: Arrays) -> CountTensor:
             labels=header["labels"],
             missing=arrays["missing"],
         )
+        return tensor._replaced(report=EventReport.from_json(header["report"])) if "report" in header else tensor
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
 

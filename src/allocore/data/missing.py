@@ -1,13 +1,13 @@
-"""Missing cells, kept as patterns: a coordinate per mode, or a wildcard that stands for all of that mode.
+"""Missing cells, kept as patterns: for each mode a position, or a wildcard that stands for all positions.
 
-The set is the union of its patterns, which may overlap. Sums over the missing cells need each cell once, so
-the indicator of the union is also given as a signed sum of patterns, by inclusion and exclusion one *kind* at
-a time:
+The set is the union of its patterns, which may overlap. Sums over the missing cells need each cell once. So the
+indicator of the union is also given as a signed sum of patterns. It is built by inclusion and exclusion, one block B
+of patterns at a time:
 
     1[U or B] = 1[U] + 1[B] - 1[U] 1[B]
 
-where B holds the patterns of one kind, those that fix the same modes (distinct patterns of a kind are
-disjoint), and the intersections of U and B come from a join on the modes that both fix.
+A block holds the patterns that fix the same modes; distinct patterns of a block are disjoint. The intersections of U
+and B come from a join on the modes that both fix.
 """
 
 from __future__ import annotations
@@ -40,16 +40,21 @@ class Missing:
 
     Parameters
     ----------
-    patterns
-        Integer array (P, M) in which -1 is the wildcard, or rows of int or None (wildcard). Duplicates and
-        patterns that lie inside another one are removed; the rest is sorted.
-    shape
+    patterns : array of int, shape (P, M), or sequence of sequences
+        A pattern has for each mode a position, or a wildcard that stands for all positions: -1 in an integer array,
+        None in a sequence. Duplicates, and patterns inside other patterns, are removed; the rest is sorted.
+    shape : sequence of int
         Lengths of the modes.
+
+    Raises
+    ------
+    InputError
+        If a pattern does not fit the shape.
 
     Examples
     --------
-    >>> from allocore.data.missing import Missing
-    >>> missing = Missing([(0, 0, None), (1, 1, None), (0, 0, 2)], shape=(2, 2, 5))
+    >>> import allocore as ac
+    >>> missing = ac.Missing([(0, 0, None), (1, 1, None), (0, 0, 2)], shape=(2, 2, 5))
     >>> missing
     Missing: 2 patterns, 10 of 20 cells
     >>> list(missing)
@@ -61,29 +66,80 @@ class Missing:
     __slots__ = ("_cells", "_patterns", "_shape", "_signed")
 
     def __init__(self, patterns: object, shape: Sequence[int]) -> None:
-        self._shape = check_shape(shape)
-        self._patterns = read_only(_canonical(_as_rows(patterns, self._shape), self._shape))
+        lengths = check_shape(shape)
+        self._keep(_canonical(_as_rows(patterns, lengths), lengths), lengths)
+
+    def _keep(self, patterns: Int64s, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._patterns = read_only(patterns)
         self._signed: tuple[Int64s, Int64s] | None = None
         self._cells: int | None = None
 
     @classmethod
+    def _trusted(cls, patterns: Int64s, shape: tuple[int, ...]) -> Missing:
+        """Return the set of patterns that are canonical already, without a check; the array is locked."""
+        missing = cls.__new__(cls)
+        missing._keep(patterns, shape)
+        return missing
+
+    @classmethod
     def none(cls, shape: Sequence[int]) -> Missing:
-        """Return the empty set for a tensor of this shape."""
+        """Return the empty set for a tensor of this shape.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Lengths of the modes.
+
+        Returns
+        -------
+        Missing
+            A set without patterns.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.Missing.none((2, 3))
+        Missing: 0 patterns, 0 of 6 cells
+        """
         return cls([], shape)
 
     @property
     def patterns(self) -> Int64s:
-        """The patterns, int64 (P, M), sorted, -1 for a wildcard; read-only."""
+        """The patterns: a sorted, read-only int64 array (P, M), with -1 for a wildcard.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.Missing([(0, None), (None, 2)], shape=(2, 3)).patterns
+        array([[-1,  2],
+               [ 0, -1]])
+        """
         return self._patterns
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the modes."""
+        """The lengths of the modes.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.Missing([(0, None)], shape=(2, 3)).shape
+        (2, 3)
+        """
         return self._shape
 
     @property
     def signed(self) -> tuple[Int64s, Int64s]:
-        """Patterns (S, M) and weights (S,) that add up to 1 on every missing cell and to 0 on the others."""
+        """Patterns (S, M) and weights (S,) whose signed sum is 1 on every missing cell and 0 on all others.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> patterns, weights = ac.Missing([(0, None), (None, 2)], shape=(2, 3)).signed
+        >>> patterns.tolist(), weights.tolist()
+        ([[-1, 2], [0, -1], [0, 2]], [1, 1, -1])
+        """
         if self._signed is None:
             rows, weights = _signed(self._patterns, self._shape)
             self._signed = read_only(rows), read_only(weights)
@@ -91,24 +147,70 @@ class Missing:
 
     @property
     def cells(self) -> int:
-        """The exact number of missing cells."""
+        """The number of missing cells; a cell in several patterns is counted once.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.Missing([(0, None), (None, 2)], shape=(2, 3)).cells
+        4
+        """
         if self._cells is None:
             rows, weights = self.signed
             self._cells = sum(
                 int(weights[members].sum())
                 * math.prod(length for m, length in enumerate(self._shape) if m not in modes)
-                for modes, members in _by_kind(rows)
+                for modes, members in _by_fixed_modes(rows)
             )
         return self._cells
 
     def contains(self, coords: object) -> NDArray[np.bool_]:
-        """Return for each column of `coords` (M, n) whether that cell is missing."""
+        """Return which cells are missing.
+
+        Parameters
+        ----------
+        coords : array-like of int, shape (M, n)
+            Coordinates of cells, one column per cell.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            True where the cell is missing.
+
+        Raises
+        ------
+        InputError
+            If a coordinate lies outside the shape.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.Missing([(0, None)], shape=(2, 3)).contains([[0, 1], [2, 2]])
+        array([ True, False])
+        """
         array = as_integers(coords, "coords")
         check_coordinates(array, self._shape)
-        return _covered(array, self._patterns, self._shape)
+        return covered(array, self)
 
     def observed_rows(self, mode: int) -> NDArray[np.bool_]:
-        """Return for each row of a mode whether it is observed: no pattern takes it out as a whole."""
+        """Return which positions of a mode are observed: no single pattern takes out the whole position.
+
+        Parameters
+        ----------
+        mode : int
+            The index of the mode.
+
+        Returns
+        -------
+        ndarray of bool, shape (length of the mode,)
+            False where a pattern fixes this position and no other mode.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.Missing([(0, None), (1, 2)], shape=(2, 3)).observed_rows(0)
+        array([False,  True])
+        """
         whole = (self._patterns != WILDCARD).sum(axis=1) == 1
         observed = np.ones(self._shape[mode], dtype=bool)
         rows = self._patterns[whole, mode]
@@ -116,9 +218,33 @@ class Missing:
         return observed
 
     def union(self, other: Missing) -> Missing:
-        """Return the cells that are missing in either set."""
+        """Return the cells that are missing in either set.
+
+        Parameters
+        ----------
+        other : Missing
+            A set for a tensor of the same shape.
+
+        Returns
+        -------
+        Missing
+            The union.
+
+        Raises
+        ------
+        InputError
+            If the shapes differ.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.Missing([(0, None)], shape=(2, 3)).union(ac.Missing([(None, 2)], shape=(2, 3)))
+        Missing: 2 patterns, 4 of 6 cells
+        """
         if other.shape != self._shape:
             raise InputError(f"missing cells of shape {other.shape} do not fit a tensor of shape {self._shape}")
+        if len(self) == 0 or len(other) == 0:
+            return other if len(self) == 0 else self
         return Missing(np.concatenate([self._patterns, other.patterns]), self._shape)
 
     def __len__(self) -> int:
@@ -128,14 +254,14 @@ class Missing:
         for row in self._patterns.tolist():
             yield tuple(None if value == WILDCARD else value for value in row)
 
-    # Defining __eq__ alone makes the class unhashable, which is meant: it is compared by content.
+    # Defining __eq__ alone makes the class unhashable, as intended: sets are compared by content.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Missing):
             return NotImplemented
         return self._shape == other.shape and np.array_equal(self._patterns, other.patterns)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Missing, (self._patterns, self._shape)
+        return Missing._trusted, (self._patterns, self._shape)
 
     def __repr__(self) -> str:
         noun = "pattern" if len(self) == 1 else "patterns"
@@ -180,16 +306,16 @@ def _canonical(rows: Int64s, shape: tuple[int, ...]) -> Int64s:
     (keys,) = column_keys([length + 1 for length in shape], rows.T + 1)
     order = np.argsort(keys, kind="stable")
     rows = rows[order[run_starts(keys[order])]]
-    kinds = _by_kind(rows)
+    groups = _by_fixed_modes(rows)
     keep = np.ones(len(rows), dtype=bool)
-    for modes, members in kinds:
-        for wider, others in kinds:
+    for modes, members in groups:
+        for wider, others in groups:
             if set(wider) < set(modes):
                 keep[members] &= ~_matches(rows[members].T, rows[others], wider, shape)
     return rows[keep]
 
 
-def _by_kind(rows: Int64s) -> list[tuple[tuple[int, ...], Int64s]]:
+def _by_fixed_modes(rows: Int64s) -> list[tuple[tuple[int, ...], Int64s]]:
     """Group the patterns by the modes that they fix: (those modes, positions of the patterns)."""
     fixed = rows != WILDCARD
     (codes,) = column_keys([2] * rows.shape[1], fixed.T)
@@ -204,16 +330,17 @@ def _matches(coords: NDArray[Any], rows: Int64s, modes: tuple[int, ...], shape: 
     return locate(query, table) >= 0
 
 
-def _covered(coords: NDArray[Any], rows: Int64s, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def covered(coords: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:
+    """Return which of some cells, known to lie inside the shape, are missing."""
     hit = np.zeros(coords.shape[1], dtype=bool)
-    for modes, members in _by_kind(rows):
-        hit |= _matches(coords, rows[members], modes, shape)
+    for modes, members in _by_fixed_modes(missing.patterns):
+        hit |= _matches(coords, missing.patterns[members], modes, missing.shape)
     return hit
 
 
 def _signed(rows: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
     union, weights = rows[:0], np.zeros(0, dtype=np.int64)
-    for modes, members in _by_kind(rows):
+    for modes, members in _by_fixed_modes(rows):
         block = rows[members]
         both, both_weights = _intersections(union, weights, block, modes, shape)
         union, weights = _merged(
@@ -237,7 +364,7 @@ def _intersections(
 ) -> tuple[Int64s, Int64s]:
     """Return where patterns of `union` and of `block` intersect, with the weights of the former."""
     found, found_weights, size = [union[:0]], [weights[:0]], 0
-    for modes, members in _by_kind(union):
+    for modes, members in _by_fixed_modes(union):
         common = sorted(set(modes) & set(block_modes))
         left, right = column_keys([shape[m] for m in common], union[members][:, common].T, block[:, common].T)
         order = np.argsort(right, kind="stable")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,17 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.data import display
-from allocore.data.canonical import canonical, check_entries
-from allocore.data.coordinates import (
-    Int64s,
-    Integers,
-    check_coordinates,
-    check_shape,
-    read_only,
-)
+from allocore.data.canonical import canonical, check_entries, drop_missing
+from allocore.data.coordinates import Int64s, Integers, check_coordinates, check_shape
 from allocore.data.labels import ModeLabels, check_labels, check_mode_names, fit_labels, resolve_patterns
 from allocore.data.missing import WILDCARD, Missing
+from allocore.data.tensor_parts import TensorParts
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +21,7 @@ if TYPE_CHECKING:
     import scipy.sparse
     import sparse
 
-    from allocore.data.events.event_report import EventReport
+    from allocore.data.event_report import EventReport
 
 MAX_DENSE_CELLS = 10**8
 
@@ -36,26 +29,32 @@ Labels = Sequence[Sequence[object] | None] | Mapping[str, Sequence[object] | Non
 Patterns = Missing | NDArray[Any] | Sequence[Sequence[int | str | None]]
 
 
-class CountTensor:
+class CountTensor(TensorParts):
     """A sparse tensor of counts with named modes, labels and missing cells.
 
-    Construction settles the canonical form: cells sorted with mode 0 slowest, duplicates summed, zeros and
-    missing cells dropped. Nothing can be changed afterwards; methods return new tensors.
+    The constructor brings the entries into canonical form: cells are sorted with mode 0 slowest, duplicates are
+    summed, zeros and missing cells are dropped. A tensor cannot be changed; methods return new tensors.
 
     Parameters
     ----------
-    coords
-        Whole numbers (M, n): one row per mode, one column per entry, counted from 0.
-    counts
-        Non-negative whole numbers (n,).
-    shape
-        Lengths of the modes; by default as long as the labels, or just long enough for the coordinates.
-    mode_names
+    coords : array-like of int, shape (M, n)
+        Coordinates, counted from 0: one row per mode, one column per entry.
+    counts : array-like of int, shape (n,)
+        Non-negative whole numbers.
+    shape : sequence of int, optional
+        Lengths of the modes. By default each mode is as long as its labels, or just long enough for the coordinates.
+    mode_names : sequence of str, optional
         One name per mode; mode_0, mode_1, ... by default.
-    labels
-        For each mode its labels or None, as a sequence or as a dict by mode name.
-    missing
+    labels : sequence or dict, optional
+        The labels of each mode, or None for a mode without labels: a sequence with one entry per mode, or a dict from
+        mode names to labels.
+    missing : Missing or patterns, optional
         Missing cells: a `Missing`, or patterns as for `with_missing`.
+
+    Raises
+    ------
+    InputError
+        If an argument breaks one of these rules, or if no positive count is left.
 
     Examples
     --------
@@ -74,17 +73,7 @@ class CountTensor:
     (('Ada', 'Max'), range(0, 3))
     """
 
-    __slots__ = (
-        "_coords",
-        "_counts",
-        "_labels",
-        "_missing",
-        "_mode_names",
-        "_observed_cells",
-        "_report",
-        "_shape",
-        "_total",
-    )
+    __slots__ = ()
 
     def __init__(
         self,
@@ -97,142 +86,74 @@ class CountTensor:
         missing: Patterns | None = None,
     ) -> None:
         given, values = check_entries(coords, counts)
-        self._mode_names = check_mode_names(mode_names, len(given))
-        checked_labels = check_labels(labels, self._mode_names)
+        names = check_mode_names(mode_names, len(given))
+        checked_labels = check_labels(labels, names)
         if shape is None:
             reached = [max(1, int(column.max()) + 1) for column in given]
             sizes = zip(checked_labels, reached, strict=True)
-            shape = [length if names is None else max(length, len(names)) for names, length in sizes]
-        self._shape = check_shape(shape, modes=len(given))
-        self._labels = fit_labels(checked_labels, self._shape, self._mode_names)
-        check_coordinates(given, self._shape, self._mode_names)
-        self._missing = self._as_missing([] if missing is None else missing)
-        # Counted now: patterns that overlap beyond use are refused here, not in the middle of a fit.
-        self._observed_cells = self.volume - self._missing.cells
-        self._coords, self._counts = self._without_missing(*canonical(given, values, self._shape))
-        self._total = int(self._counts.sum())
-        self._report: EventReport | None = None
+            shape = [length if each is None else max(length, len(each)) for each, length in sizes]
+        lengths = check_shape(shape, modes=len(given))
+        fitted = fit_labels(checked_labels, lengths, names)
+        check_coordinates(given, lengths, names)
+        masked = _as_missing([] if missing is None else missing, lengths, names, fitted)
+        cells, totals = drop_missing(*canonical(given, values, lengths), masked, masked)
+        self._keep(cells, totals, lengths, names, fitted, masked, None)
 
-    def _as_missing(self, patterns: Patterns) -> Missing:
-        if isinstance(patterns, Missing):
-            return Missing.none(self._shape).union(patterns)
-        if isinstance(patterns, np.ndarray):
-            return Missing(patterns, self._shape)
-        return Missing(resolve_patterns(patterns, self._labels, self._mode_names), self._shape)
+    @classmethod
+    def _trusted(
+        cls,
+        coords: Integers,
+        counts: Int64s,
+        shape: tuple[int, ...],
+        mode_names: tuple[str, ...],
+        labels: tuple[ModeLabels, ...],
+        missing: Missing,
+        report: EventReport | None = None,
+    ) -> CountTensor:
+        """Return a tensor of parts that are canonical already: nothing is checked, sorted or copied.
 
-    def _without_missing(self, coords: Integers, counts: Int64s) -> tuple[Integers, Int64s]:
-        observed = np.flatnonzero(~self._missing.contains(coords))
-        if observed.size == 0:
-            reason = (
-                f"all {counts.size:,} non-zeros lie in missing cells"
-                if self._observed_cells
-                else "all cells are missing"
-            )
-            raise InputError(f"no positive counts: there is nothing to fit, because {reason}")
-        if observed.size < counts.size:
-            coords, counts = coords.take(observed, axis=1), counts[observed]
-        return read_only(coords), read_only(counts)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the modes."""
-        return self._shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of modes."""
-        return len(self._shape)
-
-    @property
-    def nnz(self) -> int:
-        """Number of cells with a positive count."""
-        return self._counts.size
-
-    @property
-    def total(self) -> int:
-        """Sum of all counts."""
-        return self._total
-
-    @property
-    def volume(self) -> int:
-        """Number of cells, observed or missing."""
-        return math.prod(self._shape)
-
-    @property
-    def density(self) -> float:
-        """Share of the observed cells that have a positive count."""
-        return self.nnz / self._observed_cells
-
-    @property
-    def coords(self) -> Integers:
-        """Coordinates of the non-zeros (M, nnz), sorted; int32, or int64 if a mode needs it; read-only."""
-        return self._coords
-
-    @property
-    def counts(self) -> Int64s:
-        """Counts of the non-zeros (nnz,), int64; read-only."""
-        return self._counts
-
-    @property
-    def labels(self) -> tuple[ModeLabels, ...]:
-        """For each mode its labels, or the range of its positions where none were given."""
-        return self._labels
-
-    @property
-    def mode_names(self) -> tuple[str, ...]:
-        """Names of the modes."""
-        return self._mode_names
-
-    @property
-    def missing(self) -> Missing:
-        """The missing cells."""
-        return self._missing
-
-    def mode(self, mode: int | str) -> int:
-        """Return the position of a mode given by name or by index, negative ones counted from the end.
-
-        >>> import allocore as ac
-        >>> ac.load_flights().mode("carrier")
-        2
+        Only for parts of another CountTensor. The arrays are locked.
         """
-        if isinstance(mode, str) and mode in self._mode_names:
-            return self._mode_names.index(mode)
-        is_index = isinstance(mode, int | np.integer) and not isinstance(mode, bool)
-        if is_index and -self.ndim <= int(mode) < self.ndim:
-            return int(mode) % self.ndim
-        raise InputError(
-            f"mode {mode!r} does not exist: the modes are {', '.join(self._mode_names)} "
-            f"(or {-self.ndim}..{self.ndim - 1})"
-        )
+        tensor = cls.__new__(cls)
+        tensor._keep(coords, counts, shape, mode_names, labels, missing, report)
+        return tensor
 
-    @property
-    def report(self) -> EventReport | None:
-        """What became of the rows that `read_events` made this tensor of; None for any other tensor."""
-        return self._report
+    def _parts(self) -> dict[str, Any]:
+        """Return the arguments of `_trusted` that give this tensor."""
+        return {
+            "coords": self._coords,
+            "counts": self._counts,
+            "shape": self._shape,
+            "mode_names": self._mode_names,
+            "labels": self._labels,
+            "missing": self._missing,
+            "report": self._report,
+        }
 
-    def mode_totals(self, mode: int | str) -> Int64s:
-        """Return the sum of the counts at each position of a mode."""
-        m = self.mode(mode)
-        totals = np.zeros(self._shape[m], dtype=np.int64)
-        np.add.at(totals, self._coords[m], self._counts)
-        return totals
-
-    def heaviest(self, mode: int | str, top: int = 5) -> list[tuple[str | int, int]]:
-        """Return the labels of a mode with the largest totals, largest first.
-
-        >>> import allocore as ac
-        >>> ac.load_flights().heaviest("origin", top=2)
-        [('EWR Newark', 120835), ('JFK New York Kennedy', 111279)]
-        """
-        if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
-            raise InputError(f"top must be a whole number of at least 1; got {top!r}")
-        totals, labels = self.mode_totals(mode), self._labels[self.mode(mode)]
-        order = np.argsort(-totals, kind="stable")[:top]
-        return [(labels[d], int(totals[d])) for d in order.tolist() if totals[d] > 0]
+    def _replaced(self, **changes: Any) -> CountTensor:
+        """Return the tensor with other parts, which must fit the rest: they are not checked."""
+        return self._trusted(**(self._parts() | changes))
 
     def mask_diagonal(self, modes: Sequence[int | str] = (0, 1)) -> CountTensor:
-        """Return the tensor with the cells missing in which the given modes have the same position.
+        """Return the tensor with the diagonal of two or more modes missing.
 
+        Parameters
+        ----------
+        modes : sequence of int or str, default (0, 1)
+            The modes, by name or by index. They must have the same length and the same labels.
+
+        Returns
+        -------
+        CountTensor
+            The tensor in which all cells with the same position in these modes are missing.
+
+        Raises
+        ------
+        InputError
+            If the modes do not share a diagonal, or if no positive count is left.
+
+        Examples
+        --------
         >>> import allocore as ac
         >>> ac.CountTensor([[0, 0, 1], [0, 1, 0]], [9, 1, 2]).mask_diagonal()
         CountTensor: 2 x 2 (mode_0, mode_1), 2 non-zeros, 3 counts, 100% dense, 2 missing patterns
@@ -254,61 +175,151 @@ class CountTensor:
         return self.with_missing(patterns)
 
     def with_missing(self, patterns: Patterns) -> CountTensor:
-        """Return the tensor with more cells missing.
+        """Return the tensor with more cells missing. Counts in missing cells are dropped.
 
-        A pattern has for each mode a position, a label, or None for all of that mode. In an integer array (P,
-        M), -1 stands for None. Counts in missing cells are dropped.
+        Parameters
+        ----------
+        patterns : Missing, or sequence of patterns, or array of int, shape (P, M)
+            A pattern has for each mode a position, a label, or None for all positions of that mode. In an integer
+            array, -1 stands for None.
 
+        Returns
+        -------
+        CountTensor
+            The tensor in which these cells are missing too.
+
+        Raises
+        ------
+        InputError
+            If a pattern does not fit the tensor, or if no positive count is left.
+
+        Examples
+        --------
         >>> import allocore as ac
         >>> Y = ac.CountTensor([[0, 1, 1], [2, 0, 1]], [5, 1, 2], labels=[["Ada", "Max"], None])
         >>> Y.with_missing([("Max", None), (0, 0)])
         CountTensor: 2 x 3 (mode_0, mode_1), 1 non-zero, 5 counts, 50% dense, 2 missing patterns
         """
-        return self._rebuilt(missing=self._missing.union(self._as_missing(patterns)))
+        added = _as_missing(patterns, self._shape, self._mode_names, self._labels)
+        missing = self._missing.union(added)
+        # No non-zero lies in a cell that was missing before: only the new patterns can take some away.
+        coords, counts = drop_missing(self._coords, self._counts, added, missing)
+        return self._replaced(coords=coords, counts=counts, missing=missing)
 
     def with_labels(self, labels: Labels | None = None, mode_names: Sequence[str] | None = None) -> CountTensor:
-        """Return the tensor with other labels or mode names; what is not given stays.
+        """Return the tensor with other labels or mode names. What is not given stays.
 
-        A dict of labels goes by the new mode names.
+        Parameters
+        ----------
+        labels : sequence or dict, optional
+            As for `CountTensor`. A dict goes by the new mode names, and modes that it does not name keep their labels.
+        mode_names : sequence of str, optional
+            One name per mode.
 
+        Returns
+        -------
+        CountTensor
+            The same cells with the new labels and names.
+
+        Examples
+        --------
         >>> import allocore as ac
         >>> Y = ac.CountTensor([[0, 1], [1, 0]], [5, 1])
         >>> Y.with_labels({"buyer": ["Ada", "Max"]}, mode_names=["buyer", "month"])
         CountTensor: 2 x 2 (buyer, month), 2 non-zeros, 6 counts, 50% dense
         """
         names = self._mode_names if mode_names is None else check_mode_names(mode_names, self.ndim)
+        if labels is None:
+            return self._replaced(mode_names=names)
         if isinstance(labels, Mapping):
             labels = {**dict(zip(names, self._labels, strict=True)), **labels}
-        return self._rebuilt(labels=self._labels if labels is None else labels, mode_names=names)
-
-    def _rebuilt(self, **changes: Any) -> CountTensor:
-        same = {"mode_names": self._mode_names, "labels": self._labels, "missing": self._missing}
-        return CountTensor(self._coords, self._counts, self._shape, **{**same, **changes})
+        return self._replaced(labels=fit_labels(check_labels(labels, names), self._shape, names), mode_names=names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tensor to a file: `.npz`, `.parquet`, or `.tns` (which has no labels and no missing cells).
+        """Write the tensor to a file, all of it or nothing; `load_tensor` reads it back.
 
-        `as_tensor` reads it back.
+        Parameters
+        ----------
+        path : str or path-like
+            The suffix names the format. `.npz` and `.parquet` keep everything. `.tns` and `.tns.gz` keep the counts
+            alone, and tensors with missing cells are refused.
+
+        Raises
+        ------
+        InputError
+            If the suffix is not one of these, or if the file cannot be written.
+
+        Examples
+        --------
+        >>> import allocore as ac, pathlib, tempfile
+        >>> Y = ac.load_flights()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Y.save(pathlib.Path(folder) / "flights.parquet")
+        ...     ac.load_tensor(pathlib.Path(folder) / "flights.parquet") == Y
+        True
         """
         from allocore.data.files import save
 
         save(self, path)
 
     def to_scipy(self) -> scipy.sparse.coo_array:
-        """Return the counts as a SciPy array of as many dimensions; labels are lost, missing cells refused."""
+        """Return the counts as a SciPy array with the same number of dimensions. Labels are lost.
+
+        Returns
+        -------
+        scipy.sparse.coo_array
+            The non-zeros.
+
+        Raises
+        ------
+        InputError
+            If the tensor has missing cells, which would become zeros.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_scipy().toarray()
+        array([[0, 0, 5],
+               [1, 0, 0]])
+        """
         from allocore.data.export import to_scipy
 
         return to_scipy(self)
 
     def to_sparse(self) -> sparse.COO:
-        """Return the counts as an array of pydata sparse; labels are lost, missing cells refused."""
+        """Return the counts as an array of pydata sparse, which must be installed. Labels are lost.
+
+        Returns
+        -------
+        sparse.COO
+            The non-zeros.
+
+        Raises
+        ------
+        InputError
+            If the tensor has missing cells, which would become zeros, or if `sparse` is not installed.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_sparse().todense()
+        array([[0, 0, 5],
+               [1, 0, 0]])
+        """
         from allocore.data.export import to_sparse
 
         return to_sparse(self)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the non-zero cells as a pandas table, a label for each mode and the count; `as_tensor` takes it back.
+        """Return the non-zeros as a pandas data frame, which `as_tensor` turns back into the same tensor.
 
+        Returns
+        -------
+        pandas.DataFrame
+            One row per non-zero: a column of labels for each mode, and a column of counts.
+
+        Examples
+        --------
         >>> import allocore as ac
         >>> Y = ac.CountTensor([[0, 1], [2, 0]], [5, 1], mode_names=["who", "when"], labels=[["Ada", "Max"], None])
         >>> Y.to_frame()
@@ -321,14 +332,32 @@ class CountTensor:
         return to_frame(self)
 
     def to_dense(self) -> Int64s:
-        """Return the counts as a dense array, with zeros in missing cells; refused above 10^8 cells."""
+        """Return the counts as a dense array, with zeros in missing cells.
+
+        Returns
+        -------
+        ndarray of int64
+            An array of the tensor's shape.
+
+        Raises
+        ------
+        InputError
+            If the tensor has more than 10^8 cells.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_dense()
+        array([[0, 0, 5],
+               [1, 0, 0]])
+        """
         if self.volume > MAX_DENSE_CELLS:
             raise InputError(f"to_dense allows at most {MAX_DENSE_CELLS:,} cells; this tensor has {self.volume:,}")
         dense = np.zeros(self._shape, dtype=np.int64)
         dense[tuple(self._coords)] = self._counts
         return dense
 
-    # Defining __eq__ alone makes the class unhashable, which is meant: it is compared by content.
+    # Defining __eq__ alone makes the class unhashable, as intended: tensors are compared by content.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CountTensor):
             return NotImplemented
@@ -342,22 +371,14 @@ class CountTensor:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = (self._coords, self._counts, self._shape, self._mode_names, self._labels, self._missing)
-        return _from_parts, parts
-
-    def __repr__(self) -> str:
-        return display.as_text(self)
-
-    def _repr_html_(self) -> str:
-        return display.as_html(self)
+        return CountTensor._trusted, tuple(self._parts().values())
 
 
-def _from_parts(
-    coords: Integers,
-    counts: Int64s,
-    shape: tuple[int, ...],
-    mode_names: tuple[str, ...],
-    labels: tuple[ModeLabels, ...],
-    missing: Missing,
-) -> CountTensor:
-    return CountTensor(coords, counts, shape, mode_names=mode_names, labels=labels, missing=missing)
+def _as_missing(
+    patterns: Patterns, shape: tuple[int, ...], mode_names: tuple[str, ...], labels: tuple[ModeLabels, ...]
+) -> Missing:
+    if isinstance(patterns, Missing):
+        return Missing.none(shape).union(patterns)
+    if isinstance(patterns, np.ndarray):
+        return Missing(patterns, shape)
+    return Missing(resolve_patterns(patterns, labels, mode_names), shape)

@@ -1,7 +1,6 @@
-"""The FROSTT text format: one entry a line, indices counted from 1, the value last; `#` begins a comment.
+"""The FROSTT text format: one entry per line, indices counted from 1, the value last; `#` begins a comment.
 
-Clean files are parsed by NumPy at full speed. Whatever it refuses is read again line by line, to name the
-line.
+NumPy parses clean files at full speed. Other files are read again line by line, so that an error can name the line.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from allocore.data.coordinates import INT64_MAX, Int64s, Integers
 from allocore.errors import InputError
 
-# From here on floats cannot tell neighbouring integers apart.
+# From here on floats cannot represent every integer.
 EXACT_FLOATS = 2.0**53
 ROWS_PER_BLOCK = 100_000
 
@@ -37,7 +36,7 @@ def read_tns(path: Path) -> tuple[Int64s, Int64s]:
 def write_entries(file: IO[bytes], coords: Integers, counts: Int64s, *, compress: bool) -> None:
     """Write the entries to an open file."""
     if compress:
-        # Without a name or time in it, equal tensors make equal files.
+        # No name and no time in the header: equal tensors give equal files.
         with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
             _write_blocks(zipped, coords, counts)
     else:
@@ -49,7 +48,7 @@ def _write_blocks(file: IO[bytes] | gzip.GzipFile, coords: Integers, counts: Int
     for start in range(0, counts.size, ROWS_PER_BLOCK):
         block = slice(start, start + ROWS_PER_BLOCK)
         rows = np.vstack([coords[:, block].astype(np.int64) + 1, counts[block]]).T
-        # One format for the whole block: many times faster than line by line.
+        # One format string for the whole block is many times faster than one per line.
         file.write((line * len(rows) % tuple(rows.ravel().tolist())).encode())
 
 
@@ -85,7 +84,7 @@ def _read_fast(path: Path, columns: int) -> tuple[Int64s, Int64s] | None:
 
 
 def _read_carefully(path: Path) -> tuple[Int64s, Int64s]:
-    """Return the entries of any correct file; the first wrong line is an error."""
+    """Return the entries of any correct file; raise an InputError at the first wrong line."""
     rows: list[list[int]] = []
     for number, columns in _entries(path):
         try:
@@ -93,7 +92,7 @@ def _read_carefully(path: Path) -> tuple[Int64s, Int64s]:
         except ValueError as error:
             raise InputError(f"{path}, line {number}: {error}") from None
     if not rows:
-        raise InputError(f"{path} has no entries; a .tns file has one a line")
+        raise InputError(f"{path} has no entries; a .tns file has one entry per line")
     table = np.array(rows, dtype=np.int64).T
     return table[:-1] - 1, table[-1]
 
@@ -113,7 +112,7 @@ def _parse(columns: list[str], expected: int | None) -> list[int]:
 
 
 def _number(text: str) -> int | float:
-    # Python reads "1_000" as a number, nobody else does.
+    # Python alone reads "1_000" as a number.
     plain = text.replace("_", "?")
     try:
         return int(plain)

@@ -1,1 +1,1 @@
-"""The explorer: one page of HTML, with all it needs inside, to look through the classes of a run in any browser."""
+"""The explorer: a self-contained HTML page that shows the classes of a run in any browser."""

@@ -1,7 +1,8 @@
-"""What the page knows: the portrait of one draw, the run and its health, as plain values that become JSON.
+"""The data of the page: the summary of one draw, the run and its health, as plain values for JSON.
 
-Factors go as 32-bit floats in base64, which is a third of their decimal text. Of a mode with very many labels only the
-heaviest of each factor go, and what they hold is told: the page stays small whatever the length of the mode.
+Factors are written as 32-bit floats in base64, which takes a third of the space of decimal text. If a mode has very
+many labels, the page gets only the heaviest labels of each factor and says how much they hold. So the page stays small
+for modes of any length.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.countries import resolve
-from allocore.posterior.class_tables import summary
-from allocore.posterior.draw_summary import Factor, Portrait, ShownMode
-from allocore.posterior.run_status import diagnosis_rows, progress_line, settings_line
+from allocore.posterior.class_tables import summary_sentences
+from allocore.posterior.draw_summary import DrawSummary, Factor, ShownMode
+from allocore.posterior.run_description import diagnosis_rows, progress_line, settings_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from allocore.posterior.posterior import Posterior
 
-# A mode is shown whole up to this many labels, or this many numbers over all its factors; else so many numbers of it.
+# A mode is complete up to this many labels, or up to this many numbers over all its factors. Above both limits, the
+# page gets about this many numbers of it.
 _WHOLE_LABELS = 500
 _NUMBERS = 100_000
 _LEAST_ROWS = 25
@@ -32,21 +34,21 @@ _TRACE_POINTS = 400
 def payload(
     posterior: Posterior, title: str, *, draw: int = -1, chain: int = 0, surprises: pd.DataFrame | None = None
 ) -> dict[str, Any]:
-    """All that the page shows, ready for JSON."""
-    portrait = posterior.portrait(draw, chain=chain)
+    """Everything that the page shows, ready for JSON."""
+    summary = posterior.draw_summary(draw, chain=chain)
     chains, draws = posterior.core_values.shape[:2]
     return {
         "title": title,
-        "summary": summary(portrait),
+        "summary": summary_sentences(summary),
         "draw": {"draw": draw % draws, "chain": chain % chains, "draws": draws, "chains": chains},
         "data": _data(posterior),
         "run": [settings_line(posterior.record), progress_line(posterior.record)],
         "finished": posterior.finished,
         "health": _health(posterior),
         "traces": _traces(posterior),
-        "modes": [_mode(portrait, mode) for mode in range(len(portrait.modes))],
-        "classes": _classes(portrait),
-        "surprises": None if surprises is None else _surprises(surprises, portrait),
+        "modes": [_mode(summary, mode) for mode in range(len(summary.modes))],
+        "classes": _classes(summary),
+        "surprises": None if surprises is None else _surprises(surprises, summary),
         "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
     }
 
@@ -69,7 +71,7 @@ def _health(posterior: Posterior) -> dict[str, Any]:
 
 
 def _traces(posterior: Posterior) -> dict[str, Any]:
-    """The log-likelihood of every chain at some hundred sweeps, spread evenly."""
+    """The log-likelihood of every chain at some hundred evenly spaced sweeps."""
     trace = posterior.stats["log_likelihood"]
     sweeps = np.unique(np.linspace(0, trace.shape[1] - 1, min(_TRACE_POINTS, trace.shape[1])).astype(int))
     return {
@@ -79,9 +81,9 @@ def _traces(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _mode(portrait: Portrait, place: int) -> dict[str, Any]:
-    """A mode: its labels, what they are, and its factors in the order of their first class."""
-    mode, factors = portrait.modes[place], list(portrait.factors[place].values())
+def _mode(summary: DrawSummary, place: int) -> dict[str, Any]:
+    """A mode: its labels, their kind, and its factors in the order of their first class."""
+    mode, factors = summary.modes[place], list(summary.factors[place].values())
     rows_FN = _heaviest_rows(mode, factors)
     shown_R = np.arange(len(mode.labels)) if rows_FN is None else np.unique(rows_FN)
     labels = [str(mode.labels[row]) for row in shown_R.tolist()]
@@ -111,7 +113,7 @@ def _mode(portrait: Portrait, place: int) -> dict[str, Any]:
 
 
 def _heaviest_rows(mode: ShownMode, factors: list[Factor]) -> NDArray[np.int64] | None:
-    """The rows of each factor that are shown, heaviest first; none where all are."""
+    """The rows of each factor that the page gets, heaviest first; None if it gets all."""
     length = len(mode.labels)
     if mode.kind == "time" or length <= _WHOLE_LABELS or length * len(factors) <= _NUMBERS:
         return None
@@ -128,23 +130,23 @@ def _packed(numbers: NDArray[Any], kind: str) -> str:
     return base64.b64encode(numbers.astype(kind).tobytes()).decode("ascii")
 
 
-def _classes(portrait: Portrait) -> list[dict[str, Any]]:
-    """Each class: its size, its stability, and the place of its factor among those of each mode."""
-    places = [{number: place for place, number in enumerate(factors)} for factors in portrait.factors]
+def _classes(summary: DrawSummary) -> list[dict[str, Any]]:
+    """Each class: its size, its stability, and the place of its factor in the list of each mode."""
+    places = [{number: place for place, number in enumerate(factors)} for factors in summary.factors]
     return [
         {
-            "value": _number(portrait.value_C[number]),
-            "share": _number(portrait.share_C[number]),
-            "stability": _number(portrait.stability.draws_C[number]),
-            "chains": _number(portrait.stability.chains_C[number]),
-            "factors": [places[mode][k] for mode, k in enumerate(portrait.location_CM[number].tolist())],
+            "value": _number(summary.value_C[number]),
+            "share": _number(summary.share_C[number]),
+            "stability": _number(summary.stability.draws_C[number]),
+            "chains": _number(summary.stability.chains_C[number]),
+            "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[number].tolist())],
         }
-        for number in range(len(portrait.value_C))
+        for number in range(len(summary.value_C))
     ]
 
 
-def _surprises(table: pd.DataFrame, portrait: Portrait) -> list[dict[str, Any]]:
-    modes = len(portrait.modes)
+def _surprises(table: pd.DataFrame, summary: DrawSummary) -> list[dict[str, Any]]:
+    modes = len(summary.modes)
     observed, expected, direction, _, surprise = list(table.columns[modes:])
     return [
         {
@@ -159,5 +161,5 @@ def _surprises(table: pd.DataFrame, portrait: Portrait) -> list[dict[str, Any]]:
 
 
 def _number(value: float) -> float | None:
-    """A number with six digits, which is more than anyone reads; none where it is not finite, as JSON has no NaN."""
+    """A number with six digits, which is enough to read; None if it is not finite, because JSON has no NaN."""
     return float(f"{value:.6g}") if np.isfinite(value) else None

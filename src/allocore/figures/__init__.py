@@ -1,11 +1,11 @@
-"""Figures of a posterior with matplotlib: each a function that takes it, and axes if you have any, and returns axes.
+"""Figures of a posterior, drawn with matplotlib. Each function takes a posterior and optional axes, and returns axes.
 
     import allocore as ac
 
     ax = ac.figures.classes(post)
     ax.figure.savefig("classes.pdf")
 
-Names are loaded on first use, so matplotlib is imported only when a figure is made.
+The functions are loaded on first use, so matplotlib is imported only when a figure is made.
 """
 
 from importlib import import_module

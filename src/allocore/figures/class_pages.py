@@ -1,4 +1,4 @@
-"""A class as stems of its factors, one panel for every mode, and pages of classes."""
+"""Figures of classes: for every mode a panel with the stems of the factor; several classes make a page."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from allocore.errors import InputError, whole_number
 from allocore.figures import style
 from allocore.figures.stems import draw_stems, name_room, told_below
 from allocore.figures.text import joined, numbers_in, shorten
-from allocore.posterior.draw_summary import Portrait, ShownMode
+from allocore.posterior.draw_summary import DrawSummary, ShownMode
 from allocore.posterior.posterior import Posterior
 
-# Where the paper greys stems out.
+# The threshold of the paper, below which stems are grey.
 THRESHOLD = 0.02
 _ROW = 1.5
 _HEADING, _TITLES, _LABELS, _BELOW = 0.2, 0.3, 0.16, 0.12
-# Left of a panel, with and without numbers at its axis.
+# The room to the left of a panel, with and without numbers at its axis.
 _LEFT, _GAP = 0.4, 0.12
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
 _RIGHT, _WIDEST = 0.08, 9.0
@@ -33,43 +33,43 @@ def one_class(
     draw: int = -1,
     chain: int = 0,
 ) -> Axes:
-    """Draw a class: for every mode the stems of its factor, as shares of one.
+    """Draw one class: for every mode, the shares of its factor as stems.
 
-    Stems below `threshold` are grey, the others in colour, and the `top` largest of them named. Periods of time are all
-    in colour, with names at their peaks. Modes without an order of their own stand in the order of their labels. Above
-    each panel: the factor's number and the classes that share it.
+    Stems below `threshold` are grey. The others are in colour, and the `top` largest have names. Periods of time are
+    all in colour, with names at their peaks. Labels stand in their original order. The title of a panel has the number
+    of the factor and the other classes that share it.
 
     Parameters
     ----------
-    post
-        The posterior.
-    number
-        The class, as in `post.classes()`: 0 is the largest.
-    ax
-        Axes to draw in; by default those of a new figure.
-    top
-        The most labels named in a panel.
-    threshold
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    number : int
+        The number of the class, as in `post.classes()`: 0 is the largest.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    top : int, default: 5
+        The largest number of names in a panel.
+    threshold : float, default: 0.02
         The share below which stems are grey.
-    draw, chain
-        The draw to show.
+    draw, chain : int, default: -1 and 0
+        The draw to show, and its chain. Negative numbers count from the end.
 
     Returns
     -------
-    The axes. Its panels are `ax.child_axes`, one per mode.
+    matplotlib.axes.Axes
+        The axes. Its panels are `ax.child_axes`, one per mode.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> ax = figures.one_class(post, 0)
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> ax = ac.figures.one_class(post, 0)
     >>> [panel.get_title(loc="left").split(" ")[0] for panel in ax.child_axes]
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
-    portrait = post.portrait(draw, chain=chain)
-    shown = _check_numbers(portrait, [number])
-    return _page(portrait, shown, ax, whole_number("top", top), _check_threshold(threshold))
+    summary = post.draw_summary(draw, chain=chain)
+    shown = _check_numbers(summary, [number])
+    return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
 
 def classes(
@@ -83,41 +83,45 @@ def classes(
     draw: int = -1,
     chain: int = 0,
 ) -> Axes:
-    """Draw a page of classes, one below the other, each as `one_class` does.
+    """Draw a page of classes, one below another, each as `one_class` does.
 
     Parameters
     ----------
-    post
-        The posterior.
-    numbers
-        The classes, as in `post.classes()`; by default the largest.
-    ax
-        Axes to draw in; by default those of a new figure.
-    rows
-        How many of the largest classes to show where `numbers` are not given.
-    top, threshold, draw, chain
-        As for `one_class`.
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    numbers : sequence of int, optional
+        The numbers of the classes, as in `post.classes()`; by default the largest classes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    rows : int, default: 6
+        How many of the largest classes to show if `numbers` is not given.
+    top : int, default: 5
+        The largest number of names in a panel.
+    threshold : float, default: 0.02
+        The share below which stems are grey.
+    draw, chain : int, default: -1 and 0
+        The draw to show, and its chain. Negative numbers count from the end.
 
     Returns
     -------
-    The axes. Its panels are `ax.child_axes`: all modes of the first class, then those of the second, ..
+    matplotlib.axes.Axes
+        The axes. Its panels are `ax.child_axes`: one per mode for the first class, then for the second, and so on.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> len(figures.classes(post, [0, 2]).child_axes)
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> len(ac.figures.classes(post, [0, 2]).child_axes)
     10
     """
-    portrait = post.portrait(draw, chain=chain)
+    summary = post.draw_summary(draw, chain=chain)
     rows = whole_number("rows", rows)
-    shown = list(range(min(rows, len(portrait.value_C)))) if numbers is None else _check_numbers(portrait, numbers)
-    return _page(portrait, shown, ax, whole_number("top", top), _check_threshold(threshold))
+    shown = list(range(min(rows, len(summary.value_C)))) if numbers is None else _check_numbers(summary, numbers)
+    return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
 
-def _check_numbers(portrait: Portrait, numbers: Sequence[int]) -> list[int]:
-    known = len(portrait.value_C)
+def _check_numbers(summary: DrawSummary, numbers: Sequence[int]) -> list[int]:
+    known = len(summary.value_C)
     try:
         given = [whole_number("number", number, least=0) for number in numbers]
     except TypeError:
@@ -136,33 +140,33 @@ def _check_threshold(threshold: float) -> float:
     return float(threshold)
 
 
-def _page(portrait: Portrait, numbers: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
+def _page(summary: DrawSummary, numbers: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
     with style.look():
-        wishes = _wishes(portrait, numbers, top, threshold)
-        sheet = style.Sheet(ax or style.new_axes(_page_width(portrait, wishes), _ROW * len(numbers) + 0.06))
-        slots = _slots(portrait, wishes, sheet.width)
+        wishes = _wishes(summary, numbers, top, threshold)
+        sheet = style.Sheet(ax or style.new_axes(_page_width(summary, wishes), _ROW * len(numbers) + 0.06))
+        slots = _slots(summary, wishes, sheet.width)
         row = sheet.height / len(numbers)
         for place, number in enumerate(numbers):
-            _heading(sheet, portrait, number, place * row)
-            for mode, (slot, colour) in enumerate(zip(slots, style.mode_colours(portrait.modes), strict=True)):
+            _heading(sheet, summary, number, place * row)
+            for mode, (slot, colour) in enumerate(zip(slots, style.mode_colours(summary.modes), strict=True)):
                 panel = sheet.panel(
                     slot.left,
                     place * row + _HEADING + _TITLES,
                     slot.width,
                     row - _HEADING - _TITLES - _LABELS - _BELOW,
                 )
-                _title(panel, portrait, number, mode, colour, slot)
-                draw_stems(panel, portrait.factor(number, mode), colour, top, threshold, slot.beside * 72)
+                _title(panel, summary, number, mode, colour, slot)
+                draw_stems(panel, summary.factor(number, mode), colour, top, threshold, slot.beside * 72)
         return sheet.ax
 
 
-def _wishes(portrait: Portrait, numbers: list[int], top: int, threshold: float) -> list[float]:
-    """For each mode the room its names would like beside the stems, in inches; none if they stand below the axis."""
+def _wishes(summary: DrawSummary, numbers: list[int], top: int, threshold: float) -> list[float]:
+    """For each mode, the room in inches that its names need beside the stems; 0 if they stand below the axis."""
     return [
         0.0
         if told_below(mode, _stem_width(mode) * 72)
-        else min(max(name_room(portrait.factor(number, m), top, threshold) for number in numbers) / 72, _MOST_NAMES)
-        for m, mode in enumerate(portrait.modes)
+        else min(max(name_room(summary.factor(number, m), top, threshold) for number in numbers) / 72, _MOST_NAMES)
+        for m, mode in enumerate(summary.modes)
     ]
 
 
@@ -170,24 +174,24 @@ def _margins(wishes: list[float]) -> list[float]:
     return [_GAP if wish else _LEFT for wish in wishes]
 
 
-def _page_width(portrait: Portrait, wishes: list[float]) -> float:
-    """As wide as a page, and up to a quarter wider if the names need it; many modes get the room they must have."""
-    stems = sum(_stem_width(mode) for mode in portrait.modes) + sum(_margins(wishes)) + _RIGHT
+def _page_width(summary: DrawSummary, wishes: list[float]) -> float:
+    """The width of a page, or up to a quarter more if the names need it; more only if there are many modes."""
+    stems = sum(_stem_width(mode) for mode in summary.modes) + sum(_margins(wishes)) + _RIGHT
     least = stems + _LEAST_NAMES * sum(wish > 0 for wish in wishes)
     return max(style.WIDTH, min(stems + sum(wishes), _WIDEST), least)
 
 
 class _Slot(NamedTuple):
-    """The place of a mode on the page, in inches: its stems, and the room for names at their right."""
+    """The place of a mode on the page, in inches: its stems, and the room for names to their right."""
 
     left: float
     width: float
     beside: float
 
 
-def _slots(portrait: Portrait, wishes: list[float], wide: float) -> list[_Slot]:
-    """Share out the width of the page: stems get so much by their kind, names what they need as far as it goes."""
-    margins, stems = _margins(wishes), [_stem_width(mode) for mode in portrait.modes]
+def _slots(summary: DrawSummary, wishes: list[float], wide: float) -> list[_Slot]:
+    """Divide the width of the page: stems get a width by the kind of their mode, names share the rest."""
+    margins, stems = _margins(wishes), [_stem_width(mode) for mode in summary.modes]
     room = wide - sum(margins) - _RIGHT
     names = _fair(wishes, room - sum(stems))
     stretch = (room - sum(names)) / sum(stems)
@@ -199,7 +203,7 @@ def _slots(portrait: Portrait, wishes: list[float], wide: float) -> list[_Slot]:
 
 
 def _fair(wishes: list[float], room: float) -> list[float]:
-    """Share out room: whoever wishes for little gets it, the others get as much as each other."""
+    """Divide room fairly: small wishes are granted, the larger ones get equal parts of the rest."""
     fair, left, waiting = list(wishes), room, sum(wish > 0 for wish in wishes)
     for place in sorted(range(len(wishes)), key=lambda place: wishes[place]):
         if wishes[place]:
@@ -209,7 +213,7 @@ def _fair(wishes: list[float], room: float) -> list[float]:
 
 
 def _stem_width(mode: ShownMode) -> float:
-    """How wide the stems of a mode are at least, in inches."""
+    """The least width of the stems of a mode, in inches."""
     if mode.kind == "time":
         return 1.35
     if mode.kind == "order":
@@ -217,15 +221,15 @@ def _stem_width(mode: ShownMode) -> float:
     return 0.25 if len(mode.labels) <= 4 else 0.55
 
 
-def _heading(sheet: style.Sheet, portrait: Portrait, number: int, upper: float) -> None:
+def _heading(sheet: style.Sheet, summary: DrawSummary, number: int, upper: float) -> None:
     sheet.text(_GAP, upper + 0.05, f"Class {number}", fontsize=style.LARGE, weight="bold")
-    sheet.text(_GAP + 0.75, upper + 0.075, heading(portrait, number), color=style.GREY)
+    sheet.text(_GAP + 0.75, upper + 0.075, heading(summary, number), color=style.GREY)
 
 
-def heading(portrait: Portrait, number: int) -> str:
-    """What is known of a class as a whole: its share, and how often it is found again."""
-    words = [f"{portrait.share_C[number]:.1%} of all expected counts"]
-    again, chains = portrait.stability.draws_C[number], portrait.stability.chains_C[number]
+def heading(summary: DrawSummary, number: int) -> str:
+    """The share of a class, and how often it is found again in other draws and chains."""
+    words = [f"{summary.share_C[number]:.1%} of all expected counts"]
+    again, chains = summary.stability.draws_C[number], summary.stability.chains_C[number]
     if np.isfinite(again):
         words.append(f"found again in {again:.0%} of the other draws")
     if np.isfinite(chains):
@@ -233,11 +237,11 @@ def heading(portrait: Portrait, number: int) -> str:
     return "  ·  ".join(words)
 
 
-def _title(panel: Axes, portrait: Portrait, number: int, mode: int, colour: str, slot: _Slot) -> None:
-    """The mode and the factor's number, below it the classes that share the factor."""
-    factor, partners = portrait.factor(number, mode), portrait.partners(number, mode)
+def _title(panel: Axes, summary: DrawSummary, number: int, mode: int, colour: str, slot: _Slot) -> None:
+    """Write the mode and the number of the factor, and below them the classes that share the factor."""
+    factor, partners = summary.factor(number, mode), summary.partners(number, mode)
     room = (slot.width + slot.beside + 0.06) * 72
-    name = shorten(portrait.names[mode], room - 24, style.NORMAL)
+    name = shorten(summary.names[mode], room - 24, style.NORMAL)
     shared = numbers_in(partners, room, style.SMALL) if partners else "not shared"
     panel.set_title(joined(name, factor.number), loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
     style.below_title(panel, shared)

@@ -1,4 +1,4 @@
-"""Where the classes lie in the core: one row a class, one group of columns a mode, one column a factor."""
+"""Where the classes lie in the core: rows are classes, columns are factors in a group for each mode."""
 
 from typing import NamedTuple
 
@@ -9,10 +9,10 @@ from matplotlib.collections import LineCollection
 from allocore.errors import whole_number
 from allocore.figures import style
 from allocore.figures.text import clean, shorten, width
-from allocore.posterior.draw_summary import Factor, Portrait
+from allocore.posterior.draw_summary import DrawSummary, Factor
 from allocore.posterior.posterior import Posterior
 
-# The most rows of which each can be read on a page.
+# The largest number of rows that can be read on a page.
 _ROWS = 60
 _LEFT, _BARS, _RIGHT, _ABOVE, _BELOW = 0.42, 0.75, 0.1, 0.28, 0.58
 _BETWEEN = 0.16
@@ -20,49 +20,49 @@ _LEAST = 0.35
 
 
 def core(post: Posterior, ax: Axes | None = None, *, rows: int | None = None, draw: int = -1, chain: int = 0) -> Axes:
-    """Draw where the core's non-zeros lie: rows are classes, the largest first, columns the factors of every mode.
+    """Draw where the non-zeros of the core lie: rows are classes, largest first; columns are the factors of each mode.
 
-    A mark says that the class uses the factor. Factors that several classes share come first, in colour, and a thin
-    line joins their classes; factors of one class are grey. The bars at the left are the shares of the classes.
+    A mark means that the class uses the factor. Factors that several classes share come first and are in colour; a thin
+    line joins their classes. Factors of one class are grey. The bars at the left show the shares of the classes.
 
     Parameters
     ----------
-    post
-        The posterior.
-    ax
-        Axes to draw in; by default those of a new figure.
-    rows
-        The number of classes shown; by default all, but not more than the 60 largest.
-    draw, chain
-        The draw to show.
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    rows : int, optional
+        How many classes to show; by default all, but at most the 60 largest.
+    draw, chain : int, default: -1 and 0
+        The draw to show, and its chain. Negative numbers count from the end.
 
     Returns
     -------
-    The axes. Its panels are `ax.child_axes`: the shares, then one per mode.
+    matplotlib.axes.Axes
+        The axes. Its panels are `ax.child_axes`: the shares, then one panel per mode.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> len(figures.core(post).child_axes)
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> len(ac.figures.core(post).child_axes)
     6
     """
-    portrait = post.portrait(draw, chain=chain)
-    number = min(len(portrait.value_C), _ROWS if rows is None else whole_number("rows", rows))
-    columns = [_columns(portrait, mode, number) for mode in range(len(portrait.modes))]
+    summary = post.draw_summary(draw, chain=chain)
+    number = min(len(summary.value_C), _ROWS if rows is None else whole_number("rows", rows))
+    columns = [_columns(summary, mode, number) for mode in range(len(summary.modes))]
     with style.look():
         height = _ABOVE + _BELOW + min(max(0.14 * number, 0.8), 8.4)
         sheet = style.Sheet(ax or style.new_axes(style.WIDTH, height))
         high = sheet.height - _ABOVE - _BELOW
         bars = sheet.panel(_LEFT, _ABOVE, _BARS, high)
-        _draw_shares(bars, portrait, number)
+        _draw_shares(bars, summary, number)
         left, wide = _LEFT + _BARS + _BETWEEN, sheet.width - _LEFT - _BARS - _BETWEEN - _RIGHT
         for mode, slot in enumerate(_widths([len(each) for each in columns], wide)):
             panel = sheet.panel(left, _ABOVE, slot, high)
-            _draw_mode(panel, portrait, mode, columns[mode], number)
+            _draw_mode(panel, summary, mode, columns[mode], number)
             left += slot + _BETWEEN
-        _explain(sheet, portrait, number)
+        _explain(sheet, summary, number)
         return sheet.ax
 
 
@@ -77,33 +77,33 @@ class _Column(NamedTuple):
         return len(self.factor.classes) > 1
 
 
-def _columns(portrait: Portrait, mode: int, number: int) -> list[_Column]:
-    """The factors of the shown classes: the most shared first, the others in the order of their classes."""
+def _columns(summary: DrawSummary, mode: int, number: int) -> list[_Column]:
+    """The factors of the shown classes: shared ones first, by the number of their classes; then the others."""
     found = [
         _Column(factor, tuple(each for each in factor.classes if each < number))
-        for factor in portrait.factors[mode].values()
+        for factor in summary.factors[mode].values()
     ]
     used = [column for column in found if column.shown]
     return sorted(used, key=lambda column: (not column.shared, -len(column.shown), column.shown[0]))
 
 
 def _widths(numbers: list[int], wide: float) -> list[float]:
-    """Every mode gets a little, the rest goes by the number of its columns."""
+    """Every mode gets a least width; the rest is divided by the numbers of columns."""
     room = wide - _BETWEEN * (len(numbers) - 1)
     least = min(_LEAST, room / len(numbers) / 2)
     rest = room - least * len(numbers)
     return [least + rest * number / sum(numbers) for number in numbers]
 
 
-def _draw_shares(ax: Axes, portrait: Portrait, number: int) -> None:
-    """Bars that grow to the left, away from the marks, with the numbers of the classes."""
+def _draw_shares(ax: Axes, summary: DrawSummary, number: int) -> None:
+    """Draw bars that grow to the left, away from the marks, with the numbers of the classes."""
     rows = np.arange(number)
-    ax.barh(rows, portrait.share_C[:number], height=0.7, color=style.FAINT)
-    ax.set_xlim(float(portrait.share_C.max()) * 1.05 or 1.0, 0.0)
+    ax.barh(rows, summary.share_C[:number], height=0.7, color=style.FAINT)
+    ax.set_xlim(float(summary.share_C.max()) * 1.05 or 1.0, 0.0)
     _row_axis(ax, number)
     step = _step(number, ax)
     ax.set_yticks(rows[::step], [str(row) for row in rows[::step]])
-    ax.set_xticks([style.round_below(float(portrait.share_C.max()))])
+    ax.set_xticks([style.round_below(float(summary.share_C.max()))])
     style.percent(ax, "x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
@@ -111,7 +111,7 @@ def _draw_shares(ax: Axes, portrait: Portrait, number: int) -> None:
 
 
 def _step(number: int, ax: Axes) -> int:
-    """How many rows from one number of a class to the next, so that they can be read."""
+    """The step between the class numbers on the axis that leaves each of them readable."""
     line = style.inches(ax)[1] * 72 / number
     return next((step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500) if step * line >= style.SMALL), number)
 
@@ -120,11 +120,11 @@ def _row_axis(ax: Axes, number: int) -> None:
     ax.set_ylim(number - 0.4, -0.6)
 
 
-def _draw_mode(ax: Axes, portrait: Portrait, mode: int, columns: list[_Column], number: int) -> None:
-    colour = style.mode_colours(portrait.modes)[mode]
+def _draw_mode(ax: Axes, summary: DrawSummary, mode: int, columns: list[_Column], number: int) -> None:
+    colour = style.mode_colours(summary.modes)[mode]
     ax.set_xlim(-0.7, max(len(columns), 1) - 0.3)
     _row_axis(ax, number)
-    # Faint lines lead from a class to its marks.
+    # Faint lines lead the eye from a class to its marks.
     ax.hlines(range(number), -0.7, len(columns) - 0.3, colors=style.PALE, linewidths=0.5, zorder=0, gid="rows")
     size = _mark_size(ax, len(columns), number)
     joined = [(place, column.shown) for place, column in enumerate(columns) if len(column.shown) > 1]
@@ -144,19 +144,19 @@ def _draw_mode(ax: Axes, portrait: Portrait, mode: int, columns: list[_Column], 
             markeredgewidth=0,
             gid="shared" if shared else "single",
         )
-    _dress_mode(ax, portrait, mode, columns, colour)
+    _dress_mode(ax, summary, mode, columns, colour)
 
 
 def _mark_size(ax: Axes, columns: int, rows: int) -> float:
-    """Marks as large as the grid allows, but not larger than a letter."""
+    """The size of marks: as large as the grid allows, but no larger than a letter."""
     wide, high = style.inches(ax)
     return float(np.clip(0.85 * 72 * min(wide / max(columns, 1), high / rows), 2.0, 5.0))
 
 
-def _dress_mode(ax: Axes, portrait: Portrait, mode: int, columns: list[_Column], colour: str) -> None:
-    """Name the mode and, where there is room, the factors; count those that are shared."""
+def _dress_mode(ax: Axes, summary: DrawSummary, mode: int, columns: list[_Column], colour: str) -> None:
+    """Name the mode and, if there is room, the factors; count the shared ones."""
     points = style.inches(ax)[0] * 72
-    name = shorten(portrait.names[mode], points + 8, style.NORMAL)
+    name = shorten(summary.names[mode], points + 8, style.NORMAL)
     ax.set_title(name, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=6)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -171,9 +171,9 @@ def _dress_mode(ax: Axes, portrait: Portrait, mode: int, columns: list[_Column],
     ax.set_xlabel(text, fontsize=style.SMALL, color=style.GREY, labelpad=2, loc="left")
 
 
-def _explain(sheet: style.Sheet, portrait: Portrait, number: int) -> None:
-    known = len(portrait.value_C)
-    held = float(portrait.share_C[:number].sum())
+def _explain(sheet: style.Sheet, summary: DrawSummary, number: int) -> None:
+    known = len(summary.value_C)
+    held = float(summary.share_C[:number].sum())
     which = f"All {known} classes." if number == known else (
         f"The {number} largest of {known} classes; they hold {held:.0%} of all expected counts."
     )  # fmt: skip

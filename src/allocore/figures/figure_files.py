@@ -1,4 +1,4 @@
-"""All figures of a run as files in a folder, each whole or not there."""
+"""All figures of a run as files in a folder. A file is complete or does not exist."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from allocore.figures.run_lines import traces
 from allocore.figures.sizes import effective_shape, mass
 from allocore.posterior.posterior import Posterior
 
-# What a format is told; without dates the same figure gives the same file.
+# The metadata of each format. Without dates the same figure gives the same file.
 _FORMATS: dict[str, dict[str, None]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _DPI = 200
 _LONGEST_NAME = 60
@@ -36,46 +36,48 @@ def write_all(
     chain: int = 0,
     progress: Callable[[Path], None] | None = None,
 ) -> list[Path]:
-    """Write all figures of a run into a folder, which is made if need be; files of the same names are replaced.
+    """Write all figures of a run into a folder. The folder is made if it does not exist; old files are replaced.
 
-    `classes-1`, `classes-2`, .. are pages of the largest classes, `core` is where they lie, `factors-<mode>` are the
-    factors in use of a mode, `mass` is how few classes hold most, `effective-shape` and `traces` are about the run. A
-    run that has no draws yet has its traces only.
+    `classes-1`, `classes-2` and so on are pages of the largest classes, `core` shows where they lie, `factors-<mode>`
+    shows the factors of a mode, `mass` shows how much the largest classes hold, `effective-shape` and `traces` describe
+    the run. A run without draws has `traces` only.
 
     Parameters
     ----------
-    post
-        The posterior.
-    folder
-        Where the files go.
-    formats
-        Any of png, pdf, svg.
-    rows, on_page
-        How many of the largest classes are drawn as stems, and how many on a page.
-    draw, chain
-        The draw to show, where a figure shows one.
-    progress
-        Called with every file that is written.
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    folder : str or path
+        The folder for the files.
+    formats : sequence of str, default: png, pdf and svg
+        The formats to write.
+    rows : int, default: 24
+        How many of the largest classes to draw as stems.
+    on_page : int, default: 6
+        How many of these classes to put on a page.
+    draw, chain : int, default: -1 and 0
+        The draw to show, and its chain. Negative numbers count from the end.
+    progress : callable, optional
+        Called with the path of each file after it was written.
 
     Returns
     -------
-    The files, in the order of the figures.
+    list of pathlib.Path
+        The files in the order of the figures.
 
     Examples
     --------
-    >>> import allocore as ac, tempfile
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> import allocore as ac, numpy as np, tempfile
+    >>> post = ac.AlloCore(budget=2, burn_in=5, draws=2, thin=1, seed=0).fit(np.diag([3, 2])).posterior_
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     files = figures.write_all(post, folder, formats=["svg"])
+    ...     files = ac.figures.write_all(post, folder, formats=["svg"])
     >>> [file.name for file in files][:3]
-    ['classes-1.svg', 'core.svg', 'factors-origin.svg']
+    ['classes-1.svg', 'core.svg', 'factors-mode-0.svg']
     """
     chosen = _check_formats(formats)
     rows, on_page = whole_number("rows", rows), whole_number("on_page", on_page)
     if post.core_values.shape[1]:
-        # Names the draw that does not exist before anything is written.
-        post.portrait(draw, chain=chain)
+        # Refuses a draw that does not exist before anything is written.
+        post.draw_summary(draw, chain=chain)
     elif not post.stats["moved"].shape[1]:
         raise InputError("the run has no sweeps yet: there is nothing to draw")
     place = _make_folder(Path(folder))
@@ -108,7 +110,7 @@ def _make_folder(folder: Path) -> Path:
 def _figures(post: Posterior, rows: int, on_page: int, draw: int, chain: int) -> Iterator[_Figure]:
     """The names of the figures, and how each is made."""
     if post.core_values.shape[1]:
-        number = min(rows, len(post.portrait(draw, chain=chain).value_C))
+        number = min(rows, len(post.draw_summary(draw, chain=chain).value_C))
         for page, first in enumerate(range(0, number, on_page), start=1):
             shown = range(first, min(first + on_page, number))
             yield f"classes-{page}", partial(classes, post, shown, draw=draw, chain=chain)
@@ -121,7 +123,7 @@ def _figures(post: Posterior, rows: int, on_page: int, draw: int, chain: int) ->
 
 
 def file_names(names: Sequence[str]) -> list[str]:
-    """Names of modes as parts of file names: letters, digits and dashes, and no two alike even where case is ignored.
+    """The names of modes as parts of file names: letters, digits and dashes, all different even if case is ignored.
 
     Examples
     --------
@@ -140,7 +142,7 @@ def file_names(names: Sequence[str]) -> list[str]:
 
 
 def write_figure(ax: Axes, target: Path, formats: Sequence[str]) -> Iterator[Path]:
-    """Write the figure of some axes to a file for each format, `target` with a suffix; yields each when it is there."""
+    """Write the figure of some axes in each format, to `target` with a suffix, and yield each file once it exists."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     for kind in formats:

@@ -1,4 +1,4 @@
-"""The factors of one mode that are in use, as a heat map: labels by factors, and how much the factors hold."""
+"""The factors of one mode as a heat map of labels by factors, with bars for how much each factor holds."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ _LABELS, _FACTORS = 40, 40
 _MASS, _BETWEEN, _BELOW, _KEY = 0.55, 0.08, 0.62, 0.07
 _MOST_NAMES = 2.0
 _TICK = 30.0
-# The most room for the name of the mode, in points.
+# The largest width of the name of the mode, in points.
 _TITLE = 120.0
 
 
@@ -32,60 +32,60 @@ def factors(
     draw: int = -1,
     chain: int = 0,
 ) -> Axes:
-    """Draw the factors of a mode in use, those with the largest share of all first, as a heat map.
+    """Draw the factors of a mode that are in use as a heat map, those that hold the most first.
 
-    The darker, the larger the share of a label in the factor. Bars show how much of all expected counts the classes of
-    each factor hold. Of labels without an order the `most` heaviest are shown, among them the first of every factor,
-    each near the factor that it has most of; periods of time and other things in order are all shown, from left to
-    right.
+    Darker cells are larger shares of a label in a factor. Bars show how much of all expected counts the classes of each
+    factor hold. Periods of time and other ordered labels are all shown, from left to right. Of unordered labels the
+    `most` heaviest are shown, among them the heaviest of every factor; each stands near the factor in which its share
+    is largest.
 
     Parameters
     ----------
-    post
-        The posterior.
-    mode
-        The name or number of the mode.
-    ax
-        Axes to draw in; by default those of a new figure.
-    most
-        The most labels shown, where they have no order of their own.
-    columns
-        The most factors shown.
-    draw, chain
-        The draw to show.
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    mode : str or int
+        The name or the number of the mode.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    most : int, default: 40
+        The largest number of unordered labels to show.
+    columns : int, default: 40
+        The largest number of factors to show.
+    draw, chain : int, default: -1 and 0
+        The draw to show, and its chain. Negative numbers count from the end.
 
     Returns
     -------
-    The axes. Its panels are `ax.child_axes`: the heat map, the bars, and the key to the shades.
+    matplotlib.axes.Axes
+        The axes. Its panels are `ax.child_axes`: the heat map, the bars, and the key to the shades.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> heat = figures.factors(post, "carrier", most=10).child_axes[0]
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> heat = ac.figures.factors(post, "carrier", most=10).child_axes[0]
     >>> len(heat.get_yticks())
     10
     """
     place = post.tensor.mode(mode)
-    portrait = post.portrait(draw, chain=chain)
+    summary = post.draw_summary(draw, chain=chain)
     most, columns = whole_number("most", most), whole_number("columns", columns)
-    found = sorted(portrait.factors[place].values(), key=lambda factor: -factor.mass)
+    found = sorted(summary.factors[place].values(), key=lambda factor: -factor.mass)
     shown = found[:columns]
     with style.look():
-        colour = style.mode_colours(portrait.modes)[place]
+        colour = style.mode_colours(summary.modes)[place]
         told = (
             f"{len(found)} factors"
             if len(shown) == len(found)
             else f"the {len(shown)} heaviest of {len(found)} factors"
         )
-        if portrait.modes[place].kind in ("time", "order"):
+        if summary.modes[place].kind in ("time", "order"):
             return _draw_in_order(ax, shown, colour, told)
         return _draw_labels(ax, shown, most, colour, told)
 
 
 def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str) -> Axes:
-    """Factors are rows, periods run from left to right."""
+    """Draw ordered labels from left to right; factors are rows."""
     mode = shown[0].mode
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
     left, high = 0.45, sheet.height - 0.32 - _BELOW
@@ -106,7 +106,7 @@ def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str)
 
 
 def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, told: str) -> Axes:
-    """Labels are rows, factors stand side by side."""
+    """Draw unordered labels as rows; factors are columns."""
     mode = shown[0].mode
     rows = _heaviest(shown, most)
     above = 0.32 + _MASS + _BETWEEN
@@ -114,7 +114,7 @@ def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, t
     names = [shorten(mode.labels[row], _MOST_NAMES * 72, style.SMALL) for row in rows.tolist()]
     left = 0.16 + max(width(name, style.SMALL) for name in names) / 72
     wide, high = sheet.width - left - 0.3, sheet.height - above - _BELOW
-    # Two factors as two huge tiles say nothing more than as two small ones.
+    # Few factors do not need the whole width: large tiles say no more than small ones.
     wide = min(wide, max(0.3 * len(shown), 1.6))
     heat, bars = sheet.panel(left, above, wide, high), sheet.panel(left, 0.32, wide, _MASS)
     _shade(heat, np.array([factor.share_D[rows] for factor in shown]).T, colour, sheet, left)
@@ -132,7 +132,7 @@ def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, t
 
 
 def _heaviest(shown: list[Factor], most: int) -> _Ints:
-    """The first label of every factor, then the heaviest of all; sorted by the factor that they have most of."""
+    """The heaviest label of every factor, then the heaviest overall; sorted by the factor of their largest share."""
     share_FD = np.array([factor.share_D for factor in shown])
     weight_D = np.array([factor.mass for factor in shown]) @ share_FD
     firsts = [int(factor.heaviest[0]) for factor in shown if not factor.empty]
@@ -143,7 +143,7 @@ def _heaviest(shown: list[Factor], most: int) -> _Ints:
 
 
 def _shade(heat: Axes, share: _Floats, colour: str, sheet: style.Sheet, left: float) -> None:
-    """Draw the shares, small ones brought out by a square root, and a key to the shades below."""
+    """Draw the shares, with square-root shades so that small ones can be seen, and a key to the shades below."""
     shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, _dark(colour))])
     highest = float(share.max()) or 1.0
     norm = PowerNorm(0.5, vmin=0.0, vmax=highest)
@@ -168,13 +168,13 @@ def _shade(heat: Axes, share: _Floats, colour: str, sheet: style.Sheet, left: fl
 
 
 def _dark(colour: str) -> str:
-    """The same hue, less than half as light."""
+    """The same hue, less than half as bright."""
     parts = (int(int(colour[place : place + 2], 16) * 0.45) for place in (1, 3, 5))
     return "#" + "".join(f"{part:02x}" for part in parts)
 
 
 def _number_ticks(heat: Axes, shown: list[Factor], axis: str) -> None:
-    """The numbers of the factors, upright if they must, if there is room for them at all."""
+    """Write the numbers of the factors if there is room, turned by 90 degrees if they are too wide."""
     wide, high = style.inches(heat)
     numbers = [str(factor.number) for factor in shown]
     slot = 72 * (high if axis == "y" else wide) / len(shown)
@@ -203,7 +203,7 @@ def _mass_axis(bars: Axes, shown: list[Factor], axis: str) -> None:
 def _explain(sheet: style.Sheet, left: float, mode: ShownMode, told: str, which: str) -> None:
     name = shorten(mode.name, _TITLE, style.LARGE)
     sheet.text(left, 0.05, name, fontsize=style.LARGE, weight="bold")
-    # Bold letters are wider than those that are measured.
+    # The measure is for regular letters; bold ones are wider.
     beside = left + width(name, style.LARGE) * 1.15 / 72 + 0.1
     sheet.text(beside, 0.075, f"{told}, {which}; bars: share of all expected counts", color=style.GREY)
     below = sheet.height - 0.31

@@ -1,13 +1,33 @@
-"""Names side by side or one below the other: as near as can be to where they belong, and none on another."""
+"""Labels in a row: each as near as possible to where it belongs, and none on top of another."""
 
 from collections.abc import Sequence
 
+import numpy as np
+from scipy.optimize import isotonic_regression
+
 
 def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
-    """The middles of things of these sizes on a line from `low` to `high`, near where they are `wanted`, not touching.
+    """Place labels on a line from `low` to `high` so that they do not overlap.
 
-    They keep their order. Things that touch become a block, which lies where its members want to be on average. If
-    there is too little room for all, they stand side by side from `low` on.
+    The squared distances from the wanted positions are as small as they can be. Labels keep the order of their wanted
+    positions. If the line is too short for all of them, they are placed side by side from `low` on.
+
+    Without gaps the middles would be at fixed offsets. What the middles exceed these offsets by must not decrease along
+    the line, so the best placement is an isotonic regression (Barlow et al., 1972), clipped to the line.
+
+    Parameters
+    ----------
+    wanted : sequence of float
+        Where the middle of each label should be.
+    sizes : sequence of float
+        The length of each label.
+    low, high : float
+        The ends of the line.
+
+    Returns
+    -------
+    list of float
+        The middle of each label.
 
     Examples
     --------
@@ -18,32 +38,12 @@ def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: fl
     >>> spread([99.0, 99.0], [10, 20], 0, 100)
     [75.0, 90.0]
     """
-    order = sorted(range(len(wanted)), key=lambda number: wanted[number])
-    blocks: list[tuple[list[int], float, float]] = []  # members, start, size
-    for number in order:
-        size = float(sizes[number])
-        block = ([number], _start(wanted[number] - size / 2, size, low, high), size)
-        while blocks and blocks[-1][1] + blocks[-1][2] > block[1]:
-            members = blocks.pop()[0] + block[0]
-            block = _block(members, wanted, sizes, low, high)
-        blocks.append(block)
-    middles = [0.0] * len(wanted)
-    for members, start, _ in blocks:
-        for number in members:
-            middles[number] = start + sizes[number] / 2
-            start += sizes[number]
-    return middles
-
-
-def _block(
-    members: list[int], wanted: Sequence[float], sizes: Sequence[float], low: float, high: float
-) -> tuple[list[int], float, float]:
-    starts, size = [], 0.0
-    for number in members:
-        starts.append(wanted[number] - sizes[number] / 2 - size)
-        size += sizes[number]
-    return members, _start(sum(starts) / len(starts), size, low, high), size
-
-
-def _start(wanted: float, size: float, low: float, high: float) -> float:
-    return float(max(min(wanted, high - size), low))
+    if not len(wanted):
+        return []
+    order = np.argsort(wanted, kind="stable")
+    lengths = np.asarray(sizes, dtype=float)[order]
+    offsets = np.cumsum(lengths) - lengths / 2
+    moved = isotonic_regression(np.asarray(wanted, dtype=float)[order] - offsets).x
+    middles = np.empty(len(order))
+    middles[order] = offsets + np.clip(moved, low, max(low, high - lengths.sum()))
+    return [float(middle) for middle in middles]

@@ -1,4 +1,4 @@
-"""How well models predict what was held out, against their budget or the time they took."""
+"""How well models predict held-out cells, against their budgets or the time of their fits."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
+from allocore._quartiles import quartiles
 from allocore.errors import InputError
 from allocore.figures import style
 from allocore.figures.text import clean, shorten, width
 
 _Floats = NDArray[np.float64]
 _LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
-# From this ratio on numbers are better told apart on a logarithmic axis.
+# Numbers that differ by more than this ratio get a logarithmic axis.
 _WIDE = 4.0
 
 
@@ -25,32 +26,35 @@ def ppd(
     against: Literal["budget", "seconds"] = "budget",
     positive: bool = False,
 ) -> Axes:
-    """Draw the log predictive density of held-out cells: medians over the splits, and bars from quartile to quartile.
+    """Draw the log predictive density of held-out cells: medians over the splits, with bars from quartile to quartile.
+
+    A log predictive density of minus infinity counts like any other value. If it is the lower quartile, the bar ends at
+    the lower edge. If it is the median, the point cannot be drawn. The note above the axes names both cases.
 
     Parameters
     ----------
-    table
-        One row for every fit, with the columns `model`, `budget`, `split` and `log_ppd` (`post.log_ppd(split.test)`);
-        `log_ppd_positive` for `positive`, `seconds` for `against="seconds"`, and if you like `core`, a text such as
-        "50x50x20x300", by which the fits of a model are told apart.
-    ax
-        Axes to draw in; by default those of a new figure.
-    against
-        What the horizontal axis is: "budget", or "seconds", where the ends of the lines have their budgets beside them.
-    positive
-        Show `log_ppd_positive`, of the held-out cells with counts.
+    table : pandas.DataFrame
+        One row for each fit, with the columns `model`, `budget`, `split` and `log_ppd`. `positive` needs
+        `log_ppd_positive`, and `against="seconds"` needs `seconds`. An optional column `core`, with text such as
+        "50x50x20x300", separates the fits of a model into several lines.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    against : {"budget", "seconds"}, default: "budget"
+        The horizontal axis. With "seconds", the ends of the lines are labelled with their budgets.
+    positive : bool, default: False
+        Show `log_ppd_positive`, which is about the held-out cells with counts.
 
     Returns
     -------
-    The axes. A log PPD of minus infinity counts as any other: a bar whose lower quartile it is goes to the lower edge,
-    and a point whose median it is cannot be drawn; the note above the axes names both.
+    matplotlib.axes.Axes
+        The axes.
 
     Examples
     --------
+    >>> import allocore as ac
     >>> import pandas as pd
-    >>> from allocore import figures
     >>> table = pd.DataFrame({"model": "CP", "budget": [5, 5, 5], "split": [0, 1, 2], "log_ppd": [-3.0, -2.0, -2.5]})
-    >>> ax = figures.ppd(table)
+    >>> ax = ac.figures.ppd(table)
     >>> ax.lines[0].get_xydata().tolist()
     [[5.0, -2.5]]
     """
@@ -74,16 +78,16 @@ def ppd(
         note = "\n".join(shorten(line, room, style.SMALL) for line in notes)
         ax.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
         if len(found) > 1:
-            # On a figure of its own there is room beside the axes; in yours it goes where it hides least.
+            # A new figure has room beside the axes. In given axes the key goes where it hides least.
             beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
             ax.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **beside)
         return ax
 
 
 class _Series(NamedTuple):
-    """The fits of one model: budgets, and the quartiles (3, n) of what is across and what is up.
+    """The fits of one model: budgets, and the quartiles (3, n) along both axes.
 
-    `colour` is the number of its model, `line` that of its core among those of the model, `marker` its own.
+    `colour` is the number of the model, `line` that of the core within the model, `marker` that of the series.
     """
 
     model: str
@@ -97,7 +101,7 @@ class _Series(NamedTuple):
 
 
 def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
-    """The rows with numbers in all the columns that are needed; minus infinity is one where something is judged."""
+    """The rows that have numbers in all columns that are needed. Minus infinity is a number in the column `value`."""
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"table is a {type(table).__name__}, but it must be a pandas DataFrame")
     needed = list(dict.fromkeys(["model", "budget", "split", value, against]))
@@ -118,7 +122,7 @@ def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
 
 
 def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
-    """The models in the order of the table, each with its kinds of core."""
+    """One series for each model and core, in the order of the table."""
     if "core" not in numbers:
         numbers = numbers.assign(core="")
     numbers = numbers.assign(core=numbers["core"].fillna("").astype(str), model=numbers["model"].astype(str))
@@ -134,27 +138,8 @@ def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
     return found
 
 
-def quartiles(values: "pd.Series[float]") -> tuple[float, float, float]:
-    """The quartiles of the numbers there are; between minus infinity and a number lies minus infinity.
-
-    >>> quartiles(pd.Series([1.0, 2.0, float("nan")]))
-    (1.25, 1.5, 1.75)
-    >>> quartiles(pd.Series([-float("inf"), 2.0, 3.0, 4.0]))
-    (-inf, 2.5, 3.25)
-    """
-    known = values.dropna().to_numpy(dtype=float)
-    if not known.size:
-        return (np.nan,) * 3
-    parts = np.array([0.25, 0.5, 0.75])
-    with np.errstate(invalid="ignore"):  # a part of an infinite way
-        between = np.quantile(known, parts)
-    below = np.quantile(known, parts, method="lower")
-    low, middle, high = np.where(np.isneginf(below), -np.inf, between).tolist()
-    return low, middle, high
-
-
 def _drawable(everything: list[_Series], value: str) -> list[_Series]:
-    """The series without the points whose median is minus infinity, and without those of which nothing is left."""
+    """The series without points whose median is minus infinity, and without series that have no other points."""
     found = []
     for series in everything:
         there = np.isfinite(series.up[1])
@@ -169,7 +154,7 @@ def _drawable(everything: list[_Series], value: str) -> list[_Series]:
 
 
 def _notes(everything: list[_Series], splits: int) -> list[str]:
-    """Of how many splits a figure tells, and what it cannot show."""
+    """The number of splits, and what the figure cannot show."""
     notes = [f"medians and quartiles of {splits} splits" if splits > 1 else "one split"]
     gone = []
     for series in everything:
@@ -219,7 +204,7 @@ def _draw(ax: Axes, series: _Series) -> None:
 
 
 def _across(ax: Axes, found: list[_Series], against: str) -> None:
-    """The horizontal axis: all budgets are named where they fit."""
+    """Scale and label the horizontal axis."""
     values = np.concatenate([series.across[1] for series in found])
     if values.min() > 0 and values.max() > _WIDE * values.min():
         ax.set_xscale("log")
@@ -229,7 +214,7 @@ def _across(ax: Axes, found: list[_Series], against: str) -> None:
         return
     plain = FuncFormatter(lambda value, _: f"{value:,g}")
     if ax.get_xscale() == "log":
-        # Seconds often lie within one power of ten, which would be the only number on the axis.
+        # Seconds often lie within one decade. With powers of ten alone, the axis would have one number.
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter(plain)
     ax.xaxis.set_minor_formatter(NullFormatter())
@@ -238,13 +223,13 @@ def _across(ax: Axes, found: list[_Series], against: str) -> None:
 
 
 def _name_ends(ax: Axes, found: list[_Series]) -> None:
-    """The budgets at the ends of the lines, which tell the rest: beside their points, and none on another."""
-    # Asked for their limits the axes settle them; until then points have no places.
+    """Write the budgets at the ends of the lines beside their points, each where it covers no other."""
+    # Axes settle their limits when asked for them; points have no places before that.
     ax.get_xlim()
     ax.get_ylim()
     figure = ax.get_figure(root=True)
     points_per_pixel = 72 / (figure.dpi if figure else 100.0)
-    taken: list[tuple[float, float, float]] = []  # left, bottom and width of a name
+    taken: list[tuple[float, float, float]] = []  # the left edge, the bottom and the width of a text
     for series in found:
         for end in dict.fromkeys((0, len(series.budgets) - 1)):
             point, text = (float(series.across[1, end]), float(series.up[1, end])), f"{series.budgets[end]:,}"
@@ -260,15 +245,15 @@ def _name_ends(ax: Axes, found: list[_Series]) -> None:
 
 
 def _touch(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
-    """Whether two names on lines of their own have less than a point between them."""
+    """Whether two texts overlap or are less than a point apart."""
     beside = one[0] > other[0] + other[2] + 1 or other[0] > one[0] + one[2] + 1
     return not beside and abs(one[1] - other[1]) < style.SMALL
 
 
 def _name_budgets(ax: Axes, budgets: list[float]) -> None:
-    """Name the budgets from the left, leaving out those that would touch the one before."""
+    """Write the budgets from the left, without those that would touch the one before."""
     wide = style.inches(ax)[0] * 72
-    # Asked for its limits the axis settles them; until then points have no places.
+    # The axis settles its limits when asked for them; points have no places before that.
     ax.get_xlim()
     at = ax.transAxes.inverted().transform(ax.transData.transform([(budget, 0.0) for budget in budgets]))[:, 0] * wide
     named: list[float] = []

@@ -1,4 +1,4 @@
-"""The course of a run: what is known of every sweep, one line for each chain."""
+"""Traces of a run: statistics of every sweep, one line for each chain."""
 
 from typing import Any, NamedTuple
 
@@ -13,35 +13,35 @@ from allocore.figures.text import joined, shorten
 from allocore.posterior.posterior import Posterior
 
 _ROW, _LEFT, _ABOVE, _BELOW = 1.05, 0.62, 0.24, 0.42
-# The first sweeps are far from everything later and would flatten it: they may leave the panel.
+# The first sweeps are far from all later ones and would flatten them. This share of the sweeps may leave the panel.
 _START = 0.1
-# The most room for the name of a mode, in points.
+# The largest width of the name of a mode, in points.
 _NAME = 120.0
 
 
 def traces(post: Posterior, ax: Axes | None = None) -> Axes:
     """Draw the log-likelihood, the classes and factors in use, and the share of classes that moved, by sweep.
 
-    One line for each chain; the burn-in is shaded. The axis of the log-likelihood leaves out the first steep rise.
-    Works for a run that is not finished, and for one without draws.
+    Each chain is a line; the burn-in is shaded. The axis of the log-likelihood leaves out the first steep rise. The
+    run need not be finished or have draws.
 
     Parameters
     ----------
-    post
-        The posterior.
-    ax
-        Axes to draw in; by default those of a new figure.
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
 
     Returns
     -------
-    The axes. Its panels are `ax.child_axes`.
+    matplotlib.axes.Axes
+        The axes. Its panels are `ax.child_axes`: log-likelihood, classes, factors of each mode, moves.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> [panel.get_title(loc="left") for panel in figures.traces(post).child_axes][:3]
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> [panel.get_title(loc="left") for panel in ac.figures.traces(post).child_axes][:3]
     ['log-likelihood', 'classes in use', 'origin factors in use']
     """
     shown = _traces(post)
@@ -78,7 +78,7 @@ def _traces(post: Posterior) -> list[_Trace]:
         _Trace(joined(shorten(name, _NAME, style.NORMAL), "factors in use"), stats["factors"][:, :, mode], "whole")
         for mode, name in enumerate(post.tensor.mode_names)
     ]
-    # The classes of CP and Tucker stay where they are.
+    # The locations of CP and Tucker are fixed.
     if post.learns_locations:
         found.append(_Trace("share of classes that moved", stats["moved"], "share"))
     return found
@@ -115,7 +115,7 @@ def _value_axis(ax: Axes, values: NDArray[np.float64], kind: str) -> None:
 
 
 def _key(sheet: style.Sheet, post: Posterior) -> None:
-    """Which colour is which chain, where there are several, and what is shaded."""
+    """Name the colours of the chains, if there are several, and the shade."""
     right = sheet.width - 0.1
     chains = post.stats["moved"].shape[0]
     if post.record.schedule.burn_in:

@@ -1,4 +1,4 @@
-"""How large a model is that was found: histograms of the effective shape, and how few classes hold most."""
+"""The size of the fitted model: histograms of its effective shape, and how much the largest classes hold."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,32 +13,32 @@ from allocore.posterior.posterior import Posterior
 _BINS = 30
 _LEVELS = (0.5, 0.95)
 _ACROSS = 5
-# What the margins of a panel and the word "factors" take of its width, in points.
+# The width of the margins of a panel and of the word "factors", in points.
 _FACTORS = 58.0
 
 
 def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
     """Draw histograms, over the draws of all chains, of the classes in use and of the factors in use in every mode.
 
-    A line marks the median; with several chains, each has its part of every bar.
+    A line marks the median. With several chains, each bar is divided among them.
 
     Parameters
     ----------
-    post
-        The posterior.
-    ax
-        Axes to draw in; by default those of a new figure.
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
 
     Returns
     -------
-    The axes. Its panels are `ax.child_axes`: the classes, then one per mode.
+    matplotlib.axes.Axes
+        The axes. Its panels are `ax.child_axes`: the classes, then one panel per mode.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=4, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> panel = figures.effective_shape(post).child_axes[0]
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=4, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> panel = ac.figures.effective_shape(post).child_axes[0]
     >>> int(sum(bar.get_height() for bar in panel.patches))
     4
     """
@@ -67,7 +67,7 @@ def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
 
 def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> None:
     low, high = int(values.min()), int(values.max())
-    # Whole numbers: every bar stands for as many of them.
+    # The values are whole numbers: every bar stands for the same number of them.
     step = -(-(high - low + 1) // _BINS)
     edges = np.arange(low, high + step + 1, step) - 0.5
     below = np.zeros(len(edges) - 1)
@@ -79,7 +79,7 @@ def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> No
     ax.set_ylim(0.0, below.max() * 1.08)
     middle = float(np.median(values))
     ax.axvline(middle, color=style.INK, linewidth=0.8)
-    # One bar alone would fill the panel.
+    # A single bar would fill the panel.
     room = max(0.0, 4.0 - (high - low)) / 2
     ax.set_xlim(edges[0] - room - 0.2, edges[-1] + room + 0.2)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
@@ -91,42 +91,42 @@ def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> No
 
 
 def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int = 0) -> Axes:
-    """Draw the share of all that the largest classes hold together, against their number; 50% and 95% are marked.
+    """Draw the share of all expected counts that the largest classes hold, against their number; marks 50% and 95%.
 
     Parameters
     ----------
-    post
-        The posterior.
-    ax
-        Axes to draw in; by default those of a new figure.
-    draw, chain
-        The draw to show.
+    post : Posterior
+        The posterior of a fitted model, or of `allocore.open_run`.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    draw, chain : int, default: -1 and 0
+        The draw to show, and its chain. Negative numbers count from the end.
 
     Returns
     -------
-    The axes.
+    matplotlib.axes.Axes
+        The axes.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> from allocore import figures
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> line = figures.mass(post).lines[0]
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> line = ac.figures.mass(post).lines[0]
     >>> float(line.get_ydata()[-1].round(6))
     1.0
     """
-    portrait = post.portrait(draw, chain=chain)
-    number = len(portrait.share_C)
+    summary = post.draw_summary(draw, chain=chain)
+    number = len(summary.share_C)
     with style.look():
         ax = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.12)))
-        held = np.concatenate([[0.0], np.cumsum(portrait.share_C)])
+        held = np.concatenate([[0.0], np.cumsum(summary.share_C)])
         ax.plot(np.arange(number + 1), held, color=style.BLUE, linewidth=1.2, gid="held")
         if number <= 60:
             ax.plot(np.arange(1, number + 1), held[1:], "o", color=style.BLUE, markersize=2, gid="classes")
         ax.set_xlim(0, number * 1.02)
         ax.set_ylim(0, 1.04)
         for level in _LEVELS:
-            _mark(ax, level, portrait.holding(level), held)
+            _mark(ax, level, summary.holding(level), held)
         ax.set_yticks([0.0, *_LEVELS])
         style.percent(ax)
         ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -136,7 +136,7 @@ def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int 
 
 
 def _mark(ax: Axes, level: float, classes: int, held: NDArray[np.float64]) -> None:
-    """A line from the axis to the curve, and in words how many classes it takes, in the empty room below the curve."""
+    """Draw a line from the axis to the curve, and write below the curve how many classes hold this share."""
     ax.plot([0, classes], [level, level], color=style.GREY, linewidth=0.6, linestyle=(0, (3, 2)), gid="level")
     ax.plot([classes], [held[classes]], "o", color=style.INK, markersize=3.5, gid="reached")
     text = f"{classes} class{'es' * (classes > 1)} hold{'s' * (classes == 1)} {level:.0%}"

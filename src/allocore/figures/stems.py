@@ -1,4 +1,4 @@
-"""One factor as stems: the largest elements in colour with their names, the rest grey."""
+"""One factor as stems: the largest elements are in colour and have names, the rest are grey."""
 
 from typing import Any
 
@@ -15,33 +15,33 @@ from allocore.posterior.draw_summary import Factor, ShownMode
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
-# More stems than this cannot be told apart on a page: of neighbours only the highest is drawn.
+# More stems than this cannot be told apart on a page. Of neighbours, only the highest is drawn.
 _COLUMNS = 1000
 _HEADROOM, _NAMES_ABOVE = 1.08, 1.3
-# In points: between ticks of time, between lines of names, from the stems to their names.
+# Distances in points: between ticks of time, between lines of names, from the stems to their names.
 _TICK, _LINE, _AWAY = 26.0, 8.4, 7.0
-# The column of shares beside the stems, and the room between it and the names.
+# The width of the column of shares beside the stems, and its distance from the names.
 _SHARE, _SPACE = 18.0, 3.0
 _PEAKS = 2
 
 
 def told_below(mode: ShownMode, points: float) -> bool:
-    """Whether a mode has its names below the axis: periods, things in an order of their own, and few short names."""
+    """Whether the names of a mode stand below the axis: for periods, for ordered labels, and for few short names."""
     return mode.kind in ("time", "order") or ticks.all_fit(mode.labels, points, style.SMALL)
 
 
 def name_room(factor: Factor, top: int, threshold: float) -> float:
-    """The room, in points, that the names of a factor would like to have beside it."""
+    """The room in points that the names of a factor need beside it."""
     rows = _largest(factor, top, threshold).tolist()
     widest = max((width(clean(factor.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
-    # A point more than is needed, so that rounding cuts off no name.
+    # One point more than needed, so that rounding shortens no name.
     return _AWAY + _SHARE + _SPACE + widest + 1.0
 
 
 def draw_stems(ax: Axes, factor: Factor, colour: str, top: int, threshold: float, beside: float) -> None:
-    """Draw a factor into a panel with `beside` points of room at its right for the names of the largest elements.
+    """Draw a factor into a panel, with `beside` points of room to its right for the names of the largest elements.
 
-    Without such room names stand below the axis. Periods of time are all in colour, as in the paper.
+    If `beside` is 0, names stand below the axis. Periods of time are all in colour, as in the paper.
     """
     length = len(factor.share_D)
     ax.set_xlim(-0.5 - 0.02 * length, length - 0.5 + 0.02 * length)
@@ -74,7 +74,7 @@ def _name_ticks(ax: Axes, factor: Factor, beside: float) -> None:
 
 
 def _share_axis(ax: Axes, factor: Factor, highest: float, beside: float) -> None:
-    """One or two round numbers up to the highest stem; where names stand beside the stems, these have the shares."""
+    """Put one or two round numbers on the axis, or none if the names beside the stems have their shares."""
     found = MaxNLocator(nbins=3, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, highest)
     shown = [] if factor.empty or beside else [float(tick) for tick in found if 0.0 < tick <= highest * 1.001]
     ax.yaxis.set_major_locator(FixedLocator(shown))
@@ -84,7 +84,7 @@ def _share_axis(ax: Axes, factor: Factor, highest: float, beside: float) -> None
 
 
 def _largest(factor: Factor, top: int, threshold: float) -> _Ints:
-    """The rows to name: the largest that are not grey, and the largest of all in any case."""
+    """The rows to name: the largest that are not grey, and the largest one in any case."""
     if factor.even or factor.empty:
         return np.empty(0, dtype=np.int64)
     heaviest = factor.heaviest[:top]
@@ -94,7 +94,7 @@ def _largest(factor: Factor, top: int, threshold: float) -> _Ints:
 
 
 def _crests(factor: Factor) -> _Ints:
-    """Rows with at least half of the highest share, the highest of each stretch of them, by their shares."""
+    """The highest row of each stretch of rows that have at least half of the highest share; highest first."""
     share_D = factor.share_D
     if factor.even:
         return np.empty(0, dtype=np.int64)
@@ -105,7 +105,7 @@ def _crests(factor: Factor) -> _Ints:
 
 
 def _draw_lines(ax: Axes, factor: Factor, colour: str, threshold: float, named: _Ints) -> None:
-    """All stems as two collections, whatever their number."""
+    """Draw all stems as two collections, whatever their number."""
     share_D = factor.share_D
     shown = np.union1d(_highest(share_D), named)
     large = (share_D[shown] >= threshold) | np.isin(shown, named)
@@ -117,7 +117,7 @@ def _draw_lines(ax: Axes, factor: Factor, colour: str, threshold: float, named: 
 
 
 def _highest(share_D: _Floats) -> _Ints:
-    """The rows with anything to draw; of many the highest of each column of the page."""
+    """The rows with shares above 0. If there are very many, the highest in each column of the page."""
     length = len(share_D)
     rows = np.flatnonzero(share_D)
     if length <= _COLUMNS:
@@ -129,12 +129,12 @@ def _highest(share_D: _Floats) -> _Ints:
 
 
 def _name_beside(ax: Axes, factor: Factor, named: _Ints, room: float) -> None:
-    """Names and shares at the right of the stems, each at the height of its tip or as near as there is room."""
+    """Write names and shares to the right of the stems, each as near as possible to the height of its tip."""
     (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
     wide, high = wide * 72, high * 72
     named = named[: max(1, int(high / _LINE))]
     tip_y = factor.share_D[named] / upper * high
-    # Equal tips stay in the order of the labels: what comes first is written above.
+    # Equal tips keep the order of the labels: the first one is written above.
     ranked = (tip_y - 1e-6 * np.arange(len(named))).tolist()
     lines = spread(ranked, [_LINE] * len(named), 0.0, high)
     leaders = []
@@ -151,7 +151,7 @@ def _name_beside(ax: Axes, factor: Factor, named: _Ints, room: float) -> None:
 
 
 def _name_above(ax: Axes, factor: Factor, named: _Ints) -> None:
-    """The names of peaks on one line above all stems."""
+    """Write the names of the peaks on one line above all stems."""
     (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
     wide, high = wide * 72, high * 72
     texts = [shorten(factor.mode.labels[row], wide, style.SMALL) for row in named.tolist()]

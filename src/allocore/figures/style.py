@@ -1,6 +1,7 @@
-"""One restrained style for all figures, and sheets of paper to lay panels out on, in inches.
+"""One restrained style for all figures, and sheets on which panels are laid out in inches.
 
-Colours are those of Okabe and Ito, which people of any colour vision tell apart; no letter is smaller than 7 points.
+The colours are those of Okabe and Ito, which people of any colour vision can tell apart. No letter is smaller than 7
+points.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
 INK, GREY, FAINT, PALE = "#222222", "#666666", "#B0B0B0", "#ECECEC"
 COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# As in the paper: red senders, green receivers, purple actions; blue is kept for time.
+# As in the paper: red senders, green receivers, purple actions. Blue is reserved for time.
 _MODE_COLOURS = (VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 
 WIDTH = 7.2
@@ -53,26 +54,26 @@ _LOOK: dict[Any, Any] = {
     "lines.linewidth": 1.0,
     "pdf.fonttype": 42,
     "savefig.facecolor": "white",
-    # As outlines, letters look the same where the font is not installed.
+    # Outlines of letters look the same on machines without the font.
     "svg.fonttype": "path",
     # The same figure gives the same file.
     "svg.hashsalt": "allocore",
     "text.color": INK,
-    # A label may hold a dollar; nothing here is mathematics.
+    # Labels may contain dollar signs; no text here is mathematics.
     "text.parse_math": False,
     "text.usetex": False,
     "xtick.labelsize": SMALL,
     "ytick.labelsize": SMALL,
 }
 
-# The settings of matplotlib belong to the whole process. Two threads that changed them and set them back in turn would
-# leave one's style behind for good, so figures are made one at a time.
+# The settings of matplotlib belong to the whole process. If two threads changed and restored them in turn, the style of
+# one could stay for good. So figures are made one at a time.
 _ONE_AT_A_TIME = RLock()
 
 
 @contextmanager
 def look() -> Iterator[None]:
-    """The style while a figure is made; the settings are afterwards what they were."""
+    """Use the style while a figure is made, then restore the settings."""
     with _ONE_AT_A_TIME, matplotlib.rc_context({**_LOOK, "font.family": families()}):
         yield
 
@@ -97,14 +98,14 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 
 def new_axes(width: float, height: float, margins: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)) -> Axes:
-    """Axes on a new figure, with margins (left, right, bottom, top) in inches; no global state knows of it."""
+    """Axes on a new figure, with margins (left, right, bottom, top) in inches. pyplot does not know the figure."""
     left, right, bottom, top = margins
     figure = Figure(figsize=(width, height))
     return figure.add_axes((left / width, bottom / height, 1.0 - (left + right) / width, 1.0 - (bottom + top) / height))
 
 
 def dress(ax: Axes) -> Axes:
-    """Give axes the style: two thin spines, small ticks. Ticks are made late, so theirs is written into the axes."""
+    """Give axes the style: two thin spines, small ticks. Matplotlib makes ticks late, so the axes keep their style."""
     for side, spine in ax.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_linewidth(0.6)
@@ -123,19 +124,19 @@ def dress(ax: Axes) -> Axes:
 
 
 def percent(ax: Axes, axis: Literal["x", "y"] = "y") -> None:
-    """Show the numbers of an axis, which are parts of one, in per cent."""
+    """Show the numbers of an axis, which are fractions, as percentages."""
     chosen = ax.yaxis if axis == "y" else ax.xaxis
     chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
 
 
 def below_title(ax: Axes, words: str) -> None:
-    """A grey line of words between a panel and its title, which is to be 13 points above."""
+    """Write a grey line between a panel and its title, which must have a pad of 13 points."""
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     ax.annotate(words, (0.0, 1.0), (0.0, 4.0), fontsize=SMALL, color=GREY, gid="below title", **place)
 
 
 def round_below(share: float) -> float:
-    """A round number, 1, 2 or 5 with zeros, not above a share.
+    """The largest round number (1, 2 or 5 times a power of ten) that is not above a share.
 
     Examples
     --------
@@ -149,13 +150,13 @@ def round_below(share: float) -> float:
 
 
 def name_ticks(ax: Axes, ticks: Sequence[tuple[int, str]]) -> None:
-    """Ticks with words below an axis, all on one line whatever letters they have."""
+    """Set ticks with words below an axis, on one baseline whatever their letters."""
     ax.set_xticks([place for place, _ in ticks], [text for _, text in ticks], va="baseline")
     ax.tick_params(axis="x", pad=SMALL + 2)
 
 
 class Sheet:
-    """Axes used as a sheet of paper: its frame is turned off, panels and text are put on it in inches from top left."""
+    """Axes as a sheet of paper: without a frame, with panels and text placed in inches from the top left corner."""
 
     def __init__(self, ax: Axes) -> None:
         ax.set_axis_off()
@@ -163,19 +164,19 @@ class Sheet:
         self.width, self.height = inches(ax)
 
     def panel(self, left: float, top: float, width: float, height: float) -> Axes:
-        """New axes on the sheet, never smaller than a tenth of an inch, whatever room there is."""
+        """New axes on the sheet. They are at least a tenth of an inch wide and high, even if there is less room."""
         width, height = max(width, 0.1), max(height, 0.1)
         place = (left / self.width, 1.0 - (top + height) / self.height, width / self.width, height / self.height)
         return dress(self.ax.inset_axes(place))
 
     def text(self, left: float, top: float, words: str, **how: Any) -> None:
-        """Text whose upper left corner (unless `how` says otherwise) is here."""
+        """Write text with its upper left corner here, unless `how` aligns it otherwise."""
         how = {"ha": "left", "va": "top", "fontsize": NORMAL, **how}
         self.ax.text(left / self.width, 1.0 - top / self.height, words, transform=self.ax.transAxes, **how)
 
 
 def name_chains(sheet: Sheet, chains: int, right: float, top: float) -> None:
-    """Which colour is which chain, on a line that ends at `right`; many chains would fill the line and go unnamed."""
+    """Name the colours of the chains on a line that ends at `right`, unless there are too many chains for it."""
     for chain in reversed(range(chains if 1 < chains <= len(COLOURS) else 0)):
         sheet.text(right, top, f"chain {chain}", ha="right", fontsize=SMALL, color=chain_colour(chain), weight="bold")
         right -= 0.5

@@ -1,4 +1,4 @@
-"""Text that can be drawn: any label, in characters the fonts have, no wider than the room there is."""
+"""Text that can be drawn: any label, in characters that the fonts have, and no wider than its room."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -7,9 +7,10 @@ from functools import cache, lru_cache
 from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
 from matplotlib.textpath import text_to_path
 
-# Comes with matplotlib: figures look the same everywhere. It has Latin, Greek, Cyrillic, Arabic, Hebrew and more.
+# This font comes with matplotlib, so figures look the same everywhere. It covers Latin, Greek, Cyrillic, Arabic, Hebrew
+# and more.
 _FONT = "DejaVu Sans"
-# Asked for other characters, where they are installed.
+# Fonts for other characters, used if they are installed.
 _OTHERS = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -23,20 +24,20 @@ _OTHERS = (
 )
 _UNKNOWN = "\u25a1"
 _ELLIPSIS = "\u2026"
-# Has no width. In front it says which way the line runs, behind a name that what follows is no part of it.
+# A mark without width. Before a name it sets the direction of the line; after a name it ends the direction of the name.
 _LEFT_TO_RIGHT = "\u200e"
 _VARIATIONS = range(0xFE00, 0xFE10)
 
 
 @cache
 def families() -> list[str]:
-    """The fonts, each for the characters that those before it lack."""
+    """The fonts in order: each is used for the characters that those before it lack."""
     installed = set(get_font_names())
     return [_FONT, *(name for name in _OTHERS if name in installed)]
 
 
 def clean(text: object) -> str:
-    """Text with a square for what no font has, spaces for line breaks, and without characters that only steer.
+    """Text with squares for characters that no font has, spaces for line breaks, and no control characters.
 
     Examples
     --------
@@ -50,7 +51,7 @@ def clean(text: object) -> str:
 
 
 def shorten(text: object, room: float, size: float) -> str:
-    """Text that is at most `room` points wide, its end replaced by an ellipsis if need be.
+    """Text that is at most `room` points wide; if it is too long, an ellipsis replaces its end.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def shorten(text: object, room: float, size: float) -> str:
 
 @lru_cache(maxsize=10_000)
 def width(text: str, size: float) -> float:
-    """How wide clean text is, in points."""
+    """The width of clean text, in points."""
     if not text:
         return 0.0
     return float(
@@ -78,7 +79,7 @@ def width(text: str, size: float) -> float:
 
 
 def joined(name: str, rest: object) -> str:
-    """A clean name and what is said of it, from left to right even if the name is written from right to left.
+    """A clean name and a remark, from left to right even if the name is written from right to left.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def joined(name: str, rest: object) -> str:
 
 
 def numbers_in(numbers: Sequence[int], room: float, size: float) -> str:
-    """Other classes in words, as many as there is room for: "also in classes 3, 5 and 7 more"."""
+    """List as many other classes as there is room for: "also in classes 3, 5 and 7 more"."""
     noun = "class" if len(numbers) == 1 else "classes"
     for listed in range(len(numbers), 0, -1):
         rest = f" and {len(numbers) - listed} more" if listed < len(numbers) else ""

@@ -1,4 +1,8 @@
-"""Few, well chosen ticks: the starts of years, quarters and months for periods; all labels where they fit."""
+"""Ticks of axes whose positions are labels: starts of years, quarters and months for periods, else all labels that fit.
+
+The positions are numbers of periods, which may have gaps, and not dates. Matplotlib's locators of dates do not apply:
+they put ticks at dates that are not among the periods, and more of them than asked for.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +15,7 @@ Ticks = list[tuple[int, str]]
 
 
 def date_ticks(labels: Sequence[str | int], most: int) -> Ticks:
-    """At most `most` positions of periods with their names, at the starts of months, quarters, years or decades.
+    """At most `most` positions with their names, at the starts of months, quarters, years or decades.
 
     Examples
     --------
@@ -31,9 +35,9 @@ def date_ticks(labels: Sequence[str | int], most: int) -> Ticks:
 
 
 def fitting_ticks(labels: Sequence[str | int], room: float, size: float) -> Ticks:
-    """All labels if they fit side by side in `room` points, else every second, third, ..; always the first."""
+    """All labels if they fit side by side in `room` points, else every second, third and so on, from the first."""
     slot = room / len(labels)
-    # No label is narrower than half its height: a hundred thousand need not be measured.
+    # No label is narrower than half its height, so a hundred thousand labels need not be measured.
     step = max(1, int(size / 2 / slot))
     while True:
         places = range(0, len(labels), step)
@@ -50,7 +54,7 @@ def all_fit(labels: Sequence[str | int], room: float, size: float) -> bool:
 
 
 def _month(label: str) -> int:
-    """The month a period begins in, counted from the year 0."""
+    """The month in which a period begins, counted from the year 0."""
     year, rest = int(label[:4]), label[5:]
     if rest.startswith("Q"):
         return 12 * year + 3 * (int(rest[1]) - 1)
@@ -60,13 +64,13 @@ def _month(label: str) -> int:
 
 
 def _starts(months: list[int], step: int) -> list[int]:
-    """The first positions of each stretch of `step` months, the first stretch only if its own start is there."""
+    """The first position in each stretch of `step` months; the first stretch counts only if its start is there."""
     firsts = [place for place in range(1, len(months)) if months[place] // step != months[place - 1] // step]
     return [0, *firsts] if months and months[0] % step == 0 else firsts
 
 
 def _named(starts: list[int], months: list[int], step: int) -> Ticks:
-    """January has the name of its year, other months theirs; the year is said at least once."""
+    """Name January by its year and other months by themselves; at least one tick has a year."""
     names = [str(months[place] // 12) if step >= 12 or months[place] % 12 == 0 else "" for place in starts]
     ticks = [name or _MONTHS[months[place] % 12] for name, place in zip(names, starts, strict=True)]
     if not any(names):
@@ -75,7 +79,7 @@ def _named(starts: list[int], months: list[int], step: int) -> Ticks:
 
 
 def _ends(labels: Sequence[str | int]) -> Ticks:
-    """The first and the last period, where there are no starts between them."""
+    """Ticks at the first and the last period, for a stretch without starts of months."""
     first, last = str(labels[0]), str(labels[-1])
     named = [_day(first), _day(last)]
     if len(first) == 10 and first[:4] == last[:4]:

@@ -92,7 +92,7 @@ class _Drawn(NamedTuple):
     log_phi_DK: Floats
 
 
-class _Streams(NamedTuple):
+class _RelocationStreams(NamedTuple):
     """Random numbers by class: for the choice of a factor, and for the entries of a new one."""
 
     choices: Words
@@ -104,7 +104,7 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
     mode, rows = view.mode, ByClass.of(view)
     places, used = _Places.of(state, mode), int(state.used(mode).sum())
     drawn = _Drawn(state.log_core_Q.copy(), state.log_phi[mode].copy())
-    streams = _Streams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
+    streams = _RelocationStreams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
     scores = location_scores(layout, spec, state, mode, rows)
     alpha = spec.alpha0 / len(drawn.log_phi_DK)
     _move_classes(scores, rows, alpha, Priors.of(spec), streams, scratch(), used, places, drawn)
@@ -193,7 +193,7 @@ def _fit_new(first: int, last: int, rows: ByClass, priors: Priors, fits_QF: Floa
 
 @kernel
 def _move_classes(
-    scores: Scores, rows: ByClass, alpha: float, priors: Priors, streams: _Streams, rng: Words, used: int,
+    scores: Scores, rows: ByClass, alpha: float, priors: Priors, streams: _RelocationStreams, rng: Words, used: int,
     places: _Places, drawn: _Drawn,
 ) -> None:  # fmt: skip
     """Move the classes in turn, writing into `places`, `drawn` and the scores of factors taken on the way.

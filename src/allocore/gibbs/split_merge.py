@@ -67,7 +67,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitState:
     """Two factors, by their places among those in use, the counts that q keeps, and the log odds of a count to go."""
 
     first: int
@@ -77,7 +77,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedState:
     """The factor of q and, if no other class uses it, its log core value; for each mode a class whose factor r has; and
     how much r reaches there.
     """
@@ -127,7 +127,7 @@ def propose(draft: Draft, rng: Words) -> bool:
     return True
 
 
-def _gain(draft: Draft, pair: Pair, split: Split, merged: Merged, splits: bool) -> float:
+def _gain(draft: Draft, pair: Pair, split: SplitState, merged: MergedState, splits: bool) -> float:
     """log(posterior / proposal) of the split state less that of the merged one, whichever is the present one."""
     log_weights = _log_weight_split(draft, pair, split) - _log_weight_merged(draft, pair, merged)
     # How many q and r there are to draw from: if merged, those with counts and those without; if split, partners.
@@ -183,19 +183,19 @@ def _can_return(draft: Draft, pair: Pair, splits: bool) -> bool:
     return bool(left[draft.mode] and pair.others_MK[draft.mode, draft.subs_QM[pair.q, draft.mode]] > 0)
 
 
-def _draw_split(draft: Draft, pair: Pair, rng: Words) -> Split:
+def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
     """Two factors for q and r, and the counts of each."""
     first = _by_weight(pair.weights_U, rng)
     second = _by_weight(np.where(np.arange(len(pair.used_U)) == first, 0.0, pair.weights_U), rng)
     kept_D, odds_D = np.empty_like(pair.y_D), _log_odds(draft, pair, first, second)
     share_counts(pair.y_D, odds_D, rng, kept_D)
-    return Split(first, second, kept_D, odds_D)
+    return SplitState(first, second, kept_D, odds_D)
 
 
-def _now_split(draft: Draft, pair: Pair) -> Split:
+def _now_split(draft: Draft, pair: Pair) -> SplitState:
     """The factors and counts that q and r have now."""
     first, second = np.searchsorted(pair.used_U, draft.subs_QM[[pair.q, pair.r], draft.mode])
-    return Split(first, second, draft.y_QD[pair.q], _log_odds(draft, pair, first, second))
+    return SplitState(first, second, draft.y_QD[pair.q], _log_odds(draft, pair, first, second))
 
 
 def _log_odds(draft: Draft, pair: Pair, first: int, second: int) -> Floats:
@@ -206,7 +206,7 @@ def _log_odds(draft: Draft, pair: Pair, first: int, second: int) -> Floats:
     return np.asarray(log_phi_2D[1] - log_phi_2D[0] + odds)
 
 
-def _log_weight_split(draft: Draft, pair: Pair, split: Split) -> float:
+def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
     """log(posterior / proposal) of the split state; both classes must hold counts."""
     given_D, modes = pair.y_D - split.kept_D, np.delete(np.arange(len(draft.alpha_M)), draft.mode)
     if not split.kept_D.any() or not given_D.any():
@@ -228,22 +228,22 @@ def _by_weight(weights_U: Floats, rng: Words) -> int:
         return int(categorical_from_logs(rng, np.log(weights_U), len(weights_U), np.empty(len(weights_U))))
 
 
-def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> Merged:
+def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
     """A factor for q with the counts of both, and factors for r without."""
     others_K = pair.others_MK[draft.mode, : draft.phi_DK.shape[1]]
     factor, log_core = _choose_factor(pair, others_K, rng)
     modes, budget = range(len(draft.alpha_M)), len(draft.y_Q)
     away_M = np.array([_another(pair, budget, rng, than_q=m == draft.mode) for m in modes])
-    return Merged(factor, log_core, away_M, draft.reach_at(away_M))
+    return MergedState(factor, log_core, away_M, draft.reach_at(away_M))
 
 
-def _now_merged(draft: Draft, pair: Pair) -> Merged:
+def _now_merged(draft: Draft, pair: Pair) -> MergedState:
     """The factors that q and r have now."""
     factor, away_M = int(draft.subs_QM[pair.q, draft.mode]), np.full(len(draft.alpha_M), pair.r)
-    return Merged(factor, float(draft.log_core_Q[pair.q]), away_M, float(draft.reach_Q[pair.r]))
+    return MergedState(factor, float(draft.log_core_Q[pair.q]), away_M, float(draft.reach_Q[pair.r]))
 
 
-def _log_weight_merged(draft: Draft, pair: Pair, merged: Merged) -> float:
+def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
     """log(posterior / proposal) of the merged state."""
     modes = np.arange(len(draft.alpha_M))
     log_weight = np.logaddexp.reduce(pair.scores) + log_core_integral(0, merged.reach_r, draft.priors)
@@ -271,7 +271,7 @@ def _another(pair: Pair, budget: int, rng: Words, *, than_q: bool) -> int:
     return _one_of(among_Q, rng)
 
 
-def _write_split(draft: Draft, pair: Pair, split: Split, rng: Words) -> None:
+def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> None:
     """r takes the location of q and some of its counts, and both take their factors and core values."""
     q, r, left = pair.q, pair.r, draft.subs_QM[pair.q, draft.mode]
     if pair.others_MK[draft.mode, left] == 0:
@@ -282,7 +282,7 @@ def _write_split(draft: Draft, pair: Pair, split: Split, rng: Words) -> None:
         draft.settle(each, counts_D, pair.used_U[u], pair.reach_U[u], rng)
 
 
-def _write_merged(draft: Draft, pair: Pair, merged: Merged, rng: Words) -> None:
+def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> None:
     """q takes the counts of r and its factor, and r goes away."""
     q, r, priors, own = pair.q, pair.r, draft.priors, pair.others_MK[draft.mode, merged.factor] == 0
     draft.follow(r, merged.away_M)

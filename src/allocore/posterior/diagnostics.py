@@ -1,7 +1,7 @@
-"""Have the chains settled, and in the same place? R-hat and effective sample sizes of what does not depend on labels.
+"""Convergence diagnostics: R-hat and effective sample sizes of quantities that do not depend on class numbers.
 
-Rank-normalised split R-hat and effective sample sizes of the bulk and of the tails (5% and 95% quantiles) are those of
-Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), computed by arviz-stats.
+Rank-normalised split R-hat and the effective sample sizes of the bulk and of the tails (5% and 95% quantiles) follow
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021). The package arviz-stats computes them.
 """
 
 from collections.abc import Iterator
@@ -14,44 +14,57 @@ import pandas as pd
 from arviz_stats.base.array import array_stats
 from numpy.typing import NDArray
 
+from allocore.posterior.moves import move_rate_sentences, moved_after_burn_in, no_move_warning
 from allocore.posterior.traces import Trace, traces
 from allocore.run.record import Record
 
 _Floats = NDArray[np.float64]
 
-# Vehtari and others (2021) ask for R-hat below 1.01: at 1.1, the older rule, chains are still visibly apart.
+# Vehtari et al. (2021) ask for R-hat below 1.01: at 1.1, the older rule, chains still differ visibly.
 R_HAT_SETTLED = 1.01
-# Above this, where rstan begins to warn, more than the noise of R-hat itself keeps chains apart.
+# rstan warns above 1.05: such a difference is larger than the noise of R-hat itself.
 R_HAT_APART = 1.05
-# The same authors ask for 100 effective samples a chain: with fewer, R-hat and the estimate itself are unreliable.
+# Vehtari et al. (2021) ask for 100 effective samples per chain: with fewer, R-hat itself is unreliable.
 ESS_PER_CHAIN = 100
-# R-hat splits every chain in two and compares variances, which takes two draws in either half.
+# R-hat splits every chain in two and compares variances, so each half needs two draws.
 LEAST_DRAWS = 4
 _TAILS = (0.05, 0.95)
 _COLUMNS = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
-# Sums in another order differ by some 1e-15 of their size: what varies by less than this does not vary.
+# Sums taken in another order differ by about 1e-15 of their size. A relative range below this counts as constant.
 _ROUNDING = 1e-11
 
-# The functions of arviz-stats have no types.
+# arviz-stats has no type annotations.
 _arviz: Any = array_stats
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What `Posterior.diagnose` found.
+    """Convergence diagnostics of a run: a table, and what it means in sentences.
 
-    table
-        One row per quantity. `mean` and `sd` over all draws; `r_hat`; `ess_bulk` and `ess_tail`, effective sample
-        sizes; `seconds_per_effective_sample`, the seconds that one more costs: those of all sweeps after the burn-in of
-        all chains together, divided by `ess_bulk`. NaN where a quantity never changes, infinite `r_hat` where it does
-        not within chains but between them.
-    words
+    `Posterior.diagnose` returns it. `print` shows the table and the sentences, and so does a notebook.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per quantity. The columns are `mean` and `sd` over all draws, `r_hat`, the effective sample sizes
+        `ess_bulk` and `ess_tail`, and `seconds_per_effective_sample`: the time of all sweeps after the burn-in, summed
+        over chains, divided by `ess_bulk`. Entries are NaN if a quantity never changes. `r_hat` is infinite if a
+        quantity is constant within every chain but differs between chains.
+    words : tuple of str
         What the table says, in sentences.
-    well
-        Whether nothing speaks against the draws. One chain alone, or fewer than four draws, never are enough to say so.
-    move_rate
-        Share of the classes that changed their location in a sweep, averaged over the sweeps after the burn-in; NaN if
-        locations are fixed (CP, Tucker).
+    well : bool
+        Whether no problem was found. It is False with a single chain or fewer than four draws, which show too little.
+    move_rate : float
+        Share of classes that changed location in a sweep, averaged over the sweeps after the burn-in. NaN if locations
+        are fixed (CP, Tucker).
+
+    Examples
+    --------
+    >>> found = post.diagnose()
+    >>> found.well, 0.0 <= found.move_rate <= 1.0
+    (False, True)
+    >>> found.words[0]
+    'Chains disagree on the log-likelihood: R-hat ...; run longer.'
     """
 
     table: pd.DataFrame
@@ -61,41 +74,37 @@ class Diagnosis:
 
     def __str__(self) -> str:
         numbers = self.table.to_string(float_format=lambda number: f"{number:.4g}", index_names=False)
-        return "\n".join([numbers, "", *self._moves(), *self.words])
+        return "\n".join([numbers, "", *move_rate_sentences(self.move_rate), *self.words])
 
     def _repr_html_(self) -> str:
-        sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in (*self._moves(), *self.words))
-        return f"{self.table.to_html(float_format=lambda number: f'{number:.4g}')}<ul>{sentences}</ul>"
-
-    def _moves(self) -> Iterator[str]:
-        if not np.isnan(self.move_rate):
-            yield f"{self.move_rate:.2%} of the classes moved in a sweep after the burn-in."
+        sentences = (*move_rate_sentences(self.move_rate), *self.words)
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+        return f"{self.table.to_html(float_format=lambda number: f'{number:.4g}')}<ul>{items}</ul>"
 
 
 def diagnose(record: Record) -> Diagnosis:
-    """Judge the draws of a run."""
+    """Judge the draws of a run: see `Posterior.diagnose`."""
     if not record.spec.has_priors:
         nothing = _table([], 0.0).reindex(columns=_COLUMNS)
-        told = "Maximum likelihood gives one estimate and no draws: there are no chains to judge."
-        return Diagnosis(nothing, (told,), well=False, move_rate=np.nan)
+        why = "Maximum likelihood gives one estimate and no draws: there are no chains to judge."
+        return Diagnosis(nothing, (why,), well=False, move_rate=np.nan)
     chains, draws = record.core_values.shape[:2]
-    after_burn_in = slice(record.schedule.burn_in, record.draw_sweeps[-1])
-    moved, seconds = record.stats["moved"][:, after_burn_in], record.stats["seconds"][:, after_burn_in]
-    learned = record.spec.learn_locations
+    seconds = record.stats["seconds"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
     judged = list(traces(record))
     table = _table(judged, float(seconds.sum()))
     enough = draws >= LEAST_DRAWS
+    no_move = no_move_warning(record)
     complaints = [
         *(_on_agreement(judged, table["r_hat"]) if enough else ()),
         *(_on_samples(judged, table, chains, draws) if enough else ()),
-        *(_on_moves(moved) if learned else ()),
+        *([no_move] if no_move else ()),
     ]
     praise = [_praise(table, chains)] if enough and not complaints else []
     return Diagnosis(
         table=table,
-        words=(*complaints, *praise, *_on_what_cannot_be_told(chains, draws)),
+        words=(*complaints, *praise, *_on_what_is_unknown(chains, draws)),
         well=enough and not complaints and chains > 1,
-        move_rate=float(moved.mean()) if learned else np.nan,
+        move_rate=float(moved_after_burn_in(record).mean()) if record.spec.learn_locations else np.nan,
     )
 
 
@@ -115,34 +124,34 @@ def _table(judged: list[Trace], seconds: float) -> pd.DataFrame:
 
 
 def r_hat(values: _Floats) -> float:
-    """Rank-normalised split R-hat of one quantity (chain, draw); the halves of a single chain stand for two chains.
+    """Return the rank-normalised split R-hat of one quantity (chain, draw).
 
-    NaN if it cannot be told, because draws are too few or the quantity never changes; infinite if it never does within
-    a chain and chains differ.
+    A single chain is cut into halves that count as two chains. The result is NaN if there are too few draws or the
+    quantity never changes. It is infinite if the quantity is constant within every chain but differs between chains.
     """
-    if _cannot_be_told(values):
+    if _undefined(values):
         return np.nan
     if len(values) == 1:
         half = values.shape[1] // 2
         return r_hat(np.concatenate([values[:, :half], values[:, -half:]]))
     if all(_constant(of_chain) for of_chain in values):
         return np.inf
-    # Where all values are as far from the median, their distances have no variance: the ranks alone then decide.
+    # If all values are equally far from the median, the folded values have no variance: the ranks alone decide.
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(_arviz.rhat(values, chain_axis=0, draw_axis=1))
 
 
 def effective_samples(values: _Floats) -> tuple[float, float]:
-    """Effective sample sizes of the bulk and of the tails of one quantity (chain, draw); NaN as `r_hat` is."""
-    if _cannot_be_told(values):
+    """Return the effective sample sizes of bulk and tails of one quantity (chain, draw); NaN where `r_hat` is NaN."""
+    if _undefined(values):
         return np.nan, np.nan
     bulk = _arviz.ess(values, chain_axis=0, draw_axis=1, method="bulk")
     tail = _arviz.ess(values, chain_axis=0, draw_axis=1, method="tail", prob=_TAILS)
     return float(bulk), float(tail)
 
 
-def _cannot_be_told(values: _Floats) -> bool:
-    """Too few draws, a statistic that was lost with a damaged file, or nothing that changes."""
+def _undefined(values: _Floats) -> bool:
+    """Whether there are too few draws, a value was lost with a damaged file, or nothing changes."""
     return values.shape[1] < LEAST_DRAWS or not bool(np.isfinite(values).all()) or _constant(values)
 
 
@@ -151,8 +160,8 @@ def _constant(values: _Floats) -> bool:
 
 
 def _on_agreement(judged: list[Trace], r_hats: "pd.Series[float]") -> Iterator[str]:
-    """A sentence on each quantity whose R-hat is too large; cells have one together."""
-    who = "Chains" if len(judged[0].values) > 1 else "Parts of the chain"
+    """Yield a sentence on each quantity whose R-hat is too large; all cells share one sentence."""
+    who = "Chains" if len(judged[0].values) > 1 else "The halves of the chain"
     for words in dict.fromkeys(trace.words for trace in judged):
         values = {trace.name: trace.values for trace in judged if trace.words == words}
         large = r_hats[list(values)].loc[lambda each: each > R_HAT_SETTLED]
@@ -170,7 +179,7 @@ def _on_agreement(judged: list[Trace], r_hats: "pd.Series[float]") -> Iterator[s
 
 
 def _on_samples(judged: list[Trace], table: pd.DataFrame, chains: int, draws: int) -> Iterator[str]:
-    """A sentence on the quantity with the fewest effective samples, of those on which chains agree."""
+    """Yield a sentence on the quantity with the fewest effective samples, among those on which chains agree."""
     if table["ess_bulk"].isna().all():
         yield "Nothing changes from draw to draw: these are not draws of a posterior."
     settled = table[~(table["r_hat"] > R_HAT_SETTLED)]
@@ -181,33 +190,22 @@ def _on_samples(judged: list[Trace], table: pd.DataFrame, chains: int, draws: in
     words = {trace.name: trace.words for trace in judged}[str(fewest.idxmin())]
     advice = "run longer" if draws > ESS_PER_CHAIN else "keep more draws"
     yield (
-        f"Too few effective samples of {words}: {fewest.min():.0f}, where {wanted} are wanted "
-        f"({ESS_PER_CHAIN} a chain); {advice}."
+        f"Too few effective samples of {words}: {fewest.min():.0f}, but there should be {wanted} "
+        f"({ESS_PER_CHAIN} per chain); {advice}."
     )
 
 
-def _on_moves(moved: _Floats) -> Iterator[str]:
-    """A word where relocation did not happen after the burn-in: then locations are those that the burn-in left."""
-    still = [str(chain) for chain, of_chain in enumerate(moved) if not of_chain.any()]
-    if still:
-        where = "" if len(still) == len(moved) else f" in chain{'s' * (len(still) > 1)} {', '.join(still)}"
-        yield (
-            f"No class moved after the burn-in{where}. With heavy counts locations move rarely: a smaller core shape "
-            "makes classes share factors from the start, and several chains show what is settled."
-        )
-
-
 def _praise(table: pd.DataFrame, chains: int) -> str:
-    who = "the chains agree" if chains > 1 else "the parts of the chain agree"
+    who = "the chains agree" if chains > 1 else "the halves of the chain agree"
     worst, fewest = table["r_hat"].max(), table[["ess_bulk", "ess_tail"]].min().min()
-    return f"All is well: {who} (R-hat at most {worst:.3f}), and there are at least {fewest:.0f} effective samples."
+    return f"No problem found: {who} (R-hat at most {worst:.3f}), with at least {fewest:.0f} effective samples."
 
 
-def _on_what_cannot_be_told(chains: int, draws: int) -> Iterator[str]:
+def _on_what_is_unknown(chains: int, draws: int) -> Iterator[str]:
     if draws < LEAST_DRAWS:
-        yield f"This cannot be judged: it takes at least {LEAST_DRAWS} draws a chain, and there are {draws}."
+        yield f"There are too few draws to judge: {draws} per chain, but at least {LEAST_DRAWS} are needed."
     elif chains == 1:
         yield (
-            "With one chain, R-hat compares its parts and cannot see whether chains settle in different places: run "
-            "chains=4."
+            "With one chain, R-hat compares its two halves and cannot show whether chains settle in different places: "
+            "run chains=4."
         )

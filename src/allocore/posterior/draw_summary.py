@@ -1,7 +1,7 @@
-"""One draw as people look at it: classes by size, their factors as shares of one, and which classes share which.
+"""A summary of one draw: its classes by size, their factors as shares, and which classes share a factor.
 
-A factor is a column of a factor matrix. Its scale says nothing by itself (the core value can take it over), so it is
-shown as shares that add up to one over the rows that were observed. Classes at one location of the core are one.
+A factor is a column of a factor matrix. Its scale means nothing by itself, because the core value can absorb it. So a
+factor is shown as shares that sum to one over the observed rows. Classes at the same location of the core count as one.
 """
 
 from collections.abc import Mapping
@@ -15,34 +15,48 @@ from allocore.data.labels import ModeLabels
 from allocore.data.tensor import CountTensor
 from allocore.model.rates import class_totals
 from allocore.model.state import State
-from allocore.posterior.label_kinds import Kind, kind_of
+from allocore.posterior.label_kinds import LabelKind, label_kind
 from allocore.posterior.stability import Stability, stability
 from allocore.run.record import Record
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 
-# A period belongs to a peak if it has half of what the highest has: the width of a peak as physicists measure it.
+# A period belongs to a peak if its share is at least half of the highest: the full width at half maximum.
 _PEAK = 0.5
-# A factor is even if every row has between half and one and a half times an even share: then none is worth naming.
+# A factor is even if every row has between 0.5 and 1.5 times the average share: then no label is worth naming.
 _LEAST_EVEN, _MOST_EVEN = 0.5, 1.5
+# Labels with less than 2% of a factor are not named.
 _FAINT = 0.02
 
 
 @dataclass(frozen=True)
 class ShownMode:
-    """A mode with what its labels are."""
+    """A mode with its labels and their kind."""
 
     name: str
     labels: ModeLabels
-    kind: Kind
+    kind: LabelKind
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor in use: its number in the core, its shares, and the classes that use it with their share of all.
+    """A factor in use.
 
-    It is `even` if no row stands out.
+    Attributes
+    ----------
+    mode : ShownMode
+        Its mode.
+    number : int
+        Its number in the core.
+    share_D : ndarray of float
+        The share of each row of the mode; the shares sum to one.
+    classes : tuple of int
+        The classes that use it.
+    mass : float
+        The share of all expected counts that these classes hold.
+    even : bool
+        Whether no row stands out.
     """
 
     mode: ShownMode
@@ -59,17 +73,17 @@ class Factor:
 
     @property
     def empty(self) -> bool:
-        """Whether all its weights are too small to be told from zero."""
+        """Whether all its weights underflow to zero."""
         return not self.share_D.any()
 
     def top(self, number: int) -> list[tuple[str, float]]:
-        """The heaviest labels with their shares; all but the first have at least 2%."""
+        """Return the heaviest labels with their shares; all but the first have at least 2%."""
         rows = self.heaviest[:number]
         kept = [d for rank, d in enumerate(rows) if rank == 0 or self.share_D[d] >= _FAINT]
         return [(str(self.mode.labels[d]), float(self.share_D[d])) for d in kept]
 
     def words(self, top: int) -> str:
-        """The heaviest labels in words, such as "JFK 93%, EWR 6%"."""
+        """Return the heaviest labels in words, such as "JFK 93%, EWR 6%"."""
         if self.empty:
             return "too small to tell"
         if self.even:
@@ -77,7 +91,7 @@ class Factor:
         return ", ".join(f"{label} {share:.0%}" for label, share in self.top(top))
 
     def peaks(self, most: int = 3) -> list[tuple[str, float]]:
-        """Stretches of rows that have at least half of what the highest has, with their shares, largest first."""
+        """Return the stretches of rows with at least half of the highest share, and their shares, largest first."""
         if self.empty or self.even:
             return []
         high = np.concatenate([[False], self.share_D >= _PEAK * self.share_D.max(), [False]])
@@ -93,19 +107,38 @@ class Factor:
         return sorted(stretches, key=lambda stretch: -stretch[1])[:most]
 
     def peak_words(self, most: int = 3) -> str:
-        """The peaks in words, such as "2018-03 to 2018-05 (41%)"."""
+        """Return the peaks in words, such as "2018-03 to 2018-05 (41%)"."""
         if self.empty or self.even:
             return self.words(1)
         return ", ".join(f"{stretch} ({share:.0%})" for stretch, share in self.peaks(most))
 
 
 @dataclass(frozen=True)
-class Portrait:
-    """The classes of one draw, largest first, and their factors: for each mode a dict from number to factor.
+class DrawSummary:
+    """The classes of one draw, largest first, and their factors.
 
-    `in_use` is the number of classes, of the budget, that hold counts, and `factors_in_use` that of their factors in
-    each mode. `inferred` are the numbers of classes on, in all draws, where the budget is inferred. `value_C` are the
-    expected counts of the classes in the observed cells, `share_C` their parts of all.
+    Attributes
+    ----------
+    tensor : CountTensor
+        The tensor that the model was fitted to.
+    budget : int
+        The most classes that the model may use.
+    in_use : int
+        How many classes hold counts.
+    factors_in_use : tuple of int
+        How many factors these classes use in each mode.
+    inferred : ndarray of int or None
+        If the budget is inferred, the number of included classes in each draw of all chains.
+    modes : tuple of ShownMode
+        The modes, with their labels and label kinds.
+    location_CM : ndarray of int
+        The factor of each class in each mode.
+    value_C, share_C : ndarray of float
+        The expected counts of each class in the observed cells, and their share of the total.
+    stability : Stability
+        The shares of draws and of chains that contain each class.
+    factors : tuple of mappings from int to Factor
+        For each mode, its factors in use by their number.
     """
 
     tensor: CountTensor
@@ -121,15 +154,15 @@ class Portrait:
     factors: tuple[Mapping[int, Factor], ...]
 
     def factor(self, number: int, mode: int) -> Factor:
-        """The factor of a class in a mode."""
+        """Return the factor of a class in a mode."""
         return self.factors[mode][int(self.location_CM[number, mode])]
 
     def partners(self, number: int, mode: int) -> tuple[int, ...]:
-        """The other classes that use the same factor."""
+        """Return the other classes that use the same factor."""
         return tuple(other for other in self.factor(number, mode).classes if other != number)
 
     def holding(self, level: float) -> int:
-        """How many of the largest classes hold this share of all."""
+        """Return how many of the largest classes together hold this share of the expected counts."""
         return int((np.cumsum(self.share_C) < level - 1e-12).sum()) + 1
 
     @property
@@ -138,8 +171,8 @@ class Portrait:
         return self.tensor.mode_names
 
 
-def portrait(record: Record, chain: int, draw: int) -> Portrait:
-    """Look at one draw."""
+def summarize_draw(record: Record, chain: int, draw: int) -> DrawSummary:
+    """Summarize one draw: see `Posterior.draw_summary`."""
     state = _state(record, chain, draw)
     locations_CM, place_Q = np.unique(state.subs_QM, axis=0, return_inverse=True)
     total_Q = class_totals(state, record.tensor.missing)
@@ -149,11 +182,11 @@ def portrait(record: Record, chain: int, draw: int) -> Portrait:
     location_CM, value_C = locations_CM[order_C], value_C[order_C]
     share_C = value_C / (value_C.sum() or 1.0)
     modes = tuple(
-        ShownMode(name, labels, kind_of(labels))
+        ShownMode(name, labels, label_kind(labels))
         for name, labels in zip(record.tensor.mode_names, record.tensor.labels, strict=True)
     )
     factors = tuple(_factors(record, chain, draw, m, mode, location_CM[:, m], share_C) for m, mode in enumerate(modes))
-    return Portrait(
+    return DrawSummary(
         record.tensor,
         record.spec.budget,
         _in_use(record, chain, draw, len(value_C)),
@@ -169,7 +202,7 @@ def portrait(record: Record, chain: int, draw: int) -> Portrait:
 
 
 def _in_use(record: Record, chain: int, draw: int, locations: int) -> int:
-    """How many classes hold counts; where a damaged run has lost its trace, how many locations there are."""
+    """Return how many classes hold counts; if a damaged run has lost its trace, the number of locations."""
     told = record.stats["classes"][chain, record.draw_sweeps[draw] - 1]
     return int(told) if np.isfinite(told) else locations
 
@@ -177,7 +210,7 @@ def _in_use(record: Record, chain: int, draw: int, locations: int) -> int:
 def _factors_in_use(
     record: Record, chain: int, draw: int, factors: tuple[Mapping[int, Factor], ...]
 ) -> tuple[int, ...]:
-    """How many factors the classes with counts use; where a damaged run has lost its trace, all classes."""
+    """Return how many factors the classes with counts use; if the trace is lost, how many all classes use."""
     told_M = record.stats["factors"][chain, record.draw_sweeps[draw] - 1]
     return tuple(int(told) if np.isfinite(told) else len(each) for told, each in zip(told_M, factors, strict=True))
 
@@ -185,14 +218,14 @@ def _factors_in_use(
 def _state(record: Record, chain: int, draw: int) -> State:
     with np.errstate(divide="ignore"):
         log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
-        core_Q, subs_QM = record.classes_on(chain, draw)
+        core_Q, subs_QM = record.included_classes(chain, draw)
         return State(np.log(core_Q), subs_QM, log_phi)
 
 
 def _factors(
     record: Record, chain: int, draw: int, place: int, mode: ShownMode, number_C: _Ints, share_C: _Floats
 ) -> dict[int, Factor]:
-    """The factors of a mode in use, in the order of the classes."""
+    """Return the factors of a mode in use, in the order of the classes."""
     observed_D = record.tensor.missing.observed_rows(place)
     factors = {}
     for number in dict.fromkeys(number_C.tolist()):
@@ -205,6 +238,6 @@ def _factors(
 
 
 def is_even(share_D: _Floats) -> bool:
-    """Whether no row stands out, above or below; with one row or two there is nothing to tell."""
+    """Return whether no row stands out, above or below; False for fewer than three rows."""
     times_D = share_D * len(share_D)
     return len(share_D) > 2 and bool(times_D.min() >= _LEAST_EVEN and times_D.max() < _MOST_EVEN)

@@ -1,6 +1,7 @@
-"""What the labels of a mode are, so that it can be shown as people expect: over time, on a map, in its own order.
+"""The kind of a mode's labels: periods of time, an ordered cycle, countries, or none of these.
 
-The labels alone decide; nothing has to be declared.
+Tables, figures and the explorer show a mode by the kind of its labels: over time, in order, or on a map. The labels
+alone decide; users declare nothing.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Literal
 
 from allocore.data.countries import resolve
 
-Kind = Literal["time", "order", "country", "plain"]
+LabelKind = Literal["time", "order", "country", "plain"]
 
 _PERIOD = re.compile(r"[12]\d{3}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?|-Q[1-4]|-W[0-5]\d)")
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
@@ -37,15 +38,26 @@ _TRIED = 2000
 _ENOUGH = 0.8
 
 
-def kind_of(labels: Sequence[str | int]) -> Kind:
-    """The kind of a mode: periods of a calendar, things in an order of their own, countries, or none of these.
+def label_kind(labels: Sequence[str | int]) -> LabelKind:
+    """Tell the kind of a mode's labels.
+
+    Parameters
+    ----------
+    labels : sequence of str or int
+        All labels of the mode, in order.
+
+    Returns
+    -------
+    {"time", "order", "country", "plain"}
+        "time" for periods of a calendar, "order" for months, weekdays or times of day, "country" if at least four in
+        five labels are countries, and "plain" for all others.
 
     Examples
     --------
-    >>> kind_of(["2018-01", "2018-02", "2018-03"]), kind_of(["Mon", "Tue", "Wed"]), kind_of(["USA", "France", "Iraq"])
-    ('time', 'order', 'country')
-    >>> kind_of(["tea", "rice", "salt"])
-    'plain'
+    >>> label_kind(["2018-01", "2018-02", "2018-03"]), label_kind(["Mon", "Tue", "Wed"])
+    ('time', 'order')
+    >>> label_kind(["USA", "France", "Iraq"]), label_kind(["tea", "rice", "salt"])
+    ('country', 'plain')
     """
     if isinstance(labels, range) or len(labels) < 3:
         return "plain"
@@ -65,7 +77,7 @@ def _rising(texts: list[str], pattern: re.Pattern[str]) -> bool:
 
 
 def _in_cycle(texts: list[str], cycle: list[str]) -> bool:
-    """Whether the texts are names of months or weekdays, whole or short, one after another; the first may be any."""
+    """Whether the texts are consecutive months or weekdays, in full or abbreviated, starting anywhere in the cycle."""
     names = [text.casefold().removesuffix(".") for text in texts]
     places = [next((n for n, name in enumerate(cycle) if _is_name(text, name)), -1) for text in names]
     turns = [(places[0] + turn) % len(cycle) for turn in range(len(places))]

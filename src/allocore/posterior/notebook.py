@@ -1,9 +1,9 @@
-"""A posterior in a notebook: what it is, and its largest classes in a small table. Labels are data: all is escaped."""
+"""A posterior in a notebook: a heading and a small table of its largest classes. All labels are escaped."""
 
 from html import escape
 
-from allocore.posterior.class_tables import summary
-from allocore.posterior.draw_summary import Portrait
+from allocore.posterior.class_tables import summary_sentences
+from allocore.posterior.draw_summary import DrawSummary
 from allocore.posterior.posterior import Posterior
 
 _ROWS = 8
@@ -12,30 +12,28 @@ _CELL = "text-align:left;vertical-align:top"
 
 
 def posterior_html(posterior: Posterior) -> str:
-    """The summary and the largest classes of the last draw of the first chain."""
+    """Return the summary and the largest classes of the last draw of the first chain as HTML."""
     heading = f"<p><b>{escape(repr(posterior))}</b><br>{escape(repr(posterior.tensor))}"
     if not posterior.finished:
         heading += "<br>The run is not finished."
     if not posterior.core_values.shape[1]:
         return f"{heading}<br>It has no draws yet.</p>"
-    portrait = posterior.portrait()
-    rows = "".join(_row(portrait, number) for number in range(min(_ROWS, len(portrait.value_C))))
-    names = "".join(
-        f"<th style='{_CELL}'>{escape(name)}</th>" for name in ("class", "share", "stable", *portrait.names)
-    )
-    more = len(portrait.value_C) - _ROWS
+    summary = posterior.draw_summary()
+    rows = "".join(_row(summary, number) for number in range(min(_ROWS, len(summary.value_C))))
+    names = "".join(f"<th style='{_CELL}'>{escape(name)}</th>" for name in ("class", "share", "stable", *summary.names))
+    more = len(summary.value_C) - _ROWS
     rest = f"<p>and {more} smaller classes: <code>.classes()</code>, <code>.show()</code></p>" if more > 0 else ""
     return (
-        f"{heading}<br>{escape(summary(portrait))}</p>"
+        f"{heading}<br>{escape(summary_sentences(summary))}</p>"
         f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{rest}"
     )
 
 
-def _row(portrait: Portrait, number: int) -> str:
-    stable = portrait.stability.draws_C[number]
-    cells = [str(number), f"{portrait.share_C[number]:.1%}", f"{stable:.0%}" if stable >= 0 else ""]
-    for mode in range(len(portrait.modes)):
-        factor = portrait.factor(number, mode)
+def _row(summary: DrawSummary, number: int) -> str:
+    stable = summary.stability.draws_C[number]
+    cells = [str(number), f"{summary.share_C[number]:.1%}", f"{stable:.0%}" if stable >= 0 else ""]
+    for mode in range(len(summary.modes)):
+        factor = summary.factor(number, mode)
         shared = f", shared by {len(factor.classes)}" if len(factor.classes) > 1 else ""
         words = factor.peak_words(_TOP) if factor.mode.kind == "time" else factor.words(_TOP)
         cells.append(f"{words} (#{factor.number}{shared})")

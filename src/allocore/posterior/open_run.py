@@ -1,4 +1,4 @@
-"""Opening a run that lies on disk."""
+"""Opening a run on disk."""
 
 import os
 from pathlib import Path
@@ -8,20 +8,26 @@ from allocore.run.run_reader import OnError, read_record
 
 
 def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Posterior:
-    """The posterior of a run on disk, finished or still going: all draws that are saved so far.
+    """Open a run on disk, finished or still running, with all draws saved so far.
 
     Parameters
     ----------
-    path
+    path : str or path
         The folder that `store=`, `allocore fit --out` or `post.save` wrote.
-    on_error
-        What to do about draws that are damaged: "raise" an error, or "drop" them and read the others.
+    on_error : {"raise", "drop"}
+        What to do about damaged draws: raise an error, or drop them and read the others.
+
+    Returns
+    -------
+    Posterior
+        The draws, read into memory. It does not follow a run that goes on; open the run again for newer draws.
 
     Examples
     --------
-    >>> import allocore as ac, tempfile, pathlib
+    >>> import tempfile
+    >>> import allocore as ac
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "run.zarr"
+    ...     path = f"{folder}/run.zarr"
     ...     model = ac.CP(3, burn_in=5, draws=4, thin=1, seed=1, store=path).fit(ac.load_flights())
     ...     ac.open_run(path)
     Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3

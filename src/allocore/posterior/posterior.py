@@ -1,9 +1,6 @@
-"""The posterior: draws of all variables, what they predict, and what they mean."""
+"""The posterior: the draws of a fitted model, what they predict, and what they mean."""
 
 import operator
-import os
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,17 +10,17 @@ from allocore.data.coordinates import as_integers, check_coordinates
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.kernels.workers import available_threads
+from allocore.posterior.draws import Draws
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
 
     from allocore.posterior.diagnostics import Diagnosis
-    from allocore.posterior.draw_summary import Portrait
+    from allocore.posterior.draw_summary import DrawSummary
 
 
-class Cells(Protocol):
+class CellCounts(Protocol):
     """Anything with coordinates (M, n) and counts (n): a held-out set, a tensor."""
 
     @property
@@ -35,142 +32,162 @@ class Cells(Protocol):
         """Counts (n,)."""
 
 
-class Posterior:
-    """Draws of a fitted model. Nothing in it changes after the fit, whatever happens to the model.
+class Posterior(Draws):
+    """The draws of a fitted model, with predictions, tables and diagnostics.
+
+    `model.posterior_` and `ac.open_run` return one. Nothing in it changes after the fit, whatever happens to the model.
+    Methods that show classes look at one draw: the last of the first chain, unless `draw` and `chain` say otherwise.
+
+    Parameters
+    ----------
+    record : Record
+        The run: its data, settings, draws and trace.
+    threads : int, optional
+        Threads for predictions; by default one for each available processor.
 
     Examples
     --------
     >>> import allocore as ac
     >>> Y = ac.load_flights()
-    >>> post = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, seed=0).fit(Y).posterior_
+    >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, chains=2, seed=0, progress=False)
+    >>> post = model.fit(Y).posterior_
     >>> post
-    Posterior: 1 chain of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
-    >>> post.core_values.shape, post.core_locations.shape, post.factors[0].shape
-    ((1, 10, 5), (1, 10, 5, 5), (1, 10, 3, 5))
-    >>> bool(post.rate(Y.coords[:, :2]).min() > 0)
-    True
+    Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+
+    The examples of its methods use this `post` and this `Y`.
     """
 
     def __init__(self, record: Record, threads: int | None = None) -> None:
-        self._record = record
+        super().__init__(record)
         self._threads = threads
-        self._portraits: dict[tuple[int, int], Portrait] = {}
+        self._draw_summaries: dict[tuple[int, int], DrawSummary] = {}
 
-    @property
-    def core_values(self) -> NDArray[np.float64]:
-        """The values lambda_q, (chain, draw, Q)."""
-        return self._record.core_values
+    def rate(self, coords: object) -> NDArray[np.float64]:
+        """Return the expected counts of cells: their rates, averaged over all draws of all chains.
 
-    @property
-    def budget(self) -> NDArray[np.int64]:
-        """How many classes are on, (chain, draw): where the budget is inferred, draws from its posterior.
+        Parameters
+        ----------
+        coords : array of int, shape (M, n)
+            The cells, one per column.
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> model = ac.AlloCore("infer", max_budget=20, burn_in=20, draws=4, thin=1, seed=0)
-        >>> model.fit(ac.load_flights()).posterior_.budget.shape
-        (1, 4)
+        >>> bool((post.rate(Y.coords[:, :100]) > 0).all())
+        True
         """
-        return np.asarray((self.core_values > 0.0).sum(axis=2), dtype=np.int64)
-
-    @property
-    def core_locations(self) -> NDArray[np.int64]:
-        """Where each class lies in the core, (chain, draw, Q, M)."""
-        return self._record.core_locations
-
-    @property
-    def factors(self) -> list[NDArray[np.float64]]:
-        """The factor matrices, one array (chain, draw, D_m, K_m) per mode; factors no class uses are zero."""
-        return list(self._record.factors)
-
-    @property
-    def stats(self) -> Mapping[str, NDArray[Any]]:
-        """The trace of all sweeps, burn-in included: log_likelihood, classes, factors (per mode), moved, seconds.
-
-        Arrays (chain, sweep), `factors` (chain, sweep, M). `moved` is the share of classes that changed location.
-        """
-        return self._record.stats
-
-    @property
-    def draw_sweeps(self) -> NDArray[np.int64]:
-        """The sweep (1, 2, ..) that gave each draw; `stats` of sweep s stand at position s - 1."""
-        return self._record.draw_sweeps
-
-    @property
-    def tensor(self) -> CountTensor:
-        """The tensor that the model was fitted to."""
-        return self._record.tensor
-
-    @property
-    def learns_locations(self) -> bool:
-        """Whether the classes may move in the core (ALL0CORE) or are fixed in it (CP, Tucker)."""
-        return self._record.spec.learn_locations
-
-    @property
-    def seed(self) -> int:
-        """The seed of the run: with it and the settings the same draws come again."""
-        return self._record.seed
-
-    @property
-    def record(self) -> Record:
-        """The run behind the posterior: its data, settings, draws and trace."""
-        return self._record
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has all the sweeps it was planned to have."""
-        return bool(self.stats["moved"].shape[1] >= self._record.schedule.sweeps)
-
-    def rate(self, coords: object) -> NDArray[np.float64]:
-        """The expected count of each cell in `coords` (M, n): its rate averaged over all draws."""
         from allocore.posterior.prediction import mean_rates
 
         return mean_rates(self._drawn(), self._check_cells(coords), self._threads or available_threads())
 
     def log_predictive(self, coords: object, counts: object) -> NDArray[np.float64]:
-        """The log predictive probability of each count: log of its Poisson probability averaged over all draws."""
+        """Return the log predictive probability of each count.
+
+        The Poisson probability of a count is averaged over all draws of all chains; its logarithm is returned.
+
+        Parameters
+        ----------
+        coords : array of int, shape (M, n)
+            The cells, one per column.
+        counts : array of int, shape (n,)
+            The count of each cell.
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
+
+        Examples
+        --------
+        >>> post.log_predictive(Y.coords[:, :3], Y.counts[:3]).shape
+        (3,)
+        """
         from allocore.posterior.prediction import log_predictive
 
         return log_predictive(self._drawn(), *self._check_counted(coords, counts), self._threads or available_threads())
 
-    def ppd(self, test: Cells, positive_only: bool = False) -> float:
-        """Pointwise predictive density of held-out cells: the geometric mean of their predictive probabilities.
+    def ppd(self, test: CellCounts, positive_only: bool = False) -> float:
+        """Return the pointwise predictive density (PPD) of held-out cells.
 
-        `test` is `split.test` of `hold_out`, or anything with `coords` and `counts`. With `positive_only` the zeros are
-        left out, as in the paper's second criterion.
+        It is the geometric mean of their predictive probabilities: 1 if every count was certain.
+
+        Parameters
+        ----------
+        test : HeldOut, or anything with `coords` and `counts`
+            The held-out cells, such as `split.test` of `ac.hold_out`.
+        positive_only : bool
+            Judge only cells with counts above 0, the paper's second criterion.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> 0.0 < post.ppd(Y) < 1.0
+        True
         """
         return float(np.exp(self.log_ppd(test, positive_only)))
 
-    def log_ppd(self, test: Cells, positive_only: bool = False) -> float:
-        """The logarithm of `ppd`: the mean log predictive probability of the held-out cells."""
+    def log_ppd(self, test: CellCounts, positive_only: bool = False) -> float:
+        """Return the logarithm of `ppd`: the mean log predictive probability of held-out cells.
+
+        Parameters
+        ----------
+        test : HeldOut, or anything with `coords` and `counts`
+            The held-out cells, such as `split.test` of `ac.hold_out`.
+        positive_only : bool
+            Judge only cells with counts above 0.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> post.log_ppd(Y) < 0.0
+        True
+        """
         if not (hasattr(test, "coords") and hasattr(test, "counts")):
             hint = ": pass split.test" if hasattr(test, "test") else ""
             raise InputError(f"test is a {type(test).__name__}, but it must have coords and counts{hint}")
         cells, counts = self._check_counted(test.coords, test.counts)
         chosen = counts > 0 if positive_only else np.ones(len(counts), dtype=bool)
         if not chosen.any():
-            raise InputError(f"test has {len(counts)} cells, none of them to judge: it must hold at least one")
+            kind = "positive cell" if positive_only else "cell"
+            raise InputError(f"test has {len(counts)} cells, but it must have at least one {kind} to judge")
         return float(self.log_predictive(cells[:, chosen], counts[chosen]).mean())
 
     def classes(self, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
-        """The classes of one draw, largest first, as a table.
+        """Return the classes of one draw as a table, largest first.
 
-        `value` is the expected count of the class in the observed cells, `share` its part of all and `cumulative` that
-        of the class and all larger ones. Then, for each mode, the number of the factor that the class uses
-        (`<mode>_factor`), that factor's heaviest labels (`<mode>_top`), where the labels are periods of time its
-        highest stretches (`<mode>_peak`), and the other classes that use the same factor (`<mode>_shared`).
+        Parameters
+        ----------
+        draw, chain : int
+            The draw and the chain to show. Negative numbers count from the end.
+        top : int
+            How many labels of each factor to name.
 
-        `stability` is the share of other draws, of all chains, that hold a class like it, and `stable_chains` the share
-        of chains, its own included, of which at least half of the draws do. Classes are alike if in every mode the
-        cosine of their factors is at least 0.9, and each is matched with one of the other draw at most. About 100
-        draws, spread evenly, are compared. NaN stands where there is no other draw, or no other chain.
+        Returns
+        -------
+        pandas.DataFrame
+            `value` is the expected count of the class in the observed cells, `share` its part of the total, and
+            `cumulative` the share of this class and all larger ones.
+
+            `stability` is the share of the other draws, of all chains, that contain a like class. `stable_chains` is
+            the share of chains, its own included, in which at least half of the draws contain one. Two classes are
+            alike if the cosine of their factors is at least 0.9 in every mode; the classes of two draws are matched
+            one to one. About 100 draws, spread evenly, are compared. NaN means that there is no other draw or chain.
+
+            For each mode, `<mode>_factor` is the number of the factor that the class uses, `<mode>_top` names its
+            heaviest labels, `<mode>_peak` its highest stretches of time (if labels are periods of time), and
+            `<mode>_shared` the other classes that use the same factor.
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> model = ac.AlloCore(budget=5, burn_in=50, draws=10, thin=5, chains=2, seed=0, progress=False)
-        >>> table = model.fit(ac.load_flights()).posterior_.classes(top=1)
+        >>> table = post.classes(top=1)
         >>> list(table.columns[:5])
         ['value', 'share', 'cumulative', 'stability', 'stable_chains']
         >>> bool(table["stability"].between(0, 1).all())
@@ -178,58 +195,87 @@ class Posterior:
         """
         from allocore.posterior.class_tables import class_table
 
-        return class_table(self.portrait(draw, chain=chain), whole_number("top", top))
+        return class_table(self.draw_summary(draw, chain=chain), whole_number("top", top))
 
     def factor(self, mode: str | int, k: int, draw: int = -1, *, chain: int = 0) -> "pd.DataFrame":
-        """One factor of a draw as a table from labels to shares; the heaviest first, periods of time in their order.
+        """Return one factor of a draw as a table of labels and shares.
 
-        `k` is its number, as in the columns `<mode>_factor` of `classes`. The classes that use it stand in the `attrs`
-        of the table.
+        Parameters
+        ----------
+        mode : str or int
+            The mode, by name or number.
+        k : int
+            The number of the factor, as in the column `<mode>_factor` of `classes`.
+        draw, chain : int
+            The draw and the chain to show. Negative numbers count from the end.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per label with its `share`, heaviest first; ordered labels, such as months, keep their order.
+            `attrs["classes"]` of the table lists the classes that use the factor.
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> post = ac.AlloCore(budget=5, burn_in=50, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-        >>> factor = post.factor("carrier", int(post.classes()["carrier_factor"][0]))
+        >>> factor = post.factor("carrier", post.classes()["carrier_factor"][0])
         >>> float(factor["share"].sum().round(6)), factor.attrs["classes"][0]
         (1.0, 0)
         """
         from allocore.posterior.class_tables import factor_table
 
-        return factor_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), k)
+        return factor_table(self.draw_summary(draw, chain=chain), self.tensor.mode(mode), k)
 
     def sharing(self, mode: str | int, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
-        """The factors of a mode in use, heaviest first: which classes share each, and how much they hold together.
+        """Return the factors of a mode that are in use, heaviest first, with the classes that share each.
+
+        Parameters
+        ----------
+        mode : str or int
+            The mode, by name or number.
+        draw, chain : int
+            The draw and the chain to show. Negative numbers count from the end.
+        top : int
+            How many labels of each factor to name.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per factor: the `share` of all expected counts in its classes, their `number`, the `classes`
+            themselves, and its heaviest labels, `top`.
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> post = ac.AlloCore(budget=5, burn_in=50, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
         >>> list(post.sharing("carrier").columns)
         ['share', 'number', 'classes', 'top']
         """
         from allocore.posterior.class_tables import sharing_table
 
-        return sharing_table(self.portrait(draw, chain=chain), self.tensor.mode(mode), whole_number("top", top))
+        return sharing_table(self.draw_summary(draw, chain=chain), self.tensor.mode(mode), whole_number("top", top))
 
-    def surprises(self, Y: Cells | None = None, top: int = 50) -> "pd.DataFrame":
-        """The observed cells whose counts are least expected, as a table, the most surprising first.
+    def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
+        """Return the observed cells whose counts are least expected, most surprising first.
 
-        `Y` is a tensor of the shape of the fitted one, by default that tensor, or a held-out set (`split.test`, or
-        anything with `coords` and `counts`). Missing cells are left out. Each cell stands with its labels, the
-        `observed` count, the `expected` one (its rate averaged over all draws), the `direction` in which it is off,
-        "more" or "fewer", the two-sided tail probability `p` of the count averaged over all draws, and its `surprise`,
-        -log10 p, which is finite where `p` underflows to 0; a rate that underflows to 0 is judged as 2e-308.
+        A zero where many counts were expected is a surprise too. In a tensor all observed zeros are searched, from the
+        largest expected count down. The search stops after about half a minute and then warns how far it came.
 
-        A zero that was expected to be many is a surprise too. In a tensor all observed zeros are searched, and those
-        with a p of 1 left out. The search goes from the largest expected counts down and stops after half a minute or
-        so, which rates that are all but equal may take: then `attrs["zeros_searched"]` of the table says "largest only"
-        instead of "all", and a warning tells how far it came. Of a held-out set the cells given are judged ("given").
+        Parameters
+        ----------
+        Y : CountTensor, HeldOut, or anything with `coords` and `counts`, optional
+            What to judge: a tensor of the same shape as the fitted one, or a held-out set. By default the fitted
+            tensor. Missing cells are left out.
+        top : int
+            How many cells to return.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The labels of each cell; its `observed` count; the `expected` one, averaged over all draws; the `direction`,
+            "more" or "fewer"; the two-sided tail probability `p`, averaged over all draws; and `surprise`, -log10 p,
+            which is finite even if `p` underflows to 0. Zeros with p = 1 are left out. `attrs["zeros_searched"]` is
+            "all", "largest only" if the search stopped early, or "given" for a held-out set.
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> post = ac.AlloCore(budget=5, burn_in=50, draws=10, thin=1, seed=0).fit(ac.load_flights()).posterior_
         >>> table = post.surprises(top=3)
         >>> list(table.columns)
         ['origin', 'destination', 'carrier', 'month', 'hour', 'observed', 'expected', 'direction', 'p', 'surprise']
@@ -244,80 +290,79 @@ class Posterior:
         threads = self._threads or available_threads()
         return surprises(self._drawn(), *coords_counts, top=whole_number("top", top), threads=threads, missing=missing)
 
-    def portrait(self, draw: int = -1, *, chain: int = 0) -> "Portrait":
-        """The classes and factors of one draw as arrays: what tables, figures and the explorer are made of."""
-        from allocore.posterior.draw_summary import portrait
+    def draw_summary(self, draw: int = -1, *, chain: int = 0) -> "DrawSummary":
+        """Return the classes and factors of one draw as arrays: what tables, figures and the explorer show.
 
-        chains, draws = self._drawn().core_values.shape[:2]
-        place = _position("chain", chain, chains), _position("draw", draw, draws)
-        if place not in self._portraits:
-            self._portraits[place] = portrait(self._record, *place)
-        return self._portraits[place]
+        Parameters
+        ----------
+        draw, chain : int
+            The draw and the chain. Negative numbers count from the end.
 
-    def diagnose(self) -> "Diagnosis":
-        """Have the chains settled, and in the same place? A table of diagnostics, and what it says in words.
-
-        R-hat and effective sample sizes of quantities that do not depend on the numbers of classes and factors, which
-        mean nothing from draw to draw: the log-likelihood, the summed rate of all observed cells, the numbers of
-        classes and of factors in use, and the rates of a dozen cells, half of them without counts.
+        Returns
+        -------
+        DrawSummary
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> model = ac.AlloCore(budget=5, burn_in=50, draws=10, thin=1, chains=2, seed=0, progress=False)
-        >>> found = model.fit(ac.load_flights()).posterior_.diagnose()
-        >>> list(found.table.index[:4])
+        >>> summary = post.draw_summary()
+        >>> summary.budget, float(summary.share_C.sum().round(6))
+        (5, 1.0)
+        """
+        from allocore.posterior.draw_summary import summarize_draw
+
+        chains, draws = self._drawn().core_values.shape[:2]
+        place = _position("chain", chain, chains), _position("draw", draw, draws)
+        if place not in self._draw_summaries:
+            self._draw_summaries[place] = summarize_draw(self._record, *place)
+        return self._draw_summaries[place]
+
+    def diagnose(self) -> "Diagnosis":
+        """Judge whether the chains have converged, and to the same place.
+
+        R-hat and effective sample sizes are computed for quantities that do not depend on the numbers of classes and
+        factors, which mean nothing from draw to draw: the log-likelihood, the summed rate of all observed cells, the
+        numbers of classes and of factors in use, and the rates of a dozen cells, half of them without counts.
+
+        Returns
+        -------
+        Diagnosis
+            A table, and what it means in sentences.
+
+        Examples
+        --------
+        >>> list(post.diagnose().table.index[:4])
         ['log-likelihood', 'total rate', 'classes', 'origin factors']
-        >>> list(found.table.columns)
-        ['mean', 'sd', 'r_hat', 'ess_bulk', 'ess_tail', 'seconds_per_effective_sample']
-        >>> found.well
-        False
-        >>> print(found.words[0])
-        Chains disagree on the log-likelihood: R-hat ...; run longer.
         """
         from allocore.posterior.diagnostics import diagnose
 
         return diagnose(self._drawn())
 
     def show(self, rows: int = 15, top: int = 3) -> None:
-        """Print the largest classes of the last draw of the first chain, and the factors they share."""
+        """Print the largest classes of the last draw of the first chain, and the factors they share.
+
+        Parameters
+        ----------
+        rows : int
+            How many classes to print.
+        top : int
+            How many labels of each factor to print.
+
+        Examples
+        --------
+        >>> post.show(rows=2, top=1)
+        The 2 largest of ... classes, last draw of chain 0
+        ...
+        """
         from rich.console import Console
 
         from allocore.posterior.terminal_tables import class_report
 
         Console().print(class_report(self, rows, top))
 
-    def to_datatree(self) -> "xr.DataTree":
-        """The run as an xarray DataTree in the ArviZ schema, with labels, settings and seed."""
-        from allocore.run.datatree import to_datatree
-
-        return to_datatree(self._record)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run to a new Zarr folder, which `ac.open_run` opens, and xarray as a DataTree."""
-        from allocore.run.zarr_store import write_record
-
-        write_record(self._record, Path(path))
-
-    def __repr__(self) -> str:
-        chains, draws, budget = self.core_values.shape
-        core = " x ".join(str(size) for size in self._record.spec.core_shape)
-        return (
-            f"Posterior: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
-            f"{'at most ' * self._record.spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}"
-        )
-
     def _repr_html_(self) -> str:
         from allocore.posterior.notebook import posterior_html
 
         return posterior_html(self)
-
-    def _drawn(self) -> Record:
-        """The run, once it has draws."""
-        if not self.core_values.shape[1]:
-            sweeps, burn_in = self.stats["moved"].shape[1], self._record.schedule.burn_in
-            raise InputError(f"the run has no draws yet: it is at sweep {sweeps}, and the burn-in takes {burn_in}")
-        return self._record
 
     def _check_cells(self, coords: object) -> NDArray[np.int64]:
         cells = as_integers(coords, "coords")

@@ -59,7 +59,7 @@ def stability(record: Record, chain: int, draw: int) -> Stability:
     for other in range(chains):
         places = _spread(draws, max(1, _COMPARED_DRAWS // chains), draw if other == chain else None)
         held.append([_held(reference, _signatures(record, other, place, observed)) for place in places])
-    return _shares(len(np.unique(record.classes_on(chain, draw)[1], axis=0)), reference.numbers_C, held)
+    return _shares(len(np.unique(record.included_classes(chain, draw)[1], axis=0)), reference.numbers_C, held)
 
 
 def _shares(classes: int, numbers_C: _Ints, held: list[list[NDArray[np.bool_]]]) -> Stability:
@@ -81,7 +81,7 @@ def _spread(draws: int, most: int, left_out: int | None) -> list[int]:
 
 
 def _signatures(record: Record, chain: int, draw: int, observed: list[NDArray[np.bool_]]) -> _Signatures:
-    core_Q, subs_QM = record.classes_on(chain, draw)
+    core_Q, subs_QM = record.included_classes(chain, draw)
     locations_CM, place_Q = np.unique(subs_QM, axis=0, return_inverse=True)
     core_C = np.bincount(place_Q.ravel(), core_Q)
     unit, factor_CM, size_C = [], np.empty_like(locations_CM), core_C

@@ -1,4 +1,4 @@
-"""The class table on a terminal: one row per class, and the factors that classes share marked wherever they appear."""
+"""The class table on a terminal: one row per class, with a colour for every factor that several classes share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from allocore.errors import InputError, whole_number
-from allocore.posterior.class_tables import summary
-from allocore.posterior.draw_summary import Factor, Portrait
+from allocore.posterior.class_tables import summary_sentences
+from allocore.posterior.draw_summary import DrawSummary, Factor
+from allocore.posterior.moves import no_move_warning
 from allocore.posterior.posterior import Posterior
 
-# Told apart by people of any colour vision (Okabe and Ito), and every factor carries its number as well.
+# The palette of Okabe and Ito suits all kinds of colour vision; every factor shows its number as well.
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 _LISTED_CLASSES = 8
 _COLUMN = 18
@@ -27,7 +28,7 @@ _REST = 0.0005
 def class_report(
     posterior: Posterior, rows: int = 15, top: int = 2, *, draw: int = -1, chain: int = 0
 ) -> RenderableType:
-    """The largest classes of a draw in words, the factors they share, and one line that sums it all up."""
+    """Return the largest classes of a draw in words, the factors they share, and a summary line."""
     rows = whole_number("rows", rows)
     modes = posterior.tensor.mode_names
     classes = posterior.classes(draw, top, chain=chain)
@@ -38,7 +39,7 @@ def class_report(
         _ClassList(shown, modes, colours),
         *_sharing_lines(shown, modes, colours),
         Text(),
-        summary_line(posterior.portrait(draw, chain=chain)),
+        summary_line(posterior.draw_summary(draw, chain=chain)),
         *_warnings(posterior),
     )
 
@@ -50,27 +51,23 @@ def _which(posterior: Posterior, draw: int, chain: int) -> str:
     return f"last draw{of_chain}" if last else f"draw {draw % draws}{of_chain}"
 
 
-def summary_line(portrait: Portrait) -> Text:
-    """The summary in one line, its numbers in bold."""
-    text = Text(summary(portrait))
+def summary_line(summary: DrawSummary) -> Text:
+    """Return the summary of a draw in one line, with its numbers in bold."""
+    text = Text(summary_sentences(summary))
     text.highlight_regex(r"\d+(?= (class|hold))", "bold")
     return text
 
 
 def _warnings(posterior: Posterior) -> Iterator[Text]:
-    """A word where relocation did not happen: then the classes are those of CP."""
-    moved = posterior.stats["moved"][0]
-    if posterior.learns_locations and not moved[len(moved) // 2 :].any():
-        yield Text(
-            "No class moved in the second half of the run. With heavy counts locations move rarely: a smaller core "
-            "shape makes classes share factors from the start, and several chains show what is settled.",
-            style="italic",
-        )
+    """Yield a warning if no class moved in some chain: its classes are those that the burn-in left."""
+    warning = no_move_warning(posterior.record)
+    if warning:
+        yield Text(warning, style="italic")
 
 
 @dataclass(frozen=True)
 class _ClassList:
-    """The classes as a table, or on a narrow terminal as a block a class."""
+    """The classes as a table, or as one block per class on a narrow terminal."""
 
     classes: pd.DataFrame
     modes: tuple[str, ...]
@@ -128,7 +125,7 @@ def _factor_text(mode: str, factor: int, words: str, colours: dict[tuple[str, in
 
 
 def _shared_colours(classes: pd.DataFrame, modes: tuple[str, ...]) -> dict[tuple[str, int], str]:
-    """A colour for every factor that several of the classes use; one mode's factors take turns through the palette."""
+    """Return a colour for every factor that several classes use; the factors of a mode cycle through the palette."""
     colours = {}
     for name in modes:
         uses = classes[f"{name}_factor"].value_counts()
@@ -142,7 +139,7 @@ def _sharing_lines(
 ) -> Iterator[Text]:
     if not colours:
         return
-    yield Text("Shared factors: one factor, several classes", style="bold")
+    yield Text("Factors shared by several classes", style="bold")
     for name in modes:
         for factor in (k for mode, k in colours if mode == name):
             users = classes[classes[f"{name}_factor"] == factor]
@@ -153,27 +150,27 @@ def _sharing_lines(
             yield Text.assemble(f"  {name} ", _factor_text(name, factor, words, colours), (listed, "dim"))
 
 
-def class_details(portrait: Portrait, number: int, top: int = 10) -> RenderableType:
-    """One class in full: its size, its place, its labels with their shares, its peaks, and who shares its factors."""
-    number = _class_number(number, portrait)
-    place = ", ".join(map(str, portrait.location_CM[number].tolist()))
-    stable = portrait.stability.draws_C[number]
+def class_details(summary: DrawSummary, number: int, top: int = 10) -> RenderableType:
+    """Return one class in full: its size, its location, its labels and peaks, and who shares its factors."""
+    number = _class_number(number, summary)
+    place = ", ".join(map(str, summary.location_CM[number].tolist()))
+    stable = summary.stability.draws_C[number]
     held = f"; found in {stable:.0%} of the other draws" if stable >= 0 else ""
-    cumulative = portrait.share_C[: number + 1].sum()
+    cumulative = summary.share_C[: number + 1].sum()
     parts: list[RenderableType] = [
         Text(f"Class {number}, at ({place}) of the core", style="bold"),
         Text(
-            f"{portrait.value_C[number]:,.0f} expected counts, {portrait.share_C[number]:.2%} of all; "
-            f"with all larger ones {cumulative:.1%}{held}."
+            f"{summary.value_C[number]:,.0f} expected counts, {summary.share_C[number]:.2%} of all; "
+            f"{cumulative:.1%} together with all larger classes{held}."
         ),
     ]
-    for mode in range(len(portrait.modes)):
-        parts += [Text(), *_factor_details(portrait.factor(number, mode), portrait.partners(number, mode), top)]
+    for mode in range(len(summary.modes)):
+        parts += [Text(), *_factor_details(summary.factor(number, mode), summary.partners(number, mode), top)]
     return Group(*parts)
 
 
-def _class_number(number: int, portrait: Portrait) -> int:
-    last = len(portrait.value_C) - 1
+def _class_number(number: int, summary: DrawSummary) -> int:
+    last = len(summary.value_C) - 1
     if not 0 <= number <= last:
         raise InputError(f"class is {number}, but it must be from 0 to {last}: the draw has {last + 1} classes")
     return number
@@ -197,4 +194,4 @@ def _factor_details(factor: Factor, partners: tuple[int, ...], top: int) -> Iter
     yield grid
     rest = 1.0 - sum(share for _, share in labels)
     if rest > _REST:
-        yield Text(f"  and {rest:.1%} over {len(factor.share_D) - len(labels):,} others", style="dim")
+        yield Text(f"  and {rest:.1%} spread over {len(factor.share_D) - len(labels):,} others", style="dim")

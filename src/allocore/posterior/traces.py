@@ -46,8 +46,8 @@ def traces(record: Record) -> Iterator[Trace]:
     yield Trace("total rate", "the total rate", total)
     yield Trace("classes", "the number of classes in use", at_draws["classes"])
     if record.spec.infer_budget:
-        on = (record.core_values > 0.0).sum(axis=2).astype(float)
-        yield Trace("classes on", "the number of classes that are on", on)
+        included = (record.core_values > 0.0).sum(axis=2).astype(float)
+        yield Trace("classes included", "the number of classes included", included)
     for mode, name in enumerate(record.tensor.mode_names):
         yield Trace(f"{name} factors", f"the number of {name} factors in use", at_draws["factors"][..., mode])
     for place, cell in enumerate(cells_MC.T.tolist()):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from allocore.data.tensor import CountTensor
 from allocore.run.plan import Plan
 from allocore.run.record import Record
-from allocore.run.schema import DRAWS, SWEEPS, Growing, dimension_names, draw_variables, stat_variables
+from allocore.run.schema import DRAWS, EVENT_REPORT, SWEEPS, Growing, dimension_names, draw_variables, stat_variables
 
 
 def to_datatree(record: Record) -> xr.DataTree:
@@ -65,8 +65,11 @@ def _observed(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
 
 
 def _constant(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
-    """Shape of the tensor and its missing patterns, -1 where a pattern holds all of a mode."""
-    patterns_PM = tensor.missing.patterns
-    return xr.Dataset(
-        {"shape": ("mode", np.array(tensor.shape)), "missing_patterns": (("pattern", "mode"), patterns_PM)}, mode
-    )
+    """The tensor's shape, its missing patterns (-1 for a wildcard) and, as JSON, the report on its events if any."""
+    variables: dict[str, Any] = {
+        "shape": ("mode", np.array(tensor.shape)),
+        "missing_patterns": (("pattern", "mode"), tensor.missing.patterns),
+    }
+    if tensor.report is not None:
+        variables[EVENT_REPORT] = ((), np.array(tensor.report.to_json()))
+    return xr.Dataset(variables, mode)

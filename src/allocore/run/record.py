@@ -49,11 +49,11 @@ class Record:
         """The sweep (1, 2, ..) that gave each draw; `stats` of sweep s stand at position s - 1."""
         return np.array([self.schedule.sweep_of(draw) for draw in self.draw_numbers.tolist()], dtype=np.int64)
 
-    def classes_on(self, chain: int, draw: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The core values and the locations of the classes of one draw; where the budget is inferred, of those on."""
+    def included_classes(self, chain: int, draw: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Core values and locations of the included classes of one draw: all, unless the budget is inferred."""
         core_Q, subs_QM = self.core_values[chain, draw], self.core_locations[chain, draw]
-        on_Q = core_Q > 0.0 if self.spec.infer_budget else slice(None)
-        return core_Q[on_Q], subs_QM[on_Q]
+        included_Q = core_Q > 0.0 if self.spec.infer_budget else slice(None)
+        return core_Q[included_Q], subs_QM[included_Q]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the fields: a mapping proxy cannot be pickled, the dict behind it can."""

@@ -9,12 +9,13 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from allocore.data.event_report import EventReport
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, StoreError
 from allocore.run.chunks import OnDamage, read_values
 from allocore.run.plan import RUN_FORMAT, Plan, fingerprint, planned
 from allocore.run.record import Record
-from allocore.run.schema import SWEEPS, Growing, dimension_names, draw_variables, stat_variables
+from allocore.run.schema import EVENT_REPORT, SWEEPS, Growing, dimension_names, draw_variables, stat_variables
 
 METADATA = ".zmetadata"
 _ATTRIBUTES = ("inference_library_version", "packages", "settings", "seed", "tensor")
@@ -75,7 +76,7 @@ def _read_tensor(run: zarr.Group) -> CountTensor:
 
     names = read("constant_data/mode").tolist()
     labels = [read(f"posterior/{each.row}") for each in dimension_names(names)]
-    return CountTensor(
+    tensor = CountTensor(
         read("observed_data/coords"),
         read("observed_data/counts"),
         read("constant_data/shape").tolist(),
@@ -83,6 +84,10 @@ def _read_tensor(run: zarr.Group) -> CountTensor:
         labels=[each.tolist() if each.dtype.kind == "U" else None for each in labels],
         missing=read("constant_data/missing_patterns"),
     )
+    stored = f"constant_data/{EVENT_REPORT}"
+    if stored not in run:
+        return tensor
+    return tensor._replaced(report=EventReport.from_json(str(read(stored))))
 
 
 def _reason(error: Exception) -> str:

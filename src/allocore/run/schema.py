@@ -21,6 +21,7 @@ STATS = {
     "seconds": (FLOAT, False),
 }
 DRAWS, SWEEPS = "sample_stats", "sweep_stats"
+EVENT_REPORT = "event_report"  # in constant_data, only if the tensor was made from events
 
 
 class Names(NamedTuple):

@@ -33,8 +33,8 @@ def read(path, **options):
         ("Ada,tea,2024-01-01,many", "n is 'many', which is not a whole number", "count that is not a whole number"),
         ("Ada,tea,2024-01-01,", "n is '', which is not a whole number", "count that is not a whole number"),
         ("Ada,tea,2024-01-01,inf", "n is 'inf', which is not a whole number", "count that is not a whole number"),
-        ("Ada,tea,2024-01-01", "the line has 3 columns, but the table has 4", "line that is no row"),
-        ("Ada,tea,2024-01-01,1,2,3", "the line has 5 columns, but the table has 4", "line that is no row"),
+        ("Ada,tea,2024-01-01", "the line has 3 columns, but the table has 4", "line that is not a row"),
+        ("Ada,tea,2024-01-01,1,2,3", "the line has 5 columns, but the table has 4", "line that is not a row"),
     ],
 )
 @pytest.mark.parametrize(("ending", "new_line"), by_tier([("", "\n"), (".gz", "\r\n")], PACKED, ["\n", "\r\n"]))
@@ -90,7 +90,9 @@ def test_files_without_rows_are_told_of_where_others_have_some(tmp_path):
 
 def test_an_error_says_why_nothing_is_left(tmp_path):
     path = write(tmp_path / "a.csv", HEADER + "Ada,tea\n")
-    with pytest.raises(InputError, match=r"a\.csv has 1 row, but none is left .*: 1 dropped \(line that is no row\)"):
+    with pytest.raises(
+        InputError, match=r"a\.csv has 1 row, but none is left .*: 1 dropped \(line that is not a row\)"
+    ):
         read(path, on_error="drop")
     with pytest.raises(InputError, match=r"a\.csv has 0 rows"):
         read(write(path, HEADER))
@@ -114,7 +116,7 @@ def test_a_missing_column_is_named_with_the_nearest_one(tmp_path):
 
 def test_a_table_of_no_known_format_needs_modes(tmp_path):
     path = write(tmp_path / "a.csv", HEADER + GOOD)
-    with pytest.raises(InputError, match=r"which columns are the modes\?.*the columns are who, what, when, n"):
+    with pytest.raises(InputError, match=r"modes must be given, because .*; the columns are who, what, when, n"):
         ac.read_events(path)
 
 
@@ -135,18 +137,18 @@ NOT_JSON = [
 def test_a_line_that_is_not_json_is_named_or_dropped(tmp_path, line, ending):
     path = tmp_path / f"a.jsonl{ending}"
     path.write_bytes(PACKED[ending](JSON.encode() + line + b"\n" + JSON.encode()))
-    with pytest.raises(InputError, match=rf"{path.name}, line 2: that is not an object of JSON.*on_error='drop'"):
+    with pytest.raises(InputError, match=rf"{path.name}, line 2: this is not a JSON object.*on_error='drop'"):
         ac.read_events(path, modes=["who", "what"])
     tensor = ac.read_events(path, modes=["who", "what"], on_error="drop")
     assert cells(tensor) == {("Ada", "tea"): 2}
     assert tensor.report.rows == 3
-    assert tensor.report.dropped == {"line that is no row": 1}
+    assert tensor.report.dropped == {"line that is not a row": 1}
 
 
 def test_a_bad_line_behind_those_that_are_sampled_is_named_with_its_file(tmp_path):
     write(tmp_path / "a.jsonl", JSON)
     write(tmp_path / "b.jsonl", JSON * 5000 + '{"who"\n' + JSON)
-    with pytest.raises(InputError, match=r"b\.jsonl, line 5001: that is not an object of JSON"):
+    with pytest.raises(InputError, match=r"b\.jsonl, line 5001: this is not a JSON object"):
         ac.read_events(tmp_path, modes=["who", "what"])
     assert ac.read_events(tmp_path, modes=["who", "what"], on_error="drop").total == 5002
 
@@ -190,7 +192,7 @@ def test_a_compressed_file_that_is_cut_off_is_an_error_or_read_up_to_there(tmp_p
     read = tensor.total - 1
     assert cells(tensor) == Counter([tuple(line.split(",")) for line in lines[:read]]) + Counter({("A", "x"): 1})
     assert read > (len(lines) / 10 if missing > 1000 else len(lines) * 0.7)
-    assert tensor.report.dropped == {"line that is no row": 1}
+    assert tensor.report.dropped == {"line that is not a row": 1}
     assert tensor.report.notes == (f"{path} is cut off: its first {read + 1:,} lines were read",)
 
 

@@ -20,7 +20,7 @@ def days(*texts, **options):
 def test_one_date_that_can_only_be_day_month_year_decides_for_all():
     found, notes = days("01/02/2018", "3/4/2018", "13/01/2018", "2018-05-06")
     assert found == ["2018-02-01", "2018-04-03", "2018-01-13", "2018-05-06"]
-    assert notes == ("dates were taken as day/month/year because of those like 13/01/2018",)
+    assert notes == ("dates were read as day/month/year because of dates like 13/01/2018",)
 
 
 def test_one_date_that_can_only_be_month_day_year_decides_for_all():
@@ -32,7 +32,7 @@ def test_one_date_that_can_only_be_month_day_year_decides_for_all():
 def test_where_no_date_decides_the_month_comes_first_and_a_note_says_so():
     found, notes = days("03/04/2018", "12/11/2018", "2018-05-06")
     assert found == ["2018-03-04", "2018-12-11", "2018-05-06"]
-    assert notes == ("dates were taken as month/day/year, though all like 03/04/2018 could be day/month/year",)
+    assert notes == ("dates were read as month/day/year, though all dates like 03/04/2018 could be day/month/year",)
 
 
 def test_the_same_number_twice_is_the_same_day_either_way():
@@ -50,7 +50,7 @@ def test_where_dates_of_both_kinds_occur_the_majority_decides_and_the_others_are
     found, notes = days(*texts, on_error="drop")
     assert found == ["2018-01-13", "2018-01-14", "2018-04-03"]
     names = ("month/day/year", "day/month/year") if turned else ("day/month/year", "month/day/year")
-    assert re.fullmatch(rf"dates were taken as {names[0]}.*, though some.* can only be {names[1]}", *notes)
+    assert re.fullmatch(rf"dates were read as {names[0]}.*, though some.* can only be {names[1]}", *notes)
 
 
 def test_where_both_kinds_are_as_many_the_month_comes_first():

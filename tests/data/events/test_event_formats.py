@@ -157,7 +157,7 @@ def test_the_report_on_polecat_counts_rows_of_the_file_and_tells_of_the_pairs(tm
     assert report.kept == 6
     assert report.dropped == {"no sender": 1, "unknown action": 1}
     assert report.unknown == {"action": {"DANCE": 1}}
-    assert "lists of actors made 8 pairs of 5 rows" in str(report)
+    assert "lists of actors turned 5 rows into 8 pairs" in str(report)
 
 
 def test_acled_events_are_counted_by_the_actors_as_they_are_named(tmp_path):

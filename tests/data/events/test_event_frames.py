@@ -163,7 +163,7 @@ def test_columns_whose_names_are_numbers_are_found():
 def test_columns_that_differ_in_capitals_only_are_told_apart_or_refused():
     frame = pd.DataFrame([["1", "2", "3"]], columns=["a", "A", "b"])
     assert cells(ac.read_events(frame, modes=["A", "b"])) == {("2", "3"): 1}
-    with pytest.raises(InputError, match="columns that differ in capitals only"):
+    with pytest.raises(InputError, match="columns whose names differ only in upper and lower case"):
         ac.read_events(frame, modes=["a", "A"])
 
 

@@ -38,7 +38,7 @@ def test_the_diagonal_of_a_known_format_is_missing(tmp_path):
 
 
 def test_events_on_a_missing_diagonal_only_are_an_error_that_says_so(tmp_path):
-    with pytest.raises(InputError, match=r"a\.tab has no events but of actors with themselves: diagonal='keep' counts"):
+    with pytest.raises(InputError, match=r"a\.tab has only events of actors with themselves; diagonal='keep' counts"):
         icews(tmp_path, icews_rows(EVENTS[-1:]))
     assert icews(tmp_path, icews_rows(EVENTS[-1:]), diagonal="keep").total == 1
 
@@ -201,14 +201,14 @@ def test_of_duplicates_that_differ_in_their_count_the_largest_is_left():
 
 
 def test_stories_need_a_format_that_has_them(tmp_path):
-    with pytest.raises(InputError, match="these events do not say which story they are from"):
+    with pytest.raises(InputError, match="no column says which story an event is from"):
         trade(dedup="story")
-    with pytest.raises(InputError, match="these events do not say which story they are from"):
+    with pytest.raises(InputError, match="no column says which story an event is from"):
         ac.read_events(write(tmp_path / "a.csv", text_of(GDELT[57], gdelt_rows(57), header=False)), dedup="story")
 
 
 def test_duplicates_of_a_day_need_a_day():
-    with pytest.raises(InputError, match="dedup is 'day', but no mode has dates: name their column with time="):
+    with pytest.raises(InputError, match="dedup is 'day', but no mode has dates: name the column of dates with time="):
         trade(dedup="day")
 
 
@@ -259,7 +259,7 @@ def test_another_column_of_dates_replaces_that_of_the_format(tmp_path):
 
 
 def test_freq_without_a_mode_of_time_is_an_error():
-    with pytest.raises(InputError, match="freq is 'day', but no mode has dates: name their column with time="):
+    with pytest.raises(InputError, match="freq is 'day', but no mode has dates: name the column of dates with time="):
         trade(freq="day")
 
 

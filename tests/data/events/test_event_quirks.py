@@ -241,7 +241,10 @@ def test_what_is_no_table_in_a_folder_is_passed_over_and_told(tmp_path):
     assert cells(tensor) == {cell: 2 * count for cell, count in SALES.items()}
     assert tensor.report.files == 2
     (note,) = tensor.report.notes
-    assert note == "passed over, as no tables: .a.csv, LICENSE, README, README.md, Readme.txt, a.xlsx and 1 more"
+    assert (
+        note
+        == "skipped, because these are not tables: .a.csv, LICENSE, README, README.md, Readme.txt, a.xlsx and 1 more"
+    )
     assert cells(read_own([tmp_path, tmp_path / "a.csv"])) == cells(tensor)
 
 
@@ -257,7 +260,7 @@ def test_what_is_no_table_is_an_error_where_it_is_named(tmp_path, name):
 def test_a_folder_without_any_table_is_an_error(tmp_path):
     write(tmp_path / "README.md", "")
     write(tmp_path / "a.zip", "")
-    with pytest.raises(InputError, match=r"but that folder has no table, only README\.md, a\.zip$"):
+    with pytest.raises(InputError, match=r"but that folder has no tables, only README\.md, a\.zip$"):
         read_own(tmp_path)
 
 

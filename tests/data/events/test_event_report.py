@@ -1,9 +1,13 @@
-"""The report tells what became of every row."""
+"""The report tells what became of every row, and it stays with the tensor."""
+
+import copy
+import pickle
 
 import pandas as pd
 import pytest
 
 import allocore as ac
+from allocore.data.event_report import EventReport
 from event_files import EVENTS, ICEWS, icews_rows, text_of, write
 
 MORE = [
@@ -82,3 +86,42 @@ def test_a_long_list_of_what_was_not_understood_is_cut(tmp_path):
 
 def test_only_tensors_of_events_have_a_report():
     assert ac.load_flights().report is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda Y: ac.hold_out(Y, 0.2).train,
+        lambda Y: Y.with_missing([("Ukraine", None, None, None)]),
+        lambda Y: Y.mask_diagonal(),
+        lambda Y: Y.with_labels(mode_names=["a", "b", "c", "d"]),
+        lambda Y: Y.with_labels([None] * 4),
+        lambda Y: ac.as_tensor(Y, mode_names=["a", "b", "c", "d"]),
+        lambda Y: ac.as_tensor(Y.to_frame()),
+        lambda Y: pickle.loads(pickle.dumps(Y)),
+        copy.copy,
+        copy.deepcopy,
+    ],
+)
+def test_the_report_stays_with_a_tensor_that_is_changed_or_copied(tensor, change):
+    assert change(tensor).report == tensor.report
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_the_report_is_saved_with_the_tensor(tensor, tmp_path, suffix):
+    tensor.save(tmp_path / f"y{suffix}")
+    again = ac.load_tensor(tmp_path / f"y{suffix}")
+    assert again == tensor
+    assert again.report == tensor.report
+    assert str(again.report) == str(tensor.report)
+
+
+def test_a_report_without_dates_and_labels_comes_back_from_json():
+    report = EventReport("custom", 0, rows=2, kept=1, dropped={"no a": 1}, heaviest={"a": [(0, 3)], "b": [("0", 3)]})
+    assert EventReport.from_json(report.to_json()) == report
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "null", '{"heaviest": 1}'])
+def test_a_text_that_is_no_report_is_refused(text):
+    with pytest.raises(ac.InputError, match=r"^the report on the events of a tensor cannot be read: "):
+        EventReport.from_json(text)

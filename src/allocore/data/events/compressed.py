@@ -1,7 +1,8 @@
-"""Text files line by line, whether they are compressed or not, and copies of those that duckdb would not read.
+"""Text files line by line, compressed or not, and copies of files that duckdb cannot read.
 
-Python reads gzip, but not zstd before 3.14. For that, duckdb gives the lines; it does not say, however, when such a
-file ends too early, so the frames of the file are checked to be whole (RFC 8878, section 3.1).
+Python reads gzip, but zstd only from 3.14 on, so duckdb gives the lines of zstd files. It reads a file that is cut off
+as if it were whole. To notice that, the headers of the file's frames and blocks are followed to the end (RFC 8878,
+section 3.1): nothing is decompressed, so this is much faster than reading the file with a library for zstd.
 """
 
 import gzip
@@ -12,16 +13,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
-from allocore.data.events.sql import as_pattern
+from allocore.data.sql import as_pattern
 
 LONGEST_LINE = 16777216
-_FRAME, _SKIPPED = 0xFD2FB528, 0x184D2A5
+_FRAME, _SKIPPABLE = 0xFD2FB528, 0x184D2A5  # magic numbers; a skippable frame has any last four bits
 _AT_A_TIME = 10_000
 
 
 @contextmanager
 def open_lines(file: Path, encoding: str, errors: str = "replace") -> Iterator[Iterator[str]]:
-    """The lines of a text file, from one not compressed or by gzip with what ends them."""
+    """Yield the lines of a text file; those of a zstd file come without their line ends."""
     if file.suffix.lower() == ".zst":
         yield _zst_lines(file, encoding, errors)
         return
@@ -36,7 +37,7 @@ def _open(file: Path, encoding: str, errors: str) -> IO[str]:
 
 
 def _zst_lines(file: Path, encoding: str, errors: str) -> Iterator[str]:
-    """The lines of a file in zstd; duckdb reads it as Latin-1, in which every byte is a letter."""
+    """Yield the lines of a zstd file. duckdb reads it as Latin-1, in which every byte is a character."""
     import duckdb
 
     query = (
@@ -52,7 +53,7 @@ def _zst_lines(file: Path, encoding: str, errors: str) -> Iterator[str]:
 
 
 def is_cut_off(file: Path) -> bool:
-    """Whether a compressed file ends too early; one by gzip must be read as a whole to know."""
+    """Return whether a compressed file ends too early. A gzip file has to be read as a whole to know."""
     suffix = file.suffix.lower()
     if suffix == ".zst":
         return _zst_is_cut_off(file)
@@ -74,37 +75,41 @@ def _zst_is_cut_off(file: Path) -> bool:
     with file.open("rb") as content:
         while content.tell() < size:
             magic = int.from_bytes(content.read(4), "little")
-            if magic >> 4 == _SKIPPED:
+            if magic >> 4 == _SKIPPABLE:
                 length = content.read(4)
                 content.seek(int.from_bytes(length, "little") + 4 - len(length), 1)
             elif magic == _FRAME:
-                _pass_frame(content)
+                _skip_frame(content)
             else:
-                return size - content.tell() == 0  # otherwise it is not zstd at all, which duckdb says
+                return size - content.tell() == 0  # otherwise it is not zstd at all, and duckdb says so
         return content.tell() > size
 
 
-def _pass_frame(content: IO[bytes]) -> None:
-    """Go to the end of a frame, which may lie behind that of the file."""
+def _skip_frame(content: IO[bytes]) -> None:
+    """Go to the end of a frame; if the file is cut off, that lies beyond the end of the file."""
     flags = int.from_bytes(content.read(1), "little")
-    in_one = flags >> 5 & 1
-    sizes = (in_one, 2, 4, 8)  # of the field with the size of the content
-    content.seek((1 - in_one) + (0, 1, 2, 4)[flags & 3] + sizes[flags >> 6], 1)
+    single_segment = flags >> 5 & 1
+    content_size = (single_segment, 2, 4, 8)[flags >> 6]
+    dictionary_id = (0, 1, 2, 4)[flags & 3]
+    window = 1 - single_segment
+    content.seek(window + dictionary_id + content_size, 1)
     while True:
-        field = content.read(3)
-        if len(field) < 3:
+        header = content.read(3)
+        if len(header) < 3:
             content.seek(1, 2)
             return
-        block = int.from_bytes(field, "little")
-        repeated = block >> 1 & 3 == 1
-        content.seek(1 if repeated else block >> 3, 1)
-        if block & 1:
+        block = int.from_bytes(header, "little")
+        is_one_repeated_byte = block >> 1 & 3 == 1
+        content.seek(1 if is_one_repeated_byte else block >> 3, 1)
+        is_last = block & 1
+        if is_last:
             break
-    content.seek(4 if flags >> 2 & 1 else 0, 1)
+    checksum = 4 if flags >> 2 & 1 else 0
+    content.seek(checksum, 1)
 
 
 def decoded(line: str) -> str:
-    """A line that was read as Latin-1 as it was meant: UTF-8 if it can be that, or else Windows' version of Latin-1."""
+    """Return a line that was read as Latin-1 as UTF-8, or else as Windows' version of Latin-1."""
     content = line.encode("latin-1")
     for encoding in ("utf-8", "cp1252"):
         try:
@@ -115,33 +120,36 @@ def decoded(line: str) -> str:
 
 
 def write_decoded(file: Path, folder: Path) -> Path:
-    """Write the lines of a file, each as it was meant, as UTF-8 to one of the same name in a folder."""
-    target = _beside(file, folder)
+    """Write the lines of a file, decoded one by one, as UTF-8 to a file of the same name in a folder."""
+    target = _path_of_copy(file, folder)
     with open_lines(file, "latin-1") as lines, target.open("w", encoding="utf-8", newline="") as out:
         out.writelines(decoded(line.rstrip("\r\n")) + "\n" for line in lines)
     return target
 
 
 def write_whole_lines(file: Path, folder: Path) -> tuple[Path, int]:
-    """Write the lines of a file that is cut off, but for the last one, to one in a folder; returns it, and how many."""
-    target, number = _beside(file, folder), 0
+    """Write all lines but the last of a file that is cut off to a file in a folder.
+
+    Returns the new file and the number of its lines.
+    """
+    target, number = _path_of_copy(file, folder), 0
     with target.open("w", encoding="latin-1", newline="") as out:
-        for line, _ in pairwise(_lines_there_are(file)):
+        for line, _ in pairwise(_lines_before_the_cut(file)):
             out.write(line.rstrip("\r\n") + "\n")
             number += 1
     return target, number
 
 
-def _beside(file: Path, folder: Path) -> Path:
-    """A new path for the same text, not compressed."""
+def _path_of_copy(file: Path, folder: Path) -> Path:
+    """Return a new path for the same text, not compressed."""
     own = folder / f"copy{sum(1 for _ in folder.iterdir())}"
     own.mkdir()
     return own / (file.with_suffix("") if file.suffix.lower() in (".gz", ".zst") else file).name
 
 
-def _lines_there_are(file: Path) -> Iterator[str]:
+def _lines_before_the_cut(file: Path) -> Iterator[str]:
     try:
         with open_lines(file, "latin-1") as lines:
             yield from lines
     except EOFError:
-        yield ""  # for the line that is cut off, which Python does not give
+        yield ""  # in place of the line that is cut off, which Python does not return

@@ -1,38 +1,39 @@
-"""The cells that rows fell into, without the labels that too few of them have."""
+"""The cells that have rows, and which of them are left when rare labels are dropped."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from allocore.data.coordinates import Int64s
+
 Booleans = NDArray[np.bool_]
 
 
-class Cells(NamedTuple):
-    """Cells that have rows: their places (modes, cells), counts and numbers of rows."""
+class EventCells(NamedTuple):
+    """Cells that have rows: their positions (modes, cells), counts and numbers of rows."""
 
-    places: Integers
-    counts: Integers
-    rows: Integers
+    places: Int64s
+    counts: Int64s
+    rows: Int64s
 
     def on_diagonal(self, modes: list[int]) -> Booleans:
-        """Which cells have the same place in all of these modes; none, if there are no such modes."""
+        """Return which cells have the same position in all of these modes; no cell, if there are no modes."""
         if not modes:
             return np.zeros(self.counts.size, dtype=bool)
         same: Booleans = (self.places[modes] == self.places[modes[0]]).all(axis=0)
         return same
 
-    def where(self, chosen: Booleans) -> "Cells":
-        """The cells that are chosen."""
-        return Cells(self.places[:, chosen], self.counts[chosen], self.rows[chosen])
+    def where(self, chosen: Booleans) -> "EventCells":
+        """Return the chosen cells."""
+        return EventCells(self.places[:, chosen], self.counts[chosen], self.rows[chosen])
 
 
-def frequent(cells: Cells, groups: list[list[int]], least: int, *, blind: Booleans) -> Booleans:
-    """Which cells are left when every label of the grouped modes has at least so many counts.
+def frequent(cells: EventCells, groups: list[list[int]], least: int, *, blind: Booleans) -> Booleans:
+    """Return which cells are left when labels of the grouped modes with fewer than `least` counts are dropped.
 
-    Modes of a group share their labels. Leaving out a label takes counts from others, so it is done until all have
-    enough; cells that are `blind`, because they will be missing, count for nobody.
+    The modes of a group share their labels. Dropping a label takes counts from other labels, so this is repeated until
+    all labels have enough. Cells that are `blind`, because they will be missing, add nothing to any label.
     """
     counts = np.where(blind, 0, cells.counts)
     left = np.ones(counts.size, dtype=bool)
@@ -48,8 +49,10 @@ def frequent(cells: Cells, groups: list[list[int]], least: int, *, blind: Boolea
         left = enough
 
 
-def relabelled(cells: Cells, labels: list[list[str]], groups: list[list[int]]) -> tuple[Cells, list[list[str]]]:
-    """The cells and labels without the labels of the grouped modes that no cell has."""
+def relabelled(
+    cells: EventCells, labels: list[list[str]], groups: list[list[int]]
+) -> tuple[EventCells, list[list[str]]]:
+    """Return the cells and labels without those labels of the grouped modes that no cell has."""
     places, labels = cells.places.copy(), list(labels)
     for group in groups:
         used = np.unique(cells.places[group])

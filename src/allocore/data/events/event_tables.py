@@ -1,4 +1,4 @@
-"""Event tables in files or in data frames: their columns and format, how they are loaded, and where a bad row is."""
+"""Event tables in files or in data frames: their columns and format, how to load them, and where a bad row is."""
 
 import csv
 import json
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from allocore.data.events.compressed import is_cut_off, open_lines, write_decoded, write_whole_lines
 from allocore.data.events.formats import FORMATS, Format, detect
 from allocore.data.events.loading import NOT_UTF_8, Loaded, Wanted, load_files, load_frame
-from allocore.data.events.sources import Layout, Sources, layout_of, listed
-from allocore.data.events.sql import first_sentence
+from allocore.data.events.sources import FileDialect, Sources, dialect_of, listed
+from allocore.data.sql import first_sentence
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _LISTED = 6
 
 
 @dataclass(frozen=True)
-class Workplace:
-    """A connection of duckdb and the folder for files that are needed for a while."""
+class DuckdbSession:
+    """A connection to duckdb and a folder for temporary files."""
 
     connection: "duckdb.DuckDBPyConnection"
     folder: Path
@@ -34,19 +34,20 @@ class Workplace:
 class FileTable:
     """Events in files: their columns, format, and how each file is written.
 
-    Copies are read of files that are not UTF-8 or whose lines end in several ways, and with `lenient` of compressed
-    files that are cut off; and files without anything in them are passed over, if there are others.
+    Files that are not UTF-8, and files whose lines end in several ways, are replaced by copies that duckdb can read.
+    With `lenient`, compressed files that are cut off are replaced by their whole lines, and empty files are skipped if
+    there are others.
     """
 
-    def __init__(self, work: Workplace, sources: Sources, wanted: str, *, lenient: bool) -> None:
-        self._work, self._format, self._lenient = work, wanted, lenient
-        self._given: dict[Path, Path] = {}  # the files that copies are of
+    def __init__(self, session: DuckdbSession, sources: Sources, wanted: str, *, lenient: bool) -> None:
+        self._session, self._format, self._lenient = session, wanted, lenient
+        self._given: dict[Path, Path] = {}  # for each copy, the file that the user gave
         self._cut = 0
         self._notes: list[str] = []
         if sources.passed_over:
             names = [path.name + "/" * path.is_dir() for path in sources.passed_over]
-            self._notes.append(f"passed over, as no tables: {listed(names, _LISTED)}")
-        self._lay_out(self._not_empty(sources.files))
+            self._notes.append(f"skipped, because these are not tables: {listed(names, _LISTED)}")
+        self._group_by_dialect(self._not_empty(sources.files))
         self.columns = next(iter(self._files)).columns
         self.number = len(sources.files)
         self._name = str(sources.files[0]) if self.number == 1 else "source"
@@ -58,57 +59,57 @@ class FileTable:
         self._notes.append(f"empty: {listed([str(file) for file in empty], _LISTED)}")
         return [file for file in files if file not in empty]
 
-    def _lay_out(self, files: list[Path]) -> None:
-        self._files: dict[Layout, list[Path]] = {}
+    def _group_by_dialect(self, files: list[Path]) -> None:
+        self._files: dict[FileDialect, list[Path]] = {}
         formats: dict[str | None, Path] = {}
         self.format: Format | None = None
         for file in files:
-            layout, found, there = self._layout(file)
+            dialect, found, there = self._dialect(file)
             formats.setdefault(found.name if found else None, file)
-            self._files.setdefault(layout, []).append(there)
+            self._files.setdefault(dialect, []).append(there)
             self.format = found
         if len(formats) > 1:
             each = ", ".join(f"{file} ({name or 'no known format'})" for name, file in formats.items())
             raise InputError(f"source has files of several formats: {each}; read them one by one")
 
-    def _layout(self, file: Path) -> tuple[Layout, Format | None, Path]:
-        """The layout and format of a file, and the file to read for it."""
+    def _dialect(self, file: Path) -> tuple[FileDialect, Format | None, Path]:
+        """Return the dialect and the format of a file, and the file or copy to read."""
         try:
-            return *layout_of(self._work.connection, file, self._format, self._lenient), file
+            return *dialect_of(self._session.connection, file, self._format, self._lenient), file
         except InputError as error:
             if not self._lenient or not is_cut_off(file):
                 raise
             copy = self._whole_lines(file)
             try:
-                return *layout_of(self._work.connection, copy, self._format, self._lenient), copy
+                return *dialect_of(self._session.connection, copy, self._format, self._lenient), copy
             except InputError:
                 raise error from None
 
     def _whole_lines(self, file: Path) -> Path:
-        copy, lines = write_whole_lines(file, self._work.folder)
+        copy, lines = write_whole_lines(file, self._session.folder)
         self._given[copy] = file
         self._cut += 1
         self._notes.append(f"{file} is cut off: its first {lines:,} lines were read")
         return copy
 
     def _in_utf_8(self, file: Path) -> Path:
-        copy = write_decoded(file, self._work.folder)
+        copy = write_decoded(file, self._session.folder)
         self._given[copy] = given = self.given(file)
         self._notes.append(f"{given} is not UTF-8: lines that are not were read as Latin-1")
         return copy
 
     def given(self, file: Path) -> Path:
-        """The file that the user gave, if this is a copy of it."""
+        """Return the file that the user gave, if `file` is a copy of it."""
         return self._given.get(file, file)
 
     def check(self, wanted: Wanted, others: Iterable[str]) -> None:
-        """Every file must have the columns that are needed."""
-        for layout, files in self._files.items():
-            names = [*wanted.within(layout.columns).columns(), *others]
-            _check_columns(names, layout.columns, str(self.given(files[0])), self.format)
+        """Raise an InputError if a file lacks a column that is needed."""
+        for dialect, files in self._files.items():
+            names = [*wanted.within(dialect.columns).columns(), *others]
+            _check_columns(names, dialect.columns, str(self.given(files[0])), self.format)
 
     def load(self, wanted: Wanted) -> Loaded:
-        """Make `events`."""
+        """Make the view `events`."""
         loaded = self._load_or_copy(wanted)
         foreign = {Path(each.file) for each in loaded.rejects if each.problem == NOT_UTF_8}
         if foreign:
@@ -116,13 +117,13 @@ class FileTable:
             loaded = self._load_or_copy(wanted)
         loaded.rejects = [each._replace(file=str(self.given(Path(each.file)))) for each in loaded.rejects]
         loaded.name = self._name
-        loaded.lost += self._cut  # the lines in which files were cut
+        loaded.lost += self._cut  # one line in each file that is cut off
         loaded.notes = [*self._notes, *self._without_rows(), *loaded.notes]
         return loaded
 
     def _load_or_copy(self, wanted: Wanted) -> Loaded:
         try:
-            return load_files(self._work.connection, self._files, wanted)
+            return load_files(self._session.connection, self._files, wanted)
         except InputError as error:
             mixed = {file for file in self._all_files() if _has_mixed_ends(file, error) and file not in self._given}
             cut = {file for file in self._all_files() if self._lenient and not mixed and is_cut_off(file)}
@@ -133,7 +134,7 @@ class FileTable:
         return self._load_or_copy(wanted)
 
     def _with_one_end(self, file: Path) -> Path:
-        copy = write_decoded(file, self._work.folder)
+        copy = write_decoded(file, self._session.folder)
         self._given[copy] = file
         return copy
 
@@ -145,36 +146,36 @@ class FileTable:
             files[:] = [copy(file) if file in some else file for file in files]
 
     def _without_rows(self) -> list[str]:
-        """A note on the files that have no rows; that none has any is told otherwise."""
-        rows = self._work.connection.execute("SELECT DISTINCT file FROM loaded").fetchall()
+        """Return a note on the files that have no rows; if no file has any, an error says so later."""
+        rows = self._session.connection.execute("SELECT DISTINCT file FROM loaded").fetchall()
         full = {Path(file) for (file,) in rows}
         empty = [str(self.given(file)) for file in self._all_files() if file not in full]
         return [f"without rows: {listed(empty, _LISTED)}"] if empty and full else []
 
     def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
-        """The first line of a file where a column has one of some texts, found by reading it again, and the text."""
-        layout = next((layout for layout, files in self._files.items() if Path(file) in files), None)
-        if layout is None or layout.kind == "parquet":
+        """Read a file again and return the first line in which a column has one of the texts, and that text."""
+        dialect = next((dialect for dialect, files in self._files.items() if Path(file) in files), None)
+        if dialect is None or dialect.kind == "parquet":
             return None
         with open_lines(Path(file), "utf-8") as lines, suppress(csv.Error, ValueError):
-            fields = _fields(lines, layout, column) if layout.kind == "text" else _values(lines, column)
+            fields = _fields(lines, dialect, column) if dialect.kind == "text" else _values(lines, column)
             return next(((line, text) for line, text in fields if text in texts), None)
         return None
 
 
 def _has_mixed_ends(file: Path, error: InputError) -> bool:
-    """Whether duckdb stumbled over a file because some of its lines end as on Windows, and others do not."""
+    """Return whether duckdb failed because some lines of a file end as on Windows and others do not."""
     told = str(error.__cause__)
     return "state machine reached an invalid state" in told and f"file = {file}\n" in told
 
 
-def _fields(lines: Iterator[str], layout: Layout, column: str) -> Iterator[tuple[int, str]]:
-    """The texts in a column of a text file, with their lines."""
-    dialect: dict[str, Any] = {"delimiter": layout.separator, "quoting": csv.QUOTE_NONE}
-    if layout.quote:
-        dialect |= {"quoting": csv.QUOTE_MINIMAL, "escapechar": None if layout.escape == '"' else layout.escape}
-    reader, place = csv.reader(lines, **dialect), layout.columns.index(column)
-    if layout.has_header:
+def _fields(lines: Iterator[str], dialect: FileDialect, column: str) -> Iterator[tuple[int, str]]:
+    """Yield the texts in a column of a text file, with their line numbers."""
+    options: dict[str, Any] = {"delimiter": dialect.separator, "quoting": csv.QUOTE_NONE}
+    if dialect.quote:
+        options |= {"quoting": csv.QUOTE_MINIMAL, "escapechar": None if dialect.escape == '"' else dialect.escape}
+    reader, place = csv.reader(lines, **options), dialect.columns.index(column)
+    if dialect.has_header:
         next(reader)
     for row in reader:
         if len(row) > place:
@@ -182,7 +183,7 @@ def _fields(lines: Iterator[str], layout: Layout, column: str) -> Iterator[tuple
 
 
 def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
-    """The texts of a key in JSON lines, with their lines."""
+    """Yield the texts of a key in JSON lines, with their line numbers."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             value = (json.loads(line) or {}).get(key)
@@ -191,12 +192,12 @@ def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
 
 
 class FrameTable:
-    """Events in a data frame of any library that narwhals knows."""
+    """Events in a data frame of any library that narwhals supports."""
 
-    def __init__(self, work: Workplace, frame: Any, wanted: str) -> None:
+    def __init__(self, session: DuckdbSession, frame: Any, wanted: str) -> None:
         import narwhals as nw
 
-        self._work = work
+        self._session = session
         try:
             self._frame = _with_text_names(nw.from_native(frame))
             self.columns = tuple(self._frame.collect_schema().names())
@@ -208,34 +209,37 @@ class FrameTable:
         self.number = 0
 
     def check(self, wanted: Wanted, others: Iterable[str]) -> None:
-        """The frame must have the columns that are needed."""
+        """Raise an InputError if the frame lacks a column that is needed."""
         _check_columns([*wanted.within(self.columns).columns(), *others], self.columns, "the frame", self.format)
 
     def load(self, wanted: Wanted) -> Loaded:
-        """Make `events`."""
+        """Make the view `events`."""
         import narwhals as nw
 
         wanted = wanted.within(self.columns)
         frame = self._frame if wanted.where else self._frame.select(wanted.columns())
         schema = frame.collect_schema()
         if len({name.casefold() for name in schema}) < len(schema):
-            raise InputError("the frame has columns that differ in capitals only: rename them")
-        # The date of a moment is that of its own time zone, not of the machine's.
+            raise InputError("the frame has columns whose names differ only in upper and lower case: rename them")
+        # A time is dated in its own time zone, not in the machine's.
         zoned = _zoned(frame)
         frame = frame.with_columns(nw.col(*zoned).dt.replace_time_zone(None)) if zoned else frame
-        return load_frame(self._work.connection, _for_duckdb(frame, self._work.folder), wanted)
+        return load_frame(self._session.connection, _for_duckdb(frame, self._session.folder), wanted)
 
     def given(self, file: Path) -> Path:
-        """Frames have no files."""
+        """Return `file`: frames have no files."""
         return file
 
     def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
-        """Frames have no lines."""
+        """Return None: frames have no lines."""
         return None
 
 
 def _for_duckdb(frame: Any, folder: Path) -> Any:
-    """A frame that duckdb takes; what only pyarrow could hand over goes through a file where that is not installed."""
+    """Return a frame that duckdb reads.
+
+    Some frames reach duckdb only through pyarrow. If it is not installed, they are written to a Parquet file.
+    """
     import narwhals as nw
 
     by_arrow = isinstance(frame, nw.LazyFrame) or frame.implementation.is_polars()
@@ -245,7 +249,7 @@ def _for_duckdb(frame: Any, folder: Path) -> Any:
         whole = native.collect() if frame.implementation.is_polars() and isinstance(frame, nw.LazyFrame) else native
         try:
             whole.write_parquet(str(file))
-        except Exception as error:  # every library has its own kind
+        except Exception as error:  # every library raises its own type
             raise InputError(
                 f"source is a {type(native).__name__} that cannot be read without pyarrow: {first_sentence(error)}"
             ) from error
@@ -254,7 +258,7 @@ def _for_duckdb(frame: Any, folder: Path) -> Any:
 
 
 def _zoned(frame: Any) -> list[str]:
-    """The columns of moments in a time zone; narwhals may not know those of pandas."""
+    """Return the columns of times with a time zone; narwhals does not recognise all of those in pandas."""
     import narwhals as nw
 
     kinds = frame.collect_schema()
@@ -265,7 +269,7 @@ def _zoned(frame: Any) -> list[str]:
 
 
 def _with_text_names(frame: Any) -> Any:
-    """A frame of narwhals whose columns have texts for names; those of pandas may be numbers."""
+    """Return a narwhals frame whose column names are texts; in pandas they may be numbers."""
     import narwhals as nw
 
     if all(isinstance(name, str) for name in frame.collect_schema().names()):

@@ -1,36 +1,36 @@
-"""What the columns of known event data sets mean, and how to tell which one a file is.
+"""What the columns of known event data sets mean, and how to recognise a data set.
 
-A format that has a header is known by columns only it has; one without by its number of
-columns, the second of which is a day: 20180131.
+A format with a header is recognised by columns that no other format has. A format without a header is recognised by
+the number of its columns, the second of which is a day: 20180131.
 """
 
 import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["plain", "country", "cameo", "root", "plover", "violence", "time"]
+TextKind = Literal["plain", "country", "cameo", "root", "plover", "violence", "time"]
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One mode of the tensor: its name, the column it comes from (or else another one), and what its labels are."""
+    """One mode of the tensor: its name, its column, what its texts mean, and a fallback for the column."""
 
     name: str
     column: str
-    kind: Kind = "plain"
+    kind: TextKind = "plain"
     fallback: str | None = None
 
 
 @dataclass(frozen=True)
 class Format:
-    """An event data set: its default modes, which of them share their labels, and how its files are written."""
+    """An event data set: its default modes, which modes share their labels, and how its files are written."""
 
     name: str
     modes: tuple[Mode, ...]
     shared: tuple[str, ...] = ()
-    marks: frozenset[str] = frozenset()  # columns by which a header is known
-    columns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # names by number, where there is no header
-    event: tuple[str, ...] = ()  # columns that tell one event of a day or a story from another
+    marks: frozenset[str] = frozenset()  # columns by which a header is recognised
+    columns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # without a header: number of columns -> names
+    event: tuple[str, ...] = ()  # columns that distinguish the events of a day or a story
     story: str | None = None
     lists: bool = False  # countries may be lists, separated by semicolons
     quoted: bool = True
@@ -40,9 +40,9 @@ def _modes(
     sender: str,
     receiver: str,
     action: str,
-    kind: Kind,
+    kind: TextKind,
     time: str,
-    actors: Kind = "country",
+    actors: TextKind = "country",
     words: str | None = None,
 ) -> tuple[Mode, ...]:
     return (
@@ -54,7 +54,7 @@ def _modes(
 
 
 def _gdelt_columns(number: int) -> tuple[str, ...]:
-    """The columns of GDELT 1.0 without (57) and with (58) the source's address, and of 2.0 (61)."""
+    """Return the columns of GDELT 1.0 without (57) and with (58) the source's address, or of GDELT 2.0 (61)."""
     codes = "Code Name CountryCode KnownGroupCode EthnicCode Religion1Code Religion2Code Type1Code Type2Code Type3Code"
     actor = codes.split()
     place = f"Type FullName CountryCode ADM1Code {'ADM2Code' if number == 61 else ''} Lat Long FeatureID".split()
@@ -146,7 +146,7 @@ FORMATS = {
 
 
 def detect(header: tuple[str, ...]) -> Format | None:
-    """The format of a file whose first line has these fields."""
+    """Return the format of a file whose first line has these fields, or None."""
     for each in FORMATS.values():
         if each.marks <= set(header):
             return each

@@ -1,15 +1,15 @@
-"""The columns that matter, of all files or of a data frame, as `events`, a view of duckdb over one table in a file.
+"""The needed columns of all files, or of a data frame, as the view `events` over one table that duckdb keeps on disk.
 
-    m0, m1, ..    the text of each mode, NULL where there is none; of a time mode, its date
-    bad_time      the text of a date that cannot be read, or of one before 1000 or after 2999
-    n, bad_n      how much the row counts; its text where that is not a whole number from 0 on
+    m0, m1, ..    the text of each mode, NULL if there is none; for a time mode the date
+    bad_time      the text of a date that cannot be read, or of a date before 1000 or after 2999
+    n, bad_n      the count of the row; its text if that is not a whole number of at least 0
     keep          whether the row passes `where`
-    lead          false for a row made of the second and later entries of lists
-    k0, k1, ..    what tells events apart, where duplicates are to be left out
-    file          the file it comes from
-    is_row        true: a line of JSON that is no row is counted and taken out
+    lead          false for a row made from the second or a later entry of a list
+    k0, k1, ..    the columns that distinguish events, if duplicates are to be left out
+    file          the file of the row
+    is_row        always true: lines of JSON that are not rows are counted and deleted
 
-Rows with the wrong number of columns, and files that are cut off, do not come so far: duckdb keeps a list of them.
+Rows with the wrong number of columns do not get into the table: duckdb keeps a list of them.
 """
 
 import re
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allocore.data.events.dates import make_dates
 from allocore.data.events.formats import Format, Mode
-from allocore.data.events.sources import Layout, float_columns, unreadable
-from allocore.data.events.sql import as_pattern, first_sentence, literal, quoted
+from allocore.data.events.sources import FileDialect, float_columns, unreadable
+from allocore.data.sql import as_pattern, first_sentence, literal, quoted
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,23 +34,23 @@ _NOTHING = ("", "NA", "NULL", "None", "NaN", "nan", "--", "---")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be read: modes, how much a row counts, which rows, and what makes two of them one event."""
+    """What to read: the modes, the count of a row, which rows, and the columns that distinguish events."""
 
     modes: tuple[Mode, ...]
     count: str | None = None
     where: str | None = None
     keys: tuple[str, ...] = ()
     lists: bool = False
-    strict_nothing: bool = False  # only empty text is nothing: in a table of one's own "NA" may be a label
-    floats: frozenset[str] = frozenset()  # columns of floating-point numbers, of which 3.0 is the text 3
+    strict_nothing: bool = False  # only empty text means "no value": outside known formats "NA" may be a label
+    floats: frozenset[str] = frozenset()  # columns of floating-point numbers, in which 3.0 is written as 3
 
     def columns(self) -> list[str]:
-        """The columns that are needed, but for those in `where`."""
+        """Return the columns that are needed, except those in `where`."""
         names = [*(mode.column for mode in self.modes), *((self.count,) if self.count else ()), *self.keys]
         return list(dict.fromkeys(names))
 
     def within(self, columns: tuple[str, ...], floats: frozenset[str] = frozenset()) -> "Wanted":
-        """The same for a source with these columns: modes whose column it lacks come from another one."""
+        """Return the same for a source with these columns: a mode whose column is absent uses its fallback."""
         other = {
             mode.column: mode.fallback
             for mode in self.modes
@@ -60,7 +60,7 @@ class Wanted:
         return replace(self, modes=modes, keys=tuple(other.get(name, name) for name in self.keys), floats=floats)
 
     def selection(self, source: str, file: str, is_row: str = "true") -> str:
-        """The SQL that makes rows of `events` from a source, but for its dates, which are text still."""
+        """Return the SQL that makes rows of `events` from a source; the dates are still texts."""
         parts, froms, leads = [], [f"{source} AS source"], ["true"]
         for place, mode in enumerate(self.modes):
             text = self._text(mode.column)
@@ -110,7 +110,7 @@ def _trimmed(text: str) -> str:
 
 
 def condition(where: object) -> str | None:
-    """The rows to keep as SQL: given so, or as a dict of columns and the value, or values, they must have."""
+    """Return the condition of the rows to keep as SQL; a dict gives for each column the value or values to keep."""
     if where is None or isinstance(where, str):
         return where
     if not isinstance(where, Mapping):
@@ -126,7 +126,7 @@ def condition(where: object) -> str | None:
 
 
 def _spellings(value: object) -> list[str]:
-    """How a value may be written in a column: 1 also as 1.0, True as true."""
+    """Return how a value may be written in a column: 1 also as 1.0, True also as true."""
     if value is None:
         return []
     if isinstance(value, bool):
@@ -138,7 +138,7 @@ def _spellings(value: object) -> list[str]:
 
 
 class Reject(NamedTuple):
-    """A line that is not a row: file, line, and what is wrong with it."""
+    """A line that is not a row: the file, the number of the line, and what is wrong with it."""
 
     file: str
     line: int
@@ -147,7 +147,7 @@ class Reject(NamedTuple):
 
 @dataclass
 class Loaded:
-    """What came of loading besides `events`: the lines that are no rows, how many of them, and what to tell."""
+    """What loading gives besides `events`: lines that are not rows, how many were lost, and notes for the report."""
 
     rejects: list[Reject] = field(default_factory=list)
     lost: int = 0
@@ -155,15 +155,17 @@ class Loaded:
     name: str = "source"
 
 
-def load_files(connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, list[Path]], wanted: Wanted) -> Loaded:
-    """Make `events` of files by their layouts."""
+def load_files(
+    connection: "duckdb.DuckDBPyConnection", files: Mapping[FileDialect, list[Path]], wanted: Wanted
+) -> Loaded:
+    """Make `events` from files, grouped by their dialects."""
     import duckdb
 
     parts = [
-        wanted.within(layout.columns, layout.floats).selection(
-            layout.scan(members), "source.allocore_file", layout.is_row
+        wanted.within(dialect.columns, dialect.floats).selection(
+            dialect.scan(members), "source.allocore_file", dialect.is_row
         )
-        for layout, members in files.items()
+        for dialect, members in files.items()
     ]
     for table in ("reject_errors", "reject_scans"):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
@@ -177,7 +179,7 @@ def load_files(connection: "duckdb.DuckDBPyConnection", files: Mapping[Layout, l
 
 
 def _make_events(connection: "duckdb.DuckDBPyConnection", selection: str, wanted: Wanted) -> Loaded:
-    """Make the table, which is compressed as it is in a file, and the view that has dates for their texts."""
+    """Make the table `loaded`, which is compressed because it is on disk, and the view that has dates for texts."""
     connection.execute(f"CREATE OR REPLACE TABLE loaded AS {selection}")
     (lost,) = connection.execute("SELECT count(*) FROM loaded WHERE NOT is_row").fetchone() or (0,)
     if lost:
@@ -206,7 +208,7 @@ def _explained(error: Exception, wanted: Wanted, files: Sequence[Path] = ()) -> 
     )
     if isinstance(error, of_condition) and wanted.where:
         return InputError(
-            f"where is {wanted.where!r}, but that is no condition on the columns: {first_sentence(error)}"
+            f"where is {wanted.where!r}, but that is not a condition on the columns: {first_sentence(error)}"
         )
     return unreadable(files, error)
 
@@ -223,7 +225,7 @@ def _rejects(connection: "duckdb.DuckDBPyConnection") -> list[Reject]:
 
 
 def _problem(kind: str, message: str) -> str:
-    """What duckdb says of a line, in our words where it is common."""
+    """Return what duckdb says about a line; common problems are put in our own words."""
     if kind == "INVALID ENCODING":
         return NOT_UTF_8
     numbers = re.fullmatch(r"Expected Number of Columns: (\d+) Found: (\d+)", message.strip())
@@ -234,7 +236,7 @@ def _problem(kind: str, message: str) -> str:
 
 
 def load_frame(connection: "duckdb.DuckDBPyConnection", frame: Any, wanted: Wanted) -> Loaded:
-    """Make `events` of a data frame, or of the Parquet file it was written to."""
+    """Make `events` from a data frame, or from the Parquet file it was written to."""
     import duckdb
 
     try:
@@ -251,7 +253,7 @@ def load_frame(connection: "duckdb.DuckDBPyConnection", frame: Any, wanted: Want
 
 
 def keys_for(dedup: str, form: Format | None, modes: tuple[Mode, ...], columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns that make two rows one event, besides the date that is a mode."""
+    """Return the columns that distinguish events, besides a date that is a mode."""
     if dedup not in ("none", "story", "day"):
         raise InputError(f"dedup is {dedup!r}, but it must be 'none', 'story' or 'day'")
     if dedup == "none":
@@ -260,12 +262,12 @@ def keys_for(dedup: str, form: Format | None, modes: tuple[Mode, ...], columns: 
     if dedup == "day":
         return (*event, *_day_column(form, modes))
     if form is None or form.story is None or form.story not in columns:
-        raise InputError("dedup is 'story', but these events do not say which story they are from: use 'day' or 'none'")
+        raise InputError("dedup is 'story', but no column says which story an event is from: use 'day' or 'none'")
     return (form.story, *event)
 
 
 def _event_columns(form: Format | None, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns that tell the events of a format apart; where it lacks the codes, their words."""
+    """Return the columns that distinguish the events of a format; the fallback if a column is absent."""
     if form is None:
         return ()
     words = {mode.column: mode.fallback for mode in form.modes if mode.fallback}
@@ -277,5 +279,5 @@ def _day_column(form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]
     if any(mode.kind == "time" for mode in modes):
         return ()
     if form is None:
-        raise InputError("dedup is 'day', but no mode has dates: name their column with time=")
+        raise InputError("dedup is 'day', but no mode has dates: name the column of dates with time=")
     return tuple(mode.column for mode in form.modes if mode.kind == "time")

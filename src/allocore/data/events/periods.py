@@ -1,27 +1,33 @@
-"""Periods of time: every one from the first to the last, those without events too."""
+"""Periods of time: all of them from the first to the last, with or without events."""
 
-from datetime import date, timedelta
+from datetime import date
 
 from allocore.errors import InputError
 
 FREQUENCIES = ("day", "week", "month", "quarter", "year")
+# The frequencies of pandas, and how a label is written.
+_STEPS = {"month": ("M", "%Y-%m"), "quarter": ("Q", "%Y-Q%q"), "year": ("Y", "%Y")}
 
 
 def check_frequency(freq: object) -> str:
-    """`freq`, if it is known."""
+    """Return `freq` if it is a known frequency."""
     if freq not in FREQUENCIES:
         raise InputError(f"freq is {freq!r}, but it must be one of {', '.join(FREQUENCIES)}")
     return str(freq)
 
 
 def periods(first: date, last: date, freq: str) -> list[str]:
-    """The labels of all periods between two that begin on these days; a week is named by its Monday."""
+    """Return the labels of all periods from the one that begins on `first` to the one that begins on `last`.
+
+    A week is named by its first day: pandas would name it by both ends.
+
+    >>> periods(date(2023, 10, 1), date(2024, 1, 1), "quarter")
+    ['2023-Q4', '2024-Q1']
+    """
+    import pandas as pd
+
     if freq in ("day", "week"):
-        step = 1 if freq == "day" else 7
-        return [str(first + timedelta(days)) for days in range(0, (last - first).days + 1, step)]
-    months = range(12 * first.year + first.month - 1, 12 * last.year + last.month)
-    if freq == "month":
-        return [f"{month // 12:04d}-{month % 12 + 1:02d}" for month in months]
-    if freq == "quarter":
-        return [f"{month // 12:04d}-Q{month % 12 // 3 + 1}" for month in months if month % 3 == 0]
-    return [f"{year:04d}" for year in range(first.year, last.year + 1)]
+        days = pd.period_range(first, last, freq="D")
+        return [str(day) for day in days[:: 1 if freq == "day" else 7].astype(str)]
+    step, form = _STEPS[freq]
+    return [str(label) for label in pd.period_range(first, last, freq=step).strftime(form)]

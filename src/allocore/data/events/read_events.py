@@ -1,4 +1,4 @@
-"""`read_events`: from event files or a data frame to a labelled tensor and a report of what became of the rows."""
+"""`read_events`: from event files or a data frame to a labelled tensor, with a report on the rows."""
 
 import sys
 import tempfile
@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from allocore.data.events.event_report import EventReport
-from allocore.data.events.event_tables import FileTable, FrameTable, Workplace
+from allocore.data.event_report import EventReport
+from allocore.data.events.event_tables import DuckdbSession, FileTable, FrameTable
 from allocore.data.events.formats import FORMATS, Format, Mode
 from allocore.data.events.loading import Reject, Wanted, condition, keys_for
 from allocore.data.events.periods import check_frequency
 from allocore.data.events.sources import find_files, is_files, listed
-from allocore.data.events.sql import first_sentence, literal
-from allocore.data.events.tensors import Found, Shape, make_tensor
+from allocore.data.events.tensors import CellOptions, RowTally, make_tensor
+from allocore.data.sql import first_sentence, literal
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 
@@ -31,7 +31,7 @@ _HEAVIEST = 5
 def read_events(
     source: Any,
     *,
-    format: str = "auto",  # the name users expect, though a builtin has it too
+    format: str = "auto",  # hides a builtin, but it is the name that users expect
     modes: Modes | None = None,
     time: str | None = None,
     freq: str | None = None,
@@ -43,42 +43,51 @@ def read_events(
     min_count: int | None = None,
     on_error: Literal["raise", "drop"] = "raise",
 ) -> CountTensor:
-    """Read a table of events, one row each, and count them in the cells of a tensor.
+    """Read a table of events, one row per event, and count them in the cells of a tensor.
 
     Parameters
     ----------
-    source
-        A path, a pattern ("icews/*.tab"), a folder or a list of them: CSV, TSV, Parquet or JSON lines, also .gz and
-        .zst. Or a data frame: pandas, polars (lazy too), pyarrow, a relation of duckdb.
-    format
-        icews, gdelt, terrier, phoenix, polecat, acled or ucdp; by default what the columns look like, if anything.
-    modes
-        The columns that become the modes, or a dict from the names of modes to columns. For known formats the default
-        is sender x receiver x action x time.
-    time, freq
-        The column with dates, and the length of a period: day, week, month (the default), quarter or year. Periods
-        without events inside the range stay.
-    count
-        A column that says how often an event happened; by default every row counts once.
-    where
-        The rows to keep: a condition in SQL ("IsRootEvent = '1'"; columns of files are text), or a dict of columns and
-        the value or values they must have.
-    dedup
-        Leave out repeated events: those of the same actors and action in the same "story", or on the same "day".
-    diagonal
-        What to do about events of an actor with itself: their cells are "missing", the rows are "drop"ped, or "keep".
-    shared_modes
-        Modes that have one list of labels, such as senders and receivers; known for known formats.
-    min_count
-        Leave out labels with fewer counts than this (periods and actions stay).
-    on_error
-        What to do about rows that cannot be read: wrong number of columns, no JSON, unreadable dates, counts that are
-        not whole numbers. "raise" an error that names file and line, or "drop" and count them in the report. Also what
-        to do about compressed files that are cut off: with "drop", they are read up to there.
+    source : path-like, str, list of these, or data frame
+        A path, a pattern ("icews/*.tab"), a folder, or a list of these: CSV, TSV, Parquet or JSON lines, also .gz and
+        .zst. Or a data frame: pandas, polars (also lazy), pyarrow, or a relation of duckdb.
+    format : str, default "auto"
+        "icews", "gdelt", "terrier", "phoenix", "polecat", "acled" or "ucdp". By default the format is recognised by the
+        columns, if it is one of these.
+    modes : sequence of str or dict from str to str, optional
+        The columns that become the modes, or a dict from names of modes to columns. Known formats have the modes
+        sender x receiver x action x time by default; all other tables need `modes`.
+    time : str, optional
+        The column with the dates.
+    freq : {"day", "week", "month", "quarter", "year"}, default "month"
+        The length of a period. Periods without events between the first and the last are kept.
+    count : str, optional
+        A column that says how often an event happened. By default every row counts once.
+    where : str or dict, optional
+        The rows to keep: a condition in SQL ("IsRootEvent = '1'"; columns of files are text), or a dict from columns to
+        the value or the values to keep.
+    dedup : {"none", "story", "day"}, default "none"
+        Count repeated events once: those with the same actors and action in the same story, or on the same day.
+    diagonal : {"missing", "drop", "keep"}, default "missing"
+        What to do with events of an actor with itself: make their cells missing, drop the rows (their cells become
+        zeros), or keep the rows.
+    shared_modes : sequence of str, optional
+        Modes that share one list of labels, such as senders and receivers. Known formats have a default.
+    min_count : int, optional
+        Leave out labels with fewer counts than this. Periods, and actions from a fixed list, stay.
+    on_error : {"raise", "drop"}, default "raise"
+        What to do with rows that cannot be read: a wrong number of columns, lines that are not JSON, unreadable dates,
+        counts that are not whole numbers. "raise" is an error that names the file and the line; "drop" drops the rows
+        and counts them in the report. With "drop", compressed files that are cut off are read up to the cut.
 
     Returns
     -------
-    A tensor; its `report` tells what was read, dropped, repaired and not understood.
+    CountTensor
+        The tensor. Its `report` says what was read, dropped, repaired and not understood.
+
+    Raises
+    ------
+    InputError
+        If an argument, a file or a row breaks one of these rules, or if no row is left.
 
     Examples
     --------
@@ -96,13 +105,17 @@ def read_events(
     _check("diagonal", diagonal, ("missing", "drop", "keep"))
     _check("on_error", on_error, ("raise", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect(f"{folder}/events") as connection, _no_raw_errors():
-        _settle(connection, folder)
-        work = Workplace(connection, Path(folder))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        duckdb.connect(f"{folder}/events") as connection,
+        _errors_in_our_words(),
+    ):
+        _configure(connection, folder)
+        session = DuckdbSession(connection, Path(folder))
         table = (
-            FileTable(work, find_files(source), format, lenient=on_error == "drop")
+            FileTable(session, find_files(source), format, lenient=on_error == "drop")
             if is_files(source)
-            else FrameTable(work, source, format)
+            else FrameTable(session, source, format)
         )
         chosen = choose_modes(table.format, table.columns, modes, time)
         freq = _frequency(freq, chosen)
@@ -118,11 +131,11 @@ def read_events(
         loaded = table.load(wanted)
         if on_error == "raise":
             _raise_first(connection, table, wanted, loaded.rejects)
-        shape = Shape(freq, _shared(shared_modes, table.format, chosen), diagonal, least)
-        tensor, found = make_tensor(connection, wanted, shape, loaded)
-    tensor._report = _report(table, tensor, found, loaded.notes)
-    if found.repaired:
-        rows = sum(found.repaired.values())
+        options = CellOptions(freq, _shared(shared_modes, table.format, chosen), diagonal, least)
+        tensor, tally = make_tensor(connection, wanted, options, loaded)
+    tensor = tensor._replaced(report=_report(table, tensor, tally, loaded.notes))
+    if tally.repaired:
+        rows = sum(tally.repaired.values())
         warnings.warn(
             f"{rows:,} codes had lost their leading zeros (014 read as a number is 14) and were repaired", stacklevel=2
         )
@@ -135,17 +148,17 @@ def _check(name: str, value: object, allowed: Sequence[str]) -> None:
 
 
 @contextmanager
-def _no_raw_errors() -> Iterator[None]:
-    """What duckdb still complains of, such as too little memory or too large sums, as an error of ours."""
+def _errors_in_our_words() -> Iterator[None]:
+    """Turn other errors of duckdb, such as too little memory or too large sums, into InputErrors."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
-        raise InputError(f"source cannot be made a tensor: {first_sentence(error)}") from error
+        raise InputError(f"source cannot be made into a tensor: {first_sentence(error)}") from error
 
 
-def _settle(connection: "duckdb.DuckDBPyConnection", folder: str) -> None:
+def _configure(connection: "duckdb.DuckDBPyConnection", folder: str) -> None:
     connection.execute(f"SET memory_limit = '{_MEMORY}'")
     connection.execute(f"SET temp_directory = {literal(folder)}")
     connection.execute("SET preserve_insertion_order = false")
@@ -156,12 +169,12 @@ def _settle(connection: "duckdb.DuckDBPyConnection", folder: str) -> None:
 def choose_modes(
     form: Format | None, columns: tuple[str, ...], modes: Modes | None, time: str | None
 ) -> tuple[Mode, ...]:
-    """The modes that are asked for, or those of the format."""
+    """Return the modes that the user wants, or those of the format."""
     if modes is None:
         if form is None:
             raise InputError(
-                f"which columns are the modes? The format of these events is not known; name the modes, for example "
-                f"modes=[{columns[0]!r}, ...]: the columns are {listed(columns)}"
+                f"modes must be given, because the format of these events is not known: for example "
+                f"modes=[{columns[0]!r}, ...]; the columns are {listed(columns)}"
             )
         chosen = [*form.modes]
         if time is not None:
@@ -187,9 +200,9 @@ def choose_modes(
 def _frequency(freq: str | None, modes: tuple[Mode, ...]) -> str:
     times = [mode for mode in modes if mode.kind == "time"]
     if len(times) > 1:
-        raise InputError(f"modes has {len(times)} modes of time, but it may have one")
+        raise InputError(f"modes has {len(times)} modes of time, but only one is allowed")
     if freq is not None and not times:
-        raise InputError(f"freq is {freq!r}, but no mode has dates: name their column with time=")
+        raise InputError(f"freq is {freq!r}, but no mode has dates: name the column of dates with time=")
     return check_frequency("month" if freq is None else freq)
 
 
@@ -207,7 +220,7 @@ def _shared(wanted: Sequence[str] | None, form: Format | None, modes: tuple[Mode
 def _raise_first(
     connection: "duckdb.DuckDBPyConnection", table: FileTable | FrameTable, wanted: Wanted, rejects: list[Reject]
 ) -> None:
-    """An error for the first row that cannot be read, with its file and line where they are known."""
+    """Raise an InputError for the first row that cannot be read, with its file and line if they are known."""
     if rejects:
         first = rejects[0]
         more = f" ({len(rejects):,} such lines in all)" if len(rejects) > 1 else ""
@@ -230,29 +243,29 @@ def _raise_first(
             number = sum(each[2] for each in bad)
             raise InputError(
                 f"{where}{column} is {shown!r}, which {rules[name]} ({number:,} such row{'s' * (number > 1)}); "
-                f"on_error='drop' leaves them out"
+                f"on_error='drop' drops such rows"
             )
 
 
-def _report(table: FileTable | FrameTable, tensor: CountTensor, found: Found, told: list[str]) -> EventReport:
-    notes = [*told]
-    if found.pairs > found.rows:
-        notes.append(f"lists of actors made {found.pairs:,} pairs of {found.rows:,} rows")
+def _report(table: FileTable | FrameTable, tensor: CountTensor, tally: RowTally, loading: list[str]) -> EventReport:
+    notes = [*loading]
+    if tally.pairs > tally.rows:
+        notes.append(f"lists of actors turned {tally.rows:,} rows into {tally.pairs:,} pairs")
     notes += [
         f"{rows:,} codes in {mode} had lost their leading zeros and were repaired"
-        for mode, rows in found.repaired.items()
+        for mode, rows in tally.repaired.items()
     ]
     return EventReport(
-        format=table.format.name if table.format else "a table of one's own",
+        format=table.format.name if table.format else "custom",
         files=table.number,
-        rows=found.rows,
-        kept=found.kept,
-        dropped=found.dropped,
-        duplicates=found.duplicates,
-        diagonal=found.diagonal,
-        unknown=found.unknown,
+        rows=tally.rows,
+        kept=tally.kept,
+        dropped=tally.dropped,
+        duplicates=tally.duplicates,
+        diagonal=tally.diagonal,
+        unknown=tally.unknown,
         notes=tuple(notes),
-        dates=found.dates,
+        dates=tally.dates,
         tensor=repr(tensor),
         heaviest={name: tensor.heaviest(mode)[:_HEAVIEST] for mode, name in enumerate(tensor.mode_names)},
     )

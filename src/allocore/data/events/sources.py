@@ -1,6 +1,7 @@
-"""Files and data frames as relations of duckdb, whose columns are text: no leading zero is lost on the way in.
+"""The files that a source names, how each file is written, and the SQL that reads it.
 
-Files are read out of core, and those that are laid out alike (same columns, separator, quoting) in one go.
+All columns are read as text, so no leading zero is lost. Files are read out of core. Files of the same dialect (same
+columns, separator and quoting) are read together.
 """
 
 import csv
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from allocore.data.events.compressed import LONGEST_LINE, decoded, is_cut_off, open_lines
 from allocore.data.events.formats import FORMATS, Format, detect
-from allocore.data.events.sql import as_pattern, first_sentence, literal
+from allocore.data.sql import as_pattern, first_sentence, literal
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,26 +30,12 @@ _SEPARATORS = "\t,;|"
 _BOM = "\ufeff"
 _QUOTED_FIELDS = 3
 _SAMPLED = 2000  # lines of JSON whose keys are the columns
-_ABOUT = ("readme", "license", "licence", "copying", "changelog", "codebook")  # texts that lie beside tables
-
-__all__ = [
-    "Layout",
-    "Sources",
-    "as_pattern",
-    "find_files",
-    "first_sentence",
-    "float_columns",
-    "is_files",
-    "layout_of",
-    "listed",
-    "literal",
-    "unreadable",
-]
+_ABOUT = ("readme", "license", "licence", "copying", "changelog", "codebook")  # texts that are not tables
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How files are written: `kind` is text, parquet or json; the rest is about text."""
+class FileDialect:
+    """How files are written: `kind` is text, parquet or json; separator, quote, escape and header are about text."""
 
     kind: str
     columns: tuple[str, ...] = ()
@@ -56,21 +43,21 @@ class Layout:
     quote: str = '"'
     escape: str = '"'
     has_header: bool = True
-    types: tuple[str, ...] = ()  # of the columns of parquet: files in which they differ are not read in one go
-    lenient: bool = False  # whether lines that are not JSON are read, and marked as no rows
+    types: tuple[str, ...] = ()  # of Parquet columns: files with different types are not read together
+    lenient: bool = False  # whether lines that are not JSON are read and marked instead of refused
 
     @property
     def floats(self) -> frozenset[str]:
-        """The columns that are floating-point numbers."""
+        """The columns of floating-point numbers."""
         return float_columns(self.columns, self.types)
 
     @property
     def is_row(self) -> str:
-        """Whether what was scanned is a row, as SQL."""
+        """SQL that says whether what was scanned is a row."""
         return "source.allocore_row" if self.kind == "json" and self.lenient else "true"
 
     def scan(self, files: Sequence[Path]) -> str:
-        """The SQL that reads files of this layout, every column as text, with the file's name."""
+        """Return the SQL that reads files of this dialect: every column as text, and the name of the file."""
         paths = f"[{', '.join(as_pattern(file) for file in files)}], filename = 'allocore_file'"
         if self.kind == "parquet":
             return f"read_parquet({paths}, hive_partitioning = false)"
@@ -90,7 +77,7 @@ class Layout:
         )
 
     def _scan_lines(self, paths: str) -> str:
-        """The SQL that reads lines of JSON, with a mark of those that are: read_json gives the others no columns."""
+        """Return the SQL that reads lines and marks those that are JSON; read_json would fail at the others."""
         types = json.dumps(dict.fromkeys(self.columns, "VARCHAR"), ensure_ascii=False)
         lines = f"read_ndjson_objects({paths}, hive_partitioning = false, ignore_errors = true)"
         return (
@@ -100,7 +87,7 @@ class Layout:
 
 
 def float_columns(columns: Sequence[str], types: Sequence[str]) -> frozenset[str]:
-    """The columns whose type in duckdb is one of floating-point numbers."""
+    """Return the columns that duckdb reads as floating-point numbers."""
     return frozenset(name for name, kind in zip(columns, types, strict=False) if kind in ("DOUBLE", "FLOAT"))
 
 
@@ -110,21 +97,21 @@ def _sql(value: bool) -> str:
 
 @dataclass
 class Sources:
-    """The files to read, in order, and what else is in the folders they are from."""
+    """The files to read, in order, and the other entries of their folders."""
 
     files: list[Path] = field(default_factory=list)
     passed_over: list[Path] = field(default_factory=list)
 
 
 def find_files(source: object) -> Sources:
-    """The files that a path, a pattern, a folder or a list of them names."""
+    """Return the files that a source names: a path, a pattern, a folder, or a list of these."""
     given = [source] if isinstance(source, str | os.PathLike) else list(source)  # type: ignore[call-overload]
     found = Sources()
     for each in given:
         if not isinstance(each, str | os.PathLike):
             raise InputError(f"source has {each!r} in it, but every entry must be a path")
         path = Path(each).expanduser()
-        if path.is_dir() and str(each):  # no text at all is no path, though pathlib takes it for this folder
+        if path.is_dir() and str(each):  # an empty text is not a path, though pathlib reads it as "."
             _look_into(path, found)
         else:
             found.files += _matching(path, str(each))
@@ -138,11 +125,11 @@ def find_files(source: object) -> Sources:
 
 
 def _look_into(folder: Path, found: Sources) -> None:
-    """Add the tables in a folder; what is none is passed over, and so are folders in it."""
+    """Add the tables in a folder; all other entries, and folders in it, are skipped."""
     there = sorted(folder.iterdir())
     tables = [path for path in there if path.is_file() and _may_be_table(path)]
     if not tables:
-        what = f"no table, only {listed([path.name for path in there])}" if there else "no files"
+        what = f"no tables, only {listed([path.name for path in there])}" if there else "no files"
         raise InputError(f"source is {str(folder)!r}, but that folder has {what}")
     found.files += tables
     found.passed_over += [path for path in there if path not in tables]
@@ -155,7 +142,7 @@ def _may_be_table(file: Path) -> bool:
 
 
 def listed(names: Sequence[str], most: int = 30) -> str:
-    """Names in a row; of many, the first."""
+    """Return names separated by commas, at most so many."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -184,26 +171,26 @@ def _kind(file: Path) -> str:
     if kind is None:
         raise InputError(
             f"{file} has an unknown suffix; it must be one of {', '.join((*_TEXT, *_JSON, '.parquet'))}, "
-            f"perhaps with .gz or .zst"
+            f"which .gz or .zst may follow"
         )
     return kind
 
 
-def layout_of(
+def dialect_of(
     connection: "duckdb.DuckDBPyConnection", file: Path, wanted: str, lenient: bool = False
-) -> tuple[Layout, Format | None]:
-    """How a file is written, by its first lines, and its format: the `wanted` one, or with "auto" what it is like."""
+) -> tuple[FileDialect, Format | None]:
+    """Return how a file is written, and its format: the `wanted` one, or with "auto" the one that is recognised."""
     kind = _kind(file)
-    if file.suffix.lower() == ".zst" and is_cut_off(file):  # duckdb would read what is there as if it were all
-        raise InputError(f"{file} is cut off: the end of what was compressed is missing")
+    if file.suffix.lower() == ".zst" and is_cut_off(file):  # duckdb would read it as if it were whole
+        raise InputError(f"{file} is cut off: the end of the compressed data is missing")
     if kind == "text":
-        return _text_layout(_first_lines(file), file, wanted)
+        return _text_dialect(_first_lines(file), file, wanted)
     if kind == "parquet":
         described = _described(connection, file, f"read_parquet({as_pattern(file)}, hive_partitioning = false)")
-        layout = Layout("parquet", tuple(described), types=tuple(described.values()))
+        dialect = FileDialect("parquet", tuple(described), types=tuple(described.values()))
     else:
-        layout = Layout("json", _keys(connection, file), lenient=lenient)
-    return layout, _format(wanted, layout.columns)
+        dialect = FileDialect("json", _keys(connection, file), lenient=lenient)
+    return dialect, _format(wanted, dialect.columns)
 
 
 def _format(wanted: str, columns: tuple[str, ...]) -> Format | None:
@@ -211,7 +198,7 @@ def _format(wanted: str, columns: tuple[str, ...]) -> Format | None:
 
 
 def _described(connection: "duckdb.DuckDBPyConnection", file: Path, scan: str) -> dict[str, str]:
-    """The columns of a file with their types."""
+    """Return the columns of a file with their types."""
     import duckdb
 
     try:
@@ -221,7 +208,10 @@ def _described(connection: "duckdb.DuckDBPyConnection", file: Path, scan: str) -
 
 
 def _keys(connection: "duckdb.DuckDBPyConnection", file: Path) -> tuple[str, ...]:
-    """The keys of the first objects in a file of JSON lines; of those that differ in capitals only, the first."""
+    """Return the keys of the first objects in a file of JSON lines.
+
+    Of keys that differ only in upper and lower case, the first is returned.
+    """
     import duckdb
 
     lines = f"read_ndjson_objects({as_pattern(file)}, hive_partitioning = false, ignore_errors = true)"
@@ -236,22 +226,22 @@ def _keys(connection: "duckdb.DuckDBPyConnection", file: Path) -> tuple[str, ...
         for key in keys:
             names.setdefault(key.casefold(), key)
     if not names:
-        raise InputError(f"{file} is empty or not JSON lines: one object a line")
+        raise InputError(f"{file} is empty or not JSON lines: it must have one object per line")
     return tuple(names.values())
 
 
 def unreadable(files: Sequence[Path], error: Exception) -> InputError:
-    """The error for a file that duckdb cannot read, with the line if it is one of JSON."""
+    """Return the error for files that duckdb cannot read; for JSON it names the line."""
     for file in files:
         line = _line_not_json(file) if "JSON" in str(error) and _kind(file) == "json" else None
         if line is not None:
-            return InputError(f"{file}, line {line}: that is not an object of JSON; on_error='drop' drops such lines")
+            return InputError(f"{file}, line {line}: this is not a JSON object; on_error='drop' drops such lines")
     where = f"{files[0]} " if len(files) == 1 else "source "
     return InputError(f"{where}cannot be read: {first_sentence(error)}")
 
 
 def _line_not_json(file: Path) -> int | None:
-    """The first line that is no object: duckdb may name the one after it."""
+    """Return the number of the first line that is not a JSON object: duckdb may name the line after it."""
     with open_lines(file, "utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip() and not _is_object(line):
@@ -261,7 +251,7 @@ def _line_not_json(file: Path) -> int | None:
 
 def _is_object(line: str) -> bool:
     try:
-        line.encode()  # bytes that are not UTF-8 are no JSON either
+        line.encode()  # bytes that are not UTF-8 are not JSON either
         value = json.loads(line)
     except ValueError:
         return False
@@ -269,7 +259,7 @@ def _is_object(line: str) -> bool:
 
 
 def _first_lines(file: Path) -> list[str]:
-    """The first lines of a text file, two at most, compressed or not, in whatever encoding."""
+    """Return the first two lines of a text file, compressed or not, in any encoding."""
     import duckdb
 
     try:
@@ -278,13 +268,13 @@ def _first_lines(file: Path) -> list[str]:
     except (OSError, EOFError, zlib.error, duckdb.Error) as error:
         raise unreadable([file], error) from error
     if lines and "\0" in lines[0]:
-        raise InputError(f"{file} is not text in UTF-8 or Latin-1: save it as UTF-8")
+        raise InputError(f"{file} is not text in UTF-8 or Latin-1; save it as UTF-8")
     if not lines or not lines[0]:
-        raise InputError(f"{file} is empty, or its first line is: it must hold a table of events")
+        raise InputError(f"{file} is empty, or its first line is; it must hold a table of events")
     return lines
 
 
-def _text_layout(lines: list[str], file: Path, wanted: str) -> tuple[Layout, Format | None]:
+def _text_dialect(lines: list[str], file: Path, wanted: str) -> tuple[FileDialect, Format | None]:
     line = lines[0]
     separator = "\t" if "\t" in line else max(_SEPARATORS, key=line.count)
     plain = tuple(line.split(separator))
@@ -294,24 +284,24 @@ def _text_layout(lines: list[str], file: Path, wanted: str) -> tuple[Layout, For
             numbers = " or ".join(str(number) for number in found.columns)
             raise InputError(f"{file} has {len(plain)} columns in its first line, but {found.name} has {numbers}")
         quote = "" if separator == "\t" else '"'
-        return Layout("text", found.columns[len(plain)], separator, quote, has_header=False), found
+        return FileDialect("text", found.columns[len(plain)], separator, quote, has_header=False), found
     fields = tuple(part.strip() for part in next(csv.reader([line], delimiter=separator)))
     found = _format(wanted, fields)
     quote, escape = _quoting(lines, separator, found)
-    return Layout("text", _unique(fields), separator, quote, escape), found
+    return FileDialect("text", _unique(fields), separator, quote, escape), found
 
 
 def _is_quoted(line: str, separator: str) -> bool:
-    """Whether a line has fields, several of them, between quotes."""
+    """Return whether several fields of a line are between quotes."""
     fields = [part for part in line.split(separator) if len(part) > 1 and part[0] == part[-1] == '"']
     return len(fields) >= _QUOTED_FIELDS
 
 
 def _quoting(lines: list[str], separator: str, found: Format | None) -> tuple[str, str]:
-    """The quote and what escapes it, in a file with a header.
+    """Return the quote and its escape in a file with a header.
 
-    ICEWS and GDELT release tables without quoting, where quotes are part of a text. When the Dataverse takes one in
-    it puts texts between quotes, but not the header, and a backslash before the quotes in them.
+    ICEWS and GDELT release tables without quoting, in which quotes are part of a text. The Dataverse changes tables
+    that are uploaded to it: it puts texts, but not the header, between quotes, and a backslash before quotes in a text.
     """
     if found is None or found.quoted or separator != "\t" or _is_quoted(lines[0], separator):
         return '"', '"'
@@ -319,7 +309,7 @@ def _quoting(lines: list[str], separator: str, found: Format | None) -> tuple[st
 
 
 def _unique(fields: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of columns; one that comes twice, whatever its capitals, gets a number, an empty one its place."""
+    """Return distinct names of columns: a repeated name, in any case, gets a number, and an empty name its place."""
     names: list[str] = []
     taken: set[str] = set()
     for place, part in enumerate(fields):
@@ -334,5 +324,5 @@ def _unique(fields: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def is_files(source: object) -> bool:
-    """Whether a source is a path, or a list of paths."""
+    """Return whether a source is a path, or a list of paths."""
     return isinstance(source, str | os.PathLike | list | tuple | set)

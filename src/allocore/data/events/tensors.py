@@ -1,4 +1,4 @@
-"""From the table `events` to a tensor: labels for texts, periods for dates, then one sum over all rows."""
+"""From the view `events` to a tensor: labels for texts, periods for dates, then one sum over all rows."""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from allocore.data.events.event_cells import Cells, frequent, relabelled
+from allocore.data.events.event_cells import EventCells, frequent, relabelled
 from allocore.data.events.formats import Mode
 from allocore.data.events.loading import Loaded, Wanted
 from allocore.data.events.periods import periods
-from allocore.data.events.sources import literal
 from allocore.data.events.vocabulary import Reading, read_labels, vocabulary
+from allocore.data.sql import literal
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 
@@ -22,11 +22,11 @@ _VALID = "keep AND bad_time IS NULL AND bad_n IS NULL"
 
 
 @dataclass
-class Found:
-    """What came out besides the tensor."""
+class RowTally:
+    """What became of the rows."""
 
     rows: int = 0
-    pairs: int = 0  # rows after those with lists of actors became several
+    pairs: int = 0  # rows after each row with lists of actors became one row per pair
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     duplicates: int = 0
@@ -37,8 +37,8 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How rows become cells: the frequency of periods, which modes share labels, the diagonal, the least count."""
+class CellOptions:
+    """How rows become cells: the length of a period, the modes that share labels, the diagonal, the least count."""
 
     freq: str
     shared: tuple[str, ...]
@@ -47,30 +47,30 @@ class Shape:
 
 
 def make_tensor(
-    connection: "duckdb.DuckDBPyConnection", wanted: Wanted, shape: Shape, loaded: Loaded
-) -> tuple[CountTensor, Found]:
-    """The tensor of all valid rows, and what became of the others."""
-    found = Found(*connection.execute("SELECT count(*) FILTER (lead), count(*) FROM events").fetchone() or (0, 0))
-    _leave_out_duplicates(connection, wanted, found)
-    labels = _label_modes(connection, wanted.modes, shape, found)
-    _count_reasons(connection, wanted.modes, shape, found)
+    connection: "duckdb.DuckDBPyConnection", wanted: Wanted, options: CellOptions, loaded: Loaded
+) -> tuple[CountTensor, RowTally]:
+    """Return the tensor of all valid rows, and what became of the others."""
+    tally = RowTally(*connection.execute("SELECT count(*) FILTER (lead), count(*) FROM events").fetchone() or (0, 0))
+    _leave_out_duplicates(connection, wanted, tally)
+    labels = _label_modes(connection, wanted.modes, options, tally)
+    _count_reasons(connection, wanted.modes, options, tally)
     if loaded.lost:
-        found.dropped["line that is no row"] = loaded.lost
-        found.rows, found.pairs = found.rows + loaded.lost, found.pairs + loaded.lost
-    if found.kept:
-        cells, labels = _without_rare(_sum_up(connection, wanted.modes, shape), labels, wanted.modes, shape, found)
-    if not found.kept:
-        rows = f"{found.rows:,} row{'s' * (found.rows != 1)}"
-        raise InputError(f"{loaded.name} has {rows}, but none is left for the tensor: {_reasons(found)}")
-    on = _shared_places(wanted.modes, shape) if shape.diagonal == "missing" else []
-    found.diagonal = int(cells.rows[cells.on_diagonal(on)].sum())
-    if found.diagonal == found.kept:
-        raise InputError(f"{loaded.name} has no events but of actors with themselves: diagonal='keep' counts these")
+        tally.dropped["line that is not a row"] = loaded.lost
+        tally.rows, tally.pairs = tally.rows + loaded.lost, tally.pairs + loaded.lost
+    if tally.kept:
+        cells, labels = _without_rare(_sum_up(connection, wanted.modes, options), labels, wanted.modes, options, tally)
+    if not tally.kept:
+        rows = f"{tally.rows:,} row{'s' * (tally.rows != 1)}"
+        raise InputError(f"{loaded.name} has {rows}, but none is left for the tensor: {_reasons(tally)}")
+    on = _shared_places(wanted.modes, options) if options.diagonal == "missing" else []
+    tally.diagonal = int(cells.rows[cells.on_diagonal(on)].sum())
+    if tally.diagonal == tally.kept:
+        raise InputError(f"{loaded.name} has only events of actors with themselves; diagonal='keep' counts these")
     names = [mode.name for mode in wanted.modes]
     tensor = CountTensor(cells.places, cells.counts, [len(each) for each in labels], mode_names=names, labels=labels)
     if on:
         tensor = tensor.mask_diagonal(tuple(on))
-    return tensor, found
+    return tensor, tally
 
 
 def _one(connection: "duckdb.DuckDBPyConnection", query: str) -> Any:
@@ -78,51 +78,51 @@ def _one(connection: "duckdb.DuckDBPyConnection", query: str) -> Any:
     return None if row is None else row[0]
 
 
-def _reasons(found: Found) -> str:
-    return ", ".join(f"{rows:,} dropped ({reason})" for reason, rows in found.dropped.items()) or "it is empty"
+def _reasons(tally: RowTally) -> str:
+    return ", ".join(f"{rows:,} dropped ({reason})" for reason, rows in tally.dropped.items()) or "it is empty"
 
 
-def _leave_out_duplicates(connection: "duckdb.DuckDBPyConnection", wanted: Wanted, found: Found) -> None:
-    """Make `chosen`: `events`, without the rows that tell of the same event on the same day."""
+def _leave_out_duplicates(connection: "duckdb.DuckDBPyConnection", wanted: Wanted, tally: RowTally) -> None:
+    """Make the view `chosen`: `events` without rows about the same event on the same day."""
     if not wanted.keys:
         connection.execute("CREATE TEMP VIEW chosen AS SELECT * FROM events")
         return
     days = [f"m{place}" for place, mode in enumerate(wanted.modes) if mode.kind == "time"]
-    keys = ", ".join([*(f"k{place}" for place in range(len(wanted.keys))), *days, *_unlisted(wanted)])
-    # Of several rows always the same one is left: that with the largest count, then with the first labels.
+    keys = ", ".join([*(f"k{place}" for place in range(len(wanted.keys))), *days, *_listed_actors(wanted)])
+    # The same row is always left, whatever the order: the one with the largest count, then with the first labels.
     order = ", ".join(["n DESC", *(f"m{place}" for place in range(len(wanted.modes)))])
     connection.execute(
         f"CREATE TEMP TABLE chosen AS (SELECT DISTINCT ON ({keys}) * FROM events WHERE {_VALID} ORDER BY {order}) "
         f"UNION ALL SELECT * FROM events WHERE NOT ({_VALID})"
     )
-    found.duplicates = found.pairs - _one(connection, "SELECT count(*) FROM chosen")
+    tally.duplicates = tally.pairs - _one(connection, "SELECT count(*) FROM chosen")
 
 
-def _unlisted(wanted: Wanted) -> list[str]:
-    """Events with lists of actors are several rows, one for each pair: no duplicates of one another."""
+def _listed_actors(wanted: Wanted) -> list[str]:
+    """Return the columns of listed actors: rows made from one event by its lists are not duplicates of each other."""
     return [f"m{place}" for place, mode in enumerate(wanted.modes) if wanted.lists and mode.kind == "country"]
 
 
 def _label_modes(
-    connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], shape: Shape, found: Found
+    connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
 ) -> list[list[str]]:
-    """Make a table `map0`, `map1`, .. of texts and places for each mode; returns all labels."""
+    """Make a table `map0`, `map1`, .. of texts and positions for each mode, and return all labels."""
     rows = {place: _texts(connection, place) for place, mode in enumerate(modes) if mode.kind != "time"}
     readings = {place: read_labels(modes[place].kind, modes[place].name, list(rows[place])) for place in rows}
-    shared = {label for place in readings if modes[place].name in shape.shared for label in readings[place].known()}
+    shared = {label for place in readings if modes[place].name in options.shared for label in readings[place].known()}
     labels: list[list[str]] = []
     for place, mode in enumerate(modes):
         if mode.kind == "time":
-            labels.append(_label_periods(connection, place, shape.freq, found))
+            labels.append(_label_periods(connection, place, options.freq, tally))
             continue
-        labels.append(vocabulary(mode.kind, shared if mode.name in shape.shared else readings[place].known()))
+        labels.append(vocabulary(mode.kind, shared if mode.name in options.shared else readings[place].known()))
         _write_map(connection, place, readings[place], labels[-1])
-        _note(mode.name, readings[place], rows[place], found)
+        _note(mode.name, readings[place], rows[place], tally)
     return labels
 
 
 def _texts(connection: "duckdb.DuckDBPyConnection", place: int) -> dict[str, int]:
-    """Every text of a mode with its rows."""
+    """Return every text of a mode with its number of rows."""
     rows = connection.execute(
         f"SELECT m{place}, count(*) FROM chosen WHERE {_VALID} AND m{place} IS NOT NULL GROUP BY ALL ORDER BY ALL"
     ).fetchall()
@@ -149,15 +149,15 @@ def _write_map(connection: "duckdb.DuckDBPyConnection", place: int, reading: Rea
     connection.unregister("frame_of_map")
 
 
-def _note(name: str, reading: Reading, rows: dict[str, int], found: Found) -> None:
+def _note(name: str, reading: Reading, rows: dict[str, int], tally: RowTally) -> None:
     if reading.unknown:
         heaviest = sorted(reading.unknown, key=lambda text: (-rows[text], text))
-        found.unknown[name] = {text: rows[text] for text in heaviest}
+        tally.unknown[name] = {text: rows[text] for text in heaviest}
     if reading.repaired:
-        found.repaired[name] = sum(rows[text] for text in reading.repaired)
+        tally.repaired[name] = sum(rows[text] for text in reading.repaired)
 
 
-def _label_periods(connection: "duckdb.DuckDBPyConnection", place: int, freq: str, found: Found) -> list[str]:
+def _label_periods(connection: "duckdb.DuckDBPyConnection", place: int, freq: str, tally: RowTally) -> list[str]:
     period = f"date_trunc('{freq}', m{place})"
     begin, end, first, last = (
         connection.execute(
@@ -168,7 +168,7 @@ def _label_periods(connection: "duckdb.DuckDBPyConnection", place: int, freq: st
     if begin is None:
         connection.execute(f"CREATE TEMP TABLE map{place} (text DATE, place BIGINT, why VARCHAR)")
         return ["none"]
-    found.dates = str(begin), str(end)
+    tally.dates = str(begin), str(end)
     connection.execute(
         f"CREATE TEMP TABLE map{place} AS SELECT DISTINCT m{place} AS text, NULL::VARCHAR AS why, "
         f"date_diff('{freq}', {literal(str(_day(first)))}::DATE, date_trunc('{freq}', m{place})::DATE) AS place "
@@ -185,60 +185,60 @@ def _joined(modes: tuple[Mode, ...]) -> str:
     return " ".join(f"LEFT JOIN map{place} ON map{place}.text = chosen.m{place}" for place in range(len(modes)))
 
 
-def _shared_places(modes: tuple[Mode, ...], shape: Shape) -> list[int]:
-    return [place for place, mode in enumerate(modes) if mode.name in shape.shared]
+def _shared_places(modes: tuple[Mode, ...], options: CellOptions) -> list[int]:
+    return [place for place, mode in enumerate(modes) if mode.name in options.shared]
 
 
-def _on_diagonal(modes: tuple[Mode, ...], shape: Shape) -> str:
-    """Whether all modes that share labels have the same one."""
-    places = _shared_places(modes, shape)
+def _on_diagonal(modes: tuple[Mode, ...], options: CellOptions) -> str:
+    """Return SQL that says whether all modes that share labels have the same label."""
+    places = _shared_places(modes, options)
     return " AND ".join(f"map{place}.place = map{places[0]}.place" for place in places[1:]) or "false"
 
 
-def _reason(modes: tuple[Mode, ...], shape: Shape) -> str:
-    """Why a row is dropped, as SQL; NULL if it is not."""
+def _reason(modes: tuple[Mode, ...], options: CellOptions) -> str:
+    """Return SQL for the reason why a row is dropped; NULL if it is kept."""
     cases = ["WHEN NOT keep THEN 'left out by where'", "WHEN bad_time IS NOT NULL THEN 'unreadable time'"]
     cases.append("WHEN bad_n IS NOT NULL THEN 'count that is not a whole number'")
     cases += [f"WHEN m{place} IS NULL THEN {literal(f'no {mode.name}')}" for place, mode in enumerate(modes)]
     cases += [f"WHEN map{place}.why IS NOT NULL THEN map{place}.why" for place in range(len(modes))]
-    if shape.shared and shape.diagonal == "drop":
-        what = " = ".join(shape.shared)
-        cases.append(f"WHEN {_on_diagonal(modes, shape)} THEN {literal(what)}")
+    if options.shared and options.diagonal == "drop":
+        what = " = ".join(options.shared)
+        cases.append(f"WHEN {_on_diagonal(modes, options)} THEN {literal(what)}")
     return f"CASE {' '.join(cases)} END"
 
 
 def _count_reasons(
-    connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], shape: Shape, found: Found
+    connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
 ) -> None:
     rows = connection.execute(
-        f"SELECT {_reason(modes, shape)} AS reason, count(*) AS rows FROM chosen {_joined(modes)} GROUP BY ALL "
+        f"SELECT {_reason(modes, options)} AS reason, count(*) AS rows FROM chosen {_joined(modes)} GROUP BY ALL "
         f"ORDER BY rows DESC, reason"
     ).fetchall()
-    found.dropped = {reason: int(number) for reason, number in rows if reason is not None}
-    found.kept = sum(int(number) for reason, number in rows if reason is None)
+    tally.dropped = {reason: int(number) for reason, number in rows if reason is not None}
+    tally.kept = sum(int(number) for reason, number in rows if reason is None)
 
 
-def _sum_up(connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], shape: Shape) -> Cells:
+def _sum_up(connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], options: CellOptions) -> EventCells:
     places = ", ".join(f"map{place}.place AS c{place}" for place in range(len(modes)))
     result = connection.execute(
         f"SELECT {places}, CAST(sum(n) AS BIGINT) AS total, count(*) AS number FROM chosen {_joined(modes)} "
-        f"WHERE {_reason(modes, shape)} IS NULL GROUP BY ALL"
+        f"WHERE {_reason(modes, options)} IS NULL GROUP BY ALL"
     ).fetchnumpy()
     cells = np.stack([np.asarray(result[f"c{place}"], dtype=np.int64) for place in range(len(modes))])
-    return Cells(cells, np.asarray(result["total"]), np.asarray(result["number"]))
+    return EventCells(cells, np.asarray(result["total"]), np.asarray(result["number"]))
 
 
 def _without_rare(
-    cells: Cells, labels: list[list[str]], modes: tuple[Mode, ...], shape: Shape, found: Found
-) -> tuple[Cells, list[list[str]]]:
-    """Leave out labels with too few counts, and those of which all rows were dropped."""
-    shared = _shared_places(modes, shape)
+    cells: EventCells, labels: list[list[str]], modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
+) -> tuple[EventCells, list[list[str]]]:
+    """Leave out labels with too few counts, and labels whose rows were all dropped."""
+    shared = _shared_places(modes, options)
     free = [place for place, mode in enumerate(modes) if mode.kind in ("plain", "country")]
     groups = [[place] for place in free if place not in shared] + ([shared] if shared else [])
     left = frequent(
-        cells, groups, shape.min_count, blind=cells.on_diagonal(shared if shape.diagonal == "missing" else [])
+        cells, groups, options.min_count, blind=cells.on_diagonal(shared if options.diagonal == "missing" else [])
     )
     if dropped := int(cells.rows[~left].sum()):
-        found.dropped[f"counts below min_count {shape.min_count}"] = dropped
-        found.kept -= dropped
+        tally.dropped[f"counts below min_count {options.min_count}"] = dropped
+        tally.kept -= dropped
     return relabelled(cells.where(left), labels, groups)

@@ -1,13 +1,13 @@
-"""From the texts in a column to the labels of a mode: one vocabulary for modes that share theirs, in a fixed order."""
+"""From the texts in a column to the labels of a mode, in a fixed order; modes may share one list of labels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from allocore.data.cameo import PLOVER, ROOTS, code_of_text, restore, root_of
 from allocore.data.countries import is_region, resolve
-from allocore.data.events.formats import Kind
+from allocore.data.events.formats import TextKind
 
-_LONG = 100  # digits; a longer text is no number
+_LONG = 100  # digits; longer texts are sorted as texts, not as numbers
 _VIOLENCE = {"1": "state-based conflict", "2": "non-state conflict", "3": "one-sided violence"}
 _PLOVER = {name.upper(): name for name in PLOVER}
 _ROOTS = {code: f"{code} {name}" for code, name in ROOTS.items()}
@@ -15,19 +15,19 @@ _ROOTS = {code: f"{code} {name}" for code, name in ROOTS.items()}
 
 @dataclass
 class Reading:
-    """What a column's texts mean: the label of each, or why it has none; and which ones were repaired."""
+    """What the texts in a column mean: the label of each text, or why it has none, and which texts were repaired."""
 
     labels: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
     repaired: list[str] = field(default_factory=list)
 
     def known(self) -> set[str]:
-        """All labels."""
+        """Return all labels."""
         return set(self.labels.values())
 
 
-def read_labels(kind: Kind, name: str, texts: list[str]) -> Reading:
-    """The labels of all texts of a mode."""
+def read_labels(kind: TextKind, name: str, texts: list[str]) -> Reading:
+    """Return the labels of all texts of a mode."""
     reading = Reading()
     for text in texts:
         label, repaired = _READERS.get(kind, _plain)(text)
@@ -41,8 +41,8 @@ def read_labels(kind: Kind, name: str, texts: list[str]) -> Reading:
     return reading
 
 
-def vocabulary(kind: Kind, labels: set[str]) -> list[str]:
-    """All labels of a mode in order: those of a fixed list whether they occur or not, others sorted."""
+def vocabulary(kind: TextKind, labels: set[str]) -> list[str]:
+    """Return all labels of a mode in order: a fixed list as it is, even if some do not occur; others sorted."""
     fixed = {"cameo": _ROOTS, "root": _ROOTS, "plover": _PLOVER, "violence": _VIOLENCE}.get(kind)
     if fixed is not None:
         return list(fixed.values())
@@ -61,14 +61,14 @@ def _country(text: str) -> tuple[str | None, bool]:
 
 
 def _cameo(text: str) -> tuple[str | None, bool]:
-    """A code, or the words that ICEWS has for one: a file of theirs lacks the codes."""
+    """Read a code, or the words that ICEWS uses for it: one of its files lacks the codes."""
     code, repaired = restore(text)
     root = root_of(code) or root_of(code_of_text(text) or "")
     return (None, False) if root is None else (_ROOTS[root], repaired)
 
 
 def _root(text: str) -> tuple[str | None, bool]:
-    """A root code: 01 .. 20, or 1 .. 20 as TERRIER writes them."""
+    """Read a root code: 01 to 20, or 1 to 20 as in TERRIER."""
     number = text.removesuffix(".0")
     return (_ROOTS.get(number.zfill(2)), False) if number.isdecimal() else (None, False)
 
@@ -77,7 +77,7 @@ def _from(names: dict[str, str]) -> Callable[[str], tuple[str | None, bool]]:
     return lambda text: (names.get(text.upper()), False)
 
 
-_READERS: dict[Kind, Callable[[str], tuple[str | None, bool]]] = {
+_READERS: dict[TextKind, Callable[[str], tuple[str | None, bool]]] = {
     "country": _country,
     "cameo": _cameo,
     "root": _root,

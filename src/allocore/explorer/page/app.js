@@ -1,4 +1,14 @@
-// The way from an address to a view, keys, and dark or light.
+// The start of the page: the view that belongs to an address, the keys, and the dark or light theme.
+
+import { observer } from "./chart_box.js";
+import { classList } from "./class_list.js";
+import { classView } from "./class_view.js";
+import { compareView } from "./compare_view.js";
+import { link, make } from "./elements.js";
+import { factorView } from "./factor_view.js";
+import { classes, given, modes } from "./model.js";
+import { overview } from "./overview.js";
+import { surprisesView } from "./surprises_view.js";
 
 const VIEWS = [
   ["#/", "Overview"],
@@ -19,8 +29,13 @@ function viewOf(hash) {
   if (name === "surprises" && given.surprises) return ["Surprises", surprisesView(parameters)];
   const factor = name === "factor" && modes[first]?.factors.find((each) => each.number === second);
   if (factor) return [factor.name, factorView(factor)];
-  return ["Not here", [make("h1", {}, "Not in this run"), make("p", {}, "There is no such page. ", link("#/", "To the overview"))]];
+  return [
+    "Not found",
+    [make("h1", {}, "Not found"), make("p", {}, "This run has no such page. ", link("#/", "Go to the overview"))],
+  ];
 }
+
+let shownBefore = false;
 
 function show() {
   observer.disconnect();
@@ -30,18 +45,23 @@ function show() {
   document.title = `${title} – ${given.title}`;
   drawNavigation();
   window.scrollTo(0, 0);
-  if (show.before) main.focus({ preventScroll: true });
-  show.before = true;
+  if (shownBefore) main.focus({ preventScroll: true });
+  shownBefore = true;
 }
 
 function drawNavigation() {
   const here = (location.hash || "#/").split("?")[0];
-  const current = (href) => (href === "#/" ? here === "#/" || here === "#" : here.startsWith(href.split("/").slice(0, 2).join("/")));
-  document.getElementById("nav").replaceChildren(...VIEWS.map(([href, text]) => make("a", { href, "aria-current": current(href) ? "page" : null }, text)));
+  const current = (href) =>
+    href === "#/" ? here === "#/" || here === "#" : here.startsWith(href.split("/").slice(0, 2).join("/"));
+  document
+    .getElementById("nav")
+    .replaceChildren(
+      ...VIEWS.map(([href, text]) => make("a", { href, "aria-current": current(href) ? "page" : null }, text)),
+    );
 }
 
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // or the address of the view would be lost
+  event.preventDefault(); // the browser would replace the address of the view
   document.getElementById("main").focus();
 });
 
@@ -65,8 +85,24 @@ document.addEventListener("keydown", (event) => {
 
 const root = document.documentElement;
 const themeButton = document.getElementById("theme");
-// Some browsers keep no storage for local files: then the choice lasts as long as the page.
-const remembered = { get: () => { try { return localStorage.getItem("allocore-theme"); } catch { return null; } }, set: (theme) => { try { localStorage.setItem("allocore-theme", theme); } catch { /* kept for this page */ } } };
+
+// Some browsers give local files no storage. The choice then lasts until the page is closed.
+const remembered = {
+  get: () => {
+    try {
+      return localStorage.getItem("allocore-theme");
+    } catch {
+      return null;
+    }
+  },
+  set: (theme) => {
+    try {
+      localStorage.setItem("allocore-theme", theme);
+    } catch {
+      // The theme still changes; only its memory is missing.
+    }
+  },
+};
 
 function setTheme(theme) {
   root.dataset.theme = theme;
@@ -77,6 +113,7 @@ themeButton.addEventListener("click", () => {
   setTheme(root.dataset.theme === "dark" ? "light" : "dark");
   remembered.set(root.dataset.theme);
 });
+
 setTheme(remembered.get() ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
 window.addEventListener("hashchange", show);
 show();

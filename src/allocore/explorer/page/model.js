@@ -1,11 +1,12 @@
-// The data of the page: classes, modes and factors as objects that know one another, and how to search them.
+// The data of the page: classes, modes and factors as objects that refer to one another.
 
-const OFTEN = 1.5; // periods count as a match where they have so many times an even share
-const FAINT = 0.02; // a label below this share of a factor says little about it
+import { amount, percent } from "./numbers.js";
 
-const given = JSON.parse(document.getElementById("data").textContent);
+export const FAINT = 0.02; // labels with a smaller share say little about a factor
 
-const modes = given.modes.map((mode, place) => {
+export const given = JSON.parse(document.getElementById("data").textContent);
+
+export const modes = given.modes.map((mode, place) => {
   const shares = unpacked(mode.shares, Float32Array);
   const rows = mode.rows && unpacked(mode.rows, Uint32Array);
   const each = shares.length / mode.factors.length;
@@ -18,11 +19,12 @@ const modes = given.modes.map((mode, place) => {
   return made;
 });
 
-const classes = given.classes.map((one, number) => ({
+export const classes = given.classes.map((one, number) => ({
   ...one,
   number,
   factors: one.factors.map((index, mode) => modes[mode].factors[index]),
 }));
+
 let sum = 0;
 for (const one of classes) one.cumulative = sum += one.share;
 for (const mode of modes) for (const factor of mode.factors) factor.classes = factor.classes.map((n) => classes[n]);
@@ -41,8 +43,9 @@ function factorOf(mode, index, factor, share, row) {
     index,
     name: `${mode.name} #${factor.number}`,
     link: `#/factor/${mode.place}/${factor.number}`,
-    // Elements in the order of the labels, and heaviest first.
+    // The elements in the order of the labels.
     inOrder: () => Array.from(share, (value, n) => ({ label: label(n), share: value, row: row ? row[n] : n })),
+    // The elements, heaviest first; sorted once.
     heaviest() {
       sorted ??= this.inOrder().sort((a, b) => b.share - a.share);
       return sorted;
@@ -56,13 +59,15 @@ function factorOf(mode, index, factor, share, row) {
       return !(this.heaviest()[0].share > 0);
     },
     top(most) {
-      return this.heaviest().slice(0, most).filter((element, rank) => rank === 0 || element.share >= FAINT);
+      return this.heaviest()
+        .slice(0, most)
+        .filter((element, rank) => rank === 0 || element.share >= FAINT);
     },
-    // The stretches of time that have most of it, largest first.
+    // The stretches of time with the largest shares, largest first.
     get peaks() {
       return (mode.peaks?.[index] ?? []).map(([stretch, portion]) => ({ label: stretch, share: portion }));
     },
-    // In a word or two: the heaviest label, and the next where the first has less than half.
+    // A short name: the heaviest label, and the second one if the first holds less than half.
     get short() {
       if (this.empty) return "too small to tell";
       if (this.even) return `all ${mode.length}`;
@@ -73,12 +78,23 @@ function factorOf(mode, index, factor, share, row) {
   };
 }
 
-function titleOf(one) {
+// The short names of all its factors.
+export function titleOf(one) {
   return one.factors.map((factor) => factor.short).join(" · ");
 }
 
-// Classes that share at least one factor with a class, those that share most first.
-function family(one) {
+// The size of a class and how often it is found again, in a sentence or two.
+export function sizeOf(one) {
+  const size = `${amount(one.value)} expected counts: ${percent(one.share, 2)} of all`;
+  const together = one.number ? `; ${percent(one.cumulative)} together with all larger classes` : "";
+  if (one.stability === null) return `${size}${together}.`;
+  const chains = one.chains === null ? "" : ` and in ${percent(one.chains, 0)} of the chains`;
+  const again = ` A similar class is in ${percent(one.stability, 0)} of the other draws${chains}.`;
+  return `${size}${together}.${again}`;
+}
+
+// The classes that share at least one factor with this class; those that share the most factors come first.
+export function family(one) {
   const found = new Map();
   one.factors.forEach((factor, mode) => {
     for (const other of factor.classes) {
@@ -92,52 +108,8 @@ function family(one) {
     .sort((a, b) => b.shared.size - a.shared.size || a.other.number - b.other.number);
 }
 
-const plainText = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
-const searched = modes.map((mode) => mode.labels.map(plainText));
-
-// The rows of a mode whose labels hold a text.
-function rowsWith(mode, text) {
-  const wanted = plainText(text.trim());
-  const labels = searched[mode.place];
-  const exact = labels.indexOf(wanted);
-  if (exact >= 0) return new Set([exact]); // Niger is not Nigeria
-  const rows = new Set();
-  if (wanted) labels.forEach((label, row) => label.includes(wanted) && rows.add(row));
-  return rows;
-}
-
-// How much of a factor lies on some rows. A year or a month of a factor over time counts where it has more than an even
-// spread would give it: nearly every class has a little of everything then.
-function weightOn(factor, rows) {
-  if (!rows.size || factor.even) return 0;
-  const weight = factor.shareOf(rows);
-  const mode = factor.mode;
-  const expected = mode.kind === "time" || mode.kind === "order" ? Math.min((OFTEN * rows.size) / mode.length, 0.5) : 0;
-  return weight >= Math.max(FAINT, expected) ? weight : 0;
-}
-
-// Classes that have every word of a query in a heavy label of some factor; the best match first.
-function search(query) {
-  const whole = query.trim();
-  const words = modes.some((mode) => rowsWith(mode, whole).size) ? [whole] : whole.split(/\s+/).filter(Boolean);
-  const rows = words.map((word) => modes.map((mode) => rowsWith(mode, word)));
-  const found = [];
-  for (const one of classes) {
-    const matches = rows.map((byMode) =>
-      byMode
-        .map((wanted, place) => ({ factor: one.factors[place], wanted, weight: weightOn(one.factors[place], wanted) }))
-        .filter((match) => match.weight > 0)
-        .sort((a, b) => b.weight - a.weight),
-    );
-    if (matches.length && matches.every((each) => each.length)) {
-      found.push({ one, matches: matches.flat(), score: Math.min(...matches.map((each) => each[0].weight)) * one.share });
-    }
-  }
-  return found.sort((a, b) => b.score - a.score);
-}
-
-// The moment at which a period begins; weeks and days are written as days.
-function momentOf(label) {
+// The moment at which a period begins.
+export function momentOf(label) {
   const quarter = /^(\d{4})-Q(\d)$/.exec(label);
   if (quarter) return new Date(Date.UTC(+quarter[1], 3 * (quarter[2] - 1)));
   const week = /^(\d{4})-W(\d\d)$/.exec(label);

@@ -1,18 +1,30 @@
-// The first page: what was fitted, whether to trust it, how few classes hold how much, and where they lie in the core.
+// The first view: what was fitted, whether to trust it, how much the classes hold, and where they lie in the core.
+
+import { charted } from "./chart_box.js";
+import { bdi, chip, classLink, link, make, panel, shareBar, simpleTable, words } from "./elements.js";
+import { classes, given, modes, titleOf } from "./model.js";
+import { percent, plural, whole } from "./numbers.js";
+import { chainTraces, coreMap, massCurve } from "./run_charts.js";
 
 const CORE_ROWS = 60;
 
-function overview() {
+export function overview() {
   const { health, data, run, draw } = given;
-  const which = `Draw ${draw.draw} is shown (of 0 to ${draw.draws - 1}${draw.chains > 1 ? `, chain ${draw.chain}` : ""}); the stability of a class is the share of the other draws that hold one like it.`;
+  const chain = draw.chains > 1 ? ` of chain ${draw.chain}` : "";
+  const which = `The page shows draw ${draw.draw}${chain}; draws are numbered from 0 to ${draw.draws - 1}.`;
+  const stability = "The stability of a class is the share of the other draws that have a similar class.";
   return [
     make("h1", {}, "Overview"),
     make("p", { class: "lead" }, given.summary),
-    given.finished ? null : make("p", { class: "warn" }, "This run is not finished: the page shows what was there."),
+    given.finished ? null : make("p", { class: "warn" }, "This run is not finished. The page shows the draws so far."),
     make(
       "div",
       { class: "grid" },
-      panel("The largest classes", largest(), make("p", {}, link("#/classes", `All ${plural(classes.length, "class", "classes")}`))),
+      panel(
+        "The largest classes",
+        largest(),
+        make("p", {}, link("#/classes", `All ${plural(classes.length, "class", "classes")}`)),
+      ),
       panel(
         "How much the classes hold",
         charted(given.summary, massCurve(), ["class", "share", "cumulative"], () =>
@@ -20,22 +32,42 @@ function overview() {
         ),
       ),
     ),
-    panel("The factors that most classes share", sharedFactors()),
+    panel("The most shared factors", sharedFactors()),
     panel("Where the classes lie in the core", coreFigure()),
-    make("div", { class: "grid" }, healthPanel(health), panel("The data and the run", dataList(data, run), make("p", { class: "quiet" }, which))),
+    make(
+      "div",
+      { class: "grid" },
+      healthPanel(health),
+      panel("The data and the run", dataList(data, run), make("p", { class: "quiet" }, `${which} ${stability}`)),
+    ),
   ];
 }
 
-// The largest classes first; all of them where wanted, which takes a long figure.
+// The core map of the largest classes; a button shows all of them, which makes a long figure.
 function coreFigure(rows = CORE_ROWS) {
   const shown = classes.slice(0, rows);
   const all = () => box.replaceWith(coreFigure(classes.length));
   const box = make(
     "div",
     {},
-    make("p", { class: "quiet" }, "One row a class, one column a factor. A line joins the classes that share a factor; each point leads to its factor. ", shown.length < classes.length ? make("button", { type: "button", onclick: all }, `Show all ${classes.length} classes, not the ${shown.length} largest`) : null),
-    charted(`Locations of ${plural(shown.length, "class", "classes")} in the core`, coreMap(shown), ["class", ...modes.map((mode) => mode.name)], () =>
-      shown.map((one) => [classLink(one), ...one.factors.map((factor) => chip(factor))]),
+    make(
+      "p",
+      { class: "quiet" },
+      "Each row is a class, each column a factor. A line joins the classes that share a factor. ",
+      "Click a point to see its factor. ",
+      shown.length < classes.length
+        ? make(
+            "button",
+            { type: "button", onclick: all },
+            `Show all ${classes.length} classes instead of the ${shown.length} largest`,
+          )
+        : null,
+    ),
+    charted(
+      `Locations of ${plural(shown.length, "class", "classes")} in the core`,
+      coreMap(shown),
+      ["class", ...modes.map((mode) => mode.name)],
+      () => shown.map((one) => [classLink(one), ...one.factors.map((factor) => chip(factor))]),
     ),
   );
   return box;
@@ -46,41 +78,73 @@ function largest() {
   return make(
     "ol",
     { class: "largest", start: 0 },
-    rows.map((one) => make("li", {}, shareBar(one.share, rows[0].share), classLink(one, `${one.number}: `, bdi(titleOf(one))))),
+    rows.map((one) =>
+      make("li", {}, shareBar(one.share, rows[0].share), classLink(one, `${one.number}: `, bdi(titleOf(one)))),
+    ),
   );
 }
 
 function sharedFactors() {
   const all = modes.flatMap((mode) => mode.factors).filter((factor) => factor.classes.length > 1);
-  if (!all.length) return make("p", { class: "quiet" }, "No factor is shared: each class has its own in every mode.");
+  if (!all.length)
+    return make("p", { class: "quiet" }, "No factor is shared: in every mode each class has a factor of its own.");
   const rows = all.sort((a, b) => b.classes.length - a.classes.length || b.mass - a.mass).slice(0, 14);
   return make(
     "div",
     { class: "tablebox" },
     simpleTable(
-      ["factor", "its heaviest labels", "classes", "share of all"],
+      ["factor", "heaviest labels", "classes", "share of all"],
       rows.map((factor) => [chip(factor), words(factor, 4), String(factor.classes.length), percent(factor.mass)]),
       "Factors by the number of classes that share them",
     ),
-    all.length > rows.length ? make("p", { class: "quiet" }, `and ${all.length - rows.length} more shared factors`) : null,
+    all.length > rows.length
+      ? make("p", { class: "quiet" }, `and ${all.length - rows.length} more shared factors`)
+      : null,
   );
 }
 
 function healthPanel(health) {
-  const moves = health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved in a sweep after the burn-in.`;
+  const moves =
+    health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved per sweep after the burn-in.`;
   return panel(
     "Health of the chains",
-    make("ul", { class: health.well ? "good" : "warn" }, [moves, ...health.words].filter(Boolean).map((text) => make("li", {}, text))),
-    charted("Log-likelihood of every chain by sweep", chainTraces(), ["sweep", ...given.traces.logLikelihood.map((_, chain) => `chain ${chain}`)], () =>
-      given.traces.sweeps.map((sweep, n) => [String(sweep), ...given.traces.logLikelihood.map((row) => amountOrNone(row[n]))]),
+    make(
+      "ul",
+      { class: health.well ? "good" : "warn" },
+      [moves, ...health.words].filter(Boolean).map((text) => make("li", {}, text)),
     ),
-    make("details", { class: "astable" }, make("summary", {}, "Diagnostics"), make("div", { class: "tablebox" }, simpleTable(health.headings, health.rows, "Diagnostics of the chains"))),
+    charted(
+      "Log-likelihood of every chain by sweep",
+      chainTraces(),
+      ["sweep", ...given.traces.logLikelihood.map((_, chain) => `chain ${chain}`)],
+      () =>
+        given.traces.sweeps.map((sweep, n) => [
+          String(sweep),
+          ...given.traces.logLikelihood.map((row) => amountOrNone(row[n])),
+        ]),
+    ),
+    make(
+      "details",
+      { class: "astable" },
+      make("summary", {}, "Diagnostics"),
+      make("div", { class: "tablebox" }, simpleTable(health.headings, health.rows, "Diagnostics of the chains")),
+    ),
   );
 }
 
 const amountOrNone = (value) => (value === null ? "–" : whole.format(value));
 
 function dataList(data, run) {
-  const lines = [["data", data.text], ...(data.report ?? []).filter(([name]) => name !== "tensor"), ["missing cells", whole.format(data.missing)], ["model", run[0]], ["progress", run[1]]];
-  return make("dl", { class: "facts" }, lines.map(([name, text]) => [make("dt", {}, name), make("dd", {}, bdi(text))]));
+  const lines = [
+    ["data", data.text],
+    ...(data.report ?? []).filter(([name]) => name !== "tensor"),
+    ["missing cells", whole.format(data.missing)],
+    ["model", run[0]],
+    ["progress", run[1]],
+  ];
+  return make(
+    "dl",
+    { class: "facts" },
+    lines.map(([name, text]) => [make("dt", {}, name), make("dd", {}, bdi(text))]),
+  );
 }

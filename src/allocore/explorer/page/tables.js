@@ -1,21 +1,25 @@
-// Tables of classes: what each has in every mode, and which factors it shares with the one that is looked at.
+// Tables: classes with their factors in every mode, and rows that can be sorted by any column.
+
+import { bdi, chip, classLink, make, say, shareBar, words } from "./elements.js";
+import { sparkline } from "./factor_charts.js";
+import { modes } from "./model.js";
 
 const ROWS_AT_ONCE = 25;
 
-// A long table begins short; a button shows the rest.
-function classTable(rows, options) {
+// A table of classes. Only its first rows are shown at once; a button shows the rest.
+export function classTable(rows, options) {
   const box = make("div", {}, classRows(rows.slice(0, ROWS_AT_ONCE), options));
   if (rows.length > ROWS_AT_ONCE) {
     const all = () => {
       box.replaceChildren(classRows(rows, options));
-      say(`${rows.length} classes are shown`);
+      say(`All ${rows.length} classes are shown`);
     };
     box.append(make("p", {}, make("button", { type: "button", onclick: all }, `Show all ${rows.length} classes`)));
   }
   return box;
 }
 
-// Rows of classes; `same` holds for each class the modes in which it has the same factor as the page's subject.
+// `same` gives for each class the modes in which it has the same factor as the subject of the view.
 function classRows(rows, { caption, same = () => new Set(), skip = -1 } = {}) {
   const most = Math.max(...rows.map((one) => one.share));
   const shownModes = modes.filter((mode) => mode.place !== skip);
@@ -34,7 +38,7 @@ function classRows(rows, { caption, same = () => new Set(), skip = -1 } = {}) {
           "td",
           { class: known ? "same" : "" },
           mode.kind === "time" ? sparkline(factor, 90, 20) : null,
-          make("div", {}, known ? make("span", { class: "samemark" }, "the same: ") : null, words(factor, 3)),
+          make("div", {}, known ? make("span", { class: "samemark" }, "same: ") : null, words(factor, 3)),
           chip(factor, { plain: true }),
         );
       }),
@@ -47,14 +51,22 @@ function classRows(rows, { caption, same = () => new Set(), skip = -1 } = {}) {
       "table",
       { class: "classtable" },
       make("caption", { class: "hidden" }, caption),
-      make("thead", {}, make("tr", {}, head.map((text) => make("th", { scope: "col" }, bdi(text))))),
+      make(
+        "thead",
+        {},
+        make(
+          "tr",
+          {},
+          head.map((text) => make("th", { scope: "col" }, bdi(text))),
+        ),
+      ),
       make("tbody", {}, body),
     ),
   );
 }
 
-// A table whose columns sort it; `columns` have a heading, a value to sort by and what is shown.
-function sortableTable(rows, columns, caption, first) {
+// A table that can be sorted by any column. A column has a heading, a value to sort by, and what is shown.
+export function sortableTable(rows, columns, caption, first) {
   const box = make("div", { class: "tablebox" });
   let by = first;
   let down = true;
@@ -65,7 +77,12 @@ function sortableTable(rows, columns, caption, first) {
       make(
         "th",
         { scope: "col", "aria-sort": n === by ? (down ? "descending" : "ascending") : "none" },
-        make("button", { type: "button", class: "sorter", onclick: () => sortBy(n) }, column.heading, n === by ? (down ? " ↓" : " ↑") : ""),
+        make(
+          "button",
+          { type: "button", class: "sorter", onclick: () => sortBy(n) },
+          column.heading,
+          n === by ? (down ? " ↓" : " ↑") : "",
+        ),
       ),
     );
     box.replaceChildren(
@@ -74,7 +91,17 @@ function sortableTable(rows, columns, caption, first) {
         {},
         make("caption", { class: "hidden" }, caption),
         make("thead", {}, make("tr", {}, heads)),
-        make("tbody", {}, sorted.map((row) => make("tr", {}, columns.map((column) => make("td", { class: column.kind }, column.shown(row)))))),
+        make(
+          "tbody",
+          {},
+          sorted.map((row) =>
+            make(
+              "tr",
+              {},
+              columns.map((column) => make("td", { class: column.kind }, column.shown(row))),
+            ),
+          ),
+        ),
       ),
     );
     if (focused) heads[by].firstChild.focus();

@@ -1,7 +1,13 @@
-"""What became of the rows of an event table on the way to a tensor."""
+"""What `read_events` did with the rows of an event table."""
 
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
 from html import escape
+from typing import Any
+
+from allocore.errors import InputError
 
 _LISTED = 6
 _LEFT = "<{0} style='text-align:left;vertical-align:top'>{1}</{0}>"
@@ -9,9 +15,34 @@ _LEFT = "<{0} style='text-align:left;vertical-align:top'>{1}</{0}>"
 
 @dataclass(frozen=True)
 class EventReport:
-    """Rows read, kept and dropped, and why; what was repaired; what the tensor holds. Print it, or show it.
+    """How many rows were read, kept and dropped, and why; what was repaired; what the tensor holds.
 
-    `unknown` has, for each mode, the texts that mean nothing in it and their rows.
+    Print it, or show it in a notebook.
+
+    Parameters
+    ----------
+    format : str
+        The name of the known format, or "custom" for any other table.
+    files : int
+        The number of files; 0 for a data frame.
+    rows, kept : int
+        The number of rows read, and of rows that are counted in the tensor.
+    dropped : dict from str to int
+        The number of rows dropped, by reason.
+    duplicates : int
+        The number of rows left out by `dedup`.
+    diagonal : int
+        The number of kept rows on a diagonal that is missing.
+    unknown : dict from str to dict
+        For each mode the texts that were not understood, with their numbers of rows.
+    notes : tuple of str
+        Decisions that were made while reading.
+    dates : tuple of (str, str), optional
+        The first and the last date.
+    tensor : str
+        The tensor in one line.
+    heaviest : dict from str to list of (label, count)
+        For each mode the labels with the largest counts.
     """
 
     format: str
@@ -28,7 +59,7 @@ class EventReport:
     heaviest: dict[str, list[tuple[str | int, int]]] = field(default_factory=dict)
 
     def lines(self) -> list[tuple[str, str]]:
-        """The report as pairs: what, and how much."""
+        """Return the report as pairs of a name and a text."""
         files = f" from {self.files:,} file{'s' * (self.files != 1)}" if self.files else ""
         lines = [("rows read", f"{self.rows:,}{files}, format {self.format}")]
         lines += [(f"dropped: {reason}", f"{rows:,}") for reason, rows in self.dropped.items()]
@@ -45,6 +76,21 @@ class EventReport:
         for mode, labels in self.heaviest.items():
             lines.append((f"heaviest in {mode}", ", ".join(f"{label} ({count:,})" for label, count in labels)))
         return lines
+
+    def to_json(self) -> str:
+        """Return the report as JSON text, for files."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> EventReport:
+        """Return the report that `to_json` wrote; it is an InputError if the text is something else."""
+        try:
+            parts: dict[str, Any] = json.loads(text)
+            heaviest = {mode: [(label, count) for label, count in each] for mode, each in parts["heaviest"].items()}
+            dates = parts["dates"] and (parts["dates"][0], parts["dates"][1])
+            return cls(**(parts | {"heaviest": heaviest, "dates": dates, "notes": tuple(parts["notes"])}))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise InputError(f"the report on the events of a tensor cannot be read: {error}") from error
 
     def __str__(self) -> str:
         lines = self.lines()

@@ -1,32 +1,46 @@
-// The list of classes: search, filter by a label of a mode, sort. All of it stands in the address, so it can be sent.
+// The list of classes, with search, filters and sorting. The address holds all choices, so a link shows the same list.
+
+import { bdi, chip, classLink, make, shareBar, words } from "./elements.js";
+import { sparkline } from "./factor_charts.js";
+import { classes, modes } from "./model.js";
+import { percent, plural } from "./numbers.js";
+import { rowsWith, search, weightOn } from "./search.js";
 
 const SORTS = {
   relevance: ["relevance", null],
   value: ["size", (one) => -one.share],
   stability: ["stability", (one) => -(one.stability ?? -1)],
   sharing: ["most shared factors", (one) => -d3.sum(one.factors, (factor) => factor.classes.length - 1)],
-  peak: ["time of its peak", (one) => peakRow(one)],
+  peak: ["time of the peak", (one) => peakRow(one)],
 };
+
+const NONE_FOUND = "No class has such a heavy label. A label counts if it holds at least 2% of a factor.";
 
 function peakRow(one) {
   const factor = one.factors.find((each) => each.mode.kind === "time");
   return factor ? factor.heaviest()[0].row : 0;
 }
 
-function classList(parameters) {
+export function classList(parameters) {
   const list = make("ol", { class: "classlist" });
   const count = make("p", { class: "quiet", role: "status" });
   const controls = filters(parameters, () => refresh(true));
   const refresh = (changed) => {
     const state = controls.state();
     const found = foundClasses(state);
-    count.textContent = `${plural(found.length, "class", "classes")}${found.length < classes.length ? ` of ${classes.length}` : ""}, ${percent(d3.sum(found, ({ one }) => one.share))} of all`;
+    count.textContent = countOf(found);
     list.replaceChildren(...found.map(({ one, matches }) => classItem(one, matches)));
-    if (!found.length) list.append(make("li", { class: "quiet" }, "No class has this among its heavy labels. A label must hold 2% of a factor to count."));
+    if (!found.length) list.append(make("li", { class: "quiet" }, NONE_FOUND));
     if (changed) history.replaceState(null, "", `#/classes${state.toString() ? `?${state}` : ""}`);
   };
   refresh(false);
   return [make("h1", {}, "Classes"), controls.form, count, list];
+}
+
+function countOf(found) {
+  const some = found.length < classes.length ? `${found.length} of ` : "";
+  const held = percent(d3.sum(found, ({ one }) => one.share));
+  return `${some}${plural(classes.length, "class", "classes")}, ${held} of all expected counts`;
 }
 
 function foundClasses(state) {
@@ -43,16 +57,40 @@ function foundClasses(state) {
 }
 
 function filters(parameters, changed) {
-  const query = make("input", { type: "search", id: "listquery", value: parameters.get("q") ?? "", placeholder: "any label", oninput: changed });
+  const query = make("input", {
+    type: "search",
+    id: "listquery",
+    value: parameters.get("q") ?? "",
+    placeholder: "any label",
+    oninput: changed,
+  });
   const byMode = modes.map((mode) => {
     const id = `filter${mode.place}`;
-    const input = make("input", { type: "search", id, list: `${id}list`, value: parameters.get(`m${mode.place}`) ?? "", placeholder: `any ${mode.name}`, oninput: changed });
+    const input = make("input", {
+      type: "search",
+      id,
+      list: `${id}list`,
+      value: parameters.get(`m${mode.place}`) ?? "",
+      placeholder: `any ${mode.name}`,
+      oninput: changed,
+    });
     const options = mode.labels.slice(0, 2000).map((label) => make("option", { value: label }));
-    return { mode, input, field: make("label", { for: id }, bdi(mode.name), input, make("datalist", { id: `${id}list` }, options)) };
+    return {
+      mode,
+      input,
+      field: make("label", { for: id }, bdi(mode.name), input, make("datalist", { id: `${id}list` }, options)),
+    };
   });
-  const offered = Object.entries(SORTS).filter(([name]) => name !== "peak" || modes.some((mode) => mode.kind === "time"));
+  const offered = Object.entries(SORTS).filter(
+    ([name]) => name !== "peak" || modes.some((mode) => mode.kind === "time"),
+  );
   const chosen = parameters.get("sort");
-  const sort = make("select", { id: "sort", onchange: changed }, make("option", { value: "" }, "best first"), offered.slice(1).map(([name, [text]]) => make("option", { value: name, selected: name === chosen }, text)));
+  const sort = make(
+    "select",
+    { id: "sort", onchange: changed },
+    make("option", { value: "" }, "default order"),
+    offered.slice(1).map(([name, [text]]) => make("option", { value: name, selected: name === chosen }, text)),
+  );
   const form = make(
     "form",
     { class: "filters", "aria-label": "Search, filter and sort" },
@@ -62,7 +100,11 @@ function filters(parameters, changed) {
   );
   form.addEventListener("submit", (event) => event.preventDefault());
   const state = () => {
-    const values = [["q", query.value.trim()], ...byMode.map(({ mode, input }) => [`m${mode.place}`, input.value.trim()]), ["sort", sort.value]];
+    const values = [
+      ["q", query.value.trim()],
+      ...byMode.map(({ mode, input }) => [`m${mode.place}`, input.value.trim()]),
+      ["sort", sort.value],
+    ];
     return new URLSearchParams(values.filter(([, value]) => value));
   };
   return { form, state };
@@ -86,7 +128,10 @@ function classItem(one, matches) {
     make(
       "dl",
       { class: "itemmodes" },
-      one.factors.map((factor) => [make("dt", {}, bdi(factor.mode.name), " ", chip(factor, { plain: true })), make("dd", {}, words(factor, 4))]),
+      one.factors.map((factor) => [
+        make("dt", {}, bdi(factor.mode.name), " ", chip(factor, { plain: true })),
+        make("dd", {}, words(factor, 4)),
+      ]),
     ),
   );
 }

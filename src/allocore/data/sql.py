@@ -1,24 +1,24 @@
-"""Texts, names and paths as duckdb writes them."""
+"""Texts, names and paths in duckdb's SQL."""
 
 import glob
 from pathlib import Path
 
 
 def literal(text: str) -> str:
-    """A text in SQL."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def quoted(name: str) -> str:
-    """The name of a column in SQL."""
+    """Return the name of a column in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def as_pattern(file: Path) -> str:
-    """A path in SQL; duckdb takes paths for patterns, so that stars and brackets in a name must be escaped."""
+    """Return a path in SQL. duckdb reads paths as patterns, so stars and brackets in a name are escaped."""
     return literal(glob.escape(str(file)))
 
 
 def first_sentence(error: Exception) -> str:
-    """What duckdb says, without the advice that follows."""
+    """Return the first line of an error of duckdb, without the advice that follows."""
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,23 @@
+// What all charts have in common. Colours are CSS variables, so that the dark and the light theme share one drawing.
+
+export const ACCENT = "var(--accent)";
+export const FAINT_INK = "var(--faint)";
+export const INK = "var(--ink)";
+
+// The colours of Okabe and Ito, which people of any colour vision can tell apart. The symbols repeat the distinction.
+export const SERIES = ["var(--s0)", "var(--s1)", "var(--s2)", "var(--s3)", "var(--s4)", "var(--s5)"];
+export const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross"];
+
+const LABEL_LETTERS = 30;
+
+export const cut = (text, letters = LABEL_LETTERS) =>
+  [...text].length > letters ? `${[...text].slice(0, letters - 1).join("")}…` : text;
+
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = `12px ${getComputedStyle(document.documentElement).fontFamily}`;
+
+export const axisMargin = (labels) => 12 + Math.max(...labels.map((label) => ruler.measureText(cut(label)).width));
+
+export const base = (width) => ({ width, style: { fontSize: "12px", fontFamily: "inherit", overflow: "visible" } });
+
+export const tipStyle = { fill: "var(--paper)", stroke: FAINT_INK };

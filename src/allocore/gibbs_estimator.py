@@ -1,0 +1,174 @@
+"""What the three models drawn by Gibbs sampling share: their common settings, `fit` and `resume`."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from allocore.data.convert import as_tensor
+from allocore.errors import InputError, whole_number
+from allocore.estimator_base import Estimator, seed_number, thread_number
+from allocore.model.spec import Spec
+from allocore.run.plan import Plan
+from allocore.run.progress import progress_bar
+from allocore.run.schedule import Schedule
+from allocore.run.store import MemoryStore
+
+if TYPE_CHECKING:
+    from allocore.posterior.posterior import Posterior
+    from allocore.run.run_reader import OnError
+    from allocore.run.store import Store
+
+_DRAWN_MODELS = ("AlloCore", "CP", "Tucker")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GibbsEstimator(Estimator):
+    """Settings, `fit` and `resume` of AlloCore, CP and Tucker; each adds how its size becomes a specification."""
+
+    _model: ClassVar[str]
+
+    a0: float = 1.0
+    b0: float = 1.0
+    e0: float = 1.0
+    f0: float = 10.0
+    burn_in: int = 1000
+    draws: int = 200
+    thin: int = 20
+    chains: int = 1
+    seed: int | None = None
+    threads: int | None = None
+    store: str | os.PathLike[str] | None = None
+    progress: bool = True
+
+    if TYPE_CHECKING:
+        posterior_: Posterior = field(init=False)
+
+    def fit(self, Y: object, y: object = None) -> Self:
+        """Draw from the posterior given a tensor of counts.
+
+        Ctrl-C and SIGTERM stop the run after the current sweep; `posterior_` then has the draws made so far.
+
+        Parameters
+        ----------
+        Y : CountTensor, array, sparse array or path
+            The counts: anything that `as_tensor` takes.
+        y : object, default=None
+            Not used: there is no target. scikit-learn passes one to every estimator.
+
+        Returns
+        -------
+        Self
+            The same estimator, now with `posterior_`.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CP(3, burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
+        Posterior: 1 chain of 2 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
+        """
+        self._forget_fit()
+        tensor = as_tensor(Y)
+        schedule = Schedule(self.burn_in, self.draws, self.thin)
+        seed = seed_number(self.seed)
+        plan = Plan(tensor, self._spec(tensor.shape), schedule, whole_number("chains", self.chains), seed)
+        threads = thread_number(self.threads)
+        if self.store is None:
+            return self._run(MemoryStore(plan), threads)
+        from allocore.run.zarr_store import ZarrStore
+
+        return self._run(ZarrStore.create(_path("store", self.store), plan), threads)
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        draws: int | None = None,
+        threads: int | None = None,
+        progress: bool = True,
+        on_error: "OnError" = "raise",
+    ) -> Self:
+        """Continue a run that was made with `store=`, to the draws it would have had without a break.
+
+        Parameters
+        ----------
+        path : str or path
+            The folder of the run.
+        draws : int, default=None
+            Draws that each chain has in the end; None keeps the number that was planned. A larger number makes the
+            run longer.
+        threads : int, default=None
+            Threads to use; None is all processors. The number may differ from that of the first part of the run.
+        progress : bool, default=True
+            Whether to show a progress bar. It appears on a terminal only.
+        on_error : {"raise", "drop"}, default="raise"
+            What to do about draws that are damaged on the disk: raise an error, or drop them and continue.
+
+        Returns
+        -------
+        Self
+            A fitted estimator with the settings of the run. If the run was already finished, nothing is drawn.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import allocore as ac
+        >>> path = tempfile.mkdtemp() + "/run.zarr"
+        >>> model = ac.CP(3, burn_in=5, draws=2, thin=1, seed=1, store=path).fit(ac.load_flights())
+        >>> ac.CP.resume(path, draws=4).posterior_
+        Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
+        """
+        from allocore.run.zarr_store import ZarrStore
+
+        name = model_name(path)
+        if name != cls._model:
+            raise InputError(f"path is {str(path)!r}, but it holds a {name}: {name}.resume continues it")
+        for argument, value in (("draws", draws), ("threads", threads)):
+            if value is not None:
+                whole_number(argument, value)
+        store = ZarrStore.reopen(_path("path", path), draws, on_error)
+        model = cls._of_plan(store.plan)
+        model.set_params(threads=threads, progress=progress, store=path)
+        return model._run(store, thread_number(model.threads))
+
+    def _run(self, store: "Store", threads: int) -> Self:
+        from allocore.posterior.posterior import Posterior
+        from allocore.run.chains import run_chains
+
+        observer = progress_bar(self.progress, store.plan.schedule, store.plan.chains)
+        self.posterior_ = Posterior(run_chains(store, threads=threads, observer=observer), threads)
+        return self
+
+    @classmethod
+    def _of_plan(cls, plan: Plan) -> Self:
+        """The estimator whose settings are those of a plan."""
+        spec, schedule = plan.spec, plan.schedule
+        common = {name: getattr(spec, name) for name in ("a0", "b0", "e0", "f0")} | asdict(schedule)
+        return cls(**cls._own_settings(spec), **common, chains=plan.chains, seed=plan.seed)
+
+    @classmethod
+    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
+        """The settings that only this model has."""
+        raise NotImplementedError
+
+    def _spec(self, shape: tuple[int, ...]) -> Spec:
+        """The specification of this model for a tensor of a given shape; settings are checked here."""
+        raise NotImplementedError
+
+
+def model_name(path: str | os.PathLike[str]) -> str:
+    """The name of the model of a run on disk; a run without chains cannot be continued and is an error."""
+    from allocore.run.run_reader import read_attributes
+
+    name: str = json.loads(read_attributes(_path("path", path))["settings"])["model"]
+    if name not in _DRAWN_MODELS:
+        raise InputError(f"path is {str(path)!r}, but it holds an estimate of {name}, which has no chains to continue")
+    return name
+
+
+def _path(name: str, value: object) -> Path:
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise InputError(f"{name} is {value!r}, but it must be a path")
+    return Path(value)

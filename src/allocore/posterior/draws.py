@@ -1,0 +1,251 @@
+"""The draws of a run as arrays, with what they were drawn from: the part of a posterior that only reads."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError
+from allocore.run.record import Record
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class Draws:
+    """The arrays, the trace, the data and the settings of a run. Nothing in it changes after the fit."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    @property
+    def core_values(self) -> NDArray[np.float64]:
+        """The core values lambda_q.
+
+        Returns
+        -------
+        ndarray of float, shape (chain, draw, Q)
+            Class q means nothing from one draw to the next: classes may trade numbers.
+
+        Examples
+        --------
+        >>> post.core_values.shape
+        (2, 10, 5)
+        """
+        return self._record.core_values
+
+    @property
+    def core_locations(self) -> NDArray[np.int64]:
+        """The location of each class in the core: its factor in every mode.
+
+        Returns
+        -------
+        ndarray of int, shape (chain, draw, Q, M)
+
+        Examples
+        --------
+        >>> post.core_locations.shape
+        (2, 10, 5, 5)
+        """
+        return self._record.core_locations
+
+    @property
+    def factors(self) -> list[NDArray[np.float64]]:
+        """The factor matrices.
+
+        Returns
+        -------
+        list of ndarray of float
+            One array of shape (chain, draw, D_m, K_m) per mode. A factor that no class uses in a draw is zero there.
+
+        Examples
+        --------
+        >>> [factor.shape for factor in post.factors[:2]]
+        [(2, 10, 3, 5), (2, 10, 105, 5)]
+        """
+        return list(self._record.factors)
+
+    @property
+    def budget(self) -> NDArray[np.int64]:
+        """The number of classes with a positive core value.
+
+        Returns
+        -------
+        ndarray of int, shape (chain, draw)
+            With `budget="infer"`, draws from the posterior of the budget; otherwise the budget that was given.
+
+        Examples
+        --------
+        >>> post.budget.min(), post.budget.max()
+        (np.int64(5), np.int64(5))
+        """
+        return np.asarray((self.core_values > 0.0).sum(axis=2), dtype=np.int64)
+
+    @property
+    def stats(self) -> Mapping[str, NDArray[Any]]:
+        """The trace of all sweeps, burn-in included.
+
+        Returns
+        -------
+        mapping of str to ndarray
+            `log_likelihood`, `classes` (in use), `moved` (share of classes that changed location) and `seconds`, each
+            of shape (chain, sweep); and `factors` (in use), of shape (chain, sweep, M).
+
+        Examples
+        --------
+        >>> post.stats["classes"].shape, post.stats["factors"].shape
+        ((2, 30), (2, 30, 5))
+        """
+        return self._record.stats
+
+    @property
+    def draw_sweeps(self) -> NDArray[np.int64]:
+        """The sweep that gave each draw, counted from 1.
+
+        Returns
+        -------
+        ndarray of int, shape (draw,)
+            The entry of `stats` that belongs to sweep s is at position s - 1.
+
+        Examples
+        --------
+        >>> post.draw_sweeps
+        array([21, 22, 23, 24, 25, 26, 27, 28, 29, 30])
+        """
+        return self._record.draw_sweeps
+
+    @property
+    def tensor(self) -> CountTensor:
+        """The tensor that the model was fitted to.
+
+        Returns
+        -------
+        CountTensor
+
+        Examples
+        --------
+        >>> post.tensor.mode_names
+        ('origin', 'destination', 'carrier', 'month', 'hour')
+        """
+        return self._record.tensor
+
+    @property
+    def learns_locations(self) -> bool:
+        """Whether classes may move in the core.
+
+        Returns
+        -------
+        bool
+            True for ALL0CORE; False for CP and Tucker, whose locations are fixed.
+
+        Examples
+        --------
+        >>> post.learns_locations
+        True
+        """
+        return self._record.spec.learn_locations
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run. The same seed, settings and data give the same draws.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> post.seed
+        0
+        """
+        return self._record.seed
+
+    @property
+    def record(self) -> Record:
+        """The run behind the posterior: its data, settings, draws and trace.
+
+        Returns
+        -------
+        Record
+
+        Examples
+        --------
+        >>> post.record.schedule
+        Schedule(burn_in=20, draws=10, thin=1)
+        """
+        return self._record
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has made all planned sweeps.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> post.finished
+        True
+        """
+        return bool(self.stats["moved"].shape[1] >= self._record.schedule.sweeps)
+
+    def to_datatree(self) -> "xr.DataTree":
+        """Return the run as a DataTree in the ArviZ schema.
+
+        Returns
+        -------
+        xarray.DataTree
+            The draws, the trace and the data, with labels as coordinates and settings and seed as attributes.
+
+        Examples
+        --------
+        >>> post.to_datatree()["posterior"]["core_values"].sizes
+        Frozen({'chain': 2, 'draw': 10, 'q': 5})
+        """
+        from allocore.run.datatree import to_datatree
+
+        return to_datatree(self._record)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run to a new Zarr folder.
+
+        `ac.open_run` opens the folder as a posterior, and xarray opens it as a DataTree. The run can be read but not
+        resumed; to resume a run, fit with `store=`.
+
+        Parameters
+        ----------
+        path : str or path
+            The folder to write. It must not exist.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import allocore as ac
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     post.save(f"{folder}/run.zarr")
+        ...     ac.open_run(f"{folder}/run.zarr")
+        Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+        """
+        from allocore.run.zarr_store import write_record
+
+        write_record(self._record, Path(path))
+
+    def __repr__(self) -> str:
+        chains, draws, budget = self.core_values.shape
+        core = " x ".join(str(size) for size in self._record.spec.core_shape)
+        return (
+            f"{type(self).__name__}: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
+            f"{'at most ' * self._record.spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}"
+        )
+
+    def _drawn(self) -> Record:
+        """Return the run, or raise an error if it has no draws yet."""
+        if not self.core_values.shape[1]:
+            sweeps, burn_in = self.stats["moved"].shape[1], self._record.schedule.burn_in
+            raise InputError(f"the run has no draws yet: it is at sweep {sweeps}, and the burn-in takes {burn_in}")
+        return self._record

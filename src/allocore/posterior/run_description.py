@@ -1,0 +1,79 @@
+"""A run described in plain text, for the terminal and the explorer: settings, progress, diagnostics in short."""
+
+import numpy as np
+import pandas as pd
+
+from allocore.data.display import plural
+from allocore.posterior.diagnostics import Diagnosis
+from allocore.posterior.traces import RATE
+from allocore.run.record import Record
+
+HEADINGS = {
+    "mean": "mean",
+    "sd": "sd",
+    "r_hat": "R-hat",
+    "ess_bulk": "ESS bulk",
+    "ess_tail": "ESS tail",
+    "seconds_per_effective_sample": "s per effective sample",
+}
+
+
+def settings_line(record: Record) -> str:
+    """Return the model, its core, its priors and its seed in one line."""
+    spec = record.spec
+    core = " x ".join(str(size) for size in spec.core_shape)
+    names = ["a0", "b0", "e0", "f0", *["alpha0"] * spec.learn_locations, *["c0", "d0"] * spec.infer_budget]
+    priors = ", ".join(f"{name} {getattr(spec, name):g}" for name in names) if spec.has_priors else "maximum likelihood"
+    made = "" if record.attributes is None else f", allocore {record.attributes['inference_library_version']}"
+    most = "at most " if spec.infer_budget else ""
+    return f"{spec.model}: {most}{spec.budget} classes, core {core}; {priors}; seed {record.seed}{made}"
+
+
+def progress_line(record: Record, *, being_written: bool = False) -> str:
+    """Return how many sweeps and draws a run has, of how many planned."""
+    schedule, (chains, sweeps) = record.schedule, record.stats["moved"].shape
+    if not record.spec.has_priors:
+        return f"{sweeps:,} iterations; the best of its restarts."
+    draws, seconds = record.core_values.shape[1], record.stats["seconds"]
+    text = f"{sweeps:,} of {schedule.sweeps:,} sweeps"
+    text += f" ({schedule.burn_in:,} of burn-in, then {plural(schedule.thin, 'sweep')} per draw)"
+    text += f", {draws:,} of {schedule.draws:,} draws in {'each of ' * (chains > 1)}{plural(chains, 'chain')}"
+    if sweeps:
+        text += f"; {np.nanmean(seconds):.3g} s per sweep"
+    if sweeps >= schedule.sweeps:
+        return f"{text}; finished."
+    return f"{text}; {'being written now' if being_written else 'stopped: allocore resume continues it'}."
+
+
+def diagnosis_rows(diagnosis: Diagnosis) -> tuple[list[str], list[list[str]]]:
+    """Return the short table of diagnostics as headings and rows of text."""
+    table = short_table(diagnosis)
+    rows = [[str(name), *(number_text(column, row[column]) for column in HEADINGS)] for name, row in table.iterrows()]
+    return ["quantity", *HEADINGS.values()], rows
+
+
+def short_table(diagnosis: Diagnosis) -> pd.DataFrame:
+    """Return the table of diagnostics with one row for all cells: the worst value of each column."""
+    table = diagnosis.table
+    if table.empty:
+        return table
+    cells = table[table.index.str.startswith(RATE)]
+    worst = {"r_hat": cells["r_hat"].max(), "seconds_per_effective_sample": cells.iloc[:, -1].max()}
+    worst |= {name: cells[name].min() for name in ("ess_bulk", "ess_tail")}
+    name = f"log rates of {len(cells)} cells, the worst"
+    others = table.drop(cells.index)
+    # Not pd.concat: pandas 2 warns when the new row is all NaN.
+    short = others.reindex([*others.index, name])
+    short.loc[name] = pd.Series(worst)
+    return short
+
+
+def number_text(column: str, value: float) -> str:
+    """Return a number of the table with as many digits as its column needs; "-" for NaN."""
+    if np.isnan(value):
+        return "-"
+    if column == "r_hat":
+        return f"{value:.3f}"
+    if column.startswith("ess") or abs(value) >= 1e5:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"

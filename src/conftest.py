@@ -1,0 +1,57 @@
+"""What the examples in docstrings share: a small fit of the flights, and a choice of its budget, made on first use."""
+
+import re
+from functools import cache
+
+import pytest
+
+import allocore as ac
+
+QUICK = {"thin": 1, "progress": False}
+
+
+@cache
+def flights():
+    """The tensor `Y` of the examples."""
+    return ac.load_flights()
+
+
+@cache
+def posterior():
+    """The posterior `post` of the examples, as the docstring of `Posterior` makes it."""
+    return ac.AlloCore(budget=5, burn_in=20, draws=10, chains=2, seed=0, **QUICK).fit(flights()).posterior_
+
+
+@cache
+def selection():
+    """The selection `choice` of the examples, as the docstring of `select_budget` makes it."""
+    return ac.select_budget(flights(), [2, 8], splits=2, burn_in=20, draws=2, **QUICK)
+
+
+def run_here(folder, jobs, **_):
+    """Run the jobs of a comparison in this process: processes take seconds to start."""
+    from allocore.comparison.folder import write_json
+    from allocore.comparison.job import fit_and_judge
+
+    tensor = ac.load_tensor(folder.tensor)
+    for job in jobs:
+        write_json(folder.result(job), {"job": job.to_json(), **fit_and_judge(tensor, job, threads=1)})
+
+
+SHARED = {"Y": flights, "post": posterior, "choice": selection, "found": lambda: selection().comparison}
+COMPARING = {"choice", "found", "compare", "select_budget"}
+
+
+@pytest.fixture(autouse=True)
+def shared_examples(request, doctest_namespace, monkeypatch):
+    """Give an example the shared names that it uses and does not assign itself."""
+    lines = "".join(example.source for example in request.node.dtest.examples)
+    used = set(re.findall(r"\w+", lines))
+    if used & COMPARING:
+        from allocore.comparison import compare
+
+        monkeypatch.setattr(compare, "run_jobs", run_here)
+    for name, make in SHARED.items():
+        doctest_namespace.pop(name, None)
+        if name in used and f"{name} = " not in lines:
+            doctest_namespace[name] = make()

@@ -1,0 +1,61 @@
+"""What the repository says about itself is true: versions agree, paths and targets exist, bounds can be read."""
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_the_citation_has_the_version_of_the_package():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.*)$", citation, flags=re.MULTILINE)[1] == PROJECT["version"]
+
+
+def test_the_files_that_the_guide_names_exist():
+    named = set(re.findall(r"`([\w/.-]+(?:/|\.(?:py|md|txt|toml|cff)))`", CONTRIBUTING))
+    assert {"gibbs/sweep.py", "tests/naive.py", "CHANGELOG.md", "kernels/"} <= named
+    places = (ROOT, ROOT / "src" / "allocore", ROOT / "src" / "allocore" / "model")
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+
+
+def test_the_make_targets_that_the_guide_names_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = re.findall(r"(?:^|`)make ([a-z -]+?)(?: {2,}|`)", CONTRIBUTING, flags=re.MULTILINE)
+    targets = {target for command in commands for target in command.split()}
+    assert {"test", "lint", "dist", "test-lowest"} <= targets
+    assert [target for target in sorted(targets) if not re.search(rf"^{target}:", makefile, flags=re.MULTILINE)] == []
+
+
+def test_the_lowest_versions_are_read_from_the_bounds():
+    lowest_pins = runpy.run_path(str(ROOT / "scripts" / "lowest_versions.py"))["lowest_pins"]
+    assert lowest_pins(["numpy>=2.0", "arviz-stats>=0.6"]) == ["numpy==2.0", "arviz-stats==0.6"]
+    assert len(lowest_pins(PROJECT["dependencies"])) == len(PROJECT["dependencies"])
+    with pytest.raises(SystemExit, match=r"dependencies are \['numpy'\], but each must have the form name>=version"):
+        lowest_pins(["numpy", "scipy>=1.17"])
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"one\n", None),
+        (b"", None),
+        (b"one", "must end in one newline"),
+        (b"one\n\n", "must end in one newline"),
+        (b"one \ntwo\n", "line 1: spaces or a carriage return at the end"),
+        (b"one\r\n", "line 1: spaces or a carriage return at the end"),
+        (b"one\n<<<<<<< ours\n", "line 2: a mark of a merge conflict"),
+        (b"x" * 1_000_001 + b"\n", "has 1,000,002 bytes"),
+    ],
+)
+def test_a_file_that_should_not_be_committed_is_named(tmp_path, content, fault):
+    faults = runpy.run_path(str(ROOT / "scripts" / "check_files.py"))["faults"]
+    path = tmp_path / "page.md"
+    path.write_bytes(content)
+    told = list(faults(path))
+    assert told == [] if fault is None else fault in told[0]
