@@ -4,24 +4,36 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
-PYTEST := $(BIN)/python -m pytest -q
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
+# The tests that run kernels: in kernels/, gibbs/, em/ and posterior/, and short chains of all models.
+KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/test_iteration.py \
+	tests/posterior/test_stability.py tests/posterior/test_surprises.py tests/test_golden_draws.py
 SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
 
-.PHONY: demo test test-fast test-interpreted test-checked lint bench bench-quick format picture clean
+.PHONY: demo test test-slow test-long test-interpreted test-checked coverage lint bench bench-quick format picture clean
 
 demo: $(VENV)/.run  ## Fit New York's flights of 2013 and print what was found
 	@$(BIN)/allocore demo
 
-test: test-fast test-interpreted test-checked  ## The whole suite: compiled, interpreted, and with bounds checks
+test: $(VENV)/.dev  ## Every part of the product, in less than five minutes
+	$(PYTEST) -m "not slow"
 
-test-fast: $(VENV)/.dev
-	$(PYTEST) -n 2 --dist worksteal
+test-slow: test-long test-interpreted test-checked  ## All else: long runs, and the kernels interpreted and with bounds checks
 
-test-interpreted: $(VENV)/.dev  ## The small cases with the JIT off
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 --dist worksteal -m "not jit and not disk" tests
+test-long: $(VENV)/.dev  ## All of Geweke's tests, calibration, planted bugs, many kills
+	$(PYTEST) -m slow
 
-test-checked: $(VENV)/.dev  ## All kernels with bounds checks on, in a cache of their own
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) -n 2 --dist worksteal tests -m "not long and not disk"
+test-interpreted: $(VENV)/.dev  ## The kernels with the JIT off
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit" $(KERNEL_TESTS)
+
+test-checked: $(VENV)/.dev  ## The kernels with bounds checks on, in a cache of their own
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) $(KERNEL_TESTS)
+
+coverage: $(VENV)/.dev  ## Lines that `make test` runs; numba hides compiled kernels, so their tests also run with the JIT off
+	rm -f .coverage .coverage.*
+	$(PYTEST) -m "not slow" --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit and not slow" --cov --cov-append --cov-report= $(KERNEL_TESTS)
+	$(BIN)/python -m coverage report
 
 lint: $(VENV)/.dev  ## Linters, formatters and the strict type checker, for Python and for the JavaScript of the explorer
 	$(BIN)/ruff check .
@@ -92,4 +104,4 @@ $(VENV)/.release: $(VENV)/.run
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .coverage .coverage.* .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ import numpy as np
 
 import naive
 from allocore.data.missing import Missing
+from allocore.data.tensor import CountTensor
 from allocore.gibbs.exposure import ModeView, reach
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.thinning import Allocation
@@ -57,6 +58,12 @@ def make(modes=3, budget=4, core_shape=None, with_missing=True, seed=0, scale=1.
     alloc = naive.thin(Y, observed, dense, rng)
     layout = layout_of(Y, missing, Workers(threads))
     return Case(spec, told, missing, observed, Y, dense, alloc, state_of(dense), layout, allocation_of(alloc))
+
+
+def tensor_of(case: Case) -> CountTensor:
+    """The data of a case, as a user has them."""
+    coords = np.array(np.nonzero(case.Y))
+    return CountTensor(coords, case.Y[tuple(coords)], case.Y.shape, missing=case.missing)
 
 
 def layout_of(Y, missing, workers=None) -> Layout:

@@ -14,6 +14,7 @@ import xarray as xr
 
 import allocore as ac
 
+SIGNALS = [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1")
 
 
@@ -295,7 +296,6 @@ def test_labels_beyond_the_encoding_of_the_output_end_in_no_traceback(data, monk
 # Runs on disk
 
 
-@pytest.mark.disk
 def test_resume_makes_a_run_longer_and_prints_its_classes(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     run("fit", data, "--budget", 3, "--chains", 2, "--out", path, *QUICK)
@@ -308,7 +308,6 @@ def test_resume_makes_a_run_longer_and_prints_its_classes(run, data, tmp_path):
     assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
 
 
-@pytest.mark.disk
 def test_resume_goes_on_with_any_model(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     settings = {"burn_in": 1, "thin": 1, "seed": 1, "progress": False}
@@ -319,7 +318,6 @@ def test_resume_goes_on_with_any_model(run, data, tmp_path):
     assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
 
 
-@pytest.mark.disk
 def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     run("fit", data, "--budget", 3, "--out", path, *QUICK)
@@ -336,7 +334,6 @@ def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_
     assert ac.open_run(path).diagnose().words[-1] in words
 
 
-@pytest.mark.disk
 def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     process = begin(data, path, "--burn-in", "100000000")
@@ -354,14 +351,12 @@ def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_p
     assert "stopped: allocore resume continues it." in as_words(out)
 
 
-@pytest.mark.disk
 @pytest.mark.parametrize("words", [("resume", "y.npz"), ("resume", "nowhere.zarr"), ("resume", ".")])
 def test_what_is_no_run_is_one_line(run, data, monkeypatch, words):
     monkeypatch.chdir(data.parent)
     assert_one_line(run(*words), f"path is '{words[1]}', but")
 
 
-@pytest.mark.disk
 def test_a_damaged_run_is_one_line(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     run("fit", data, "--budget", 3, "--out", path, *QUICK)
@@ -371,7 +366,6 @@ def test_a_damaged_run_is_one_line(run, data, tmp_path):
     assert_one_line(run("resume", path, "--on-error", "ignore"), "on_error is 'ignore'")
 
 
-@pytest.mark.disk
 def test_fit_does_not_write_over_a_run(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     run("fit", data, "--budget", 3, "--out", path, *QUICK)
@@ -395,8 +389,7 @@ def wait_for(path, process):
         time.sleep(0.05)
 
 
-@pytest.mark.disk
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("which", SIGNALS)
 def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_code_130(run, data, tmp_path, which):
     path = tmp_path / "run.zarr"
     process = begin(data, path, "--burn-in", "0", "--draws", "100000000", "--thin", "1")
@@ -414,7 +407,7 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
     assert f"stopped: {draws} of" in err
 
 
-@pytest.mark.disk
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
     path = tmp_path / "run.zarr"
@@ -430,7 +423,6 @@ def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
     )
 
 
-@pytest.mark.disk
 def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
     command = [sys.executable, "-m", "allocore.cli", "fit", data, "--budget", "2", "--burn-in", "100000000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -12,8 +12,6 @@ import pytest
 
 import allocore as ac
 
-pytestmark = pytest.mark.disk
-
 
 @pytest.fixture(scope="module")
 def run_path(tmp_path_factory):

@@ -48,7 +48,6 @@ def test_the_same_seed_gives_the_same_network(networks):
     assert one.counts.tobytes() == two.counts.tobytes()
 
 
-@pytest.mark.disk
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_experiment_has_a_quick_and_a_full_form(name):
     done = subprocess.run(
@@ -65,7 +64,6 @@ def test_the_readme_of_the_experiments_names_them_all():
         assert f"python experiments/{name}.py" in text
 
 
-@pytest.mark.disk
 def test_the_qualitative_run_goes_on_and_refuses_other_data(monkeypatch, tmp_path, networks):
     import qualitative
     import typer

@@ -55,7 +55,6 @@ def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads():
     assert one.factors[0].tobytes() == two.factors[0].tobytes()
 
 
-@pytest.mark.disk
 def test_a_run_is_stored_and_resumed_to_the_same_bytes(tmp_path):
     settings = {"budget": "infer", "max_budget": 20, "c0": 2.0, "d0": 5.0}
     whole = ac.AlloCore(**settings, **QUICK).fit(blocks()).posterior_

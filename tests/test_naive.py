@@ -437,6 +437,7 @@ def prior_summaries():
     return geweke_chains(None, 3000, 0, np.random.default_rng(30))
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("step", [relocate, relocate_conditioning])
 def test_sweeps_with_redrawn_data_leave_the_prior_as_it_is(step, prior_summaries):
@@ -477,6 +478,7 @@ def weighted_prior(Y, observed, priors, n, rng):
     return mean, np.sqrt((weight**2) @ (value - mean) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("step", [relocate, relocate_conditioning])
 def test_a_long_run_has_the_posterior_expectations_of_the_weighted_prior(step):

@@ -9,8 +9,6 @@ import pytest
 
 import allocore as ac
 
-pytestmark = pytest.mark.disk
-
 ROOT = Path(__file__).parent.parent
 NAMES = ("README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs/comparing.md")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
@@ -72,6 +70,7 @@ def test_the_python_examples_about_looking_run(run_page, capsys):
     assert "surprise" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_python_examples_about_comparing_run(run_page, capsys):
     names = run_page("docs/comparing.md")
     told = capsys.readouterr().out
@@ -96,11 +95,20 @@ def commands():
     return list(dict.fromkeys(map(tuple, chosen)))
 
 
+def by_tier(chosen):
+    """Comparisons are slow, and so are all but the first selection of a budget and the first figures."""
+    heavy = [command for command in chosen if command[1] in ("select-budget", "compare", "figures")]
+    first = {command[1]: command for command in reversed(heavy)}
+    slow = {command for command in heavy if command != first[command[1]] or command[1] == "compare"}
+    marks = {command: [pytest.mark.slow] if command in slow else [] for command in chosen}
+    return [pytest.param(command, id=" ".join(command), marks=marks[command]) for command in chosen]
+
+
 def test_the_documentation_names_commands():
     assert {command[1] for command in commands()} >= {"fit", "info", "resume"}
 
 
-@pytest.mark.parametrize("command", commands(), ids=" ".join)
+@pytest.mark.parametrize("command", by_tier(commands()))
 def test_the_commands_run(command, run, monkeypatch, tmp_path):
     """As written, on a tensor of four modes or a run of it, with a schedule of one sweep."""
     Y = ac.as_tensor(np.random.default_rng(0).poisson(0.3, (9, 9, 4, 5)))
@@ -119,5 +127,5 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
 
 def test_the_make_targets_of_the_readme_exist():
     makefile = (Path(__file__).parent.parent / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"\bmake ([a-z]+)", README):
+    for target in re.findall(r"\bmake ([a-z][a-z-]*)", README):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target

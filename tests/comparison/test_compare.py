@@ -23,8 +23,6 @@ from allocore.comparison.job import fit_and_judge, peak_megabytes
 from allocore.comparison.job_processes import _reason
 from allocore.comparison.settings import Job
 
-pytestmark = pytest.mark.disk
-
 MEASURED = ["seconds", "seconds_per_sweep", "peak_mb", "threads"]
 ENDLESS = 10**6
 
@@ -211,6 +209,7 @@ linux = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="look
 
 
 @linux
+@pytest.mark.slow
 def test_a_killed_job_is_in_the_table_the_rest_goes_on_and_can_be_tried_again(no_report, monkeypatch, tmp_path):
     out = tmp_path / "out"
     words = ["--models", "cp", "--budgets", "2,3", "--splits", "1", "--jobs", "1"]

@@ -8,8 +8,6 @@ from allocore.cli import main
 from allocore.comparison.compare import Comparison
 from allocore.comparison.selection import Selection, one_standard_error
 
-pytestmark = pytest.mark.disk
-
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):

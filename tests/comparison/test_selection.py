@@ -79,7 +79,6 @@ def test_a_budget_with_a_ppd_of_0_is_not_chosen_and_without_another_nothing_is()
         chosen(allocore_5=[-np.inf, -1.0], allocore_10=[-1.0, -np.inf])
 
 
-@pytest.mark.disk
 def test_select_budget_fits_and_chooses(monkeypatch):
     monkeypatch.setattr(compare, "run_jobs", run_here)
     found = ac.select_budget(small_tensor(), (1, 3), splits=2, criterion="positive", **QUICK)

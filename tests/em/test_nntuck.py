@@ -139,7 +139,6 @@ def test_tables_predictions_and_reports_work_as_for_the_other_models(tmp_path):
     assert "NNTuck" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.disk
 def test_an_estimate_is_saved_and_opened_but_not_resumed(tmp_path):
     model = nntuck().fit(SMALL)
     model.posterior_.save(tmp_path / "run.zarr")

@@ -24,7 +24,6 @@ FLAGS = [
 WICKED = ("<img src=x onerror=alert(1)>", "\"quoted\" & 'so'", "مرحبا 🦊")
 
 pytestmark = [
-    pytest.mark.disk,
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed, and these tests need a browser"),
 ]
 

@@ -116,7 +116,6 @@ def test_numbers_that_are_not_finite_do_not_break_the_page():
     in_page(render(found))
 
 
-@pytest.mark.disk
 def test_a_report_replaces_another_and_leaves_nothing_else(tmp_path):
     path = tmp_path / "new" / "report.html"
     for title in ("First", "Second"):

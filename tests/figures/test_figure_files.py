@@ -10,8 +10,6 @@ from allocore import figures
 from allocore.errors import InputError
 from allocore.figures import figure_files
 
-pytestmark = pytest.mark.disk
-
 STARTS = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
 ENDS = {"png": b"IEND\xaeB`\x82", "pdf": b"%%EOF\n", "svg": b"</svg>\n"}
 

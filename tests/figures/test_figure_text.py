@@ -49,7 +49,6 @@ def awkward_figures():
     return [ax.get_figure() for ax in (*made, figures.factors(post, 0))]
 
 
-@pytest.mark.disk
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
 def test_any_label_is_drawn_in_any_format_without_a_warning(awkward_figures, kind, tmp_path):
     with warnings.catch_warnings():

@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import allocore as ac
 import cases
 import naive
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.sweep import begin, sweep
-from allocore.kernels.random import Key
-from allocore.kernels.workers import Workers
 from allocore.model import joint, rates
-from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
@@ -27,11 +21,6 @@ def with_missing(request):
 @pytest.fixture(params=[2, 3, 4, 5, 6])
 def case(request, with_missing):
     return cases.make(request.param, budget=4, with_missing=with_missing, seed=request.param, scale=5.0, **PRIORS)
-
-
-def tensor_of(case):
-    coords = np.array(np.nonzero(case.Y))
-    return ac.CountTensor(coords, case.Y[tuple(coords)], case.Y.shape, missing=case.missing)
 
 
 def dense_log_likelihood(case):
@@ -55,7 +44,7 @@ def test_the_cases_have_missing_cells_just_where_they_should(case, with_missing)
 
 def test_the_log_likelihood_is_that_of_independent_poisson_counts_in_the_observed_cells(case):
     expected = dense_log_likelihood(case)
-    assert joint.log_likelihood(tensor_of(case), case.state) == pytest.approx(expected, rel=1e-10)
+    assert joint.log_likelihood(cases.tensor_of(case), case.state) == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_prior_of_the_core_values_is_gamma(case):
@@ -89,7 +78,7 @@ def test_the_log_joint_is_likelihood_plus_priors_and_fixed_locations_have_none(c
     expected = dense_log_likelihood(case) + dense_log_prior(case)
     if model == "AlloCore":
         expected += dense_log_prior_locations(case)
-    assert joint.log_joint(tensor_of(case), spec, case.state) == pytest.approx(expected, rel=1e-10)
+    assert joint.log_joint(cases.tensor_of(case), spec, case.state) == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_log_joint_with_an_allocation_differs_by_the_multinomial_of_that_allocation(case):
@@ -104,7 +93,7 @@ def test_the_log_joint_with_an_allocation_differs_by_the_multinomial_of_that_all
         for phi, k in zip(case.dense.factors, unused, strict=True)
     )
     expected = naive.log_joint(case.alloc, case.observed, case.dense, case.priors) - split - free
-    assert joint.log_joint(tensor_of(case), case.spec, case.state) == pytest.approx(expected, rel=1e-9)
+    assert joint.log_joint(cases.tensor_of(case), case.spec, case.state) == pytest.approx(expected, rel=1e-9)
 
 
 def test_class_totals_are_the_rates_of_each_class_over_the_observed_cells(case):
@@ -132,32 +121,3 @@ def test_log_rates_hold_where_the_rates_underflow(case):
 
 def test_no_cells_have_no_rates(case):
     assert rates.rates_at(case.state, np.zeros((case.Y.ndim, 0), dtype=int)).shape == (0,)
-
-
-@pytest.mark.parametrize("model", ["AlloCore", "CP"])
-def test_a_sweep_reports_the_log_likelihood_of_the_state_it_returns(case, model):
-    tensor = tensor_of(case)
-    spec = Spec(case.spec.budget, case.spec.core_shape, model=model)
-    key = Key.of(4, 0)
-    with Workers(1) as workers:
-        layout = Layout.of(tensor, workers)
-        state = first_state(spec, tensor.shape, np.random.default_rng(3))
-        allocation = begin(key.at(0), layout, state)
-        for number in range(1, 4):
-            state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
-            # Thinning multiplies 32-bit floats: a few units in the seventh digit of every rate.
-            expected = joint.log_likelihood(tensor, state)
-            assert info.log_likelihood == pytest.approx(expected, abs=1e-6 * tensor.total)
-
-
-@pytest.mark.parametrize("model", [ac.Tucker((5, 5, 5)), ac.AlloCore(300, (3, 3, 3))])
-def test_the_log_likelihood_is_right_for_many_classes(model):
-    """Sums of many scaled products exceed one, so that their running product grows as well as shrinks."""
-    Y = ac.as_tensor(np.random.default_rng(3).poisson(1.5, (14, 14, 10)))
-    post = model.set_params(burn_in=0, draws=3, thin=1, seed=2, progress=False).fit(Y).posterior_
-    for draw in range(3):
-        with np.errstate(divide="ignore"):
-            log_phi = tuple(np.log(factor[0, draw]) for factor in post.factors)
-        state = State(np.log(post.core_values[0, draw]), post.core_locations[0, draw], log_phi)
-        expected = joint.log_likelihood(Y, state)
-        assert post.stats["log_likelihood"][0, draw] == pytest.approx(expected, abs=1e-6 * Y.total)

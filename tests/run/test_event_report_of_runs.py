@@ -6,8 +6,6 @@ import zarr
 
 import allocore as ac
 
-pytestmark = pytest.mark.disk
-
 STORED = "constant_data/event_report"
 SETTINGS = {"budget": 2, "burn_in": 1, "draws": 1, "thin": 1, "seed": 0, "progress": False}
 

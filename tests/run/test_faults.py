@@ -1,10 +1,12 @@
 """What goes wrong with disks: a clear error, the finished draws always readable, nothing torn."""
 
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -13,9 +15,7 @@ import xarray as xr
 
 import allocore as ac
 from allocore.gibbs.version import SAMPLER_VERSION
-from allocore.run import zarr_store
-
-pytestmark = pytest.mark.disk
+from allocore.run import chunks, zarr_store
 
 TENSOR = ac.CountTensor(
     *np.unique(np.random.default_rng(5).integers(0, [[6], [5], [4]], (3, 200)), axis=1, return_counts=True),
@@ -27,10 +27,14 @@ SETTINGS = {"burn_in": 2, "draws": 6, "thin": 2, "chains": 2, "seed": 11, "progr
 DAMAGES = ["truncated", "emptied", "zeroed", "flipped", "removed"]
 
 
+def save_always(patch):
+    patch.setattr(zarr_store, "SECONDS", 0.0)
+    patch.setattr(zarr_store, "TIMES", 0.0)
+
+
 @pytest.fixture(autouse=True)
 def always_saving(monkeypatch):
-    monkeypatch.setattr(zarr_store, "SECONDS", 0.0)
-    monkeypatch.setattr(zarr_store, "TIMES", 0.0)
+    save_always(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +42,14 @@ def finished(tmp_path_factory):
     """A finished run, to copy."""
     path = tmp_path_factory.mktemp("finished") / "run.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zarr_store, "SECONDS", 0.0)
-        patch.setattr(zarr_store, "TIMES", 0.0)
+        save_always(patch)
         return path, ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR).posterior_
+
+
+@cache
+def in_memory(draws):
+    """The same run of any length, never stored."""
+    return ac.AlloCore(3, **{**SETTINGS, "draws": draws}).fit(TENSOR).posterior_
 
 
 @pytest.fixture
@@ -73,19 +82,28 @@ def assert_draws(post, other, kept):
 # Damaged draws
 
 
-@pytest.fixture
-def draw_a_chunk(monkeypatch):
-    """One draw a chunk, so that damage to one leaves the others."""
-    from allocore.run import chunks
+@pytest.fixture(scope="module")
+def finished_in_small_chunks(tmp_path_factory):
+    path = tmp_path_factory.mktemp("small-chunks") / "run.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        save_always(patch)
+        patch.setattr(chunks, "_BYTES", 1)
+        ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
+    return path
 
+
+@pytest.fixture
+def draw_a_chunk(finished_in_small_chunks, tmp_path, monkeypatch):
+    """A run with one draw a chunk, so that damage to one leaves the others."""
     monkeypatch.setattr(chunks, "_BYTES", 1)
+    shutil.copytree(finished_in_small_chunks, tmp_path / "run.zarr")
+    return tmp_path / "run.zarr"
 
 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("name", ["core_values", "core_locations", "factors_what"])
 def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chunk, name, how):
-    path = tmp_path / "run.zarr"
-    whole = ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR).posterior_
+    path, whole = draw_a_chunk, in_memory(6)
     (file,) = (path / "posterior" / name).glob("1.4.*")
     damage(file, how)
     told = rf"^.*run.zarr is damaged: draw 4 cannot be read from posterior/{name}/1.4.* \(.*\); on_error='drop' leaves"
@@ -112,10 +130,9 @@ def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chu
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(tmp_path, draw_a_chunk, how):
-    path = tmp_path / "run.zarr"
-    ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
-    longer = ac.AlloCore(3, **{**SETTINGS, "draws": 9}).fit(TENSOR).posterior_
+def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(draw_a_chunk, how):
+    path = draw_a_chunk
+    longer = in_memory(9)
     damage(path / "posterior" / "core_values" / "0.2.0", how)
     with pytest.raises(ac.StoreError, match="draw 2 cannot be read"):
         ac.AlloCore.resume(path, draws=9, progress=False)
@@ -164,7 +181,7 @@ def test_lost_statistics_of_whole_numbers_are_not_taken_for_zeros(run):
 def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run, how):
     """All six draws share a chunk, and the next three would too: they are left out together."""
     damage(run / "posterior" / "factors_who" / "1.0.0.0", how)
-    longer = ac.AlloCore(3, **{**SETTINGS, "draws": 9}).fit(TENSOR).posterior_
+    longer = in_memory(9)
     with pytest.warns(UserWarning, match="9 of 9 draws are left out"):
         ac.AlloCore.resume(run, draws=9, on_error="drop", progress=False)
     with pytest.raises(ac.StoreError, match=r"cannot be read from posterior/factors_who/1.0.0.0"):
@@ -178,7 +195,7 @@ def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run, how):
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run, how):
-    longer = ac.AlloCore(3, **{**SETTINGS, "draws": 8}).fit(TENSOR).posterior_
+    longer = in_memory(8)
     damage(run / "checkpoints" / "1" / "000000014.npz", how)
     if how == "removed":
         model = ac.AlloCore.resume(run, draws=8, progress=False)
@@ -191,7 +208,7 @@ def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run, how)
 
 @pytest.mark.parametrize("how", DAMAGES[:-1])
 def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_same_draws(run, how):
-    longer = ac.AlloCore(3, **{**SETTINGS, "draws": 8}).fit(TENSOR).posterior_
+    longer = in_memory(8)
     for file in (run / "checkpoints" / "0").iterdir():
         damage(file, how)
     with pytest.warns(UserWarning, match=r"no checkpoint in .*0 can be read: the chain starts again$"):
@@ -353,6 +370,27 @@ def test_a_run_with_the_tensor_of_another_is_told(run, tmp_path):
 
 # Disks that are full, or not ours
 
+
+def test_a_disk_that_fills_up_is_told_and_the_run_goes_on_when_there_is_room(tmp_path, monkeypatch):
+    path, real, room = tmp_path / "run.zarr", os.replace, 400
+
+    def replace(*paths):
+        nonlocal room
+        room -= 1
+        if room < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(*paths)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        with pytest.raises(ac.StoreError, match=r"run.zarr cannot be written: No space left on device. The \d+ draws"):
+            ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
+    draws = ac.open_run(path).core_values.shape[1]
+    assert 0 < draws < 6
+    assert_draws(ac.open_run(path), in_memory(6), slice(draws))
+    assert_draws(ac.AlloCore.resume(path, progress=False).posterior_, in_memory(6), slice(None))
+
+
 WRITER = """
 import sys, numpy as np, allocore as ac
 from allocore.run import zarr_store
@@ -392,6 +430,7 @@ def check_safe(path):
     return draws
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_the_draws_are_safe_and_the_run_goes_on_when_there_is_room(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -415,6 +454,7 @@ def test_a_full_disk_is_told_the_draws_are_safe_and_the_run_goes_on_when_there_i
         subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow_are_told_and_the_run_goes_on_when_they_may(tmp_path):
     """The limit of a process on the size of its files: a disk that is full for the larger files alone."""
     told = write(tmp_path / "run.zarr", before="ulimit -f 60;")

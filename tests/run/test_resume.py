@@ -12,8 +12,7 @@ import pytest
 
 import allocore as ac
 from allocore.run import chains as chains_module
-
-pytestmark = pytest.mark.disk
+from tiers import by_tier
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
 SETTINGS = {"burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
@@ -59,22 +58,34 @@ def assert_same(post, other):
 # Killed for real
 
 
-@pytest.mark.parametrize(("what", "kills"), [("steps", 20), ("moments", 30), ("signals", 6)])
-def test_a_run_that_is_killed_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):
+def kill_and_resume(folder, what, kills):
     told = subprocess.run(
-        [sys.executable, KILLED, what, tmp_path, str(kills), "1"], capture_output=True, text=True, timeout=600
+        [sys.executable, KILLED, what, folder, str(kills), "1"], capture_output=True, text=True, timeout=600
     )
     assert told.returncode == 0, told.stderr[-3000:]
     *lines, last = told.stdout.splitlines()
     assert (len(lines), last) == (kills, "all is there")
 
 
+def test_a_run_that_is_killed_once_goes_on_to_the_bytes_of_one_that_is_not(tmp_path):
+    kill_and_resume(tmp_path, "steps", kills=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("what", "kills"), [("steps", 20), ("moments", 30), ("signals", 6)])
+def test_a_run_that_is_killed_often_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):
+    kill_and_resume(tmp_path, what, kills)
+
+
 # Stopped
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
-@pytest.mark.parametrize("number", [1, 6, 7, 12, 21])
+@pytest.mark.parametrize(
+    ("model", "number"),
+    by_tier([(0, 1), (0, 7), (0, 12), (0, 21), (1, 6), (2, 12)], range(len(MODELS)), [1, 6, 7, 12, 21]),
+)
 def test_a_run_that_is_stopped_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, stop_at, model, number):
+    model = MODELS[model]
     path = tmp_path / "run.zarr"
     whole = model_like(model).fit(TENSOR).posterior_
     stop_at(number)

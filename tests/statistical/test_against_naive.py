@@ -13,7 +13,7 @@ from allocore.kernels.random import Key
 from allocore.model.simulate import first_state
 from evidence import corrected, same_means, summaries
 
-pytestmark = [pytest.mark.statistical, pytest.mark.long, pytest.mark.jit]
+pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 
 
 def package_states(case, sweeps, burn_in=200, seed=2):

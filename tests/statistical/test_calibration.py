@@ -25,7 +25,7 @@ from allocore.model.simulate import draw_counts, first_state, prior_state
 from allocore.model.spec import Spec
 from evidence import corrected, summaries
 
-pytestmark = [pytest.mark.statistical, pytest.mark.long, pytest.mark.jit]
+pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 SHAPE = (3, 3, 2)
 SPEC = Spec(2, (2, 2, 2), a0=1.6, b0=1.0, e0=1.3, f0=1.3, alpha0=3.0)
 BURN_IN, DRAWS, THIN = 60, 15, 8

@@ -8,6 +8,8 @@ mix, and the less they move the smaller its error.
 
 Error rate: each test rejects a correct sampler with probability 1e-3, corrected for the number of quantities (seeds are
 fixed, so it is decided once). Deliberate bugs must be found at 1e-6.
+
+The quick tier makes a short run of each model, and finds one bug by a run of that length; all others are slow.
 """
 
 from dataclasses import replace
@@ -28,7 +30,8 @@ from allocore.model.spec import Spec
 from evidence import corrected, same_means, summaries, zero_means
 from geweke import NONE, SHAPE, SOME, wander
 
-pytestmark = [pytest.mark.statistical, pytest.mark.long, pytest.mark.jit]
+pytestmark = [pytest.mark.statistical, pytest.mark.jit]
+SHORT = 200  # starts
 # Core values are large, so that counts are too: with few counts a relocation that ignores them would go unnoticed.
 PRIORS = {"a0": 1.6, "b0": 0.2, "e0": 1.3, "f0": 1.7, "alpha0": 2.0}
 SPECS = {
@@ -53,6 +56,12 @@ def evidence_against(spec, missing, starts=2_000):
     return corrected(zero_means(wander(whole_sweep, spec, missing, starts)))
 
 
+@pytest.mark.parametrize("name", ["allocore", "cp", "tucker", "inferred"])
+def test_prior_and_a_short_chain_agree(name):
+    assert evidence_against(SPECS[name], SOME, SHORT) > 1e-3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [NONE, SOME], ids=["complete", "missing"])
 @pytest.mark.parametrize("name", SPECS)
 def test_prior_and_chain_agree(name, missing):
@@ -137,18 +146,26 @@ BUGS = [
 ]
 
 
+def test_a_short_run_finds_a_deliberate_bug(monkeypatch):
+    prior_of_factors_counted_twice(monkeypatch)
+    assert evidence_against(SPECS["allocore"], SOME, SHORT) < 1e-6
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", BUGS_OF_INCLUSION, ids=lambda bug: bug.__name__)
 def test_a_deliberate_bug_in_the_inclusion_is_found(plant, monkeypatch):
     plant(monkeypatch)
     assert evidence_against(SPECS["inferred"], SOME, starts=2_000) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", BUGS, ids=lambda bug: bug.__name__)
 def test_a_deliberate_bug_is_found(plant, monkeypatch):
     plant(monkeypatch)
     assert evidence_against(SPECS["allocore"], SOME, starts=1_000) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_prior_of_the_package_is_the_prior_of_the_oracle():
     """Error rate 1e-3."""
     spec, rng = SPECS["allocore"], np.random.default_rng(5)

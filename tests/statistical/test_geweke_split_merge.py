@@ -17,7 +17,7 @@ from allocore.model.spec import Spec
 from evidence import corrected, zero_means
 from geweke import SOME, wander
 
-pytestmark = [pytest.mark.statistical, pytest.mark.long, pytest.mark.jit]
+pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 PROPOSALS = 16
 # Small core values, so that classes are often empty.
 PRIORS = {"a0": 1.6, "b0": 2.0, "e0": 1.3, "f0": 1.7, "alpha0": 6.0}

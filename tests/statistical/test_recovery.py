@@ -9,7 +9,7 @@ import pytest
 
 import allocore as ac
 
-pytestmark = [pytest.mark.statistical, pytest.mark.long, pytest.mark.jit]
+pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 LOCATIONS = [(0, 0, 0), (1, 1, 1), (2, 2, 0), (3, 3, 1), (0, 1, 1), (2, 3, 0)]
 THIRD = np.array([[2.5, 0.5, 1.0, 0.5, 0.5], [0.5, 2.5, 1.0, 0.5, 0.5]]).T
 

@@ -11,8 +11,7 @@ import pytest
 import allocore as ac
 from allocore.errors import InputError
 from event_files import GDELT, ICEWS, cells, gdelt_rows, icews_rows, text_of, write
-
-pytestmark = pytest.mark.disk
+from tiers import by_tier
 
 HEADER = "who,what,when,n\n"
 GOOD = "Ada,tea,2024-01-01,1\n"
@@ -38,8 +37,7 @@ def read(path, **options):
         ("Ada,tea,2024-01-01,1,2,3", "the line has 5 columns, but the table has 4", "line that is not a row"),
     ],
 )
-@pytest.mark.parametrize("ending", PACKED)
-@pytest.mark.parametrize("new_line", ["\n", "\r\n"])
+@pytest.mark.parametrize(("ending", "new_line"), by_tier([("", "\n"), (".gz", "\r\n")], PACKED, ["\n", "\r\n"]))
 def test_a_row_that_cannot_be_read_is_named_or_dropped(tmp_path, line, problem, reason, ending, new_line):
     text = f"{HEADER}{GOOD}{line}\n{GOOD}".replace("\n", new_line).encode()
     path = tmp_path / f"a.csv{ending}"
@@ -179,8 +177,10 @@ def _many_lines(number=60_000):
     return [f"{rng.choice('ABC')},{rng.random():.3f}" for _ in range(number)]
 
 
-@pytest.mark.parametrize("ending", [".gz", ".zst"])
-@pytest.mark.parametrize("missing", [1, 4, 9, 1000, 90_000])
+@pytest.mark.parametrize(
+    ("missing", "ending"),
+    by_tier([(1, ".zst"), (9, ".gz"), (90_000, ".zst")], [1, 4, 9, 1000, 90_000], [".gz", ".zst"]),
+)
 def test_a_compressed_file_that_is_cut_off_is_an_error_or_read_up_to_there(tmp_path, ending, missing):
     lines = _many_lines()
     path = tmp_path / f"b.csv{ending}"

@@ -9,8 +9,6 @@ import allocore as ac
 from allocore.errors import InputError
 from event_files import write
 
-pytestmark = pytest.mark.disk
-
 
 def days(*texts, **options):
     """The days of events on these dates, in order, and the notes."""

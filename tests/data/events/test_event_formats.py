@@ -30,8 +30,6 @@ from event_files import (
     write,
 )
 
-pytestmark = pytest.mark.disk
-
 MODES = ("sender", "receiver", "action", "time")
 MONTHS = ("2018-01", "2018-02", "2018-03")
 COUNTRIES = ("Israel", "Palestine", "Russia", "Ukraine")

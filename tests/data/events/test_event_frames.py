@@ -17,8 +17,6 @@ import allocore as ac
 from allocore.errors import InputError
 from event_files import ICEWS, cells, counted, icews_rows, text_of, write
 
-pytestmark = pytest.mark.disk
-
 ROWS = [
     ("Ada", 7, "2024-01-05", 2),
     ("Zoë", 10, "2024-03-05", 1),

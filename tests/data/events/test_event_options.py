@@ -10,8 +10,6 @@ import allocore as ac
 from allocore.errors import InputError
 from event_files import EVENTS, GDELT, ICEWS, cells, counted, gdelt_rows, icews_rows, text_of, write
 
-pytestmark = pytest.mark.disk
-
 TRADE = pd.DataFrame(
     [
         ("A", "B", "2024-01-01", 2, "x"),

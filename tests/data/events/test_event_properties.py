@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import allocore as ac
 from event_files import cells
-
-pytestmark = pytest.mark.disk
+from tiers import by_tier
 
 MODEST = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
 BLANKS = " \t\r\n\u00a0"
@@ -74,15 +73,17 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("name", by_tier([("pandas",), ("duckdb",)], LIBRARIES))
 @MODEST
 @given(rows=ROWS)
 def test_the_tensor_of_a_frame_is_a_count_of_its_rows(name, rows):
     _check(LIBRARIES[name](rows), rows)
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
-@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize(
+    ("separator", "quoting"),
+    by_tier([(",", csv.QUOTE_MINIMAL), ("\t", csv.QUOTE_ALL)], [",", ";", "\t"], [csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
 @MODEST
 @given(rows=ROWS)
 def test_the_tensor_of_a_csv_file_is_a_count_of_its_rows(tmp_path, separator, quoting, rows):

@@ -23,8 +23,6 @@ from event_files import (
     write,
 )
 
-pytestmark = pytest.mark.disk
-
 LOST = "had lost their leading zeros"
 CSV = "who,what,when\nAda,tea,2024-01-05\nMax,rice,2024-02-05\nAda,tea,2024-01-06\n"
 SALES = {("Ada", "tea", "2024-01"): 2, ("Max", "rice", "2024-02"): 1}

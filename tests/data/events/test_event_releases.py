@@ -10,8 +10,6 @@ import allocore as ac
 from allocore.data.countries import resolve
 from event_files import ACTIONS, cells
 
-pytestmark = pytest.mark.disk
-
 DATA = Path(__file__).parents[4] / "shared" / "data"
 RELEASES = sorted((DATA / "icews_release").glob("*.tab"))
 EVENTS = DATA / "icews_2018_2019_events.csv.gz"

@@ -10,8 +10,6 @@ import allocore as ac
 from allocore.data.event_report import EventReport
 from event_files import EVENTS, ICEWS, icews_rows, text_of, write
 
-pytestmark = pytest.mark.disk
-
 MORE = [
     ("2018-02-01", "", "Israel", "010"),
     ("2018-02-01", "Atlantis", "Israel", "010"),

@@ -1,0 +1,14 @@
+"""Parameters of a test by tier: a few for every branch are quick, all other combinations are slow."""
+
+from itertools import product
+
+import pytest
+
+
+def by_tier(quick, *values):
+    """All combinations of the values, as parameters of a test; those that `quick` does not list are slow."""
+    combinations = list(product(*values))
+    unknown = set(quick) - set(combinations)
+    if unknown:
+        raise ValueError(f"no combination of the values: {sorted(unknown)}")
+    return [pytest.param(*each, marks=[] if each in quick else [pytest.mark.slow]) for each in combinations]
