@@ -377,7 +377,22 @@ def test_fit_does_not_write_over_a_run(run, data, tmp_path):
 
 
 def begin(data, path, *words):
-    command = [sys.executable, "-m", "allocore.cli", "fit", data, "--budget", "2", "--seed", "3", "--out", path, *words]
+    command = [
+        sys.executable,
+        "-m",
+        "allocore.cli",
+        "fit",
+        data,
+        "--budget",
+        "2",
+        "--seed",
+        "3",
+        "--out",
+        path,
+        "--threads",
+        "1",
+        *words,
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -2,15 +2,14 @@
 
 import shutil
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import allocore as ac
+from allocore.gibbs.sweep import sweep
+from allocore.run import chains
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +79,15 @@ def test_a_mistake_gets_one_line_and_nothing_is_written(run, run_path, tmp_path,
     assert not folder.exists() or not any(folder.iterdir())
 
 
-def test_a_run_that_was_stopped_in_its_burn_in_is_told_of_in_one_line(run, tmp_path):
-    ac.as_tensor(np.ones((3, 3), dtype=int)).save(tmp_path / "y.npz")
-    words = ["fit", tmp_path / "y.npz", "--budget", 2, "--burn-in", 10**8, "--out", tmp_path / "run.zarr"]
-    command = [sys.executable, "-m", "allocore.cli", *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while not list((tmp_path / "run.zarr" / "checkpoints").rglob("*.npz")):
-            assert process.poll() is None
-            time.sleep(0.2)
-        process.send_signal(signal.SIGTERM)
+def test_a_run_that_was_stopped_in_its_burn_in_is_told_of_in_one_line(run, tmp_path, monkeypatch):
+    def stopped(*arguments):
+        signal.raise_signal(signal.SIGTERM)
+        return sweep(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chains, "sweep", stopped)
+        with pytest.raises(KeyboardInterrupt, match="before the first draw"):
+            ac.AlloCore(2, store=tmp_path / "run.zarr", progress=False).fit(np.ones((3, 3), dtype=int))
     for words in (["summary", tmp_path / "run.zarr"], ["report", tmp_path / "run.zarr", "--out", tmp_path / "r.html"]):
         code, _, err = run(*words)
         assert code == 2

@@ -1,4 +1,7 @@
-"""Every command and every example of the README and of the documentation runs as it stands there."""
+"""Every command and every example of the README and of the documentation runs as it stands there.
+
+Those of the README in the quick tier, those of docs/ in the slow one.
+"""
 
 import re
 import shlex
@@ -51,6 +54,7 @@ def test_the_python_examples_of_the_readme_run(run_page, capsys):
     assert ac.open_run("run.zarr").core_values.shape == (2, 50, 40)
 
 
+@pytest.mark.slow
 def test_the_python_examples_about_runs_run(run_page, capsys):
     names = run_page("docs/runs.md")
     assert "disagree" in capsys.readouterr().out
@@ -58,12 +62,13 @@ def test_the_python_examples_about_runs_run(run_page, capsys):
     assert names["longer"].posterior_.core_values.shape == (2, 30, 40)
 
 
-@pytest.mark.parametrize("page", ["docs/events.md"])
-def test_the_python_examples_about_events_run(run_page, capsys, page):
-    assert run_page(page)["Y"].labels[2] == ("2024-01", "2024-02", "2024-03")
+@pytest.mark.slow
+def test_the_python_examples_about_events_run(run_page, capsys):
+    assert run_page("docs/events.md")["Y"].labels[2] == ("2024-01", "2024-02", "2024-03")
     assert "rows read" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_python_examples_about_looking_run(run_page, capsys):
     names = run_page("docs/looking.md")
     assert names["page"].stat().st_size > 500_000
@@ -88,27 +93,26 @@ def write_events(folder):
     (folder / "sales.csv").write_text("\n".join(",".join(map(str, row)) for row in sales) + "\n")
 
 
-def commands():
-    lines = [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
+def commands(*pages):
+    lines = [line for page in pages or PAGES for block in blocks(page, "sh") for line in block.splitlines()]
     words = [shlex.split(line, comments=True) for line in lines]
     chosen = [line for line in words if line[:1] == ["allocore"] and line[1] != "demo"]
     return list(dict.fromkeys(map(tuple, chosen)))
-
-
-def by_tier(chosen):
-    """Comparisons are slow, and so are all but the first selection of a budget and the first figures."""
-    heavy = [command for command in chosen if command[1] in ("select-budget", "compare", "figures")]
-    first = {command[1]: command for command in reversed(heavy)}
-    slow = {command for command in heavy if command != first[command[1]] or command[1] == "compare"}
-    marks = {command: [pytest.mark.slow] if command in slow else [] for command in chosen}
-    return [pytest.param(command, id=" ".join(command), marks=marks[command]) for command in chosen]
 
 
 def test_the_documentation_names_commands():
     assert {command[1] for command in commands()} >= {"fit", "info", "resume"}
 
 
-@pytest.mark.parametrize("command", by_tier(commands()))
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(
+            command, id=" ".join(command), marks=[] if command in commands("README.md") else [pytest.mark.slow]
+        )
+        for command in commands()
+    ],
+)
 def test_the_commands_run(command, run, monkeypatch, tmp_path):
     """As written, on a tensor of four modes or a run of it, with a schedule of one sweep."""
     Y = ac.as_tensor(np.random.default_rng(0).poisson(0.3, (9, 9, 4, 5)))
