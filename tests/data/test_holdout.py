@@ -84,6 +84,7 @@ def test_the_split_depends_on_the_seed_and_on_nothing_else():
     assert hold_out(named, 0.2, along="b").test == hold_out(tensor, 0.2, along=1).test == hold_out(tensor, 0.2, -2).test
 
 
+@pytest.mark.slow
 def test_every_fibre_is_equally_likely():
     tensor = as_tensor(np.ones((4, 4, 2), dtype=int)).mask_diagonal()
     seen = Counter()

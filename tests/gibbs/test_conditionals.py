@@ -16,6 +16,7 @@ from allocore.gibbs.factors import ClassesOfMode, conditional_of_row
 from allocore.gibbs.priors import Priors
 from allocore.gibbs.relocation import ByClass, location_scores
 from allocore.gibbs.workspace import Workspace
+from tiers import by_tier
 
 EVERY_CASE = [(modes, with_missing) for modes in (2, 3, 4, 5, 6) for with_missing in (False, True)]
 
@@ -67,7 +68,7 @@ def test_factors_have_the_conditional_of_the_oracle(case):
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("modes", "with_missing"), [(2, True), (3, False), (3, True)])
+@pytest.mark.parametrize(("modes", "with_missing"), by_tier([(2, True), (3, True)], [2, 3], [False, True]))
 def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
     """The oracle integrates the core value out numerically. A factor of its own is in test_collapsed_factor.py."""
     case = cases.make(modes, budget=4, with_missing=with_missing, seed=modes, scale=3.0)

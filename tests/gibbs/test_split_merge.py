@@ -69,7 +69,7 @@ def log_posterior(case, alloc, dense):
     return total
 
 
-@pytest.mark.parametrize("with_missing", [False, True])
+@pytest.mark.parametrize("with_missing", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing):
     case, draft = make(with_missing)
     pair = split_merge._pair(draft, Q_CLASS, R_CLASS)

@@ -205,7 +205,7 @@ def test_factors_in_use_are_gamma_and_the_others_have_no_value(case):
             assert stats.kstest(draws[:, d, k], law.cdf).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("mode", [0, 2])
+@pytest.mark.parametrize("mode", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_relocation_leaves_the_first_class_to_the_distribution_of_the_oracle(case, mode):
     """The first class begins with a location, core value and factor from their distribution given the rest."""
     q = 0

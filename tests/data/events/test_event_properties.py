@@ -95,6 +95,7 @@ def test_the_tensor_of_a_csv_file_is_a_count_of_its_rows(tmp_path, separator, qu
     _check(path, rows)
 
 
+@pytest.mark.slow
 @MODEST
 @given(rows=ROWS, parts=st.integers(1, 3))
 def test_it_makes_no_difference_how_rows_are_spread_over_files(tmp_path, rows, parts):
@@ -110,6 +111,7 @@ def test_it_makes_no_difference_how_rows_are_spread_over_files(tmp_path, rows, p
     _check(tmp_path, rows)
 
 
+@pytest.mark.slow
 @MODEST
 @given(rows=ROWS, freq=st.sampled_from(["day", "week", "month", "quarter", "year"]))
 def test_every_period_between_the_first_and_the_last_is_there_once(rows, freq):
@@ -122,6 +124,7 @@ def test_every_period_between_the_first_and_the_last_is_there_once(rows, freq):
     assert list(tensor.labels[2]) == sorted(tensor.labels[2])
 
 
+@pytest.mark.slow
 @MODEST
 @given(rows=ROWS, least=st.integers(1, 3))
 def test_all_labels_that_are_left_have_the_least_count(rows, least):
