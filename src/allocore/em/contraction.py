@@ -31,6 +31,11 @@ from allocore.kernels.workers import Workers
 
 _Places = NDArray[np.uint64]  # unsigned, because an index that may be negative costs a comparison at every access
 
+# Rows of `levels_4M`. The factor matrix of mode m begins at _OFFSET in F and is _WIDTH wide. The node arrays of all
+# levels are stored one after another: that of level m, with the first m modes contracted, begins at _HEAD and has _SIZE
+# numbers.
+_WIDTH, _OFFSET, _HEAD, _SIZE = range(4)
+
 _BLOCKS, _CELLS_OF_A_BLOCK = 32, 2048
 _TABLE_BYTES = 2**28  # of all blocks together; if one table is larger, there is only one block
 
@@ -52,19 +57,6 @@ class _Cells(NamedTuple):
     edges_B: Ints
 
 
-class _Levels(NamedTuple):
-    """Positions: the factor matrix of mode m begins at offsets_M[m] in F and is widths_M[m] wide.
-
-    The node arrays of all levels are stored one after another. Level l, with the first l modes contracted, begins at
-    heads_L[l] and has sizes_L[l] numbers.
-    """
-
-    widths_M: _Places
-    offsets_M: _Places
-    heads_L: _Places
-    sizes_L: _Places
-
-
 @dataclass(frozen=True)
 class CellTree:
     """Weighted cells, sorted for a core of one shape: the leaves of a tree."""
@@ -73,7 +65,7 @@ class CellTree:
     lengths: tuple[int, ...]
     core_shape: tuple[int, ...]
     cells: _Cells
-    levels: _Levels
+    levels_4M: _Places
 
     @classmethod
     def of(
@@ -87,14 +79,10 @@ class CellTree:
         sizes_L = np.array([prod(widths[level:]) for level in range(len(order))])
         weights_N = np.ascontiguousarray(weights_N[place_N], dtype=np.float64)
         edges_B = _edges(coords.shape[1], int(sizes_M.sum()) + prod(core_shape))
-        levels = _Levels(
-            np.array(widths, dtype=np.uint64),
-            (np.cumsum(sizes_M) - sizes_M)[list(order)].astype(np.uint64),
-            (np.cumsum(sizes_L) - sizes_L).astype(np.uint64),
-            sizes_L.astype(np.uint64),
-        )
+        offsets_M = (np.cumsum(sizes_M) - sizes_M)[list(order)]
+        levels_4M = np.array([widths, offsets_M, np.cumsum(sizes_L) - sizes_L, sizes_L], dtype=np.uint64)
         cells = _Cells(coords_MN, changed_modes(coords_MN), weights_N, edges_B)
-        return cls(order, tuple(lengths), core_shape, cells, levels)
+        return cls(order, tuple(lengths), core_shape, cells, levels_4M)
 
 
 def best_order(distinct: Sequence[int], cells: int, core_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -131,7 +119,10 @@ def contract(tree: CellTree, core: Floats, phi: Sequence[Floats], workers: Worke
     core_Q = core.transpose(tree.order).ravel()
     sums = _BlockSums(np.zeros(blocks), np.zeros((blocks, core_Q.size)), np.zeros((blocks, phi_F.size)))
     workers.run(
-        [partial(_visit, *cut, tree.cells, tree.levels, core_Q, phi_F, in_logs, sums) for cut in workers.ranges(blocks)]
+        [
+            partial(_visit, *cut, tree.cells, tree.levels_4M, core_Q, phi_F, in_logs, sums)
+            for cut in workers.ranges(blocks)
+        ]
     )
     sorted_shape = [tree.core_shape[mode] for mode in tree.order]
     core_slopes = sums.core_slopes_BQ.sum(axis=0).reshape(sorted_shape).transpose(np.argsort(tree.order))
@@ -149,27 +140,19 @@ class _BlockSums(NamedTuple):
     phi_slopes_BF: Floats
 
 
-class _Nodes(NamedTuple):
-    """The arrays of the nodes above the present cell, and the derivatives collected for them."""
-
-    values: Floats
-    slopes: Floats
-
-
 @kernel
 def _visit(
-    first: int, last: int, cells: _Cells, levels: _Levels, core_Q: Floats, phi_F: Floats, in_logs: bool,
+    first: int, last: int, cells: _Cells, levels_4M: _Places, core_Q: Floats, phi_F: Floats, in_logs: bool,
     sums: _BlockSums,
 ) -> None:  # fmt: skip
     """Visit the cells of a range of blocks."""
     # Taking an array out of a tuple costs two atomic operations, so it is done here and not in the loop over cells.
     coords_MN, changed_N, weights_N, edges_B = cells
-    widths_M, offsets_M, heads_L, sizes_L = levels
     totals_B, core_slopes_BQ, phi_slopes_BF = sums
-    final = widths_M.size - 1
-    below = heads_L[final] + sizes_L[final]
-    values, slopes = np.empty(below), np.empty(below)
-    nodes = _Nodes(values, slopes)
+    final = levels_4M.shape[1] - 1
+    width, offset, head = levels_4M[_WIDTH, final], levels_4M[_OFFSET, final], levels_4M[_HEAD, final]
+    below = head + levels_4M[_SIZE, final]
+    values, slopes = np.empty(below), np.empty(below)  # of the nodes above the present cell
     for q in range(core_Q.size):
         values[q] = core_Q[q]
     for block in range(first, last):
@@ -180,27 +163,27 @@ def _visit(
             changed = changed_N[n] if n > start else 0
             if changed < final:
                 if n > start:
-                    _go_up(n - 1, changed, coords_MN, levels, phi_F, nodes, phi_slopes_F)
-                _go_down(n, changed, coords_MN, levels, phi_F, values)
-            row = offsets_M[final] + np.uint64(coords_MN[final, n]) * widths_M[final]
-            total += _meet(row, widths_M[final], heads_L[final], weights_N[n], in_logs, phi_F, nodes, phi_slopes_F)
+                    _go_up(n - 1, changed, coords_MN, levels_4M, phi_F, values, slopes, phi_slopes_F)
+                _go_down(n, changed, coords_MN, levels_4M, phi_F, values)
+            row = offset + np.uint64(coords_MN[final, n]) * width
+            total += _meet(row, width, head, weights_N[n], in_logs, phi_F, values, slopes, phi_slopes_F)
         if stop > start:
-            _go_up(stop - 1, 0, coords_MN, levels, phi_F, nodes, phi_slopes_F)
+            _go_up(stop - 1, 0, coords_MN, levels_4M, phi_F, values, slopes, phi_slopes_F)
         totals_B[block] = total
         for q in range(core_Q.size):
             core_slopes_BQ[block, q] = slopes[q]
 
 
 @inlined
-def _go_down(n: int, changed: int, coords_MN: NDArray[Any], levels: _Levels, phi_F: Floats, values: Floats) -> None:
+def _go_down(n: int, changed: int, coords_MN: NDArray[Any], levels_4M: _Places, phi_F: Floats, values: Floats) -> None:
     """Contract the rows of cell n, from mode `changed` to the last but one."""
-    widths_M, offsets_M, heads_L, sizes_L = levels
-    for m in range(changed, widths_M.size - 1):
-        row = offsets_M[m] + np.uint64(coords_MN[m, n]) * widths_M[m]
-        parent, child, size = heads_L[m], heads_L[m + 1], sizes_L[m + 1]
+    for m in range(changed, levels_4M.shape[1] - 1):
+        width = levels_4M[_WIDTH, m]
+        row = levels_4M[_OFFSET, m] + np.uint64(coords_MN[m, n]) * width
+        parent, child, size = levels_4M[_HEAD, m], levels_4M[_HEAD, m + 1], levels_4M[_SIZE, m + 1]
         for j in range(size):
             values[child + j] = 0.0
-        for k in range(widths_M[m]):
+        for k in range(width):
             entry, here = phi_F[row + k], parent + k * size
             for j in range(size):
                 values[child + j] += entry * values[here + j]
@@ -208,15 +191,15 @@ def _go_down(n: int, changed: int, coords_MN: NDArray[Any], levels: _Levels, phi
 
 @inlined
 def _go_up(
-    n: int, changed: int, coords_MN: NDArray[Any], levels: _Levels, phi_F: Floats, nodes: _Nodes, phi_slopes_F: Floats
-) -> None:
+    n: int, changed: int, coords_MN: NDArray[Any], levels_4M: _Places, phi_F: Floats, values: Floats, slopes: Floats,
+    phi_slopes_F: Floats,
+) -> None:  # fmt: skip
     """Pass the slopes of the nodes above cell n to their parents and their rows, up to mode `changed`."""
-    widths_M, offsets_M, heads_L, sizes_L = levels
-    values, slopes = nodes
-    for m in range(widths_M.size - 2, changed - 1, -1):
-        row = offsets_M[m] + np.uint64(coords_MN[m, n]) * widths_M[m]
-        parent, child, size = heads_L[m], heads_L[m + 1], sizes_L[m + 1]
-        for k in range(widths_M[m]):
+    for m in range(levels_4M.shape[1] - 2, changed - 1, -1):
+        width = levels_4M[_WIDTH, m]
+        row = levels_4M[_OFFSET, m] + np.uint64(coords_MN[m, n]) * width
+        parent, child, size = levels_4M[_HEAD, m], levels_4M[_HEAD, m + 1], levels_4M[_SIZE, m + 1]
+        for k in range(width):
             entry, here, total = phi_F[row + k], parent + k * size, 0.0
             for j in range(size):
                 total += values[here + j] * slopes[child + j]
@@ -229,10 +212,10 @@ def _go_up(
 
 @inlined
 def _meet(
-    row: Any, width: Any, head: Any, weight: float, in_logs: bool, phi_F: Floats, nodes: _Nodes, phi_slopes_F: Floats
-) -> float:
+    row: Any, width: Any, head: Any, weight: float, in_logs: bool, phi_F: Floats, values: Floats, slopes: Floats,
+    phi_slopes_F: Floats,
+) -> float:  # fmt: skip
     """Contract the last row of a cell, pass on the slopes, and return what the cell adds to the total."""
-    values, slopes = nodes
     rate = 0.0
     for k in range(width):
         rate += phi_F[row + k] * values[head + k]

@@ -68,9 +68,11 @@ class Tables:
 
 
 @part
-def add_draws(n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, class_D: Indices, table: Table) -> None:
-    """Add one count of class_D[d] to the rows of cell n + cell_D[d], for every draw d. No table is shared."""
-    own_RQ, own_starts_M = table.own_RQ, table.own_starts_M
+def add_draws(
+    n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, class_D: Indices, own_starts_M: Ints,
+    own_RQ: NDArray[Any],
+) -> None:  # fmt: skip
+    """Add one count of class_D[d] to the rows of cell n + cell_D[d], for every draw d; no table is in common."""
     for d in range(draws):
         cell, q = np.uint64(n) + cell_D[d], class_D[d]
         for m in range(own_starts_M.size):

@@ -149,35 +149,44 @@ def _thin_blocks(
     log_totals_B: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
     """Thin the cells of a range of blocks, batch by batch."""
-    has_common = table.common_M.size > 0
+    # Each array that is taken out of a tuple costs two atomic operations, and threads disturb one another by them: in
+    # the parts below, which are called for every few dozen cells, that made two threads slower than one. So it is done
+    # once, here, and the parts take arrays.
+    coords_MN, changed_N, small_N, _, _, first_draw_B, starts_M = nonzeros
+    (products, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D, class_D, rest_D, uniforms, rng
+    ) = batch  # fmt: skip
+    draw_stream, redraw_stream = streams
+    own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
     for block in range(first, last):
-        n, stop = block * BLOCK, min((block + 1) * BLOCK, nonzeros.small_N.size)
-        number, log_total, at_start = nonzeros.first_draw_B[block], 0.0, True
+        n, stop = block * BLOCK, min((block + 1) * BLOCK, small_N.size)
+        number, log_total = first_draw_B[block], 0.0
         while n < stop:
-            size, draws = _raise_towers(n, stop, at_start, nonzeros, scaled_RL, batch, underflow_N)
-            fill_uniforms(streams.draws, number, draws, batch.uniforms)
-            log_total += _find_columns(draws, batch)
-            _find_levels(draws, batch)
-            _find_classes(n, number, draws, nonzeros, scaled_RL, batch, streams.redraws, table.own_RQ.shape[1])
+            size, draws = _raise_towers(
+                n, stop, n == block * BLOCK, coords_MN, changed_N, small_N, starts_M, scaled_RL, products, fibre_C,
+                towers, ends_C, totals_C, cell_D, underflow_N,
+            )  # fmt: skip
+            fill_uniforms(draw_stream, number, draws, uniforms)
+            log_total += _find_columns(draws, uniforms, towers, ends_C, totals_C, cell_D, column_D, rest_D)
+            _find_levels(draws, towers, cell_D, column_D, rest_D, level_D)
+            _find_classes(
+                n, number, draws, coords_MN, starts_M, scaled_RL, products, fibre_C, towers, cell_D, column_D, level_D,
+                rest_D, redraw_stream, rng, own_RQ.shape[1], class_D,
+            )  # fmt: skip
             if has_common:
-                add_draws_in_common(n, draws, nonzeros.coords_MN, batch.cell_D, batch.class_D, table)
+                add_draws_in_common(n, draws, coords_MN, cell_D, class_D, table)
             else:
-                add_draws(n, draws, nonzeros.coords_MN, batch.cell_D, batch.class_D, table)
-            n, number, at_start = n + size, number + draws + draws % 2, False
+                add_draws(n, draws, coords_MN, cell_D, class_D, own_starts_M, own_RQ)
+            n, number = n + size, number + draws + draws % 2
         log_totals_B[block] = log_total
 
 
 @part
 def _raise_towers(
-    n: int, stop: int, at_start: bool, nonzeros: NonZeros, scaled_RL: Singles, batch: _Batch, underflow_N: Flags
-) -> tuple[int, int]:
-    """Fill a batch with cells from n on, and mark cells whose products underflow; returns the cells and draws in it."""
-    coords_MN, changed_N, small_N, starts_M = (
-        nonzeros.coords_MN, nonzeros.changed_N, nonzeros.small_N, nonzeros.starts_M,
-    )  # fmt: skip
-    products, fibre_C, towers, ends_C, totals_C, cell_D = (
-        batch.products, batch.fibre_C, batch.towers, batch.ends_C, batch.totals_C, batch.cell_D,
-    )  # fmt: skip
+    n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8],
+    small_N: NDArray[np.uint8], starts_M: Ints, scaled_RL: Singles, products: Singles, fibre_C: Indices,
+    towers: Singles, ends_C: Floats, totals_C: Floats, cell_D: Indices, underflow_N: Flags,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill a batch with cells from n on and mark those whose products underflow; returns cells and draws."""
     modes = starts_M.size
     size = draws = fibres = 0
     while n + size < stop and size < _CELLS and draws < _DRAWS:
@@ -218,10 +227,11 @@ def enter_fibre(
 
 
 @part
-def _find_columns(draws: int, batch: _Batch) -> float:
-    """Draw a place in the tower for every count and find its column; returns the sum of the log totals."""
-    uniforms, towers, ends_C, totals_C = batch.uniforms, batch.towers, batch.ends_C, batch.totals_C
-    cell_D, column_D, rest_D = batch.cell_D, batch.column_D, batch.rest_D
+def _find_columns(
+    draws: int, uniforms: Floats, towers: Singles, ends_C: Floats, totals_C: Floats, cell_D: Indices,
+    column_D: Indices, rest_D: Floats,
+) -> float:  # fmt: skip
+    """Draw a place in the tower for every count and find its column; returns the sum of the logarithms of totals."""
     log_total, product = 0.0, 1.0
     for d in range(draws):
         cell = cell_D[d]
@@ -237,25 +247,21 @@ def _find_columns(draws: int, batch: _Batch) -> float:
 
 
 @part
-def _find_levels(draws: int, batch: _Batch) -> None:
+def _find_levels(
+    draws: int, towers: Singles, cell_D: Indices, column_D: Indices, rest_D: Floats, level_D: Indices
+) -> None:
     """Find the level of every draw."""
-    towers, cell_D, column_D, rest_D, level_D = (
-        batch.towers, batch.cell_D, batch.column_D, batch.rest_D, batch.level_D,
-    )  # fmt: skip
     for d in range(draws):
         level_D[d] = level_at(towers, cell_D[d], column_D[d], rest_D[d])
 
 
 @part
 def _find_classes(
-    n: int, number: int, draws: int, nonzeros: NonZeros, scaled_RL: Singles, batch: _Batch, stream: Words, budget: int
-) -> None:
-    """Choose one of the two classes at every draw's place, or reject the draw and repeat it."""
-    coords_MN, starts_M = nonzeros.coords_MN, nonzeros.starts_M
-    products, fibre_C, towers, rng = batch.products, batch.fibre_C, batch.towers, batch.rng
-    cell_D, column_D, level_D, rest_D, class_D = (
-        batch.cell_D, batch.column_D, batch.level_D, batch.rest_D, batch.class_D,
-    )  # fmt: skip
+    n: int, number: int, draws: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: Singles, products: Singles,
+    fibre_C: Indices, towers: Singles, cell_D: Indices, column_D: Indices, level_D: Indices, rest_D: Floats,
+    stream: Words, rng: Words, budget: int, class_D: Indices,
+) -> None:  # fmt: skip
+    """Choose between the two classes of every draw's place, or reject it and draw again."""
     final = starts_M.size - 1
     for d in range(draws):
         cell, column, level = cell_D[d], column_D[d], level_D[d]
