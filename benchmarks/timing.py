@@ -17,7 +17,7 @@ from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from baselines import floor, paper_style
 
-STEPS = ("reach", "relocate", "draw_factors", "draw_core_values", "split_merge", "thin")
+STEPS = ("exposure", "relocate", "draw_factors", "draw_core_values", "split_merge", "thin")
 
 
 def seconds_of(call: Callable[[], object]) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import naive
 from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
-from allocore.gibbs.exposure import ModeView, reach
+from allocore.gibbs.exposure import ModeView, exposure
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.thinning import Allocation
 from allocore.gibbs.workspace import Workspace
@@ -104,4 +104,4 @@ def allocation_of(alloc) -> Allocation:
 def view_of(layout, state, allocation, mode, workspace=None) -> ModeView:
     """One mode of a state as the steps of a sweep see it."""
     workspace = workspace or Workspace.of(layout, state)
-    return ModeView(mode, allocation.y_RQ[layout.rows(mode)], reach(layout, workspace, mode))
+    return ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure(layout, workspace, mode))

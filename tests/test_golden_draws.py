@@ -18,21 +18,21 @@ import pytest
 import allocore as ac
 from allocore.gibbs.version import SAMPLER_VERSION
 
-CHAIN = {"burn_in": 20, "draws": 4, "thin": 3, "seed": 11, "threads": 2, "progress": False}
+CHAIN = {"burn_in": 12, "draws": 20, "thin": 1, "seed": 11, "threads": 2, "progress": False}
 MISSING = [(0, None, None), (None, 3, 1), (5, 7, None), (None, None, 4), (2, 2, 2)]
 
 GOLDEN_VERSION = 1
 GOLDEN_ROUNDING = "61ae1a73a133d51f"
 GOLDEN = {
-    "allocore": "2ac409299695f677b487e449fbf100fc",
-    "allocore-missing": "fc0a11d692b52e273ae3c20edf7be08d",
-    "allocore-core-shape": "58080d845f01a94e9083924c66b86c7f",
-    "allocore-priors": "01b0fc1d6ae08f4025b7c50e423d43e1",
-    "allocore-infer": "44623a7c649edd1786ecb90ed128ffc6",
-    "cp": "5eedbf5b7b7a2f04bdfe8463d1a23b20",
-    "cp-missing": "57d8b64ca174fbbd2f442c97237524fc",
-    "tucker": "e54fd09b7a6515015500e26984bac7fe",
-    "tucker-missing": "0c258b5e3a8a5be5570aaf0d4f037ba3",
+    "allocore": "3a325cb54763a0618b1b119dec4dc66f",
+    "allocore-missing": "c5a2af7193e656a7aa7a0ff2730a5a57",
+    "allocore-core-shape": "099a018b52487d9c3c65998f1f61d6e1",
+    "allocore-priors": "1e7669a1e54c0d451ea999ff4a089b08",
+    "allocore-infer": "7ab8bcdfbc618f279262968c277d01c8",
+    "cp": "b2a27744ab83730441e174f47e57578e",
+    "cp-missing": "a61b51db31d7b92f7907d05637eef78b",
+    "tucker": "0f184d997f74c6c2fe5bad803f986762",
+    "tucker-missing": "363ec3a59dbe713a6fa5b8da3ffd4825",
     "nntuck-missing": "c85267cd02b51eb415b1b09b66852cdb",
 }
 

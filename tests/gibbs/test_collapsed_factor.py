@@ -33,17 +33,17 @@ ROWS = {
 @pytest.fixture(params=[(prior, rows) for prior in PRIORS for rows in ROWS], ids="-".join)
 def fitted(request):
     prior, rows = request.param
-    y_D, reach_D = np.array(ROWS[rows][0]), np.array(ROWS[rows][1])
+    y_D, exposure_D = np.array(ROWS[rows][0]), np.array(ROWS[rows][1])
     fit = np.empty(FIT_SIZE)
-    fit_collapsed(y_D, reach_D, PRIORS[prior], fit)
-    return y_D, reach_D, PRIORS[prior], fit
+    fit_collapsed(y_D, exposure_D, PRIORS[prior], fit)
+    return y_D, exposure_D, PRIORS[prior], fit
 
 
-def log_density(t, y_D, reach_D, priors):
+def log_density(t, y_D, exposure_D, priors):
     """The factor integrated out row by row, times the prior of the core value, less b0^a0 / G(a0), per unit of t."""
     a0, b0, e0, f0 = priors
     core = np.exp(t)
-    rows = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0) - (e0 + y_D) * np.log(f0 + core * reach_D)
+    rows = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0) - (e0 + y_D) * np.log(f0 + core * exposure_D)
     return (a0 + y_D.sum()) * t - b0 * core + rows.sum()
 
 
@@ -59,34 +59,36 @@ def around(fit, widths=3.0):
 
 
 def test_fit_and_correction_make_up_the_density(fitted):
-    y_D, reach_D, priors, fit = fitted
+    y_D, exposure_D, priors, fit = fitted
     for t in around(fit):
-        ours = fit[LOG_INTEGRAL] + log_ratio_density(t, fit) + log_correction(t, y_D, reach_D, priors, fit)
-        assert ours == pytest.approx(log_density(t, y_D, reach_D, priors), rel=1e-9, abs=1e-7)
+        ours = fit[LOG_INTEGRAL] + log_ratio_density(t, fit) + log_correction(t, y_D, exposure_D, priors, fit)
+        assert ours == pytest.approx(log_density(t, y_D, exposure_D, priors), rel=1e-9, abs=1e-7)
 
 
 def test_the_integral_is_near_that_of_the_density(fitted):
     """Near is enough: the correction mends what is left. Here it is within a factor of 1.4."""
-    y_D, reach_D, priors, fit = fitted
+    y_D, exposure_D, priors, fit = fitted
     t = around(fit, widths=60.0)
-    top = log_density(fit[TOP], y_D, reach_D, priors)
-    integral = integrate.quad(lambda t: np.exp(log_density(t, y_D, reach_D, priors) - top), t[0], t[-1], points=t[1:-1])
+    top = log_density(fit[TOP], y_D, exposure_D, priors)
+    integral = integrate.quad(
+        lambda t: np.exp(log_density(t, y_D, exposure_D, priors) - top), t[0], t[-1], points=t[1:-1]
+    )
     assert fit[LOG_INTEGRAL] == pytest.approx(top + np.log(integral[0]), abs=0.35)
 
 
 def test_core_values_from_the_fit_are_mostly_accepted(fitted):
     """Else classes would hardly ever part: the probability that one from a shared factor is, by quadrature."""
-    y_D, reach_D, priors, fit = fitted
+    y_D, exposure_D, priors, fit = fitted
     t = np.linspace(*around(fit, widths=20.0)[[0, -1]], 4001)
-    taken = [np.exp(min(0.0, log_correction(each, y_D, reach_D, priors, fit))) for each in t]
+    taken = [np.exp(min(0.0, log_correction(each, y_D, exposure_D, priors, fit))) for each in t]
     assert np.trapezoid(taken * np.exp(log_ratio_density(t, fit)), t) > 0.75
 
 
 def test_a_core_value_beyond_all_floats_is_never_accepted():
     """Also where a row is reached by nothing: all its cells are missing."""
-    y_D, reach_D, fit = np.array([0, 3]), np.array([0.0, 2.0]), np.empty(FIT_SIZE)
-    fit_collapsed(y_D, reach_D, PRIORS["plain"], fit)
-    assert log_correction(800.0, y_D, reach_D, PRIORS["plain"], fit) < -1e100
+    y_D, exposure_D, fit = np.array([0, 3]), np.array([0.0, 2.0]), np.empty(FIT_SIZE)
+    fit_collapsed(y_D, exposure_D, PRIORS["plain"], fit)
+    assert log_correction(800.0, y_D, exposure_D, PRIORS["plain"], fit) < -1e100
 
 
 @pytest.mark.statistical

@@ -11,7 +11,7 @@ import cases
 import naive
 from allocore.gibbs.collapsed_factor import LOG_INTEGRAL
 from allocore.gibbs.core_values import core_conditional
-from allocore.gibbs.exposure import reach
+from allocore.gibbs.exposure import exposure
 from allocore.gibbs.factors import ClassesOfMode, conditional_of_row
 from allocore.gibbs.priors import Priors
 from allocore.gibbs.relocation import ByClass, location_scores
@@ -34,14 +34,14 @@ def rows_of(case, mode):
 def test_the_reach_is_the_exposure_of_the_oracle_per_unit_of_core_value(case):
     workspace = Workspace.of(case.layout, case.state)
     for mode in range(case.Y.ndim):
-        ours = reach(case.layout, workspace, mode) * case.dense.core
+        ours = exposure(case.layout, workspace, mode) * case.dense.core
         dense = [naive.class_exposure(q, mode, case.observed, case.dense) for q in range(case.spec.budget)]
         np.testing.assert_allclose(ours, np.transpose(dense), rtol=1e-12, atol=1e-13)
 
 
 def test_a_row_whose_cells_are_all_missing_has_no_reach():
     case = cases.make(3, seed=1)
-    assert np.all(reach(case.layout, Workspace.of(case.layout, case.state), 0)[1] == 0.0)
+    assert np.all(exposure(case.layout, Workspace.of(case.layout, case.state), 0)[1] == 0.0)
 
 
 def test_core_values_have_the_conditional_of_the_oracle(case):
@@ -49,21 +49,21 @@ def test_core_values_have_the_conditional_of_the_oracle(case):
     expected = naive.core_conditional(case.alloc, case.observed, case.dense, case.priors)
     for mode in range(case.Y.ndim):
         phi_DQ = workspace.rows(mode)
-        reach_Q = (reach(case.layout, workspace, mode) * phi_DQ).sum(axis=0)
-        ours = core_conditional(case.spec, rows_of(case, mode).sum(axis=0), reach_Q)
+        exposure_Q = (exposure(case.layout, workspace, mode) * phi_DQ).sum(axis=0)
+        ours = core_conditional(case.spec, rows_of(case, mode).sum(axis=0), exposure_Q)
         np.testing.assert_allclose(ours, expected, rtol=1e-12)
 
 
 def test_factors_have_the_conditional_of_the_oracle(case):
     workspace = Workspace.of(case.layout, case.state)
     for mode in range(case.Y.ndim):
-        reach_DQ = reach(case.layout, workspace, mode)
+        exposure_DQ = exposure(case.layout, workspace, mode)
         subs_Q = np.ascontiguousarray(case.state.subs_QM[:, mode])
         shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
         for d in range(case.Y.shape[mode]):
             shape_K, rate_K = np.empty(shape_DK.shape[1]), np.empty(shape_DK.shape[1])
             classes = ClassesOfMode(case.dense.core, subs_Q, np.unique(subs_Q))
-            conditional_of_row(Priors.of(case.spec), rows_of(case, mode)[d], reach_DQ[d], classes, shape_K, rate_K)
+            conditional_of_row(Priors.of(case.spec), rows_of(case, mode)[d], exposure_DQ[d], classes, shape_K, rate_K)
             np.testing.assert_allclose(shape_K, shape_DK[d], rtol=1e-12)
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)
 
@@ -92,8 +92,8 @@ def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
 def test_what_a_class_reaches_at_each_factor_is_the_sum_over_its_rows(case):
     workspace = Workspace.of(case.layout, case.state)
     for mode in range(case.Y.ndim):
-        reach_DQ = reach(case.layout, workspace, mode)
+        exposure_DQ = exposure(case.layout, workspace, mode)
         rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode, workspace))
-        _, reach_QK, _ = location_scores(case.layout, case.spec, case.state, mode, rows)
+        _, exposure_QK, _ = location_scores(case.layout, case.spec, case.state, mode, rows)
         phi_DU = case.dense.factors[mode][:, case.state.used(mode)]
-        np.testing.assert_allclose(reach_QK[:, : phi_DU.shape[1]], reach_DQ.T @ phi_DU, rtol=1e-12)
+        np.testing.assert_allclose(exposure_QK[:, : phi_DU.shape[1]], exposure_DQ.T @ phi_DU, rtol=1e-12)

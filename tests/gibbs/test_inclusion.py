@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 import allocore as ac
 import cases
-from allocore.gibbs.exposure import reach
+from allocore.gibbs.exposure import exposure
 from allocore.gibbs.inclusion import draw_inclusion
 from allocore.gibbs.sweep import begin, sweep
 from allocore.gibbs.thinning import thin
@@ -21,10 +21,10 @@ from allocore.model.state import State
 PRIOR = {"a0": 0.7, "b0": 1.5, "infer_budget": True, "c0": 2.0, "d0": 3.0}
 
 
-def odds(spec, others, reach):
+def odds(spec, others, exposure):
     """Of a class that holds no counts, as the formula says."""
     prior = (others + spec.c0) / (spec.budget - 1 - others + spec.d0)
-    return prior * (spec.b0 / (spec.b0 + reach)) ** spec.a0
+    return prior * (spec.b0 / (spec.b0 + exposure)) ** spec.a0
 
 
 def with_value(state, q, log_value):
@@ -33,9 +33,9 @@ def with_value(state, q, log_value):
     return replace(state, log_core_Q=log_core_Q)
 
 
-def reach_of(case, state):
+def exposure_of(case, state):
     workspace = Workspace.of(case.layout, state)
-    return (reach(case.layout, workspace, 0) * workspace.rows(0)).sum(axis=0)
+    return (exposure(case.layout, workspace, 0) * workspace.rows(0)).sum(axis=0)
 
 
 def expected_counts(case, state, q):
@@ -61,7 +61,7 @@ def test_the_odds_of_an_empty_class_are_those_of_the_joint_density(on, with_miss
 
         integral = integrate.quad(density, 0.0, np.inf, epsabs=0, epsrel=1e-8)[0]
         others = len(set(on) - {q})
-        assert odds(spec, others, reach_of(case, state)[q]) == pytest.approx(integral, rel=1e-6)
+        assert odds(spec, others, exposure_of(case, state)[q]) == pytest.approx(integral, rel=1e-6)
 
 
 @pytest.mark.statistical
@@ -69,10 +69,10 @@ def test_classes_are_included_as_the_conditional_says():
     """One class at a time can be judged: here the only empty one. Error rate 1e-6."""
     spec = Spec(3, (3, 3), **PRIOR)
     state = State(np.zeros(3), np.zeros((3, 2), dtype=int), (np.zeros((2, 3)), np.zeros((2, 3))))
-    y_Q, reach_Q = np.array([4, 0, 1]), np.array([1.0, 0.8, 2.0])
+    y_Q, exposure_Q = np.array([4, 0, 1]), np.array([1.0, 0.8, 2.0])
     key = Key.of(1, 0)
     draws = 4000
-    on = [draw_inclusion(key.at(n), spec, state, y_Q, reach_Q) for n in range(draws)]
+    on = [draw_inclusion(key.at(n), spec, state, y_Q, exposure_Q) for n in range(draws)]
     assert all(each[0] and each[2] for each in on), "classes with counts are on"
     expected = odds(spec, 2, 0.8)
     found = stats.binomtest(int(sum(each[1] for each in on)), draws, expected / (1 + expected))
@@ -81,7 +81,7 @@ def test_classes_are_included_as_the_conditional_says():
 
 @pytest.mark.statistical
 def test_without_data_the_number_of_classes_has_its_prior():
-    """Switching again and again with nothing to reach leaves the Beta-binomial prior. Error rate 1e-4."""
+    """Switching again and again with nothing to exposure leaves the Beta-binomial prior. Error rate 1e-4."""
     spec, key = Spec(4, (4, 4), **PRIOR), Key.of(2, 0)
     on_Q, numbers = np.ones(4, dtype=bool), np.zeros(5)
     nothing, zeros = np.zeros(4), np.zeros(4, dtype=int)

@@ -7,7 +7,7 @@ from scipy import integrate, stats
 import cases
 import naive
 from allocore.gibbs import split_merge
-from allocore.gibbs.exposure import reach
+from allocore.gibbs.exposure import exposure
 from allocore.gibbs.priors import Priors
 from allocore.gibbs.split_merge_draft import Draft
 from allocore.gibbs.split_proposal import Explained, FactorsInUse, explain, log_odds_of_two
@@ -32,7 +32,7 @@ def draft_of(case, mode=0):
     state = cases.state_of(case.dense)
     workspace = Workspace.of(case.layout, state)
     view = cases.view_of(case.layout, state, cases.allocation_of(case.alloc), mode, workspace)
-    return Draft.of(case.layout, case.spec, state, view, view.reach_Q(workspace.rows(mode)), workspace)
+    return Draft.of(case.layout, case.spec, state, view, view.exposure_Q(workspace.rows(mode)), workspace)
 
 
 def generator(number):
@@ -128,9 +128,9 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number):
             for m in range(3)
         ]
     )
-    reach_r = draft.reach_at(away_M)
-    assert reach_r == pytest.approx(merged.reach_r, rel=1e-12)
-    back = split_merge.MergedState(merged.factor, merged.log_core, away_M, reach_r)
+    exposure_r = draft.exposure_at(away_M)
+    assert exposure_r == pytest.approx(merged.exposure_r, rel=1e-12)
+    back = split_merge.MergedState(merged.factor, merged.log_core, away_M, exposure_r)
     now = split_merge._now_split(draft, again)
     np.testing.assert_array_equal(now.kept_D, split.kept_D)
     assert split_merge._gain(draft, again, now, back, splits=False) == pytest.approx(gain, rel=1e-9, abs=1e-9)
@@ -166,8 +166,8 @@ def check_tables(case, draft):
     np.testing.assert_array_equal(draft.y_Q, draft.y_QD.sum(axis=1))
     state = draft.state(cases.state_of(case.dense))
     workspace = Workspace.of(case.layout, state)
-    reach_DQ = reach(case.layout, workspace, 0)
-    np.testing.assert_allclose(draft.reach_Q, (reach_DQ * workspace.rows(0)).sum(axis=0), rtol=1e-9)
+    exposure_DQ = exposure(case.layout, workspace, 0)
+    np.testing.assert_allclose(draft.exposure_Q, (exposure_DQ * workspace.rows(0)).sum(axis=0), rtol=1e-9)
 
 
 def test_nothing_is_written_but_into_the_draft():
@@ -176,12 +176,20 @@ def test_nothing_is_written_but_into_the_draft():
     state = cases.state_of(case.dense)
     workspace = Workspace.of(case.layout, state)
     view = cases.view_of(case.layout, state, cases.allocation_of(case.alloc), 0, workspace)
-    reach_Q = view.reach_Q(workspace.rows(0))
-    given = [state.log_core_Q, state.subs_QM, *state.log_phi, view.y_DQ, view.reach_DQ, reach_Q, *workspace.expanded]
+    exposure_Q = view.exposure_Q(workspace.rows(0))
+    given = [
+        state.log_core_Q,
+        state.subs_QM,
+        *state.log_phi,
+        view.y_DQ,
+        view.exposure_DQ,
+        exposure_Q,
+        *workspace.expanded,
+    ]
     copies, accepted = [array.copy() for array in given], 0
     for number in range(200):
         key = Key.of(1, 0).at(number)
-        new, _, more = split_merge.split_merge(key, case.layout, case.spec, state, view, reach_Q, workspace)
+        new, _, more = split_merge.split_merge(key, case.layout, case.spec, state, view, exposure_Q, workspace)
         accepted += more
         assert (new is state) == (more == 0)
     assert accepted > 20
@@ -192,28 +200,28 @@ def test_nothing_is_written_but_into_the_draft():
 def test_a_mixture_of_two_factors_is_seen_as_such():
     rng = np.random.default_rng(5)
     phi_DK = rng.gamma(0.3, size=(80, 6)) + 1e-6
-    reach_D = rng.gamma(2.0, size=80)
-    shares = phi_DK * reach_D[:, None] / (phi_DK * reach_D[:, None]).sum(axis=0)
+    exposure_D = rng.gamma(2.0, size=80)
+    shares = phi_DK * exposure_D[:, None] / (phi_DK * exposure_D[:, None]).sum(axis=0)
     y_D = rng.poisson(600 * shares[:, 4] + 300 * shares[:, 1])
     used_U, priors = np.array([0, 1, 2, 4, 5]), Priors(1.0, 1.0, 1.0, 10.0)
-    weights_U, reach_U, scores = np.empty(5), np.empty(5), np.empty(5)
+    weights_U, exposure_U, scores = np.empty(5), np.empty(5), np.empty(5)
     factors = FactorsInUse(used_U, phi_DK, np.log(phi_DK))
-    explain(y_D, reach_D, priors, factors, Explained(weights_U, reach_U, scores))
+    explain(y_D, exposure_D, priors, factors, Explained(weights_U, exposure_U, scores))
     assert weights_U.sum() == pytest.approx(1.0)
     assert sorted(np.argsort(weights_U)[-2:]) == [1, 3]
-    np.testing.assert_allclose(reach_U, reach_D @ phi_DK[:, used_U])
-    odds = log_odds_of_two(y_D, np.log(phi_DK[:, [4, 1]].T.copy()), reach_U[[3, 1]], 0.5)
-    assert np.exp(odds) * reach_U[1] / reach_U[3] == pytest.approx(0.5, rel=0.25)
+    np.testing.assert_allclose(exposure_U, exposure_D @ phi_DK[:, used_U])
+    odds = log_odds_of_two(y_D, np.log(phi_DK[:, [4, 1]].T.copy()), exposure_U[[3, 1]], 0.5)
+    assert np.exp(odds) * exposure_U[1] / exposure_U[3] == pytest.approx(0.5, rel=0.25)
 
 
 def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
     log_phi_DK = np.log(np.array([[1.0, 2.0, 0.1], [0.5, 0.1, 3.0]]))
     log_phi_DK[:, 1] = -1e6
-    y_D, reach_D, used_U = np.array([10**9, 4]), np.array([1.0, 1.0]), np.arange(3)
-    weights_U, reach_U, scores = np.empty(3), np.empty(3), np.empty(3)
+    y_D, exposure_D, used_U = np.array([10**9, 4]), np.array([1.0, 1.0]), np.arange(3)
+    weights_U, exposure_U, scores = np.empty(3), np.empty(3), np.empty(3)
     priors = Priors(1.0, 1.0, 1.0, 10.0)
     factors = FactorsInUse(used_U, np.exp(log_phi_DK), log_phi_DK)
-    explain(y_D, reach_D, priors, factors, Explained(weights_U, reach_U, scores))
+    explain(y_D, exposure_D, priors, factors, Explained(weights_U, exposure_U, scores))
     assert weights_U.sum() == pytest.approx(1.0)
     assert weights_U[1] == pytest.approx(0.05 / 3)
-    assert np.isfinite(log_odds_of_two(y_D, log_phi_DK[:, [1, 0]].T.copy(), reach_U[[1, 0]], 0.5))
+    assert np.isfinite(log_odds_of_two(y_D, log_phi_DK[:, [1, 0]].T.copy(), exposure_U[[1, 0]], 0.5))

@@ -211,7 +211,7 @@ def test_relocation_leaves_the_first_class_to_the_distribution_of_the_oracle(cas
     q = 0
     weights, log_density = naive.integrated_log_weights(q, mode, case.alloc, case.observed, case.dense, case.priors)
     view = cases.view_of(case.layout, case.state, case.allocation, mode)
-    _, y_DQ, reach_DQ = view
+    _, y_DQ, exposure_DQ = view
     choices, exact = list(weights), naive.normalised(list(weights.values()))
     rng = np.random.default_rng(8)
     unused = np.flatnonzero(naive.other_users(q, mode, case.dense) == 0)
@@ -222,11 +222,11 @@ def test_relocation_leaves_the_first_class_to_the_distribution_of_the_oracle(cas
             dense.locations[q, mode] = rng.choice(unused)
             log_core = rng.choice(naive.LOG_CORES, p=naive.normalised(log_density)) + rng.uniform(-0.02, 0.02)
             dense.core[q] = np.exp(log_core)
-            rate_D = case.spec.f0 + dense.core[q] * reach_DQ[:, q]
+            rate_D = case.spec.f0 + dense.core[q] * exposure_DQ[:, q]
             dense.factors[mode][:, dense.locations[q, mode]] = rng.gamma(case.spec.e0 + y_DQ[:, q]) / rate_D
         else:
             dense.locations[q, mode] = choices[start]
-            rate = case.spec.b0 + dense.factors[mode][:, choices[start]] @ reach_DQ[:, q]
+            rate = case.spec.b0 + dense.factors[mode][:, choices[start]] @ exposure_DQ[:, q]
             dense.core[q] = rng.gamma(case.spec.a0 + y_DQ[:, q].sum()) / rate
         new = relocate(key, case.layout, case.spec, cases.state_of(dense), view)
         places.append(new.subs_QM[q, mode])
@@ -244,14 +244,14 @@ def test_a_class_that_parts_takes_any_free_factor_and_draws_it_from_its_conditio
     case.dense.locations[:, mode] = 1
     state = cases.state_of(case.dense)
     view = cases.view_of(case.layout, state, case.allocation, mode)
-    _, y_DQ, reach_DQ = view
+    _, y_DQ, exposure_DQ = view
     labels, scaled = [], []
     for key in keys():
         new = relocate(key, case.layout, case.spec, state, view)
         label = new.subs_QM[0, mode]
         if label != 1:
             labels.append(label)
-            rate_D = case.spec.f0 + new.core_values()[0] * reach_DQ[:, 0]
+            rate_D = case.spec.f0 + new.core_values()[0] * exposure_DQ[:, 0]
             scaled.append(new.factors(mode)[:, label] * rate_D)
     assert len(labels) > 500
     assert stats.chisquare([labels.count(k) for k in (0, 2, 3)]).pvalue > LEVEL

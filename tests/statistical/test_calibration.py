@@ -81,8 +81,8 @@ def test_the_truth_ranks_uniformly_among_posterior_draws(missing):
 
 
 def test_a_wrong_exposure_spoils_the_ranks(monkeypatch):
-    right = sweep_module.reach
-    monkeypatch.setattr(sweep_module, "reach", lambda layout, rows, mode: 1.5 * right(layout, rows, mode))
+    right = sweep_module.exposure
+    monkeypatch.setattr(sweep_module, "exposure", lambda layout, rows, mode: 1.5 * right(layout, rows, mode))
     assert evidence_against_uniformity(ranks(NONE, 120)) < 1e-6
 
 

@@ -69,27 +69,27 @@ def test_prior_and_chain_agree(name, missing):
 
 
 def wrong_exposure(monkeypatch):
-    right = sweep_module.reach
-    monkeypatch.setattr(sweep_module, "reach", lambda layout, workspace, mode: 1.2 * right(layout, workspace, mode))
+    right = sweep_module.exposure
+    monkeypatch.setattr(sweep_module, "exposure", lambda layout, workspace, mode: 1.2 * right(layout, workspace, mode))
 
 
 def missing_cells_ignored(monkeypatch):
-    right = sweep_module.reach
+    right = sweep_module.exposure
 
     def all_observed(layout, workspace, mode):
         return right(replace(layout, missing=SignedPatterns.of(Missing.none(layout.shape))), workspace, mode)
 
-    monkeypatch.setattr(sweep_module, "reach", all_observed)
+    monkeypatch.setattr(sweep_module, "exposure", all_observed)
 
 
 def prior_of_locations_counted_twice(monkeypatch):
     def twice(layout, spec, state, mode, rows):
-        scores_QK, reach_QK, fits_QF = location_scores(layout, spec, state, mode, rows)
+        scores_QK, exposure_QK, fits_QF = location_scores(layout, spec, state, mode, rows)
         alpha = spec.alpha0 / layout.shape[mode]
         n_K = np.bincount(state.subs_QM[:, mode], minlength=scores_QK.shape[1])
         n_K = np.concatenate([n_K[n_K > 0], n_K[n_K == 0]])
         fits_QF[:, LOG_INTEGRAL] += np.log(alpha)
-        return Scores(scores_QK + np.log(n_K + alpha), reach_QK, fits_QF)
+        return Scores(scores_QK + np.log(n_K + alpha), exposure_QK, fits_QF)
 
     monkeypatch.setattr("allocore.gibbs.relocation.location_scores", twice)
 
@@ -113,7 +113,7 @@ def relocation_that_forgets_the_counts(monkeypatch):
 
 
 def empty_classes_left_out_for_good(monkeypatch):
-    monkeypatch.setattr(sweep_module, "draw_inclusion", lambda key, spec, state, y_Q, reach_Q: y_Q > 0)
+    monkeypatch.setattr(sweep_module, "draw_inclusion", lambda key, spec, state, y_Q, exposure_Q: y_Q > 0)
 
 
 def inclusion_that_forgets_the_exposure(monkeypatch):
@@ -121,7 +121,7 @@ def inclusion_that_forgets_the_exposure(monkeypatch):
     monkeypatch.setattr(
         sweep_module,
         "draw_inclusion",
-        lambda key, spec, state, y_Q, reach_Q: right(key, spec, state, y_Q, np.zeros_like(reach_Q)),
+        lambda key, spec, state, y_Q, exposure_Q: right(key, spec, state, y_Q, np.zeros_like(exposure_Q)),
     )
 
 

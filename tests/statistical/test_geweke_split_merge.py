@@ -37,8 +37,8 @@ class SplitMerge:
     def __call__(self, key, number, layout, spec, state):
         key, mode, workspace = key.at(number), number % len(layout.shape), Workspace.of(layout, state)
         view = cases.view_of(layout, state, thin(key, layout, workspace, state), mode, workspace)
-        reach_Q, rng = view.reach_Q(workspace.rows(mode)), scratch()
-        draft = Draft.of(layout, spec, state, view, reach_Q, workspace)
+        exposure_Q, rng = view.exposure_Q(workspace.rows(mode)), scratch()
+        draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
         for proposal in range(PROPOSALS):
             seat(rng, key.stream(Step.SPLIT_MERGE, mode), proposal)
             self.accepted += split_merge.propose(draft, rng)
@@ -77,7 +77,7 @@ def where_the_empty_class_is_forgotten(monkeypatch):
     right = split_merge._log_weight_merged
 
     def forgetful(draft, pair, merged):
-        return right(draft, pair, merged) + draft.priors.a0 * np.log(draft.priors.b0 + merged.reach_r)
+        return right(draft, pair, merged) + draft.priors.a0 * np.log(draft.priors.b0 + merged.exposure_r)
 
     monkeypatch.setattr(split_merge, "_log_weight_merged", forgetful)
 

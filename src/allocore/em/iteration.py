@@ -89,11 +89,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected allocation of the counts under an estimate, the reach of each core entry, and the log-likelihood."""
+    """The expected allocation of the counts, the exposure of each core entry, and the log-likelihood of an estimate."""
 
     core: Floats
     phi: tuple[Floats, ...]
-    reach: Floats
+    exposure: Floats
     log_likelihood: float
 
 
@@ -120,7 +120,7 @@ def expectation(problem: Problem, estimate: Estimate) -> Expected:
 def maximisation(problem: Problem, estimate: Estimate, expected: Expected) -> Estimate:
     """The M-step."""
     whole = np.ones_like(estimate.core)
-    estimate = Estimate(_ratio(expected.core, expected.reach, whole, estimate.core), estimate.phi)
+    estimate = Estimate(_ratio(expected.core, expected.exposure, whole, estimate.core), estimate.phi)
     for mode, y_DK in enumerate(expected.phi):
         slope_DK = _observed_rate(problem, estimate).phi[mode]
         exposure_DK = slope_DK[:-1] + slope_DK[-1]

@@ -1,6 +1,6 @@
 """A class at a factor that no other class uses, with the factor integrated out (collapsed): likelihood and core value.
 
-Given the counts y of the class and its reach R (X / lambda) in the rows of a mode, the log core value t has the density
+Given the counts y of the class and R = X / lambda in the rows of a mode, the log core value t has the density
 
     f(t) = C exp(h(t)),     h(t) = (a0 + y_q) t - b0 e^t - sum_d (e0 + y[d]) ln(f0 + e^t R[d])
                             C    = prod_d f0^e0 G(e0 + y[d]) / G(e0)
@@ -30,23 +30,23 @@ FIT_SIZE = 5
 
 
 @kernel
-def fit_collapsed(y_D: Ints, reach_D: Floats, priors: Priors, out: Floats) -> None:
+def fit_collapsed(y_D: Ints, exposure_D: Floats, priors: Priors, out: Floats) -> None:
     """Fit the ratio of gammas by Newton's method, starting from the core value for factors equal to their mean e0 / f0.
 
-    It ends when the top is known well within the width of the density. The fit depends on counts and reach alone.
+    It ends when the top is known well within the width of the density. The fit depends on counts and exposure alone.
     """
     a0, b0, e0, f0 = priors
-    total, reach = 0.0, 0.0
+    total, exposure = 0.0, 0.0
     for d in range(y_D.size):
         total += y_D[d]
-        reach += reach_D[d]
+        exposure += exposure_D[d]
     left = a0 + total
-    top, right = log(left / (b0 + e0 / f0 * reach)), left
+    top, right = log(left / (b0 + e0 / f0 * exposure)), left
     for _ in range(_MOST_STEPS):
         core = exp(top)
         slope, curvature, within = left - b0 * core, b0 * core, 0.0
         for d in range(y_D.size):
-            share = core * reach_D[d] / (f0 + core * reach_D[d])
+            share = core * exposure_D[d] / (f0 + core * exposure_D[d])
             weight = (e0 + y_D[d]) * share
             slope -= weight
             within += weight * share
@@ -57,7 +57,7 @@ def fit_collapsed(y_D: Ints, reach_D: Floats, priors: Priors, out: Floats) -> No
             break
         top += min(max(slope / curvature, -3.0), 3.0)
     out[LEFT], out[RIGHT], out[TOP] = left, right, top
-    out[HEIGHT] = _log_density(top, y_D, reach_D, priors)
+    out[HEIGHT] = _log_density(top, y_D, exposure_D, priors)
     out[LOG_INTEGRAL] = _log_constant(y_D, e0, f0) + out[HEIGHT] - _log_ratio_density(top, out)
 
 
@@ -69,19 +69,19 @@ def draw_collapsed(rng: Words, fitted: Floats) -> float:
 
 
 @kernel
-def log_correction(log_core: float, y_D: Ints, reach_D: Floats, priors: Priors, fitted: Floats) -> float:
+def log_correction(log_core: float, y_D: Ints, exposure_D: Floats, priors: Priors, fitted: Floats) -> float:
     """ln f - ln g at a log core value, relative to the top: what Metropolis-Hastings corrects for."""
-    gained = _log_density(log_core, y_D, reach_D, priors) - float(fitted[HEIGHT])
+    gained = _log_density(log_core, y_D, exposure_D, priors) - float(fitted[HEIGHT])
     return gained - _log_ratio_density(log_core, fitted) + _log_ratio_density(fitted[TOP], fitted)
 
 
 @part
-def _log_density(log_core: float, y_D: Ints, reach_D: Floats, priors: Priors) -> float:
+def _log_density(log_core: float, y_D: Ints, exposure_D: Floats, priors: Priors) -> float:
     """h(t); rows without counts share one logarithm of a product of rates."""
     core, product = exp(min(log_core, _MOST)), 1.0
     height, total = -priors.b0 * core, 0.0
     for d in range(y_D.size):
-        rate = priors.f0 + core * reach_D[d]
+        rate = priors.f0 + core * exposure_D[d]
         total += y_D[d]
         if y_D[d] > 0 or not 1e-100 < rate < 1e100:
             height -= (priors.e0 + y_D[d]) * log(rate)

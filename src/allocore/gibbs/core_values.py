@@ -19,17 +19,17 @@ from allocore.model.spec import Spec
 from allocore.model.state import State
 
 
-def draw_core_values(key: Key, spec: Spec, state: State, included_Q: Flags, y_Q: Ints, reach_Q: Floats) -> State:
-    """A new state with all core values drawn; `reach_Q` is X_q / lambda_q."""
-    shape_Q, rate_Q = core_conditional(spec, y_Q, reach_Q)
+def draw_core_values(key: Key, spec: Spec, state: State, included_Q: Flags, y_Q: Ints, exposure_Q: Floats) -> State:
+    """A new state with all core values drawn; `exposure_Q` is X_q / lambda_q."""
+    shape_Q, rate_Q = core_conditional(spec, y_Q, exposure_Q)
     log_core_Q = np.empty(spec.budget)
     _draw(shape_Q, rate_Q, key.stream(Step.CORE), scratch(), log_core_Q)
     return replace(state, log_core_Q=np.where(included_Q, log_core_Q, -np.inf))
 
 
-def core_conditional(spec: Spec, y_Q: Ints, reach_Q: Floats) -> tuple[Floats, Floats]:
+def core_conditional(spec: Spec, y_Q: Ints, exposure_Q: Floats) -> tuple[Floats, Floats]:
     """Shape and rate of every lambda_q."""
-    return np.asarray(spec.a0 + y_Q, dtype=np.float64), spec.b0 + reach_Q
+    return np.asarray(spec.a0 + y_Q, dtype=np.float64), spec.b0 + exposure_Q
 
 
 @kernel

@@ -2,9 +2,9 @@
 
     X[m][d, q] / lambda_q  =  prod_{m' != m} colsum[m'][k[q, m']]  -  the same over the missing cells with d_m = d
 
-The exposure is kept without lambda, as "reach" (`reach_DQ`), because lambda may be too small for a float; the steps
-multiply by it. kernels/signed_patterns.py computes the sums. The reach in mode m does not depend on the locations or
-factors of mode m. Cost: (D_m + patterns * M) * Q.
+The code keeps the exposure per unit of core value, `exposure_DQ` = X / lambda, because lambda may be too small for a
+float; the steps multiply by it. kernels/signed_patterns.py computes the sums. X / lambda of mode m does not depend on
+the locations or factors of mode m. Cost: (D_m + patterns * M) * Q.
 """
 
 from typing import NamedTuple
@@ -17,17 +17,17 @@ from allocore.kernels.arrays import Floats, Ints
 
 
 class ModeView(NamedTuple):
-    """What the steps read about one mode: the counts of each class in its rows, and the reach X / lambda."""
+    """What the steps read about one mode: the counts of each class in its rows, and X / lambda."""
 
     mode: int
     y_DQ: Ints
-    reach_DQ: Floats
+    exposure_DQ: Floats
 
-    def reach_Q(self, phi_DQ: Floats) -> Floats:
+    def exposure_Q(self, phi_DQ: Floats) -> Floats:
         """X_q / lambda_q of the classes, given the expanded factors of the mode."""
-        return np.asarray(np.einsum("dq,dq->q", self.reach_DQ, phi_DQ))
+        return np.asarray(np.einsum("dq,dq->q", self.exposure_DQ, phi_DQ))
 
 
-def reach(layout: Layout, workspace: Workspace, mode: int) -> Floats:
-    """X / lambda of one mode as `reach_DQ`."""
+def exposure(layout: Layout, workspace: Workspace, mode: int) -> Floats:
+    """X / lambda of one mode as `exposure_DQ`."""
     return layout.missing.sums_by_row(workspace.expanded, mode, layout.workers)

@@ -33,13 +33,13 @@ class ClassesOfMode(NamedTuple):
 
 def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
     """A new state in which every factor in use of one mode is drawn."""
-    mode, y_DQ, reach_DQ = view
+    mode, y_DQ, exposure_DQ = view
     log_phi_DK = np.full_like(state.log_phi[mode], -np.inf)
     subs_Q, used_U = np.ascontiguousarray(state.subs_QM[:, mode]), np.flatnonzero(state.used(mode))
     classes, stream = ClassesOfMode(state.core_values(), subs_Q, used_U), key.stream(Step.FACTOR, mode)
     layout.workers.run(
         [
-            partial(_draw_rows, *cut, Priors.of(spec), y_DQ, reach_DQ, classes, stream, scratch(), log_phi_DK)
+            partial(_draw_rows, *cut, Priors.of(spec), y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
             for cut in layout.workers.ranges(len(log_phi_DK), _ROWS_PER_THREAD)
         ]
     )
@@ -48,14 +48,14 @@ def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeV
 
 @kernel
 def _draw_rows(
-    first: int, last: int, priors: Priors, y_DQ: Ints, reach_DQ: Floats, classes: ClassesOfMode, stream: Words,
+    first: int, last: int, priors: Priors, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, stream: Words,
     rng: Words, log_phi_DK: Floats,
 ) -> None:  # fmt: skip
     """Fill rows `first` to `last` of `log_phi_DK`."""
     used_U = classes.used_U
     shape_K, rate_K = np.empty(log_phi_DK.shape[1]), np.empty(log_phi_DK.shape[1])
     for d in range(first, last):
-        conditional_of_row(priors, y_DQ[d], reach_DQ[d], classes, shape_K, rate_K)
+        conditional_of_row(priors, y_DQ[d], exposure_DQ[d], classes, shape_K, rate_K)
         seat(rng, stream, d)
         for k in used_U:
             log_phi_DK[d, k] = log_gamma(rng, shape_K[k], rate_K[k])
@@ -63,7 +63,7 @@ def _draw_rows(
 
 @kernel
 def conditional_of_row(
-    priors: Priors, y_Q: Ints, reach_Q: Floats, classes: ClassesOfMode, shape_K: Floats, rate_K: Floats
+    priors: Priors, y_Q: Ints, exposure_Q: Floats, classes: ClassesOfMode, shape_K: Floats, rate_K: Floats
 ) -> None:
     """Fill `shape_K` and `rate_K` of the gamma conditionals of one row, for every factor of the mode."""
     core_Q, subs_Q = classes.core_Q, classes.subs_Q
@@ -71,4 +71,4 @@ def conditional_of_row(
         shape_K[k], rate_K[k] = priors.e0, priors.f0
     for q in range(subs_Q.size):
         shape_K[subs_Q[q]] += y_Q[q]
-        rate_K[subs_Q[q]] += core_Q[q] * reach_Q[q]
+        rate_K[subs_Q[q]] += core_Q[q] * exposure_Q[q]

@@ -28,11 +28,11 @@ class _BetaPrior(NamedTuple):
     d0: float
 
 
-def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, reach_Q: Floats) -> Flags:
-    """Draw which classes are included (all, unless the budget is inferred); `reach_Q` is X_q / lambda_q."""
+def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, exposure_Q: Floats) -> Flags:
+    """Draw which classes are included (all, unless the budget is inferred); `exposure_Q` is X_q / lambda_q."""
     included_Q = state.included()
     if spec.infer_budget:
-        log_empty_Q = spec.a0 * (log(spec.b0) - np.log(spec.b0 + reach_Q))
+        log_empty_Q = spec.a0 * (log(spec.b0) - np.log(spec.b0 + exposure_Q))
         prior, stream = _BetaPrior(spec.c0, spec.d0), key.stream(Step.INCLUSION)
         _include(y_Q, log_empty_Q, prior, stream, scratch(), included_Q)
     return included_Q

@@ -44,26 +44,26 @@ from allocore.model.state import State
 
 
 class ByClass(NamedTuple):
-    """Counts and reach of a mode, transposed so that the numbers of one class are consecutive."""
+    """Counts and exposure of a mode, transposed so that the numbers of one class are consecutive."""
 
     y_QD: Ints
-    reach_QD: Floats
+    exposure_QD: Floats
 
     @classmethod
     def of(cls, view: ModeView) -> "ByClass":
         """The same numbers as in `view`, transposed."""
-        return cls(by_class(view.y_DQ), by_class(view.reach_DQ))
+        return cls(by_class(view.y_DQ), by_class(view.exposure_DQ))
 
 
 class Scores(NamedTuple):
     """The scores of the factors in use without the prior, in the first columns of `scores_QK`.
 
-    `reach_QK` has the sum of phi R for each. The other columns are for factors taken later. `fits_QF` are the fits of
-    collapsed_factor.py. Classes that are not included have scores of zero.
+    `exposure_QK` has the sum of phi R for each. The other columns are for factors taken later. `fits_QF` are the fits
+    of collapsed_factor.py. Classes that are not included have scores of zero.
     """
 
     scores_QK: Floats
-    reach_QK: Floats
+    exposure_QK: Floats
     fits_QF: Floats
 
 
@@ -119,8 +119,8 @@ def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: B
     log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, state.used(mode)])
     priors, phi_DU = Priors.of(spec), np.exp(log_phi_DU)
     pairs = -(-spec.budget // 2)
-    reach_QK, scores_QK = np.zeros((2, 2 * pairs, spec.core_shape[mode]))
-    scores = Scores(scores_QK, reach_QK, np.empty((spec.budget, FIT_SIZE)))
+    exposure_QK, scores_QK = np.zeros((2, 2 * pairs, spec.core_shape[mode]))
+    scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, FIT_SIZE)))
     cuts, few = layout.workers.ranges(pairs, 4), layout.workers.ranges(spec.budget, 8)
     layout.workers.run(
         [partial(_score_used, *cut, rows, priors, log_phi_DU, phi_DU, scores) for cut in cuts]
@@ -128,7 +128,7 @@ def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: B
     )
     left_out_Q = np.flatnonzero(~state.included())
     scores_QK[left_out_Q], scores.fits_QF[left_out_Q] = 0.0, 0.0
-    return Scores(scores_QK[: spec.budget], reach_QK[: spec.budget], scores.fits_QF)
+    return Scores(scores_QK[: spec.budget], exposure_QK[: spec.budget], scores.fits_QF)
 
 
 def by_class(table_DQ: NDArray[Any]) -> NDArray[Any]:
@@ -143,31 +143,31 @@ def _score_used(
     """Fill the scores of the factors in use for pairs of classes `first` to `last`.
 
     A dense product, four rows and two classes at a time, which suits the caches best, and a sparse one. If the number
-    of classes is odd, the last row of `reach_QK` completes the last pair.
+    of classes is odd, the last row of `exposure_QK` completes the last pair.
     """
-    y_QD, reach_QD = rows
-    scores_QK, reach_QK, _ = scores
+    y_QD, exposure_QD = rows
+    scores_QK, exposure_QK, _ = scores
     length, used = phi_DU.shape
     for pair in range(first, last):
         q, r = 2 * pair, min(2 * pair + 1, y_QD.shape[0] - 1)
         for d in range(0, length - 3, 4):
-            a0, a1, a2, a3 = reach_QD[q, d], reach_QD[q, d + 1], reach_QD[q, d + 2], reach_QD[q, d + 3]
-            b0, b1, b2, b3 = reach_QD[r, d], reach_QD[r, d + 1], reach_QD[r, d + 2], reach_QD[r, d + 3]
+            a0, a1, a2, a3 = exposure_QD[q, d], exposure_QD[q, d + 1], exposure_QD[q, d + 2], exposure_QD[q, d + 3]
+            b0, b1, b2, b3 = exposure_QD[r, d], exposure_QD[r, d + 1], exposure_QD[r, d + 2], exposure_QD[r, d + 3]
             for u in range(used):
                 p0, p1, p2, p3 = phi_DU[d, u], phi_DU[d + 1, u], phi_DU[d + 2, u], phi_DU[d + 3, u]
-                reach_QK[q, u] += a0 * p0 + a1 * p1 + a2 * p2 + a3 * p3
-                reach_QK[q + 1, u] += b0 * p0 + b1 * p1 + b2 * p2 + b3 * p3
+                exposure_QK[q, u] += a0 * p0 + a1 * p1 + a2 * p2 + a3 * p3
+                exposure_QK[q + 1, u] += b0 * p0 + b1 * p1 + b2 * p2 + b3 * p3
         for d in range(length - length % 4, length):
             for u in range(used):
-                reach_QK[q, u] += reach_QD[q, d] * phi_DU[d, u]
-                reach_QK[q + 1, u] += reach_QD[r, d] * phi_DU[d, u]
+                exposure_QK[q, u] += exposure_QD[q, d] * phi_DU[d, u]
+                exposure_QK[q + 1, u] += exposure_QD[r, d] * phi_DU[d, u]
         for c in range(q, r + 1):
-            _add_counts(y_QD[c], priors, log_phi_DU, reach_QK[c], scores_QK[c])
+            _add_counts(y_QD[c], priors, log_phi_DU, exposure_QK[c], scores_QK[c])
 
 
 @part
-def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: Floats, reach_K: Floats, scores_K: Floats) -> None:
-    """Add the likelihood of the counts to the scores of one class, given its reach at each factor."""
+def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: Floats, exposure_K: Floats, scores_K: Floats) -> None:
+    """Add the likelihood of the counts to the scores of one class, given its exposure at each factor."""
     total = 0
     for d in range(y_D.size):
         if y_D[d] > 0:
@@ -176,20 +176,20 @@ def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: Floats, reach_K: Floats, 
             for u in range(log_phi_DU.shape[1]):
                 scores_K[u] += y * log_phi_DU[d, u]
     for u in range(log_phi_DU.shape[1]):
-        scores_K[u] += log_core_integral(total, reach_K[u], priors)
+        scores_K[u] += log_core_integral(total, exposure_K[u], priors)
 
 
 @kernel
-def log_core_integral(total: int, reach: float, priors: Priors) -> float:
-    """The log integral of lambda^y exp(-lambda reach) over the prior of a core value, without ln b0^a0 / G(a0)."""
-    return lgamma(priors.a0 + total) - (priors.a0 + total) * log(priors.b0 + reach)
+def log_core_integral(total: int, exposure: float, priors: Priors) -> float:
+    """The log integral of lambda^y exp(-lambda exposure) over the prior of a core value, without ln b0^a0 / G(a0)."""
+    return lgamma(priors.a0 + total) - (priors.a0 + total) * log(priors.b0 + exposure)
 
 
 @kernel
 def _fit_new(first: int, last: int, rows: ByClass, priors: Priors, fits_QF: Floats) -> None:
-    y_QD, reach_QD = rows
+    y_QD, exposure_QD = rows
     for q in range(first, last):
-        fit_collapsed(y_QD[q], reach_QD[q], priors, fits_QF[q])
+        fit_collapsed(y_QD[q], exposure_QD[q], priors, fits_QF[q])
 
 
 @kernel
@@ -201,8 +201,8 @@ def _move_classes(
 
     `used` is the number of places that are or were in use.
     """
-    scores_QK, reach_QK, fits_QF = scores
-    y_QD, reach_QD = rows
+    scores_QK, exposure_QK, fits_QF = scores
+    y_QD, exposure_QD = rows
     factors_K, places_Q, others_K = places
     log_core_Q, log_phi_DK = drawn
     weights, cumulative = np.empty(others_K.size + 1), np.empty(others_K.size + 1)
@@ -223,9 +223,9 @@ def _move_classes(
         seat(rng, streams.choices, q)
         choice = categorical_from_logs(rng, weights, used + 1, cumulative)
         new = choice == used
-        reach = 0.0 if new else reach_QK[q, choice]
+        exposure = 0.0 if new else exposure_QK[q, choice]
         stays, log_core = _core_there(
-            alone, new, reach, log_core_Q[q], y_QD[q], reach_QD[q], priors, fits_QF[q], rng
+            alone, new, exposure, log_core_Q[q], y_QD[q], exposure_QD[q], priors, fits_QF[q], rng
         )  # fmt: skip
         if stays:
             others_K[home] += 1
@@ -234,7 +234,7 @@ def _move_classes(
             choice, used = _take(int(uniform(rng) * free), used, factors_K, others_K)
             k = factors_K[choice]
             seat(rng, streams.entries, q)
-            _draw_column(k, exp(log_core), y_QD[q], reach_QD[q], priors, rng, log_phi_DK)
+            _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors, rng, log_phi_DK)
             _score_column(q + 1, choice, k, rows, priors, drawn, scores)
         elif alone:
             for d in range(log_phi_DK.shape[0]):
@@ -245,21 +245,21 @@ def _move_classes(
 
 @part
 def _core_there(
-    alone: bool, new: bool, reach: float, before: float, y_D: Ints, reach_D: Floats, priors: Priors, fitted: Floats,
-    rng: Words,
+    alone: bool, new: bool, exposure: float, before: float, y_D: Ints, exposure_D: Floats, priors: Priors,
+    fitted: Floats, rng: Words,
 ) -> tuple[bool, float]:  # fmt: skip
     """Whether a class stays where it is after all, and otherwise its log core value at the chosen factor.
 
-    `new`: it chose a factor of its own. `alone`: it has one already. `reach` is its reach at a factor that is not new.
+    `new`: it chose a factor of its own. `alone`: it has one already. `exposure`: its own at a factor in use.
     """
     if (alone and new) or before == -np.inf:
         return alone and new, before
     if new:
         after = draw_collapsed(rng, fitted)
-        return not log(uniform(rng)) < log_correction(after, y_D, reach_D, priors, fitted), after
-    if alone and not log(uniform(rng)) < -log_correction(before, y_D, reach_D, priors, fitted):
+        return not log(uniform(rng)) < log_correction(after, y_D, exposure_D, priors, fitted), after
+    if alone and not log(uniform(rng)) < -log_correction(before, y_D, exposure_D, priors, fitted):
         return True, before
-    return False, log_gamma(rng, fitted[LEFT], priors.b0 + reach)
+    return False, log_gamma(rng, fitted[LEFT], priors.b0 + exposure)
 
 
 @part
@@ -281,29 +281,29 @@ def _take(n: int, used: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]
 
 @part
 def _draw_column(
-    k: int, core: float, y_D: Ints, reach_D: Floats, priors: Priors, rng: Words, log_phi_DK: Floats
+    k: int, core: float, y_D: Ints, exposure_D: Floats, priors: Priors, rng: Words, log_phi_DK: Floats
 ) -> None:
     """Draw factor k, which only one class uses now."""
     for d in range(log_phi_DK.shape[0]):
-        log_phi_DK[d, k] = log_gamma(rng, priors.e0 + y_D[d], priors.f0 + core * reach_D[d])
+        log_phi_DK[d, k] = log_gamma(rng, priors.e0 + y_D[d], priors.f0 + core * exposure_D[d])
 
 
 @part
 def _score_column(first: int, place: int, k: int, rows: ByClass, priors: Priors, drawn: _Drawn, scores: Scores) -> None:
     """Score the new factor k, in the column `place`, for the classes that have not moved yet."""
-    y_QD, reach_QD = rows
-    scores_QK, reach_QK, _ = scores
+    y_QD, exposure_QD = rows
+    scores_QK, exposure_QK, _ = scores
     log_core_Q, log_phi_DK = drawn
     log_phi_D, phi_D = np.empty(log_phi_DK.shape[0]), np.empty(log_phi_DK.shape[0])
     for d in range(log_phi_D.size):
         log_phi_D[d], phi_D[d] = log_phi_DK[d, k], exp(log_phi_DK[d, k])
     for q in range(first, log_core_Q.size):
-        total, reach, score = 0, 0.0, 0.0
+        total, exposure, score = 0, 0.0, 0.0
         for d in range(log_phi_D.size):
-            reach += reach_QD[q, d] * phi_D[d]
+            exposure += exposure_QD[q, d] * phi_D[d]
             if y_QD[q, d] > 0:
                 total += y_QD[q, d]
                 score += y_QD[q, d] * log_phi_D[d]
         included = log_core_Q[q] > -np.inf
-        reach_QK[q, place] = reach
-        scores_QK[q, place] = score + log_core_integral(total, reach, priors) if included else 0.0
+        exposure_QK[q, place] = exposure
+        scores_QK[q, place] = score + log_core_integral(total, exposure, priors) if included else 0.0

@@ -50,7 +50,7 @@ _MOST_PROPOSALS = 16
 class Pair:
     """Classes q and r, the number of other classes at each factor of each mode, and the joint counts of q and r.
 
-    The factors that other classes use in this mode explain these counts with `weights_U`; `reach_U` has their S.
+    The factors that other classes use in this mode explain these counts with `weights_U`; `exposure_U` has their S.
     `scores` are those of one class with all these counts, at each of these factors and, last, at a factor of its own,
     fitted as in collapsed_factor.py.
     """
@@ -61,7 +61,7 @@ class Pair:
     y_D: Ints
     used_U: Ints
     weights_U: Floats
-    reach_U: Floats
+    exposure_U: Floats
     scores: Floats
     fitted: Floats
 
@@ -78,7 +78,7 @@ class SplitState:
 
 @dataclass(frozen=True)
 class MergedState:
-    """The factor of q, its log core value if no other class uses the factor, and the location and reach of r.
+    """The factor of q, its log core value if no other class uses the factor, and the location and exposure of r.
 
     In mode m, r is at the factor of class `away_M[m]`.
     """
@@ -86,24 +86,24 @@ class MergedState:
     factor: int
     log_core: float
     away_M: Ints
-    reach_r: float
+    exposure_r: float
 
 
 def split_merge(
-    key: Key, layout: Layout, spec: Spec, state: State, view: ModeView, reach_Q: Floats, workspace: Workspace
+    key: Key, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
 ) -> tuple[State, Floats, int]:
     """The state after some proposals in one mode, its X_q / lambda_q, and the number of accepted proposals.
 
     `workspace` belongs to the given state and is only read.
     """
     if spec.budget < _LEAST_CLASSES:
-        return state, reach_Q, 0
-    draft = Draft.of(layout, spec, state, view, reach_Q, workspace)
+        return state, exposure_Q, 0
+    draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
     rng, stream, accepted = scratch(), key.stream(Step.SPLIT_MERGE, view.mode), 0
     for number in range(min(spec.budget // 4, _MOST_PROPOSALS)):
         seat(rng, stream, number)
         accepted += propose(draft, rng)
-    return (draft.state(state), draft.reach_Q, accepted) if accepted else (state, reach_Q, 0)
+    return (draft.state(state), draft.exposure_Q, accepted) if accepted else (state, exposure_Q, 0)
 
 
 def propose(draft: Draft, rng: Words) -> bool:
@@ -167,14 +167,16 @@ def _pair(draft: Draft, q: int, r: int) -> Pair | None:
     if len(used_U) < 2:
         return None
     y_D, alpha = draft.y_QD[q] + draft.y_QD[r], draft.alpha_M[mode]
-    weights_U, reach_U, scores, fitted = (np.empty(size) for size in (*(len(used_U),) * 2, len(used_U) + 1, FIT_SIZE))
+    weights_U, exposure_U, scores, fitted = (
+        np.empty(size) for size in (*(len(used_U),) * 2, len(used_U) + 1, FIT_SIZE)
+    )
     factors = FactorsInUse(used_U, draft.phi_DK, draft.log_phi_DK)
-    explain(y_D, draft.reach_QD[q], draft.priors, factors, Explained(weights_U, reach_U, scores[:-1]))
-    fit_collapsed(y_D, draft.reach_QD[q], draft.priors, fitted)
+    explain(y_D, draft.exposure_QD[q], draft.priors, factors, Explained(weights_U, exposure_U, scores[:-1]))
+    fit_collapsed(y_D, draft.exposure_QD[q], draft.priors, fitted)
     scores[:-1] += np.log(others_MK[mode, used_U] + alpha)
     free = draft.phi_DK.shape[1] - len(used_U)
     scores[-1] = log(free * alpha) + fitted[LOG_INTEGRAL] if free else -inf
-    return Pair(q, r, others_MK, y_D, used_U, weights_U, reach_U, scores, fitted)
+    return Pair(q, r, others_MK, y_D, used_U, weights_U, exposure_U, scores, fitted)
 
 
 def _can_return(draft: Draft, pair: Pair, splits: bool) -> bool:
@@ -204,7 +206,7 @@ def _log_odds(draft: Draft, pair: Pair, first: int, second: int) -> Floats:
     """For each row, the log odds that a count goes to r."""
     log_phi_2D = by_class(draft.log_phi_DK[:, pair.used_U[[first, second]]])
     share = pair.weights_U[second] / (pair.weights_U[first] + pair.weights_U[second])
-    odds = log_odds_of_two(pair.y_D, log_phi_2D, pair.reach_U[[first, second]], share)
+    odds = log_odds_of_two(pair.y_D, log_phi_2D, pair.exposure_U[[first, second]], share)
     return np.asarray(log_phi_2D[1] - log_phi_2D[0] + odds)
 
 
@@ -218,7 +220,7 @@ def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
         some, factor = counts_D > 0, pair.used_U[u]
         log_weight += log(pair.others_MK[draft.mode, factor] + draft.alpha_M[draft.mode])
         log_weight += (counts_D[some] * draft.log_phi_DK[some, factor]).sum()
-        log_weight += log_core_integral(counts_D.sum(), pair.reach_U[u], draft.priors)
+        log_weight += log_core_integral(counts_D.sum(), pair.exposure_U[u], draft.priors)
     log_weight += (split.kept_D * np.logaddexp(0.0, split.odds_D)).sum()
     log_weight += (given_D * np.logaddexp(0.0, -split.odds_D)).sum()
     first, second = pair.weights_U[[split.first, split.second]]
@@ -236,21 +238,21 @@ def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
     factor, log_core = _choose_factor(pair, others_K, rng)
     modes, budget = range(len(draft.alpha_M)), len(draft.y_Q)
     away_M = np.array([_another(pair, budget, rng, than_q=m == draft.mode) for m in modes])
-    return MergedState(factor, log_core, away_M, draft.reach_at(away_M))
+    return MergedState(factor, log_core, away_M, draft.exposure_at(away_M))
 
 
 def _now_merged(draft: Draft, pair: Pair) -> MergedState:
     """The factors that q and r have now."""
     factor, away_M = int(draft.subs_QM[pair.q, draft.mode]), np.full(len(draft.alpha_M), pair.r)
-    return MergedState(factor, float(draft.log_core_Q[pair.q]), away_M, float(draft.reach_Q[pair.r]))
+    return MergedState(factor, float(draft.log_core_Q[pair.q]), away_M, float(draft.exposure_Q[pair.r]))
 
 
 def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
     """log(posterior / proposal) of the merged state."""
     modes = np.arange(len(draft.alpha_M))
-    log_weight = np.logaddexp.reduce(pair.scores) + log_core_integral(0, merged.reach_r, draft.priors)
+    log_weight = np.logaddexp.reduce(pair.scores) + log_core_integral(0, merged.exposure_r, draft.priors)
     if pair.others_MK[draft.mode, merged.factor] == 0:
-        log_weight += log_correction(merged.log_core, pair.y_D, draft.reach_QD[pair.q], draft.priors, pair.fitted)
+        log_weight += log_correction(merged.log_core, pair.y_D, draft.exposure_QD[pair.q], draft.priors, pair.fitted)
     factors_M = draft.subs_QM[merged.away_M, modes]
     others_M, beside_q = pair.others_MK[modes, factors_M], (modes == draft.mode) & (factors_M == merged.factor)
     choices_M = len(draft.y_Q) - np.where(modes == draft.mode, 2, 1)
@@ -279,22 +281,22 @@ def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> Non
     if pair.others_MK[draft.mode, left] == 0:
         draft.set_factor(left, -inf)
     draft.follow(r, np.full(len(draft.alpha_M), q))
-    draft.reach_QD[r] = draft.reach_QD[q]
+    draft.exposure_QD[r] = draft.exposure_QD[q]
     for each, counts_D, u in ((q, split.kept_D, split.first), (r, pair.y_D - split.kept_D, split.second)):
-        draft.settle(each, counts_D, pair.used_U[u], pair.reach_U[u], rng)
+        draft.settle(each, counts_D, pair.used_U[u], pair.exposure_U[u], rng)
 
 
 def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> None:
     """q gets the counts of r and the chosen factor, and r moves away."""
     q, r, priors, own = pair.q, pair.r, draft.priors, pair.others_MK[draft.mode, merged.factor] == 0
     draft.follow(r, merged.away_M)
-    draft.y_QD[r], draft.y_Q[r], draft.reach_Q[r] = 0, 0, merged.reach_r
-    draft.log_core_Q[r] = log_gamma(rng, priors.a0, priors.b0 + merged.reach_r)
+    draft.y_QD[r], draft.y_Q[r], draft.exposure_Q[r] = 0, 0, merged.exposure_r
+    draft.log_core_Q[r] = log_gamma(rng, priors.a0, priors.b0 + merged.exposure_r)
     if own:
-        rates = priors.f0 + np.exp(merged.log_core) * draft.reach_QD[q]
+        rates = priors.f0 + np.exp(merged.log_core) * draft.exposure_QD[q]
         shapes = priors.e0 + pair.y_D
         draft.set_factor(merged.factor, np.array([log_gamma(rng, *each) for each in zip(shapes, rates, strict=True)]))
-    reach = (draft.phi_DK[:, merged.factor] * draft.reach_QD[q]).sum()
-    draft.settle(q, pair.y_D, merged.factor, reach, rng)
+    exposure = (draft.phi_DK[:, merged.factor] * draft.exposure_QD[q]).sum()
+    draft.settle(q, pair.y_D, merged.factor, exposure, rng)
     if own:
         draft.log_core_Q[q] = merged.log_core

@@ -22,7 +22,7 @@ class Draft:
     """Copies of everything that proposals in one mode can change. Mutable: accepted proposals are written here only.
 
     `rows_DQ` and `sums_Q` are the expanded factors of this mode. In the other modes no factor changes: class q has
-    the column holder_MQ[m, q] of `expanded`. `reach_QD` is only valid for classes that hold counts.
+    the column holder_MQ[m, q] of `expanded`. `exposure_QD` is only valid for classes that hold counts.
     """
 
     mode: int
@@ -35,8 +35,8 @@ class Draft:
     sums_Q: Floats
     y_QD: Ints
     y_Q: Ints
-    reach_QD: Floats
-    reach_Q: Floats
+    exposure_QD: Floats
+    exposure_Q: Floats
     subs_QM: Ints
     log_core_Q: Floats
     log_phi_DK: Floats
@@ -45,9 +45,9 @@ class Draft:
 
     @classmethod
     def of(
-        cls, layout: Layout, spec: Spec, state: State, view: ModeView, reach_Q: Floats, workspace: Workspace
+        cls, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
     ) -> "Draft":
-        """A draft of a state; `reach_Q` is X_q / lambda_q."""
+        """A draft of a state; `exposure_Q` is X_q / lambda_q."""
         mode, by_rows = view.mode, ByClass.of(view)
         log_phi_DK, used_U = state.log_phi[mode].copy(), np.flatnonzero(state.used(mode))
         phi_DK = np.zeros_like(log_phi_DK)
@@ -64,8 +64,8 @@ class Draft:
             sums_Q=workspace.expanded.sums_MQ[mode].copy(),
             y_QD=by_rows.y_QD,
             y_Q=by_rows.y_QD.sum(axis=1),
-            reach_QD=by_rows.reach_QD,
-            reach_Q=reach_Q.copy(),
+            exposure_QD=by_rows.exposure_QD,
+            exposure_Q=exposure_Q.copy(),
             subs_QM=state.subs_QM.copy(),
             log_core_Q=state.log_core_Q.copy(),
             log_phi_DK=log_phi_DK,
@@ -85,7 +85,7 @@ class Draft:
         rows_DQ = self.expanded.phi_RQ[start : start + self.missing.shape[mode]]
         return rows_DQ[:, holder], float(self.expanded.sums_MQ[mode, holder])
 
-    def reach_at(self, classes_M: Ints) -> float:
+    def exposure_at(self, classes_M: Ints) -> float:
         """X / lambda of a class that has, in each mode m, the factor of class classes_M[m]."""
         columns = [self.column(m, c) for m, c in enumerate(classes_M)]
         return self.missing.sum_of_one([phi_D for phi_D, _ in columns], [total for _, total in columns])
@@ -98,13 +98,13 @@ class Draft:
         c = classes_M[self.mode]
         self.rows_DQ[:, r], self.sums_Q[r] = self.rows_DQ[:, c], self.sums_Q[c]
 
-    def settle(self, q: int, counts_D: Ints, factor: int, reach: float, rng: Words) -> None:
+    def settle(self, q: int, counts_D: Ints, factor: int, exposure: float, rng: Words) -> None:
         """Give q these counts, move it to a factor of this mode with this X / lambda, and draw its core value."""
-        self.y_QD[q], self.y_Q[q], self.reach_Q[q] = counts_D, counts_D.sum(), reach
+        self.y_QD[q], self.y_Q[q], self.exposure_Q[q] = counts_D, counts_D.sum(), exposure
         self._put(q, self.mode, factor)
         phi_D = self.phi_DK[:, factor]
         self.rows_DQ[:, q], self.sums_Q[q] = phi_D, phi_D.sum()
-        self.log_core_Q[q] = log_gamma(rng, self.priors.a0 + self.y_Q[q], self.priors.b0 + reach)
+        self.log_core_Q[q] = log_gamma(rng, self.priors.a0 + self.y_Q[q], self.priors.b0 + exposure)
 
     def set_factor(self, factor: int, log_phi_D: Floats | float) -> None:
         """Set the values of a factor of this mode; -inf if no class uses it any more."""

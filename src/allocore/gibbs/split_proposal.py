@@ -1,8 +1,8 @@
 """A mixture of factors in use that explains the counts of a class; split_merge.py proposes two of them.
 
-Counts y[d] in rows of reach R[d] come from factor k with weight w_k, in shares phi[d, k] R[d] / S_k, where S_k =
+Counts y[d] in rows of exposure R[d] come from factor k with weight w_k, in shares phi[d, k] R[d] / S_k, where S_k =
 sum_d phi[d, k] R[d]. A few steps of EM fit the weights. They only make a proposal, so they need not be exact, but they
-must be a function of counts, reach and factors alone. Cost: D * (factors in use).
+must be a function of counts, exposure and factors alone. Cost: D * (factors in use).
 """
 
 from math import exp, log
@@ -38,22 +38,22 @@ class Explained(NamedTuple):
     """
 
     weights_U: Floats
-    reach_U: Floats
+    exposure_U: Floats
     scores_U: Floats
 
 
 @kernel
-def explain(y_D: Ints, reach_D: Floats, priors: Priors, factors: FactorsInUse, explained: Explained) -> None:
+def explain(y_D: Ints, exposure_D: Floats, priors: Priors, factors: FactorsInUse, explained: Explained) -> None:
     """Fill `explained` for the counts of a class."""
     used_U, phi_DK, log_phi_DK = factors
-    weights_U, reach_U, scores_U = explained
+    weights_U, exposure_U, scores_U = explained
     used, total, rows = used_U.size, 0, 0
     phi_NU, counts_N = np.empty((y_D.size, used)), np.empty(y_D.size)
     for u in range(used):
-        weights_U[u], reach_U[u], scores_U[u] = 1.0 / used, 0.0, 0.0
+        weights_U[u], exposure_U[u], scores_U[u] = 1.0 / used, 0.0, 0.0
     for d in range(y_D.size):
         for u in range(used):
-            reach_U[u] += reach_D[d] * phi_DK[d, used_U[u]]
+            exposure_U[u] += exposure_D[d] * phi_DK[d, used_U[u]]
         if y_D[d] > 0:
             counts_N[rows] = y_D[d]
             for u in range(used):
@@ -62,14 +62,14 @@ def explain(y_D: Ints, reach_D: Floats, priors: Priors, factors: FactorsInUse, e
             total += y_D[d]
             rows += 1
     for u in range(used):
-        scores_U[u] += log_core_integral(total, reach_U[u], priors)
-    _climb(counts_N[:rows], phi_NU[:rows], reach_U, weights_U)
+        scores_U[u] += log_core_integral(total, exposure_U[u], priors)
+    _climb(counts_N[:rows], phi_NU[:rows], exposure_U, weights_U)
     for u in range(used):
         weights_U[u] = (1.0 - _LEAK) * weights_U[u] + _LEAK / used
 
 
 @part
-def _climb(counts_N: Floats, phi_NU: Floats, reach_U: Floats, weights_U: Floats) -> None:
+def _climb(counts_N: Floats, phi_NU: Floats, exposure_U: Floats, weights_U: Floats) -> None:
     """The steps of EM, over the rows that have counts."""
     rows, used = phi_NU.shape
     phi_UN, ratio_N, shares_U = np.empty((used, rows)), np.empty(rows), np.empty(used)
@@ -81,31 +81,31 @@ def _climb(counts_N: Floats, phi_NU: Floats, reach_U: Floats, weights_U: Floats)
         for n in range(rows):
             ratio_N[n] = _TINY
         for u in range(used):
-            weight, shares_U[u] = weights_U[u] / max(reach_U[u], _TINY), 0.0
+            weight, shares_U[u] = weights_U[u] / max(exposure_U[u], _TINY), 0.0
             for n in range(rows):
                 ratio_N[n] += weight * phi_UN[u, n]
         for n in range(rows):
             ratio = counts_N[n] / ratio_N[n]
             for u in range(used):
                 shares_U[u] += ratio * phi_NU[n, u]
-        _reweigh(shares_U, reach_U, weights_U)
+        _reweigh(shares_U, exposure_U, weights_U)
 
 
 @part
-def _reweigh(shares_U: Floats, reach_U: Floats, weights_U: Floats) -> None:
+def _reweigh(shares_U: Floats, exposure_U: Floats, weights_U: Floats) -> None:
     """New weights, which sum to one even after underflow."""
     total = 0.0
     for u in range(weights_U.size):
-        weights_U[u] *= shares_U[u] / max(reach_U[u], _TINY)
+        weights_U[u] *= shares_U[u] / max(exposure_U[u], _TINY)
         total += weights_U[u]
     for u in range(weights_U.size):
         weights_U[u] = weights_U[u] / total if total > 0.0 else 1.0 / weights_U.size
 
 
 @kernel
-def log_odds_of_two(y_D: Ints, log_phi_2D: Floats, reach_2: Floats, share: float) -> float:
+def log_odds_of_two(y_D: Ints, log_phi_2D: Floats, exposure_2: Floats, share: float) -> float:
     """ln (w' / S') - ln (w / S) of two factors that explain the counts; `share` is a first guess of w' = 1 - w."""
-    shift = log(max(reach_2[0], _TINY)) - log(max(reach_2[1], _TINY))
+    shift = log(max(exposure_2[0], _TINY)) - log(max(exposure_2[1], _TINY))
     total = 0.0
     for d in range(y_D.size):
         total += y_D[d]

@@ -15,7 +15,7 @@ allocation, a sweep draws
 
 Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
 takes one; core values are drawn again afterwards because that is cheap. Both steps of a mode share its exposure
-(exposure.py). The code keeps it per unit of lambda, as "reach", which depends on the other modes alone.
+(exposure.py). The code keeps it per unit of lambda; as such it depends on the other modes alone.
 
 The order of the modes rotates from sweep to sweep, so that each mode is the last one in turn. Thinning ends a sweep, so
 the allocation and the log-likelihood belong to the state that is returned. `begin` makes the first allocation.
@@ -32,7 +32,7 @@ import numpy as np
 
 from allocore.data.coordinates import column_keys
 from allocore.gibbs.core_values import draw_core_values
-from allocore.gibbs.exposure import ModeView, reach
+from allocore.gibbs.exposure import ModeView, exposure
 from allocore.gibbs.factors import draw_factors
 from allocore.gibbs.inclusion import draw_inclusion
 from allocore.gibbs.layout import Layout
@@ -70,16 +70,16 @@ def sweep(
     state, view = _visit_mode(key, layout, spec, state, allocation, workspace, last)
 
     # For each class: its counts, and the counts to expect per unit of core value. Every mode gives the same sums.
-    y_Q, reach_Q = view.y_DQ.sum(axis=0), view.reach_Q(workspace.rows(last))
-    included_Q = draw_inclusion(key, spec, state, y_Q, reach_Q)
-    state = draw_core_values(key, spec, state, included_Q, y_Q, reach_Q)
+    y_Q, exposure_Q = view.y_DQ.sum(axis=0), view.exposure_Q(workspace.rows(last))
+    included_Q = draw_inclusion(key, spec, state, y_Q, exposure_Q)
+    state = draw_core_values(key, spec, state, included_Q, y_Q, exposure_Q)
     if spec.learn_locations:
-        state, reach_Q, accepted = split_merge(key, layout, spec, state, view, reach_Q, workspace)
+        state, exposure_Q, accepted = split_merge(key, layout, spec, state, view, exposure_Q, workspace)
         if accepted:  # then classes have moved in the other modes too
             workspace.renew_all(state)
 
     allocation = thin(key, layout, workspace, state)
-    expected_counts = float((state.core_values() * reach_Q).sum())
+    expected_counts = float((state.core_values() * exposure_Q).sum())
     log_likelihood = allocation.log_rates - layout.log_factorials - expected_counts
     return state, allocation, _info(layout, before, state, allocation, log_likelihood)
 
@@ -87,8 +87,8 @@ def sweep(
 def _visit_mode(
     key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace, mode: int
 ) -> tuple[State, ModeView]:
-    """Draw the locations and the factors of one mode; returns the state, and the counts and reach that were used."""
-    view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], reach(layout, workspace, mode))
+    """Draw the locations and the factors of one mode; returns the state, and the counts and exposure that were used."""
+    view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure(layout, workspace, mode))
     if spec.learn_locations:
         state = relocate(key, layout, spec, state, view)
     state = draw_factors(key, layout, spec, state, view)

@@ -75,6 +75,10 @@ class SignedPatterns:
         return _Patterns(self.patterns_PM, self.weights_P, wildcards_P, row_offsets(self.shape))
 
     @cached_property
+    def _all(self) -> _Groups:
+        return _in_chunks(np.argsort(self._arrays.wildcards_P, kind="stable"))
+
+    @cached_property
     def _indices(self) -> tuple[_ModeIndex, ...]:
         return tuple(self._index(mode) for mode in range(len(self.shape)))
 
@@ -96,18 +100,14 @@ class SignedPatterns:
 
     def sums(self, expanded: Expanded, workers: Workers) -> Floats:
         """The sum over all observed cells: (Q)."""
-        order_P = np.argsort(self._arrays.wildcards_P, kind="stable")
         nothing_Q = np.zeros(expanded.phi_RQ.shape[1])
-        less_CQ = self._less(nothing_Q, _in_chunks(order_P), expanded, _NO_MODE, workers)
+        less_CQ = self._less(nothing_Q, self._all, expanded, _NO_MODE, workers)
         return np.asarray(np.maximum(np.prod(expanded.sums_MQ, axis=0) + less_CQ.sum(axis=0), 0.0))
 
     def sum_of_one(self, phi: Sequence[Floats], sums: Sequence[float]) -> float:
-        """The sum over all observed cells for one class; `phi` and `sums` are its columns (D) and their sums."""
-        product_P, whole = self.weights_P.copy(), 1.0
-        for column_P, phi_D, total in zip(self.patterns_PM.T, phi, sums, strict=True):
-            product_P *= np.where(column_P < 0, total, phi_D[column_P])
-            whole *= total
-        return max(float(whole - product_P.sum()), 0.0)
+        """The sum over all observed cells for one class alone: `phi` and `sums` are its columns (D) and their sums."""
+        expanded = Expanded(np.concatenate(phi)[:, None], np.array(sums)[:, None])
+        return float(self.sums(expanded, Workers(1))[0])
 
     def observed_cells(self) -> tuple[Ints, Floats]:
         """Weighted cells (M, P): for a function linear in each row, their sum is the sum over the observed cells.

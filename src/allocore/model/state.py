@@ -9,7 +9,7 @@ Shape suffixes, used throughout the package:
 
     log_core_Q   log lambda            subs_QM   location of each class in the core, k[q, m]
     log_phi_DK   log phi of one mode   y_RQ      counts allocated to class q in the cells of row r
-    reach_DQ     "reach" of each class: the exposure per unit of core value, X[m][d, q] / lambda_q
+    exposure_DQ  exposure of each class per unit of core value, X[m][d, q] / lambda_q
 
 Core values and factors are kept as logarithms: a gamma variate of small shape underflows, its logarithm does not.
 If the budget is inferred, a class that is not included has the core value zero, with the logarithm -inf.
