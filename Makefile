@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+# The tests start some hundred processes: they share their bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 # The tests that run kernels: in kernels/, gibbs/, em/ and posterior/, and short chains of all models.
 KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/test_iteration.py \
