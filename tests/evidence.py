@@ -1,9 +1,39 @@
-"""Judging samplers: do two sets of draws have the same means, in Monte Carlo standard errors?"""
+"""Judging samplers: do draws fit their distribution, and do two sets of draws have the same means?"""
 
 import numpy as np
 from scipy import stats
 
 BATCHES = 40
+LEAST = 10.0
+
+
+def fit_to(draws, first, probabilities):
+    """p-value of a chi-square test: do integer draws have these probabilities, of `first`, `first` + 1, ..?
+
+    Neighbours are pooled until a cell expects ten draws. A draw outside these values has the p-value 0.
+    """
+    if draws.min() < first or draws.max() >= first + len(probabilities):
+        return 0.0
+    observed, expected = [0], [0.0]
+    for seen, share in zip(np.bincount(draws - first, minlength=len(probabilities)), probabilities, strict=True):
+        if expected[-1] >= LEAST:
+            observed.append(0)
+            expected.append(0.0)
+        observed[-1] += seen
+        expected[-1] += share * draws.size
+    if len(expected) > 1 and expected[-1] < LEAST:
+        observed[-2:], expected[-2:] = [sum(observed[-2:])], [sum(expected[-2:])]
+    if len(expected) == 1:
+        return 1.0
+    return float(stats.chisquare(observed, np.array(expected) * (draws.size / sum(expected))).pvalue)
+
+
+def mean_and_variance(draws, mean, variance, fourth_cumulant):
+    """p-values of two-sided z-tests that independent draws have this mean and this variance."""
+    error = (draws - mean).mean() / np.sqrt(variance / draws.size)
+    spread = ((draws - mean) ** 2).mean() - variance
+    spread /= np.sqrt((fourth_cumulant + 2 * variance**2) / draws.size)
+    return 2 * stats.norm.sf(np.abs([error, spread]))
 
 
 def same_means(first, second):

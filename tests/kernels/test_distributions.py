@@ -6,6 +6,7 @@ slightly wrong are caught at the same sample size.
 
 import math
 import os
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -14,15 +15,19 @@ from scipy import stats
 from allocore.kernels.distributions import (
     _HEIGHTS,
     _WIDTHS,
+    _log_poisson,
     binomial,
     categorical,
     categorical_from_logs,
     log_gamma,
     multinomial,
     normal,
+    poisson,
+    zero_truncated_poisson,
 )
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, scratch, seat
+from evidence import fit_to, mean_and_variance
 
 LEVEL = 1e-4
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -62,6 +67,25 @@ def fill_multinomial(stream, rng, trials, cumulative, stack, out):
     for i in range(out.shape[0]):
         seat(rng, stream, i)
         multinomial(rng, trials, cumulative, stack, out[i])
+
+
+@kernel
+def fill_poisson(stream, rng, rate, out):
+    for i in range(out.size):
+        seat(rng, stream, i)
+        out[i] = poisson(rng, rate)
+
+
+@kernel
+def fill_zero_truncated_poisson(stream, rng, rate, out):
+    for i in range(out.size):
+        seat(rng, stream, i)
+        out[i] = zero_truncated_poisson(rng, rate)
+
+
+@kernel
+def log_poisson(rate, k):
+    return _log_poisson(rate, k)
 
 
 def sample(fill, *args, dtype=np.float64, size=DRAWS, seed=11):
@@ -116,6 +140,59 @@ def test_binomials_with_certain_outcomes_are_certain():
         assert (sample(fill_binomial, trials, p, dtype=np.int64, size=5) == outcome).all()
 
 
+def poisson_probabilities(rate, first):
+    values = np.arange(first, int(rate + 12 * math.sqrt(rate)) + 30)
+    if first == 0:
+        return stats.poisson.pmf(values, rate)
+    # Relative to rate^1, which underflows no probability; the share of zeros is left out.
+    logs = (values - 1) * math.log(rate) - np.array([math.lgamma(value + 1) for value in values])
+    return np.exp(logs) * (rate / math.expm1(rate))
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.5, 3.0, 9.9, 10.1, 50.0, 1e3, 1e5])
+def test_poissons_are_poisson(rate):
+    draws = sample(fill_poisson, rate, dtype=np.int64, seed=21)
+    assert fit_to(draws, 0, poisson_probabilities(rate, 0)) > LEVEL
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-3, 0.5, 3.0, 9.9, 10.1, 50.0])
+def test_zero_truncated_poissons_are_poisson_given_that_they_are_positive(rate):
+    draws = sample(fill_zero_truncated_poisson, rate, dtype=np.int64, seed=22)
+    assert fit_to(draws, 1, poisson_probabilities(rate, 1)) > LEVEL
+
+
+@pytest.mark.parametrize("rate", [1e6, 1e9, 1e12, 1e15, 2.0**50])
+@pytest.mark.parametrize("fill", [fill_poisson, fill_zero_truncated_poisson])
+def test_poissons_of_large_rates_have_their_moments_and_the_shape_of_a_normal(fill, rate):
+    """Skewness, 1 / sqrt(rate), is too small to be seen with these draws."""
+    draws = sample(fill, rate, dtype=np.int64, seed=23)
+    assert (mean_and_variance(draws, rate, rate, rate) > LEVEL).all()
+    assert stats.kstest((draws + 0.5 - rate) / math.sqrt(rate), "norm").pvalue > LEVEL
+
+
+def log_poisson_in_50_digits(rate, k):
+    """-rate + k log(rate) - log k!, with four terms of Stirling's series."""
+    with localcontext(prec=50):
+        n, mu = Decimal(k), Decimal(rate)
+        two_pi = Decimal("6.28318530717958647692528676655900576839433879875")
+        series = 1 / (12 * n) - 1 / (360 * n**3) + 1 / (1260 * n**5) - 1 / (1680 * n**7)
+        return float(-mu + n * mu.ln() - ((n + Decimal("0.5")) * n.ln() - n + two_pi.ln() / 2 + series))
+
+
+@pytest.mark.parametrize("rate", [50.5, 1e4, 1e9, 1e12 + 0.1, 1e15 + 0.25, 2.0**50])
+def test_the_acceptance_test_of_large_poissons_keeps_six_digits(rate):
+    """Up to six standard deviations, beyond which there is one draw in 1e9."""
+    for z in (-6, -2.5, -1, 0, 0.5, 1, 3, 6):
+        k = round(rate + z * math.sqrt(rate))
+        assert log_poisson(rate, k) == pytest.approx(log_poisson_in_50_digits(rate, k), rel=0, abs=1e-6)
+
+
+def test_poissons_of_no_rate_are_the_limits():
+    for rate in (0.0, -1.0, math.nan):
+        assert (sample(fill_poisson, rate, dtype=np.int64, size=5) == 0).all()
+        assert (sample(fill_zero_truncated_poisson, rate, dtype=np.int64, size=5) == 1).all()
+
+
 WEIGHTS = np.array([0.0, 3.0, 0.0, 1e-3, 5.0, 0.5, 0.0])
 
 
@@ -167,6 +244,24 @@ def test_multinomials_are_multinomial(trials):
 def test_a_sampler_that_is_one_percent_wrong_is_caught():
     assert binomial_p_value(sample(fill_binomial, 1000, 0.3 * 1.01, dtype=np.int64), 1000, 0.3) < LEVEL
     assert stats.kstest(np.exp(sample(fill_log_gamma, 1.7)), stats.gamma(1.7 * 1.01).cdf).pvalue < LEVEL
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(JIT_OFF, reason="needs more draws than interpreted code makes")
+@pytest.mark.parametrize("rate", [0.5, 9.9, 10.1, 50.0, 1e3])
+def test_a_poisson_of_a_rate_that_is_one_percent_wrong_is_caught(rate):
+    probabilities = poisson_probabilities(rate, 0)
+    assert fit_to(sample(fill_poisson, rate * 1.01, dtype=np.int64, size=10 * DRAWS), 0, probabilities) < LEVEL
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.5, 3.0])
+def test_a_truncation_that_is_ignored_is_caught(rate):
+    """Zeros kept, and zeros counted as ones."""
+    draws = sample(fill_poisson, rate, dtype=np.int64)
+    probabilities = poisson_probabilities(rate, 1)
+    assert fit_to(draws, 1, probabilities) < LEVEL
+    if rate > 0.01:
+        assert fit_to(np.maximum(draws, 1), 1, probabilities) < LEVEL
 
 
 def test_the_ziggurat_closes_and_its_layers_have_one_area():

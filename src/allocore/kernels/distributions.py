@@ -1,6 +1,7 @@
 """Exact draws from the distributions that the sampler needs; each is tested against its distribution.
 
-Normal and gamma variates: Marsaglia and Tsang (2000). Binomial variates: Hörmann (1993). References: docs/model.md.
+Normal and gamma variates: Marsaglia and Tsang (2000). Binomial and Poisson variates: Hörmann (1993a, b).
+References: docs/model.md.
 
 Gamma variates are returned as logarithms. With a small shape the variate itself underflows (for shape 0.001 about half
 of them do), but its logarithm is an ordinary number.
@@ -128,7 +129,7 @@ def _binomial_by_inversion(rng: Words, trials: int, p: float) -> int:
 
 @part
 def _binomial_by_rejection(rng: Words, trials: int, p: float) -> int:
-    """Transformed rejection, algorithm BTRS of Hörmann (1993); needs trials * p >= 10 and p <= 1/2."""
+    """Transformed rejection, algorithm BTRS of Hörmann (1993a); needs trials * p >= 10 and p <= 1/2."""
     spread = math.sqrt(trials * p * (1.0 - p))
     b = 1.15 + 2.53 * spread
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -173,6 +174,89 @@ def _stirling_tail(k: float) -> float:
     inverse = 1.0 / (k + 1.0)
     square = inverse * inverse
     return (1.0 / 12.0 - (1.0 / 360.0 - square / 1260.0) * square) * inverse
+
+
+@part
+def poisson(rng: Words, rate: float) -> int:
+    """A Poisson variate; the acceptance test is good to 1e-6 up to a rate of 2^50."""
+    if not rate > 0.0:  # `not >` also catches NaN
+        return 0
+    if rate < _INVERSION_MEAN:
+        return _poisson_by_inversion(rng, rate)
+    return _poisson_by_rejection(rng, rate)
+
+
+@part
+def _poisson_by_inversion(rng: Words, rate: float) -> int:
+    """Walk up the distribution function; beyond 300 as in `_binomial_by_inversion`."""
+    start = math.exp(-rate)
+    while True:
+        mass = start
+        u = uniform(rng)
+        for k in range(_INVERSION_LIMIT):
+            if u <= mass:
+                return k
+            u -= mass
+            mass *= rate / (k + 1)
+
+
+@part
+def _poisson_by_rejection(rng: Words, rate: float) -> int:
+    """Transformed rejection, algorithm PTRS of Hörmann (1993b); needs a rate of at least 10."""
+    b = 0.931 + 2.53 * math.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    while True:
+        u = uniform(rng) - 0.5
+        v = uniform(rng)
+        us = 0.5 - abs(u)
+        if us < 0.013 and v > us:
+            continue
+        k = math.floor((2.0 * a / us + b) * u + rate + 0.43)
+        if us >= 0.07 and v <= 0.9277 - 3.6224 / (b - 2.0):
+            return int(k)
+        if k < 0:
+            continue
+        if math.log(v * inverse_alpha / (a / (us * us) + b)) <= _log_poisson(rate, k):
+            return int(k)
+
+
+@part
+def _log_poisson(rate: float, k: float) -> float:
+    """log f(k) of a Poisson variate by Stirling's formula, arranged so that large numbers do not cancel.
+
+    -rate + k log(rate) - log k!, where all terms grow like the rate. Here the largest grow like its square root.
+    """
+    beyond = k + 1.0 - rate
+    gap = beyond - (k + 0.5) * math.log1p(beyond / rate)
+    return gap - 0.5 * math.log(2.0 * math.pi * rate) - _stirling_tail(k)
+
+
+@part
+def zero_truncated_poisson(rng: Words, rate: float) -> int:
+    """A Poisson variate given that it is at least 1; the rate may be as small as 1e-300 and as large as 2^50."""
+    if not rate > 0.0:  # the limit; `not >` also catches NaN
+        return 1
+    if rate < _INVERSION_MEAN:
+        return _positive_poisson_by_inversion(rng, rate)
+    while True:
+        k = _poisson_by_rejection(rng, rate)
+        if k > 0:
+            return k
+
+
+@part
+def _positive_poisson_by_inversion(rng: Words, rate: float) -> int:
+    """Walk up the terms rate^k / k! from k = 1, which add up to exp(rate) - 1; beyond 300 draw again."""
+    total = math.expm1(rate)
+    while True:
+        term = rate
+        target = uniform(rng) * total
+        for k in range(1, _INVERSION_LIMIT):
+            if target <= term:
+                return k
+            target -= term
+            term *= rate / (k + 1)
 
 
 @part
