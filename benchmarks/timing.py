@@ -47,7 +47,7 @@ class Chain:
         self.layout = Layout.of(Y, workers)
         self.state = first_state(self.spec, Y.shape, np.random.default_rng(0))
         self.workspace = Workspace.of(self.layout, self.state)
-        self.allocation = steps.begin(self.key, self.layout, self.state, self.workspace)
+        self.allocation = steps.begin(self.key, self.layout, self.spec, self.state, self.workspace)
         for number in range(1, warm_up + 1):
             self.state, self.allocation, _ = self.sweep(number)
         self.workspace = Workspace.of(self.layout, self.state)
@@ -62,7 +62,7 @@ class Chain:
         state, layout = self.state, self.layout
         calls: dict[str, Callable[[], object]] = {
             "floor": lambda: floor(layout, self.scaled),
-            "thinning": lambda: thin(self.key, layout, self.workspace, state),
+            "thinning": lambda: thin(self.key, layout, self.spec, state, self.workspace),
             "sweep": lambda: steps.sweep(self.key.at(99), layout, self.spec, state, self.allocation, kept),
         }
         return calls | ({"paper-style": lambda: paper_style(layout, state)} if baseline else {})

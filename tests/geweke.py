@@ -34,7 +34,7 @@ def wander(move, spec, missing, starts, seed=1):
             state = prior_state(spec, SHAPE, rng)
             firsts.append(cases.naive_of(state))
             for number in range(start * STEPS, (start + 1) * STEPS):
-                counts = draw_counts(state, cells, rng)
+                counts = draw_counts(spec, state, cells, rng)
                 layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers)
                 state = move(key, number, layout, spec, state)
             lasts.append(cases.naive_of(state))

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     ),
     "estimator_base": ("kernels.workers",),
     "gibbs_estimator": ("data", "model", "run", "posterior", "estimator_base"),
-    "estimators": ("model", "gibbs_estimator"),
+    "estimators": ("data", "model", "gibbs_estimator"),
     "nntuck": ("data", "model", "em", "posterior", "estimator_base", "estimators"),
     # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
     "cli": (

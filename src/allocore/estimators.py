@@ -10,6 +10,7 @@ import os
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
+from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.gibbs_estimator import GibbsEstimator, model_name
 from allocore.model.spec import Spec, core_shape_for
@@ -19,7 +20,7 @@ _MOST_LOCATIONS = 1_000_000
 
 @dataclass(eq=False, repr=False)
 class AlloCore(GibbsEstimator):
-    """Bayesian Poisson ALL0CORE: a Tucker decomposition whose core has at most `budget` non-zeros.
+    """Bayesian ALL0CORE: a Tucker decomposition whose core has at most `budget` non-zeros.
 
     Where the non-zeros lie in the core is learned, so that classes can share factors.
 
@@ -34,10 +35,27 @@ class AlloCore(GibbsEstimator):
         Shape of the gamma prior of the core values.
     b0 : float, default=1.0
         Rate of the gamma prior of the core values.
-    e0 : float, default=1.0
-        Shape of the gamma prior of the factors.
+    e0 : float, sequence of float or "infer", default=1.0
+        Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
+        smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode;
+        `posterior_.concentrations` has them.
     f0 : float, default=10.0
         Rate of the gamma prior of the factors.
+    s0 : float, default=1.0
+        Shape of the gamma prior of the concentrations, if e0 is "infer".
+    t0 : float, default=1.0
+        Rate of that prior.
+    likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
+        How a count is distributed given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
+        bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
+        `Y.binary()`.
+    dispersion_by : str or int, default=None
+        A mode, by name or number, whose rows each have a dispersion p of their own; None is one p for all cells. Only
+        for the negative binomial.
+    g0 : float, default=1.0
+        First parameter of the beta prior of p.
+    h0 : float, default=1.0
+        Second parameter of that prior.
     alpha0 : float, default=0.1
         Concentration of the Dirichlet prior of the locations in each mode. The smaller it is, the more classes share
         factors.
@@ -93,15 +111,15 @@ class AlloCore(GibbsEstimator):
     c0: float = 1.0
     d0: float = 1.0
 
-    def _spec(self, shape: tuple[int, ...]) -> Spec:
+    def _spec(self, tensor: CountTensor) -> Spec:
         if isinstance(self.budget, str) and self.budget != "infer":
             raise InputError(f"budget is {self.budget!r}, but it must be a whole number or 'infer'")
-        prior = (self.a0, self.b0, self.e0, self.f0, self.alpha0)
+        own: dict[str, Any] = {"alpha0": self.alpha0, **self._common(tensor)}
         if self.budget == "infer":
             most = whole_number("max_budget", self.max_budget)
-            core_shape = core_shape_for(shape, most, self.core_shape)
-            return Spec(most, core_shape, *prior, infer_budget=True, c0=self.c0, d0=self.d0)
-        return Spec(self.budget, core_shape_for(shape, self.budget, self.core_shape), *prior)
+            core_shape = core_shape_for(tensor.shape, most, self.core_shape)
+            return Spec(most, core_shape, infer_budget=True, c0=self.c0, d0=self.d0, **own)
+        return Spec(self.budget, core_shape_for(tensor.shape, self.budget, self.core_shape), **own)
 
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:
@@ -113,7 +131,7 @@ class AlloCore(GibbsEstimator):
 
 @dataclass(eq=False, repr=False)
 class CP(GibbsEstimator):
-    """Bayesian Poisson CP: `rank` classes, each with a factor of its own in every mode.
+    """Bayesian CP: `rank` classes, each with a factor of its own in every mode.
 
     Parameters
     ----------
@@ -123,10 +141,27 @@ class CP(GibbsEstimator):
         Shape of the gamma prior of the core values.
     b0 : float, default=1.0
         Rate of the gamma prior of the core values.
-    e0 : float, default=1.0
-        Shape of the gamma prior of the factors.
+    e0 : float, sequence of float or "infer", default=1.0
+        Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
+        smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode;
+        `posterior_.concentrations` has them.
     f0 : float, default=10.0
         Rate of the gamma prior of the factors.
+    s0 : float, default=1.0
+        Shape of the gamma prior of the concentrations, if e0 is "infer".
+    t0 : float, default=1.0
+        Rate of that prior.
+    likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
+        How a count is distributed given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
+        bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
+        `Y.binary()`.
+    dispersion_by : str or int, default=None
+        A mode, by name or number, whose rows each have a dispersion p of their own; None is one p for all cells. Only
+        for the negative binomial.
+    g0 : float, default=1.0
+        First parameter of the beta prior of p.
+    h0 : float, default=1.0
+        Second parameter of that prior.
     burn_in : int, default=1000
         Sweeps that each chain discards at its start.
     draws : int, default=200
@@ -162,10 +197,9 @@ class CP(GibbsEstimator):
 
     rank: int
 
-    def _spec(self, shape: tuple[int, ...]) -> Spec:
+    def _spec(self, tensor: CountTensor) -> Spec:
         rank = whole_number("rank", self.rank)
-        prior = (self.a0, self.b0, self.e0, self.f0)
-        return Spec(rank, (rank,) * len(shape), *prior, model="CP")
+        return Spec(rank, (rank,) * len(tensor.shape), model="CP", **self._common(tensor))
 
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:
@@ -174,7 +208,7 @@ class CP(GibbsEstimator):
 
 @dataclass(eq=False, repr=False)
 class Tucker(GibbsEstimator):
-    """Bayesian Poisson Tucker: a class on every location of the core.
+    """Bayesian Tucker: a class on every location of the core.
 
     Parameters
     ----------
@@ -184,10 +218,27 @@ class Tucker(GibbsEstimator):
         Shape of the gamma prior of the core values.
     b0 : float, default=1.0
         Rate of the gamma prior of the core values.
-    e0 : float, default=1.0
-        Shape of the gamma prior of the factors.
+    e0 : float, sequence of float or "infer", default=1.0
+        Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
+        smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode;
+        `posterior_.concentrations` has them.
     f0 : float, default=10.0
         Rate of the gamma prior of the factors.
+    s0 : float, default=1.0
+        Shape of the gamma prior of the concentrations, if e0 is "infer".
+    t0 : float, default=1.0
+        Rate of that prior.
+    likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
+        How a count is distributed given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
+        bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
+        `Y.binary()`.
+    dispersion_by : str or int, default=None
+        A mode, by name or number, whose rows each have a dispersion p of their own; None is one p for all cells. Only
+        for the negative binomial.
+    g0 : float, default=1.0
+        First parameter of the beta prior of p.
+    h0 : float, default=1.0
+        Second parameter of that prior.
     burn_in : int, default=1000
         Sweeps that each chain discards at its start.
     draws : int, default=200
@@ -223,10 +274,9 @@ class Tucker(GibbsEstimator):
 
     core_shape: tuple[int, ...]
 
-    def _spec(self, shape: tuple[int, ...]) -> Spec:
-        core_shape = whole_core(shape, self.core_shape, "Tucker")
-        prior = (self.a0, self.b0, self.e0, self.f0)
-        return Spec(math.prod(core_shape), core_shape, *prior, model="Tucker")
+    def _spec(self, tensor: CountTensor) -> Spec:
+        core_shape = whole_core(tensor.shape, self.core_shape, "Tucker")
+        return Spec(math.prod(core_shape), core_shape, model="Tucker", **self._common(tensor))
 
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:

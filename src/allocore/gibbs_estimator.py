@@ -2,14 +2,17 @@
 
 import json
 import os
+import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from allocore.data.convert import as_tensor
+from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.estimator_base import Estimator, seed_number, thread_number
-from allocore.model.spec import Spec
+from allocore.model.spec import LikelihoodName, Spec
 from allocore.run.plan import Plan
 from allocore.run.progress import progress_bar
 from allocore.run.schedule import Schedule
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from allocore.run.store import Store
 
 _DRAWN_MODELS = ("AlloCore", "CP", "Tucker")
+_PRIORS = ("a0", "b0", "e0", "f0", "s0", "t0", "g0", "h0")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -31,8 +35,14 @@ class GibbsEstimator(Estimator):
 
     a0: float = 1.0
     b0: float = 1.0
-    e0: float = 1.0
+    e0: float | Sequence[float] | Literal["infer"] = 1.0
     f0: float = 10.0
+    s0: float = 1.0
+    t0: float = 1.0
+    likelihood: LikelihoodName = "poisson"
+    dispersion_by: str | int | None = None
+    g0: float = 1.0
+    h0: float = 1.0
     burn_in: int = 1000
     draws: int = 200
     thin: int = 20
@@ -72,7 +82,7 @@ class GibbsEstimator(Estimator):
         tensor = as_tensor(Y)
         schedule = Schedule(self.burn_in, self.draws, self.thin)
         seed = seed_number(self.seed)
-        plan = Plan(tensor, self._spec(tensor.shape), schedule, whole_number("chains", self.chains), seed)
+        plan = Plan(tensor, _fitting(self._spec(tensor), tensor), schedule, whole_number("chains", self.chains), seed)
         threads = thread_number(self.threads)
         if self.store is None:
             return self._run(MemoryStore(plan), threads)
@@ -145,16 +155,22 @@ class GibbsEstimator(Estimator):
     def _of_plan(cls, plan: Plan) -> Self:
         """The estimator whose settings are those of a plan."""
         spec, schedule = plan.spec, plan.schedule
-        common = {name: getattr(spec, name) for name in ("a0", "b0", "e0", "f0")} | asdict(schedule)
+        common = {name: getattr(spec, name) for name in (*_PRIORS, "likelihood", "dispersion_by")} | asdict(schedule)
         return cls(**cls._own_settings(spec), **common, chains=plan.chains, seed=plan.seed)
+
+    def _common(self, tensor: CountTensor) -> dict[str, Any]:
+        """The settings of the specification that all models share."""
+        by = None if self.dispersion_by is None else _mode(tensor, self.dispersion_by)
+        priors = {name: getattr(self, name) for name in _PRIORS}
+        return {**priors, "likelihood": self.likelihood, "dispersion_by": by}
 
     @classmethod
     def _own_settings(cls, spec: Spec) -> dict[str, Any]:
         """The settings that only this model has."""
         raise NotImplementedError
 
-    def _spec(self, shape: tuple[int, ...]) -> Spec:
-        """The specification of this model for a tensor of a given shape; settings are checked here."""
+    def _spec(self, tensor: CountTensor) -> Spec:
+        """The specification of this model for a tensor; settings are checked here."""
         raise NotImplementedError
 
 
@@ -166,6 +182,32 @@ def model_name(path: str | os.PathLike[str]) -> str:
     if name not in _DRAWN_MODELS:
         raise InputError(f"path is {str(path)!r}, but it holds an estimate of {name}, which has no chains to continue")
     return name
+
+
+def _mode(tensor: CountTensor, dispersion_by: str | int) -> int:
+    try:
+        return tensor.mode(dispersion_by)
+    except InputError:
+        raise InputError(
+            f"dispersion_by is {dispersion_by!r}, but it must be a mode of the tensor, one of {list(tensor.mode_names)}"
+        ) from None
+
+
+def _fitting(spec: Spec, tensor: CountTensor) -> Spec:
+    """Check that a likelihood suits the counts of a tensor."""
+    largest = int(tensor.counts.max())
+    if spec.likelihood == "bernoulli" and largest > 1:
+        raise InputError(
+            f"likelihood is 'bernoulli', but the tensor has counts up to {largest:,} and they must be 0 or 1: "
+            "Y.binary() makes them so"
+        )
+    if spec.likelihood == "negative-binomial" and largest == 1:
+        warnings.warn(
+            "all counts are 1, so they say nothing about the dispersion p of the negative binomial: its prior and the "
+            "zeros decide; likelihood='bernoulli' is made for such data",
+            stacklevel=3,
+        )
+    return spec
 
 
 def _path(name: str, value: object) -> Path:

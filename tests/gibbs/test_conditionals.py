@@ -63,7 +63,9 @@ def test_factors_have_the_conditional_of_the_oracle(case):
         for d in range(case.Y.shape[mode]):
             shape_K, rate_K = np.empty(shape_DK.shape[1]), np.empty(shape_DK.shape[1])
             classes = ClassesOfMode(case.dense.core, subs_Q, np.unique(subs_Q))
-            conditional_of_row(Priors.of(case.spec), rows_of(case, mode)[d], exposure_DQ[d], classes, shape_K, rate_K)
+            conditional_of_row(
+                Priors.of(case.spec, case.state, mode), rows_of(case, mode)[d], exposure_DQ[d], classes, shape_K, rate_K
+            )
             np.testing.assert_allclose(shape_K, shape_DK[d], rtol=1e-12)
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)
 

@@ -53,12 +53,12 @@ def test_a_table_for_all_threads_holds_the_same_counts_as_one_for_each(monkeypat
     Y, spec, key = tensor(), Spec(20, (6, 20, 5)), Key.of(3, 0)
     state = first_state(spec, Y.shape, np.random.default_rng(1))
     with Workers(1) as workers:
-        alone = begin(key, Layout.of(Y, workers), state)
+        alone = begin(key, Layout.of(Y, workers), spec, state)
     monkeypatch.setattr(count_tables, "COPIED_BYTES", limit)
     with Workers(3) as workers:
-        together = begin(key, Layout.of(Y, workers), state)
+        together = begin(key, Layout.of(Y, workers), spec, state)
     assert together.y_RQ.tobytes() == alone.y_RQ.tobytes()
-    assert together.log_rates == alone.log_rates
+    assert together.log_fit == alone.log_fit
 
 
 @pytest.mark.jit
@@ -71,9 +71,9 @@ def test_no_count_is_lost_where_the_products_of_large_and_small_counts_underflow
     with Workers(4) as workers:
         layout = Layout.of_cells(coords, counts, Missing.none((2, 2048)), workers)
         for sweep_number in range(200):
-            allocation = begin(Key.of(1, 0).at(sweep_number), layout, state)
+            allocation = begin(Key.of(1, 0).at(sweep_number), layout, Spec(1, (1, 1)), state)
             assert allocation.y_RQ[layout.rows(0)].sum() == counts.sum()
-            assert allocation.log_rates == pytest.approx(-800.0 * counts.sum(), rel=1e-12)
+            assert allocation.log_fit == pytest.approx(-800.0 * counts.sum(), rel=1e-12)
 
 
 def test_ranges_cover_all_items_once():
@@ -134,12 +134,12 @@ def test_a_sweep_is_a_function_of_its_key_and_state_alone():
         coords = np.array(np.nonzero(Y))
         layout = Layout.of_cells(coords, Y[tuple(coords)], Missing.none(shape), workers)
         key, state = Key.of(3, 0), first_state(spec, shape, rng)
-        allocation = begin(key, layout, state)
+        allocation = begin(key, layout, spec, state)
         for number in range(1, 4):
             state, allocation, _ = sweep(key.at(number), layout, spec, state, allocation)
-        again = begin(key.at(3), layout, state)
+        again = begin(key.at(3), layout, spec, state)
     assert again.y_RQ.tobytes() == allocation.y_RQ.tobytes()
-    assert again.log_rates == allocation.log_rates
+    assert again.log_fit == allocation.log_fit
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])

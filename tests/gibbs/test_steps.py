@@ -18,11 +18,13 @@ from allocore.gibbs.thinning import _draw_plainly, thin
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key, Step, scratch, seat
 from allocore.kernels.workers import Workers
+from allocore.model.spec import Spec
 from allocore.model.state import State
 from tiers import by_tier
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 LEVEL = 1e-4
+SPEC = Spec(4, (4, 4, 4))
 REPEATS = 4000
 
 
@@ -55,7 +57,7 @@ def test_thinning_a_cell_is_multinomial(count, budget):
     Y[2, 1, 0] = count
     layout = cases.layout_of(Y, case.missing)
     workspace = Workspace.of(layout, case.state)
-    splits = np.array([thin(key, layout, workspace, case.state).y_RQ[2] for key in keys()])
+    splits = np.array([thin(key, layout, SPEC, case.state, workspace).y_RQ[2] for key in keys()])
     assert (splits.sum(axis=1) == count).all()
     rate_Q = naive.class_rates(case.dense)[:, 2, 1, 0]
     p_values = []
@@ -78,7 +80,7 @@ def test_rare_classes_get_their_share_of_many_single_counts():
     state = State(np.log(share_Q), np.zeros((budget, 2), dtype=np.int64), (np.zeros((1, 1)), np.zeros((cells, 1))))
     coords = np.array([np.zeros(cells, dtype=int), np.arange(cells)])
     layout = Layout.of_cells(coords, np.full(cells, 50), Missing.none((1, cells)), Workers(2))
-    y_Q = sum(thin(key, layout, Workspace.of(layout, state), state).y_RQ[0] for key in list(keys())[:20])
+    y_Q = sum(thin(key, layout, SPEC, state, Workspace.of(layout, state)).y_RQ[0] for key in list(keys())[:20])
     expected = share_Q / share_Q.sum() * y_Q.sum()
     often = share_Q > 1e-6
     for observed, mean in [*zip(y_Q[often], expected[often], strict=True), (y_Q[~often].sum(), expected[~often].sum())]:
@@ -101,13 +103,13 @@ def test_a_draw_that_was_rejected_is_drawn_again_by_the_weights():
 def test_thinning_never_allocates_to_a_place_beyond_the_classes(budget):
     case = cases.make(3, budget=budget, core_shape=(3, 3, 3), with_missing=False, seed=6, scale=40.0)
     for key in list(keys())[:20]:
-        allocation = thin(key, case.layout, Workspace.of(case.layout, case.state), case.state)
+        allocation = thin(key, case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
         assert allocation.y_RQ.shape == (sum(case.Y.shape), budget)
         assert allocation.y_RQ[case.layout.rows(0)].sum() == case.Y.sum()
 
 
 def test_thinning_adds_the_same_counts_to_every_mode_and_keeps_the_totals_of_every_row(case):
-    allocation = thin(Key.of(0, 0), case.layout, Workspace.of(case.layout, case.state), case.state)
+    allocation = thin(Key.of(0, 0), case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
     for mode in range(3):
         table = allocation.y_RQ[case.layout.rows(mode)]
         np.testing.assert_array_equal(table.sum(axis=1), naive.sum_to_mode(case.Y, mode))
@@ -115,9 +117,9 @@ def test_thinning_adds_the_same_counts_to_every_mode_and_keeps_the_totals_of_eve
 
 
 def test_thinning_reports_the_log_rates_of_the_cells(case):
-    allocation = thin(Key.of(0, 0), case.layout, Workspace.of(case.layout, case.state), case.state)
+    allocation = thin(Key.of(0, 0), case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
     expected = np.sum(case.Y[case.Y > 0] * np.log(naive.rates(case.dense)[case.Y > 0]))
-    assert allocation.log_rates == pytest.approx(expected, abs=1e-6 * case.Y.sum())  # products are 32-bit floats
+    assert allocation.log_fit == pytest.approx(expected, abs=1e-6 * case.Y.sum())  # products are 32-bit floats
 
 
 @pytest.mark.parametrize("count", [10**6, 10**9, 10**13])
@@ -126,8 +128,8 @@ def test_the_log_rate_of_a_large_count_is_exact(count):
     Y = np.zeros_like(case.Y)
     Y[2, 1, 0] = count
     layout = cases.layout_of(Y, case.missing)
-    allocation = thin(Key.of(0, 0), layout, Workspace.of(layout, case.state), case.state)
-    assert allocation.log_rates == pytest.approx(count * np.log(naive.rates(case.dense)[2, 1, 0]), rel=1e-12)
+    allocation = thin(Key.of(0, 0), layout, SPEC, case.state, Workspace.of(layout, case.state))
+    assert allocation.log_fit == pytest.approx(count * np.log(naive.rates(case.dense)[2, 1, 0]), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -144,13 +146,13 @@ def test_thinning_is_exact_where_the_products_underflow(depth, modes, count):
     state = State(np.zeros(2), np.tile([[0], [1]], modes), tuple(log_phi))
     layout = Layout.of_cells(np.zeros((modes, 1), dtype=int), np.array([count]), Missing.none((1,) * modes), Workers(2))
     workspace = Workspace.of(layout, state)
-    allocations = [thin(key, layout, workspace, state) for key in keys()]
+    allocations = [thin(key, layout, SPEC, state, workspace) for key in keys()]
     second = np.array([allocation.y_RQ[0, 1] for allocation in allocations])
     p = np.exp(1.0) / (1.0 + np.exp(1.0))
     expected = stats.binom.pmf(np.arange(count + 1), count, p) * REPEATS
     assert chi_square(np.bincount(second, minlength=count + 1), expected) > LEVEL
     exact = count * (np.log1p(np.exp(1.0)) - (modes - 1) * depth)
-    assert allocations[0].log_rates == pytest.approx(exact, abs=1e-6 * count)
+    assert allocations[0].log_fit == pytest.approx(exact, abs=1e-6 * count)
 
 
 @pytest.mark.parametrize("depth", [0.0, 400.0], ids=["plain", "in-logs"])
@@ -162,20 +164,20 @@ def test_thinning_finds_its_cells_whatever_the_order_of_the_modes(depth):
     assert layout.order == (1, 2, 0)
     log_phi = tuple(rng.normal(-depth, 1.0, (length, 5)) for length in shape)
     state = State(np.zeros(5), np.tile(np.arange(5)[:, None], 3), log_phi)
-    allocation = thin(Key.of(1, 0), layout, Workspace.of(layout, state), state)
+    allocation = thin(Key.of(1, 0), layout, SPEC, state, Workspace.of(layout, state))
     for mode in range(3):
         others = tuple(m for m in range(3) if m != mode)
         assert (allocation.y_RQ[layout.rows(mode)].sum(axis=1) == Y.sum(axis=others)).all()
     a, b, c = log_phi
     log_rates = np.logaddexp.reduce(a[:, None, None] + b[None, :, None] + c[None, None, :], axis=-1)
-    assert allocation.log_rates == pytest.approx((Y * log_rates).sum(), rel=1e-7)
+    assert allocation.log_fit == pytest.approx((Y * log_rates).sum(), rel=1e-7)
 
 
 def test_a_rate_that_is_not_a_number_leads_to_no_number():
     """A state beyond 64-bit floats is reported by the chain; thinning itself must stay within its arrays."""
     layout = Layout.of_cells(np.zeros((2, 1), dtype=int), np.array([3]), Missing.none((1, 1)), Workers(1))
     state = State(np.zeros(2), np.array([[0, 0], [1, 1]]), (np.zeros((1, 2)), np.array([[0.0, np.nan]])))
-    assert not np.isfinite(thin(Key.of(1, 0), layout, Workspace.of(layout, state), state).log_rates)
+    assert not np.isfinite(thin(Key.of(1, 0), layout, SPEC, state, Workspace.of(layout, state)).log_fit)
 
 
 def test_core_values_are_gamma(case):

@@ -26,11 +26,11 @@ def test_a_sweep_reports_the_log_likelihood_of_the_state_it_returns(modes, with_
     with Workers(1) as workers:
         layout = Layout.of(tensor, workers)
         state = first_state(spec, tensor.shape, np.random.default_rng(3))
-        allocation = begin(key.at(0), layout, state)
+        allocation = begin(key.at(0), layout, spec, state)
         for number in range(1, 4):
             state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
             # Thinning multiplies 32-bit floats: a few units in the seventh digit of every rate.
-            expected = joint.log_likelihood(tensor, state)
+            expected = joint.log_likelihood(tensor, spec, state)
             assert info.log_likelihood == pytest.approx(expected, abs=1e-6 * tensor.total)
 
 
@@ -43,5 +43,5 @@ def test_the_log_likelihood_is_right_for_many_classes(model):
         with np.errstate(divide="ignore"):
             log_phi = tuple(np.log(factor[0, draw]) for factor in post.factors)
         state = State(np.log(post.core_values[0, draw]), post.core_locations[0, draw], log_phi)
-        expected = joint.log_likelihood(Y, state)
+        expected = joint.log_likelihood(Y, post.record.spec, state)
         assert post.stats["log_likelihood"][0, draw] == pytest.approx(expected, abs=1e-6 * Y.total)

@@ -44,7 +44,7 @@ def test_the_cases_have_missing_cells_just_where_they_should(case, with_missing)
 
 def test_the_log_likelihood_is_that_of_independent_poisson_counts_in_the_observed_cells(case):
     expected = dense_log_likelihood(case)
-    assert joint.log_likelihood(cases.tensor_of(case), case.state) == pytest.approx(expected, rel=1e-10)
+    assert joint.log_likelihood(cases.tensor_of(case), case.spec, case.state) == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_prior_of_the_core_values_is_gamma(case):

@@ -10,7 +10,7 @@ import allocore as ac
 from allocore.errors import InputError, whole_number
 from allocore.model.spec import Spec, core_shape_for
 
-PRIORS = ["a0", "b0", "e0", "f0", "alpha0"]
+PRIORS = ["a0", "b0", "e0", "f0", "alpha0", "g0", "h0", "s0", "t0"]
 NOT_COUNTS = [0, -1, 1.5, 2.0, "3", True, None, np.nan, np.float64(3), np.int64(0), np.bool_(True)]
 COUNT_RULE = "but it must be a whole number of at least 1"
 TENSOR = np.ones((3, 2, 2), dtype=int)
@@ -77,11 +77,51 @@ def test_a_prior_that_is_not_positive_and_finite_is_refused(name, value):
         Spec(2, (2, 2), **{name: value})
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("name", [name for name in PRIORS if name != "e0"])
 @pytest.mark.parametrize("value", ["1", None, True, [1.0], 1j], ids=repr)
 def test_a_prior_that_is_no_number_is_refused(name, value):
     with pytest.raises(InputError, match=f"^{name} is {re.escape(repr(value))}, but it must be a positive number$"):
         Spec(2, (2, 2), **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        (None, "e0 is None, but it must be a positive number"),
+        ("learn", "e0 is 'learn', but it must be a number, one number per mode, or 'infer'"),
+        ((1.0, 2.0, 3.0), "e0 (1.0, 2.0, 3.0) has 3 entries, but the tensor has 2 modes: one per mode"),
+        ([1.0], "e0 (1.0,) has 1 entries, but the tensor has 2 modes: one per mode"),
+        ((1.0, 0.0), "e0 is 0.0, but it must be positive and finite"),
+        ((1.0, "infer"), "e0 is 'infer', but it must be a positive number"),
+    ],
+)
+def test_concentrations_that_are_no_numbers_or_not_one_per_mode_are_refused(value, rule):
+    with pytest.raises(InputError, match="^" + re.escape(rule)):
+        Spec(2, (2, 2), e0=value)
+
+
+@pytest.mark.parametrize("value", [(0.5, 2), [0.5, 2.0], np.array([0.5, 2.0])], ids=repr)
+def test_concentrations_may_differ_by_mode(value):
+    spec = Spec(2, (2, 2), e0=value)
+    assert spec.e0 == (0.5, 2.0)
+    assert [spec.concentration(mode, np.empty(0)) for mode in range(2)] == [0.5, 2.0]
+    assert Spec(2, (2, 2), e0="infer").concentration(1, np.array([3.0, 4.0])) == 4.0
+
+
+@pytest.mark.parametrize("value", ["Poisson", "gaussian", None, 1])
+def test_an_unknown_likelihood_is_refused_with_the_known_ones(value):
+    rule = f"likelihood is {value!r}, but it must be one of ['poisson', 'negative-binomial', 'bernoulli']"
+    with pytest.raises(InputError, match="^" + re.escape(rule)):
+        Spec(2, (2, 2), likelihood=value)
+
+
+def test_a_dispersion_by_mode_needs_the_negative_binomial_and_a_mode():
+    with pytest.raises(InputError, match="^dispersion_by is 0, but the likelihood 'bernoulli' has no dispersion"):
+        Spec(2, (2, 2), likelihood="bernoulli", dispersion_by=0)
+    with pytest.raises(InputError, match="^dispersion_by is 2, but there are 2 modes"):
+        Spec(2, (2, 2), likelihood="negative-binomial", dispersion_by=2)
+    with pytest.raises(InputError, match=r"^dispersion_by is 'who', but it must be a mode of the tensor, one of \["):
+        ac.CP(2, likelihood="negative-binomial", dispersion_by="who").fit(TENSOR)
 
 
 def test_a_prior_too_large_for_a_float_is_refused_like_infinity():

@@ -230,6 +230,7 @@ def test_damaged_checkpoints_are_put_aside_so_that_a_chain_that_begins_anew_keep
 @pytest.mark.parametrize("budget", [3, 400])
 def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(tmp_path, budget):
     """Some bits of a zip file mean nothing, such as its dates; whatever is read must be what was written."""
+    from allocore.model.spec import Spec
     from allocore.model.state import State
     from allocore.run.checkpoint import read_checkpoint, write_checkpoint
 
@@ -246,7 +247,7 @@ def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(tmp_path, bu
         flipped = content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :]
         path.write_bytes(flipped)
         try:
-            _, state, _ = read_checkpoint(tmp_path, (4, 5), core)
+            _, state, _ = read_checkpoint(tmp_path, (4, 5), Spec(budget, core))
         except FileNotFoundError:
             found += 1
             path.with_suffix(".damaged").unlink()

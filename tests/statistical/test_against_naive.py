@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 def package_states(case, sweeps, burn_in=200, seed=2):
     key = Key.of(seed, 0)
     state = first_state(case.spec, case.Y.shape, np.random.default_rng(seed))
-    allocation = begin(key, case.layout, state)
+    allocation = begin(key, case.layout, case.spec, state)
     states = []
     for number in range(1, sweeps + 1):
         state, allocation, _ = sweep(key.at(number), case.layout, case.spec, state, allocation)

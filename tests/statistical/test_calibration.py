@@ -33,7 +33,7 @@ BURN_IN, DRAWS, THIN = 60, 15, 8
 
 def posterior_of(layout, spec, seed, rng):
     key, state = Key.of(seed, 0), first_state(spec, SHAPE, rng)
-    allocation = begin(key, layout, state)
+    allocation = begin(key, layout, spec, state)
     kept = []
     for number in range(1, BURN_IN + DRAWS * THIN + 1):
         state, allocation, _ = sweep(key.at(number), layout, spec, state, allocation)
@@ -51,7 +51,7 @@ def ranks(missing, data_sets, seed=0):
     with Workers(1) as workers:
         for number in range(data_sets):
             truth = prior_state(SPEC, SHAPE, rng)
-            counts = draw_counts(truth, cells, rng)
+            counts = draw_counts(SPEC, truth, cells, rng)
             layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers)
             states = [cases.naive_of(truth), *posterior_of(layout, SPEC, number, rng)]
             values = summaries(states)

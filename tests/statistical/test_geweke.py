@@ -48,7 +48,7 @@ SPECS = {
 
 
 def whole_sweep(key, number, layout, spec, state):
-    allocation = begin(key.at(2 * number), layout, state)
+    allocation = begin(key.at(2 * number), layout, spec, state)
     return sweep(key.at(2 * number + 1), layout, spec, state, allocation)[0]
 
 

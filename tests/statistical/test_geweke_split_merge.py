@@ -36,7 +36,7 @@ class SplitMerge:
 
     def __call__(self, key, number, layout, spec, state):
         key, mode, workspace = key.at(number), number % len(layout.shape), Workspace.of(layout, state)
-        view = cases.view_of(layout, state, thin(key, layout, workspace, state), mode, workspace)
+        view = cases.view_of(layout, state, thin(key, layout, spec, state, workspace), mode, workspace)
         exposure_Q, rng = view.exposure_Q(workspace.rows(mode)), scratch()
         draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
         for proposal in range(PROPOSALS):

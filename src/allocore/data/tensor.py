@@ -134,6 +134,21 @@ class CountTensor(TensorParts):
         """Return the tensor with other parts, which must fit the rest: they are not checked."""
         return self._trusted(**(self._parts() | changes))
 
+    def binary(self) -> CountTensor:
+        """Return the tensor with every count above 0 set to 1: which cells had events, not how many.
+
+        Returns
+        -------
+        CountTensor
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [1, 0]], [9, 2]).binary().counts
+        array([1, 1])
+        """
+        return self._replaced(counts=np.ones_like(self._counts))
+
     def mask_diagonal(self, modes: Sequence[int | str] = (0, 1)) -> CountTensor:
         """Return the tensor with the diagonal of two or more modes missing.
 

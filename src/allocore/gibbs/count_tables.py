@@ -41,9 +41,10 @@ class Tables:
     own_rows: list[slice]
 
     @classmethod
-    def of(cls, layout: Layout, budget: int, threads: int) -> "Tables":
+    def of(cls, layout: Layout, budget: int, count_type: type[np.signedinteger[Any]]) -> "Tables":
         """Empty tables."""
-        whole_RQ = np.zeros((sum(layout.shape), budget), dtype=layout.count_type)
+        threads = layout.workers.threads
+        whole_RQ = np.zeros((sum(layout.shape), budget), dtype=count_type)
         row_bytes = budget * whole_RQ.itemsize
         is_own_M = [threads == 1 or layout.shape[mode] * row_bytes <= COPIED_BYTES for mode in layout.order]
         own_M, common_M = np.flatnonzero(is_own_M), np.flatnonzero(np.logical_not(is_own_M))

@@ -1,6 +1,8 @@
-"""Exposure: how many counts to expect from class q in row d per unit of its factor entry.
+"""Exposure: how many latent counts to expect from class q in row d per unit of its factor entry.
 
     X[m][d, q] / lambda_q  =  prod_{m' != m} colsum[m'][k[q, m']]  -  the same over the missing cells with d_m = d
+
+for a Poisson likelihood. For the negative binomial every cell of the sum has the factor c (model/likelihood.py).
 
 The code keeps the exposure per unit of core value, `exposure_DQ` = X / lambda, because lambda may be too small for a
 float; the steps multiply by it. kernels/signed_patterns.py computes the sums. X / lambda of mode m does not depend on
@@ -30,4 +32,4 @@ class ModeView(NamedTuple):
 
 def exposure(layout: Layout, workspace: Workspace, mode: int) -> Floats:
     """X / lambda of one mode as `exposure_DQ`."""
-    return layout.missing.sums_by_row(workspace.expanded, mode, layout.workers)
+    return layout.missing.sums_by_row(workspace.expanded, mode, layout.workers, workspace.scale)

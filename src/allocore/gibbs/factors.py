@@ -36,10 +36,11 @@ def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeV
     mode, y_DQ, exposure_DQ = view
     log_phi_DK = np.full_like(state.log_phi[mode], -np.inf)
     subs_Q, used_U = np.ascontiguousarray(state.subs_QM[:, mode]), np.flatnonzero(state.used(mode))
+    priors = Priors.of(spec, state, mode)
     classes, stream = ClassesOfMode(state.core_values(), subs_Q, used_U), key.stream(Step.FACTOR, mode)
     layout.workers.run(
         [
-            partial(_draw_rows, *cut, Priors.of(spec), y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
+            partial(_draw_rows, *cut, priors, y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
             for cut in layout.workers.ranges(len(log_phi_DK), _ROWS_PER_THREAD)
         ]
     )

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 from allocore.model.spec import Spec
+from allocore.model.state import State
 
 
 class Priors(NamedTuple):
-    """Shape and rate of the priors of core values (a0, b0) and of factors (e0, f0)."""
+    """Shape and rate of the priors of core values (a0, b0) and of the factors of one mode (e0, f0)."""
 
     a0: float
     b0: float
@@ -14,6 +15,6 @@ class Priors(NamedTuple):
     f0: float
 
     @classmethod
-    def of(cls, spec: Spec) -> "Priors":
-        """The priors of a model."""
-        return cls(spec.a0, spec.b0, spec.e0, spec.f0)
+    def of(cls, spec: Spec, state: State, mode: int) -> "Priors":
+        """The priors of a model in one mode; the state has e0 if it is learned."""
+        return cls(spec.a0, spec.b0, spec.concentration(mode, state.concentrations_M), spec.f0)

@@ -17,6 +17,7 @@ to its present one, and a class without counts stays where few counts are expect
 core value: it moves by the prior. Cost: D * Q * (factors in use), and D * Q more for every new factor.
 """
 
+from dataclasses import replace
 from functools import partial
 from math import exp, lgamma, log
 from typing import Any, NamedTuple
@@ -108,16 +109,16 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
     streams = _RelocationStreams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
     scores = location_scores(layout, spec, state, mode, rows)
     alpha = spec.alpha0 / len(drawn.log_phi_DK)
-    _move_classes(scores, rows, alpha, Priors.of(spec), streams, scratch(), used, places, drawn)
+    _move_classes(scores, rows, alpha, Priors.of(spec, state, mode), streams, scratch(), used, places, drawn)
     subs_QM = state.subs_QM.copy()
     subs_QM[:, mode] = places.factors_K[places.places_Q]
-    return State(drawn.log_core_Q, subs_QM, state.with_factors(mode, drawn.log_phi_DK).log_phi)
+    return replace(state.with_factors(mode, drawn.log_phi_DK), log_core_Q=drawn.log_core_Q, subs_QM=subs_QM)
 
 
 def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: ByClass) -> Scores:
     """The scores of all classes, without the prior."""
     log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, state.used(mode)])
-    priors, phi_DU = Priors.of(spec), np.exp(log_phi_DU)
+    priors, phi_DU = Priors.of(spec, state, mode), np.exp(log_phi_DU)
     pairs = -(-spec.budget // 2)
     exposure_QK, scores_QK = np.zeros((2, 2 * pairs, spec.core_shape[mode]))
     scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, FIT_SIZE)))

@@ -1,6 +1,6 @@
 """The draft of split-merge: a copy of the state of one mode, into which accepted proposals are written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.distributions import log_gamma
 from allocore.kernels.random import Words
-from allocore.kernels.signed_patterns import Expanded, SignedPatterns
+from allocore.kernels.signed_patterns import Expanded, RowScale, SignedPatterns, scaled_sums
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
@@ -21,14 +21,16 @@ from allocore.model.state import State
 class Draft:
     """Copies of everything that proposals in one mode can change. Mutable: accepted proposals are written here only.
 
-    `rows_DQ` and `sums_Q` are the expanded factors of this mode. In the other modes no factor changes: class q has
-    the column holder_MQ[m, q] of `expanded`. `exposure_QD` is only valid for classes that hold counts.
+    `rows_DQ` and `sums_Q` are the expanded factors of this mode and their sums (with c, if `scale` is of this mode). In
+    the other modes no factor changes: class q has the column holder_MQ[m, q] of `expanded`. `exposure_QD` is only valid
+    for classes that hold counts.
     """
 
     mode: int
     priors: Priors
     alpha_M: Floats
     missing: SignedPatterns
+    scale: RowScale | None
     expanded: Expanded
     holder_MQ: Ints
     rows_DQ: Floats
@@ -55,16 +57,17 @@ class Draft:
         classes_MK = np.array([np.bincount(subs_Q, minlength=max(spec.core_shape)) for subs_Q in state.subs_QM.T])
         return cls(
             mode=mode,
-            priors=Priors.of(spec),
+            priors=Priors.of(spec, state, mode),
             alpha_M=spec.alpha0 / np.array(layout.shape),
             missing=layout.missing,
+            scale=workspace.scale,
             expanded=workspace.expanded,
             holder_MQ=np.tile(np.arange(spec.budget), (len(layout.shape), 1)),
             rows_DQ=workspace.rows(mode).copy(),
             sums_Q=workspace.expanded.sums_MQ[mode].copy(),
-            y_QD=by_rows.y_QD,
+            y_QD=by_rows.y_QD.copy(),
             y_Q=by_rows.y_QD.sum(axis=1),
-            exposure_QD=by_rows.exposure_QD,
+            exposure_QD=by_rows.exposure_QD.copy(),
             exposure_Q=exposure_Q.copy(),
             subs_QM=state.subs_QM.copy(),
             log_core_Q=state.log_core_Q.copy(),
@@ -75,7 +78,8 @@ class Draft:
 
     def state(self, before: State) -> State:
         """The state of the draft, which was made from `before`."""
-        return State(self.log_core_Q, self.subs_QM, before.with_factors(self.mode, self.log_phi_DK).log_phi)
+        changed = before.with_factors(self.mode, self.log_phi_DK)
+        return replace(changed, log_core_Q=self.log_core_Q, subs_QM=self.subs_QM)
 
     def column(self, mode: int, q: int) -> tuple[Floats, float]:
         """The factor of a class in a mode, and its sum."""
@@ -88,7 +92,7 @@ class Draft:
     def exposure_at(self, classes_M: Ints) -> float:
         """X / lambda of a class that has, in each mode m, the factor of class classes_M[m]."""
         columns = [self.column(m, c) for m, c in enumerate(classes_M)]
-        return self.missing.sum_of_one([phi_D for phi_D, _ in columns], [total for _, total in columns])
+        return self.missing.sum_of_one([phi_D for phi_D, _ in columns], [total for _, total in columns], self.scale)
 
     def follow(self, r: int, classes_M: Ints) -> None:
         """Move r, in each mode m, to the factor of class classes_M[m]."""
@@ -103,7 +107,7 @@ class Draft:
         self.y_QD[q], self.y_Q[q], self.exposure_Q[q] = counts_D, counts_D.sum(), exposure
         self._put(q, self.mode, factor)
         phi_D = self.phi_DK[:, factor]
-        self.rows_DQ[:, q], self.sums_Q[q] = phi_D, phi_D.sum()
+        self.rows_DQ[:, q], self.sums_Q[q] = phi_D, scaled_sums(phi_D, self.mode, self.scale)
         self.log_core_Q[q] = log_gamma(rng, self.priors.a0 + self.y_Q[q], self.priors.b0 + exposure)
 
     def set_factor(self, factor: int, log_phi_D: Floats | float) -> None:

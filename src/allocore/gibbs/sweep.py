@@ -1,17 +1,23 @@
 """One sweep of the Gibbs sampler: the order of its steps.
 
-The count of a cell d = (d_1 .. d_M) is Poisson with rate sum_q lambda_q prod_m phi[m][d_m, k[q, m]]. Class q has a core
-value lambda_q and a location in the core, k[q, m], which names one factor phi[m][:, k] in each mode. An allocation says
-how many counts belong to each class, summed over the cells of each row; a row is one index d of one mode. Given the
-allocation, a sweep draws
+The count of a cell d = (d_1 .. d_M) is Poisson with rate r = sum_q lambda_q prod_m phi[m][d_m, k[q, m]]. Class q has a
+core value lambda_q and a location in the core, k[q, m], which names one factor phi[m][:, k] in each mode. An allocation
+says how many counts belong to each class, summed over the cells of each row; a row is one index d of one mode. Given
+the allocation, a sweep draws
 
-    for each mode   locations     k[q, m], with lambda_q, class by class, each given the others          relocation.py
-                    factors       phi[m][d, k] ~ Gamma, of the factors that some class uses              factors.py
-    then            inclusion     which classes have a core value above zero, if the budget is inferred  inclusion.py
-                    core values   lambda_q ~ Gamma                                                       core_values.py
-                    split-merge   proposals to split a class, with its counts, into two that differ      split_merge.py
-                                  in the mode visited last alone, or to merge two such classes
-    and last        thinning      every count is allocated to a class again, by a multinomial            thinning.py
+    for each mode   locations      k[q, m], with lambda_q, class by class, each given the others       relocation.py
+                    concentration  the shape e0 of the prior of the factors, if it is learned          concentrations.py
+                    factors        phi[m][d, k] ~ Gamma, of the factors that some class uses           factors.py
+    then            inclusion      which classes have a core value above zero, for an inferred budget  inclusion.py
+                    core values    lambda_q ~ Gamma                                                    core_values.py
+                    split-merge    proposals to split a class, with its counts, into two that differ   split_merge.py
+                                   in the mode visited last alone, or to merge two such classes
+    and last        dispersion     p of the negative binomial, with latent counts integrated out       dispersion.py
+                    latent counts  what is allocated in place of counts that are not Poisson           latent_counts.py
+                    thinning       every count is allocated to a class again, by a multinomial         thinning.py
+
+With a negative binomial or Bernoulli likelihood (model/likelihood.py) the latent counts are Poisson with rate c r, and
+everything said here of counts is true of them.
 
 Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
 takes one; core values are drawn again afterwards because that is cheap. Both steps of a mode share its exposure
@@ -31,7 +37,9 @@ the suffixes of arrays.
 import numpy as np
 
 from allocore.data.coordinates import column_keys
+from allocore.gibbs.concentrations import draw_concentration
 from allocore.gibbs.core_values import draw_core_values
+from allocore.gibbs.dispersion import draw_dispersion, log_of_dispersion
 from allocore.gibbs.exposure import ModeView, exposure
 from allocore.gibbs.factors import draw_factors
 from allocore.gibbs.inclusion import draw_inclusion
@@ -46,12 +54,12 @@ from allocore.model.state import State
 from allocore.model.sweep_info import SweepInfo
 
 
-def begin(key: Key, layout: Layout, state: State, workspace: Workspace | None = None) -> Allocation:
+def begin(key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace | None = None) -> Allocation:
     """The allocation that a sweep from `state` starts with.
 
     With the key of the sweep that gave `state`, it is the allocation that this sweep ended with. Resuming relies on it.
     """
-    return thin(key, layout, Workspace.of(layout, state) if workspace is None else workspace, state)
+    return thin(key, layout, spec, state, Workspace.of(layout, state) if workspace is None else workspace)
 
 
 def sweep(
@@ -78,19 +86,25 @@ def sweep(
         if accepted:  # then classes have moved in the other modes too
             workspace.renew_all(state)
 
-    allocation = thin(key, layout, workspace, state)
-    expected_counts = float((state.core_values() * exposure_Q).sum())
-    log_likelihood = allocation.log_rates - layout.log_factorials - expected_counts
+    log_zeros = -float((state.core_values() * exposure_Q).sum())
+    if state.dispersion is not None:
+        state, rates_D = draw_dispersion(key, layout, spec, state, exposure_Q, workspace)
+        workspace.rescale(state)
+        log_zeros = log_of_dispersion(layout, state, rates_D)
+    allocation = thin(key, layout, spec, state, workspace)
+    log_likelihood = allocation.log_fit - layout.log_factorials + log_zeros
     return state, allocation, _info(layout, before, state, allocation, log_likelihood)
 
 
 def _visit_mode(
     key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace, mode: int
 ) -> tuple[State, ModeView]:
-    """Draw the locations and the factors of one mode; returns the state, and the counts and exposure that were used."""
+    """Draw locations, concentration and factors of one mode; returns the state, and the counts and exposure used."""
     view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure(layout, workspace, mode))
     if spec.learn_locations:
         state = relocate(key, layout, spec, state, view)
+    if spec.infer_concentrations:
+        state = draw_concentration(key, layout, spec, state, view)
     state = draw_factors(key, layout, spec, state, view)
     workspace.renew(state, mode)
     return state, view

@@ -3,13 +3,14 @@
     (y_d1 .. y_dQ) ~ Multinomial( y_d, p ),      p_q proportional to lambda_q prod_m phi[m][d_m, k[q, m]].
 
 Only the sums over cells are kept: `y_RQ`, the counts of class q in the cells of each row. The sum of the products is
-the cell's rate, so thinning also gives the log-likelihood of the state.
+the cell's rate, so thinning also gives the log-likelihood of the state. If the likelihood is not Poisson, the latent
+count of the cell is drawn first, from the same rate, and takes the place of y_d (latent_counts.py).
 
 Why it is fast. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
-modes is computed once per fibre. A few dozen cells at a time go through five short loops, whose iterations do not
-depend on each other: raise the towers (kernels/simd.py) over the products, find the column of every draw, its level,
-its class, then add up the counts. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost: about
-non-zeros * Q multiplications, and the draws.
+modes is computed once per fibre. A few dozen cells at a time go through short loops, whose iterations do not depend
+on each other: raise the towers (kernels/simd.py) over the products, list the draws, find the column of every draw, its
+level, its class, then add up the counts. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost:
+about non-zeros * Q multiplications, and the draws.
 
 thinning_exact.py splits large counts, and cells whose products underflow.
 
@@ -17,7 +18,7 @@ Every draw has its own place in the random stream, and counts are integers, so t
 threads. The log-likelihood is summed in blocks of fixed size, then over the blocks in order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import log
 from typing import Any, NamedTuple
@@ -26,13 +27,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.gibbs.count_tables import Table, Tables, add_draws, add_draws_in_common
+from allocore.gibbs.latent_counts import (
+    BERNOULLI,
+    CODES,
+    LEAST_RATE,
+    MOST_BINARY,
+    MOST_BINARY_RATE,
+    MOST_RATE,
+    NEGATIVE_BINOMIAL,
+    POISSON,
+    draw_tables,
+    draw_truncated,
+)
 from allocore.gibbs.layout import BLOCK, LARGE, Layout, NonZeros
-from allocore.gibbs.thinning_exact import SplitBuffers, Weights, split_in_logs, split_large
+from allocore.gibbs.thinning_exact import ExactStreams, SplitBuffers, Weights, split_in_logs, split_large
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Flags, Floats, Indices, Ints, Singles
 from allocore.kernels.jit import inlined, kernel, part
 from allocore.kernels.random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uniforms, scratch, seat, uniform
 from allocore.kernels.simd import LANES, LEVEL, SLACK, aligned_zeros, column_at, level_at, new_towers, raise_tower
+from allocore.model.spec import Spec
 from allocore.model.state import State
 
 _TINY = 1e-20  # the least sum of scaled 32-bit products to trust: products that underflow are below 2^-52 of it
@@ -42,17 +56,25 @@ _AT_ONCE = 8  # entries written at once to the list of draws
 
 @dataclass(frozen=True)
 class Allocation:
-    """Counts by row and class, and the sum over cells of y log(rate) under the state they were drawn from."""
+    """Counts by row and class, and the log-likelihood of the non-zero cells (latent_counts.py) under the state."""
 
     y_RQ: NDArray[Any]
-    log_rates: float
+    log_fit: float
 
 
 class _Streams(NamedTuple):
-    """Random numbers for the draws, and for draws that are repeated after a rejection."""
+    """Random numbers for the draws, for draws that are repeated after a rejection, and for latent counts."""
 
     draws: Words
     redraws: Words
+    latent: Words
+
+
+class _Rows(NamedTuple):
+    """The scaled rows, and the scale of each, which only latent counts need."""
+
+    scaled_RL: Singles
+    scale_R: Floats
 
 
 class _Batch(NamedTuple):
@@ -63,6 +85,8 @@ class _Batch(NamedTuple):
     """
 
     products: Singles
+    count_C: Ints
+    rate_C: Floats
     fibre_C: Indices
     towers: Singles
     ends_C: Floats
@@ -76,12 +100,14 @@ class _Batch(NamedTuple):
     rng: Words
 
     @classmethod
-    def of(cls, modes: int, width: int) -> "_Batch":
-        draws = _DRAWS + LARGE + _AT_ONCE
+    def of(cls, modes: int, width: int, likelihood: int) -> "_Batch":
+        draws = (_CELLS * MOST_BINARY if likelihood == BERNOULLI else _DRAWS + LARGE) + _AT_ONCE
         products = aligned_zeros(modes + _CELLS, width)
         products[modes - 1] = 1.0
         return cls(
             products=products,
+            count_C=np.zeros(_CELLS, dtype=np.int64),
+            rate_C=np.zeros(_CELLS),
             fibre_C=np.zeros(_CELLS, dtype=np.uint32),
             towers=new_towers(_CELLS, width),
             ends_C=np.zeros(_CELLS),
@@ -96,44 +122,71 @@ class _Batch(NamedTuple):
         )
 
 
-def thin(key: Key, layout: Layout, workspace: Workspace, state: State) -> Allocation:
+def thin(key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace) -> Allocation:
     """Allocate every count to a class. Classes that are not included get no counts and cost nothing."""
-    included_Q = np.flatnonzero(state.included())
+    included_Q, likelihood = np.flatnonzero(state.included()), CODES[spec.likelihood]
     if len(included_Q) == len(state.log_core_Q):
-        return _thin(key, layout, workspace, state)
+        return _thin(key, layout, likelihood, state, workspace)
     y_RQ = np.zeros(workspace.expanded.phi_RQ.shape, dtype=layout.count_type)
     if not len(included_Q):  # then there are no counts either
         return Allocation(y_RQ, 0.0)
-    only = State(state.log_core_Q[included_Q], state.subs_QM[included_Q], state.log_phi)
-    allocation = _thin(key, layout, workspace.of_classes(included_Q), only)
+    only = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
+    allocation = _thin(key, layout, likelihood, only, workspace.of_classes(included_Q))
+    y_RQ = y_RQ.astype(allocation.y_RQ.dtype, copy=False)
     y_RQ[:, included_Q] = allocation.y_RQ
-    return Allocation(y_RQ, allocation.log_rates)
+    return Allocation(y_RQ, allocation.log_fit)
 
 
-def _thin(key: Key, layout: Layout, workspace: Workspace, state: State) -> Allocation:
+def _thin(key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace) -> Allocation:
     scaled, nonzeros, budget = workspace.scaled_rows(state), layout.nonzeros, len(state.log_core_Q)
-    tables = Tables.of(layout, budget, layout.workers.threads)
-    log_totals_B, log_rates_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
+    tables = Tables.of(layout, budget, _count_type(layout, likelihood, state, workspace))
+    log_fit_B, log_fit_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
     underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
-    streams, exact = _Streams(key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
+    streams = _Streams(*(key.stream(step) for step in (Step.THIN, Step.THIN_AGAIN, Step.LATENT)))
+    exact = ExactStreams(key.stream(Step.THIN_EXACT), key.stream(Step.LATENT_EXACT))
     weights = Weights(state.core_values(), workspace.expanded.phi_RQ, scaled.log_scale_R)
+    rows = _Rows(scaled.scaled_RL, np.exp(scaled.log_scale_R) if likelihood != POISSON else scaled.log_scale_R)
+    first_draw_B = _first_draws(layout, likelihood)
 
     def work(blocks: tuple[int, int], large: tuple[int, int], table: Table) -> None:
-        batch = _Batch.of(len(layout.shape), scaled.scaled_RL.shape[1])
-        _thin_blocks(*blocks, nonzeros, scaled.scaled_RL, streams, batch, table, log_totals_B, underflow_N)
+        batch = _Batch.of(len(layout.shape), scaled.scaled_RL.shape[1], likelihood)
+        _thin_blocks(
+            *blocks, likelihood, nonzeros, first_draw_B, rows, streams, batch, table, log_fit_B, underflow_N
+        )  # fmt: skip
         buffers = SplitBuffers.of(budget)
-        split_large(*large, nonzeros, weights, exact, buffers, table, log_rates_L, underflow_N)
+        split_large(*large, likelihood, nonzeros, weights, exact, buffers, table, log_fit_L, underflow_N)
 
     nothing = [(0, 0)] * layout.workers.threads
-    blocks, large = thinning_ranges(layout, budget), layout.workers.ranges(len(log_rates_L))
+    blocks, large = thinning_ranges(layout, budget), layout.workers.ranges(len(log_fit_L))
     layout.workers.run(
         [partial(work, *share) for share in zip(blocks + nothing, large + nothing, tables.by_thread, strict=False)]
     )
-    log_rates = float(log_totals_B.sum()) + float(log_rates_L.sum())
-    log_rates += float((layout.row_totals_R * scaled.log_scale_R).sum())
+    log_fit = float(log_fit_B.sum()) + float(log_fit_L.sum())
+    if likelihood == POISSON:
+        log_fit += float((layout.row_totals_R * scaled.log_scale_R).sum())
     if underflow_N.any():
-        log_rates += split_in_logs(np.flatnonzero(underflow_N), layout, state, scaled, exact, tables.by_thread[0])
-    return Allocation(tables.add_up(), log_rates)
+        which = np.flatnonzero(underflow_N)
+        log_fit += split_in_logs(which, layout, likelihood, state, scaled, exact, tables.by_thread[0])
+    return Allocation(tables.add_up(), log_fit)
+
+
+def _count_type(layout: Layout, likelihood: int, state: State, workspace: Workspace) -> type[np.signedinteger[Any]]:
+    """The type of the count tables: 32 bits if no sum can overflow.
+
+    The latent count of a binary cell is at most 1 more than a Poisson variate, so their sum can only be near 2^31 if
+    the sum of all rates is.
+    """
+    if likelihood != BERNOULLI:
+        return layout.count_type
+    total_rate = float((state.core_values() * np.prod(workspace.expanded.sums_MQ, axis=0)).sum())
+    return np.int32 if layout.nnz + total_rate < 2**30 else np.int64
+
+
+def _first_draws(layout: Layout, likelihood: int) -> Ints:
+    """Where the random numbers of each block begin. A latent count is at most y, or MOST_BINARY for binary cells."""
+    if likelihood != BERNOULLI:
+        return layout.nonzeros.first_draw_B
+    return np.arange(layout.blocks + 1) * (BLOCK * (MOST_BINARY + 1))
 
 
 def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
@@ -145,28 +198,44 @@ def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
 
 @kernel
 def _thin_blocks(
-    first: int, last: int, nonzeros: NonZeros, scaled_RL: Singles, streams: _Streams, batch: _Batch, table: Table,
-    log_totals_B: Floats, underflow_N: Flags,
+    first: int, last: int, likelihood: int, nonzeros: NonZeros, first_draw_B: Ints, rows: _Rows, streams: _Streams,
+    batch: _Batch, table: Table, log_fit_B: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
     """Thin the cells of a range of blocks, batch by batch."""
     # Each array that is taken out of a tuple costs two atomic operations, and threads disturb one another by them: in
     # the parts below, which are called for every few dozen cells, that made two threads slower than one. So it is done
     # once, here, and the parts take arrays.
-    coords_MN, changed_N, small_N, _, _, first_draw_B, starts_M = nonzeros
-    (products, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D, class_D, rest_D, uniforms, rng
-    ) = batch  # fmt: skip
-    draw_stream, redraw_stream = streams
+    coords_MN, changed_N, small_N, _, _, _, starts_M = nonzeros
+    (products, count_C, rate_C, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D, class_D, rest_D,
+     uniforms, rng) = batch  # fmt: skip
+    draw_stream, redraw_stream, latent_stream = streams
+    scaled_RL, scale_R = rows
     own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
     for block in range(first, last):
         n, stop = block * BLOCK, min((block + 1) * BLOCK, small_N.size)
-        number, log_total = first_draw_B[block], 0.0
+        number, latent_number, log_fit = first_draw_B[block], first_draw_B[block], 0.0
         while n < stop:
             size, draws = _raise_towers(
                 n, stop, n == block * BLOCK, coords_MN, changed_N, small_N, starts_M, scaled_RL, products, fibre_C,
-                towers, ends_C, totals_C, cell_D, underflow_N,
+                towers, ends_C, totals_C, count_C, underflow_N,
             )  # fmt: skip
+            if likelihood != POISSON:
+                draws = _find_rates(
+                    n, size, likelihood, coords_MN, starts_M, scale_R, totals_C, rate_C, count_C, underflow_N
+                )  # fmt: skip
+                if likelihood == NEGATIVE_BINOMIAL:
+                    fill_uniforms(latent_stream, latent_number, draws, uniforms)
+                    latent_number += draws + draws % 2
+                    draws, gained = draw_tables(size, rate_C, uniforms, count_C)
+                else:
+                    fill_uniforms(latent_stream, n - n % 2, size + 1, uniforms)
+                    draws, gained = draw_truncated(size, rate_C, uniforms[n % 2 :], count_C)
+                log_fit += gained
+            _list_draws(size, count_C, cell_D)
             fill_uniforms(draw_stream, number, draws, uniforms)
-            log_total += _find_columns(draws, uniforms, towers, ends_C, totals_C, cell_D, column_D, rest_D)
+            log_rates = _find_columns(draws, uniforms, towers, ends_C, totals_C, cell_D, column_D, rest_D)
+            if likelihood == POISSON:
+                log_fit += log_rates
             _find_levels(draws, towers, cell_D, column_D, rest_D, level_D)
             _find_classes(
                 n, number, draws, coords_MN, starts_M, scaled_RL, products, fibre_C, towers, cell_D, column_D, level_D,
@@ -177,16 +246,16 @@ def _thin_blocks(
             else:
                 add_draws(n, draws, coords_MN, cell_D, class_D, own_starts_M, own_RQ)
             n, number = n + size, number + draws + draws % 2
-        log_totals_B[block] = log_total
+        log_fit_B[block] = log_fit
 
 
 @part
 def _raise_towers(
     n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8],
     small_N: NDArray[np.uint8], starts_M: Ints, scaled_RL: Singles, products: Singles, fibre_C: Indices,
-    towers: Singles, ends_C: Floats, totals_C: Floats, cell_D: Indices, underflow_N: Flags,
+    towers: Singles, ends_C: Floats, totals_C: Floats, count_C: Ints, underflow_N: Flags,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill a batch with cells from n on and mark those whose products underflow; returns cells and draws."""
+    """Fill a batch with cells from n on and mark those whose products underflow; returns cells and counts."""
     modes = starts_M.size
     size = draws = fibres = 0
     while n + size < stop and size < _CELLS and draws < _DRAWS:
@@ -202,14 +271,42 @@ def _raise_towers(
         if count > 0 and not total >= _TINY:  # `not >=` also catches NaN
             underflow_N[place] = True
             count = 0
-        # A fixed number of entries is enough for most cells, and costs less than a loop up to the count.
-        for i in range(_AT_ONCE):
-            cell_D[draws + i] = size
-        for i in range(_AT_ONCE, count):
-            cell_D[draws + i] = size
+        count_C[size] = count
         draws += count
         size += 1
     return size, draws
+
+
+@part
+def _list_draws(size: int, count_C: Ints, cell_D: Indices) -> None:
+    """List the cell of every draw of a batch."""
+    draws = 0
+    for c in range(size):
+        # A fixed number of entries is enough for most cells, and costs less than a loop up to the count.
+        for i in range(_AT_ONCE):
+            cell_D[draws + i] = c
+        for i in range(_AT_ONCE, count_C[c]):
+            cell_D[draws + i] = c
+        draws += count_C[c]
+
+
+@part
+def _find_rates(
+    n: int, size: int, likelihood: int, coords_MN: NDArray[Any], starts_M: Ints, scale_R: Floats, totals_C: Floats,
+    rate_C: Floats, count_C: Ints, underflow_N: Flags,
+) -> int:  # fmt: skip
+    """Find the rates of a batch and mark cells with rates too small or too large for it; returns the counts left."""
+    most, counts = MOST_BINARY_RATE if likelihood == BERNOULLI else MOST_RATE, 0
+    for c in range(size):
+        rate = totals_C[c]
+        for m in range(starts_M.size):
+            rate *= scale_R[starts_M[m] + coords_MN[m, n + c]]
+        rate_C[c] = rate
+        if count_C[c] > 0 and not LEAST_RATE < rate < most:
+            underflow_N[n + c] = True
+            count_C[c] = 0
+        counts += count_C[c]
+    return counts
 
 
 @inlined

@@ -1,6 +1,7 @@
 """Exact thinning by conditional binomials, for cells that the fast kernel cannot handle.
 
 Large counts are split over 64-bit weights. If the products of a cell underflow, its weights are computed in logarithms.
+If the likelihood is not Poisson, the latent count of a cell is drawn first (latent_counts.py) and then split.
 """
 
 from math import log
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from allocore.gibbs.count_tables import Table, add
+from allocore.gibbs.latent_counts import POISSON, draw_latent, log_fit
 from allocore.gibbs.layout import Layout, NonZeros
 from allocore.gibbs.workspace import ScaledRows
 from allocore.kernels.arrays import Flags, Floats, Ints
+from allocore.kernels.chinese_restaurant import SCRATCH
 from allocore.kernels.distributions import multinomial
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words, scratch, seat
@@ -21,6 +24,7 @@ from allocore.model.state import State
 
 _LEAST = 1e-250  # 64-bit products are trusted if the largest is at least this large
 _CELLS_AT_ONCE = 1024
+_MOST_LOG = 700.0  # exp of anything larger may overflow
 
 
 class Weights(NamedTuple):
@@ -37,22 +41,31 @@ class SplitBuffers(NamedTuple):
     cumulative_Q: Floats
     split_Q: Ints
     stack: Ints
+    candidates: Ints
     rng: Words
 
     @classmethod
     def of(cls, budget: int) -> "SplitBuffers":
         """Space for `budget` classes."""
-        return cls(np.empty(budget), np.empty(budget, dtype=np.int64), np.empty((64, 3), dtype=np.int64), scratch())
+        stack, candidates = np.empty((64, 3), dtype=np.int64), np.empty(SCRATCH, dtype=np.int64)
+        return cls(np.empty(budget), np.empty(budget, dtype=np.int64), stack, candidates, scratch())
+
+
+class ExactStreams(NamedTuple):
+    """Random numbers per cell: for splitting its count, and for its latent count."""
+
+    split: Words
+    latent: Words
 
 
 @kernel
 def split_large(
-    first: int, last: int, nonzeros: NonZeros, weights: Weights, stream: Words, buffers: SplitBuffers, table: Table,
-    log_rates_L: Floats, underflow_N: Flags,
+    first: int, last: int, likelihood: int, nonzeros: NonZeros, weights: Weights, streams: ExactStreams,
+    buffers: SplitBuffers, table: Table, log_fit_L: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
     """Split the large counts `first` to `last` over 64-bit weights; if these underflow, mark the cell instead.
 
-    Writes y log(rate), without the scales of the rows, to `log_rates_L`.
+    Writes the log-likelihood of each to `log_fit_L`; if it is Poisson, without the scales of the rows.
     """
     coords_MN, _, _, large_L, large_counts_L, _, starts_M = nonzeros
     core_Q, phi_RQ, log_scale_R = weights
@@ -73,27 +86,42 @@ def split_large(
             continue
         for q in range(1, budget):
             cumulative_Q[q] += cumulative_Q[q - 1]
-        _split(coords_MN, n, large_counts_L[i], stream, buffers, table)
-        log_rates_L[i] = large_counts_L[i] * (log(cumulative_Q[budget - 1]) - log_scale)
+        log_rate = log(cumulative_Q[budget - 1])
+        _split(coords_MN, n, large_counts_L[i], likelihood, cumulative_Q[budget - 1], streams, buffers, table)
+        log_fit_L[i] = log_fit(likelihood, large_counts_L[i], log_rate - log_scale * (likelihood == POISSON))
 
 
 @part
-def _split(coords_MN: NDArray[Any], n: int, count: int, stream: Words, buffers: SplitBuffers, table: Table) -> None:
-    """Split a cell's count by the running sum of the weights, and add the parts to the tables."""
-    cumulative_Q, split_Q, stack, rng = buffers
-    seat(rng, stream, n)
+def _split(
+    coords_MN: NDArray[Any], n: int, count: int, likelihood: int, rate: float, streams: ExactStreams,
+    buffers: SplitBuffers, table: Table,
+) -> None:  # fmt: skip
+    """Split a cell's latent count by the running sum of the weights, and add the parts to the tables."""
+    cumulative_Q, split_Q, stack, candidates, rng = buffers
+    if likelihood != POISSON:
+        seat(rng, streams.latent, n)
+        count = draw_latent(rng, likelihood, count, rate, candidates)
+    seat(rng, streams.split, n)
     multinomial(rng, count, cumulative_Q, stack, split_Q)
     for q in range(split_Q.size):
         if split_Q[q] > 0:
             add(table, coords_MN, n, q, split_Q[q])
 
 
-def split_in_logs(which: Ints, layout: Layout, state: State, scaled: ScaledRows, stream: Words, table: Table) -> float:
+def split_in_logs(
+    which: Ints,
+    layout: Layout,
+    likelihood: int,
+    state: State,
+    scaled: ScaledRows,
+    streams: ExactStreams,
+    table: Table,
+) -> float:
     """Split the cells `which` over weights computed in logarithms.
 
-    Returns the sum of their y log(rate), without the scales of the rows.
+    Returns their log-likelihood; if it is Poisson, without the scales of the rows.
     """
-    coords_MN, buffers, log_rates = layout.nonzeros.coords_MN, SplitBuffers.of(len(state.log_core_Q)), 0.0
+    coords_MN, buffers, total = layout.nonzeros.coords_MN, SplitBuffers.of(len(state.log_core_Q)), 0.0
     for start in range(0, len(which), _CELLS_AT_ONCE):
         chosen = which[start : start + _CELLS_AT_ONCE]
         counts_N = layout.counts_of(chosen)
@@ -104,17 +132,22 @@ def split_in_logs(which: Ints, layout: Layout, state: State, scaled: ScaledRows,
             log_scale_N += scaled.log_scale_R[layout.offsets_M[mode] + coords_N]
         log_totals_N = logsumexp(log_weights_NQ, axis=1)
         cumulative_NQ = np.cumsum(np.exp(log_weights_NQ - log_totals_N[:, None]), axis=1)
-        _split_all(coords_MN, chosen, counts_N, cumulative_NQ, stream, buffers, table)
-        log_rates += float((counts_N * (log_totals_N - log_scale_N)).sum())
-    return log_rates
+        rates_N = np.exp(np.minimum(log_totals_N, _MOST_LOG))
+        _split_all(coords_MN, chosen, counts_N, likelihood, rates_N, cumulative_NQ, streams, buffers, table)
+        if likelihood == POISSON:
+            total += float((counts_N * (log_totals_N - log_scale_N)).sum())
+        else:
+            pairs = zip(counts_N.tolist(), log_totals_N.tolist(), strict=True)
+            total += sum(log_fit(likelihood, count, log_rate) for count, log_rate in pairs)
+    return total
 
 
 @kernel
 def _split_all(
-    coords_MN: NDArray[Any], which: Ints, counts_N: Ints, cumulative_NQ: Floats, stream: Words,
-    buffers: SplitBuffers, table: Table,
+    coords_MN: NDArray[Any], which: Ints, counts_N: Ints, likelihood: int, rates_N: Floats, cumulative_NQ: Floats,
+    streams: ExactStreams, buffers: SplitBuffers, table: Table,
 ) -> None:  # fmt: skip
     for i in range(which.size):
         for q in range(buffers.cumulative_Q.size):
             buffers.cumulative_Q[q] = cumulative_NQ[i, q]
-        _split(coords_MN, which[i], counts_N[i], stream, buffers, table)
+        _split(coords_MN, which[i], counts_N[i], likelihood, rates_N[i], streams, buffers, table)

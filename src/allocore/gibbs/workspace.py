@@ -8,9 +8,10 @@ import numpy as np
 from allocore.gibbs.layout import Layout
 from allocore.kernels.arrays import Floats, Ints, Singles
 from allocore.kernels.expansion import ROWS_PER_THREAD, expand_logs, scale_rows
-from allocore.kernels.signed_patterns import Expanded
+from allocore.kernels.signed_patterns import Expanded, RowScale, scaled_sums
 from allocore.kernels.simd import aligned_zeros, padded
-from allocore.model.state import State
+from allocore.model.likelihood import LIKELIHOODS
+from allocore.model.state import Dispersion, State
 
 
 class ScaledRows(NamedTuple):
@@ -27,12 +28,14 @@ class ScaledRows(NamedTuple):
 class Workspace:
     """The expanded factors of a chain's state (kernels/expansion.py): the only mutable object in a sweep.
 
-    Steps read `expanded`. After a change to the factors or locations of a mode, call `renew` for this mode.
+    Steps read `expanded` and `scale`, the c of the likelihood by row (model/likelihood.py), or None if c = 1. After a
+    change to the factors or locations of a mode, call `renew` for this mode; after one to the dispersion, `rescale`.
     """
 
     def __init__(self, layout: Layout, budget: int) -> None:
         modes, length = len(layout.shape), sum(layout.shape)
         self._layout = layout
+        self.scale: RowScale | None = None
         self.expanded = Expanded(np.empty((length, budget)), np.empty((modes, budget)))
         self._scaled = ScaledRows(aligned_zeros(length, padded(budget)), np.empty(length))
 
@@ -40,6 +43,7 @@ class Workspace:
     def of(cls, layout: Layout, state: State) -> "Workspace":
         """The workspace of a state."""
         workspace = cls(layout, len(state.log_core_Q))
+        workspace.scale = workspace._scale_of(state.dispersion)
         workspace.renew_all(state)
         return workspace
 
@@ -47,7 +51,21 @@ class Workspace:
         """Expand one mode again, after its locations or factors have changed."""
         phi_DQ, subs_Q = self.rows(mode), np.ascontiguousarray(state.subs_QM[:, mode])
         expand_logs(self._layout.workers, state.log_phi[mode], subs_Q, phi_DQ)
-        self.expanded.sums_MQ[mode] = phi_DQ.sum(axis=0)
+        self.expanded.sums_MQ[mode] = scaled_sums(phi_DQ, mode, self.scale)
+
+    def rescale(self, state: State) -> None:
+        """Take c from the state again, after its dispersion has changed."""
+        self.scale = self._scale_of(state.dispersion)
+        if self.scale is not None:
+            mode = self.scale.mode
+            self.expanded.sums_MQ[mode] = scaled_sums(self.rows(mode), mode, self.scale)
+
+    def _scale_of(self, dispersion: Dispersion | None) -> RowScale | None:
+        if dispersion is None:
+            return None
+        mode = 0 if dispersion.mode is None else dispersion.mode  # a single c can be given to the rows of any mode
+        scale_D = LIKELIHOODS["negative-binomial"].latent_scale(dispersion.log_odds_D)
+        return self._layout.missing.scaled(mode, np.broadcast_to(scale_D, self._layout.shape[mode]))
 
     def renew_all(self, state: State) -> None:
         """Expand all modes again."""
@@ -78,4 +96,5 @@ class Workspace:
         only = Workspace(self._layout, len(which))
         np.take(self.expanded.phi_RQ, which, axis=1, out=only.expanded.phi_RQ)
         np.take(self.expanded.sums_MQ, which, axis=1, out=only.expanded.sums_MQ)
+        only.scale = self.scale
         return only

@@ -52,6 +52,10 @@ class Step(IntEnum):
     THIN_AGAIN = 7
     INCLUSION = 8
     SPLIT_MERGE = 9
+    LATENT = 10
+    LATENT_EXACT = 11
+    DISPERSION = 12
+    CONCENTRATION = 13
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@
 The missing cells are patterns: a coordinate or a wildcard per mode. A wildcard contributes the column sum of its mode,
 so a pattern costs Q multiplications for each mode it names, however many cells it holds. Overlapping patterns have
 signed weights, so that every cell counts once. Patterns with the same wildcards share the product of their column sums.
+
+Cells may be scaled by a number c for each row of one mode. Then the column sums of this mode are those of c phi, and a
+pattern that names a row of it has its weight multiplied by the c of the row.
 """
 
 from collections.abc import Sequence
@@ -30,6 +33,24 @@ class Expanded(NamedTuple):
 
     phi_RQ: Floats
     sums_MQ: Floats
+
+
+class RowScale(NamedTuple):
+    """A number c for each row of one mode, and the weights of the patterns with c (`SignedPatterns.scaled`).
+
+    With a scale, `sums_MQ` of the expanded factors must hold the sums of c phi in this mode (`scaled_sums`).
+    """
+
+    mode: int
+    scale_D: Floats
+    weights_P: Floats
+
+
+def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
+    """The sums over the rows of a mode, of c phi if the scale is one of this mode."""
+    if scale is None or scale.mode != mode:
+        return np.asarray(phi_DQ.sum(axis=0))
+    return np.asarray((phi_DQ.T * scale.scale_D).T.sum(axis=0))
 
 
 class _Patterns(NamedTuple):
@@ -89,25 +110,35 @@ class SignedPatterns:
         starts_D = np.concatenate([[0], np.cumsum(np.bincount(column_P[named_P], minlength=self.shape[mode]))])
         return _ModeIndex(_Groups(named_P, starts_D), _in_chunks(everywhere_P))
 
-    def sums_by_row(self, expanded: Expanded, mode: int, workers: Workers) -> Floats:
+    def scaled(self, mode: int, scale_D: Floats) -> RowScale:
+        """The scale c of the rows of one mode, with the weights of the patterns that it changes."""
+        column_P = self.patterns_PM[:, mode]
+        named_P = np.where(column_P < 0, 1.0, scale_D[column_P])
+        return RowScale(mode, scale_D, self.weights_P * named_P)
+
+    def sums_by_row(self, expanded: Expanded, mode: int, workers: Workers, scale: RowScale | None = None) -> Floats:
         """For each row of a mode, the sum over its observed cells of the product over the other modes: (D, Q)."""
         index, nothing_Q = self._indices[mode], np.zeros(expanded.phi_RQ.shape[1])
-        less_CQ = self._less(nothing_Q, index.everywhere, expanded, mode, workers)
+        elsewhere = scale if scale is not None and scale.mode != mode else None
+        patterns = self._weighted(elsewhere)
+        less_CQ = _less(nothing_Q, index.everywhere, patterns, expanded, mode, workers)
         observed_Q = np.prod(np.delete(expanded.sums_MQ, mode, axis=0), axis=0) + less_CQ.sum(axis=0)
-        sums_DQ = self._less(observed_Q, index.by_row, expanded, mode, workers)
+        sums_DQ = _less(observed_Q, index.by_row, patterns, expanded, mode, workers)
+        if scale is not None and elsewhere is None:
+            sums_DQ *= scale.scale_D[:, None]
         # If every cell of a row is missing, rounding may leave a difference slightly below zero.
         return np.maximum(sums_DQ, 0.0, out=sums_DQ)
 
-    def sums(self, expanded: Expanded, workers: Workers) -> Floats:
+    def sums(self, expanded: Expanded, workers: Workers, scale: RowScale | None = None) -> Floats:
         """The sum over all observed cells: (Q)."""
         nothing_Q = np.zeros(expanded.phi_RQ.shape[1])
-        less_CQ = self._less(nothing_Q, self._all, expanded, _NO_MODE, workers)
+        less_CQ = _less(nothing_Q, self._all, self._weighted(scale), expanded, _NO_MODE, workers)
         return np.asarray(np.maximum(np.prod(expanded.sums_MQ, axis=0) + less_CQ.sum(axis=0), 0.0))
 
-    def sum_of_one(self, phi: Sequence[Floats], sums: Sequence[float]) -> float:
+    def sum_of_one(self, phi: Sequence[Floats], sums: Sequence[float], scale: RowScale | None = None) -> float:
         """The sum over all observed cells for one class alone: `phi` and `sums` are its columns (D) and their sums."""
         expanded = Expanded(np.concatenate(phi)[:, None], np.array(sums)[:, None])
-        return float(self.sums(expanded, Workers(1))[0])
+        return float(self.sums(expanded, Workers(1), scale)[0])
 
     def observed_cells(self) -> tuple[Ints, Floats]:
         """Weighted cells (M, P): for a function linear in each row, their sum is the sum over the observed cells.
@@ -119,13 +150,19 @@ class SignedPatterns:
         rows_PM = np.concatenate([everything_1M, self.patterns_PM])
         return np.where(rows_PM < 0, self.shape, rows_PM).T, np.concatenate([[1.0], -self.weights_P])
 
-    def _less(self, whole_Q: Floats, groups: _Groups, expanded: Expanded, mode: int, workers: Workers) -> Floats:
-        """`whole_Q` minus the patterns of each group, over all modes but one: (G, Q)."""
-        less_GQ = np.empty((len(groups.starts_G) - 1, len(whole_Q)))
-        work_G = 1.0 + np.diff(groups.starts_G)
-        cuts = workers.ranges_of_equal_work(work_G, _WORTH_A_THREAD / len(whole_Q))
-        workers.run([partial(_subtract, *cut, whole_Q, mode, groups, self._arrays, expanded, less_GQ) for cut in cuts])
-        return less_GQ
+    def _weighted(self, scale: RowScale | None) -> _Patterns:
+        return self._arrays if scale is None else self._arrays._replace(weights_P=scale.weights_P)
+
+
+def _less(
+    whole_Q: Floats, groups: _Groups, patterns: _Patterns, expanded: Expanded, mode: int, workers: Workers
+) -> Floats:
+    """`whole_Q` minus the patterns of each group, over all modes but one: (G, Q)."""
+    less_GQ = np.empty((len(groups.starts_G) - 1, len(whole_Q)))
+    work_G = 1.0 + np.diff(groups.starts_G)
+    cuts = workers.ranges_of_equal_work(work_G, _WORTH_A_THREAD / len(whole_Q))
+    workers.run([partial(_subtract, *cut, whole_Q, mode, groups, patterns, expanded, less_GQ) for cut in cuts])
+    return less_GQ
 
 
 def _in_chunks(members_P: Ints) -> _Groups:

@@ -7,16 +7,33 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from allocore.data.tensor import CountTensor
-from allocore.model.rates import class_totals, log_rates_at
+from allocore.model.rates import class_totals, log_odds_at, log_rates_at
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
 
-def log_likelihood(tensor: CountTensor, state: State) -> float:
-    """log P(observed counts | state). It needs only the non-zero cells and the total rate."""
-    counts = tensor.counts
-    fit = counts @ log_rates_at(state, tensor.coords) - gammaln(counts + 1.0).sum()
-    return float(fit - class_totals(state, tensor.missing).sum())
+def log_likelihood(tensor: CountTensor, spec: Spec, state: State) -> float:
+    """log P(observed counts | state). It needs only the non-zero cells and the total latent rate.
+
+    A zero has the log density -c r. So the sum over all observed cells is the sum of -c r, and for each non-zero cell
+    its log density plus c r.
+    """
+    latent = latent_totals(spec, state, tensor).sum()
+    if spec.likelihood == "poisson":  # in logarithms, because rates may underflow
+        return float(tensor.counts @ log_rates_at(state, tensor.coords) - gammaln(tensor.counts + 1.0).sum() - latent)
+    rates_N, log_odds_N = np.exp(log_rates_at(state, tensor.coords)), log_odds_at(state, tensor.coords)
+    log_density_N = spec.observation.log_density(tensor.counts, rates_N, log_odds_N)
+    return float((log_density_N + spec.observation.latent_scale(log_odds_N) * rates_N).sum() - latent)
+
+
+def latent_totals(spec: Spec, state: State, tensor: CountTensor) -> np.ndarray:
+    """The latent rate c r of each class summed over all observed cells, (Q)."""
+    if state.dispersion is None:
+        return class_totals(state, tensor.missing)
+    scale_D = spec.observation.latent_scale(state.dispersion.log_odds_D)
+    if state.dispersion.mode is None:
+        return np.asarray(class_totals(state, tensor.missing) * scale_D[0])
+    return class_totals(state, tensor.missing, (state.dispersion.mode, scale_D))
 
 
 def log_prior_core(spec: Spec, state: State) -> float:
@@ -44,15 +61,32 @@ def log_prior_locations(spec: Spec, state: State) -> float:
 def log_prior_factors(spec: Spec, state: State) -> float:
     """Gamma(e0, rate f0) on every entry of a factor in use."""
     used = [log_phi_DK[:, state.used(m)] for m, log_phi_DK in enumerate(state.log_phi)]
-    return sum(_log_gamma_density(log_phi_DU, spec.e0, spec.f0) for log_phi_DU in used)
+    e0_M = [spec.concentration(m, state.concentrations_M) for m in range(len(used))]
+    return sum(_log_gamma_density(log_phi_DU, e0, spec.f0) for log_phi_DU, e0 in zip(used, e0_M, strict=True))
+
+
+def log_prior_concentrations(spec: Spec, state: State) -> float:
+    """Gamma(s0, rate t0) on the concentration of every mode, if they are learned."""
+    return _log_gamma_density(np.log(state.concentrations_M), spec.s0, spec.t0)
+
+
+def log_prior_dispersion(spec: Spec, state: State) -> float:
+    """Beta(g0, h0) on every p, if there are any."""
+    if state.dispersion is None:
+        return 0.0
+    log_p_D = -np.logaddexp(0.0, -state.dispersion.log_odds_D)
+    log_rest_D = -np.logaddexp(0.0, state.dispersion.log_odds_D)
+    density_D = (spec.g0 - 1.0) * log_p_D + (spec.h0 - 1.0) * log_rest_D - betaln(spec.g0, spec.h0)
+    return float(density_D.sum())
 
 
 def log_joint(tensor: CountTensor, spec: Spec, state: State) -> float:
     """The log joint density of the observed counts and all variables of the state."""
     prior = log_prior_core(spec, state) + log_prior_factors(spec, state)
+    prior += log_prior_concentrations(spec, state) + log_prior_dispersion(spec, state)
     if spec.learn_locations:
         prior += log_prior_locations(spec, state)
-    return log_likelihood(tensor, state) + prior
+    return log_likelihood(tensor, spec, state) + prior
 
 
 def _log_gamma_density(log_values: np.ndarray, shape: float, rate: float) -> float:

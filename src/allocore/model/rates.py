@@ -29,9 +29,22 @@ def log_rates_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
     return out
 
 
-def class_totals(state: State, missing: Missing) -> NDArray[np.float64]:
-    """The rate of each class summed over all observed cells, (Q): product of column sums minus the missing cells."""
+def log_odds_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
+    """The log odds of the dispersion in each cell in `coords` (M, n); zeros if there is no dispersion."""
+    return np.zeros(coords.shape[1]) if state.dispersion is None else state.dispersion.at(coords)
+
+
+def class_totals(
+    state: State, missing: Missing, by_row: tuple[int, NDArray[np.float64]] | None = None
+) -> NDArray[np.float64]:
+    """The rate of each class summed over all observed cells, (Q): product of column sums minus the missing cells.
+
+    With `by_row`, a mode and a number for each of its rows, every rate is multiplied by the number of its row.
+    """
     expanded = [state.factors(m)[:, state.subs_QM[:, m]] for m in range(len(state.log_phi))]
+    if by_row is not None:
+        mode, weights_D = by_row
+        expanded[mode] = expanded[mode] * weights_D[:, None]
     sums = [rows_DQ.sum(axis=0) for rows_DQ in expanded]
     total_Q = np.prod(sums, axis=0)
     patterns_PM, weights_P = missing.signed

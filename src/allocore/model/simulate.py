@@ -1,26 +1,56 @@
 """Forward simulation in plain NumPy: draw every variable from its prior, then the data given the variables.
 
-The first state of a chain is a draw from the prior, except for the locations: the specification says where they start.
+The first state of a chain is a draw from the prior, with two exceptions. The specification says where the locations
+start, and concentrations and the dispersion start at their prior means: an extreme draw of these would spoil the start.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.model.rates import rates_at
+from allocore.model.rates import log_odds_at, rates_at
 from allocore.model.spec import Spec
-from allocore.model.state import State
+from allocore.model.state import Dispersion, State
 
 
 def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
     """The state in which a chain begins."""
-    subs_QM = spec.start_locations()
-    return State(_log_core_included(spec, rng), subs_QM, draw_log_factors(spec, shape, subs_QM, rng))
+    subs_QM, concentrations_M = spec.start_locations(), np.full(_learned(spec), spec.s0 / spec.t0)
+    log_core_Q = _log_core_included(spec, rng)
+    log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
+    dispersion = None
+    if spec.observation.has_dispersion:
+        log_odds_D = np.full(dispersions(spec, shape), np.log(spec.g0 / spec.h0))
+        dispersion = Dispersion(log_odds_D, spec.dispersion_by)
+    return State(log_core_Q, subs_QM, log_phi, concentrations_M, dispersion)
 
 
 def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
     """A draw of all variables from the prior; locations that the specification fixes stay fixed."""
     subs_QM = draw_locations(spec, shape, rng) if spec.learn_locations else spec.start_locations()
-    return State(draw_log_core(spec, rng), subs_QM, draw_log_factors(spec, shape, subs_QM, rng))
+    concentrations_M = np.exp(_log_gamma(spec.s0, spec.t0, (_learned(spec),), rng))
+    log_core_Q = draw_log_core(spec, rng)
+    log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
+    return State(log_core_Q, subs_QM, log_phi, concentrations_M, draw_dispersion(spec, shape, rng))
+
+
+def _learned(spec: Spec) -> int:
+    """How many concentrations are learned."""
+    return len(spec.core_shape) if spec.infer_concentrations else 0
+
+
+def dispersions(spec: Spec, shape: tuple[int, ...]) -> int:
+    """How many dispersions p the model has."""
+    if not spec.observation.has_dispersion:
+        return 0
+    return 1 if spec.dispersion_by is None else shape[spec.dispersion_by]
+
+
+def draw_dispersion(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> Dispersion | None:
+    """p ~ Beta(g0, h0) as log odds, the difference of two log gamma variates; None if the likelihood has none."""
+    if not spec.observation.has_dispersion:
+        return None
+    size = (dispersions(spec, shape),)
+    return Dispersion(_log_gamma(spec.g0, 1.0, size, rng) - _log_gamma(spec.h0, 1.0, size, rng), spec.dispersion_by)
 
 
 def draw_log_core(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -48,21 +78,25 @@ def draw_locations(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator)
 
 
 def draw_log_factors(
-    spec: Spec, shape: tuple[int, ...], subs_QM: NDArray[np.int64], rng: np.random.Generator
+    spec: Spec,
+    shape: tuple[int, ...],
+    subs_QM: NDArray[np.int64],
+    rng: np.random.Generator,
+    concentrations_M: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], ...]:
     """log phi[m][d, k] ~ log Gamma(e0, rate f0) for the factors in use, -inf for the others."""
     log_phi = []
     for m, (length, width) in enumerate(zip(shape, spec.core_shape, strict=True)):
         log_phi_DK = np.full((length, width), -np.inf)
         used = np.unique(subs_QM[:, m])
-        log_phi_DK[:, used] = _log_gamma(spec.e0, spec.f0, (length, len(used)), rng)
+        log_phi_DK[:, used] = _log_gamma(spec.concentration(m, concentrations_M), spec.f0, (length, len(used)), rng)
         log_phi.append(log_phi_DK)
     return tuple(log_phi)
 
 
-def draw_counts(state: State, coords: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_counts(spec: Spec, state: State, coords: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Counts of the cells in `coords` (M, n), drawn given the state."""
-    return rng.poisson(rates_at(state, coords))
+    return spec.observation.draw(rates_at(state, coords), log_odds_at(state, coords), rng)
 
 
 def _log_gamma(shape: float, rate: float, size: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:

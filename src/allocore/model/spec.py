@@ -2,18 +2,22 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocore.errors import InputError, whole_number
 
+if TYPE_CHECKING:
+    from allocore.model.likelihood import Likelihood
+
 Model = Literal["AlloCore", "CP", "Tucker", "NNTuck"]
+LikelihoodName = Literal["poisson", "negative-binomial", "bernoulli"]
 
 # Gamma(1, rate 0) is flat: the posterior mode is then the maximum-likelihood estimate.
 _FLAT: dict[str, Any] = {"alpha0": 0.0, "a0": 1.0, "b0": 0.0, "e0": 1.0, "f0": 0.0}
-_PRIORS = ("a0", "b0", "e0", "f0", "alpha0", "c0", "d0")
+_PRIORS = ("a0", "b0", "f0", "alpha0", "c0", "d0", "g0", "h0", "s0", "t0")
 # Beyond these limits, products of rates over the modes leave the range of 64-bit floats.
 _LEAST, _MOST = 1e-30, 1e30
 
@@ -26,19 +30,28 @@ class Spec:
     there. Tucker has one class fixed at every location of the core. NNTuck is Tucker without priors, fitted by maximum
     likelihood. With `infer_budget`, each class is included with a probability that has the prior Beta(c0, d0), and
     `budget` is the largest number of classes.
+
+    `e0` is one number, one per mode, or "infer": then each mode has its own, with the prior Gamma(s0, rate t0). The
+    negative binomial has a dispersion with the prior Beta(g0, h0), or one for each row of the mode `dispersion_by`.
     """
 
     budget: int
     core_shape: tuple[int, ...]
     a0: float = 1.0
     b0: float = 1.0
-    e0: float = 1.0
+    e0: float | tuple[float, ...] | Literal["infer"] = 1.0
     f0: float = 10.0
     alpha0: float = 0.1
     model: Model = "AlloCore"
     infer_budget: bool = False
     c0: float = 1.0
     d0: float = 1.0
+    likelihood: LikelihoodName = "poisson"
+    dispersion_by: int | None = None
+    g0: float = 1.0
+    h0: float = 1.0
+    s0: float = 1.0
+    t0: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", whole_number("budget", self.budget))
@@ -46,6 +59,8 @@ class Spec:
         object.__setattr__(self, "core_shape", shape)
         for name in _PRIORS if self.has_priors else ():
             object.__setattr__(self, name, _positive(name, getattr(self, name)))
+        object.__setattr__(self, "e0", _concentrations(self.e0, len(shape)) if self.has_priors else self.e0)
+        self._check_likelihood()
         if self.dense_core and self.budget != math.prod(shape):
             raise InputError(
                 f"budget is {self.budget}, but a class at every location of core_shape {shape} needs {math.prod(shape)}"
@@ -55,6 +70,37 @@ class Spec:
     def without_priors(cls, core_shape: tuple[int, ...]) -> "Spec":
         """NNTuck: a class at every location of the core, and flat priors."""
         return cls(math.prod(core_shape), core_shape, **_FLAT, model="NNTuck")
+
+    def _check_likelihood(self) -> None:
+        if self.likelihood not in (known := get_args(LikelihoodName)):
+            raise InputError(f"likelihood is {self.likelihood!r}, but it must be one of {list(known)}")
+        if self.dispersion_by is None:
+            return
+        if not self.observation.has_dispersion:
+            raise InputError(
+                f"dispersion_by is {self.dispersion_by!r}, but the likelihood {self.likelihood!r} has no dispersion: "
+                "only 'negative-binomial' has one"
+            )
+        if not 0 <= self.dispersion_by < len(self.core_shape):
+            raise InputError(f"dispersion_by is {self.dispersion_by!r}, but there are {len(self.core_shape)} modes")
+
+    @property
+    def observation(self) -> "Likelihood":
+        """The likelihood."""
+        from allocore.model.likelihood import LIKELIHOODS  # it needs SciPy, which naming a model should not load
+
+        return LIKELIHOODS[self.likelihood]
+
+    @property
+    def infer_concentrations(self) -> bool:
+        """Whether the concentrations e0 are learned."""
+        return self.e0 == "infer"
+
+    def concentration(self, mode: int, learned_M: NDArray[np.float64]) -> float:
+        """e0 of one mode: the learned one, or the one that is given."""
+        if self.infer_concentrations:
+            return float(learned_M[mode])
+        return self.e0[mode] if isinstance(self.e0, tuple) else float(self.e0)
 
     @property
     def learn_locations(self) -> bool:
@@ -90,6 +136,20 @@ def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> t
             f"core_shape {sizes} has {len(sizes)} entries, but the tensor has {len(shape)} modes: one entry per mode"
         )
     return tuple(whole_number("core_shape", size, sizes) for size in sizes)
+
+
+def _concentrations(e0: object, modes: int) -> float | tuple[float, ...] | Literal["infer"]:
+    """Check e0: a number, a sequence of one number per mode, or "infer"."""
+    if e0 == "infer" and isinstance(e0, str):
+        return "infer"
+    if isinstance(e0, str):
+        raise InputError(f"e0 is {e0!r}, but it must be a number, one number per mode, or 'infer'")
+    if isinstance(e0, list | tuple | np.ndarray):
+        values = tuple(_positive("e0", value) for value in e0)
+        if len(values) != modes:
+            raise InputError(f"e0 {values} has {len(values)} entries, but the tensor has {modes} modes: one per mode")
+        return values
+    return _positive("e0", e0)
 
 
 def _positive(name: str, value: object) -> float:

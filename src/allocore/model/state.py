@@ -14,21 +14,41 @@ Shape suffixes, used throughout the package:
 Core values and factors are kept as logarithms: a gamma variate of small shape underflows, its logarithm does not.
 If the budget is inferred, a class that is not included has the core value zero, with the logarithm -inf.
 A factor that no class uses is integrated out. It has no value in the chain, and its column holds -inf.
+Concentrations are in the state only if they are learned, and the dispersion only if the likelihood has one.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
+class Dispersion:
+    """The dispersion p of the negative binomial as log odds: one, or one for each row of a mode."""
+
+    log_odds_D: NDArray[np.float64]
+    mode: int | None = None
+
+    def at(self, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The log odds that hold in each cell."""
+        if self.mode is None:
+            return np.full(coords_MN.shape[1], self.log_odds_D[0])
+        return np.asarray(self.log_odds_D[coords_MN[self.mode]])
+
+
+@dataclass(frozen=True)
 class State:
-    """Core values, locations and factors. Steps return new states and never write to the arrays of a state."""
+    """Core values, locations, factors and, if there are any, concentrations (M) and the dispersion.
+
+    Steps return new states and never write to the arrays of a state.
+    """
 
     log_core_Q: NDArray[np.float64]
     subs_QM: NDArray[np.int64]
     log_phi: tuple[NDArray[np.float64], ...]
+    concentrations_M: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    dispersion: Dispersion | None = None
 
     def core_values(self) -> NDArray[np.float64]:
         """The values lambda_q."""

@@ -1,7 +1,6 @@
 """Rates of cells under every draw, and the predictive density of counts. Memory grows with the cells, not the draws."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -48,9 +47,4 @@ def sampled(record: Record, most: int) -> Record:
     chain_step = -(-chains // most)
     draw_step = -(-draws // max(1, most // -(-chains // chain_step)))
     every = slice(None, None, chain_step), slice(None, None, draw_step)
-    return replace(
-        record,
-        core_values=record.core_values[every],
-        core_locations=record.core_locations[every],
-        factors=tuple(factor[every] for factor in record.factors),
-    )
+    return record.with_draws(every)

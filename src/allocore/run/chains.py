@@ -103,7 +103,7 @@ class Chain:
         The last sweep ended with an allocation of the counts. It is drawn again with the same random numbers.
         """
         workspace = Workspace.of(self._layout, self._state)
-        return workspace, begin(self._key.at(self._sweep), self._layout, self._state, workspace)
+        return workspace, begin(self._key.at(self._sweep), self._layout, self._store.plan.spec, self._state, workspace)
 
 
 def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:

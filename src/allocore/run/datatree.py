@@ -31,8 +31,8 @@ def to_datatree(record: Record) -> xr.DataTree:
 def variables_of(record: Record) -> dict[Growing, NDArray[Any]]:
     """The values of all growing variables of a run."""
     tensor, kept = record.tensor, record.draw_sweeps - 1
-    draws = [record.core_values, record.core_locations, *record.factors]
-    variables: dict[Growing, NDArray[Any]] = dict(zip(draw_variables(tensor, record.spec), draws, strict=True))
+    named = zip(draw_variables(tensor, record.spec), record.draw_arrays, strict=True)
+    variables: dict[Growing, NDArray[Any]] = dict(named)
     variables |= {each: record.stats[each.name][:, kept] for each in stat_variables(tensor, DRAWS)}
     return variables | {each: record.stats[each.name] for each in stat_variables(tensor, SWEEPS)}
 

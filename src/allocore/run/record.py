@@ -1,7 +1,7 @@
 """A finished run: its data, its settings, its draws and the statistics of its sweeps."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from allocore.data.tensor import CountTensor
 from allocore.model.spec import Spec
+from allocore.model.state import Dispersion
 from allocore.run.schedule import Schedule
 
 
@@ -18,9 +19,10 @@ class Record:
     """What a store returns when a run is done. All arrays are read-only.
 
     core_values (chain, draw, Q); core_locations (chain, draw, Q, M); factors: per mode (chain, draw, D_m, K_m), zero in
-    columns that no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M). `attributes` are those of a run
-    that was read from disk, such as the version that made it. If damaged draws were left out, `chosen` has the numbers
-    of the others.
+    columns that no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M). If they are learned,
+    concentrations (chain, draw, M), and log_odds of the dispersion, (chain, draw) or (chain, draw, D). `attributes` are
+    those of a run that was read from disk, such as the version that made it. If damaged draws were left out, `chosen`
+    has the numbers of the others.
     """
 
     tensor: CountTensor
@@ -33,11 +35,30 @@ class Record:
     stats: Mapping[str, NDArray[Any]]
     attributes: Mapping[str, str] | None = None
     chosen: NDArray[np.int64] | None = None
+    concentrations: NDArray[np.float64] | None = None
+    log_odds: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stats", MappingProxyType(dict(self.stats)))
-        for array in (self.core_values, self.core_locations, *self.factors, *self.stats.values()):
+        for array in (*self.draw_arrays, *self.stats.values()):
             array.flags.writeable = False
+
+    @property
+    def draw_arrays(self) -> list[NDArray[Any]]:
+        """The draws of all variables, in the order of the schema."""
+        learned = [array for array in (self.concentrations, self.log_odds) if array is not None]
+        return [self.core_values, self.core_locations, *self.factors, *learned]
+
+    def with_draws(self, which: tuple[Any, ...]) -> "Record":
+        """The record with some of its draws, by their position in (chain, draw); nothing is copied."""
+        arrays = [array[which] for array in self.draw_arrays]
+        return replace(self, **draw_fields(self.spec, arrays))
+
+    def log_odds_of(self, chain: int, draw: int, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The log odds of the dispersion of one draw in each cell; zeros if the likelihood has none."""
+        if self.log_odds is None:
+            return np.zeros(coords_MN.shape[1])
+        return Dispersion(np.atleast_1d(self.log_odds[chain, draw]), self.spec.dispersion_by).at(coords_MN)
 
     @property
     def draw_numbers(self) -> NDArray[np.int64]:
@@ -59,3 +80,17 @@ class Record:
         """Pickle the fields, with `stats` as a dict: a mapping proxy cannot be pickled."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return type(self), tuple({**values, "stats": dict(self.stats)}.values())
+
+
+def draw_fields(spec: Spec, arrays: Sequence[NDArray[Any]]) -> dict[str, Any]:
+    """The fields of a record that hold draws, from arrays in the order of the schema."""
+    core_values, core_locations, *rest = arrays
+    modes = len(spec.core_shape)
+    learned = iter(rest[modes:])
+    return {
+        "core_values": core_values,
+        "core_locations": core_locations,
+        "factors": tuple(rest[:modes]),
+        "concentrations": next(learned) if spec.infer_concentrations else None,
+        "log_odds": next(learned) if spec.observation.has_dispersion else None,
+    }

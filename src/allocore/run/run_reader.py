@@ -14,7 +14,7 @@ from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, StoreError
 from allocore.run.chunks import OnDamage, read_values
 from allocore.run.plan import RUN_FORMAT, Plan, fingerprint, planned
-from allocore.run.record import Record
+from allocore.run.record import Record, draw_fields
 from allocore.run.schema import EVENT_REPORT, SWEEPS, Growing, dimension_names, draw_variables, stat_variables
 
 METADATA = ".zmetadata"
@@ -150,9 +150,7 @@ def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise
     for name in sorted(damage.lost_stats):
         warnings.warn(f"{path} is damaged: some statistics ({name}) are lost", stacklevel=3)
         stats[name] = np.where(stats[name] < 0, np.nan, stats[name]) if stats[name].dtype.kind == "i" else stats[name]
-    core_values, core_locations, *factors = (
-        read(each, damage.of_draws) for each in draw_variables(plan.tensor, plan.spec)
-    )
+    draws = [read(each, damage.of_draws) for each in draw_variables(plan.tensor, plan.spec)]
     chosen = damage.kept(sizes["draw"])
     kept = slice(None) if chosen is None else chosen
     return Record(
@@ -160,9 +158,7 @@ def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise
         plan.spec,
         plan.schedule,
         plan.seed,
-        core_values=core_values[:, kept],
-        core_locations=core_locations[:, kept],
-        factors=tuple(each[:, kept] for each in factors),
+        **draw_fields(plan.spec, [each[:, kept] for each in draws]),
         stats=stats,
         attributes=read_attributes(path),
         chosen=chosen,

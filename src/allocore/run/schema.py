@@ -6,10 +6,13 @@ coordinates. The Q classes are the dimension `q`. The number of a class has no m
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from allocore.data.tensor import CountTensor
 from allocore.model.spec import Spec
+from allocore.model.state import State
 
 FLOAT, WHOLE = "<f8", "<i8"
 # The statistics of a sweep: the type of each, and whether it has a value for each mode.
@@ -21,6 +24,7 @@ STATS = {
     "seconds": (FLOAT, False),
 }
 DRAWS, SWEEPS = "sample_stats", "sweep_stats"
+CONCENTRATIONS, LOG_ODDS = "concentrations", "dispersion_log_odds"
 EVENT_REPORT = "event_report"  # in constant_data, only if the tensor was made from events
 
 
@@ -50,7 +54,7 @@ class Growing(NamedTuple):
 
 def dimension_names(mode_names: Sequence[str]) -> list[Names]:
     """Names for every mode, different from each other and from those of the schema."""
-    taken = {"core_values", "core_locations", "mode", "chain", "draw", "q"}
+    taken = {"core_values", "core_locations", CONCENTRATIONS, LOG_ODDS, "mode", "chain", "draw", "q"}
     names = []
     for name in mode_names:
         row = _free_name(name, taken)
@@ -69,16 +73,36 @@ def _free_name(wanted: str, taken: set[str]) -> str:
 
 
 def draw_variables(tensor: CountTensor, spec: Spec) -> list[Growing]:
-    """The variables of the posterior: core values, core locations, then the factors of each mode."""
-    modes, budget = len(tensor.shape), spec.budget
+    """The variables of the posterior: core values, core locations, the factors of each mode, and what else is learned.
+
+    That is the concentration of each mode, and the log odds of the dispersion, one or one for each row of a mode.
+    """
+    modes, budget, names_M = len(tensor.shape), spec.budget, dimension_names(tensor.mode_names)
     variables = [
         Growing("posterior", "core_values", "draw", ("q",), (budget,), FLOAT),
         Growing("posterior", "core_locations", "draw", ("q", "mode"), (budget, modes), WHOLE),
     ]
-    for names, length, width in zip(dimension_names(tensor.mode_names), tensor.shape, spec.core_shape, strict=True):
+    for names, length, width in zip(names_M, tensor.shape, spec.core_shape, strict=True):
         dims = names.row, names.column
         variables.append(Growing("posterior", names.factors, "draw", dims, (length, width), FLOAT))
+    if spec.infer_concentrations:
+        variables.append(Growing("posterior", CONCENTRATIONS, "draw", ("mode",), (modes,), FLOAT))
+    if spec.observation.has_dispersion:
+        by = [] if spec.dispersion_by is None else [spec.dispersion_by]
+        rows, lengths = tuple(names_M[mode].row for mode in by), tuple(tensor.shape[mode] for mode in by)
+        variables.append(Growing("posterior", LOG_ODDS, "draw", rows, lengths, FLOAT))
     return variables
+
+
+def draw_values(state: State) -> list[NDArray[Any]]:
+    """The values of these variables in a state."""
+    values = [state.core_values(), state.subs_QM, *(state.factors(mode) for mode in range(len(state.log_phi)))]
+    if state.concentrations_M.size:
+        values.append(state.concentrations_M)
+    if state.dispersion is not None:
+        log_odds_D = state.dispersion.log_odds_D
+        values.append(log_odds_D[0] if state.dispersion.mode is None else log_odds_D)
+    return values
 
 
 def stat_variables(tensor: CountTensor, group: str) -> list[Growing]:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from allocore.model.state import State
 from allocore.run.plan import Plan
-from allocore.run.record import Record
-from allocore.run.schema import STATS
+from allocore.run.record import Record, draw_fields
+from allocore.run.schema import STATS, draw_values, draw_variables
 
 if TYPE_CHECKING:
     from allocore.model.sweep_info import SweepInfo
@@ -60,14 +60,9 @@ class MemoryStore:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        tensor, spec = plan.tensor, plan.spec
-        modes = len(tensor.shape)
-        draws = (plan.chains, plan.schedule.draws)
-        sweeps = (plan.chains, plan.schedule.sweeps)
-        self._core_values = np.zeros((*draws, spec.budget))
-        self._core_locations = np.zeros((*draws, spec.budget, modes), dtype=np.int64)
-        sizes = zip(tensor.shape, spec.core_shape, strict=True)
-        self._factors = [np.zeros((*draws, length, width)) for length, width in sizes]
+        draws, sweeps = (plan.chains, plan.schedule.draws), (plan.chains, plan.schedule.sweeps)
+        modes, variables = len(plan.tensor.shape), draw_variables(plan.tensor, plan.spec)
+        self._draws = [np.zeros((*draws, *variable.shape), variable.dtype) for variable in variables]
         self._stats: dict[str, NDArray[Any]] = {
             name: np.zeros((*sweeps, modes) if by_mode else sweeps, dtype) for name, (dtype, by_mode) in STATS.items()
         }
@@ -80,10 +75,8 @@ class MemoryStore:
 
     def record_draw(self, chain: int, draw: int, state: State) -> None:
         """Keep draw 0, 1, .. of a chain; the last recorded sweep gave it."""
-        self._core_values[chain, draw] = state.core_values()
-        self._core_locations[chain, draw] = state.subs_QM
-        for mode, kept in enumerate(self._factors):
-            kept[chain, draw] = state.factors(mode)
+        for kept, value in zip(self._draws, draw_values(state), strict=True):
+            kept[chain, draw] = value
 
     def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
         """Remember the state. States never change, so it need not be copied."""
@@ -103,9 +96,7 @@ class MemoryStore:
             plan.spec,
             plan.schedule,
             plan.seed,
-            core_values=self._core_values[:, :draws],
-            core_locations=self._core_locations[:, :draws],
-            factors=tuple(kept[:, :draws] for kept in self._factors),
+            **draw_fields(plan.spec, [kept[:, :draws] for kept in self._draws]),
             stats={name: values[:, :sweeps] for name, values in self._stats.items()},
         )
 

@@ -36,7 +36,7 @@ from allocore.run.datatree import variables_of
 from allocore.run.plan import Plan, other_packages
 from allocore.run.record import Record
 from allocore.run.run_reader import Damage, OnError, is_run, read_attributes, read_plan, read_record
-from allocore.run.schema import DRAWS, SWEEPS, draw_variables, stat_variables
+from allocore.run.schema import DRAWS, SWEEPS, draw_values, draw_variables, stat_variables
 from allocore.run.skeleton import Sizes, write_skeleton
 from allocore.run.store import stats_of
 
@@ -92,9 +92,8 @@ class ZarrStore:
 
     def record_draw(self, chain: int, draw: int, state: State) -> None:
         """Keep draw 0, 1, .. of a chain; the last recorded sweep gave it."""
-        factors = [state.factors(mode) for mode in range(len(state.log_phi))]
         with self._telling():
-            self._chains[chain].record_draw(draw, [state.core_values(), state.subs_QM, *factors])
+            self._chains[chain].record_draw(draw, draw_values(state))
 
     def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
         """Write the chain's collected draws and its state, if it is time or must be `now`."""
@@ -276,7 +275,7 @@ def _locked(path: Path) -> FileLock:
 
 def _newest(folder: Path, plan: Plan) -> tuple[int, State] | None:
     try:
-        sweep, state, damaged = read_checkpoint(folder, plan.tensor.shape, plan.spec.core_shape)
+        sweep, state, damaged = read_checkpoint(folder, plan.tensor.shape, plan.spec)
     except FileNotFoundError:
         if folder.is_dir() and any(folder.iterdir()):
             warnings.warn(f"no checkpoint in {folder} can be read: the chain starts again", stacklevel=6)

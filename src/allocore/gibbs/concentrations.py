@@ -1,0 +1,78 @@
+"""The concentration e of one mode, the shape of the prior of its factors, with the factors integrated out:
+
+    l[d, k] ~ CRT( y[d, k], e ),     e ~ Gamma( s0 + sum of l,  t0 + sum of ln(1 + X[d, k] / f0) )
+
+over the rows d and the factors k in use, where y[d, k] and X[d, k] are sums over the classes at k. With its factor
+integrated out, a count is negative binomial with the shape e, and l makes its conditional a gamma: Zhou and Carin
+(2015), after Escobar and West (1995). The draw comes directly before that of the factors (factors.py), which brings
+back what is integrated out here.
+
+Only the sum of l matters, and kernels/chinese_restaurant.py draws it as one: customer i of all tables at once. Cost:
+D * (Q + factors in use), and a sort of the counts.
+"""
+
+from dataclasses import replace
+from functools import partial
+from math import log
+
+import numpy as np
+
+from allocore.gibbs.exposure import ModeView
+from allocore.gibbs.factors import ClassesOfMode
+from allocore.gibbs.layout import Layout
+from allocore.kernels.arrays import Floats, Ints
+from allocore.kernels.chinese_restaurant import SCRATCH, crt_sum
+from allocore.kernels.distributions import log_gamma
+from allocore.kernels.jit import kernel
+from allocore.kernels.random import Key, Step, scratch, seat
+from allocore.model.spec import Spec
+from allocore.model.state import State
+
+_ROWS_PER_THREAD = 16
+_LEAST = 1e-290  # below this, the products of e and of counts would not be floats any more
+
+
+def draw_concentration(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
+    """A new state in which the concentration of one mode is drawn."""
+    mode, y_DQ, exposure_DQ = view
+    used_U, place_Q = np.unique(state.subs_QM[:, mode], return_inverse=True)
+    y_DU, log_D = np.empty((len(y_DQ), len(used_U)), dtype=np.int64), np.empty(len(y_DQ))
+    classes = ClassesOfMode(state.core_values(), place_Q, used_U)
+    layout.workers.run(
+        [
+            partial(_sum_rows, *cut, spec.f0, y_DQ, exposure_DQ, classes, y_DU, log_D)
+            for cut in layout.workers.ranges(len(y_DQ), _ROWS_PER_THREAD)
+        ]
+    )
+    counts_J, rng = np.sort(y_DU[y_DU > 0]), scratch()
+    seat(rng, key.stream(Step.CONCENTRATION, mode), 0)
+    present = float(state.concentrations_M[mode])
+    tables = crt_sum(rng, counts_J, np.cumsum(counts_J), present, np.empty(SCRATCH, dtype=np.int64))
+    concentrations_M = state.concentrations_M.copy()
+    drawn = np.exp(log_gamma(rng, spec.s0 + tables, spec.t0 + float(log_D.sum())))
+    concentrations_M[mode] = max(float(drawn), _LEAST)
+    return replace(state, concentrations_M=concentrations_M)
+
+
+@kernel
+def _sum_rows(
+    first: int, last: int, f0: float, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, y_DU: Ints,
+    log_D: Floats,
+) -> None:  # fmt: skip
+    """Fill rows `first` to `last` of `y_DU`, and of `log_D`, the sums of ln(1 + X / f0)."""
+    core_Q, place_Q, _ = classes
+    exposure_U = np.empty(y_DU.shape[1])
+    for d in range(first, last):
+        for k in range(exposure_U.size):
+            exposure_U[k] = 0.0
+            y_DU[d, k] = 0
+        for q in range(place_Q.size):
+            y_DU[d, place_Q[q]] += y_DQ[d, q]
+            exposure_U[place_Q[q]] += core_Q[q] * exposure_DQ[d, q]
+        total, product = 0.0, 1.0
+        for k in range(exposure_U.size):
+            product *= 1.0 + exposure_U[k] / f0
+            if product > 1e150:  # one logarithm for many factors
+                total += log(product)
+                product = 1.0
+        log_D[d] = total + log(product)
