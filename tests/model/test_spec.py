@@ -116,9 +116,9 @@ def test_an_unknown_likelihood_is_refused_with_the_known_ones(value):
 
 
 def test_a_dispersion_by_mode_needs_the_negative_binomial_and_a_mode():
-    with pytest.raises(InputError, match="^dispersion_by is 0, but the likelihood 'bernoulli' has no dispersion"):
+    with pytest.raises(InputError, match=r"^dispersion_by is 0, but the likelihood 'bernoulli' has no dispersion"):
         Spec(2, (2, 2), likelihood="bernoulli", dispersion_by=0)
-    with pytest.raises(InputError, match="^dispersion_by is 2, but there are 2 modes"):
+    with pytest.raises(InputError, match=r"^dispersion_by is 2, but there are 2 modes"):
         Spec(2, (2, 2), likelihood="negative-binomial", dispersion_by=2)
     with pytest.raises(InputError, match=r"^dispersion_by is 'who', but it must be a mode of the tensor, one of \["):
         ac.CP(2, likelihood="negative-binomial", dispersion_by="who").fit(TENSOR)

@@ -140,7 +140,7 @@ def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> t
 
 def _concentrations(e0: object, modes: int) -> float | tuple[float, ...] | Literal["infer"]:
     """Check e0: a number, a sequence of one number per mode, or "infer"."""
-    if e0 == "infer" and isinstance(e0, str):
+    if isinstance(e0, str) and e0 == "infer":
         return "infer"
     if isinstance(e0, str):
         raise InputError(f"e0 is {e0!r}, but it must be a number, one number per mode, or 'infer'")
