@@ -63,7 +63,10 @@ class Posterior(Draws):
         self._draw_summaries: dict[tuple[int, int], DrawSummary] = {}
 
     def rate(self, coords: object) -> NDArray[np.float64]:
-        """Return the expected counts of cells: their rates, averaged over all draws of all chains.
+        """Return the expected counts of cells, averaged over all draws of all chains.
+
+        With the rate r of a cell in a draw, the expected count is r for the Poisson likelihood, r p / (1 - p) for the
+        negative binomial, and 1 - exp(-r), the probability of a one, for the Bernoulli likelihood.
 
         Parameters
         ----------
@@ -79,14 +82,15 @@ class Posterior(Draws):
         >>> bool((post.rate(Y.coords[:, :100]) > 0).all())
         True
         """
-        from allocore.posterior.prediction import mean_rates
+        from allocore.posterior.prediction import expected_counts
 
-        return mean_rates(self._drawn(), self._check_cells(coords), self._threads or available_threads())
+        return expected_counts(self._drawn(), self._check_cells(coords), self._threads or available_threads())
 
     def log_predictive(self, coords: object, counts: object) -> NDArray[np.float64]:
         """Return the log predictive probability of each count.
 
-        The Poisson probability of a count is averaged over all draws of all chains; its logarithm is returned.
+        The probability of a count under the likelihood is averaged over all draws of all chains; its logarithm is
+        returned. A count above 1 has the probability 0 under the Bernoulli likelihood, hence minus infinity.
 
         Parameters
         ----------

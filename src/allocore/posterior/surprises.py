@@ -1,8 +1,8 @@
 """Surprises: the observed cells whose counts are least expected under the posterior predictive.
 
-A count y is judged by both tails of the predictive, a mixture of Poissons with the rates mu_s of all S draws:
+A count y is judged by both tails of the predictive, the likelihood averaged over the values theta_s of all S draws:
 
-    p = min(1, 2 min(P(Y >= y), P(Y <= y))),    P(.) = 1/S sum_s Poisson(. | mu_s)
+    p = min(1, 2 min(P(Y >= y), P(Y <= y))),    P(.) = 1/S sum_s P(. | theta_s)
 
 Tails are kept as logarithms, so that cells far beyond the smallest float are still ranked. A rate that underflows to 0
 is judged as the smallest normal float.
@@ -28,8 +28,8 @@ from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 from allocore.kernels.arrays import Floats, Ints
-from allocore.kernels.poisson_tails import log_tails
 from allocore.kernels.workers import Workers
+from allocore.model.likelihood import Likelihood
 from allocore.posterior.prediction import number_of_draws, rates_by_draw, sampled
 from allocore.posterior.zero_search import ZeroSearch
 from allocore.run.record import Record
@@ -49,7 +49,7 @@ _SECONDS_OF_PATIENCE = 3.0
 
 
 class Judged(NamedTuple):
-    """Cells with their mean rates and the logs of both tails of their counts, averaged over draws."""
+    """Cells with their expected counts and the logs of both tails of their counts, averaged over draws."""
 
     coords_MN: Ints
     counts_N: Ints
@@ -95,8 +95,8 @@ def surprises(
         best = best.and_(zeros.taken(zeros.log_p_N < 0)).best(top)
         searched = "all" if reach <= search.least_rate(best.log_p_to_beat(top)) else "largest only"
     if searched == "largest only":
-        words = "the search for surprising zeros was stopped, and not all were looked at that were expected to have"
-        warnings.warn(f"{words} fewer than about {reach:.3g} counts", stacklevel=3)
+        words = "the search for surprising zeros was stopped, and not all were looked at that had a probability of"
+        warnings.warn(f"{words} {math.exp(-reach):.3g} or more", stacklevel=3)
     return _table(record.tensor, best, searched)
 
 
@@ -158,22 +158,26 @@ def _most_surprising(record: Record, coords_MN: Ints, counts_N: Ints, top: int, 
 
 
 def _judged(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> Judged:
-    """Mean rates and log tails under all draws of the record."""
+    """Expected counts and log tails under all draws of the record."""
     draws, total_N = number_of_draws(record), np.zeros(len(counts_N))
     log_more_N, log_fewer_N = np.full(len(counts_N), -np.inf), np.full(len(counts_N), -np.inf)
-    rates = rates_by_draw(record, coords_MN, threads) if len(counts_N) else iter(())
+    likelihood, rates = record.spec.observation, rates_by_draw(record, coords_MN, threads)
     with Workers(threads) as workers:
         cuts = [slice(*cut) for cut in workers.ranges(len(counts_N), _CELLS_PER_THREAD)]
-        for rates_N in _watched(rates, draws, "judging cells"):
-            total_N += rates_N
-            workers.run([partial(_add_tails, cut, counts_N, rates_N, log_more_N, log_fewer_N) for cut in cuts])
+        for given in _watched(rates if len(counts_N) else iter(()), draws, "judging cells"):
+            total_N += likelihood.mean(*given)
+            sums = (log_more_N, log_fewer_N)
+            workers.run([partial(_add_tails, likelihood, cut, counts_N, given, sums) for cut in cuts])
     log_draws = math.log(draws)
     return Judged(coords_MN, counts_N, total_N / draws, log_more_N - log_draws, log_fewer_N - log_draws)
 
 
-def _add_tails(cut: slice, counts_N: Ints, rates_N: Floats, log_more_N: Floats, log_fewer_N: Floats) -> None:
-    """Add P(Y >= y) and P(Y <= y) under one draw to their sums, all as logs."""
-    for log_tail_N, log_sum_N in zip(log_tails(counts_N[cut], rates_N[cut]), (log_more_N, log_fewer_N), strict=True):
+def _add_tails(
+    likelihood: Likelihood, cut: slice, counts_N: Ints, given: tuple[Floats, Floats], sums: tuple[Floats, Floats]
+) -> None:
+    """Add P(Y >= y) and P(Y <= y) under one draw to their sums, all as logs; `given` has its rates and log odds."""
+    tails = likelihood.log_tails(counts_N[cut], *(each_N[cut] for each_N in given))
+    for log_tail_N, log_sum_N in zip(tails, sums, strict=True):
         np.logaddexp(log_sum_N[cut], log_tail_N, out=log_sum_N[cut])
 
 

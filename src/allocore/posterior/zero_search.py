@@ -1,11 +1,13 @@
 """The observed zeros that were expected to have many counts, found without listing all zeros.
 
-For y = 0 the bound of surprises.py becomes one of rates, by Jensen's inequality:
+A zero has the probability exp(-mu) with mu = c r, the latent rate, whatever the likelihood (model/likelihood.py). So
+the bound of surprises.py becomes one of latent rates, by Jensen's inequality:
 
     p >= 2/S sum_{s of n} exp(-mu_s) >= 2 n/S exp(-mean_{s of n} mu_s)
 
-so a zero whose p is at most p0 has, in the mean of the n draws, a rate of at least log(2/p0) - log(S/n). Such cells are
-found by depth first search with bounds. With the rows of modes 1 .. j fixed, no cell has a larger rate than
+so a zero whose p is at most p0 has, in the mean of the n draws, a mu of at least log(2/p0) - log(S/n). Such cells are
+found by depth first search with bounds. c multiplies the core, or the rows of the mode that has a dispersion for each
+row. Then with the rows of modes 1 .. j fixed, no cell has a larger mu than
 
     sum_q core_q prod_{m <= j} phi[m][d_m, q] prod_{m > j} max_d phi[m][d, q]
 
@@ -51,7 +53,7 @@ class _SearchTree(NamedTuple):
 class ZeroSearch:
     """Finds the observed zeros that were expected to have many counts, under a sample of at most so many draws.
 
-    It keeps as many zeros as it has `room` for: those with the largest rates.
+    It keeps as many zeros as it has `room` for: those with the largest rates. A rate is the latent one here, c r.
     """
 
     def __init__(self, record: Record, coords_MN: Ints, missing: Missing, *, room: int, draws: int) -> None:
@@ -59,9 +61,9 @@ class ZeroSearch:
         few = sampled(record, max(1, min(draws, _MOST_FACTORS // numbers)))
         self._log_left_out = math.log(number_of_draws(record) / number_of_draws(few))
         places = list(np.ndindex(few.core_values.shape[:2]))
-        self._core_Q = np.concatenate([few.core_values[place] for place in places]) / len(places)
-        rows = [expand_factors([each[place] for each in few.factors], few.core_locations[place]) for place in places]
-        self._phis = np.split(np.concatenate(rows, axis=1), row_offsets(record.tensor.shape)[1:-1])
+        draws_RQ, draws_Q = zip(*(_latent_rates(few, *place) for place in places), strict=True)
+        self._core_Q = np.concatenate(draws_Q) / len(places)
+        self._phis = np.split(np.concatenate(draws_RQ, axis=1), row_offsets(record.tensor.shape)[1:-1])
         self._coords_MN, self._missing, self._room, self._work = coords_MN, missing, room, 0
 
     def least_rate(self, log_p: float) -> float:
@@ -142,6 +144,19 @@ class ZeroSearch:
             next_M=np.zeros(len(rows), dtype=np.int64),
             weights_MQ=np.tile(self._core_Q, (len(rows) + 1, 1)),
         )
+
+
+def _latent_rates(record: Record, chain: int, draw: int) -> tuple[Floats, Floats]:
+    """The expanded factors and the core values of one draw, multiplied by c where it belongs."""
+    factors, core_Q = [each[chain, draw] for each in record.factors], record.core_values[chain, draw]
+    mode = record.spec.dispersion_by
+    if record.log_odds is not None:
+        scale = record.spec.observation.latent_scale(np.asarray(record.log_odds[chain, draw]))
+        if mode is None:
+            core_Q = core_Q * scale
+        else:
+            factors[mode] = factors[mode] * scale[:, None]
+    return expand_factors(factors, record.core_locations[chain, draw]), core_Q
 
 
 @kernel
