@@ -14,11 +14,12 @@ So P(y = 0) = exp(-c r) for all three. The dispersion p is kept as its log odds,
 overflow: c = ln(1 + e^t), ln p = -ln(1 + e^-t), p / (1 - p) = e^t. Where a likelihood has no dispersion, t is not read.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaln, expit, gammainc, gammaincc, gammaln, xlogy
+from scipy.special import betainc, betaincc, betaln, expit, gammainc, gammaincc, gammaln, xlogy
 
 from allocore.model.spec import LikelihoodName
 
@@ -26,6 +27,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[Any]
 
 _FAR = 1e-290  # where the incomplete gamma and beta functions begin to underflow
+_TINY_RATE = 1e-30  # up to here a tail is proportional to the rate, to all digits
+_LEAST = 1e-300  # what Lentz's method divides by instead of zero
 
 
 class Likelihood:
@@ -72,9 +75,11 @@ class Poisson(Likelihood):
         """log P(Y >= y) and log P(Y <= y), by the incomplete gamma functions."""
         y_N, r_N = counts_N.astype(float), _not_zero(rates_N)
         density_N = self.log_density(counts_N, r_N, log_odds_N)
-        more_N = _in_logs(gammainc(y_N, r_N), density_N, lambda far, i: r_N[far] / (y_N[far] + i))
-        fewer_N = _in_logs(gammaincc(y_N + 1, r_N), density_N, lambda far, i: (y_N[far] - i + 1.0) / r_N[far])
-        return more_N, fewer_N
+        more_N, fewer_N = gammainc(y_N, r_N), gammaincc(y_N + 1, r_N)
+        far, below = _far(more_N), _far(fewer_N)
+        beyond = _series(len(far), lambda n, i: r_N[far[n]] / (y_N[far[n]] + i))
+        short = _series(len(below), lambda n, i: (y_N[below[n]] - i + 1.0) / r_N[below[n]])
+        return _in_logs(more_N, far, density_N[far], beyond), _in_logs(fewer_N, below, density_N[below], short)
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The rate itself."""
@@ -103,21 +108,25 @@ class NegativeBinomial(Likelihood):
         return np.asarray(np.where(counts_N > 0, if_positive_N, 0.0) - self.latent_scale(log_odds_N) * rates_N)
 
     def log_tails(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> tuple[Floats, Floats]:
-        """log P(Y >= y) and log P(Y <= y), by the incomplete beta function."""
-        y_N, r_N = counts_N.astype(float), _not_zero(rates_N)
-        p_N, density_N = expit(log_odds_N), self.log_density(counts_N, r_N, log_odds_N)
+        """log P(Y >= y) and log P(Y <= y), by the incomplete beta function.
+
+        For y > 0 and tiny rates P(Y >= y) is proportional to the rate, so it is computed at a rate that is not as tiny.
+        """
+        y_N, given_N = counts_N.astype(float), _not_zero(rates_N)
+        r_N = np.maximum(given_N, _TINY_RATE)
+        p_N, q_N = expit(log_odds_N), expit(-log_odds_N)
+        density_N = self.log_density(counts_N, r_N, log_odds_N)
         some_N = np.maximum(y_N, 1.0)
-        more_N = _in_logs(
-            np.asarray(np.where(y_N > 0, betainc(some_N, r_N, p_N), 1.0), dtype=np.float64),
-            density_N,
-            lambda far, i: p_N[far] * (y_N[far] + i - 1.0 + r_N[far]) / (y_N[far] + i),
-        )
-        fewer_N = _in_logs(
-            np.asarray(betainc(r_N, y_N + 1.0, expit(-log_odds_N)), dtype=np.float64),
-            density_N,
-            lambda far, i: (y_N[far] - i + 1.0) / (p_N[far] * (y_N[far] - i + r_N[far])),
-        )
-        return more_N, fewer_N
+        # Of p and 1 - p, the smaller one has all its digits.
+        more_N = np.where(log_odds_N < 0.0, betainc(some_N, r_N, p_N), betaincc(r_N, some_N, q_N))
+        more_N = np.where(y_N > 0, more_N, 1.0)
+        fewer_N = betainc(r_N, y_N + 1.0, q_N)
+        far, below = _far(more_N), _far(fewer_N)
+        beyond = _beta_fraction(y_N[far], r_N[far], p_N[far])
+        short = _beta_fraction(r_N[below], y_N[below] + 1.0, q_N[below]) * p_N[below] * (1.0 + y_N[below] / r_N[below])
+        log_more_N = _in_logs(more_N, far, density_N[far], beyond)
+        log_more_N += np.where((y_N > 0) & (given_N < r_N), np.log(given_N / r_N), 0.0)
+        return log_more_N, _in_logs(fewer_N, below, density_N[below], short)
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The expected count, r p / (1 - p)."""
@@ -174,18 +183,51 @@ def _not_zero(rates_N: Floats) -> Floats:
     return np.maximum(rates_N, np.finfo(float).tiny)
 
 
-def _in_logs(tail_N: Floats, log_density_N: Floats, ratio: Any) -> Floats:
-    """The logarithms of tail probabilities; where these underflow, log P(y) plus the log of a series relative to P(y).
+def _far(tail_N: Floats) -> NDArray[np.intp]:
+    """The cells whose tail probability underflows."""
+    return np.flatnonzero(~(tail_N > _FAR))
 
-    `ratio(far, i)` is the ratio of the i-th term of the series to the one before, for the cells `far`.
-    """
-    far = np.flatnonzero(~(tail_N > _FAR))
-    log_tail_N: Floats = np.log(np.where(tail_N > _FAR, tail_N, 1.0))
-    beyond, term, active, step = np.ones(len(far)), np.ones(len(far)), np.arange(len(far)), 0
+
+def _in_logs(tail_N: Floats, far: NDArray[np.intp], log_density_F: Floats, relative_F: Floats) -> Floats:
+    """The logarithms of tail probabilities; those of the cells `far` are given relative to the density of the count."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_tail_N: Floats = np.log(tail_N)
+    log_tail_N[far] = log_density_F + np.log(relative_F)
+    return log_tail_N
+
+
+def _series(size: int, ratio: Callable[[NDArray[np.intp], int], Floats]) -> Floats:
+    """The sums 1 + ratio(1) + ratio(1) ratio(2) + ..; `ratio(n, i)` is that of the i-th term to the one before."""
+    total_F, term_F, active, step = np.ones(size), np.ones(size), np.arange(size), 0
     while len(active):
         step += 1
-        term[active] *= ratio(far[active], step)
-        beyond[active] += term[active]
-        active = active[term[active] > 1e-17 * beyond[active]]
-    log_tail_N[far] = log_density_N[far] + np.log(beyond)
-    return log_tail_N
+        term_F[active] *= ratio(active, step)
+        total_F[active] += term_F[active]
+        active = active[term_F[active] > 1e-17 * total_F[active]]
+    return total_F
+
+
+def _beta_fraction(a_F: Floats, b_F: Floats, x_F: Floats) -> Floats:
+    """The continued fraction h of the incomplete beta function, by Lentz's method (Numerical Recipes, section 6.4).
+
+    I_x(a, b) = x^a (1 - x)^b h / (a B(a, b)). It needs about sqrt(max(a, b)) steps, where a series may need 1 / (1 - x).
+    """
+    upper_F, lower_F = np.ones(len(a_F)), 1.0 / _away_from_0(1.0 - (a_F + b_F) * x_F / (a_F + 1.0))
+    h_F, active, step = lower_F.copy(), np.arange(len(a_F)), 0
+    while len(active):
+        step += 1
+        a, b, x = a_F[active], b_F[active], x_F[active]
+        even = step * (b - step) * x / ((a + 2 * step - 1.0) * (a + 2 * step))
+        odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1.0))
+        change = np.ones(len(active))
+        for part in (even, odd):
+            lower_F[active] = 1.0 / _away_from_0(1.0 + part * lower_F[active])
+            upper_F[active] = _away_from_0(1.0 + part / upper_F[active])
+            change = lower_F[active] * upper_F[active]
+            h_F[active] *= change
+        active = active[np.abs(change - 1.0) > 1e-15]
+    return h_F
+
+
+def _away_from_0(values_F: Floats) -> Floats:
+    return np.asarray(np.where(np.abs(values_F) < _LEAST, _LEAST, values_F))
