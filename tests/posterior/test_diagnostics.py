@@ -104,7 +104,7 @@ def test_the_traces_are_those_made_by_hand():
     rates, stats, kept = dense_rates(post), post.stats, [4, 6, 8, 10, 12, 14, 16, 18, 20, 22]
     by_hand = {
         "log-likelihood": stats["log_likelihood"][:, kept],
-        "total rate": rates[:, :, observed(post.tensor)].sum(axis=-1),
+        "expected total count": rates[:, :, observed(post.tensor)].sum(axis=-1),
         "classes": stats["classes"][:, kept],
         **{f"mode_{mode} factors": stats["factors"][:, kept, mode] for mode in range(3)},
     }
@@ -147,7 +147,7 @@ def test_r_hat_of_one_chain_is_that_of_its_halves():
 @pytest.mark.parametrize("missing", [[], [(2, None, None)], MISSING, [(None, 1, None), (None, None, 0), *MISSING]])
 def test_the_total_rate_is_the_sum_over_all_observed_cells(missing):
     post = posterior(missing=missing)
-    total = next(trace.values for trace in traces(post._record) if trace.name == "total rate")
+    total = next(trace.values for trace in traces(post._record) if trace.name == "expected total count")
     by_hand = dense_rates(post)[:, :, observed(post.tensor)].sum(axis=-1)
     np.testing.assert_allclose(total, by_hand, rtol=1e-12)
 
@@ -156,7 +156,7 @@ def test_a_class_on_missing_cells_alone_adds_nothing_to_the_total_rate():
     first, *others = posterior().factors
     first = np.where(np.arange(SHAPE[0])[:, None] == 0, first, 0.0)
     post = posterior(missing=[(0, j, None) for j in range(SHAPE[1])], factors=(first, *others))
-    total = next(trace.values for trace in traces(post._record) if trace.name == "total rate")
+    total = next(trace.values for trace in traces(post._record) if trace.name == "expected total count")
     assert (total >= 0.0).all()
     assert (total < 1e-9).all()
 
@@ -178,7 +178,7 @@ def test_quantities_that_are_equal_up_to_rounding_are_constant():
     post = relabelled(posterior(chains=2, draws=30, **same))
     assert any(0 < np.ptp(trace.values) < 1e-9 for trace in traces(post._record))
     table = post.diagnose().table
-    rates = [name for name in table.index if "rate" in name]
+    rates = [name for name in table.index if "rate" in name or "expected" in name]
     assert len(rates) == 13
     assert table.loc[rates, ["r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]].isna().all(axis=None)
 
@@ -268,7 +268,7 @@ def test_chains_that_predict_otherwise_are_told_so_cells_in_one_sentence():
     values[0] *= 3.0
     words = settled(core_values=values).diagnose().words
     assert len(words) == 2
-    assert words[0].startswith("Chains disagree on the total rate: R-hat ")
+    assert words[0].startswith("Chains disagree on the expected total count: R-hat ")
     assert words[1].startswith("Chains disagree on the rates of cells (12 of 12): R-hat ")
 
 

@@ -118,9 +118,9 @@ class NegativeBinomial(Likelihood):
         density_N = self.log_density(counts_N, r_N, log_odds_N)
         some_N = np.maximum(y_N, 1.0)
         # Of p and 1 - p, the smaller one has all its digits.
-        more_N = np.where(log_odds_N < 0.0, betainc(some_N, r_N, p_N), betaincc(r_N, some_N, q_N))
-        more_N = np.where(y_N > 0, more_N, 1.0)
-        fewer_N = betainc(r_N, y_N + 1.0, q_N)
+        some_more_N = np.where(log_odds_N < 0.0, betainc(some_N, r_N, p_N), betaincc(r_N, some_N, q_N))
+        more_N = np.asarray(np.where(y_N > 0, some_more_N, 1.0), dtype=np.float64)
+        fewer_N = np.asarray(betainc(r_N, y_N + 1.0, q_N), dtype=np.float64)
         far, below = _far(more_N), _far(fewer_N)
         beyond = _beta_fraction(y_N[far], r_N[far], p_N[far])
         short = _beta_fraction(r_N[below], y_N[below] + 1.0, q_N[below]) * p_N[below] * (1.0 + y_N[below] / r_N[below])
@@ -210,7 +210,7 @@ def _series(size: int, ratio: Callable[[NDArray[np.intp], int], Floats]) -> Floa
 def _beta_fraction(a_F: Floats, b_F: Floats, x_F: Floats) -> Floats:
     """The continued fraction h of the incomplete beta function, by Lentz's method (Numerical Recipes, section 6.4).
 
-    I_x(a, b) = x^a (1 - x)^b h / (a B(a, b)). It needs about sqrt(max(a, b)) steps, where a series may need 1 / (1 - x).
+    I_x(a, b) = x^a (1 - x)^b h / (a B(a, b)). It needs about sqrt(max(a, b)) steps, a series up to 1 / (1 - x).
     """
     upper_F, lower_F = np.ones(len(a_F)), 1.0 / _away_from_0(1.0 - (a_F + b_F) * x_F / (a_F + 1.0))
     h_F, active, step = lower_F.copy(), np.arange(len(a_F)), 0

@@ -2,6 +2,11 @@
 
 A factor is a column of a factor matrix. Its scale means nothing by itself, because the core value can absorb it. So a
 factor is shown as shares that sum to one over the observed rows. Classes at the same location of the core count as one.
+
+The size of a class is its expected count in the observed cells. For the negative binomial that is the rate of the class
+times p / (1 - p). If every row of a mode has its own p, the shares of the factors of this mode are weighted likewise:
+they too are shares of expected counts. For the Bernoulli likelihood the size is the expected latent count, which is the
+rate: the probability of a one is not a sum over classes.
 """
 
 from collections.abc import Mapping
@@ -134,7 +139,8 @@ class DrawSummary:
     location_CM : ndarray of int
         The factor of each class in each mode.
     value_C, share_C : ndarray of float
-        The expected counts of each class in the observed cells, and their share of the total.
+        The expected counts of each class in the observed cells, and their share of the total. For the Bernoulli
+        likelihood these are latent counts.
     stability : Stability
         The shares of draws and of chains that contain each class.
     factors : tuple of mappings from int to Factor
@@ -175,7 +181,7 @@ def summarize_draw(record: Record, chain: int, draw: int) -> DrawSummary:
     """Summarize one draw: see `Posterior.draw_summary`."""
     state = _state(record, chain, draw)
     locations_CM, place_Q = np.unique(state.subs_QM, axis=0, return_inverse=True)
-    total_Q = class_totals(state, record.tensor.missing)
+    total_Q = _expected_counts(record, chain, draw, state)
     value_C: _Floats = np.bincount(place_Q.ravel(), total_Q).astype(np.float64)
     order_C = np.argsort(-value_C, kind="stable")
     found = stability(record, chain, draw)
@@ -198,6 +204,17 @@ def summarize_draw(record: Record, chain: int, draw: int) -> DrawSummary:
         share_C,
         Stability(found.draws_C[order_C], found.chains_C[order_C]),
         factors,
+    )
+
+
+def _expected_counts(record: Record, chain: int, draw: int, state: State) -> _Floats:
+    """Return the expected count of each class in the observed cells, (Q); the latent count if it is Bernoulli."""
+    missing, mode = record.tensor.missing, record.spec.dispersion_by
+    if record.log_odds is None:
+        return class_totals(state, missing)
+    odds = np.exp(record.log_odds[chain, draw])
+    return (
+        np.asarray(class_totals(state, missing) * odds) if mode is None else class_totals(state, missing, (mode, odds))
     )
 
 
@@ -227,9 +244,12 @@ def _factors(
 ) -> dict[int, Factor]:
     """Return the factors of a mode in use, in the order of the classes."""
     observed_D = record.tensor.missing.observed_rows(place)
+    odds: _Floats | float = 1.0
+    if record.log_odds is not None and record.spec.dispersion_by == place:
+        odds = np.exp(record.log_odds[chain, draw])
     factors = {}
     for number in dict.fromkeys(number_C.tolist()):
-        weight_D = np.where(observed_D, record.factors[place][chain, draw][:, number], 0.0)
+        weight_D = np.where(observed_D, odds * record.factors[place][chain, draw][:, number], 0.0)
         classes = np.flatnonzero(number_C == number)
         share_D = weight_D / (weight_D.sum() or 1.0)
         mass, even = float(share_C[classes].sum()), is_even(share_D[observed_D])

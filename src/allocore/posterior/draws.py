@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
+from allocore.model.spec import LikelihoodName
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -84,6 +85,67 @@ class Draws:
         (np.int64(5), np.int64(5))
         """
         return np.asarray((self.core_values > 0.0).sum(axis=2), dtype=np.int64)
+
+    @property
+    def likelihood(self) -> LikelihoodName:
+        """The likelihood: how a count is distributed given the rate of its cell.
+
+        Returns
+        -------
+        str
+            "poisson", "negative-binomial" or "bernoulli".
+
+        Examples
+        --------
+        >>> post.likelihood
+        'poisson'
+        """
+        return self._record.spec.likelihood
+
+    @property
+    def dispersion(self) -> NDArray[np.float64]:
+        """The dispersion p of the negative binomial: the variance of a count is 1 / (1 - p) times its mean.
+
+        Returns
+        -------
+        ndarray of float, shape (chain, draw) or (chain, draw, D)
+            With `dispersion_by`, one p for each of the D rows of that mode.
+
+        Raises
+        ------
+        InputError
+            If the likelihood has no dispersion.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> model = ac.CP(3, likelihood="negative-binomial", burn_in=5, draws=4, thin=1, seed=1)
+        >>> model.fit(Y).posterior_.dispersion.shape
+        (1, 4)
+        """
+        if self._record.log_odds is None:
+            raise InputError(f"the likelihood {self.likelihood!r} has no dispersion: only 'negative-binomial' has one")
+        return np.asarray(np.exp(-np.logaddexp(0.0, -self._record.log_odds)))
+
+    @property
+    def concentrations(self) -> NDArray[np.float64]:
+        """The concentrations e0 of the modes: the shapes of the gamma priors of their factors.
+
+        Returns
+        -------
+        ndarray of float, shape (chain, draw, M)
+            With `e0="infer"`, draws from their posterior; otherwise the values that were given.
+
+        Examples
+        --------
+        >>> post.concentrations[0, 0]
+        array([1., 1., 1., 1., 1.])
+        """
+        if self._record.concentrations is not None:
+            return self._record.concentrations
+        spec = self._record.spec
+        fixed_M = [spec.concentration(mode, np.empty(0)) for mode in range(len(spec.core_shape))]
+        return np.broadcast_to(np.array(fixed_M), (*self.core_values.shape[:2], len(fixed_M)))
 
     @property
     def stats(self) -> Mapping[str, NDArray[Any]]:

@@ -324,8 +324,10 @@ class Posterior(Draws):
         """Judge whether the chains have converged, and to the same place.
 
         R-hat and effective sample sizes are computed for quantities that do not depend on the numbers of classes and
-        factors, which mean nothing from draw to draw: the log-likelihood, the summed rate of all observed cells, the
-        numbers of classes and of factors in use, and the rates of a dozen cells, half of them without counts.
+        factors, which mean nothing from draw to draw: the log-likelihood, the expected count of all observed cells
+        together (for the Bernoulli likelihood their total latent rate), the numbers of classes and of factors in use,
+        the dispersion and the concentrations if they are learned, and the expected counts of a dozen cells, half of
+        them without counts.
 
         Returns
         -------
@@ -335,7 +337,7 @@ class Posterior(Draws):
         Examples
         --------
         >>> list(post.diagnose().table.index[:4])
-        ['log-likelihood', 'total rate', 'classes', 'origin factors']
+        ['log-likelihood', 'expected total count', 'classes', 'origin factors']
         """
         from allocore.posterior.diagnostics import diagnose
 

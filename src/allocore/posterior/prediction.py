@@ -33,7 +33,7 @@ def rates_by_draw(record: Record, coords_MN: Ints, threads: int) -> Iterator[tup
         for place in np.ndindex(record.core_values.shape[:2]):
             core, factors = record.core_values[place], [factor[place] for factor in record.factors]
             rates_N = rates_of_cells(core, record.core_locations[place], factors, coords_MN, workers)
-            yield rates_N, record.log_odds_of(*place, coords_MN)
+            yield rates_N, record.log_odds_of(place[0], place[1], coords_MN)
 
 
 def number_of_draws(record: Record) -> int:

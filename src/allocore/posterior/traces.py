@@ -1,8 +1,11 @@
 """Numbers that say where a chain is and do not depend on labels: the traces that diagnostics judge.
 
 A class or a factor has another number in every draw, so its own trace means nothing. The quantities here do not change
-when classes or factors are renumbered: the log-likelihood, the summed rate of all observed cells, how many classes and
-factors are in use, and the rates of a few cells.
+when classes or factors are renumbered: the log-likelihood, the expected count of all observed cells together, how many
+classes and factors are in use, the dispersion and the concentrations if they are learned, and the expected counts of a
+few cells.
+
+The expected total of the Bernoulli likelihood would need every cell. The total rate, which needs only sums, stands in.
 """
 
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from allocore.data.coordinates import column_keys, locate
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.expansion import expand_factors, row_offsets
-from allocore.kernels.signed_patterns import Expanded, SignedPatterns
+from allocore.kernels.signed_patterns import Expanded, SignedPatterns, scaled_sums
 from allocore.kernels.workers import Workers
 from allocore.run.record import Record
 
@@ -41,15 +44,17 @@ def traces(record: Record) -> Iterator[Trace]:
     kept = record.draw_sweeps - 1
     at_draws = {name: record.stats[name][:, kept].astype(float) for name in ("log_likelihood", "classes", "factors")}
     cells_MC = judged_cells(record.tensor)
-    total, cells = _rates(record, cells_MC)
+    total, cells = _expected(record, cells_MC)
     yield Trace("log-likelihood", "the log-likelihood", at_draws["log_likelihood"])
-    yield Trace("total rate", "the total rate", total)
+    name = "total latent rate" if record.spec.likelihood == "bernoulli" else "expected total count"
+    yield Trace(name, f"the {name}", total)
     yield Trace("classes", "the number of classes in use", at_draws["classes"])
     if record.spec.infer_budget:
         included = (record.core_values > 0.0).sum(axis=2).astype(float)
         yield Trace("classes included", "the number of classes included", included)
     for mode, name in enumerate(record.tensor.mode_names):
         yield Trace(f"{name} factors", f"the number of {name} factors in use", at_draws["factors"][..., mode])
+    yield from _learned(record)
     for place, cell in enumerate(cells_MC.T.tolist()):
         labels = ", ".join(str(names[d]) for names, d in zip(record.tensor.labels, cell, strict=True))
         yield Trace(f"{RATE} {labels}", "the rates of cells", cells[..., place])
@@ -68,21 +73,53 @@ def judged_cells(tensor: CountTensor) -> Ints:
     return np.concatenate([tensor.coords[:, positive], candidates_MN[:, zeros]], axis=1).astype(np.int64)
 
 
-def _rates(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
-    """The total rate over the observed cells (chain, draw), and the log rates of some cells (chain, draw, C)."""
+def _learned(record: Record) -> Iterator[Trace]:
+    """The dispersion, or its mean and spread over the rows that have counts, and the concentrations of the modes."""
+    if record.log_odds is not None:
+        p, mode = np.exp(-np.logaddexp(0.0, -record.log_odds)), record.spec.dispersion_by
+        if mode is None:
+            yield Trace("dispersion p", "the dispersion p", p)
+        else:
+            name, rows = record.tensor.mode_names[mode], p[..., record.tensor.mode_totals(mode) > 0]
+            yield Trace(f"dispersion p, mean over {name}", f"the mean dispersion p over {name}", rows.mean(axis=2))
+            yield Trace(
+                f"dispersion p, sd over {name}", f"the spread of the dispersion p over {name}", rows.std(axis=2)
+            )
+    if record.concentrations is not None:
+        for mode, name in enumerate(record.tensor.mode_names):
+            yield Trace(f"{name} concentration", f"the concentration of {name}", record.concentrations[..., mode])
+
+
+def _expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
+    """The expected total count (chain, draw), and the logs of the expected counts of some cells (chain, draw, C)."""
     lead, starts_M = record.core_values.shape[:2], row_offsets(record.tensor.shape)[:-1]
-    missing = SignedPatterns.of(record.tensor.missing)
+    missing, likelihood = SignedPatterns.of(record.tensor.missing), record.spec.observation
     total, cells = np.empty(lead), np.empty((*lead, cells_MC.shape[1]))
     with Workers(1) as workers:
-        for place in np.ndindex(lead):
+        for chain, draw in np.ndindex(lead):
             # Added up in the order of their values, classes give the same bits whatever their numbers; R-hat ranks
             # draws, and two that are as far from the median would else be ranked by rounding.
-            order_Q = np.argsort(record.core_values[place])
-            core_Q = record.core_values[place][order_Q]
-            factors = [factor[place] for factor in record.factors]
-            phi_RQ = expand_factors(factors, record.core_locations[place][order_Q])
-            sums_MQ = np.add.reduceat(phi_RQ, starts_M, axis=0)
-            total[place] = core_Q @ missing.sums(Expanded(phi_RQ, sums_MQ), workers)
-            cells[place] = phi_RQ[cells_MC.T + starts_M].prod(axis=1) @ core_Q
+            order_Q = np.argsort(record.core_values[chain, draw])
+            core_Q = record.core_values[chain, draw][order_Q]
+            factors = [factor[chain, draw] for factor in record.factors]
+            phi_RQ = expand_factors(factors, record.core_locations[chain, draw][order_Q])
+            total[chain, draw] = core_Q @ _odds_weighted(record, chain, draw, phi_RQ, missing, workers)
+            rates_C = phi_RQ[cells_MC.T + starts_M].prod(axis=1) @ core_Q
+            cells[chain, draw] = likelihood.mean(rates_C, record.log_odds_of(chain, draw, cells_MC))
     # A rate that underflows is the least of all, and finite.
     return total, np.log(np.maximum(cells, np.finfo(float).tiny))
+
+
+def _odds_weighted(
+    record: Record, chain: int, draw: int, phi_RQ: Floats, missing: SignedPatterns, workers: Workers
+) -> Floats:
+    """The sum of each class over the observed cells, each cell times its odds p / (1 - p) if there is a dispersion."""
+    sums_MQ = np.add.reduceat(phi_RQ, row_offsets(record.tensor.shape)[:-1], axis=0)
+    mode = record.spec.dispersion_by
+    if record.log_odds is None or mode is None:
+        odds = 1.0 if record.log_odds is None else np.exp(record.log_odds[chain, draw])
+        return np.asarray(odds * missing.sums(Expanded(phi_RQ, sums_MQ), workers))
+    scale = missing.scaled(mode, np.exp(record.log_odds[chain, draw]))
+    first, last = row_offsets(record.tensor.shape)[mode : mode + 2]
+    sums_MQ[mode] = scaled_sums(phi_RQ[first:last], mode, scale)
+    return missing.sums(Expanded(phi_RQ, sums_MQ), workers, scale)
