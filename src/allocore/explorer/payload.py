@@ -21,6 +21,7 @@ from allocore.posterior.run_description import diagnosis_rows, progress_line, se
 if TYPE_CHECKING:
     import pandas as pd
 
+    from allocore.posterior.diagnostics import Diagnosis
     from allocore.posterior.posterior import Posterior
 
 # A mode is complete up to this many labels, or up to this many numbers over all its factors. Above both limits, the
@@ -35,16 +36,18 @@ def payload(
     posterior: Posterior, title: str, *, draw: int = -1, chain: int = 0, surprises: pd.DataFrame | None = None
 ) -> dict[str, Any]:
     """Everything that the page shows, ready for JSON."""
-    summary = posterior.draw_summary(draw, chain=chain)
+    summary, diagnosis = posterior.draw_summary(draw, chain=chain), posterior.diagnose()
     chains, draws = posterior.core_values.shape[:2]
     return {
         "title": title,
         "summary": summary_sentences(summary),
+        "counted": summary.counted,
         "draw": {"draw": draw % draws, "chain": chain % chains, "draws": draws, "chains": chains},
         "data": _data(posterior),
         "run": [settings_line(posterior.record), progress_line(posterior.record)],
         "finished": posterior.finished,
-        "health": _health(posterior),
+        "likelihood": diagnosis.likelihood_words,
+        "health": _health(diagnosis),
         "traces": _traces(posterior),
         "modes": [_mode(summary, mode) for mode in range(len(summary.modes))],
         "classes": _classes(summary),
@@ -63,8 +66,7 @@ def _data(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _health(posterior: Posterior) -> dict[str, Any]:
-    diagnosis = posterior.diagnose()
+def _health(diagnosis: Diagnosis) -> dict[str, Any]:
     headings, rows = diagnosis_rows(diagnosis)
     moves = None if np.isnan(diagnosis.move_rate) else diagnosis.move_rate
     return {"well": diagnosis.well, "words": diagnosis.words, "moves": moves, "headings": headings, "rows": rows}

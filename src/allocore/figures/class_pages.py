@@ -228,7 +228,7 @@ def _heading(sheet: style.Sheet, summary: DrawSummary, number: int, upper: float
 
 def heading(summary: DrawSummary, number: int) -> str:
     """The share of a class, and how often it is found again in other draws and chains."""
-    words = [f"{summary.share_C[number]:.1%} of all expected counts"]
+    words = [f"{summary.share_C[number]:.1%} of all {summary.counted}"]
     again, chains = summary.stability.draws_C[number], summary.stability.chains_C[number]
     if np.isfinite(again):
         words.append(f"found again in {again:.0%} of the other draws")

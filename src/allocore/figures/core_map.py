@@ -175,7 +175,7 @@ def _explain(sheet: style.Sheet, summary: DrawSummary, number: int) -> None:
     known = len(summary.value_C)
     held = float(summary.share_C[:number].sum())
     which = f"All {known} classes." if number == known else (
-        f"The {number} largest of {known} classes; they hold {held:.0%} of all expected counts."
+        f"The {number} largest of {known} classes; they hold {held:.0%} of all {summary.counted}."
     )  # fmt: skip
     key = "Colour: a factor that several classes share; a line joins those shown. Grey: a factor of one class."
     sheet.text(_LEFT, sheet.height - 0.05, f"{which}\n{key}", fontsize=style.SMALL, color=style.GREY, va="bottom")

@@ -131,7 +131,7 @@ def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int 
         style.percent(ax)
         ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         ax.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
-        ax.set_ylabel("share of all expected counts", fontsize=style.NORMAL, labelpad=3)
+        ax.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
         return ax
 
 

@@ -66,7 +66,7 @@ def summary_sentences(summary: DrawSummary) -> str:
     classes = "1 class holds" if summary.in_use == 1 else f"{summary.in_use} classes hold"
     half, most = (f"{number} hold{'s' * (number == 1)}" for number in map(summary.holding, (0.5, 0.95)))
     return (
-        f"{classes} counts, of a budget of {summary.budget}; {half} 50% of the expected counts, {most} 95%. "
+        f"{classes} counts, of a budget of {summary.budget}; {half} 50% of the {summary.counted}, {most} 95%. "
         f"Factors in use: {used}.{_inferred(summary)}"
     )
 

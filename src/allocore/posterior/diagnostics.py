@@ -14,6 +14,7 @@ import pandas as pd
 from arviz_stats.base.array import array_stats
 from numpy.typing import NDArray
 
+from allocore.posterior.likelihood_words import likelihood_sentences
 from allocore.posterior.moves import move_rate_sentences, moved_after_burn_in, no_move_warning
 from allocore.posterior.traces import Trace, traces
 from allocore.run.record import Record
@@ -52,6 +53,10 @@ class Diagnosis:
         quantity is constant within every chain but differs between chains.
     words : tuple of str
         What the table says, in sentences.
+    likelihood_words : tuple of str
+        How counts are distributed given the fit, in sentences. After a Poisson fit, how dispersed they are, and where
+        that is clear, that the negative binomial would likely predict better. Otherwise the dispersion p. In any case
+        the concentrations, if they are learned.
     well : bool
         Whether no problem was found. It is False with a single chain or fewer than four draws, which show too little.
     move_rate : float
@@ -65,19 +70,22 @@ class Diagnosis:
     (False, True)
     >>> found.words[0]
     'Chains disagree on the log-likelihood: R-hat ...; run longer.'
+    >>> found.likelihood_words[0]
+    'Poisson likelihood: given the fit, the variance of a count is 7... times its mean (1 for Poisson counts), so ...'
     """
 
     table: pd.DataFrame
     words: tuple[str, ...]
     well: bool
     move_rate: float
+    likelihood_words: tuple[str, ...]
 
     def __str__(self) -> str:
         numbers = self.table.to_string(float_format=lambda number: f"{number:.4g}", index_names=False)
-        return "\n".join([numbers, "", *move_rate_sentences(self.move_rate), *self.words])
+        return "\n".join([numbers, "", *self.likelihood_words, *move_rate_sentences(self.move_rate), *self.words])
 
     def _repr_html_(self) -> str:
-        sentences = (*move_rate_sentences(self.move_rate), *self.words)
+        sentences = (*self.likelihood_words, *move_rate_sentences(self.move_rate), *self.words)
         items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
         return f"{self.table.to_html(float_format=lambda number: f'{number:.4g}')}<ul>{items}</ul>"
 
@@ -87,7 +95,7 @@ def diagnose(record: Record) -> Diagnosis:
     if not record.spec.has_priors:
         nothing = _table([], 0.0).reindex(columns=_COLUMNS)
         why = "Maximum likelihood gives one estimate and no draws: there are no chains to judge."
-        return Diagnosis(nothing, (why,), well=False, move_rate=np.nan)
+        return Diagnosis(nothing, (why,), False, np.nan, likelihood_sentences(record))
     chains, draws = record.core_values.shape[:2]
     seconds = record.stats["seconds"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
     judged = list(traces(record))
@@ -105,6 +113,7 @@ def diagnose(record: Record) -> Diagnosis:
         words=(*complaints, *praise, *_on_what_is_unknown(chains, draws)),
         well=enough and not complaints and chains > 1,
         move_rate=float(moved_after_burn_in(record).mean()) if record.spec.learn_locations else np.nan,
+        likelihood_words=likelihood_sentences(record),
     )
 
 

@@ -145,6 +145,8 @@ class DrawSummary:
         The shares of draws and of chains that contain each class.
     factors : tuple of mappings from int to Factor
         For each mode, its factors in use by their number.
+    counted : str
+        What the values count: "expected counts", or "expected latent counts" for the Bernoulli likelihood.
     """
 
     tensor: CountTensor
@@ -158,6 +160,7 @@ class DrawSummary:
     share_C: _Floats
     stability: Stability
     factors: tuple[Mapping[int, Factor], ...]
+    counted: str
 
     def factor(self, number: int, mode: int) -> Factor:
         """Return the factor of a class in a mode."""
@@ -204,6 +207,7 @@ def summarize_draw(record: Record, chain: int, draw: int) -> DrawSummary:
         share_C,
         Stability(found.draws_C[order_C], found.chains_C[order_C]),
         factors,
+        "expected latent counts" if record.spec.likelihood == "bernoulli" else "expected counts",
     )
 
 

@@ -4,6 +4,7 @@ from html import escape
 
 from allocore.posterior.class_tables import summary_sentences
 from allocore.posterior.draw_summary import DrawSummary
+from allocore.posterior.likelihood_words import learned_sentences
 from allocore.posterior.posterior import Posterior
 
 _ROWS = 8
@@ -24,7 +25,7 @@ def posterior_html(posterior: Posterior) -> str:
     more = len(summary.value_C) - _ROWS
     rest = f"<p>and {more} smaller classes: <code>.classes()</code>, <code>.show()</code></p>" if more > 0 else ""
     return (
-        f"{heading}<br>{escape(summary_sentences(summary))}</p>"
+        f"{heading}<br>{escape(' '.join([summary_sentences(summary), *learned_sentences(posterior.record)]))}</p>"
         f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{rest}"
     )
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from allocore.data.display import plural
+from allocore.model.spec import Spec
 from allocore.posterior.diagnostics import Diagnosis
 from allocore.posterior.traces import RATE
 from allocore.run.record import Record
@@ -23,10 +24,21 @@ def settings_line(record: Record) -> str:
     spec = record.spec
     core = " x ".join(str(size) for size in spec.core_shape)
     names = ["a0", "b0", "e0", "f0", *["alpha0"] * spec.learn_locations, *["c0", "d0"] * spec.infer_budget]
-    priors = ", ".join(f"{name} {getattr(spec, name):g}" for name in names) if spec.has_priors else "maximum likelihood"
+    names += ["s0", "t0"] * spec.infer_concentrations + ["g0", "h0"] * spec.observation.has_dispersion
+    priors = ", ".join(f"{name} {_prior(spec, name)}" for name in names) if spec.has_priors else "maximum likelihood"
     made = "" if record.attributes is None else f", allocore {record.attributes['inference_library_version']}"
     most = "at most " if spec.infer_budget else ""
-    return f"{spec.model}: {most}{spec.budget} classes, core {core}; {priors}; seed {record.seed}{made}"
+    by = "" if spec.dispersion_by is None else f", p by {record.tensor.mode_names[spec.dispersion_by]}"
+    kind = spec.model if spec.likelihood == "poisson" else f"{spec.model}, {spec.likelihood}{by}"
+    return f"{kind}: {most}{spec.budget} classes, core {core}; {priors}; seed {record.seed}{made}"
+
+
+def _prior(spec: Spec, name: str) -> str:
+    """Return a setting as text; e0 may be one number, one per mode, or learned."""
+    value = getattr(spec, name)
+    if isinstance(value, tuple):
+        return f"({', '.join(f'{each:g}' for each in value)})"
+    return "learned" if value == "infer" else f"{value:g}"
 
 
 def progress_line(record: Record, *, being_written: bool = False) -> str:

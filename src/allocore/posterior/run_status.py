@@ -35,7 +35,7 @@ def _health(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     for name, row in short_table(diagnosis).iterrows():
         table.add_row(Text(str(name)), *(_cell(column, row[column]) for column in HEADINGS))
     yield table
-    for sentence in move_rate_sentences(diagnosis.move_rate):
+    for sentence in (*diagnosis.likelihood_words, *move_rate_sentences(diagnosis.move_rate)):
         yield Text(sentence)
     for sentence in diagnosis.words:
         yield Text(sentence, style="" if diagnosis.well else "bold")

@@ -12,6 +12,7 @@ from rich.text import Text
 from allocore.errors import InputError, whole_number
 from allocore.posterior.class_tables import summary_sentences
 from allocore.posterior.draw_summary import DrawSummary, Factor
+from allocore.posterior.likelihood_words import likelihood_sentences
 from allocore.posterior.moves import no_move_warning
 from allocore.posterior.posterior import Posterior
 
@@ -28,7 +29,7 @@ _REST = 0.0005
 def class_report(
     posterior: Posterior, rows: int = 15, top: int = 2, *, draw: int = -1, chain: int = 0
 ) -> RenderableType:
-    """Return the largest classes of a draw in words, the factors they share, and a summary line."""
+    """Return the largest classes of a draw in words, the factors they share, a summary and what the likelihood says."""
     rows = whole_number("rows", rows)
     modes = posterior.tensor.mode_names
     classes = posterior.classes(draw, top, chain=chain)
@@ -40,6 +41,7 @@ def class_report(
         *_sharing_lines(shown, modes, colours),
         Text(),
         summary_line(posterior.draw_summary(draw, chain=chain)),
+        *(Text(sentence) for sentence in likelihood_sentences(posterior.record)),
         *_warnings(posterior),
     )
 
@@ -160,7 +162,7 @@ def class_details(summary: DrawSummary, number: int, top: int = 10) -> Renderabl
     parts: list[RenderableType] = [
         Text(f"Class {number}, at ({place}) of the core", style="bold"),
         Text(
-            f"{summary.value_C[number]:,.0f} expected counts, {summary.share_C[number]:.2%} of all; "
+            f"{summary.value_C[number]:,.0f} {summary.counted}, {summary.share_C[number]:.2%} of all; "
             f"{cumulative:.1%} together with all larger classes{held}."
         ),
     ]

@@ -44,7 +44,7 @@ def traces(record: Record) -> Iterator[Trace]:
     kept = record.draw_sweeps - 1
     at_draws = {name: record.stats[name][:, kept].astype(float) for name in ("log_likelihood", "classes", "factors")}
     cells_MC = judged_cells(record.tensor)
-    total, cells = _expected(record, cells_MC)
+    total, cells = expected(record, cells_MC)
     yield Trace("log-likelihood", "the log-likelihood", at_draws["log_likelihood"])
     name = "total latent rate" if record.spec.likelihood == "bernoulli" else "expected total count"
     yield Trace(name, f"the {name}", total)
@@ -90,7 +90,7 @@ def _learned(record: Record) -> Iterator[Trace]:
             yield Trace(f"{name} concentration", f"the concentration of {name}", record.concentrations[..., mode])
 
 
-def _expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
+def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
     """The expected total count (chain, draw), and the logs of the expected counts of some cells (chain, draw, C)."""
     lead, starts_M = record.core_values.shape[:2], row_offsets(record.tensor.shape)[:-1]
     missing, likelihood = SignedPatterns.of(record.tensor.missing), record.spec.observation

@@ -40,7 +40,7 @@ export function classList(parameters) {
 function countOf(found) {
   const some = found.length < classes.length ? `${found.length} of ` : "";
   const held = percent(d3.sum(found, ({ one }) => one.share));
-  return `${some}${plural(classes.length, "class", "classes")}, ${held} of all expected counts`;
+  return `${some}${plural(classes.length, "class", "classes")}, ${held} of all ${given.counted}`;
 }
 
 function foundClasses(state) {

@@ -76,7 +76,7 @@ function factorCharts(factor) {
 
 export function factorView(factor) {
   const users = factor.classes;
-  const held = `${percent(factor.mass)} of all expected counts`;
+  const held = `${percent(factor.mass)} of all ${given.counted}`;
   const time = modes.find((mode) => mode.kind === "time" && mode !== factor.mode);
   return [
     make("p", { class: "crumbs" }, link("#/", "Overview"), users.length ? classLink(users[0]) : null),

@@ -85,7 +85,7 @@ export function titleOf(one) {
 
 // The size of a class and how often it is found again, in a sentence or two.
 export function sizeOf(one) {
-  const size = `${amount(one.value)} expected counts: ${percent(one.share, 2)} of all`;
+  const size = `${amount(one.value)} ${given.counted}: ${percent(one.share, 2)} of all`;
   const together = one.number ? `; ${percent(one.cumulative)} together with all larger classes` : "";
   if (one.stability === null) return `${size}${together}.`;
   const chains = one.chains === null ? "" : ` and in ${percent(one.chains, 0)} of the chains`;

@@ -78,7 +78,7 @@ export function surprisesView(parameters) {
       : make(
           "p",
           { class: "warn" },
-          "The search among cells without counts stopped early: it covered those with the largest expected counts.",
+          "The search among cells without counts stopped early: it covered those that are the least likely to be zero.",
         ),
     make("div", { class: "filters" }, make("label", { for: "cells" }, "show cells with the label", filter)),
     box,
