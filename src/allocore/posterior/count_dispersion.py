@@ -1,8 +1,8 @@
 """How dispersed counts are given a Poisson fit: the ratio of their variance to their mean, by maximum likelihood.
 
 Take the rates mu of a draw as means of negative binomial counts: r = mu (1 - p) / p in model/likelihood.py. Then all
-cells have the same variance-to-mean ratio v = 1 / (1 - p), which is 1 for Poisson counts. As log P(0) = -c r, no zero is
-visited:
+cells have the same variance-to-mean ratio v = 1 / (1 - p), which is 1 for Poisson counts. No zero needs to be visited,
+because log P(0) = -c r:
 
     log L(v) = sum over non-zeros of (log P(y | mu, v) + c r)  -  c (1 - p) / p * the sum of mu over all observed cells
 
@@ -11,9 +11,9 @@ log-likelihood even at the rates that suit the Poisson model best. Single draws 
 is right, counts relate to a draw of the posterior as they do to the true rates, so no degrees of freedom are lost.
 
 The Pearson statistic, the mean of (y - mu)^2 / mu over all observed cells, estimates the same ratio. But rare counts in
-cells of tiny rates dominate it, and most of them are absent from any one sample. For sparse tensors with a true ratio of
-1, 2 and 5, it was 0.8, 1.2 and 1.5, where the ratio of the largest likelihood was 1.0, 2.1 and 4.8. For the flights with
-60 classes it was 0.8 and the other 36, and the negative binomial predicts flights far better.
+cells of tiny rates dominate it, and most of them are absent from any one sample. For sparse tensors with a true ratio
+of 1, 2 and 5, it was 0.8, 1.2 and 1.5, where the ratio of the largest likelihood was 1.0, 2.1 and 4.8. For the flights
+with 60 classes it was 0.8 and the other 36, and the negative binomial predicts flights far better.
 """
 
 from typing import NamedTuple
@@ -32,8 +32,8 @@ from allocore.run.record import Record
 _DRAWS = 4
 # Ratios from 1 + 6e-6 to 160,000, to 1% of what is above 1.
 _LOG_ODDS, _TOLERANCE = (-12.0, 12.0), 1e-2
-# Fits of simulated Poisson counts had ratios of up to 1.07. Of tensors with few non-zeros, whose rates the prior flattens,
-# some had larger ratios, but small gains: above 10 in one fit of six, never above 50.
+# Fits of simulated Poisson counts had ratios of up to 1.07. Where counts are few, the prior flattens the rates. Then some
+# had larger ratios, but small gains: above 10 in one fit of six, never above 50.
 NEAR_POISSON, _CLEAR_GAIN = 1.1, 50.0
 
 

@@ -40,8 +40,8 @@ def class_report(
         _ClassList(shown, modes, colours),
         *_sharing_lines(shown, modes, colours),
         Text(),
-        summary_line(posterior.draw_summary(draw, chain=chain)),
         *(Text(sentence) for sentence in likelihood_sentences(posterior.record)),
+        summary_line(posterior.draw_summary(draw, chain=chain)),
         *_warnings(posterior),
     )
 

@@ -2,7 +2,7 @@
 
 import { bdi, chip, classLink, make, shareBar, words } from "./elements.js";
 import { sparkline } from "./factor_charts.js";
-import { classes, modes } from "./model.js";
+import { classes, given, modes } from "./model.js";
 import { percent, plural } from "./numbers.js";
 import { rowsWith, search, weightOn } from "./search.js";
 

@@ -4,7 +4,7 @@ import { charted, drawn, legend } from "./chart_box.js";
 import { MOST_COMPARED } from "./compare_view.js";
 import { bdi, chip, classLink, labelLink, link, make, panel, words } from "./elements.js";
 import { RANKED, fingerprint, ordered, ranked, series } from "./factor_charts.js";
-import { modes } from "./model.js";
+import { given, modes } from "./model.js";
 import { percent, whole } from "./numbers.js";
 import { classTable } from "./tables.js";
 import { worldMap } from "./world_map.js";
