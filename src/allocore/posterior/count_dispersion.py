@@ -29,11 +29,11 @@ from allocore.posterior.traces import expected
 from allocore.run.record import Record
 
 # Draws differ little in the ratio, by a few percent.
-_DRAWS = 4
+_DRAWS = 2
 # Ratios from 1 + 6e-6 to 160,000, to 1% of what is above 1.
 _LOG_ODDS, _TOLERANCE = (-12.0, 12.0), 1e-2
-# Fits of simulated Poisson counts had ratios of up to 1.07. Where counts are few, the prior flattens the rates. Then some
-# had larger ratios, but small gains: above 10 in one fit of six, never above 50.
+# Fits of simulated Poisson counts had ratios of up to 1.07. Where counts are few, the prior flattens the rates: then
+# some had larger ratios, but small gains, above 10 in one fit of six and never above 50.
 NEAR_POISSON, _CLEAR_GAIN = 1.1, 50.0
 
 

@@ -32,7 +32,7 @@ RATE = "log rate of"
 
 
 class Trace(NamedTuple):
-    """One quantity over all draws, `values` (chain, draw); `words` name it in a sentence, cells share theirs."""
+    """One quantity over all draws, `values` (chain, draw); `words` name it in a sentence, like quantities share theirs."""
 
     name: str
     words: str
@@ -81,13 +81,11 @@ def _learned(record: Record) -> Iterator[Trace]:
             yield Trace("dispersion p", "the dispersion p", p)
         else:
             name, rows = record.tensor.mode_names[mode], p[..., record.tensor.mode_totals(mode) > 0]
-            yield Trace(f"dispersion p, mean over {name}", f"the mean dispersion p over {name}", rows.mean(axis=2))
-            yield Trace(
-                f"dispersion p, sd over {name}", f"the spread of the dispersion p over {name}", rows.std(axis=2)
-            )
+            yield Trace(f"dispersion p, mean over {name}", "the dispersion p", rows.mean(axis=2))
+            yield Trace(f"dispersion p, sd over {name}", "the dispersion p", rows.std(axis=2))
     if record.concentrations is not None:
         for mode, name in enumerate(record.tensor.mode_names):
-            yield Trace(f"{name} concentration", f"the concentration of {name}", record.concentrations[..., mode])
+            yield Trace(f"{name} concentration", "the concentrations", record.concentrations[..., mode])
 
 
 def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
