@@ -32,7 +32,7 @@ RATE = "log rate of"
 
 
 class Trace(NamedTuple):
-    """One quantity over all draws, `values` (chain, draw); `words` name it in a sentence, like quantities share theirs."""
+    """One quantity over all draws, `values` (chain, draw); `words` name it in a sentence that like quantities share."""
 
     name: str
     words: str

@@ -141,7 +141,7 @@ function dataList(data, run) {
     ["missing cells", whole.format(data.missing)],
     ["model", run[0]],
     ["progress", run[1]],
-    ...given.likelihood.map((text) => ["likelihood", text]),
+    ["likelihood", given.likelihood.join(" ")],
   ];
   return make(
     "dl",
