@@ -1,5 +1,7 @@
 """Small posteriors put together without a sampler, so that every share on the page is known."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import allocore as ac
@@ -78,6 +80,21 @@ def posterior(
                 "moved": np.full((chains, sweeps), 0.25),
                 "seconds": np.full((chains, sweeps), 0.1),
             },
+        )
+    )
+
+
+def with_likelihood(post, likelihood):
+    """The same draws under another likelihood, with p = 1/2 and learned concentrations where it is not Poisson."""
+    record, lead = post.record, post.core_values.shape[:2]
+    e0 = 1.0 if likelihood == "poisson" else "infer"
+    return Posterior(
+        replace(
+            record,
+            tensor=record.tensor.binary() if likelihood == "bernoulli" else record.tensor,
+            spec=replace(record.spec, likelihood=likelihood, e0=e0),
+            log_odds=np.zeros(lead) if likelihood == "negative-binomial" else None,
+            concentrations=None if e0 == 1.0 else np.full((*lead, record.tensor.ndim), 0.5),
         )
     )
 

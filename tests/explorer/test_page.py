@@ -10,7 +10,7 @@ from allocore.explorer.bundle import bundle
 from allocore.explorer.page_file import render
 from allocore.explorer.payload import payload
 from allocore.run.schedule import Schedule
-from handmade_posterior import ACTIONS, COUNTRIES, FACTORS, MONTHS, posterior
+from handmade_posterior import ACTIONS, COUNTRIES, FACTORS, MONTHS, posterior, with_likelihood
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 # As root, and in containers, Chromium runs only without its sandbox; the page under test is our own.
@@ -134,6 +134,24 @@ def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
     assert seen.texts(".largest li")[0].startswith("40.0% 0: United States · Iraq · Fight · 2003-03 to 2003-04")
     page.click(".largest li:nth-child(2) a")
     assert page.inner_text("h1") == "Class 1"
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "words", "counted"),
+    [
+        ("poisson", "Poisson likelihood: given the fit", "expected counts"),
+        ("negative-binomial", "p 0.5 (0.5 to 0.5 over all draws)", "expected counts"),
+        ("bernoulli", "Bernoulli likelihood: a cell is 1", "expected latent counts"),
+    ],
+)
+def test_the_overview_tells_the_likelihood_and_pages_what_is_counted(opened, likelihood, words, counted):
+    shown = opened(with_likelihood(posterior(), likelihood))
+    shown.go()
+    facts = dict(zip(shown.texts(".facts dt"), shown.texts(".facts dd"), strict=True))
+    assert words in facts["likelihood"]
+    assert ("Concentrations learned" in facts["likelihood"]) == (likelihood != "poisson")
+    assert f" {counted}" in shown.go("class/0").inner_text("main")
+    assert f"of all {counted}" in shown.go("classes").inner_text("main")
 
 
 @pytest.mark.parametrize(

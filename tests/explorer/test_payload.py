@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import allocore as ac
 from allocore.errors import InputError
 from allocore.explorer.page_file import render
 from allocore.explorer.payload import payload
-from handmade_posterior import CLASSES, COUNTRIES, FACTORS, MONTHS, VALUES, large_posterior, posterior
+from allocore.posterior.posterior import Posterior
+from handmade_posterior import CLASSES, COUNTRIES, FACTORS, MONTHS, VALUES, large_posterior, posterior, with_likelihood
 
 WICKED = (
     "</script><script>alert(1)</script>",
@@ -146,3 +148,33 @@ def test_a_folder_is_not_a_page(tmp_path):
 def test_a_run_without_draws_has_no_page(tmp_path):
     with pytest.raises(InputError, match="no draws yet"):
         ac.write_report(posterior(draws=0), tmp_path / "report.html")
+
+
+def test_the_likelihood_is_told_in_words():
+    poisson, negative, bernoulli = (
+        payload(with_likelihood(posterior(), name), "Title") for name in ("poisson", "negative-binomial", "bernoulli")
+    )
+    assert poisson["likelihood"][0].startswith("Poisson likelihood: given the fit, the variance of a count is ")
+    assert negative["likelihood"] == (
+        "Negative binomial likelihood: p 0.5 (0.5 to 0.5 over all draws), "
+        "so the variance of a count is 2.00 times its mean.",
+        "Concentrations learned: sender 0.5, receiver 0.5, action 0.5, time 0.5.",
+    )
+    assert bernoulli["likelihood"][0].startswith("Bernoulli likelihood: ")
+    assert [each["counted"] for each in (poisson, negative, bernoulli)] == [
+        "expected counts",
+        "expected counts",
+        "expected latent counts",
+    ]
+    assert negative["run"][0].startswith("AlloCore, negative-binomial: 4 classes")
+
+
+def test_classes_of_the_negative_binomial_are_sized_by_expected_counts():
+    """p = 1/2 has odds of 1: values are as before. Odds of 3 treble them."""
+    post = with_likelihood(posterior(), "negative-binomial")
+    values = [each["value"] for each in payload(post, "Title")["classes"]]
+    assert values == [each["value"] for each in told()["classes"]]
+    trebled = Posterior(replace(post.record, log_odds=np.full((1, 3), np.log(3.0))))
+    assert [each["value"] for each in payload(trebled, "Title")["classes"]] == pytest.approx(
+        [3 * each for each in values]
+    )

@@ -151,7 +151,8 @@ def test_the_search_finds_exactly_the_zeros_above_a_latent_rate(likelihood, by, 
     post = posterior(likelihood, by, seed=seed, draws=3, scale=20.0, missing=PATTERNS)
     record, tensor = post.record, post.tensor
     zero = (dense_counts(tensor) == 0) & observed(tensor)
-    latent = np.where(zero, -frozen(post).logpmf(0).mean(axis=0), -1.0)
+    rates, p = dense(post)
+    latent = np.where(zero, (rates * (-np.log1p(-p) if len(p) else 1.0)).mean(axis=0), -1.0)
     search = zero_search.ZeroSearch(record, tensor.coords, tensor.missing, room=1000, draws=6)
     ordered = np.unique(latent[zero])
     for place in (0, len(ordered) // 2, len(ordered) - 2):
