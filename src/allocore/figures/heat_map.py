@@ -79,12 +79,13 @@ def factors(
             if len(shown) == len(found)
             else f"the {len(shown)} heaviest of {len(found)} factors"
         )
+        bars = f"bars: share of all {summary.counted}"
         if summary.modes[place].kind in ("time", "order"):
-            return _draw_in_order(ax, shown, colour, told)
-        return _draw_labels(ax, shown, most, colour, told)
+            return _draw_in_order(ax, shown, colour, told, bars)
+        return _draw_labels(ax, shown, most, colour, told, bars)
 
 
-def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str) -> Axes:
+def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str, of_bars: str) -> Axes:
     """Draw ordered labels from left to right; factors are rows."""
     mode = shown[0].mode
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
@@ -101,11 +102,11 @@ def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str)
     bars.set_ylim(heat.get_ylim())
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
-    _explain(sheet, left, mode, told, "in order from left to right")
+    _explain(sheet, left, mode, f"{told}, in order from left to right; {of_bars}")
     return sheet.ax
 
 
-def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, told: str) -> Axes:
+def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, told: str, of_bars: str) -> Axes:
     """Draw unordered labels as rows; factors are columns."""
     mode = shown[0].mode
     rows = _heaviest(shown, most)
@@ -127,7 +128,7 @@ def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, t
     _mass_axis(bars, shown, "y")
     length = len(mode.labels)
     which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
-    _explain(sheet, left, mode, told, which)
+    _explain(sheet, left, mode, f"{told}, {which}; {of_bars}")
     return sheet.ax
 
 
@@ -200,11 +201,11 @@ def _mass_axis(bars: Axes, shown: list[Factor], axis: str) -> None:
     style.percent(bars, "x" if axis == "x" else "y")
 
 
-def _explain(sheet: style.Sheet, left: float, mode: ShownMode, told: str, which: str) -> None:
+def _explain(sheet: style.Sheet, left: float, mode: ShownMode, told: str) -> None:
     name = shorten(mode.name, _TITLE, style.LARGE)
     sheet.text(left, 0.05, name, fontsize=style.LARGE, weight="bold")
     # The measure is for regular letters; bold ones are wider.
     beside = left + width(name, style.LARGE) * 1.15 / 72 + 0.1
-    sheet.text(beside, 0.075, f"{told}, {which}; bars: share of all expected counts", color=style.GREY)
+    sheet.text(beside, 0.075, told, color=style.GREY)
     below = sheet.height - 0.31
     sheet.text(left + 1.3, below, "share of the label in the factor", fontsize=style.SMALL, color=style.GREY)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allocore.posterior.count_dispersion import NEAR_POISSON, count_dispersion
 from allocore.run.record import Record
@@ -24,17 +25,17 @@ def learned_sentences(record: Record) -> Iterator[str]:
     if record.spec.likelihood == "bernoulli":
         yield "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent counts."
     if record.log_odds is not None:
-        yield _on_dispersion(record, np.exp(-np.logaddexp(0.0, -record.log_odds)))
+        yield _on_dispersion(record, record.log_odds)
     if record.concentrations is not None:
         mean_M = record.concentrations.mean(axis=(0, 1)).tolist()
         each = [f"{name} {mean:.2g}" for name, mean in zip(record.tensor.mode_names, mean_M, strict=True)]
         yield f"Concentrations learned: {', '.join(each)}."
 
 
-def _on_dispersion(record: Record, p: np.ndarray) -> str:
-    mode = record.spec.dispersion_by
+def _on_dispersion(record: Record, log_odds: NDArray[np.float64]) -> str:
+    p, mode = np.exp(-np.logaddexp(0.0, -log_odds)), record.spec.dispersion_by
     if mode is None:
-        times = f"{_digits(float((1.0 / (1.0 - p)).mean()))} times its mean"
+        times = f"{_digits(float(1.0 + np.exp(log_odds).mean()))} times its mean"
         numbers = f"p {p.mean():.3g} ({p.min():.3g} to {p.max():.3g} over all draws)"
         return f"Negative binomial likelihood: {numbers}, so the variance of a count is {times}."
     counted = np.flatnonzero(record.tensor.mode_totals(mode) > 0)
