@@ -13,6 +13,7 @@ import numpy as np
 from allocore.data.coordinates import column_keys, locate
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats, Ints
+from allocore.kernels.cell_rates import rates_of_cells
 from allocore.kernels.expansion import expand_factors, row_offsets
 from allocore.kernels.signed_patterns import Expanded, SignedPatterns
 from allocore.kernels.workers import Workers
@@ -21,7 +22,7 @@ from allocore.run.record import Record
 # Enough to see a chain that predicts otherwise than the others, few enough for a table that is read whole.
 _CELLS = 12
 _CELL_SEED = 20240502
-# So many cells at random hold six without a count wherever one cell in a few hundred is observed and has none.
+# If at least one cell in a few hundred is an observed zero, this many random cells include six of them.
 _CANDIDATES = 4096
 
 
@@ -73,16 +74,19 @@ def _rates(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
     lead, starts_M = record.core_values.shape[:2], row_offsets(record.tensor.shape)[:-1]
     missing = SignedPatterns.of(record.tensor.missing)
     total, cells = np.empty(lead), np.empty((*lead, cells_MC.shape[1]))
+    # Only the rows of these cells are expanded for their rates.
+    places_MC = np.broadcast_to(np.arange(cells_MC.shape[1]), cells_MC.shape)
     with Workers(1) as workers:
         for place in np.ndindex(lead):
-            # Added up in the order of their values, classes give the same bits whatever their numbers; R-hat ranks
-            # draws, and two that are as far from the median would else be ranked by rounding.
+            # Classes are summed in order of value, so renumbering them changes no bit. Otherwise rounding would decide
+            # ties when R-hat ranks draws.
             order_Q = np.argsort(record.core_values[place])
-            core_Q = record.core_values[place][order_Q]
+            core_Q, subs_QM = record.core_values[place][order_Q], record.core_locations[place][order_Q]
             factors = [factor[place] for factor in record.factors]
-            phi_RQ = expand_factors(factors, record.core_locations[place][order_Q])
+            phi_RQ = expand_factors(factors, subs_QM)
             sums_MQ = np.add.reduceat(phi_RQ, starts_M, axis=0)
             total[place] = core_Q @ missing.sums(Expanded(phi_RQ, sums_MQ), workers)
-            cells[place] = phi_RQ[cells_MC.T + starts_M].prod(axis=1) @ core_Q
+            few = [factor[rows_C] for factor, rows_C in zip(factors, cells_MC, strict=True)]
+            cells[place] = rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
     # A rate that underflows is the least of all, and finite.
     return total, np.log(np.maximum(cells, np.finfo(float).tiny))
