@@ -45,6 +45,10 @@ class TensorParts:
     def shape(self) -> tuple[int, ...]:
         """The lengths of the modes.
 
+        Returns
+        -------
+        tuple of int
+
         Examples
         --------
         >>> import allocore as ac
@@ -56,6 +60,10 @@ class TensorParts:
     @property
     def ndim(self) -> int:
         """The number of modes.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -69,6 +77,10 @@ class TensorParts:
     def nnz(self) -> int:
         """The number of cells with a positive count.
 
+        Returns
+        -------
+        int
+
         Examples
         --------
         >>> import allocore as ac
@@ -80,6 +92,10 @@ class TensorParts:
     @property
     def total(self) -> int:
         """The sum of all counts.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -93,6 +109,10 @@ class TensorParts:
     def volume(self) -> int:
         """The number of cells, observed or missing.
 
+        Returns
+        -------
+        int
+
         Examples
         --------
         >>> import allocore as ac
@@ -104,6 +124,11 @@ class TensorParts:
     @property
     def density(self) -> float:
         """The share of the observed cells that have a positive count.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
 
         Examples
         --------
@@ -119,6 +144,10 @@ class TensorParts:
 
         The type is int32, or int64 if a mode is too long for that.
 
+        Returns
+        -------
+        ndarray of int32 or int64, shape (M, nnz)
+
         Examples
         --------
         >>> import allocore as ac
@@ -132,6 +161,10 @@ class TensorParts:
     def counts(self) -> Int64s:
         """The counts of the non-zeros: a read-only int64 array (nnz,), in the order of `coords`.
 
+        Returns
+        -------
+        ndarray of int64, shape (nnz,)
+
         Examples
         --------
         >>> import allocore as ac
@@ -143,6 +176,10 @@ class TensorParts:
     @property
     def labels(self) -> tuple[ModeLabels, ...]:
         """For each mode a tuple of its labels, or the range of its positions if it has no labels.
+
+        Returns
+        -------
+        tuple of tuple of str, or of range
 
         Examples
         --------
@@ -156,6 +193,10 @@ class TensorParts:
     def mode_names(self) -> tuple[str, ...]:
         """The names of the modes.
 
+        Returns
+        -------
+        tuple of str
+
         Examples
         --------
         >>> import allocore as ac
@@ -167,6 +208,10 @@ class TensorParts:
     @property
     def missing(self) -> Missing:
         """The missing cells.
+
+        Returns
+        -------
+        Missing
 
         Examples
         --------
@@ -182,6 +227,10 @@ class TensorParts:
 
         The report describes the tensor as `read_events` made it. It is kept by all methods that return a tensor, by
         pickles, by `.npz` and `.parquet` files and by runs on disk. Tensors are compared without it.
+
+        Returns
+        -------
+        EventReport or None
 
         Examples
         --------
