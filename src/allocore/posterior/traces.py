@@ -1,8 +1,8 @@
 """Numbers that say where a chain is and do not depend on labels: the traces that diagnostics judge.
 
-A class or a factor has another number in every draw, so its own trace means nothing. The quantities here do not change
-when classes or factors are renumbered: the log-likelihood, the summed rate of all observed cells, how many classes and
-factors are in use, and the rates of a few cells.
+The numbers of classes and factors change from draw to draw, so the trace of a single class means nothing. The
+quantities here stay the same when classes or factors are renumbered: the log-likelihood, the summed rate of all
+observed cells, how many classes and factors are in use, and the rates of a few cells.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from allocore.kernels.signed_patterns import Expanded, SignedPatterns
 from allocore.kernels.workers import Workers
 from allocore.run.record import Record
 
-# Enough to see a chain that predicts otherwise than the others, few enough for a table that is read whole.
+# Enough to show a chain that predicts differently from the others, few enough for a table that people read whole.
 _CELLS = 12
 _CELL_SEED = 20240502
 # If at least one cell in a few hundred is an observed zero, this many random cells include six of them.
@@ -30,7 +30,7 @@ RATE = "log rate of"
 
 
 class Trace(NamedTuple):
-    """One quantity over all draws, `values` (chain, draw); `words` name it in a sentence, cells share theirs."""
+    """One quantity over all draws, `values` (chain, draw). `words` name it in a sentence; all cells share the same."""
 
     name: str
     words: str
@@ -57,7 +57,7 @@ def traces(record: Record) -> Iterator[Trace]:
 
 
 def judged_cells(tensor: CountTensor) -> Ints:
-    """Some observed cells (M, 12), half of them without counts if there are as many; the same for the same tensor."""
+    """At most twelve observed cells (M, C), half of them zeros if possible; always the same for a tensor."""
     rng = np.random.Generator(np.random.PCG64(_CELL_SEED))
     candidates_MN = np.array([rng.integers(0, length, _CANDIDATES) for length in tensor.shape])
     drawn_N, taken_N = column_keys(tensor.shape, candidates_MN, tensor.coords)
@@ -88,5 +88,5 @@ def _rates(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
             total[place] = core_Q @ missing.sums(Expanded(phi_RQ, sums_MQ), workers)
             few = [factor[rows_C] for factor, rows_C in zip(factors, cells_MC, strict=True)]
             cells[place] = rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
-    # A rate that underflows is the least of all, and finite.
+    # A rate that underflows becomes the smallest normal float, so its logarithm is finite.
     return total, np.log(np.maximum(cells, np.finfo(float).tiny))
