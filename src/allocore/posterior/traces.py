@@ -1,8 +1,8 @@
 """Numbers that say where a chain is and do not depend on labels: the traces that diagnostics judge.
 
-A class or a factor has another number in every draw, so its own trace means nothing. The quantities here do not change
-when classes or factors are renumbered: the log-likelihood, the summed rate of all observed cells, how many classes and
-factors are in use, and the rates of a few cells.
+The numbers of classes and factors change from draw to draw, so the trace of a single class means nothing. The
+quantities here stay the same when classes or factors are renumbered: the log-likelihood, the summed rate of all
+observed cells, how many classes and factors are in use, and the rates of a few cells.
 """
 
 from collections.abc import Iterator
@@ -13,15 +13,16 @@ import numpy as np
 from allocore.data.coordinates import column_keys, locate
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats, Ints
+from allocore.kernels.cell_rates import rates_of_cells
 from allocore.kernels.expansion import expand_factors, row_offsets
 from allocore.kernels.signed_patterns import Expanded, SignedPatterns
 from allocore.kernels.workers import Workers
 from allocore.run.record import Record
 
-# Enough to see a chain that predicts otherwise than the others, few enough for a table that is read whole.
+# Enough to show a chain that predicts differently from the others, few enough for a table that people read whole.
 _CELLS = 12
 _CELL_SEED = 20240502
-# So many cells at random hold six without a count wherever one cell in a few hundred is observed and has none.
+# If at least one cell in a few hundred is an observed zero, this many random cells include six of them.
 _CANDIDATES = 4096
 
 
@@ -29,7 +30,7 @@ RATE = "log rate of"
 
 
 class Trace(NamedTuple):
-    """One quantity over all draws, `values` (chain, draw); `words` name it in a sentence, cells share theirs."""
+    """One quantity over all draws, `values` (chain, draw). `words` name it in a sentence; all cells share the same."""
 
     name: str
     words: str
@@ -56,7 +57,7 @@ def traces(record: Record) -> Iterator[Trace]:
 
 
 def judged_cells(tensor: CountTensor) -> Ints:
-    """Some observed cells (M, 12), half of them without counts if there are as many; the same for the same tensor."""
+    """At most twelve observed cells (M, C), half of them zeros if possible; always the same for a tensor."""
     rng = np.random.Generator(np.random.PCG64(_CELL_SEED))
     candidates_MN = np.array([rng.integers(0, length, _CANDIDATES) for length in tensor.shape])
     drawn_N, taken_N = column_keys(tensor.shape, candidates_MN, tensor.coords)
@@ -73,16 +74,19 @@ def _rates(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
     lead, starts_M = record.core_values.shape[:2], row_offsets(record.tensor.shape)[:-1]
     missing = SignedPatterns.of(record.tensor.missing)
     total, cells = np.empty(lead), np.empty((*lead, cells_MC.shape[1]))
+    # Only the rows of these cells are expanded for their rates.
+    places_MC = np.broadcast_to(np.arange(cells_MC.shape[1]), cells_MC.shape)
     with Workers(1) as workers:
         for place in np.ndindex(lead):
-            # Added up in the order of their values, classes give the same bits whatever their numbers; R-hat ranks
-            # draws, and two that are as far from the median would else be ranked by rounding.
+            # Classes are summed in order of value, so renumbering them changes no bit. Otherwise rounding would decide
+            # ties when R-hat ranks draws.
             order_Q = np.argsort(record.core_values[place])
-            core_Q = record.core_values[place][order_Q]
+            core_Q, subs_QM = record.core_values[place][order_Q], record.core_locations[place][order_Q]
             factors = [factor[place] for factor in record.factors]
-            phi_RQ = expand_factors(factors, record.core_locations[place][order_Q])
+            phi_RQ = expand_factors(factors, subs_QM)
             sums_MQ = np.add.reduceat(phi_RQ, starts_M, axis=0)
             total[place] = core_Q @ missing.sums(Expanded(phi_RQ, sums_MQ), workers)
-            cells[place] = phi_RQ[cells_MC.T + starts_M].prod(axis=1) @ core_Q
-    # A rate that underflows is the least of all, and finite.
+            few = [factor[rows_C] for factor, rows_C in zip(factors, cells_MC, strict=True)]
+            cells[place] = rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
+    # A rate that underflows becomes the smallest normal float, so its logarithm is finite.
     return total, np.log(np.maximum(cells, np.finfo(float).tiny))
