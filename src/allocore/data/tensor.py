@@ -124,7 +124,7 @@ class CountTensor(TensorParts):
         >>> ac.CountTensor([[0, 1], [1, 0]], [9, 2]).binary().counts
         array([1, 1])
         """
-        return self._replaced(counts=np.ones_like(self._counts))
+        return self._replaced(counts=np.ones_like(self.counts))
 
     def mask_diagonal(self, modes: Sequence[int | str] = (0, 1)) -> CountTensor:
         """Return the tensor with the diagonal of two or more modes missing.
