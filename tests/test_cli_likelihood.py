@@ -76,6 +76,7 @@ def test_binary_events_are_shown_as_the_tensor_they_became(run, tmp_path):
     assert "2 non-zeros, 2 counts" in " ".join(out.split())
 
 
+@pytest.mark.filterwarnings("default::UserWarning")
 def test_counts_of_1_with_the_negative_binomial_are_a_warning_in_one_line(run, data):
     code, _, err = run("fit", data, "--budget", 2, "--binary", "--likelihood", "negative-binomial", *QUICK)
     assert code == 0

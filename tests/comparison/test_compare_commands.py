@@ -138,8 +138,8 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
         (["--likelihood", "nb"], "--likelihood is 'nb', but it must be one of poisson, negative-binomial, bernoulli"),
         (
             ["--likelihood", "bernoulli", "--budgets", "2"],
-            "likelihood is 'bernoulli' (allocore-bernoulli), but the tensor has counts up to 26 and they must be 0 or 1: "
-            "Y.binary(), or --binary on the command line, makes them so for all models",
+            "likelihood is 'bernoulli' (allocore-bernoulli), but the tensor has counts up to 26 and they must be 0 or "
+            "1: Y.binary(), or --binary on the command line, makes them so for all models",
         ),
         (["--e0", "1,2", "--budgets", "2"], "e0 (1.0, 2.0) has 2 entries, but the tensor has 3 modes: one per mode"),
         (["--out", "Y.npz", "--budgets", "2"], "out is 'Y.npz', but there is a file where the folder should be"),
