@@ -147,8 +147,8 @@ def _check_counts(models: list[ModelName], tensor: CountTensor) -> None:
     for each in models:
         if each.likelihood == "bernoulli" and largest > 1:
             raise InputError(
-                f"likelihood is 'bernoulli' ({each.text}), but the tensor has counts up to {largest:,} and they must be "
-                "0 or 1: Y.binary(), or --binary on the command line, makes them so for all models"
+                f"likelihood is 'bernoulli' ({each.text}), but the tensor has counts up to {largest:,} and they must "
+                "be 0 or 1: Y.binary(), or --binary on the command line, makes them so for all models"
             )
 
 
