@@ -53,7 +53,8 @@ bench-quick: $(VENV)/.bench  ## The same with small sizes, in less than two minu
 .PHONY: dist test-lowest
 
 AS_USERS_SEE := -W default -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
-LOWEST_TESTS := tests/data tests/model tests/test_estimators.py tests/test_cli.py tests/test_cli_events.py tests/test_cli_run.py
+LOWEST_TESTS := tests/data tests/model tests/posterior tests/run tests/figures tests/test_estimators.py tests/test_cli.py \
+	tests/test_cli_events.py tests/test_cli_run.py
 
 dist: $(VENV)/.release  ## Build the sdist and the wheel, check both, and run the demo from the wheel in a fresh environment
 	rm -rf dist .cache/dist
@@ -64,7 +65,7 @@ dist: $(VENV)/.release  ## Build the sdist and the wheel, check both, and run th
 	cd .cache && dist/bin/allocore demo
 
 # Old releases call what their own dependencies have since deprecated. Python does not show that to users; nor is it an error here.
-test-lowest: $(VENV)/bin/python  ## The tests of data, models and the command line with the lowest versions of pyproject.toml
+test-lowest: $(VENV)/bin/python  ## The tests of data, models, runs, posteriors, figures and the command line with the lowest versions of pyproject.toml
 	rm -rf .cache/lowest && mkdir -p .cache
 	$(BIN)/python -m venv .cache/lowest
 	$(BIN)/python scripts/lowest_versions.py > .cache/lowest.txt

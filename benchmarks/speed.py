@@ -25,6 +25,7 @@ import allocore as ac
 from allocore.kernels.workers import available_threads
 from events import print_reading, reading
 from figure import draw
+from likelihoods import likelihoods, print_likelihoods
 from rivals import compare, print_table
 from storing import print_storing, storing
 from tensors import generated
@@ -174,6 +175,8 @@ def main() -> None:
     rounds = 3 if quick else 15
     measured: dict[str, Any] = {"tensor": repr(Y), "ratios": ratios(Y, (150, 400), rounds)}
     print_ratios(measured["ratios"], console)
+    measured["likelihoods"] = likelihoods(Y, 150, rounds)
+    print_likelihoods(measured["likelihoods"], 150, console)
     measured["budgets"] = by_budget(Y, (25,) if quick else (25, 50, 100, 800), measured["ratios"], rounds)
     measured["threads"] = by_threads(Y, 150, rounds)
     measured["sizes"] = by_size(("1e5", "1e6") if quick else ("1e5", "1e6", "1e7", "5.8e7"))

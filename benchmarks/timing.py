@@ -42,8 +42,8 @@ def best_in_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[s
 class Chain:
     """A chain after its first sweeps, with the canonical core shape, K = Q."""
 
-    def __init__(self, Y: ac.CountTensor, budget: int, workers: Workers, warm_up: int = 15) -> None:
-        self.spec, self.key = Spec(budget, (budget,) * Y.ndim), Key.of(1, 0)
+    def __init__(self, Y: ac.CountTensor, budget: int, workers: Workers, warm_up: int = 15, **settings: Any) -> None:
+        self.spec, self.key = Spec(budget, (budget,) * Y.ndim, **settings), Key.of(1, 0)
         self.layout = Layout.of(Y, workers)
         self.state = first_state(self.spec, Y.shape, np.random.default_rng(0))
         self.workspace = Workspace.of(self.layout, self.state)

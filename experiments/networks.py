@@ -4,6 +4,9 @@ States belong to communities. A class of events has a sending community, a recei
 actions) and a regime (a profile over time). Many classes share communities, topics and regimes. Wars are classes
 between two communities, with the topic of fighting, in a few months. Sizes of classes and weights of states are
 heavy-tailed, as in event data.
+
+Real events come in bursts: one strike is reported ten times, one battle is twenty attacks. With `bursts`, that share of
+the events is repeated. The planted classes then have the same factors, but no count is Poisson any more.
 """
 
 from dataclasses import dataclass
@@ -42,12 +45,15 @@ class Size:
     wars: int = 12
 
 
+MEAN_BURST = 8
 FULL = Size()
 QUICK = Size(states=60, actions=12, months=36, events=80_000, communities=7, topics=4, regimes=5, classes=30, wars=4)
 
 
-def simulate(size: Size = FULL, seed: int = 0) -> Network:
-    """Draw a network and its events."""
+def simulate(size: Size = FULL, seed: int = 0, bursts: float = 0.0) -> Network:
+    """Draw a network and its events; a share of them, `bursts`, is repeated. The others are the same with any share."""
+    if not 0.0 <= bursts <= 1.0:
+        raise ValueError(f"bursts is {bursts}, but it must be from 0 to 1")
     rng = np.random.default_rng(seed)
     actors = communities(size, rng)
     factors = (actors, actors, topics(size, rng), regimes(size, rng))
@@ -55,11 +61,12 @@ def simulate(size: Size = FULL, seed: int = 0) -> Network:
     weights_Q = rng.lognormal(0.0, 1.2, len(locations_QM))
     values_Q = size.events * weights_Q / weights_Q.sum()
     coords = events(values_Q, locations_QM, factors, rng)
+    repeats = repeated(coords.shape[1], bursts, rng)
     names = [f"{chr(65 + n % size.communities)}{n // size.communities:02d}" for n in range(size.states)]
     months = [f"{2000 + month // 12}-{month % 12 + 1:02d}" for month in range(size.months)]
     tensor = ac.CountTensor(
         coords,
-        np.ones(coords.shape[1], dtype=int),
+        repeats,
         (size.states, size.states, size.actions, size.months),
         mode_names=("sender", "receiver", "action", "month"),
         labels=(names, names, [f"action {n:02d}" for n in range(size.actions)], months),
@@ -121,6 +128,12 @@ def events(
             drawn = rng.choice(len(factor), number_Q[q], p=factor[:, locations_QM[q, m]])
             coords[m, stop - number_Q[q] : stop] = drawn
     return coords[:, coords[0] != coords[1]]
+
+
+def repeated(number: int, bursts: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each event counts: once or, in a burst, a geometric number, at least 2 and `MEAN_BURST` on average."""
+    in_burst = rng.random(number) < bursts
+    return np.where(in_burst, 1 + rng.geometric(1 / (MEAN_BURST - 1), number), 1)
 
 
 def columns(weights: _Floats) -> _Floats:

@@ -13,12 +13,15 @@ Data = Annotated[str | None, typer.Argument(help="A tensor, or events in a known
 Full = Annotated[bool, typer.Option("--full", help="The settings of the paper: hours instead of minutes.")]
 Out = Annotated[Path | None, typer.Option(help="The folder for results; .cache/experiments/<name> by default.")]
 Seed = Annotated[int, typer.Option(help="Seed.")]
+Bursts = Annotated[float, typer.Option(help="Share of the simulated events that are repeated, 8 times on average.")]
 
 
-def tensor_of(data: str | None, full: bool, seed: int) -> ac.CountTensor:
+def tensor_of(data: str | None, full: bool, seed: int, bursts: float = 0.0) -> ac.CountTensor:
     """The given data, or a simulated network."""
+    if not 0.0 <= bursts <= 1.0 or (bursts and data is not None):
+        raise typer.BadParameter(f"--bursts is {bursts}, but it must be from 0 to 1, and needs simulated data")
     if data is None:
-        return simulate(FULL if full else QUICK, seed).tensor
+        return simulate(FULL if full else QUICK, seed, bursts).tensor
     return read_data(data, {})
 
 

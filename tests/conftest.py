@@ -11,6 +11,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say it aloud if the golden draws were skipped: then nothing has compared bytes with earlier ones."""
+    skipped = [each for each in terminalreporter.getreports("skipped") if "test_golden_draws.py" in each.nodeid]
+    if skipped:
+        terminalreporter.section("GOLDEN DRAWS WERE NOT COMPARED", sep="!", red=True)
+        terminalreporter.line(f"{len(skipped)} tests were skipped. {skipped[0].longrepr[2].removeprefix('Skipped: ')}")
+        terminalreporter.line("On a machine with known hashes: python -m pytest tests/test_golden_draws.py")
+
+
 @pytest.fixture
 def run(monkeypatch, capfd):
     """Call the command line with some words; returns exit code, standard output and standard error."""

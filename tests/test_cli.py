@@ -338,7 +338,6 @@ def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_p
     path = tmp_path / "run.zarr"
     process = begin(data, path, "--burn-in", "100000000")
     try:
-        wait_for(path / "checkpoints" / "0", process)
         code, out, err = run("info", path)
         assert (code, err) == (0, "")
         assert "of 100,004,000 sweeps" in as_words(out)
@@ -377,6 +376,7 @@ def test_fit_does_not_write_over_a_run(run, data, tmp_path):
 
 
 def begin(data, path, *words):
+    """Start a run in another process, and wait for its first checkpoint."""
     command = [
         sys.executable,
         "-m",
@@ -393,25 +393,28 @@ def begin(data, path, *words):
         "1",
         *words,
     ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for(path, process):
-    until = time.monotonic() + 60
-    while not (path.exists() and os.listdir(path)):
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    checkpoints, until = path / "checkpoints" / "0", time.monotonic() + 60
+    while not (checkpoints.exists() and os.listdir(checkpoints)):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < until
         time.sleep(0.05)
+    return process
+
+
+def stopped(which, *begun):
+    """Begin a run and send it a signal; returns exit code, standard output and standard error."""
+    process = begin(*begun)
+    process.send_signal(which)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
 
 
 @pytest.mark.parametrize("which", SIGNALS)
 def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_code_130(run, data, tmp_path, which):
     path = tmp_path / "run.zarr"
-    process = begin(data, path, "--burn-in", "0", "--draws", "100000000", "--thin", "1")
-    wait_for(path / "checkpoints" / "0", process)
-    process.send_signal(which)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    code, out, err = stopped(which, data, path, "--burn-in", "0", "--draws", "100000000", "--thin", "1")
+    assert code == 130
     assert re.fullmatch(
         r"allocore: warning: stopped: \d+ of 100000000 draws are kept; continue with "
         rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
@@ -426,11 +429,8 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
     path = tmp_path / "run.zarr"
-    process = begin(data, path, "--burn-in", "100000000")
-    wait_for(path / "checkpoints" / "0", process)
-    process.send_signal(which)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    code, _, err = stopped(which, data, path, "--burn-in", "100000000")
+    assert code == 130
     assert re.fullmatch(
         r"allocore: stopped after \d+ of 100004000 sweeps, before the first draw was kept; continue with "
         rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",

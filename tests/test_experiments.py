@@ -48,6 +48,30 @@ def test_the_same_seed_gives_the_same_network(networks):
     assert one.counts.tobytes() == two.counts.tobytes()
 
 
+def test_bursts_repeat_events_and_change_nothing_else(networks):
+    plain, bursty = (networks.simulate(networks.QUICK, seed=3, bursts=share).tensor for share in (0.0, 0.1))
+    np.testing.assert_array_equal(plain.coords, bursty.coords)
+    extra = (bursty.total / plain.total - 1.0) / 0.1
+    assert extra == pytest.approx(networks.MEAN_BURST - 1, rel=0.1), "five standard deviations of 8,000 bursts"
+    assert bursty.counts.var() / bursty.counts.mean() > 1.5 * plain.counts.var() / plain.counts.mean()
+
+
+def test_every_event_of_a_burst_counts_at_least_twice(networks):
+    repeats = networks.repeated(1000, 1.0, np.random.default_rng(0))
+    assert repeats.min() == 2
+    assert (networks.repeated(1000, 0.0, np.random.default_rng(0)) == 1).all()
+
+
+def test_bursts_are_for_simulated_data_alone(networks):
+    import setting
+    import typer
+
+    with pytest.raises(typer.BadParameter, match="needs simulated data"):
+        setting.tensor_of("y.npz", False, 0, 0.1)
+    with pytest.raises(typer.BadParameter, match="from 0 to 1"):
+        setting.tensor_of(None, False, 0, 1.5)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_experiment_has_a_quick_and_a_full_form(name):
     done = subprocess.run(

@@ -1,8 +1,8 @@
 """The bytes of a few short chains. They change only together with SAMPLER_VERSION, and on purpose.
 
 A refactoring must leave every byte alone. Processors and versions of NumPy and numba differ in the last bit of exp, log
-and sums, so there are hashes for each kind of rounding that the tests have met. On any other the test is skipped and
-says so.
+and sums, so there are hashes for each kind of rounding that the tests have met. On any other the test is skipped, and
+the summary of pytest says so in capitals.
 
 To make the hashes anew after a deliberate change: raise SAMPLER_VERSION, run `python tests/test_golden_draws.py`, and
 put what it prints below, in place of the hashes of all roundings.

@@ -7,11 +7,36 @@ import numpy as np
 
 
 class InputError(ValueError):
-    """A value given by the user breaks a rule; the message names the argument, the value and the rule."""
+    """A value given by the user breaks a rule; the message names the argument, the value and the rule.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> try:
+    ...     ac.CountTensor([[0], [0]], [-1])
+    ... except ac.InputError as error:
+    ...     print(error)
+    counts must not be negative; got -1 at position 0
+    """
 
 
 class StoreError(OSError):
-    """A run on disk cannot be written, read or continued; the message says why, and what is safe."""
+    """A run on disk cannot be written, read or continued; the message says why, and what is safe.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import allocore as ac
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "run.zarr"
+    ...     model = ac.CP(2, burn_in=1, draws=1, thin=1, seed=0, store=path).fit(ac.load_flights())
+    ...     _ = (path / ".zattrs").write_text("damaged")
+    ...     try:
+    ...         ac.open_run(path)
+    ...     except ac.StoreError as error:
+    ...         print(str(error).partition("run.zarr ")[2])
+    is damaged: its attributes (.zattrs) cannot be read: ...
+    """
 
 
 class NotFittedError(ValueError, AttributeError):

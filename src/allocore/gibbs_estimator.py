@@ -199,7 +199,7 @@ def _fitting(spec: Spec, tensor: CountTensor) -> Spec:
     if spec.likelihood == "bernoulli" and largest > 1:
         raise InputError(
             f"likelihood is 'bernoulli', but the tensor has counts up to {largest:,} and they must be 0 or 1: "
-            "Y.binary() makes them so"
+            "Y.binary(), or --binary on the command line, makes them so"
         )
     if spec.likelihood == "negative-binomial" and largest == 1:
         warnings.warn(

@@ -36,6 +36,7 @@ def table_of(**series):
             row = {"model": model, "core": "", "budget": int(budget), "core_shape": "2x2x2", "split": split}
             row |= {"log_ppd": number, "log_ppd_positive": number, "seconds": 2.0, "seconds_per_sweep": 0.1}
             row |= {"classes": int(budget) * 0.8, "factors_who": 2.0, "factors_when": 1.0, "peak_mb": 100.0}
-            row |= {"sweeps": 20.0, "threads": 1.0, "error": "ended by SIGKILL" if failed else ""}
+            row |= {"chains": 1, "log_ppd_chain": number, "log_ppd_positive_chain": number, "sweeps": 20.0}
+            row |= {"threads": 1.0, "error": "ended by SIGKILL" if failed else ""}
             rows.append(row)
     return pd.DataFrame(rows)

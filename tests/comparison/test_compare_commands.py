@@ -63,7 +63,8 @@ def test_compare_hands_everything_to_the_function_and_tells_in_words(run, asked)
         "whom",
     ]
     options += ["--core-shape", "2x2x3", "--burn-in", "9", "--draws", "8", "--thin", "7", "--restarts", "6"]
-    options += ["--max-iter", "55", "--jobs", "4", "--retry", "--seed", "11", "--out", "DIR"]
+    options += ["--max-iter", "55", "--jobs", "4", "--retry", "--seed", "11", "--out", "DIR", "--chains", "2"]
+    options += ["--likelihood", "negative-binomial", "--dispersion-by", "0", "--e0", "0.1,0.2,1"]
     code, told, complaint = run("compare", "Y.npz", *options)
     assert (code, complaint) == (0, "")
     assert "CountTensor: 6 x 5 x 8" in told
@@ -84,6 +85,10 @@ def test_compare_hands_everything_to_the_function_and_tells_in_words(run, asked)
         "jobs": 4,
         "retry": True,
         "seed": 11,
+        "chains": 2,
+        "likelihood": "negative-binomial",
+        "dispersion_by": 0,
+        "e0": (0.1, 0.2, 1.0),
     }
 
 
@@ -123,9 +128,20 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
     [
         (["--budgets", "5,ten"], "--budgets is '5,ten', but it must be whole numbers joined by commas, like 5,10,25"),
         (["--budgets", ","], "budgets is empty, but it must have at least one entry"),
-        (["--models", "pca"], "models has 'pca', but every model must be one of allocore, cp, tucker, nntuck"),
+        (
+            ["--models", "pca"],
+            "models has 'pca', but every model must be one of allocore, cp, tucker, nntuck; the first three may have "
+            "endings, as in allocore-nb, cp-bernoulli or tucker-nb-e0",
+        ),
         (["--core-shape", "2y2"], "--core-shape is '2y2', but it must be whole numbers joined by x, like 50x50x20x300"),
         (["--format", "icews"], "--format can be used only with tables of events, but Y.npz is a tensor already"),
+        (["--likelihood", "nb"], "--likelihood is 'nb', but it must be one of poisson, negative-binomial, bernoulli"),
+        (
+            ["--likelihood", "bernoulli", "--budgets", "2"],
+            "likelihood is 'bernoulli' (allocore-bernoulli), but the tensor has counts up to 26 and they must be 0 or "
+            "1: Y.binary(), or --binary on the command line, makes them so for all models",
+        ),
+        (["--e0", "1,2", "--budgets", "2"], "e0 (1.0, 2.0) has 2 entries, but the tensor has 3 modes: one per mode"),
         (["--out", "Y.npz", "--budgets", "2"], "out is 'Y.npz', but there is a file where the folder should be"),
     ],
 )

@@ -350,6 +350,28 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(seen, address):
     page.wait_for_selector("h1:text-is('Overview')")
 
 
+@pytest.mark.parametrize(
+    ("address", "heading", "holds"),
+    [
+        ("", "Overview", ".largest li"),
+        ("main", "Overview", ".largest li"),
+        ("classes", "Classes", ".classlist strong"),
+        ("classes?q=Iraq&sort=peak", "Classes", ".matched"),
+        ("class/1", "Class 1", ".chart svg"),
+        ("compare/0,1,3", "Compare", ".chart svg"),
+        ("factor/0/0", "sender #0", ".classtable tbody tr"),
+        ("surprises", "Surprises", "tbody tr"),
+        ("class/99", "Not found", "a:text-is('Go to the overview')"),
+    ],
+)
+def test_every_view_can_be_loaded_by_its_address(fresh, address, heading, holds):
+    page = fresh.page
+    page.goto(f"{fresh.path.as_uri()}#/{address}")
+    page.wait_for_selector(f"main >> {holds} >> nth=0")
+    assert page.title() == f"{heading} – By hand"
+    assert page.locator("#nav a[aria-current='page']").count() == (heading in fresh.texts("#nav a"))
+
+
 def test_the_skip_link_keeps_the_address(seen):
     page = seen.go("class/1")
     page.focus(".skip")

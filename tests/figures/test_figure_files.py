@@ -117,7 +117,10 @@ def test_a_run_in_its_burn_in_has_its_traces_only(tmp_path):
         figures.write_all(posterior(draws=0, sweeps=0), tmp_path / "none")
 
 
-def test_a_fitted_model_with_fixed_locations_has_all_figures(tmp_path):
+@pytest.mark.parametrize(
+    ("model", "size"), [(ac.CP, 2), pytest.param(ac.Tucker, (2, 1, 2), marks=pytest.mark.slow)], ids=["cp", "tucker"]
+)
+def test_a_fitted_model_with_fixed_locations_has_all_figures(model, size, tmp_path):
     Y = np.random.default_rng(0).poisson(1.0, (4, 3, 2))
-    post = ac.CP(2, burn_in=1, draws=1, thin=1, seed=0, progress=False).fit(Y).posterior_
+    post = model(size, burn_in=1, draws=1, thin=1, seed=0, progress=False).fit(Y).posterior_
     assert len(figures.write_all(post, tmp_path, formats=["svg"])) == 8

@@ -233,7 +233,7 @@ def test_a_search_without_room_knows_how_far_it_came(seed):
 def test_a_search_that_stops_says_so(monkeypatch):
     post = posterior(scale=40.0, seed=1)
     monkeypatch.setattr(zero_search, "_MOST_WORK", -1)
-    with pytest.warns(UserWarning, match="the search for surprising zeros was stopped"):
+    with pytest.warns(UserWarning, match="the search for surprising zeros stopped early: it may have missed"):
         table = post.surprises(top=5)
     assert table.attrs["zeros_searched"] == "largest only"
     assert len(table) == 5
@@ -350,14 +350,14 @@ def test_top_must_be_a_whole_number(top):
 
 
 def test_a_tensor_of_another_shape_is_refused():
-    with pytest.raises(InputError, match=r"Y has shape \(2, 2, 2\), but it must have that of the fitted tensor"):
+    with pytest.raises(InputError, match=r"Y has shape \(2, 2, 2\), but it must have the shape of the fitted tensor"):
         posterior().surprises(ac.as_tensor(np.ones((2, 2, 2), dtype=int)))
 
 
 def test_a_tensor_with_other_labels_is_refused():
     labelled = posterior().tensor.with_labels([list("abcde"), None, None])
     post = posterior(counts=labelled)
-    with pytest.raises(InputError, match="Y has other labels in mode mode_0"):
+    with pytest.raises(InputError, match="Y has different labels in mode mode_0"):
         post.surprises(labelled.with_labels([list("edcba"), None, None]))
     assert set(post.surprises(posterior().tensor)["mode_0"]) <= set("abcde")
 

@@ -2,6 +2,8 @@
 
 The other steps of a sweep would make up for much of what a wrong move does. Here a sweep is a thinning and sixteen
 proposals. Error rate 1e-3; deliberate bugs must be found at 1e-6.
+
+The quick tier makes short runs, and finds one bug by a run of that length. Long runs are slow.
 """
 
 import numpy as np
@@ -17,7 +19,8 @@ from allocore.model.spec import Spec
 from evidence import corrected, zero_means
 from geweke import SOME, wander
 
-pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
+pytestmark = [pytest.mark.statistical, pytest.mark.jit]
+SHORT = 300  # starts
 PROPOSALS = 16
 # Small core values, so that classes are often empty.
 PRIORS = {"a0": 1.6, "b0": 2.0, "e0": 1.3, "f0": 1.7, "alpha0": 6.0}
@@ -45,12 +48,22 @@ class SplitMerge:
         return draft.state(state)
 
 
+def evidence_against(name, starts):
+    move = SplitMerge()
+    differences = wander(move, SPECS[name], SOME, starts)
+    assert move.accepted > 500, "else there is nothing to judge"
+    return corrected(zero_means(differences))
+
+
+@pytest.mark.parametrize("name", ["fixed", "inferred"])
+def test_a_short_chain_of_splitting_and_merging_leaves_the_joint_distribution(name):
+    assert evidence_against(name, SHORT) > 1e-3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECS)
 def test_splitting_and_merging_leave_the_joint_distribution(name):
-    move = SplitMerge()
-    differences = wander(move, SPECS[name], SOME, starts=1_500)
-    assert move.accepted > 500, "else there is nothing to judge"
-    assert corrected(zero_means(differences)) > 1e-3
+    assert evidence_against(name, starts=1_500) > 1e-3
 
 
 def numbers_of_classes_forgotten(monkeypatch):
@@ -85,12 +98,12 @@ def where_the_empty_class_is_forgotten(monkeypatch):
 @pytest.mark.parametrize(
     ("plant", "starts"),
     [
-        (numbers_of_classes_forgotten, 3_000),
-        (choice_of_factors_forgotten, 5_000),
-        (where_the_empty_class_is_forgotten, 3_000),
+        pytest.param(numbers_of_classes_forgotten, 3_000, marks=pytest.mark.slow),
+        pytest.param(choice_of_factors_forgotten, 5_000, marks=pytest.mark.slow),
+        (where_the_empty_class_is_forgotten, SHORT),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_deliberate_bug_is_found(plant, starts, monkeypatch):
     plant(monkeypatch)
-    assert corrected(zero_means(wander(SplitMerge(), SPECS["fixed"], SOME, starts))) < 1e-6
+    assert evidence_against("fixed", starts) < 1e-6

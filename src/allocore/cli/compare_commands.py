@@ -11,7 +11,8 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
-from allocore.cli.fit_commands import mode_given, sizes_given
+from allocore.cli.fit_commands import sizes_given
+from allocore.cli.likelihood_options import mode_given, settings_of, takes_likelihood
 from allocore.cli.option_groups import takes
 from allocore.errors import InputError
 
@@ -38,6 +39,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "burn_in": (_option(int, "Sweeps to discard."), 1000),
     "draws": (_option(int, "Draws to keep."), 200),
     "thin": (_option(int, "Sweeps per draw."), 20),
+    "chains": (_option(int, "Chains per fit; their predictions are averaged."), 1),
     "jobs": (_option(int | None, "How many fits run at a time; by default one per processor."), None),
     "retry": (Annotated[bool, typer.Option("--retry", help="Run fits again that failed before.")], False),
     "seed": (_option(int, "Seed of the first split; the next splits have the next numbers."), 0),
@@ -48,6 +50,7 @@ _takes_fits = takes("fits", _OPTIONS, dict)
 
 
 @app.command()
+@takes_likelihood
 @takes_events
 @_takes_fits
 def compare(
@@ -55,13 +58,18 @@ def compare(
     data: DataPath,
     out: Annotated[Path, typer.Option(help="The folder for results; the same command continues an earlier one.")],
     models: Annotated[
-        str, typer.Option(help="Any of allocore, cp, tucker, nntuck; tucker=20x20x6x3 chooses the core.")
+        str,
+        typer.Option(
+            help="Any of allocore, cp, tucker, nntuck; allocore-nb or cp-bernoulli has another likelihood, cp-e0 and "
+            "allocore-nb-e0 learn the concentrations, tucker=20x20x6x3 chooses the core."
+        ),
     ] = "allocore,cp,tucker,nntuck",
     budgets: Budgets = _BUDGETS,
     splits: Annotated[int, typer.Option(help="Random splits, the same for all models.")] = 8,
     restarts: Annotated[int, typer.Option(help="Random starts of NNTuck.")] = 20,
     max_iter: Annotated[int, typer.Option(help="The most iterations of each start of NNTuck.")] = 1000,
     fits: dict[str, Any],
+    likelihood: dict[str, Any],
     events: dict[str, Any],
 ) -> None:
     """Fit several models at several budgets to the same splits, and say which predicts held-out cells best.
@@ -73,9 +81,13 @@ def compare(
     allocore compare "icews/*.tab" --budgets 5,10,25,50,100 --splits 8 --along time --out comparison
 
     allocore compare sales.csv --modes store,product,week --models allocore,cp --budgets 5,10 --out comparison
+
+    allocore compare "icews/*.tab" --models allocore,allocore-nb,cp,cp-nb --budgets 50 --chains 4 --out comparison
+
+    --likelihood and --e0 are those of all models whose names do not say otherwise. NNTuck is always Poisson.
     """
     console = terminal()
-    Y, numbers, fits = _checked(console, data, events, budgets, fits, out)
+    Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
     with telling_of_stops(out):
         found = ac.compare(
             Y, _listed(models), numbers, splits=splits, restarts=restarts, max_iter=max_iter, out=out, **fits
@@ -87,6 +99,7 @@ def compare(
 
 
 @app.command("select-budget")
+@takes_likelihood
 @takes_events
 @_takes_fits
 def select_budget(
@@ -99,14 +112,17 @@ def select_budget(
         Path | None, typer.Option(help="A folder for results; the same command continues an earlier one.")
     ] = None,
     fits: dict[str, Any],
+    likelihood: dict[str, Any],
     events: dict[str, Any],
 ) -> None:
     """Choose the budget Q of ALL0CORE: the smallest that predicts within one standard error of the best.
 
     allocore select-budget "icews/*.tab" --budgets 25,50,100,200 --splits 4 --along time
+
+    allocore select-budget "icews/*.tab" --likelihood negative-binomial --e0 infer
     """
     console = terminal()
-    Y, numbers, fits = _checked(console, data, events, budgets, fits, out)
+    Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
     with telling_of_stops(out):
         found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, out=out, **fits)  # type: ignore[arg-type]
     console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
@@ -116,7 +132,13 @@ def select_budget(
 
 
 def _checked(
-    console: Console, data: str, events: dict[str, Any], budgets: str, fits: dict[str, Any], out: Path | None
+    console: Console,
+    data: str,
+    events: dict[str, Any],
+    likelihood: dict[str, Any],
+    budgets: str,
+    fits: dict[str, Any],
+    out: Path | None,
 ) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
     """Return the data, the budgets and the options of the fits; options are checked before the data are read."""
     numbers, core_shape = _budgets(budgets), sizes_given(fits["core_shape"])
@@ -124,9 +146,10 @@ def _checked(
         from allocore.comparison.folder import check_place
 
         check_place(out)
-    Y = read_data(data, events)
-    print_data(console, Y)
-    return Y, numbers, {**fits, "core_shape": core_shape, "along": mode_given(fits["along"], Y.mode_names)}
+    Y, settings = settings_of(likelihood, read_data(data, events))
+    print_data(console, Y, binary=likelihood["binary"])
+    along = -1 if fits["along"] is None else mode_given(fits["along"], Y.mode_names)
+    return Y, numbers, {**fits, **settings, "core_shape": core_shape, "along": along}
 
 
 def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:

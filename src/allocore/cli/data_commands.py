@@ -19,6 +19,7 @@ def tensor(
     *,
     data: DataPath,
     out: Annotated[Path, typer.Option(help="The file to write: .npz, .parquet, .tns or .tns.gz.")],
+    binary: Annotated[bool, typer.Option("--binary", help="Set every count above 0 to 1.")] = False,
     events: dict[str, Any],
 ) -> None:
     """Build a tensor from a table of events, or from another file, and write it.
@@ -29,7 +30,8 @@ def tensor(
     if out.exists():
         raise InputError(f"--out is {str(out)!r}, but that exists already: name a path that does not")
     Y = read_data(data, events)
-    print_data(console, Y)
+    Y = Y.binary() if binary else Y
+    print_data(console, Y, binary=binary)
     Y.save(out)
     console.print(Text(f"Tensor written to {out}"))
 

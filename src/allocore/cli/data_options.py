@@ -86,8 +86,8 @@ def _is_saved_tensor(data: str) -> bool:
     return data.endswith(".parquet") and Path(data).is_file() and is_tensor(Path(data))
 
 
-def print_data(console: Console, Y: ac.CountTensor) -> None:
-    """Print the report on the events that a tensor was made of or, if there is none, the tensor in one line."""
+def print_data(console: Console, Y: ac.CountTensor, *, binary: bool = False) -> None:
+    """Print the report on the events of a tensor; without one, or if the tensor is now binary, itself in one line."""
     if Y.report is None:
         console.print(Text(repr(Y)))
         return
@@ -95,3 +95,5 @@ def print_data(console: Console, Y: ac.CountTensor) -> None:
     for name, text in Y.report.lines():
         grid.add_row(Text(name, style="bold"), Text(text))
     console.print(grid)
+    if binary:  # the report is about the events
+        console.print(Text(repr(Y)))

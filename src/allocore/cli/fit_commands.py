@@ -14,6 +14,7 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
+from allocore.cli.likelihood_options import mode_given, settings_of, takes_likelihood
 from allocore.errors import InputError, whole_number
 
 Budget = Annotated[
@@ -57,6 +58,7 @@ def demo(
 
 
 @app.command()
+@takes_likelihood
 @takes_events
 def fit(
     *,
@@ -75,6 +77,7 @@ def fit(
     out: Out = None,
     rows: Rows = 15,
     top: Top = 3,
+    likelihood: dict[str, Any],
     events: dict[str, Any],
 ) -> None:
     """Fit a tensor or a table of events, and print its largest classes in words.
@@ -82,6 +85,8 @@ def fit(
     allocore fit "icews/*.tab" --freq month --budget 100 --out run.zarr
 
     allocore fit sales.csv --modes store,product,week --budget 20 --hold-out 0.01
+
+    allocore fit "icews/*.tab" --budget 50 --likelihood negative-binomial --e0 infer --chains 4
     """
     console = terminal()
     whole_number("--rows", rows), whole_number("--top", top)
@@ -92,11 +97,11 @@ def fit(
         from allocore.run.zarr_store import check_free
 
         check_free("--out", out)  # before the data are read, not after
-    Y = read_data(data, events)
+    Y, settings = settings_of(likelihood, read_data(data, events))
     seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
     split = None if hold_out is None else _split(Y, hold_out, along, seed)
-    print_data(console, Y)
-    model = ac.AlloCore(number, sizes_given(core_shape), burn_in=burn_in, draws=draws, thin=thin)
+    print_data(console, Y, binary=likelihood["binary"])
+    model = ac.AlloCore(number, sizes_given(core_shape), burn_in=burn_in, draws=draws, thin=thin, **settings)
     if max_budget is not None:
         model.set_params(max_budget=max_budget)
     model.set_params(chains=chains, seed=seed, threads=threads, store=out)
@@ -177,14 +182,4 @@ def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
 def _split(Y: ac.CountTensor, hold_out: float, along: str | None, seed: int) -> "ac.Split":
     if not 0.0 < hold_out < 1.0:
         raise InputError(f"--hold-out is {hold_out}, but it must be above 0 and below 1")
-    return ac.hold_out(Y, hold_out, mode_given(along, Y.mode_names), seed)
-
-
-def mode_given(along: str | None, mode_names: tuple[str, ...]) -> str | int:
-    """Return a mode's name, or its number if no mode has that name; by default the last mode."""
-    if along is None:
-        return -1
-    try:
-        return along if along in mode_names else int(along)
-    except ValueError:
-        return along
+    return ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), seed)

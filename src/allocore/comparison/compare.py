@@ -17,6 +17,7 @@ from allocore.comparison import markdown_report
 from allocore.comparison.folder import Folder
 from allocore.comparison.job_processes import run_jobs
 from allocore.comparison.job_progress import observer_for
+from allocore.comparison.model_names import Defaults
 from allocore.comparison.score_tables import results_table, summary_table
 from allocore.comparison.sentences import words
 from allocore.comparison.settings import Job, Request, Settings
@@ -26,6 +27,7 @@ from allocore.data.holdout import hold_out as split_tensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.kernels.workers import available_threads
+from allocore.model.spec import LikelihoodName
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +45,9 @@ class Comparison:
     ----------
     table : pandas.DataFrame
         One row per fit: `model`, `core` (empty unless you chose it), `budget`, `core_shape`, `split`, `log_ppd` and
-        `log_ppd_positive`, their exponentials `ppd` and `ppd_positive`, `seconds`, `sweeps`, `seconds_per_sweep`,
-        `classes` and `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that failed.
+        `log_ppd_positive`, their exponentials `ppd` and `ppd_positive`, `chains`, the mean over chains of the log PPDs
+        of single ones (`log_ppd_chain`, `log_ppd_positive_chain`), `seconds`, `sweeps`, `seconds_per_sweep`, `classes`
+        and `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that failed.
     settings : Settings
         What all fits have in common: the share held out, the sweeps, the seed.
     data : str
@@ -179,9 +182,13 @@ def compare(
     splits: int = 8,
     hold_out: float = 0.01,
     along: int | str = -1,
+    likelihood: LikelihoodName = "poisson",
+    e0: float | Sequence[float] | Literal["infer"] = 1.0,
+    dispersion_by: str | int | None = None,
     burn_in: int = 1000,
     draws: int = 200,
     thin: int = 20,
+    chains: int = 1,
     restarts: int = 20,
     max_iter: int = 1000,
     core_shape: Sequence[int] | None = None,
@@ -201,8 +208,11 @@ def compare(
     Y : CountTensor, or anything `as_tensor` takes
         The tensor.
     models : sequence of str
-        Any of "allocore", "cp", "tucker", "nntuck". Tucker and NNTuck get cores of about Q entries. To choose a core,
-        write it after the model: "allocore=20x20x6x3", or "tucker=20x20x6x3", which has only that one budget.
+        Any of "allocore", "cp", "tucker", "nntuck". All but NNTuck may have endings, in this order: a likelihood
+        ("-nb", "-bernoulli", "-poisson"), "-e0" to learn the concentrations, "-by-MODE" for a dispersion of each row of
+        a mode. So "allocore-nb-e0" is ALL0CORE with a negative binomial likelihood and learned concentrations. Tucker
+        and NNTuck get cores of about Q entries. To choose a core, write it after the model: "allocore-nb=20x20x6x3", or
+        "tucker=20x20x6x3", which has only that one budget.
     budgets : sequence of int
         The budgets Q: classes of ALL0CORE and CP, entries of the core of Tucker and NNTuck.
     splits : int
@@ -212,8 +222,16 @@ def compare(
         Share of the fibres to hold out: see `ac.hold_out`.
     along : int or str
         The mode along which held-out fibres run, by number or name.
-    burn_in, draws, thin : int
-        Sweeps of the Gibbs samplers: see `ac.AlloCore`.
+    likelihood : {"poisson", "negative-binomial", "bernoulli"}
+        The likelihood of the models whose names do not say it. NNTuck is Poisson in any case: it is fitted by maximum
+        likelihood. "bernoulli" needs a tensor of zeros and ones.
+    e0 : float, sequence of float or "infer"
+        The concentrations of the models that do not learn them; "infer" makes all models but NNTuck learn them.
+    dispersion_by : str or int, optional
+        A mode whose rows each have a dispersion of their own in the negative binomial models whose names do not say it.
+    burn_in, draws, thin, chains : int
+        Sweeps and chains of the Gibbs samplers: see `ac.AlloCore`. Several chains predict together: predictive
+        probabilities are averaged over all draws of all chains.
     restarts, max_iter : int
         Restarts of NNTuck and iterations of each: see `ac.NNTuck`.
     core_shape : sequence of int, optional
@@ -247,9 +265,10 @@ def compare(
     [['allocore', 5, 0, 7.0], ['cp', 5, 0, 7.0]]
     """
     tensor = as_tensor(Y)
-    request = Request.of(tensor, models, budgets, splits, core_shape)
+    defaults = Defaults(likelihood, e0, dispersion_by)
+    request = Request.of(tensor, models, budgets, splits, core_shape, defaults)
     numbers = {"burn_in": burn_in, "draws": draws, "thin": thin, "restarts": restarts, "max_iter": max_iter}
-    settings = Settings.of(tensor, hold_out, along, seed=seed, **numbers)
+    settings = Settings.of(tensor, hold_out, along, e0=e0, seed=seed, chains=chains, **numbers)
     parallel = available_threads() if jobs is None else whole_number("jobs", jobs)
     return run_comparison(tensor, request, settings, out=out, parallel=parallel, retry=retry, progress=progress)
 

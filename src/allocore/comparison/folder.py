@@ -12,7 +12,6 @@ Every file is replaced as a whole. A job is done when its result file exists.
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ class Folder:
             # Without settings.json the tensor there may belong to another comparison.
             if not (self.path / "settings.json").exists() or not self.tensor.exists():
                 tensor.save(self.tensor)
-            write_json(self.path / "settings.json", {"format": 1, **asdict(settings)})
+            write_json(self.path / "settings.json", {"format": 1, **settings.to_json()})
             yield self
         finally:
             lock.release()
@@ -61,7 +60,7 @@ class Folder:
     def check(self, settings: Settings) -> None:
         """Refuse a folder that holds something else, or a comparison with other settings."""
         check_place(self.path)
-        given, whole = asdict(settings), (self.path / "settings.json").exists()
+        given, whole = settings.to_json(), (self.path / "settings.json").exists()
         for there in [self._settings()] if whole else self._settings_of_results(given):
             for name in given:
                 if there.get(name) != given[name]:
@@ -69,11 +68,12 @@ class Folder:
 
     def _settings(self) -> dict[str, Any]:
         path = self.path / "settings.json"
-        return read_json(path, "remove it, and the same call rebuilds it from the data and results beside it")
+        advice = "remove it, and the same call rebuilds it from the data and results beside it"
+        return Settings.of_older(read_json(path, advice))
 
     def _settings_of_results(self, given: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the settings of every result, for a folder without settings.json; gaps are filled from `given`."""
-        jobs = [outcome["job"] for outcome in self.outcomes()]
+        jobs = [Job.from_json(outcome["job"]).to_json() for outcome in self.outcomes()]
         if not jobs:
             return []
         if not self.tensor.exists():
@@ -86,7 +86,6 @@ class Folder:
         for job in jobs:
             known = {name: job[name] for name in given if job.get(name) is not None}
             known |= {"seed": job["seed"] - job["split"], "mode": tensor.mode_names[job["along"]]}
-            known["sampler_version"] = job.get("sampler_version", 0)
             found.append({**given, **known, "tensor": same})
         return found
 

@@ -18,6 +18,7 @@ import numpy as np
 
 import allocore as ac
 from allocore._files import replacing
+from allocore.comparison.model_names import ModelName
 from allocore.comparison.settings import Job
 
 _ORPHANED = 3
@@ -34,13 +35,10 @@ def fit_and_judge(tensor: ac.CountTensor, job: Job, threads: int) -> dict[str, A
     seconds = perf_counter() - start
     if not post.finished:
         raise KeyboardInterrupt("stopped before its last sweep")
-    log_ppd = post.log_ppd(split.test)
-    positive = post.log_ppd(split.test, positive_only=True) if len(split.test.positive) else math.nan
     # For EM, the iterations of all restarts count as sweeps.
     sweeps = int(model.restarts_["iterations"].sum() if job.model == "nntuck" else post.stats["moved"].size)
     return {
-        "log_ppd": log_ppd,
-        "log_ppd_positive": positive,
+        **_scores(post, split.test, threads),
         "seconds": seconds,
         "sweeps": sweeps,
         "seconds_per_sweep": seconds / sweeps,
@@ -53,21 +51,44 @@ def fit_and_judge(tensor: ac.CountTensor, job: Job, threads: int) -> dict[str, A
     }
 
 
+def _scores(post: ac.Posterior, test: ac.HeldOut, threads: int) -> dict[str, float]:
+    """Return the log PPD of all draws of all chains together, and the mean over the chains of that of a single one."""
+    pooled = _score(post, test)
+    chains = len(post.core_values)
+    alone = [_score(_chain(post, chain, threads), test) for chain in range(chains)] if chains > 1 else [pooled]
+    means = {f"{name}_chain": sum(each[name] for each in alone) / chains for name in pooled}
+    return pooled | means
+
+
+def _score(post: ac.Posterior, test: ac.HeldOut) -> dict[str, float]:
+    positive = post.log_ppd(test, positive_only=True) if len(test.positive) else math.nan
+    return {"log_ppd": post.log_ppd(test), "log_ppd_positive": positive}
+
+
+def _chain(post: ac.Posterior, chain: int, threads: int) -> ac.Posterior:
+    """Return the posterior as one of its chains alone knows it."""
+    return ac.Posterior(post.record.with_draws((slice(chain, chain + 1),)), threads)
+
+
 def _model(job: Job, threads: int) -> Any:
     common: dict[str, Any] = {"seed": job.seed, "threads": threads, "progress": False}
     if job.model == "nntuck":
         common |= {"restarts": job.restarts, "max_iter": job.max_iter}
         return ac.NNTuck(job.core_shape, **common)
-    common |= {"burn_in": job.burn_in, "draws": job.draws, "thin": job.thin}
-    if job.model == "allocore":
+    common |= {"burn_in": job.burn_in, "draws": job.draws, "thin": job.thin, "chains": job.chains}
+    name = ModelName.parse(job.model)
+    common |= {"likelihood": name.likelihood or "poisson", "dispersion_by": name.dispersion_by}
+    common |= {"e0": "infer" if name.learn_e0 else job.e0}
+    if name.kind == "allocore":
         return ac.AlloCore(job.budget, job.core_shape, **common)
-    return ac.CP(job.budget, **common) if job.model == "cp" else ac.Tucker(job.core_shape, **common)
+    return ac.CP(job.budget, **common) if name.kind == "cp" else ac.Tucker(job.core_shape, **common)
 
 
 def _shortest(job: Job, threads: int) -> Any:
     """Return the same model with the fewest sweeps possible."""
-    least = {"restarts": 1, "max_iter": 1} if job.model == "nntuck" else {"burn_in": 0, "draws": 1, "thin": 1}
-    return _model(job, threads).set_params(**least)
+    if job.model == "nntuck":
+        return _model(job, threads).set_params(restarts=1, max_iter=1)
+    return _model(job, threads).set_params(burn_in=0, draws=1, thin=1, chains=1)
 
 
 def _mean_over_draws(post: ac.Posterior, name: str) -> Any:

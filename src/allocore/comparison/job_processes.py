@@ -111,7 +111,8 @@ def _start(folder: Folder, job: Job, threads: int) -> Running:
         stdout=subprocess.DEVNULL,
         stderr=log,
         env=_environment(threads),
-        # A terminal sends Ctrl-C to all processes of a group. The parent alone shall handle it, and end this process.
+        # A terminal sends Ctrl-C to all processes of a group. Only the parent should handle it; it then ends this
+        # process.
         start_new_session=True,
     )
     assert process.stdin is not None

@@ -6,9 +6,10 @@ import pandas as pd
 
 from allocore import figures
 from allocore._files import replacing
+from allocore.comparison.model_names import ModelName, printed
 from allocore.comparison.score_tables import summary_table
 from allocore.comparison.sentences import best_at_each_budget, series_name, words
-from allocore.comparison.settings import MODELS, Settings
+from allocore.comparison.settings import Settings
 from allocore.data.display import plural
 from allocore.errors import InputError
 from allocore.figures.figure_files import write_figure
@@ -42,8 +43,9 @@ def write_figures(table: pd.DataFrame, folder: Path) -> list[str]:
 
 
 def figure_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the results with the models' names as they are printed."""
-    return table.assign(model=[MODELS.get(model, model) for model in table["model"]])
+    """Return the results with printed names. A kind of model has one colour; variants differ in their lines."""
+    names = [printed(model, core) for model, core in zip(table["model"], table["core"], strict=True)]
+    return table.assign(model=[name for name, _ in names], core=[details for _, details in names])
 
 
 def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str], missing: int) -> str:
@@ -53,7 +55,8 @@ def report(table: pd.DataFrame, settings: Settings, data: str, figures: list[str
         are, them = ("is", "it") if missing == 1 else ("are", "them")
         parts.append(f"**{plural(missing, 'job')} {are} missing: the same command runs {them}.**")
     parts += ["## In words", "\n".join(f"- {sentence}" for sentence in words(table)) or "- No job has a result yet."]
-    parts += ["## Medians and quartiles over the splits", markdown(_readable(summary_table(table)))]
+    pooled = bool((table["chains"] > 1).any())
+    parts += ["## Medians and quartiles over the splits", markdown(_readable(summary_table(table), pooled))]
     for criterion, heading in (("all", "all held-out cells"), ("positive", "held-out cells with counts")):
         ranking = best_at_each_budget(table, criterion)
         if len(ranking):
@@ -77,9 +80,18 @@ def settings_words(settings: Settings, table: pd.DataFrame) -> str:
         f"Gibbs samplers: {plural(sweeps, 'sweep')}, {settings.burn_in:,} of burn-in, then "
         f"{plural(settings.draws, 'draw')}, {often}."
     )
+    if settings.chains > 1:
+        text += (
+            f" Every fit has {settings.chains} such chains; its log PPD is that of the predictions averaged over all "
+            "draws of all chains."
+        )
+    if settings.e0 != 1.0:
+        text += f" Concentrations that are not learned: e0 = {settings.e0}."
     if (table["model"] == "nntuck").any():
         restarts, most = plural(settings.restarts, "restart"), plural(settings.max_iter, "iteration")
         text += f" NNTuck: the best of {restarts} of at most {most}."
+        if table["model"].map(ModelName.parse).map(lambda name: name.likelihood is not None).any():
+            text += " It is Poisson, whatever the likelihood of the others."
     threads = sorted({int(number) for number in table["threads"].dropna()})
     if threads:
         text += (
@@ -89,7 +101,7 @@ def settings_words(settings: Settings, table: pd.DataFrame) -> str:
     return text
 
 
-def _readable(summary: pd.DataFrame) -> pd.DataFrame:
+def _readable(summary: pd.DataFrame, pooled: bool) -> pd.DataFrame:
     """Return the summary with few digits, and quartiles beside their median."""
     rows = {"model": [series_name(row["model"], row["core"]) for _, row in summary.iterrows()]}
     rows |= {"Q": [f"{number:,}" for number in summary["budget"]], "splits": summary["splits"].tolist()}
@@ -98,6 +110,8 @@ def _readable(summary: pd.DataFrame) -> pd.DataFrame:
             f"{middle:.4f} ({low:.4f} to {high:.4f})"
             for low, middle, high in summary[[f"{name}_25", name, f"{name}_75"]].itertuples(index=False)
         ]
+    if pooled:
+        rows["log PPD of counts, one chain"] = [f"{number:.4f}" for number in summary["log_ppd_positive_chain"]]
     rows |= {"classes": [f"{number:.0f}" for number in summary["classes"]]}
     rows |= {"seconds": [f"{number:,.3g}" for number in summary["seconds"]]}
     return pd.DataFrame(rows | {"peak MB": [f"{number:,.0f}" for number in summary["peak_mb"]]})

@@ -9,30 +9,39 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from allocore._quartiles import quartiles
-from allocore.comparison.settings import MODELS, shape_text
+from allocore.comparison.model_names import ModelName
+from allocore.comparison.settings import Job, shape_text
 
 CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
 SERIES = ["model", "core", "budget"]
 Key = tuple[str, str, int]
 Values = dict[Key, "pd.Series[float]"]
-_MEASURED = ("log_ppd", "log_ppd_positive", "seconds", "sweeps", "seconds_per_sweep", "classes")
+_SCORES = ("log_ppd", "log_ppd_positive")
+_OF_A_CHAIN = ("log_ppd_chain", "log_ppd_positive_chain")
+_MEASURED = ("seconds", "sweeps", "seconds_per_sweep", "classes")
+_SUMMED = (*_OF_A_CHAIN, "seconds", "seconds_per_sweep", "classes", "peak_mb")
 
 
 def results_table(outcomes: Sequence[dict[str, Any]], mode_names: Sequence[str]) -> pd.DataFrame:
     """Return one row per job, sorted by model, core, budget and split.
 
     `core` is the core that the user chose, and empty if it follows from the budget; `core_shape` is the core in either
-    case. `classes` and `factors_<mode>` are the numbers in use, averaged over draws. A job that failed has an `error`
-    and no numbers.
+    case. `log_ppd` is that of all `chains` together, `log_ppd_chain` the mean over chains of that of a single one.
+    `classes` and `factors_<mode>` are the numbers in use, averaged over draws. A job that failed has an `error` and no
+    numbers.
     """
     rows = [_row(outcome, mode_names) for outcome in outcomes]
-    names = [*SERIES, "core_shape", "split", "log_ppd", "log_ppd_positive", "ppd", "ppd_positive", *_MEASURED[2:]]
+    names = [*SERIES, "core_shape", "split", *_SCORES, "ppd", "ppd_positive", "chains", *_OF_A_CHAIN, *_MEASURED]
     names += [*(f"factors_{name}" for name in mode_names), "peak_mb", "threads", "error"]
     table = pd.DataFrame(rows, columns=pd.Index(names))
-    place = {model: number for number, model in enumerate(MODELS)}
+    place = {model: number for number, model in enumerate(sorted(set(table["model"]), key=_order))}
     return table.sort_values(
         [*SERIES, "split"], key=lambda column: column.map(place) if column.name == "model" else column, kind="stable"
     ).reset_index(drop=True)
+
+
+def _order(model: str) -> tuple[Any, ...]:
+    return ModelName.parse(model).order
 
 
 def _row(outcome: dict[str, Any], mode_names: Sequence[str]) -> dict[str, Any]:
@@ -40,7 +49,10 @@ def _row(outcome: dict[str, Any], mode_names: Sequence[str]) -> dict[str, Any]:
     shape = shape_text(job["core_shape"])
     row = {"model": job["model"], "core": shape if job["core"] else "", "budget": job["budget"], "core_shape": shape}
     row |= {"split": job["split"], "error": outcome.get("error", "")}
-    row |= {name: float(outcome.get(name, math.nan)) for name in (*_MEASURED, "peak_mb", "threads")}
+    row |= {name: float(outcome.get(name, math.nan)) for name in (*_SCORES, *_MEASURED, "peak_mb", "threads")}
+    # Results that are older than these columns have one chain.
+    row |= {"chains": Job.from_json(job).chains or 1}
+    row |= {f"{name}_chain": float(outcome.get(f"{name}_chain", row[name])) for name in _SCORES}
     row |= {"ppd": math.exp(row["log_ppd"]), "ppd_positive": math.exp(row["log_ppd_positive"])}
     factors = outcome.get("factors", [math.nan] * len(mode_names))
     return row | {f"factors_{name}": number for name, number in zip(mode_names, factors, strict=True)}
@@ -53,10 +65,10 @@ def summary_table(table: pd.DataFrame) -> pd.DataFrame:
         row: dict[str, Any] = {"model": model, "core": core, "budget": budget, "splits": len(group)}
         for name in CRITERIA.values():
             row |= dict(zip((f"{name}_25", name, f"{name}_75"), quartiles(group[name]), strict=True))
-        row |= {name: group[name].median() for name in ("seconds", "seconds_per_sweep", "classes", "peak_mb")}
+        row |= {name: group[name].median() for name in _SUMMED}
         rows.append(row)
     quantiles = [f"{name}{part}" for name in CRITERIA.values() for part in ("_25", "", "_75")]
-    names = [*SERIES, "splits", *quantiles, "seconds", "seconds_per_sweep", "classes", "peak_mb"]
+    names = [*SERIES, "splits", *quantiles, *_SUMMED]
     return pd.DataFrame(rows, columns=pd.Index(names))
 
 

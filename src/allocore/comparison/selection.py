@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 
 from allocore.comparison.compare import BUDGETS, Comparison, compare
+from allocore.comparison.model_names import Defaults
 from allocore.comparison.score_tables import CRITERIA, Difference, by_split, difference
 from allocore.comparison.settings import items, shape_text
+from allocore.data.convert import as_tensor
 from allocore.errors import InputError, whole_number
+from allocore.model.spec import LikelihoodName
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,6 +121,9 @@ def select_budget(
     *,
     splits: int = 4,
     criterion: Literal["all", "positive"] = "all",
+    likelihood: LikelihoodName = "poisson",
+    e0: float | Sequence[float] | Literal["infer"] = 1.0,
+    dispersion_by: str | int | None = None,
     **options: Any,
 ) -> Selection:
     """Choose the budget of ALL0CORE: the smallest whose predictions are within one standard error of the best.
@@ -135,9 +141,15 @@ def select_budget(
         Random splits, two or more. With few splits the standard error is rough.
     criterion : {"all", "positive"}
         Judge by all held-out cells, or by those with counts above 0.
+    likelihood : {"poisson", "negative-binomial", "bernoulli"}
+        The likelihood: see `ac.AlloCore`.
+    e0 : float, sequence of float or "infer"
+        The concentrations: see `ac.AlloCore`.
+    dispersion_by : str or int, optional
+        The mode by which the dispersion of the negative binomial differs.
     **options
-        Other arguments of `ac.compare`: hold_out, along, burn_in, draws, thin, core_shape, out, jobs, retry, seed,
-        progress.
+        Other arguments of `ac.compare`: hold_out, along, burn_in, draws, thin, chains, core_shape, out, jobs, retry,
+        seed, progress.
 
     Returns
     -------
@@ -154,11 +166,14 @@ def select_budget(
     if criterion not in CRITERIA:
         raise InputError(f'criterion is {criterion!r}, but it must be "all" or "positive"')
     number = whole_number("splits", splits, least=2)
-    found = compare(Y, ("allocore",), budgets, splits=number, **options)
+    tensor = as_tensor(Y)
+    chosen: dict[str, Any] = {"likelihood": likelihood, "e0": e0, "dispersion_by": dispersion_by}
+    (model,) = Defaults(**chosen).named(["allocore"], tensor)
+    found = compare(tensor, ("allocore",), budgets, splits=number, **chosen, **options)
     asked = {int(budget) for budget in items("budgets", budgets)}
     table = found.table
     # A folder may hold more than was requested.
-    table = table[(table["model"] == "allocore") & table["budget"].isin(asked) & (table["split"] < number)]
+    table = table[(table["model"] == model) & table["budget"].isin(asked) & (table["split"] < number)]
     core = "" if options.get("core_shape") is None else shape_text(options["core_shape"])
     table = table[table["core"] == core].reset_index(drop=True)
     budget, curve = one_standard_error(table, criterion)

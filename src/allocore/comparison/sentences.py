@@ -6,16 +6,23 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from allocore.comparison.model_names import kind_of, printed
 from allocore.comparison.score_tables import CRITERIA, SERIES, Difference, Key, Values, by_split, difference, in_common
-from allocore.comparison.settings import MODELS
 from allocore.data.display import plural
 
 _NAMES = {"all": "all held-out cells", "positive": "held-out cells with counts"}
 
 
 def series_name(model: str, core: str) -> str:
-    """Return the printed name of a model, with its core if the user chose it."""
-    return f"{MODELS.get(model, model)} ({core})" if core else MODELS.get(model, model)
+    """Return the printed name of a model: its likelihood and what it learns in brackets, and its core if chosen.
+
+    Examples
+    --------
+    >>> series_name("cp", ""), series_name("allocore-nb", "")
+    ('CP', 'ALL0CORE (negative binomial)')
+    """
+    name, details = printed(model, core)
+    return f"{name} ({details})" if details else name
 
 
 def at(key: Key) -> str:
@@ -24,14 +31,14 @@ def at(key: Key) -> str:
 
 
 def words(table: pd.DataFrame) -> list[str]:
-    """Return all sentences: which model predicts best, whether larger budgets help, shrinkage, time, failures."""
+    """Return all sentences: which model predicts best, whether budgets and chains help, shrinkage, time, failures."""
     found: list[str] = []
     for criterion, value in CRITERIA.items():
         values = by_split(table, value)
         found += [*zero_probabilities(values, criterion)] if criterion == "all" else []
         finite = _finite(values)
         found += [*best_of_all(finite, criterion), *growth(finite, criterion), *not_compared(finite, criterion)]
-    return [*found, *shrinkage(table), *costs(table), *what_is_missing(table)]
+    return [*found, *pooling(table), *shrinkage(table), *costs(table), *what_is_missing(table)]
 
 
 def best_of_all(values: Values, criterion: str) -> Iterator[str]:
@@ -126,9 +133,28 @@ def best_at_each_budget(table: pd.DataFrame, criterion: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index(["Q", "best", "next", "higher by", "splits", "clear"]))
 
 
+def pooling(table: pd.DataFrame) -> Iterator[str]:
+    """Yield how much better all chains predict together than one chain does, at the largest budget of each model."""
+    done = table[(table["error"] == "") & (table["chains"] > 1)]
+    for (model, core), group in done.groupby(["model", "core"], sort=False):
+        last = group[group["budget"] == group["budget"].max()]
+        key = (str(model), str(core), int(last["budget"].iloc[0]))
+        gains = [
+            f"{gain} ({_NAMES[criterion]})"
+            for criterion, value in CRITERIA.items()
+            if not math.isnan(
+                (gain := difference(*(last.set_index("split")[n] for n in (value, f"{value}_chain")))).mean
+            )
+        ]
+        if gains:
+            chains = int(last["chains"].iloc[0])
+            yield f"{at(key)}: {chains} chains together have a higher log PPD than one, by {' and '.join(gains)}."
+
+
 def shrinkage(table: pd.DataFrame) -> Iterator[str]:
     """Yield how many classes ALL0CORE and CP use of the largest budget of each."""
-    done = table[(table["error"] == "") & table["model"].isin(["allocore", "cp"])]
+    kinds = table["model"].map(kind_of)
+    done = table[(table["error"] == "") & kinds.isin(["allocore", "cp"])]
     for (model, core), group in done.groupby(["model", "core"], sort=False):
         last = group[group["budget"] == group["budget"].max()]
         budget, used = int(last["budget"].iloc[0]), last["classes"].median()

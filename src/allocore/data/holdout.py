@@ -58,6 +58,10 @@ class HeldOut:
     def positive(self) -> HeldOut:
         """The cells with a count of at least 1.
 
+        Returns
+        -------
+        HeldOut
+
         Examples
         --------
         >>> import allocore as ac

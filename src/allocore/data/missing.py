@@ -108,6 +108,10 @@ class Missing:
     def patterns(self) -> Int64s:
         """The patterns: a sorted, read-only int64 array (P, M), with -1 for a wildcard.
 
+        Returns
+        -------
+        ndarray of int64, shape (P, M)
+
         Examples
         --------
         >>> import allocore as ac
@@ -121,6 +125,10 @@ class Missing:
     def shape(self) -> tuple[int, ...]:
         """The lengths of the modes.
 
+        Returns
+        -------
+        tuple of int
+
         Examples
         --------
         >>> import allocore as ac
@@ -132,6 +140,10 @@ class Missing:
     @property
     def signed(self) -> tuple[Int64s, Int64s]:
         """Patterns (S, M) and weights (S,) whose signed sum is 1 on every missing cell and 0 on all others.
+
+        Returns
+        -------
+        tuple of two ndarrays of int64
 
         Examples
         --------
@@ -148,6 +160,10 @@ class Missing:
     @property
     def cells(self) -> int:
         """The number of missing cells; a cell in several patterns is counted once.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -343,11 +359,8 @@ def _signed(rows: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
     for modes, members in _by_fixed_modes(rows):
         block = rows[members]
         both, both_weights = _intersections(union, weights, block, modes, shape)
-        union, weights = _merged(
-            np.concatenate([union, block, both]),
-            np.concatenate([weights, np.ones(len(block), dtype=np.int64), -both_weights]),
-            shape,
-        )
+        signs = np.concatenate([weights, np.ones(len(block), dtype=np.int64), -both_weights])
+        union, weights = _merged(np.concatenate([union, block, both]), signs, shape)
     return union, weights
 
 

@@ -10,18 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.canonical import canonical, check_entries, drop_missing
-from allocore.data.coordinates import Int64s, Integers, check_coordinates, check_shape
+from allocore.data.coordinates import Int64s, check_coordinates, check_shape
 from allocore.data.labels import ModeLabels, check_labels, check_mode_names, fit_labels, resolve_patterns
 from allocore.data.missing import WILDCARD, Missing
-from allocore.data.tensor_parts import TensorParts
+from allocore.data.tensor_parts import CanonicalParts, TensorParts
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     import scipy.sparse
     import sparse
-
-    from allocore.data.event_report import EventReport
 
 MAX_DENSE_CELLS = 10**8
 
@@ -97,42 +95,21 @@ class CountTensor(TensorParts):
         check_coordinates(given, lengths, names)
         masked = _as_missing([] if missing is None else missing, lengths, names, fitted)
         cells, totals = drop_missing(*canonical(given, values, lengths), masked, masked)
-        self._keep(cells, totals, lengths, names, fitted, masked, None)
+        self._keep(CanonicalParts(cells, totals, lengths, names, fitted, masked))
 
     @classmethod
-    def _trusted(
-        cls,
-        coords: Integers,
-        counts: Int64s,
-        shape: tuple[int, ...],
-        mode_names: tuple[str, ...],
-        labels: tuple[ModeLabels, ...],
-        missing: Missing,
-        report: EventReport | None = None,
-    ) -> CountTensor:
+    def _trusted(cls, parts: CanonicalParts) -> CountTensor:
         """Return a tensor of parts that are canonical already: nothing is checked, sorted or copied.
 
         Only for parts of another CountTensor. The arrays are locked.
         """
         tensor = cls.__new__(cls)
-        tensor._keep(coords, counts, shape, mode_names, labels, missing, report)
+        tensor._keep(parts)
         return tensor
-
-    def _parts(self) -> dict[str, Any]:
-        """Return the arguments of `_trusted` that give this tensor."""
-        return {
-            "coords": self._coords,
-            "counts": self._counts,
-            "shape": self._shape,
-            "mode_names": self._mode_names,
-            "labels": self._labels,
-            "missing": self._missing,
-            "report": self._report,
-        }
 
     def _replaced(self, **changes: Any) -> CountTensor:
         """Return the tensor with other parts, which must fit the rest: they are not checked."""
-        return self._trusted(**(self._parts() | changes))
+        return self._trusted(self._parts._replace(**changes))
 
     def binary(self) -> CountTensor:
         """Return the tensor with every count above 0 set to 1: which cells had events, not how many.
@@ -147,7 +124,7 @@ class CountTensor(TensorParts):
         >>> ac.CountTensor([[0, 1], [1, 0]], [9, 2]).binary().counts
         array([1, 1])
         """
-        return self._replaced(counts=np.ones_like(self._counts))
+        return self._replaced(counts=np.ones_like(self.counts))
 
     def mask_diagonal(self, modes: Sequence[int | str] = (0, 1)) -> CountTensor:
         """Return the tensor with the diagonal of two or more modes missing.
@@ -177,10 +154,10 @@ class CountTensor(TensorParts):
         chosen = [self.mode(mode) for mode in places]
         if len(chosen) < 2 or len(set(chosen)) < len(chosen):
             raise InputError(f"modes must be two or more different modes; got {modes!r}")
-        lengths = [self._shape[m] for m in chosen]
+        lengths = [self.shape[m] for m in chosen]
         if len(set(lengths)) > 1:
             raise InputError(f"modes {modes!r} have lengths {lengths}; a diagonal needs equal lengths")
-        if len({self._labels[m] for m in chosen}) > 1:
+        if len({self.labels[m] for m in chosen}) > 1:
             raise InputError(
                 f"modes {modes!r} have different labels, so equal positions are not the same thing: "
                 "a diagonal needs equal labels in equal order"
@@ -215,10 +192,10 @@ class CountTensor(TensorParts):
         >>> Y.with_missing([("Max", None), (0, 0)])
         CountTensor: 2 x 3 (mode_0, mode_1), 1 non-zero, 5 counts, 50% dense, 2 missing patterns
         """
-        added = _as_missing(patterns, self._shape, self._mode_names, self._labels)
-        missing = self._missing.union(added)
+        added = _as_missing(patterns, self.shape, self.mode_names, self.labels)
+        missing = self.missing.union(added)
         # No non-zero lies in a cell that was missing before: only the new patterns can take some away.
-        coords, counts = drop_missing(self._coords, self._counts, added, missing)
+        coords, counts = drop_missing(self.coords, self.counts, added, missing)
         return self._replaced(coords=coords, counts=counts, missing=missing)
 
     def with_labels(self, labels: Labels | None = None, mode_names: Sequence[str] | None = None) -> CountTensor:
@@ -243,12 +220,12 @@ class CountTensor(TensorParts):
         >>> Y.with_labels({"buyer": ["Ada", "Max"]}, mode_names=["buyer", "month"])
         CountTensor: 2 x 2 (buyer, month), 2 non-zeros, 6 counts, 50% dense
         """
-        names = self._mode_names if mode_names is None else check_mode_names(mode_names, self.ndim)
+        names = self.mode_names if mode_names is None else check_mode_names(mode_names, self.ndim)
         if labels is None:
             return self._replaced(mode_names=names)
         if isinstance(labels, Mapping):
-            labels = {**dict(zip(names, self._labels, strict=True)), **labels}
-        return self._replaced(labels=fit_labels(check_labels(labels, names), self._shape, names), mode_names=names)
+            labels = {**dict(zip(names, self.labels, strict=True)), **labels}
+        return self._replaced(labels=fit_labels(check_labels(labels, names), self.shape, names), mode_names=names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tensor to a file, all of it or nothing; `load_tensor` reads it back.
@@ -368,8 +345,8 @@ class CountTensor(TensorParts):
         """
         if self.volume > MAX_DENSE_CELLS:
             raise InputError(f"to_dense allows at most {MAX_DENSE_CELLS:,} cells; this tensor has {self.volume:,}")
-        dense = np.zeros(self._shape, dtype=np.int64)
-        dense[tuple(self._coords)] = self._counts
+        dense = np.zeros(self.shape, dtype=np.int64)
+        dense[tuple(self.coords)] = self.counts
         return dense
 
     # Defining __eq__ alone makes the class unhashable, as intended: tensors are compared by content.
@@ -377,16 +354,16 @@ class CountTensor(TensorParts):
         if not isinstance(other, CountTensor):
             return NotImplemented
         return (
-            self._shape == other.shape
-            and self._mode_names == other.mode_names
-            and self._labels == other.labels
-            and self._missing == other.missing
-            and np.array_equal(self._coords, other.coords)
-            and np.array_equal(self._counts, other.counts)
+            self.shape == other.shape
+            and self.mode_names == other.mode_names
+            and self.labels == other.labels
+            and self.missing == other.missing
+            and np.array_equal(self.coords, other.coords)
+            and np.array_equal(self.counts, other.counts)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CountTensor._trusted, tuple(self._parts().values())
+        return CountTensor._trusted, (self._parts,)
 
 
 def _as_missing(

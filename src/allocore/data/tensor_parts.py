@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,43 +17,37 @@ if TYPE_CHECKING:
     from allocore.data.event_report import EventReport
 
 
+class CanonicalParts(NamedTuple):
+    """What a tensor consists of, in canonical form."""
+
+    coords: Integers
+    counts: Int64s
+    shape: tuple[int, ...]
+    mode_names: tuple[str, ...]
+    labels: tuple[ModeLabels, ...]
+    missing: Missing
+    report: EventReport | None = None
+
+
 class TensorParts:
-    """The parts of a tensor in canonical form. Nothing is checked here: `CountTensor` does that."""
+    """The parts of a tensor, one by one. Nothing is checked here: `CountTensor` does that."""
 
-    __slots__ = (
-        "_coords",
-        "_counts",
-        "_labels",
-        "_missing",
-        "_mode_names",
-        "_observed_cells",
-        "_report",
-        "_shape",
-        "_total",
-    )
+    __slots__ = ("_observed_cells", "_parts", "_total")
 
-    def _keep(
-        self,
-        coords: Integers,
-        counts: Int64s,
-        shape: tuple[int, ...],
-        mode_names: tuple[str, ...],
-        labels: tuple[ModeLabels, ...],
-        missing: Missing,
-        report: EventReport | None,
-    ) -> None:
+    def _keep(self, parts: CanonicalParts) -> None:
         """Store the parts; the arrays are locked."""
-        self._shape, self._mode_names, self._labels = shape, mode_names, labels
-        self._coords, self._counts = read_only(coords), read_only(counts)
-        self._total = int(counts.sum())
-        self._missing = missing
+        self._parts = parts._replace(coords=read_only(parts.coords), counts=read_only(parts.counts))
+        self._total = int(parts.counts.sum())
         # Counted now: patterns that overlap too much are refused here, not in the middle of a fit.
-        self._observed_cells = math.prod(shape) - missing.cells
-        self._report = report
+        self._observed_cells = math.prod(parts.shape) - parts.missing.cells
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the modes.
+
+        Returns
+        -------
+        tuple of int
 
         Examples
         --------
@@ -61,11 +55,15 @@ class TensorParts:
         >>> ac.load_flights().shape
         (3, 105, 16, 12, 20)
         """
-        return self._shape
+        return self._parts.shape
 
     @property
     def ndim(self) -> int:
         """The number of modes.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -73,11 +71,15 @@ class TensorParts:
         >>> ac.load_flights().ndim
         5
         """
-        return len(self._shape)
+        return len(self.shape)
 
     @property
     def nnz(self) -> int:
         """The number of cells with a positive count.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -85,11 +87,15 @@ class TensorParts:
         >>> ac.load_flights().nnz
         16914
         """
-        return self._counts.size
+        return self.counts.size
 
     @property
     def total(self) -> int:
         """The sum of all counts.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -103,17 +109,26 @@ class TensorParts:
     def volume(self) -> int:
         """The number of cells, observed or missing.
 
+        Returns
+        -------
+        int
+
         Examples
         --------
         >>> import allocore as ac
         >>> ac.load_flights().volume
         1209600
         """
-        return math.prod(self._shape)
+        return math.prod(self.shape)
 
     @property
     def density(self) -> float:
         """The share of the observed cells that have a positive count.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
 
         Examples
         --------
@@ -129,6 +144,10 @@ class TensorParts:
 
         The type is int32, or int64 if a mode is too long for that.
 
+        Returns
+        -------
+        ndarray of int32 or int64, shape (M, nnz)
+
         Examples
         --------
         >>> import allocore as ac
@@ -136,11 +155,15 @@ class TensorParts:
         array([[0, 1],
                [2, 0]], dtype=int32)
         """
-        return self._coords
+        return self._parts.coords
 
     @property
     def counts(self) -> Int64s:
         """The counts of the non-zeros: a read-only int64 array (nnz,), in the order of `coords`.
+
+        Returns
+        -------
+        ndarray of int64, shape (nnz,)
 
         Examples
         --------
@@ -148,11 +171,15 @@ class TensorParts:
         >>> ac.CountTensor([[1, 0], [0, 2]], [3, 4]).counts
         array([4, 3])
         """
-        return self._counts
+        return self._parts.counts
 
     @property
     def labels(self) -> tuple[ModeLabels, ...]:
         """For each mode a tuple of its labels, or the range of its positions if it has no labels.
+
+        Returns
+        -------
+        tuple of tuple of str, or of range
 
         Examples
         --------
@@ -160,11 +187,15 @@ class TensorParts:
         >>> ac.CountTensor([[1, 0], [0, 2]], [3, 4], labels=[["Ada", "Max"], None]).labels
         (('Ada', 'Max'), range(0, 3))
         """
-        return self._labels
+        return self._parts.labels
 
     @property
     def mode_names(self) -> tuple[str, ...]:
         """The names of the modes.
+
+        Returns
+        -------
+        tuple of str
 
         Examples
         --------
@@ -172,11 +203,15 @@ class TensorParts:
         >>> ac.load_flights().mode_names
         ('origin', 'destination', 'carrier', 'month', 'hour')
         """
-        return self._mode_names
+        return self._parts.mode_names
 
     @property
     def missing(self) -> Missing:
         """The missing cells.
+
+        Returns
+        -------
+        Missing
 
         Examples
         --------
@@ -184,7 +219,7 @@ class TensorParts:
         >>> ac.CountTensor([[1, 0], [0, 1]], [3, 4]).mask_diagonal().missing
         Missing: 2 patterns, 2 of 4 cells
         """
-        return self._missing
+        return self._parts.missing
 
     @property
     def report(self) -> EventReport | None:
@@ -192,6 +227,10 @@ class TensorParts:
 
         The report describes the tensor as `read_events` made it. It is kept by all methods that return a tensor, by
         pickles, by `.npz` and `.parquet` files and by runs on disk. Tensors are compared without it.
+
+        Returns
+        -------
+        EventReport or None
 
         Examples
         --------
@@ -201,7 +240,7 @@ class TensorParts:
         >>> Y.report.rows, Y.report.kept, Y.report.dropped
         (3, 2, {'no store': 1})
         """
-        return self._report
+        return self._parts.report
 
     def mode(self, mode: int | str) -> int:
         """Return the position of a mode.
@@ -228,13 +267,13 @@ class TensorParts:
         >>> Y.mode("carrier"), Y.mode(-1)
         (2, 4)
         """
-        if isinstance(mode, str) and mode in self._mode_names:
-            return self._mode_names.index(mode)
+        if isinstance(mode, str) and mode in self.mode_names:
+            return self.mode_names.index(mode)
         is_index = isinstance(mode, int | np.integer) and not isinstance(mode, bool)
         if is_index and -self.ndim <= int(mode) < self.ndim:
             return int(mode) % self.ndim
         raise InputError(
-            f"mode {mode!r} does not exist: the modes are {', '.join(self._mode_names)} "
+            f"mode {mode!r} does not exist: the modes are {', '.join(self.mode_names)} "
             f"(or {-self.ndim}..{self.ndim - 1})"
         )
 
@@ -258,8 +297,8 @@ class TensorParts:
         array([120835, 111279, 104662])
         """
         m = self.mode(mode)
-        totals = np.zeros(self._shape[m], dtype=np.int64)
-        np.add.at(totals, self._coords[m], self._counts)
+        totals = np.zeros(self.shape[m], dtype=np.int64)
+        np.add.at(totals, self.coords[m], self.counts)
         return totals
 
     def heaviest(self, mode: int | str, top: int = 5) -> list[tuple[str | int, int]]:
@@ -285,7 +324,7 @@ class TensorParts:
         """
         if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
             raise InputError(f"top must be a whole number of at least 1; got {top!r}")
-        totals, labels = self.mode_totals(mode), self._labels[self.mode(mode)]
+        totals, labels = self.mode_totals(mode), self.labels[self.mode(mode)]
         order = np.argsort(-totals, kind="stable")[:top]
         return [(labels[d], int(totals[d])) for d in order.tolist() if totals[d] > 0]
 

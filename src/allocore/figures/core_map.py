@@ -165,9 +165,9 @@ def _dress_mode(ax: Axes, summary: DrawSummary, mode: int, columns: list[_Column
     ax.set_xticks(range(len(columns)) if roomy else [], numbers if roomy else [])
     ax.tick_params(axis="x", length=0)
     shared = sum(column.shared for column in columns)
-    for text in (f"{len(columns)} factors, {shared} shared", f"{len(columns)}, {shared} shared", str(len(columns))):
-        if width(clean(text), style.SMALL) <= points + 6:
-            break
+    brief = str(len(columns))
+    longer = (f"{brief} factors, {shared} shared", f"{brief}, {shared} shared")
+    text = next((each for each in longer if width(clean(each), style.SMALL) <= points + 6), brief)
     ax.set_xlabel(text, fontsize=style.SMALL, color=style.GREY, labelpad=2, loc="left")
 
 

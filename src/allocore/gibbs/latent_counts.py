@@ -32,6 +32,7 @@ LEAST_RATE, MOST_RATE = 1e-100, 1e100
 # A latent count of a binary cell in a batch. From a uniform number of 52 bits, a rate of 32 leads to no more than 90.
 MOST_BINARY_RATE, MOST_BINARY = 32.0, 128
 _MOST_POISSON = 2.0**50  # the largest rate that `poisson` draws from
+_FIRST_TERMS = 6
 _LOW, _HIGH = 1e-150, 1e150
 
 
@@ -64,26 +65,63 @@ def draw_tables(size: int, rate_C: Floats, uniforms: Floats, count_C: Ints) -> t
 
 
 @part
-def draw_truncated(size: int, rate_C: Floats, uniforms: Floats, count_C: Ints) -> tuple[int, float]:
-    """Zero-truncated Poisson by inversion: the same for binary cells, from one uniform number each."""
+def draw_truncated(
+    size: int, rate_C: Floats, uniforms: Floats, total_C: Floats, latent_C: Ints, count_C: Ints
+) -> tuple[int, float]:
+    """Zero-truncated Poisson by inversion: the same for binary cells, from one uniform number each.
+
+    The weights of L are rate^L / L!, and their sum over L >= 1 is e^rate - 1. The first loop is branch-free, so that it
+    becomes vector code; it ends at _FIRST_TERMS + 1. `total_C` and `latent_C` are scratch space.
+    """
+    _fill_expm1(rate_C, total_C)
+    for c in range(rate_C.size):
+        target, weight, below, latent = uniforms[c] * total_C[c], rate_C[c], rate_C[c], 1
+        for k in range(2, _FIRST_TERMS + 2):
+            latent += int(target > below)
+            weight *= rate_C[c] * (1.0 / k)
+            below += weight
+        latent_C[c] = latent
     draws, log_total, product = 0, 0.0, 1.0
     for c in range(size):
         if count_C[c] > 0:
-            rate = rate_C[c]
-            # The weights of L are rate^L / L!, and their sum over L >= 1 is e^rate - 1.
-            total = expm1(rate)
-            target, weight, latent = uniforms[c] * total, rate, 1
-            while target > weight and latent < MOST_BINARY:
-                target -= weight
-                latent += 1
-                weight *= rate / latent
-            product *= total
+            latent = latent_C[c]
+            if latent > _FIRST_TERMS:
+                latent = _by_inversion(rate_C[c], uniforms[c] * total_C[c])
+            product *= total_C[c]
             if not _LOW < product < _HIGH:
                 log_total += log(product)
                 product = 1.0
             count_C[c] = latent
             draws += latent
     return draws, log_total + log(product)
+
+
+@part
+def _by_inversion(rate: float, target: float) -> int:
+    """The least L whose weights, added up from 1 to L, reach the target."""
+    weight, latent = rate, 1
+    while target > weight and latent < MOST_BINARY:
+        target -= weight
+        latent += 1
+        weight *= rate / latent
+    return latent
+
+
+@part
+def _fill_expm1(rate_C: Floats, total_C: Floats) -> None:
+    """e^rate - 1 for rates up to 32, to some 14 digits: a series for rate / 256, then eight times e^2x - 1 = e (e + 2).
+
+    Without a branch or a call, so that the loop becomes vector code.
+    """
+    for c in range(rate_C.size):
+        x = rate_C[c] * (1.0 / 256.0)
+        e = 1.0
+        for k in range(10, 1, -1):
+            e = 1.0 + x * (1.0 / k) * e
+        e *= x
+        for _ in range(8):
+            e *= e + 2.0
+        total_C[c] = e
 
 
 @part

@@ -213,7 +213,7 @@ def _move_classes(
     for q in range(places_Q.size):
         home = places_Q[q]
         others_K[home] -= 1
-        alone = others_K[home] == 0
+        has_own = others_K[home] == 0
         free = others_K.size
         for k in range(used):
             weights[k] = -np.inf
@@ -226,7 +226,7 @@ def _move_classes(
         new = choice == used
         exposure = 0.0 if new else exposure_QK[q, choice]
         stays, log_core = _core_there(
-            alone, new, exposure, log_core_Q[q], y_QD[q], exposure_QD[q], priors, fits_QF[q], rng
+            has_own, new, exposure, log_core_Q[q], y_QD[q], exposure_QD[q], priors, fits_QF[q], rng
         )  # fmt: skip
         if stays:
             others_K[home] += 1
@@ -237,7 +237,7 @@ def _move_classes(
             seat(rng, streams.entries, q)
             _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors, rng, log_phi_DK)
             _score_column(q + 1, choice, k, rows, priors, drawn, scores)
-        elif alone:
+        elif has_own:
             for d in range(log_phi_DK.shape[0]):
                 log_phi_DK[d, factors_K[home]] = -np.inf
         others_K[choice] += 1
@@ -246,19 +246,19 @@ def _move_classes(
 
 @part
 def _core_there(
-    alone: bool, new: bool, exposure: float, before: float, y_D: Ints, exposure_D: Floats, priors: Priors,
+    has_own: bool, new: bool, exposure: float, before: float, y_D: Ints, exposure_D: Floats, priors: Priors,
     fitted: Floats, rng: Words,
 ) -> tuple[bool, float]:  # fmt: skip
     """Whether a class stays where it is after all, and otherwise its log core value at the chosen factor.
 
-    `new`: it chose a factor of its own. `alone`: it has one already. `exposure`: its own at a factor in use.
+    `new`: it chose a factor of its own. `has_own`: it has one already. `exposure`: its own at a factor in use.
     """
-    if (alone and new) or before == -np.inf:
-        return alone and new, before
+    if (has_own and new) or before == -np.inf:
+        return has_own and new, before
     if new:
         after = draw_collapsed(rng, fitted)
         return not log(uniform(rng)) < log_correction(after, y_D, exposure_D, priors, fitted), after
-    if alone and not log(uniform(rng)) < -log_correction(before, y_D, exposure_D, priors, fitted):
+    if has_own and not log(uniform(rng)) < -log_correction(before, y_D, exposure_D, priors, fitted):
         return True, before
     return False, log_gamma(rng, fitted[LEFT], priors.b0 + exposure)
 

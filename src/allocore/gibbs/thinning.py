@@ -87,6 +87,8 @@ class _Batch(NamedTuple):
     products: Singles
     count_C: Ints
     rate_C: Floats
+    total_C: Floats
+    latent_C: Ints
     fibre_C: Indices
     towers: Singles
     ends_C: Floats
@@ -108,6 +110,8 @@ class _Batch(NamedTuple):
             products=products,
             count_C=np.zeros(_CELLS, dtype=np.int64),
             rate_C=np.zeros(_CELLS),
+            total_C=np.zeros(_CELLS),
+            latent_C=np.zeros(_CELLS, dtype=np.int64),
             fibre_C=np.zeros(_CELLS, dtype=np.uint32),
             towers=new_towers(_CELLS, width),
             ends_C=np.zeros(_CELLS),
@@ -206,8 +210,8 @@ def _thin_blocks(
     # the parts below, which are called for every few dozen cells, that made two threads slower than one. So it is done
     # once, here, and the parts take arrays.
     coords_MN, changed_N, small_N, _, _, _, starts_M = nonzeros
-    (products, count_C, rate_C, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D, class_D, rest_D,
-     uniforms, rng) = batch  # fmt: skip
+    (products, count_C, rate_C, total_C, latent_C, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D,
+     class_D, rest_D, uniforms, rng) = batch  # fmt: skip
     draw_stream, redraw_stream, latent_stream = streams
     scaled_RL, scale_R = rows
     own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
@@ -221,7 +225,7 @@ def _thin_blocks(
             )  # fmt: skip
             if likelihood != POISSON:
                 draws = _find_rates(
-                    n, size, likelihood, coords_MN, starts_M, scale_R, totals_C, rate_C, count_C, underflow_N
+                    n, size, likelihood, coords_MN, starts_M, scale_R, fibre_C, totals_C, rate_C, count_C, underflow_N
                 )  # fmt: skip
                 if likelihood == NEGATIVE_BINOMIAL:
                     fill_uniforms(latent_stream, latent_number, draws, uniforms)
@@ -229,7 +233,7 @@ def _thin_blocks(
                     draws, gained = draw_tables(size, rate_C, uniforms, count_C)
                 else:
                     fill_uniforms(latent_stream, n - n % 2, size + 1, uniforms)
-                    draws, gained = draw_truncated(size, rate_C, uniforms[n % 2 :], count_C)
+                    draws, gained = draw_truncated(size, rate_C, uniforms[n % 2 :], total_C, latent_C, count_C)
                 log_fit += gained
             _list_draws(size, count_C, cell_D)
             fill_uniforms(draw_stream, number, draws, uniforms)
@@ -292,15 +296,17 @@ def _list_draws(size: int, count_C: Ints, cell_D: Indices) -> None:
 
 @part
 def _find_rates(
-    n: int, size: int, likelihood: int, coords_MN: NDArray[Any], starts_M: Ints, scale_R: Floats, totals_C: Floats,
-    rate_C: Floats, count_C: Ints, underflow_N: Flags,
+    n: int, size: int, likelihood: int, coords_MN: NDArray[Any], starts_M: Ints, scale_R: Floats, fibre_C: Indices,
+    totals_C: Floats, rate_C: Floats, count_C: Ints, underflow_N: Flags,
 ) -> int:  # fmt: skip
     """Find the rates of a batch and mark cells with rates too small or too large for it; returns the counts left."""
-    most, counts = MOST_BINARY_RATE if likelihood == BERNOULLI else MOST_RATE, 0
+    most, counts, final, scale = MOST_BINARY_RATE if likelihood == BERNOULLI else MOST_RATE, 0, starts_M.size - 1, 1.0
     for c in range(size):
-        rate = totals_C[c]
-        for m in range(starts_M.size):
-            rate *= scale_R[starts_M[m] + coords_MN[m, n + c]]
+        if c == 0 or fibre_C[c] != fibre_C[c - 1]:
+            scale = 1.0
+            for m in range(final):
+                scale *= scale_R[starts_M[m] + coords_MN[m, n + c]]
+        rate = totals_C[c] * (scale * scale_R[starts_M[final] + coords_MN[final, n + c]])
         rate_C[c] = rate
         if count_C[c] > 0 and not LEAST_RATE < rate < most:
             underflow_N[n + c] = True

@@ -63,7 +63,8 @@ class Workspace:
     def _scale_of(self, dispersion: Dispersion | None) -> RowScale | None:
         if dispersion is None:
             return None
-        mode = 0 if dispersion.mode is None else dispersion.mode  # a single c can be given to the rows of any mode
+        # A single c can be given to the rows of any mode; it costs least in the shortest.
+        mode = int(np.argmin(self._layout.shape)) if dispersion.mode is None else dispersion.mode
         scale_D = LIKELIHOODS["negative-binomial"].latent_scale(dispersion.log_odds_D)
         return self._layout.missing.scaled(mode, np.broadcast_to(scale_D, self._layout.shape[mode]))
 

@@ -50,7 +50,7 @@ def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
     """The sums over the rows of a mode, of c phi if the scale is one of this mode."""
     if scale is None or scale.mode != mode:
         return np.asarray(phi_DQ.sum(axis=0))
-    return np.asarray((phi_DQ.T * scale.scale_D).T.sum(axis=0))
+    return np.asarray(np.einsum("d...,d->...", phi_DQ, scale.scale_D))
 
 
 class _Patterns(NamedTuple):

@@ -59,7 +59,7 @@ class Spec:
         object.__setattr__(self, "core_shape", shape)
         for name in _PRIORS if self.has_priors else ():
             object.__setattr__(self, name, _positive(name, getattr(self, name)))
-        object.__setattr__(self, "e0", _concentrations(self.e0, len(shape)) if self.has_priors else self.e0)
+        object.__setattr__(self, "e0", concentrations_for(len(shape), self.e0) if self.has_priors else self.e0)
         self._check_likelihood()
         if self.dense_core and self.budget != math.prod(shape):
             raise InputError(
@@ -138,7 +138,7 @@ def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> t
     return tuple(whole_number("core_shape", size, sizes) for size in sizes)
 
 
-def _concentrations(e0: object, modes: int) -> float | tuple[float, ...] | Literal["infer"]:
+def concentrations_for(modes: int, e0: object) -> float | tuple[float, ...] | Literal["infer"]:
     """Check e0: a number, a sequence of one number per mode, or "infer"."""
     if isinstance(e0, str) and e0 == "infer":
         return "infer"

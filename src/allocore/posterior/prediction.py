@@ -42,7 +42,7 @@ def number_of_draws(record: Record) -> int:
 
 
 def sampled(record: Record, most: int) -> Record:
-    """The record with at most so many of its draws, spread evenly over chains and draws; nothing is copied."""
+    """The record with at most `most` draws, spread evenly over chains and draws. Nothing is copied."""
     chains, draws = record.core_values.shape[:2]
     chain_step = -(-chains // most)
     draw_step = -(-draws // max(1, most // -(-chains // chain_step)))

@@ -2,9 +2,9 @@
 
 A class lies at a location of the core: its signature is one factor in every mode, each scaled to length one. Two
 classes are *alike* if in every mode the cosine of their factors (Tucker's coefficient of congruence) is at least 0.9.
-The classes of two draws are matched one to one, so that like classes are paired and their cosines, each pair's the
-least over the modes, add up to the most. A class of the reference draw is *held* by a draw that has a partner for it:
-a draw in which two classes became one holds one of them.
+The classes of two draws are matched one to one. A pair's similarity is its smallest cosine over the modes. The matching
+maximises the sum of similarities over pairs of like classes. A draw *holds* a class of the reference draw if it has a
+partner for it. If two classes became one in a draw, it holds one of them.
 """
 
 from itertools import chain as joined
@@ -20,14 +20,14 @@ from allocore.run.record import Record
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 
-# Lorenzo-Seva and ten Berge (2006): factors are held to be fairly alike from 0.85 on and equal from 0.95 on. Draws of
-# one and the same class differ by the noise of the posterior, so to be equal in every mode is too much to ask for.
+# Lorenzo-Seva and ten Berge (2006) call factors fairly similar from 0.85 on and equal from 0.95 on. Draws of the same
+# class differ by posterior noise, so equality in every mode would be too strict.
 ALIKE = 0.9
-# A chain holds a class if most of its draws do: not by one draw that passed by.
+# A chain holds a class if at least half of its draws do: one passing draw is not enough.
 HELD = 0.5
-# The share of 100 draws is known to within 5 points (a standard deviation), and takes seconds at the largest budgets.
+# With 100 draws, the standard error of a share is at most 5 points. At the largest budgets this takes seconds.
 _COMPARED_DRAWS = 100
-# Tucker cores can have more locations than can be matched; below the thousand largest there is nothing to tell.
+# Tucker cores can have more locations than can be matched; those beyond the thousand largest hardly matter.
 _COMPARED_CLASSES = 1000
 
 
@@ -49,9 +49,9 @@ class _Signatures(NamedTuple):
 def stability(record: Record, chain: int, draw: int) -> Stability:
     """Compare the classes of one draw with those of up to about 100 others, spread evenly over all chains.
 
-    The draw itself does not count. Where there is no other draw, or none of another chain, the share is NaN.
+    The draw itself does not count. A share is NaN if there is no other draw, or no other chain.
     """
-    # Where nothing was observed a factor holds its prior alone.
+    # In rows without observed cells, a factor follows its prior alone.
     observed = [record.tensor.missing.observed_rows(mode) for mode in range(len(record.factors))]
     reference = _signatures(record, chain, draw, observed)
     chains, draws = record.core_values.shape[:2]
@@ -74,7 +74,7 @@ def _shares(classes: int, numbers_C: _Ints, held: list[list[NDArray[np.bool_]]])
 
 
 def _spread(draws: int, most: int, left_out: int | None) -> list[int]:
-    """At most `most` of the draws, evenly spread: the middle one of as many equal stretches."""
+    """At most `most` draws, evenly spread: the middle of each of that many equal stretches."""
     others = [draw for draw in range(draws) if draw != left_out]
     number = min(most, len(others))
     return [others[(2 * place + 1) * len(others) // (2 * number)] for place in range(number)]
@@ -95,7 +95,7 @@ def _signatures(record: Record, chain: int, draw: int, observed: list[NDArray[np
 
 
 def _unit(phi_DU: _Floats) -> _Floats:
-    """The factors scaled to length one; those that underflow altogether are zero and like nothing."""
+    """The factors scaled to length one. A factor that underflows entirely is zero, and like no other."""
     tiny = np.finfo(float).tiny
     scaled_DU = phi_DU / np.maximum(phi_DU.max(axis=0, initial=0.0), tiny)
     return np.ascontiguousarray(scaled_DU / np.maximum(np.sqrt((scaled_DU**2).sum(axis=0)), tiny))
@@ -108,7 +108,7 @@ def _held(reference: _Signatures, other: _Signatures) -> NDArray[np.bool_]:
         cosine_UU = np.zeros((ours_DU.shape[1], theirs_DU.shape[1]))
         _add_products(ours_DU, theirs_DU, cosine_UU)
         np.minimum(least_CC, cosine_UU[np.ix_(reference.factor_CM[:, mode], other.factor_CM[:, mode])], out=least_CC)
-    # Pairs that are not alike are worth nothing, so no like pair is given up for their sake.
+    # Pairs that are not alike are worth nothing, so they never displace a like pair.
     worth_CC = np.where(least_CC >= ALIKE, least_CC, 0.0)
     ours, theirs = linear_sum_assignment(worth_CC, maximize=True)
     held_C = np.zeros(len(worth_CC), dtype=bool)
@@ -120,7 +120,7 @@ def _held(reference: _Signatures, other: _Signatures) -> NDArray[np.bool_]:
 def _add_products(ours_DU: _Floats, theirs_DU: _Floats, product_UU: _Floats) -> None:
     """Add the matrix product of ours, transposed, and theirs.
 
-    BLAS is faster by itself, but its threads wait for one another: ten times slower beside a run that is under way.
+    BLAS is faster on an idle machine, but its threads wait for one another: ten times slower while a run is going on.
     """
     for u in range(product_UU.shape[0]):
         for d in range(ours_DU.shape[0]):

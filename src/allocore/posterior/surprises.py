@@ -4,13 +4,13 @@ A count y is judged by both tails of the predictive, the likelihood averaged ove
 
     p = min(1, 2 min(P(Y >= y), P(Y <= y))),    P(.) = 1/S sum_s P(. | theta_s)
 
-Tails are kept as logarithms, so that cells far beyond the smallest float are still ranked. A rate that underflows to 0
-is judged as the smallest normal float.
+Tails are kept as logarithms, so cells are ranked even if their p is below the smallest float. A rate that underflows to
+0 counts as the smallest normal float.
 
-No cell is left out by guesswork, though few are judged under all draws. The terms of the sum are positive, hence n of
-the draws alone bound it from below, and p with it: a cell whose bound is above the p of `top` others is out.
+Few cells are judged under all draws, but none is dropped by guesswork. All terms are positive, so n draws give a lower
+bound on p. A cell is dropped if its bound exceeds the p of `top` others.
 
-Zeros are too many to list: those that may surprise are found by a bounded search (zero_search.py).
+There are too many zeros to list. A bounded search finds those that may surprise (zero_search.py).
 """
 
 import math
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# Few enough to be quick, enough that the bounds, which lose log10(S/n) of a surprise, decide for almost all cells.
+# Few enough to be quick, but enough for the bounds, which are off by up to log10(S/n), to settle almost all cells.
 _SAMPLED_DRAWS = 8
-# Zeros that are kept to be judged, besides four for each one asked for.
+# How many zeros to keep for judging, besides four for each of the `top` cells.
 _MORE_ZEROS = 16_384
 _ROUNDING = 1e-9
 _CELLS_PER_THREAD = 4096
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
         return np.minimum(0.0, math.log(2) + np.minimum(self.log_more_N, self.log_fewer_N))
 
     def log_p_to_beat(self, top: int) -> float:
-        """The log p that another cell must not exceed to be one of the best `top`, these being the best so far."""
+        """The log p that another cell must not exceed to be among the best `top`, if these are the best so far."""
         return float(self.log_p_N[-1]) if len(self.counts_N) == top else 0.0
 
     def taken(self, places: NDArray[Any]) -> "Judged":
@@ -84,8 +84,8 @@ def surprises(
 ) -> "pd.DataFrame":
     """The `top` cells with the smallest two-sided p under all draws, as a table, the most surprising first.
 
-    With `missing`, the cells given are all the non-zeros of a tensor (sorted, mode 0 slowest), and all others that are
-    not missing are zeros that may surprise as well; without, the cells given are the ones to judge.
+    With `missing`, the cells given are all non-zeros of a tensor (sorted, mode 0 slowest). All other cells that are not
+    missing are zeros, which may surprise too. Without it, only the cells given are judged.
     """
     best, searched = _most_surprising(record, coords_MN, counts_N, top, threads), "given"
     if missing is not None:
@@ -95,22 +95,24 @@ def surprises(
         best = best.and_(zeros.taken(zeros.log_p_N < 0)).best(top)
         searched = "all" if reach <= search.least_rate(best.log_p_to_beat(top)) else "largest only"
     if searched == "largest only":
-        words = "the search for surprising zeros was stopped, and not all were looked at that had a probability of"
+        words = "the search for surprising zeros stopped early: it may have missed zeros with a probability of about"
         warnings.warn(f"{words} {math.exp(-reach):.3g} or more", stacklevel=3)
     return _table(record.tensor, best, searched)
 
 
 def comparable(Y: object, fitted: CountTensor) -> Any:
-    """`Y`, once it is sure that its cells mean the same as those of the tensor that was fitted."""
+    """Return `Y` after a check that its cells mean the same as those of the fitted tensor."""
     if not (hasattr(Y, "coords") and hasattr(Y, "counts")):
         hint = ": pass split.test" if hasattr(Y, "test") else ""
         raise InputError(f"Y is a {type(Y).__name__}, but it must have coords and counts{hint}")
     if isinstance(Y, CountTensor):
         if Y.shape != fitted.shape:
-            raise InputError(f"Y has shape {Y.shape}, but it must have that of the fitted tensor, {fitted.shape}")
+            raise InputError(f"Y has shape {Y.shape}, but it must have the shape of the fitted tensor, {fitted.shape}")
         for name, given, own in zip(fitted.mode_names, Y.labels, fitted.labels, strict=True):
             if not isinstance(given, range) and not isinstance(own, range) and given != own:
-                raise InputError(f"Y has other labels in mode {name} than the fitted tensor: they must be the same")
+                raise InputError(
+                    f"Y has different labels in mode {name} from the fitted tensor, but they must be equal"
+                )
     elif not np.size(Y.counts):
         raise InputError("Y has 0 cells, but it must hold at least one")
     return Y
@@ -136,14 +138,14 @@ def _table(tensor: CountTensor, cells: Judged, searched: str) -> "pd.DataFrame":
 
 
 def _free_name(name: str, mode_names: tuple[str, ...]) -> str:
-    """The name of a column: with more underscores if a mode has it."""
+    """The name of a column; underscores are added if a mode has that name."""
     while name in mode_names:
         name += "_"
     return name
 
 
 def _most_surprising(record: Record, coords_MN: Ints, counts_N: Ints, top: int, threads: int) -> Judged:
-    """The `top` cells with the smallest p, judged under all draws where a few draws do not rule them out."""
+    """The `top` cells with the smallest p. Only cells that a few draws do not rule out are judged under all draws."""
     few = sampled(record, _SAMPLED_DRAWS)
     bound_N = _judged(few, coords_MN, counts_N, threads).log_p_N + math.log(
         number_of_draws(few) / number_of_draws(record)
@@ -182,7 +184,7 @@ def _add_tails(
 
 
 def _watched(steps: Iterator[_T], total: int, words: str) -> Iterator[_T]:
-    """Pass the steps on; on a terminal a bar appears once they have taken a few seconds."""
+    """Pass the steps on. On a terminal, a bar appears after a few seconds."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield from steps
         return

@@ -1,9 +1,9 @@
 """Numbers that say where a chain is and do not depend on labels: the traces that diagnostics judge.
 
-A class or a factor has another number in every draw, so its own trace means nothing. The quantities here do not change
-when classes or factors are renumbered: the log-likelihood, the expected count of all observed cells together, how many
-classes and factors are in use, the dispersion and the concentrations if they are learned, and the expected counts of a
-few cells.
+The numbers of classes and factors change from draw to draw, so the trace of a single class means nothing. The
+quantities here stay the same when classes or factors are renumbered: the log-likelihood, the expected count of all
+observed cells together, how many classes and factors are in use, the dispersion and the concentrations if they are
+learned, and the expected counts of a few cells.
 
 The expected total of the Bernoulli likelihood would need every cell. The total rate, which needs only sums, stands in.
 """
@@ -16,15 +16,16 @@ import numpy as np
 from allocore.data.coordinates import column_keys, locate
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats, Ints
+from allocore.kernels.cell_rates import rates_of_cells
 from allocore.kernels.expansion import expand_factors, row_offsets
 from allocore.kernels.signed_patterns import Expanded, SignedPatterns, scaled_sums
 from allocore.kernels.workers import Workers
 from allocore.run.record import Record
 
-# Enough to see a chain that predicts otherwise than the others, few enough for a table that is read whole.
+# Enough to show a chain that predicts differently from the others, few enough for a table that people read whole.
 _CELLS = 12
 _CELL_SEED = 20240502
-# So many cells at random hold six without a count wherever one cell in a few hundred is observed and has none.
+# If at least one cell in a few hundred is an observed zero, this many random cells include six of them.
 _CANDIDATES = 4096
 
 
@@ -32,7 +33,7 @@ RATE = "log rate of"
 
 
 class Trace(NamedTuple):
-    """One quantity over all draws, `values` (chain, draw); `words` name it in a sentence that like quantities share."""
+    """One quantity over all draws, `values` (chain, draw). `words` name it in a sentence that like quantities share."""
 
     name: str
     words: str
@@ -61,7 +62,7 @@ def traces(record: Record) -> Iterator[Trace]:
 
 
 def judged_cells(tensor: CountTensor) -> Ints:
-    """Some observed cells (M, 12), half of them without counts if there are as many; the same for the same tensor."""
+    """At most twelve observed cells (M, C), half of them zeros if possible; always the same for a tensor."""
     rng = np.random.Generator(np.random.PCG64(_CELL_SEED))
     candidates_MN = np.array([rng.integers(0, length, _CANDIDATES) for length in tensor.shape])
     drawn_N, taken_N = column_keys(tensor.shape, candidates_MN, tensor.coords)
@@ -90,21 +91,24 @@ def _learned(record: Record) -> Iterator[Trace]:
 
 def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
     """The expected total count (chain, draw), and the logs of the expected counts of some cells (chain, draw, C)."""
-    lead, starts_M = record.core_values.shape[:2], row_offsets(record.tensor.shape)[:-1]
+    lead = record.core_values.shape[:2]
     missing, likelihood = SignedPatterns.of(record.tensor.missing), record.spec.observation
     total, cells = np.empty(lead), np.empty((*lead, cells_MC.shape[1]))
+    # Only the rows of these cells are expanded for their rates.
+    places_MC = np.broadcast_to(np.arange(cells_MC.shape[1]), cells_MC.shape)
     with Workers(1) as workers:
         for chain, draw in np.ndindex(lead):
-            # Added up in the order of their values, classes give the same bits whatever their numbers; R-hat ranks
-            # draws, and two that are as far from the median would else be ranked by rounding.
+            # Classes are summed in order of value, so renumbering them changes no bit. Otherwise rounding would decide
+            # ties when R-hat ranks draws.
             order_Q = np.argsort(record.core_values[chain, draw])
-            core_Q = record.core_values[chain, draw][order_Q]
+            core_Q, subs_QM = record.core_values[chain, draw][order_Q], record.core_locations[chain, draw][order_Q]
             factors = [factor[chain, draw] for factor in record.factors]
-            phi_RQ = expand_factors(factors, record.core_locations[chain, draw][order_Q])
-            total[chain, draw] = core_Q @ _odds_weighted(record, chain, draw, phi_RQ, missing, workers)
-            rates_C = phi_RQ[cells_MC.T + starts_M].prod(axis=1) @ core_Q
+            sums_Q = _odds_weighted(record, chain, draw, expand_factors(factors, subs_QM), missing, workers)
+            total[chain, draw] = core_Q @ sums_Q
+            few = [factor[rows_C] for factor, rows_C in zip(factors, cells_MC, strict=True)]
+            rates_C = rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
             cells[chain, draw] = likelihood.mean(rates_C, record.log_odds_of(chain, draw, cells_MC))
-    # A rate that underflows is the least of all, and finite.
+    # A rate that underflows becomes the smallest normal float, so its logarithm is finite.
     return total, np.log(np.maximum(cells, np.finfo(float).tiny))
 
 

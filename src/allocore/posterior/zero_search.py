@@ -5,14 +5,14 @@ the bound of surprises.py becomes one of latent rates, by Jensen's inequality:
 
     p >= 2/S sum_{s of n} exp(-mu_s) >= 2 n/S exp(-mean_{s of n} mu_s)
 
-so a zero whose p is at most p0 has, in the mean of the n draws, a mu of at least log(2/p0) - log(S/n). Such cells are
-found by depth first search with bounds. c multiplies the core, or the rows of the mode that has a dispersion for each
-row. Then with the rows of modes 1 .. j fixed, no cell has a larger mu than
+so a zero whose p is at most p0 has a mean mu over the n draws of at least log(2/p0) - log(S/n). A depth-first search
+with bounds finds these cells. c multiplies the core, or the rows of the mode that has a dispersion for each row. Then
+with the rows of modes 1 .. j fixed, no cell has a larger mu than
 
     sum_q core_q prod_{m <= j} phi[m][d_m, q] prod_{m > j} max_d phi[m][d, q]
 
-over the classes q of the n draws, and where that is too small the branch is left. The cost is that of the branches that
-cannot be left, which depends on the data: it is limited, and the table says if the limit was reached.
+over the classes q of the n draws. A branch whose bound is too small is skipped. The cost depends on how many branches
+must be searched. It is limited, and the table says if the limit was reached.
 """
 
 import math
@@ -28,9 +28,9 @@ from allocore.kernels.jit import kernel
 from allocore.posterior.prediction import number_of_draws, sampled
 from allocore.run.record import Record
 
-# Numbers in the table of factors of the sampled draws; one draw is taken at least.
+# The most numbers in the table of factors of the sampled draws; at least one draw is sampled.
 _MOST_FACTORS = 4 * 10**7
-# Classes looked at in the whole search: about half a minute.
+# The most work of a whole search, in nodes times classes: about half a minute.
 _MOST_WORK = 2 * 10**10
 _ROUNDING = 1e-9
 
@@ -38,7 +38,7 @@ _DEPTH, _FOUND = range(2)
 
 
 class _SearchTree(NamedTuple):
-    """What is searched, mode below mode, and how far the search is."""
+    """The tree that is searched, one mode per level, and how far the search has come."""
 
     phi_RQ: Floats
     ids_R: Ints
@@ -51,9 +51,9 @@ class _SearchTree(NamedTuple):
 
 
 class ZeroSearch:
-    """Finds the observed zeros that were expected to have many counts, under a sample of at most so many draws.
+    """Finds the observed zeros that were expected to have many counts, under a sample of at most `draws` draws.
 
-    It keeps as many zeros as it has `room` for: those with the largest rates. A rate is the latent one here, c r.
+    It keeps at most `room` zeros, those with the largest rates. Rates are latent ones here, c r.
     """
 
     def __init__(self, record: Record, coords_MN: Ints, missing: Missing, *, room: int, draws: int) -> None:
@@ -67,14 +67,15 @@ class ZeroSearch:
         self._coords_MN, self._missing, self._room, self._work = coords_MN, missing, room, 0
 
     def least_rate(self, log_p: float) -> float:
-        """The mean rate under the sampled draws that a zero needs for a p as small as this under all draws."""
+        """The mean rate under the sampled draws that a zero needs for its p under all draws to be this small."""
         rate = math.log(2) - log_p - self._log_left_out
         return max(0.0, rate - _ROUNDING * (1 + abs(rate)))
 
     def cells_above(self, rate: float) -> tuple[Ints, float]:
-        """The zeros (M, n) with the largest rates, and the rate above which none is left out: `rate` if all went well.
+        """The zeros (M, n) with the largest rates, and a rate: all zeros above it were found. At best it is `rate`.
 
-        Searched from the largest rates down, so that what the work allows to be found is found for sure.
+        The search goes from the largest rates down, so everything above the returned rate is found even if the work
+        limit ends it.
         """
         highest = float(self._core_Q @ np.prod([phi_DQ.max(axis=0) for phi_DQ in self._phis], axis=0))
         levels = [level for level in (highest / 2.0 ** np.arange(1, 12)).tolist() if level > rate]
@@ -82,7 +83,7 @@ class ZeroSearch:
         for level in [*levels, rate]:
             found_MN, reached = self._search(level)
             if reached is None:
-                # What an unfinished search came upon is worth judging, though nothing is known of the rest.
+                # Cells found by an unfinished search are still judged, but the search may have missed others.
                 return np.unique(np.concatenate([cells_MN, found_MN], axis=1), axis=1), reach
             cells_MN, reach = found_MN, reached
             if reached > level:
@@ -90,7 +91,7 @@ class ZeroSearch:
         return cells_MN, reach
 
     def _search(self, rate: float) -> tuple[Ints, float | None]:
-        """Zeros whose rate is at least this, and the rate above which none is left out; None if the work ran out."""
+        """Zeros with at least this rate, and the rate above which all were found; None if the search was cut off."""
         rows, room = self._rows_reaching(rate), self._room
         if min(map(len, rows)) == 0:
             return np.zeros((len(rows), 0), dtype=np.int64), rate
@@ -114,7 +115,7 @@ class ZeroSearch:
         return np.flatnonzero((locate(keys_N, taken_N) < 0) & ~self._missing.contains(cells_MN))
 
     def _rows_reaching(self, rate: float) -> list[Ints]:
-        """For each mode the rows in which a cell may have this rate, the most promising first."""
+        """For each mode, the rows in which a cell may have this rate, largest bound first."""
         rows = [np.arange(len(phi_DQ)) for phi_DQ in self._phis]
         while True:
             parts = [phi_DQ[each] for phi_DQ, each in zip(self._phis, rows, strict=True)]
@@ -127,7 +128,7 @@ class ZeroSearch:
             rows = kept
 
     def _tree(self, rows: list[Ints]) -> _SearchTree:
-        """The tree over these rows, longest mode first, and a search that stands at its root."""
+        """The tree over these rows, longest mode first, with the search at its root."""
         modes_M = np.argsort([len(each) for each in rows], kind="stable")[::-1].copy()
         parts = [self._phis[mode][rows[mode]] for mode in modes_M]
         lengths_M = np.array([len(phi_DQ) for phi_DQ in parts])
@@ -161,7 +162,10 @@ def _latent_rates(record: Record, chain: int, draw: int) -> tuple[Floats, Floats
 
 @kernel
 def _visit(nodes: int, rate: float, tree: _SearchTree, cells_MH: Ints, rates_H: Floats, tally: Ints) -> int:
-    """Go on for so many nodes, or to the end, where the depth is -1; add cells of this rate. Returns nodes visited."""
+    """Visit at most `nodes` nodes; a depth of -1 means the search is complete.
+
+    Adds the cells found with at least this rate. Returns the number of nodes visited.
+    """
     depth, found = tally[0], tally[1]
     final, done = tree.lengths_M.size - 1, 0
     while done < nodes and depth >= 0:

@@ -52,7 +52,7 @@ function show() {
 function drawNavigation() {
   const here = (location.hash || "#/").split("?")[0];
   const current = (href) =>
-    href === "#/" ? here === "#/" || here === "#" : here.startsWith(href.split("/").slice(0, 2).join("/"));
+    href === "#/" ? /^#\/?(main)?$/.test(here) : here.startsWith(href.split("/").slice(0, 2).join("/"));
   document
     .getElementById("nav")
     .replaceChildren(

@@ -7,6 +7,14 @@ import { percent } from "./numbers.js";
 export const RANKED = 12;
 const LEAST_RANKED = 0.005;
 
+// What charts with one line for each label have in common: the labels down the left side, and room for them.
+const labelled = (labels, width) => ({
+  ...base(width),
+  marginLeft: Math.min(axisMargin(labels), width / 2),
+  marginTop: 4,
+  y: { label: null, domain: labels, tickSize: 0, tickFormat: (label) => cut(label) },
+});
+
 // The heaviest labels of a factor as stems, heaviest on top.
 export function ranked(factor, most = RANKED) {
   const elements = factor
@@ -16,14 +24,11 @@ export function ranked(factor, most = RANKED) {
   const labels = elements.map((element) => element.label);
   return (width) =>
     Plot.plot({
-      ...base(width),
+      ...labelled(labels, width),
       height: 21 * elements.length + 12,
-      marginLeft: Math.min(axisMargin(labels), width / 2),
       marginRight: 48,
-      marginTop: 4,
       marginBottom: 8,
       x: { axis: null, domain: [0, elements[0].share] },
-      y: { label: null, domain: labels, tickSize: 0, tickFormat: (label) => cut(label) },
       marks: [
         Plot.ruleY(elements, { x1: 0, x2: "share", y: "label", stroke: ACCENT, strokeWidth: 2 }),
         Plot.dot(elements, {
@@ -170,14 +175,11 @@ export function sideBySide(named, most = 7) {
   const order = factorOrder(labels, named[0].factor.mode);
   return (width) =>
     Plot.plot({
-      ...base(width),
+      ...labelled(order, width),
       height: 22 * labels.length + 34,
-      marginLeft: Math.min(axisMargin(labels), width / 2),
       marginRight: 20,
-      marginTop: 4,
       marginBottom: 28,
       x: { label: null, tickFormat: "%", ticks: 5, grid: true, zero: true },
-      y: { label: null, domain: order, tickSize: 0, tickFormat: (label) => cut(label) },
       symbol: { range: SYMBOLS },
       marks: [
         Plot.ruleY(order, { y: (label) => label, stroke: FAINT_INK, strokeOpacity: 0.35 }),
