@@ -62,20 +62,25 @@ def two_sweeps(key, number, layout, spec, state):
     return sweep(key.at(3 * number + 2), layout, spec, state, allocation)[0]
 
 
-def evidence_against(spec, missing, starts=1_500):
+def evidence_against(spec, missing, starts=1_000):
     return corrected(zero_means(wander(two_sweeps, spec, missing, starts)))
 
 
-@pytest.mark.parametrize("name", ["bursts-by-row", "binary", "bursts-learned"])
+@pytest.mark.parametrize("name", ["bursts-learned", "binary"])
 def test_prior_and_a_short_chain_agree(name):
     assert evidence_against(SPECS[name], SOME, SHORT) > 1e-3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", [NONE, SOME], ids=["complete", "missing"])
 @pytest.mark.parametrize("name", SPECS)
-def test_prior_and_chain_agree(name, missing):
-    assert evidence_against(SPECS[name], missing) > 1e-3
+def test_prior_and_chain_agree(name):
+    assert evidence_against(SPECS[name], SOME) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bursts", "bursts-learned", "binary-learned", "bursts-split-merge", "cp-bursts"])
+def test_prior_and_chain_agree_if_no_cell_is_missing(name):
+    assert evidence_against(SPECS[name], NONE) > 1e-3
 
 
 def c_forgotten_in_one_mode(monkeypatch):
@@ -187,19 +192,24 @@ def rates_of_missing_cells_in_the_dispersion(monkeypatch):
 
 
 BUGS = {
-    "c_forgotten_in_one_mode": (c_forgotten_in_one_mode, "bursts-by-row", 600),
+    "c_forgotten_in_one_mode": (c_forgotten_in_one_mode, "bursts-by-row", 300),
     "c_forgotten_in_one_mode-one_p": (c_forgotten_in_one_mode, "bursts", 600),
     "p_drawn_from_latent_counts": (p_drawn_from_latent_counts, "bursts-by-row", 300),
-    "p_drawn_after_another_prior": (p_drawn_after_another_prior, "bursts-by-row", 300),
-    "dispersion_of_other_rows": (dispersion_of_other_rows, "bursts-by-row", 1_500),
+    "p_drawn_after_another_prior": (p_drawn_after_another_prior, "bursts-by-row", 150),
+    "dispersion_of_other_rows": (dispersion_of_other_rows, "bursts-by-row", 300),
     "tables_with_another_rate": (tables_with_another_rate, "bursts", 600),
-    "counts_taken_for_latent_counts": (counts_taken_for_latent_counts, "bursts", 300),
-    "one_latent_count_for_a_one": (one_latent_count_for_a_one, "binary", 600),
-    "truncation_ignored": (truncation_ignored, "binary", 600),
-    "concentration_that_forgets_the_exposure": (concentration_that_forgets_the_exposure, "learned", 600),
-    "concentration_with_every_count_a_table": (concentration_with_every_count_a_table, "learned", 300),
-    "rates_of_missing_cells_in_the_dispersion": (rates_of_missing_cells_in_the_dispersion, "bursts-by-row", 1_500),
+    "counts_taken_for_latent_counts": (counts_taken_for_latent_counts, "bursts", 150),
+    "one_latent_count_for_a_one": (one_latent_count_for_a_one, "binary", 150),
+    "truncation_ignored": (truncation_ignored, "binary", 150),
+    "concentration_that_forgets_the_exposure": (concentration_that_forgets_the_exposure, "learned", 150),
+    "concentration_with_every_count_a_table": (concentration_with_every_count_a_table, "learned", 150),
+    "rates_of_missing_cells_in_the_dispersion": (rates_of_missing_cells_in_the_dispersion, "bursts-by-row", 150),
 }
+
+
+def test_a_short_run_finds_a_deliberate_bug(monkeypatch):
+    p_drawn_after_another_prior(monkeypatch)
+    assert evidence_against(SPECS["bursts-learned"], SOME, SHORT) < 1e-6
 
 
 @pytest.mark.slow
