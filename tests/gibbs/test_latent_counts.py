@@ -3,6 +3,8 @@
 Goodness-of-fit tests at level 1e-4 each, seeds fixed.
 """
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -229,3 +231,12 @@ def test_the_step_of_a_concentration_leaves_its_conditional_as_it_is(likelihood,
     law = np.cumsum(weights)
     assert stats.kstest(after, lambda e: np.interp(e, grid, law)).pvalue > LEVEL
     assert np.corrcoef(before, after)[0, 1] < 0.95
+
+
+@pytest.mark.parametrize("count", [1, 256, 3000])
+@pytest.mark.parametrize("rate", [1e-9, 1.0, 9e4, 2e5, 1e9, 1e15, 1e100])
+def test_the_log_likelihood_of_a_large_count_keeps_its_digits(count, rate):
+    """ln r + ln(r + 1) + .. + ln(r + y - 1), term by term: digits that the log gamma function would lose."""
+    exact = math.fsum(math.log(rate + i) for i in range(count))
+    ours = latent_counts.log_fit(latent_counts.NEGATIVE_BINOMIAL, count, math.log(rate))
+    assert ours == pytest.approx(exact, rel=1e-12, abs=1e-9)
