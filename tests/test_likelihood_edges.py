@@ -142,7 +142,7 @@ def test_many_more_classes_than_counts(kind):
     [{**BURSTS, "dispersion_by": 0}, {**BURSTS, "dispersion_by": 1}, {**BURSTS, "dispersion_by": 2}, BURSTS, BINARY],
     ids=lambda s: str(s.get("dispersion_by", s["likelihood"])),
 )
-def test_a_mode_of_one_row(tmp_path, shape, settings):
+def test_a_mode_of_one_row(shape, settings):
     rng = np.random.default_rng(1)
     Y = (rng.random(shape) < 0.6).astype(np.int64) * (1 if settings is BINARY else rng.integers(1, 9, shape))
     model = ac.AlloCore(9, **settings, **CHAIN, e0="infer", f0=1.0)

@@ -93,15 +93,12 @@ def test_the_truth_ranks_uniformly_with_other_likelihoods_and_learned_concentrat
     assert evidence_against_uniformity(ranks(SOME, 200, OTHERS[name])) > 1e-3
 
 
-def test_a_dispersion_of_other_rows_spoils_the_ranks(monkeypatch):
-    right = sweep_module.draw_dispersion
+def test_exposures_without_c_spoil_the_ranks(monkeypatch):
+    def forgetful(layout, workspace, mode):
+        sums_MQ = np.array([workspace.rows(m).sum(axis=0) for m in range(len(layout.shape))])
+        return layout.missing.sums_by_row(workspace.expanded._replace(sums_MQ=sums_MQ), mode, layout.workers)
 
-    def turned(*given):
-        state, rates_D = right(*given)
-        log_odds_D = state.dispersion.log_odds_D[::-1].copy()
-        return replace(state, dispersion=replace(state.dispersion, log_odds_D=log_odds_D)), rates_D
-
-    monkeypatch.setattr(sweep_module, "draw_dispersion", turned)
+    monkeypatch.setattr(sweep_module, "exposure", forgetful)
     assert evidence_against_uniformity(ranks(SOME, 120, OTHERS["bursts-by-row"])) < 1e-6
 
 
