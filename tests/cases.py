@@ -1,8 +1,9 @@
 """Small cases on which the package's kernels and the naive oracle can be put side by side."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy.special import expit, logit
 
 import naive
 from allocore.data.missing import Missing
@@ -13,7 +14,7 @@ from allocore.gibbs.thinning import Allocation
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
-from allocore.model.state import State
+from allocore.model.state import Dispersion, State
 
 # Overlapping on purpose: a slice, a fibre inside and outside of it, single cells, a wildcard in every mode somewhere.
 PATTERNS = {
@@ -43,21 +44,29 @@ class Case:
 
 
 def make(modes=3, budget=4, core_shape=None, with_missing=True, seed=0, scale=1.0, threads=1, **priors) -> Case:
-    """A case drawn from the prior; `scale` multiplies the core values so that counts are not all small."""
+    """A case drawn from the prior; `scale` multiplies the core values so that counts are not all small.
+
+    `priors` are hyperparameters, the likelihood, and `dispersion_by`. The allocation is that of the latent counts.
+    """
     rng = np.random.default_rng(seed)
     shape = SHAPES[modes]
     core_shape = core_shape or tuple(min(budget, 3 + m % 2) for m in range(modes))
     chosen = {"e0": 1.0, "f0": 1.0, "alpha0": 2.0, **priors}
     spec = Spec(budget, core_shape, **chosen)
-    told = naive.Priors(spec.a0, spec.b0, spec.e0, spec.f0, spec.alpha0)
+    told = priors_of(spec)
     missing = Missing(PATTERNS[modes] if with_missing else np.empty((0, modes), dtype=int), shape)
     observed = ~missing.contains(np.indices(shape).reshape(modes, -1)).reshape(shape)
     dense = naive.sample_prior(shape, core_shape, budget, told, rng)
     dense.core *= scale
-    Y = np.where(observed, naive.sample_data(dense, shape, rng), 0)
-    alloc = naive.thin(Y, observed, dense, rng)
+    Y = np.where(observed, naive.sample_data(dense, shape, rng, told), 0)
+    alloc = naive.thin(naive.draw_latent(Y, observed, dense, told, rng), observed, dense, rng)
     layout = layout_of(Y, missing, Workers(threads))
     return Case(spec, told, missing, observed, Y, dense, alloc, state_of(dense), layout, allocation_of(alloc))
+
+
+def priors_of(spec: Spec) -> naive.Priors:
+    """The priors of a specification as the oracle is told them."""
+    return naive.Priors(**{field.name: getattr(spec, field.name) for field in fields(naive.Priors)})
 
 
 def tensor_of(case: Case) -> CountTensor:
@@ -80,13 +89,23 @@ def state_of(dense: naive.NaiveState) -> State:
         used = np.unique(dense.locations[:, m])
         log_phi_DK[:, used] = np.log(phi_DK[:, used])
         log_phi.append(log_phi_DK)
-    return State(np.log(dense.core), dense.locations.astype(np.int64), tuple(log_phi))
+    learned_M = np.empty(0) if dense.concentrations is None else dense.concentrations.copy()
+    dispersion = None
+    if dense.p is not None:
+        by = next((m for m, length in enumerate(dense.p.shape) if length > 1), None)
+        dispersion = Dispersion(logit(dense.p.ravel()), by)
+    return State(np.log(dense.core), dense.locations.astype(np.int64), tuple(log_phi), learned_M, dispersion)
 
 
 def naive_of(state: State) -> naive.NaiveState:
     """A package's state as the oracle keeps it."""
     factors = [state.factors(m) for m in range(len(state.log_phi))]
-    return naive.NaiveState(state.core_values(), state.subs_QM.copy(), factors)
+    learned_M = state.concentrations_M.copy() if state.concentrations_M.size else None
+    p = None
+    if state.dispersion is not None:
+        by, log_odds_D = state.dispersion.mode, state.dispersion.log_odds_D
+        p = expit(log_odds_D).reshape([-1 if m == by else 1 for m in range(len(factors))])
+    return naive.NaiveState(state.core_values(), state.subs_QM.copy(), factors, p, learned_M)
 
 
 def allocation_of(alloc) -> Allocation:

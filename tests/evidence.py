@@ -74,10 +74,13 @@ def summaries(states):
 
     Core values and their logarithms, how many factors and locations are in use, how often classes share them, entries
     and column sums of the factors as the classes use them, and the rates of all cells (through log1p, for their tails).
+    Where there are any, the log odds of every p, alone, squared and times the logarithm of the rates that it meets, and
+    the logarithm of every concentration, alone, squared and times that of the factors of its mode.
     """
     core_TQ = np.array([state.core for state in states])
     locations_TQM = np.array([state.locations for state in states])
     rate, same_place, columns = core_TQ, True, []
+    log_e_TM = np.array([[] if each.concentrations is None else np.log(each.concentrations) for each in states])
     for m in range(locations_TQM.shape[2]):
         phi_TDK = np.array([state.factors[m] for state in states])
         used_TDQ = np.take_along_axis(phi_TDK, locations_TQM[:, None, :, m], axis=2)
@@ -86,7 +89,9 @@ def summaries(states):
         columns += [distinct(same), same.mean(axis=(1, 2)), used_TDQ.mean(axis=(1, 2)), (used_TDQ**2).mean(axis=(1, 2))]
         columns += [np.log(used_TDQ).mean(axis=(1, 2)), (np.log1p(used_TDQ.sum(axis=1)) * core_TQ).mean(axis=1)]
         columns += list(np.log1p(used_TDQ).mean(axis=2).T)
+        columns += [log_e_TM[:, m] * np.log(used_TDQ).mean(axis=(1, 2))] if log_e_TM.size else []
         rate = np.einsum("t...q,tdq->t...dq", rate, used_TDQ)
+    columns += [*log_e_TM.T, *(log_e_TM**2).T, *_of_dispersion(states, rate.sum(axis=-1))]
     rate_TC = rate.sum(axis=-1).reshape(len(states), -1)
     on_TQ = core_TQ > 0  # all of them, unless the budget is inferred
     log_core_TQ = np.log(np.where(on_TQ, core_TQ, 1.0))
@@ -94,6 +99,17 @@ def summaries(states):
     columns += [on_TQ.sum(axis=1), on_TQ.all(axis=1), on_TQ.any(axis=1)]
     columns += [np.log1p(rate_TC.sum(axis=1)), np.log1p((rate**2).reshape(len(states), -1).sum(axis=1))]
     return np.column_stack([*columns, np.log1p(rate_TC)])
+
+
+def _of_dispersion(states, rate):
+    """The quantities of every p, if there are any: `rate` has the rates of all cells, (states, *shape)."""
+    if states[0].p is None:
+        return []
+    p = np.array([state.p for state in states])
+    log_odds = np.log(p) - np.log1p(-p)
+    shared = tuple(axis for axis in range(1, p.ndim) if p.shape[axis] == 1)
+    meets = log_odds * np.log1p(rate).mean(axis=shared, keepdims=True)
+    return [column for each in (log_odds, log_odds**2, meets) for column in each.reshape(len(states), -1).T]
 
 
 def distinct(same_TQQ):

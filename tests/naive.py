@@ -1,8 +1,13 @@
-"""A slow, obvious, dense sampler of Bayesian Poisson ALL0CORE: the oracle that judges the package's kernels.
+"""A slow, obvious, dense sampler of Bayesian ALL0CORE: the oracle that judges the package's kernels.
 
-    y_d      ~ Poisson( sum_q lambda_q * prod_m phi[m][d_m, k[q, m]] )
+    r_d      = sum_q lambda_q * prod_m phi[m][d_m, k[q, m]]
+    y_d      ~ Poisson(r_d), or negative binomial: G(y + r) / (y! G(r)) p^y (1 - p)^r, or 1 with P = 1 - exp(-r_d)
     lambda_q ~ Gamma(a0, rate b0)            phi[m][d, k] ~ Gamma(e0, rate f0)
     k[q, m]  ~ Categorical(pi[m])            pi[m] ~ Dirichlet(alpha0 / D_m, ...) over K_m entries
+    p        ~ Beta(g0, h0), one or one for each row of a mode; e0 may differ by mode, and be ~ Gamma(s0, rate t0)
+
+Counts that are not Poisson have latent counts L_d ~ Poisson(c r_d), with c = -ln(1 - p) or 1, which are allocated in
+their place.
 
 Everything is dense: `Y` is an array of counts and `observed` a boolean array of the same shape, False where a
 cell is missing. Missing cells contribute nothing anywhere. Nothing here is shared with the package.
@@ -11,14 +16,14 @@ Suffixes: Q classes, M modes, D rows of one mode, K factors of one mode. `alloc`
 each cell allocated to each class, zero at missing cells. The counts and exposures of class q along mode m are
 
     y_D[d] = sum of alloc[q] over observed cells with d_m = d
-    x_D[d] = lambda_q * sum over observed cells with d_m = d of prod_{m' != m} phi[m'][d_m', k[q, m']]
+    x_D[d] = lambda_q * sum over observed cells with d_m = d of c * prod_{m' != m} phi[m'][d_m', k[q, m']]
 
 Every step takes and returns a whole state, never changes its arguments, and leaves the posterior invariant on
 its own, whatever the order of the steps.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -31,50 +36,86 @@ LOG_CORES = np.arange(-18.0, 7.0, 0.04)
 
 @dataclass(frozen=True)
 class Priors:
-    """Hyperparameters; Gammas have a shape and a rate."""
+    """The likelihood and the hyperparameters; Gammas have a shape and a rate. e0 may be "infer", or one per mode."""
 
     a0: float = 1.0
     b0: float = 1.0
-    e0: float = 1.0
+    e0: float | tuple[float, ...] | str = 1.0
     f0: float = 10.0
     alpha0: float = 0.1
+    likelihood: str = "poisson"
+    dispersion_by: int | None = None
+    g0: float = 1.0
+    h0: float = 1.0
+    s0: float = 1.0
+    t0: float = 1.0
 
 
 @dataclass
 class NaiveState:
-    """core (Q,), locations (Q, M) of integers, factors: one (D_m, K_m) per mode, unused factors included."""
+    """core (Q,), locations (Q, M) of integers, factors: one (D_m, K_m) per mode, unused factors included.
+
+    Only for the negative binomial: p, as an array that can be multiplied with one of all cells, such as (1, 1, 1) or
+    (1, D, 1). Only if they are learned: concentrations (M,).
+    """
 
     core: np.ndarray
     locations: np.ndarray
     factors: list[np.ndarray]
+    p: np.ndarray | None = None
+    concentrations: np.ndarray | None = None
 
     def copy(self) -> "NaiveState":
-        return NaiveState(self.core.copy(), self.locations.copy(), [phi_DK.copy() for phi_DK in self.factors])
+        factors = [phi_DK.copy() for phi_DK in self.factors]
+        rest = [None if array is None else array.copy() for array in (self.p, self.concentrations)]
+        return NaiveState(self.core.copy(), self.locations.copy(), factors, *rest)
 
 
 # Forward simulation
 
 
 def sample_prior(shape, core_shape, budget, priors, rng) -> NaiveState:
-    """Draw pi, then locations, core values and factors."""
+    """Draw pi, then locations, core values, concentrations if they are learned, factors and p."""
     columns = []
     for rows, width in zip(shape, core_shape, strict=True):
         pi_K = rng.dirichlet(np.full(width, priors.alpha0 / rows))
         columns.append(rng.choice(width, size=budget, p=pi_K))
     core_Q = rng.gamma(priors.a0, 1 / priors.b0, size=budget)
+    learned = rng.gamma(priors.s0, 1 / priors.t0, size=len(shape)) if priors.e0 == "infer" else None
     factors = [
-        rng.gamma(priors.e0, 1 / priors.f0, size=(rows, width)) for rows, width in zip(shape, core_shape, strict=True)
+        rng.gamma(concentration(m, learned, priors), 1 / priors.f0, size=(rows, width))
+        for m, (rows, width) in enumerate(zip(shape, core_shape, strict=True))
     ]
-    return NaiveState(core_Q, np.stack(columns, axis=1), factors)
+    p = None
+    if priors.likelihood == "negative-binomial":
+        p = rng.beta(priors.g0, priors.h0, size=[n if m == priors.dispersion_by else 1 for m, n in enumerate(shape)])
+    return NaiveState(core_Q, np.stack(columns, axis=1), factors, p, learned)
 
 
-def sample_data(state, shape, rng) -> np.ndarray:
+def concentration(m, learned, priors) -> float:
+    """e0 of mode m."""
+    if priors.e0 == "infer":
+        return learned[m]
+    return priors.e0[m] if isinstance(priors.e0, tuple) else priors.e0
+
+
+def sample_data(state, shape, rng, priors=None) -> np.ndarray:
     """Draw the counts of all cells, observed or not."""
+    likelihood = "poisson" if priors is None else priors.likelihood
+    if likelihood == "negative-binomial":
+        return rng.negative_binomial(rates(state), 1 - state.p, size=shape)
+    if likelihood == "bernoulli":
+        return (rng.random(shape) < 1 - np.exp(-rates(state))).astype(np.int64)
     return rng.poisson(rates(state), size=shape)
 
 
+def latent_scale(state) -> np.ndarray | float:
+    """c, of every cell or of all."""
+    return 1.0 if state.p is None else -np.log(1 - state.p)
+
+
 def rates(state) -> np.ndarray:
-    """The Poisson rate of every cell."""
+    """The rate of every cell."""
     return class_rates(state).sum(axis=0)
 
 
@@ -107,10 +148,59 @@ def class_counts(q, m, alloc, observed) -> np.ndarray:
 
 
 def class_exposure(q, m, observed, state) -> np.ndarray:
-    """x_D: what multiplies phi[m][d, k[q, m]] in the rate of class q, added up over observed cells."""
+    """x_D: what multiplies phi[m][d, k[q, m]] in the latent rate of class q, added up over observed cells."""
     columns = columns_of(q, state)
     columns[m] = np.ones(len(columns[m]))
-    return sum_to_mode(np.where(observed, state.core[q] * outer(columns), 0.0), m)
+    return sum_to_mode(np.where(observed, latent_scale(state) * state.core[q] * outer(columns), 0.0), m)
+
+
+# 0. The dispersion and the latent counts
+
+
+def dispersion_conditional(Y, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
+    """The parameters of the Beta conditional of p, latent counts integrated out, in the shape of p."""
+    shared = tuple(m for m in range(Y.ndim) if m != priors.dispersion_by)
+    count = np.where(observed, Y, 0).sum(axis=shared, keepdims=True)
+    rate = np.where(observed, rates(state), 0.0).sum(axis=shared, keepdims=True)
+    return priors.g0 + count, priors.h0 + rate
+
+
+def draw_dispersion(Y, observed, state, priors, rng) -> NaiveState:
+    """Draw p, if there is one."""
+    if state.p is None:
+        return state
+    return replace(state.copy(), p=rng.beta(*dispersion_conditional(Y, observed, state, priors)))
+
+
+def draw_latent(Y, observed, state, priors, rng) -> np.ndarray:
+    """Draw the latent count of every observed cell; the Poisson likelihood has the counts themselves."""
+    latent, rate = np.zeros_like(Y), rates(state)
+    for cell in np.ndindex(Y.shape):
+        if not observed[cell] or Y[cell] == 0:
+            continue
+        if priors.likelihood == "negative-binomial":
+            latent[cell] = chinese_restaurant(Y[cell], rate[cell], rng)
+        elif priors.likelihood == "bernoulli":
+            latent[cell] = positive_poisson(rate[cell], rng)
+        else:
+            latent[cell] = Y[cell]
+    return latent
+
+
+def chinese_restaurant(customers, r, rng) -> int:
+    """CRT: the sum over i = 0 .. customers - 1 of Bernoulli(r / (r + i))."""
+    return sum(int(rng.random() < r / (r + i)) for i in range(customers))
+
+
+def positive_poisson(rate, rng) -> int:
+    """Poisson(rate), drawn again until it is not zero; in one go where that would take long."""
+    if rate < 0.01:
+        k = np.arange(1, 40)
+        return int(rng.choice(k, p=normalised(stats.poisson.logpmf(k, rate))))
+    while True:
+        count = int(rng.poisson(rate))
+        if count > 0:
+            return count
 
 
 # 1. Thinning
@@ -131,11 +221,11 @@ def thin(Y, observed, state, rng) -> np.ndarray:
 
 
 def core_conditional(alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
-    """Shape and rate of each core value's Gamma conditional: a0 + y_q and b0 + sum of prod_m phi."""
+    """Shape and rate of each core value's Gamma conditional: a0 + y_q and b0 + sum of c prod_m phi."""
     shape_Q, rate_Q = np.empty(len(state.core)), np.empty(len(state.core))
     for q in range(len(state.core)):
         shape_Q[q] = priors.a0 + alloc[q][observed].sum()
-        rate_Q[q] = priors.b0 + outer(columns_of(q, state))[observed].sum()
+        rate_Q[q] = priors.b0 + (latent_scale(state) * outer(columns_of(q, state)))[observed].sum()
     return shape_Q, rate_Q
 
 
@@ -180,7 +270,7 @@ def relocation_log_weights(q, m, alloc, observed, state, priors) -> dict[int | s
     if unused:
         y_D = class_counts(q, m, alloc, observed)
         x_D = class_exposure(q, m, observed, state)
-        e0, f0 = priors.e0, priors.f0
+        e0, f0 = concentration(m, state.concentrations, priors), priors.f0
         integral_D = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0) - (e0 + y_D) * np.log(f0 + x_D)
         weights[NEW] = float(np.log(unused * priors.alpha0 / len(y_D)) + integral_D.sum())
     return weights
@@ -220,17 +310,17 @@ def relocate_class(q, m, alloc, observed, state, priors, rng) -> NaiveState:
     A factor that class q takes comes from its conditional, one that stays unused from the prior. Which of the
     unused factors is taken is a fair choice.
     """
-    new = state.copy()
+    new, e0 = state.copy(), concentration(m, state.concentrations, priors)
     unused = np.flatnonzero(other_users(q, m, state) == 0)
     probabilities = relocation_probabilities(q, m, alloc, observed, state, priors)
     choice = list(probabilities)[rng.choice(len(probabilities), p=list(probabilities.values()))]
     for k in unused:
-        new.factors[m][:, k] = rng.gamma(priors.e0, 1 / priors.f0, size=len(new.factors[m]))
+        new.factors[m][:, k] = rng.gamma(e0, 1 / priors.f0, size=len(new.factors[m]))
     if choice == NEW:
         choice = rng.choice(unused)
         y_D = class_counts(q, m, alloc, observed)
         x_D = class_exposure(q, m, observed, state)
-        new.factors[m][:, choice] = rng.gamma(priors.e0 + y_D, 1 / (priors.f0 + x_D))
+        new.factors[m][:, choice] = rng.gamma(e0 + y_D, 1 / (priors.f0 + x_D))
     new.locations[q, m] = choice
     return new
 
@@ -253,12 +343,31 @@ def relocate_conditioning(alloc, observed, state, priors, rng) -> NaiveState:
     return new
 
 
-# 4. Factors
+# 4. Concentrations and factors
+
+
+def concentration_conditional(m, alloc, observed, state, priors, rng) -> tuple[float, float]:
+    """Shape and rate of the Gamma conditional of e_m, factors integrated out, given tables l[d, k] that are drawn."""
+    shape_DK, rate_DK = factor_conditional(m, alloc, observed, state, priors)
+    e = state.concentrations[m]
+    counts_DK = np.rint(shape_DK - e).astype(int)
+    tables = sum(chinese_restaurant(count, e, rng) for count in counts_DK.ravel())
+    return priors.s0 + tables, priors.t0 + np.log(rate_DK / priors.f0).sum()
+
+
+def draw_concentration(m, alloc, observed, state, priors, rng) -> NaiveState:
+    """Draw e_m, if it is learned; the factors of mode m must be drawn next."""
+    if state.concentrations is None:
+        return state
+    new = state.copy()
+    shape, rate = concentration_conditional(m, alloc, observed, state, priors, rng)
+    new.concentrations[m] = rng.gamma(shape, 1 / rate)
+    return new
 
 
 def factor_conditional(m, alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
     """Shape and rate of each Gamma conditional of phi[m], unused factors (their prior) included."""
-    shape_DK = np.full(state.factors[m].shape, float(priors.e0))
+    shape_DK = np.full(state.factors[m].shape, float(concentration(m, state.concentrations, priors)))
     rate_DK = np.full(state.factors[m].shape, float(priors.f0))
     for q in range(len(state.core)):
         shape_DK[:, state.locations[q, m]] += class_counts(q, m, alloc, observed)
@@ -267,9 +376,10 @@ def factor_conditional(m, alloc, observed, state, priors) -> tuple[np.ndarray, n
 
 
 def draw_factors(alloc, observed, state, priors, rng) -> NaiveState:
-    """Draw every factor, mode by mode, each mode given the modes drawn before it."""
+    """Draw every factor, mode by mode, each mode given the modes drawn before it, and the concentrations with them."""
     new = state.copy()
     for m in range(len(new.factors)):
+        new = draw_concentration(m, alloc, observed, new, priors, rng)
         shape_DK, rate_DK = factor_conditional(m, alloc, observed, new, priors)
         new.factors[m] = rng.gamma(shape_DK, 1 / rate_DK)
     return new
@@ -290,15 +400,50 @@ def log_prob_locations(locations, shape, core_shape, priors) -> float:
 
 
 def log_joint(alloc, observed, state, priors) -> float:
-    """log p(alloc | core, factors, locations) + log p(core) + log p(all factors) + log p(locations)."""
+    """log p(alloc | core, factors, locations) + log p(core) + log p(all factors) + log p(locations).
+
+    Given p and the concentrations; `alloc` are the latent counts.
+    """
     shape = [phi_DK.shape[0] for phi_DK in state.factors]
     core_shape = [phi_DK.shape[1] for phi_DK in state.factors]
     total = log_prob_locations(state.locations, shape, core_shape, priors)
-    total += stats.poisson.logpmf(alloc[:, observed], class_rates(state)[:, observed]).sum()
+    total += stats.poisson.logpmf(alloc[:, observed], (latent_scale(state) * class_rates(state))[:, observed]).sum()
     total += stats.gamma.logpdf(state.core, priors.a0, scale=1 / priors.b0).sum()
-    for phi_DK in state.factors:
-        total += stats.gamma.logpdf(phi_DK, priors.e0, scale=1 / priors.f0).sum()
+    for m, phi_DK in enumerate(state.factors):
+        e0 = concentration(m, state.concentrations, priors)
+        total += stats.gamma.logpdf(phi_DK, e0, scale=1 / priors.f0).sum()
     return float(total)
+
+
+def log_likelihood(Y, observed, state, priors) -> float:
+    """log p(observed counts | state), cell by cell, latent counts integrated out."""
+    rate = rates(state)
+    if priors.likelihood == "negative-binomial":
+        return float(stats.nbinom.logpmf(Y, rate, 1 - state.p)[observed].sum())
+    if priors.likelihood == "bernoulli":
+        return float(stats.bernoulli.logpmf(Y, 1 - np.exp(-rate))[observed].sum())
+    return float(stats.poisson.logpmf(Y, rate)[observed].sum())
+
+
+def log_latent(latent, Y, observed, state, priors) -> float:
+    """log p(latent counts | counts, state), cell by cell."""
+    rate, total = rates(state), 0.0
+    for cell in np.argwhere(observed & (Y > 0)):
+        y, r, count = Y[tuple(cell)], rate[tuple(cell)], latent[tuple(cell)]
+        if priors.likelihood == "negative-binomial":
+            total += np.log(tables_pmf(y, r)[count])
+        elif priors.likelihood == "bernoulli":
+            total += stats.poisson.logpmf(count, r) - np.log(1 - np.exp(-r))
+    return float(total)
+
+
+def tables_pmf(customers, r) -> np.ndarray:
+    """P(CRT(customers, r) = 0, 1, ..), adding one customer after another."""
+    pmf = np.array([1.0])
+    for i in range(customers):
+        opens = r / (r + i)
+        pmf = np.append(pmf * (1 - opens), 0.0) + np.append(0.0, pmf * opens)
+    return pmf
 
 
 # Chains
@@ -314,7 +459,8 @@ def initial_state(shape, core_shape, budget, priors, rng, fixed_locations=None) 
 
 def sweep(Y, observed, state, priors, rng, relocation=relocate) -> NaiveState:
     """One sweep of the Gibbs sampler; `relocation=None` keeps the locations."""
-    alloc = thin(Y, observed, state, rng)
+    state = draw_dispersion(Y, observed, state, priors, rng)
+    alloc = thin(draw_latent(Y, observed, state, priors, rng), observed, state, rng)
     state = draw_core(alloc, observed, state, priors, rng)
     if relocation is not None:
         state = relocation(alloc, observed, state, priors, rng)

@@ -4,6 +4,9 @@ A refactoring must leave every byte alone. Processors and versions of NumPy and 
 and sums, so there are hashes for each kind of rounding that the tests have met. On any other the test is skipped, and
 the summary of pytest says so in capitals.
 
+A chain that is new has a hash where it was made. For the other roundings it is listed in NOT_YET until somebody runs
+`python tests/test_golden_draws.py` there and adds what it prints; all other chains are judged as ever.
+
 To make the hashes anew after a deliberate change: raise SAMPLER_VERSION, run `python tests/test_golden_draws.py`, and
 put what it prints below, in place of the hashes of all roundings.
 """
@@ -20,6 +23,7 @@ import allocore as ac
 from allocore.gibbs.version import SAMPLER_VERSION
 
 CHAIN = {"burn_in": 12, "draws": 20, "thin": 1, "seed": 11, "threads": 2, "progress": False}
+BURSTS = {"likelihood": "negative-binomial"}
 MISSING = [(0, None, None), (None, 3, 1), (5, 7, None), (None, None, 4), (2, 2, 2)]
 
 GOLDEN_VERSION = 2
@@ -46,7 +50,27 @@ GOLDEN = {
         "cp-missing": "7cddc50e61ab3b6734be5c9b2ee5af35",
         "tucker": "77bf1c759b4ebc1425285f99406d3bb6",
         "tucker-missing": "6ab6e80750589c9f4d174377c01018e6",
+        "nb": "3a30bb1f9f8d27dc27a697ffa2daf758",
+        "nb-by-mode-missing": "b48a3956fac11aeb9bda800f68ec111c",
+        "bernoulli": "a4ddb31fdc793db63c4f9163ee92452b",
+        "e0-infer": "6304a9885b069334236492dfea3564a8",
+        "e0-by-mode": "d64f6b229709ca12c163796bcaf9a92d",
+        "cp-nb": "d1be76256ed224002516f7bebc639837",
+        "tucker-bernoulli": "577c550895cd3084fa562f2a4c1d2391",
+        "infer-budget-nb": "d949b225ecd723fd8a12db7184bf8b31",
         "nntuck-missing": "c85267cd02b51eb415b1b09b66852cdb",
+    },
+}
+NOT_YET = {
+    "61ae1a73a133d51f": {
+        "nb",
+        "nb-by-mode-missing",
+        "bernoulli",
+        "e0-infer",
+        "e0-by-mode",
+        "cp-nb",
+        "tucker-bernoulli",
+        "infer-budget-nb",
     },
 }
 
@@ -72,6 +96,14 @@ CHAINS = {
     "cp-missing": lambda: ac.CP(8, **CHAIN).fit(tensor()),
     "tucker": lambda: ac.Tucker((3, 4, 2), **CHAIN).fit(tensor(missing=False)),
     "tucker-missing": lambda: ac.Tucker((3, 4, 2), **CHAIN).fit(tensor()),
+    "nb": lambda: ac.AlloCore(12, **BURSTS, **CHAIN).fit(tensor(missing=False)),
+    "nb-by-mode-missing": lambda: ac.AlloCore(12, dispersion_by=1, **BURSTS, **CHAIN).fit(tensor()),
+    "bernoulli": lambda: ac.AlloCore(12, likelihood="bernoulli", **CHAIN).fit(tensor().binary()),
+    "e0-infer": lambda: ac.AlloCore(12, e0="infer", **CHAIN).fit(tensor()),
+    "e0-by-mode": lambda: ac.AlloCore(12, e0=(0.1, 0.5, 2.0), **CHAIN).fit(tensor()),
+    "cp-nb": lambda: ac.CP(8, e0="infer", **BURSTS, **CHAIN).fit(tensor()),
+    "tucker-bernoulli": lambda: ac.Tucker((3, 4, 2), likelihood="bernoulli", **CHAIN).fit(tensor().binary()),
+    "infer-budget-nb": lambda: ac.AlloCore("infer", max_budget=20, e0="infer", **BURSTS, **CHAIN).fit(tensor()),
     "nntuck-missing": lambda: ac.NNTuck((3, 4, 2), restarts=2, max_iter=30, seed=5, progress=False).fit(tensor()),
 }
 
@@ -80,7 +112,8 @@ def hashed(model):
     post = model.posterior_
     stats = [post.stats[name] for name in ("log_likelihood", "classes", "factors", "moved")]
     digest = hashlib.sha256()
-    for array in (post.core_values, post.core_locations, *post.factors, *stats):
+    learned = [array for array in (post.record.concentrations, post.record.log_odds) if array is not None]
+    for array in (post.core_values, post.core_locations, *post.factors, *stats, *learned):
         digest.update(repr((array.shape, array.dtype.str)).encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:32]
@@ -104,12 +137,20 @@ def rounding():
 def test_a_short_chain_has_the_bytes_it_had_when_its_sampler_version_was_new(name):
     if rounding() not in GOLDEN:
         pytest.skip(f"arithmetic rounds as {rounding()} here; there are hashes for {list(GOLDEN)} alone")
+    if name in NOT_YET.get(rounding(), ()):
+        pytest.skip(f"no hash of {name} has been made yet where arithmetic rounds as {rounding()}")
     assert hashed(CHAINS[name]()) == GOLDEN[rounding()][name], "raise SAMPLER_VERSION if the draws changed on purpose"
 
 
 def test_the_hashes_are_those_of_this_sampler_version():
     assert GOLDEN_VERSION == SAMPLER_VERSION
-    assert all(hashes.keys() == CHAINS.keys() for hashes in GOLDEN.values())
+    assert NOT_YET.keys() <= GOLDEN.keys()
+    for known, hashes in GOLDEN.items():
+        missing = NOT_YET.get(known, set())
+        assert hashes.keys() | missing == CHAINS.keys()
+        assert not hashes.keys() & missing, "a chain that has a hash is judged by it"
+    for name in CHAINS:
+        assert any(name in hashes for hashes in GOLDEN.values()), f"{name} is judged nowhere"
 
 
 @pytest.mark.jit
@@ -122,7 +163,7 @@ def test_the_hash_sees_a_change_in_the_last_bit_of_one_draw():
     class Changed:
         class posterior_:
             core_values, core_locations = values, model.posterior_.core_locations
-            factors, stats = model.posterior_.factors, model.posterior_.stats
+            factors, stats, record = model.posterior_.factors, model.posterior_.stats, model.posterior_.record
 
     assert hashed(Changed) != before
 

@@ -45,3 +45,46 @@ def test_the_log_likelihood_is_right_for_many_classes(model):
         state = State(np.log(post.core_values[0, draw]), post.core_locations[0, draw], log_phi)
         expected = joint.log_likelihood(Y, post.record.spec, state)
         assert post.stats["log_likelihood"][0, draw] == pytest.approx(expected, abs=1e-6 * Y.total)
+
+
+LEARNED = {"s0": 4.0, "t0": 3.0, "g0": 2.0, "h0": 3.0, "f0": 1.0}
+SETTINGS = {
+    "negative-binomial": {"likelihood": "negative-binomial"},
+    "by-first-mode": {"likelihood": "negative-binomial", "dispersion_by": 0},
+    "by-second-mode-e0": {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"},
+    "bernoulli": {"likelihood": "bernoulli", "b0": 4.0},
+    "bernoulli-e0": {"likelihood": "bernoulli", "b0": 4.0, "e0": "infer"},
+    "e0": {"e0": "infer"},
+    "negative-binomial-budget": {"likelihood": "negative-binomial", "infer_budget": True, "b0": 5.0},
+    "by-second-mode-budget-e0": {
+        "likelihood": "negative-binomial", "dispersion_by": 1, "infer_budget": True, "b0": 5.0, "e0": "infer",
+    },
+    "bernoulli-budget": {"likelihood": "bernoulli", "infer_budget": True, "b0": 9.0},
+}  # fmt: skip
+COMBINATIONS = [
+    (name, model)
+    for name in SETTINGS
+    for model in ("AlloCore", "CP", "Tucker")
+    if model == "AlloCore" or "infer_budget" not in SETTINGS[name]
+]
+
+
+@pytest.mark.parametrize("with_missing", [False, True], ids=["complete", "missing"])
+@pytest.mark.parametrize("modes", [2, 3, 5])
+@pytest.mark.parametrize(("name", "model"), COMBINATIONS)
+def test_a_sweep_reports_the_log_likelihood_whatever_the_likelihood(name, model, modes, with_missing):
+    """After every sweep, with split-merge too (eight classes), and from the chain's own first state."""
+    settings = {**LEARNED, **SETTINGS[name]}
+    core_shape = (2,) * modes if model == "Tucker" else (8,) * modes if model == "CP" else (3,) * modes
+    spec = Spec(2**modes if model == "Tucker" else 8, core_shape, model=model, **settings)
+    case = cases.make(modes, budget=8, with_missing=with_missing, seed=modes + 1, scale=2.0, **settings)
+    tensor, key = cases.tensor_of(case), Key.of(4, 0)
+    with Workers(1) as workers:
+        layout = Layout.of(tensor, workers)
+        state = first_state(spec, tensor.shape, np.random.default_rng(3))
+        allocation = begin(key.at(0), layout, spec, state)
+        for number in range(1, 9):
+            state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
+            expected = joint.log_likelihood(tensor, spec, state)
+            assert np.isfinite(expected)
+            assert info.log_likelihood == pytest.approx(expected, abs=1e-6 * tensor.total)

@@ -4,6 +4,7 @@
     python killed.py moments FOLDER KILLS SEED    one run is killed again and again, at random moments
     python killed.py signals FOLDER KILLS SEED    like moments, with SIGINT and SIGTERM in turns
 
+A last word "bursts" makes it a negative-binomial run, with a dispersion for each row and learned concentrations.
 Prints a line for every kill. Every draw that can be read at any time must be that of a run that was never disturbed.
 """
 
@@ -25,6 +26,7 @@ from allocore.run import chunks, zarr_store
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "core_shape": (3, 2, 3), "f0": 1.0, "alpha0": 3.0, "thin": 2, "chains": 2, "seed": 11}
+BURSTS = {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"}
 
 
 class Tripwire:
@@ -102,7 +104,7 @@ def go_on(path, draws, threads):
 
 def arrays_of(post):
     stats = [post.stats[name] for name in ("log_likelihood", "classes", "factors", "moved")]
-    return [post.core_values, post.core_locations, *post.factors], stats
+    return post.record.draw_arrays, stats
 
 
 def compare(path, expected, whole):
@@ -157,8 +159,9 @@ def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
     assert ending(in_child(lambda: compare(path, expected, whole=True))) == 0
 
 
-def main(what, folder, kills, seed):
+def main(what, folder, kills, seed, likelihood="poisson"):
     warnings.simplefilter("ignore")
+    SETTINGS.update(BURSTS if likelihood == "bursts" else {})
     chance, folder = random.Random(int(seed)), Path(folder)
     zarr_store.SECONDS = zarr_store.TIMES = 0.0
     chunks._MOST_VALUES = 4  # so that chunks fill up and new ones begin

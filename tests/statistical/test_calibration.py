@@ -27,7 +27,15 @@ from evidence import corrected, summaries
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 SHAPE = (3, 3, 2)
-SPEC = Spec(2, (2, 2, 2), a0=1.6, b0=1.0, e0=1.3, f0=1.3, alpha0=3.0)
+PRIORS = {"a0": 1.6, "b0": 1.0, "e0": 1.3, "f0": 1.3, "alpha0": 3.0}
+SPEC = Spec(2, (2, 2, 2), **PRIORS)
+BURSTS = {"likelihood": "negative-binomial", "g0": 3.0, "h0": 4.0}
+LEARNED = {**PRIORS, "e0": "infer", "s0": 8.0, "t0": 6.0}
+OTHERS = {
+    "bursts": Spec(2, (2, 2, 2), **LEARNED, **BURSTS),
+    "bursts-by-row": Spec(2, (2, 2, 2), **LEARNED, **BURSTS, dispersion_by=1),
+    "binary": Spec(2, (2, 2, 2), **PRIORS, likelihood="bernoulli"),
+}
 BURN_IN, DRAWS, THIN = 60, 15, 8
 
 
@@ -42,7 +50,7 @@ def posterior_of(layout, spec, seed, rng):
     return kept
 
 
-def ranks(missing, data_sets, seed=0):
+def ranks(missing, data_sets, spec=SPEC, seed=0):
     """The rank of the truth among the draws, (data sets, quantities); ties (counts of factors) are broken at random."""
     rng = np.random.default_rng(seed)
     cells = np.indices(SHAPE).reshape(len(SHAPE), -1)
@@ -50,10 +58,10 @@ def ranks(missing, data_sets, seed=0):
     found = []
     with Workers(1) as workers:
         for number in range(data_sets):
-            truth = prior_state(SPEC, SHAPE, rng)
-            counts = draw_counts(SPEC, truth, cells, rng)
+            truth = prior_state(spec, SHAPE, rng)
+            counts = draw_counts(spec, truth, cells, rng)
             layout = Layout.of_cells(cells[:, counts > 0], counts[counts > 0], missing, workers)
-            states = [cases.naive_of(truth), *posterior_of(layout, SPEC, number, rng)]
+            states = [cases.naive_of(truth), *posterior_of(layout, spec, number, rng)]
             values = summaries(states)
             below = (values[1:] < values[0]).sum(axis=0)
             tied = (values[1:] == values[0]).sum(axis=0)
@@ -78,6 +86,30 @@ SOME = Missing([(0, 0, None), (1, 1, None), (None, 2, 1)], SHAPE)
 @pytest.mark.parametrize("missing", [NONE, SOME], ids=["complete", "missing"])
 def test_the_truth_ranks_uniformly_among_posterior_draws(missing):
     assert evidence_against_uniformity(ranks(missing, 200)) > 1e-3
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_truth_ranks_uniformly_with_other_likelihoods_and_learned_concentrations(name):
+    assert evidence_against_uniformity(ranks(SOME, 200, OTHERS[name])) > 1e-3
+
+
+def test_exposures_without_c_spoil_the_ranks(monkeypatch):
+    def forgetful(layout, workspace, mode):
+        sums_MQ = np.array([workspace.rows(m).sum(axis=0) for m in range(len(layout.shape))])
+        return layout.missing.sums_by_row(workspace.expanded._replace(sums_MQ=sums_MQ), mode, layout.workers)
+
+    monkeypatch.setattr(sweep_module, "exposure", forgetful)
+    assert evidence_against_uniformity(ranks(SOME, 120, OTHERS["bursts-by-row"])) < 1e-6
+
+
+def test_a_concentration_that_forgets_the_exposure_spoils_the_ranks(monkeypatch):
+    right = sweep_module.draw_concentration
+
+    def forgetful(key, layout, spec, state, view):
+        return right(key, layout, spec, state, view._replace(exposure_DQ=np.zeros_like(view.exposure_DQ)))
+
+    monkeypatch.setattr(sweep_module, "draw_concentration", forgetful)
+    assert evidence_against_uniformity(ranks(SOME, 120, OTHERS["bursts"])) < 1e-6
 
 
 def test_a_wrong_exposure_spoils_the_ranks(monkeypatch):

@@ -27,6 +27,8 @@ PRIORS = {"a0": 1.6, "b0": 2.0, "e0": 1.3, "f0": 1.7, "alpha0": 6.0}
 SPECS = {
     "fixed": Spec(6, (4, 3, 2), **PRIORS),
     "inferred": Spec(6, (4, 3, 2), **PRIORS, infer_budget=True, c0=6.0, d0=2.0),
+    "bursts": Spec(6, (4, 3, 2), **PRIORS, likelihood="negative-binomial", dispersion_by=1, g0=3.0, h0=4.0),
+    "binary": Spec(6, (4, 3, 2), **PRIORS, likelihood="bernoulli"),
     "few-factors": Spec(5, (3, 2, 1), a0=0.5, b0=0.5, e0=0.3, f0=0.3, alpha0=0.6),
 }
 

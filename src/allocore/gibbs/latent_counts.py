@@ -139,7 +139,17 @@ def log_fit(likelihood: int, count: int, log_rate: float) -> float:
     """The log-likelihood of one cell as above, given the logarithm of its rate, which itself may underflow."""
     rate = exp(min(log_rate, 700.0))
     if likelihood == NEGATIVE_BINOMIAL:
-        return log_rate + lgamma(count + rate) - lgamma(1.0 + rate)
+        return log_rate + _log_rising(1.0 + rate, count - 1.0)
     if likelihood == BERNOULLI:
         return log_rate if log_rate < -40.0 else rate + log1p(-exp(-rate)) if rate > 1.0 else log(expm1(rate))
     return count * log_rate
+
+
+@part
+def _log_rising(start: float, steps: float) -> float:
+    """ln G(start + steps) - ln G(start). If both are large, their digits cancel; then by Stirling's formula."""
+    if start < 1e5:
+        return lgamma(start + steps) - lgamma(start)
+    end = start + steps
+    growth = steps * log(end) + (start - 0.5) * log1p(steps / start) - steps
+    return growth + (1.0 / end - 1.0 / start) / 12.0

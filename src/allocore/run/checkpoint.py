@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from allocore._files import replacing, settle
+from allocore.model.simulate import dispersions
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
 
@@ -77,6 +78,8 @@ def _parsed(content: bytes, sweep: int, shape: tuple[int, ...], spec: Spec) -> t
     concentrations_M = arrays["concentrations_M"] if spec.infer_concentrations else np.empty(0)
     has_dispersion = spec.observation.has_dispersion
     dispersion = Dispersion(arrays["log_odds_D"], spec.dispersion_by) if has_dispersion else None
-    if concentrations_M.size not in (0, len(shape)) or (dispersion and dispersion.log_odds_D.ndim != 1):
+    if concentrations_M.size not in (0, len(shape)):
+        raise ValueError("the parts of the checkpoint do not fit together")
+    if dispersion is not None and dispersion.log_odds_D.shape != (dispersions(spec, shape),):
         raise ValueError("the parts of the checkpoint do not fit together")
     return sweep, State(arrays["log_core_Q"], arrays["subs_QM"], tuple(log_phi), concentrations_M, dispersion)
