@@ -19,6 +19,7 @@ from allocore.kernels.arrays import Floats
 from allocore.kernels.distributions import log_gamma
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, Words, scratch, seat
+from allocore.model.likelihood import log_dispersion_of
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
 
@@ -51,7 +52,7 @@ def log_of_dispersion(layout: Layout, state: State, rates_D: Floats) -> float:
         raise ValueError("the state has no dispersion")
     mode, log_odds_D = state.dispersion.mode, state.dispersion.log_odds_D
     counts_D = float(layout.total) if mode is None else layout.row_totals_R[layout.rows(mode)]
-    return -float((counts_D * np.logaddexp(0.0, -log_odds_D) + rates_D * np.logaddexp(0.0, log_odds_D)).sum())
+    return float((counts_D * log_dispersion_of(log_odds_D) + rates_D * log_dispersion_of(-log_odds_D)).sum())
 
 
 @kernel

@@ -27,8 +27,8 @@ from allocore.kernels.random import Words
 POISSON, NEGATIVE_BINOMIAL, BERNOULLI = range(3)
 CODES = {"poisson": POISSON, "negative-binomial": NEGATIVE_BINOMIAL, "bernoulli": BERNOULLI}
 
-# Batches hold rates between these; other cells are drawn one by one. Products of a few such rates stay in range.
-LEAST_RATE, MOST_RATE = 1e-100, 1e100
+# Batches hold rates between these; other cells are drawn one by one. Two such rates times _HIGH are still in range.
+LEAST_RATE, MOST_RATE = 1e-70, 1e70
 # A latent count of a binary cell in a batch. From a uniform number of 52 bits, a rate of 32 leads to no more than 90.
 MOST_BINARY_RATE, MOST_BINARY = 32.0, 128
 _MOST_POISSON = 2.0**50  # the largest rate that `poisson` draws from

@@ -20,7 +20,7 @@ With a negative binomial or Bernoulli likelihood (model/likelihood.py) the laten
 everything said here of counts is true of them.
 
 Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
-takes one; core values are drawn again afterwards because that is cheap. Both steps of a mode share its exposure
+takes one; core values are drawn again afterwards because that is cheap. All steps of a mode share its exposure
 (exposure.py). The code keeps it per unit of lambda; as such it depends on the other modes alone.
 
 The order of the modes rotates from sweep to sweep, so that each mode is the last one in turn. Thinning ends a sweep, so

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from allocore.data.tensor import CountTensor
+from allocore.model.likelihood import log_dispersion_of
 from allocore.model.rates import class_totals, log_odds_at, log_rates_at
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -74,8 +75,8 @@ def log_prior_dispersion(spec: Spec, state: State) -> float:
     """Beta(g0, h0) on every p, if there are any."""
     if state.dispersion is None:
         return 0.0
-    log_p_D = -np.logaddexp(0.0, -state.dispersion.log_odds_D)
-    log_rest_D = -np.logaddexp(0.0, state.dispersion.log_odds_D)
+    log_p_D = log_dispersion_of(state.dispersion.log_odds_D)
+    log_rest_D = log_dispersion_of(-state.dispersion.log_odds_D)
     density_D = (spec.g0 - 1.0) * log_p_D + (spec.h0 - 1.0) * log_rest_D - betaln(spec.g0, spec.h0)
     return float(density_D.sum())
 

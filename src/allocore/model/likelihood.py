@@ -28,7 +28,23 @@ Counts: TypeAlias = NDArray[Any]
 
 _FAR = 1e-290  # where the incomplete gamma and beta functions begin to underflow
 _TINY_RATE = 1e-30  # up to here a tail is proportional to the rate, to all digits
+_MOST_LOG_ODDS = 600.0  # beyond this, products of odds and rates would overflow
 _LEAST = 1e-300  # what Lentz's method divides by instead of zero
+
+
+def dispersion_of(log_odds: Floats) -> Floats:
+    """p, the dispersion."""
+    return np.asarray(expit(log_odds))
+
+
+def log_dispersion_of(log_odds: Floats) -> Floats:
+    """ln p."""
+    return np.asarray(-np.logaddexp(0.0, -log_odds))
+
+
+def odds_of(log_odds: Floats) -> Floats:
+    """p / (1 - p), the expected count per unit of the rate; odds beyond e^600 are taken for e^600."""
+    return np.asarray(np.exp(np.minimum(log_odds, _MOST_LOG_ODDS)))
 
 
 class Likelihood:
@@ -36,6 +52,7 @@ class Likelihood:
 
     name: LikelihoodName
     has_dispersion = False
+    class_sizes = "expected counts"  # what the sizes of classes add up to
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """log P(Y = y)."""
@@ -104,7 +121,7 @@ class NegativeBinomial(Likelihood):
         """log P(Y = y). G(y + r) / G(r) = G(y) / B(y, r), which does not cancel for large rates."""
         y_N = np.maximum(counts_N, 1).astype(float)
         log_rising_N = gammaln(y_N) - betaln(y_N, _not_zero(rates_N))
-        if_positive_N = log_rising_N - gammaln(y_N + 1.0) - y_N * np.logaddexp(0.0, -log_odds_N)
+        if_positive_N = log_rising_N - gammaln(y_N + 1.0) + y_N * log_dispersion_of(log_odds_N)
         return np.asarray(np.where(counts_N > 0, if_positive_N, 0.0) - self.latent_scale(log_odds_N) * rates_N)
 
     def log_tails(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> tuple[Floats, Floats]:
@@ -114,27 +131,30 @@ class NegativeBinomial(Likelihood):
         """
         y_N, given_N = counts_N.astype(float), _not_zero(rates_N)
         r_N = np.maximum(given_N, _TINY_RATE)
-        p_N, q_N = expit(log_odds_N), expit(-log_odds_N)
+        p_N, q_N = dispersion_of(log_odds_N), dispersion_of(-log_odds_N)
         density_N = self.log_density(counts_N, r_N, log_odds_N)
         some_N = np.maximum(y_N, 1.0)
         # Of p and 1 - p, the smaller one has all its digits.
         some_more_N = np.where(log_odds_N < 0.0, betainc(some_N, r_N, p_N), betaincc(r_N, some_N, q_N))
         more_N = np.asarray(np.where(y_N > 0, some_more_N, 1.0), dtype=np.float64)
-        fewer_N = np.asarray(betainc(r_N, y_N + 1.0, q_N), dtype=np.float64)
+        fewer_N = np.where(log_odds_N < 0.0, betaincc(y_N + 1.0, r_N, p_N), betainc(r_N, y_N + 1.0, q_N))
+        fewer_N = np.asarray(fewer_N, dtype=np.float64)
         far, below = _far(more_N), _far(fewer_N)
         beyond = _beta_fraction(y_N[far], r_N[far], p_N[far])
         short = _beta_fraction(r_N[below], y_N[below] + 1.0, q_N[below]) * p_N[below] * (1.0 + y_N[below] / r_N[below])
         log_more_N = _in_logs(more_N, far, density_N[far], beyond)
         log_more_N += np.where((y_N > 0) & (given_N < r_N), np.log(given_N / r_N), 0.0)
-        return log_more_N, _in_logs(fewer_N, below, density_N[below], short)
+        log_fewer_N = _in_logs(fewer_N, below, density_N[below], short)
+        return log_more_N, np.where(y_N > 0, log_fewer_N, -self.latent_scale(log_odds_N) * given_N)
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The expected count, r p / (1 - p)."""
-        return np.asarray(rates_N * np.exp(log_odds_N))
+        return np.asarray(rates_N * odds_of(log_odds_N))
 
     def variance(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The mean / (1 - p)."""
-        return np.asarray(self.mean(rates_N, log_odds_N) * (1.0 + np.exp(log_odds_N)))
+        with np.errstate(over="ignore"):
+            return np.asarray(self.mean(rates_N, log_odds_N) * (1.0 + odds_of(log_odds_N)))
 
     def latent_scale(self, log_odds_N: Floats) -> Floats:
         """c = -ln(1 - p)."""
@@ -142,13 +162,14 @@ class NegativeBinomial(Likelihood):
 
     def draw(self, rates_N: Floats, log_odds_N: Floats, rng: np.random.Generator) -> Counts:
         """Draw counts: Poisson with gamma rates of shape r and mean r p / (1 - p)."""
-        return rng.poisson(rng.standard_gamma(rates_N) * np.exp(log_odds_N))
+        return rng.poisson(rng.standard_gamma(rates_N) * odds_of(log_odds_N))
 
 
 class Bernoulli(Likelihood):
     """For binary data: whether a Poisson count is above zero."""
 
     name = "bernoulli"
+    class_sizes = "expected latent counts"
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """log P(Y = y); minus infinity for counts above 1."""

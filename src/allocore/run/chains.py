@@ -108,9 +108,12 @@ class Chain:
 
 def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:
     if not isfinite(info.log_likelihood):
+        names = ["a0", "b0", "e0", "f0"] + ["s0", "t0"] * spec.infer_concentrations
+        names += ["g0", "h0"] * spec.observation.has_dispersion
+        priors = ", ".join(f"{name}={getattr(spec, name)}" for name in names)
         raise InputError(
-            f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {sweep}: the priors "
-            f"(a0={spec.a0}, b0={spec.b0}, e0={spec.e0}, f0={spec.f0}) lead to numbers beyond 64-bit floats"
+            f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {sweep}: the priors ({priors}) "
+            "lead to numbers beyond 64-bit floats"
         )
 
 

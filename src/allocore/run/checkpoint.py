@@ -78,7 +78,7 @@ def _parsed(content: bytes, sweep: int, shape: tuple[int, ...], spec: Spec) -> t
     concentrations_M = arrays["concentrations_M"] if spec.infer_concentrations else np.empty(0)
     has_dispersion = spec.observation.has_dispersion
     dispersion = Dispersion(arrays["log_odds_D"], spec.dispersion_by) if has_dispersion else None
-    if concentrations_M.size not in (0, len(shape)):
+    if concentrations_M.size != len(shape) * spec.infer_concentrations:
         raise ValueError("the parts of the checkpoint do not fit together")
     if dispersion is not None and dispersion.log_odds_D.shape != (dispersions(spec, shape),):
         raise ValueError("the parts of the checkpoint do not fit together")
