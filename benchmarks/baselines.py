@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from allocore.gibbs.thinning import enter_fibre
+from allocore.gibbs.thinning_batch import enter_fibre
 from allocore.kernels.jit import kernel
 from allocore.kernels.simd import aligned_zeros
 

@@ -14,7 +14,8 @@ from allocore.gibbs.core_values import draw_core_values
 from allocore.gibbs.factors import draw_factors
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.relocation import relocate
-from allocore.gibbs.thinning import _draw_plainly, thin
+from allocore.gibbs.thinning import thin
+from allocore.gibbs.thinning_batch import draw_plainly
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key, Step, scratch, seat
 from allocore.kernels.workers import Workers
@@ -95,7 +96,7 @@ def test_a_draw_that_was_rejected_is_drawn_again_by_the_weights():
     drawn = np.zeros(6)
     for number in range(REPEATS):
         seat(rng, stream, number)
-        drawn[_draw_plainly(3, 1, 6, rows, products, rng)] += 1
+        drawn[draw_plainly(3, 1, 6, rows, products, rng)] += 1
     assert chi_square(drawn, weights * REPEATS) > LEVEL
 
 

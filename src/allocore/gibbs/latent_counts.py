@@ -27,8 +27,8 @@ from allocore.kernels.random import Words
 POISSON, NEGATIVE_BINOMIAL, BERNOULLI = range(3)
 CODES = {"poisson": POISSON, "negative-binomial": NEGATIVE_BINOMIAL, "bernoulli": BERNOULLI}
 
-# Batches hold rates between these; other cells are drawn one by one. Two such rates times _HIGH are still in range.
-LEAST_RATE, MOST_RATE = 1e-70, 1e70
+# Batches hold rates between these; other cells are drawn one by one. Two such rates times _LOW or _HIGH are in range.
+LEAST_RATE, MOST_RATE = 1e-100, 1e70
 # A latent count of a binary cell in a batch. From a uniform number of 52 bits, a rate of 32 leads to no more than 90.
 MOST_BINARY_RATE, MOST_BINARY = 32.0, 128
 _MOST_POISSON = 2.0**50  # the largest rate that `poisson` draws from
@@ -66,16 +66,16 @@ def draw_tables(size: int, rate_C: Floats, uniforms: Floats, count_C: Ints) -> t
 
 @part
 def draw_truncated(
-    size: int, rate_C: Floats, uniforms: Floats, total_C: Floats, latent_C: Ints, count_C: Ints
+    size: int, rate_C: Floats, uniforms: Floats, expm1_C: Floats, latent_C: Ints, count_C: Ints
 ) -> tuple[int, float]:
     """Zero-truncated Poisson by inversion: the same for binary cells, from one uniform number each.
 
     The weights of L are rate^L / L!, and their sum over L >= 1 is e^rate - 1. The first loop is branch-free, so that it
-    becomes vector code; it ends at _FIRST_TERMS + 1. `total_C` and `latent_C` are scratch space.
+    becomes vector code; it ends at _FIRST_TERMS + 1. `expm1_C` and `latent_C` are scratch space.
     """
-    _fill_expm1(rate_C, total_C)
+    _fill_expm1(rate_C, expm1_C)
     for c in range(rate_C.size):
-        target, weight, below, latent = uniforms[c] * total_C[c], rate_C[c], rate_C[c], 1
+        target, weight, below, latent = uniforms[c] * expm1_C[c], rate_C[c], rate_C[c], 1
         for k in range(2, _FIRST_TERMS + 2):
             latent += int(target > below)
             weight *= rate_C[c] * (1.0 / k)
@@ -86,8 +86,8 @@ def draw_truncated(
         if count_C[c] > 0:
             latent = latent_C[c]
             if latent > _FIRST_TERMS:
-                latent = _by_inversion(rate_C[c], uniforms[c] * total_C[c])
-            product *= total_C[c]
+                latent = _by_inversion(rate_C[c], uniforms[c] * expm1_C[c])
+            product *= expm1_C[c]
             if not _LOW < product < _HIGH:
                 log_total += log(product)
                 product = 1.0
@@ -108,7 +108,7 @@ def _by_inversion(rate: float, target: float) -> int:
 
 
 @part
-def _fill_expm1(rate_C: Floats, total_C: Floats) -> None:
+def _fill_expm1(rate_C: Floats, expm1_C: Floats) -> None:
     """e^rate - 1 for rates up to 32, to some 14 digits: a series for rate / 256, then eight times e^2x - 1 = e (e + 2).
 
     Without a branch or a call, so that the loop becomes vector code.
@@ -121,7 +121,7 @@ def _fill_expm1(rate_C: Floats, total_C: Floats) -> None:
         e *= x
         for _ in range(8):
             e *= e + 2.0
-        total_C[c] = e
+        expm1_C[c] = e
 
 
 @part
