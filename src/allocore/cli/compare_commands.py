@@ -12,7 +12,7 @@ import allocore as ac
 from allocore.cli.app import app, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.cli.fit_commands import sizes_given
-from allocore.cli.likelihood_options import mode_given, settings_of, takes_likelihood
+from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
 from allocore.cli.option_groups import takes
 from allocore.errors import InputError
 
@@ -87,7 +87,7 @@ def compare(
     --likelihood and --e0 are those of all models whose names do not say otherwise. NNTuck is always Poisson.
     """
     console = terminal()
-    Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
+    Y, numbers, fits = _checked(console, data, events, likelihood, _listed(models), budgets, fits, out)
     with telling_of_stops(out):
         found = ac.compare(
             Y, _listed(models), numbers, splits=splits, restarts=restarts, max_iter=max_iter, out=out, **fits
@@ -122,7 +122,7 @@ def select_budget(
     allocore select-budget "icews/*.tab" --likelihood negative-binomial --e0 infer
     """
     console = terminal()
-    Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
+    Y, numbers, fits = _checked(console, data, events, likelihood, ["allocore"], budgets, fits, out)
     with telling_of_stops(out):
         found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, out=out, **fits)  # type: ignore[arg-type]
     console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
@@ -136,12 +136,14 @@ def _checked(
     data: str,
     events: dict[str, Any],
     likelihood: dict[str, Any],
+    models: list[str],
     budgets: str,
     fits: dict[str, Any],
     out: Path | None,
 ) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
     """Return the data, the budgets and the options of the fits; options are checked before the data are read."""
     numbers, core_shape = _budgets(budgets), sizes_given(fits["core_shape"])
+    check_dispersion_by(likelihood, models)
     if out is not None:
         from allocore.comparison.folder import check_place
 
