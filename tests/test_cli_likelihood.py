@@ -111,8 +111,14 @@ def test_a_bad_setting_is_one_line_that_names_it(run, data, tmp_path, words, pie
     assert not (tmp_path / "run.zarr").exists()
 
 
-@pytest.mark.parametrize("words", [["--dispersion-by", "who"], ["--e0", "-1"], ["--likelihood", "nb"]])
-@pytest.mark.parametrize("command", ["fit", "select-budget", "compare"])
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        *((command, ["--dispersion-by", "who"]) for command in ("fit", "select-budget")),
+        *((command, ["--e0", "-1"]) for command in ("fit", "select-budget", "compare")),
+        *((command, ["--likelihood", "nb"]) for command in ("fit", "select-budget", "compare")),
+    ],
+)
 def test_options_that_make_no_sense_are_told_before_the_data_are_read(run, tmp_path, command, words):
     more = {"fit": ["--budget", 2], "compare": ["--out", tmp_path / "out"], "select-budget": []}[command]
     code, _, err = run(command, tmp_path / "no such file", *more, *words)

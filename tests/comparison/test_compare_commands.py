@@ -141,8 +141,8 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
             "'negative-binomial' in the names of models only",
         ),
         (
-            ["--models", "allocore,cp-bernoulli", "--dispersion-by", "who"],
-            "--dispersion-by is 'who', but no model uses it: it needs one such as allocore-nb",
+            ["--models", "allocore,cp", "--budgets", "2", "--dispersion-by", "who"],
+            "dispersion_by is 'who', but no model uses it: it needs one such as allocore-nb",
         ),
         (
             ["--likelihood", "bernoulli", "--budgets", "2"],

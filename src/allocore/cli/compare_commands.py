@@ -87,7 +87,7 @@ def compare(
     --likelihood and --e0 are those of all models whose names do not say otherwise. NNTuck is always Poisson.
     """
     console = terminal()
-    Y, numbers, fits = _checked(console, data, events, likelihood, _listed(models), budgets, fits, out)
+    Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
     with telling_of_stops(out):
         found = ac.compare(
             Y, _listed(models), numbers, splits=splits, restarts=restarts, max_iter=max_iter, out=out, **fits
@@ -122,7 +122,8 @@ def select_budget(
     allocore select-budget "icews/*.tab" --likelihood negative-binomial --e0 infer
     """
     console = terminal()
-    Y, numbers, fits = _checked(console, data, events, likelihood, ["allocore"], budgets, fits, out)
+    check_dispersion_by(likelihood)
+    Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
     with telling_of_stops(out):
         found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, out=out, **fits)  # type: ignore[arg-type]
     console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
@@ -136,14 +137,12 @@ def _checked(
     data: str,
     events: dict[str, Any],
     likelihood: dict[str, Any],
-    models: list[str],
     budgets: str,
     fits: dict[str, Any],
     out: Path | None,
 ) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
     """Return the data, the budgets and the options of the fits; options are checked before the data are read."""
     numbers, core_shape = _budgets(budgets), sizes_given(fits["core_shape"])
-    check_dispersion_by(likelihood, models)
     if out is not None:
         from allocore.comparison.folder import check_place
 

@@ -93,7 +93,7 @@ def fit(
     number = _budget(budget, max_budget)
     if along is not None and hold_out is None:
         raise InputError(f"--along is {along!r}, but it needs --hold-out as well")
-    check_dispersion_by(likelihood, ["allocore"])
+    check_dispersion_by(likelihood)
     if out is not None:
         from allocore.run.zarr_store import check_free
 

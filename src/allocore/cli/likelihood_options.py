@@ -6,7 +6,6 @@ import typer
 
 import allocore as ac
 from allocore.cli.option_groups import takes
-from allocore.comparison.model_names import ModelName
 from allocore.errors import InputError
 from allocore.model.spec import check_likelihood, concentrations_for
 
@@ -69,15 +68,9 @@ def _concentrations(text: str) -> float | tuple[float, ...] | Literal["infer"]:
 takes_likelihood = takes("likelihood", _OPTIONS, _gathered)
 
 
-def check_dispersion_by(likelihood: dict[str, Any], models: list[str]) -> None:
-    """Check, before the data are read, that some model can have a dispersion for each row of a mode."""
-    by, default = likelihood["dispersion_by"], likelihood["likelihood"]
-    kinds = [ModelName.parse(name.partition("=")[0]) for name in models]
-    if by is None or any((kind.likelihood or default) == "negative-binomial" for kind in kinds):
-        return
-    if not any(kind.likelihood for kind in kinds):
-        check_likelihood(default, by, options=True)
-    raise InputError(f"--dispersion-by is {by!r}, but no model uses it: it needs one such as allocore-nb")
+def check_dispersion_by(likelihood: dict[str, Any]) -> None:
+    """Check, before the data are read, that the likelihood has a dispersion if one for each row is asked for."""
+    check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"], options=True)
 
 
 def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.CountTensor, dict[str, Any]]:
