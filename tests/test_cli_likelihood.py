@@ -89,14 +89,15 @@ def test_counts_of_1_with_the_negative_binomial_are_a_warning_in_one_line(run, d
     [
         (["--likelihood", "gamma"], ["--likelihood is 'gamma'", "one of poisson, negative-binomial, bernoulli"]),
         (["--likelihood", "bernoulli"], ["likelihood is 'bernoulli'", "counts up to", "--binary"]),
-        (["--dispersion-by", "who"], ["dispersion_by is 0", "has no dispersion"]),
+        (["--dispersion-by", "who"], ["--dispersion-by is 'who'", "'poisson' has no dispersion"]),
         (["--likelihood", "negative-binomial", "--dispersion-by", "why"], ["dispersion_by is 'why'", "'who', 'what'"]),
         (["--likelihood", "negative-binomial", "--dispersion-by", "7"], ["dispersion_by is 7", "a mode of the tensor"]),
         (["--e0", "learn"], ["--e0 is 'learn'", "a number, one number per mode like 0.1,0.1,1,1, or infer"]),
         (["--e0", ""], ["--e0 is ''"]),
         (["--e0", "1,,1"], ["--e0 is '1,,1'"]),
         (["--e0", "1,1"], ["e0 (1.0, 1.0) has 2 entries", "3 modes"]),
-        (["--e0", "0"], ["e0 is 0.0", "positive"]),
+        (["--likelihood", "nb"], ["--likelihood is 'nb'", "short for 'negative-binomial'"]),
+        (["--e0", "0"], ["--e0 is 0.0", "positive"]),
         (["--e0", "nan"], ["e0 is nan", "positive"]),
     ],
     ids=lambda each: " ".join(each[:4]),
@@ -108,6 +109,21 @@ def test_a_bad_setting_is_one_line_that_names_it(run, data, tmp_path, words, pie
     for piece in pieces:
         assert piece in err
     assert not (tmp_path / "run.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        *((command, ["--dispersion-by", "who"]) for command in ("fit", "select-budget")),
+        *((command, ["--e0", "-1"]) for command in ("fit", "select-budget", "compare")),
+        *((command, ["--likelihood", "nb"]) for command in ("fit", "select-budget", "compare")),
+    ],
+)
+def test_options_that_make_no_sense_are_told_before_the_data_are_read(run, tmp_path, command, words):
+    more = {"fit": ["--budget", 2], "compare": ["--out", tmp_path / "out"], "select-budget": []}[command]
+    code, _, err = run(command, tmp_path / "no such file", *more, *words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith(f"allocore: error: {words[0]} is ")
 
 
 @pytest.mark.parametrize("command", ["fit", "compare", "select-budget"])

@@ -167,3 +167,19 @@ def test_counts_above_one_are_refused_with_the_way_out_and_nothing_is_written(tm
         model.set_params(**CHAIN, store=tmp_path / "run.zarr").fit(data)
     assert not (tmp_path / "run.zarr").exists()
     check(model.set_params(store=None).fit(data.binary()).posterior_)
+
+
+def test_the_expected_counts_of_a_row_without_cells_are_stable_if_h0_is_large_enough():
+    """Its p follows the prior. With h0 = 3, p / (1 - p) has the mean g0 / (h0 - 1) = 1/2 and a finite variance."""
+    Y = np.random.default_rng(0).negative_binomial(1.0, 0.4, (5, 4, 3))
+    data, hidden = ac.as_tensor(Y).with_missing([(2, None, None)]), [[2, 2], [0, 3], [1, 2]]
+    chain = {"burn_in": 100, "draws": 800, "thin": 1, "progress": False, "threads": 1}
+    posts = [
+        ac.AlloCore(2, **BURSTS, dispersion_by=0, h0=3.0, seed=seed, **chain).fit(data).posterior_ for seed in (0, 1)
+    ]
+    for post in posts:
+        p_2 = post.dispersion[0, :, 2]
+        assert (p_2 / (1 - p_2)).mean() == pytest.approx(0.5, rel=0.2)  # the standard error is 5%
+    first, second = (post.rate(hidden) for post in posts)
+    assert np.isfinite(first).all()
+    np.testing.assert_allclose(first, second, rtol=0.4)  # the standard error of each is 10%

@@ -43,6 +43,10 @@ class NotFittedError(ValueError, AttributeError):
     """A result was asked for before `fit`; scikit-learn's class of this name takes its place where it is loaded."""
 
 
+class NotInModelError(InputError, AttributeError):
+    """A result was asked for that this model does not have. `hasattr` is then False, and `getattr` takes a default."""
+
+
 def whole_number(name: str, value: object, shown: object = None, least: int = 1) -> int:
     """`value` as an int of at least `least`, or an error that names the argument and what is `shown` of it."""
     subject, shown = ("it", value) if shown is None else ("every entry", shown)

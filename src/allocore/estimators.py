@@ -55,7 +55,8 @@ class AlloCore(GibbsEstimator):
     g0 : float, default=1.0
         First parameter of the beta prior of p.
     h0 : float, default=1.0
-        Second parameter of that prior.
+        Second parameter of that prior. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
+        count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
     alpha0 : float, default=0.1
         Concentration of the Dirichlet prior of the locations in each mode. The smaller it is, the more classes share
         factors.
@@ -161,7 +162,8 @@ class CP(GibbsEstimator):
     g0 : float, default=1.0
         First parameter of the beta prior of p.
     h0 : float, default=1.0
-        Second parameter of that prior.
+        Second parameter of that prior. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
+        count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
     burn_in : int, default=1000
         Sweeps that each chain discards at its start.
     draws : int, default=200
@@ -238,7 +240,8 @@ class Tucker(GibbsEstimator):
     g0 : float, default=1.0
         First parameter of the beta prior of p.
     h0 : float, default=1.0
-        Second parameter of that prior.
+        Second parameter of that prior. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
+        count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
     burn_in : int, default=1000
         Sweeps that each chain discards at its start.
     draws : int, default=200

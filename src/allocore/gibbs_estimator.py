@@ -12,7 +12,7 @@ from allocore.data.convert import as_tensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.estimator_base import Estimator, seed_number, thread_number
-from allocore.model.spec import LikelihoodName, Spec
+from allocore.model.spec import LikelihoodName, Spec, check_likelihood
 from allocore.run.plan import Plan
 from allocore.run.progress import progress_bar
 from allocore.run.schedule import Schedule
@@ -160,6 +160,7 @@ class GibbsEstimator(Estimator):
 
     def _common(self, tensor: CountTensor) -> dict[str, Any]:
         """The settings of the specification that all models share."""
+        check_likelihood(self.likelihood, self.dispersion_by)
         by = None if self.dispersion_by is None else _mode(tensor, self.dispersion_by)
         priors = {name: getattr(self, name) for name in _PRIORS}
         return {**priors, "likelihood": self.likelihood, "dispersion_by": by}

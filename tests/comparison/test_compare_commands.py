@@ -131,11 +131,19 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
         (
             ["--models", "pca"],
             "models has 'pca', but every model must be one of allocore, cp, tucker, nntuck; the first three may have "
-            "endings, as in allocore-nb, cp-bernoulli or tucker-nb-e0",
+            "endings (a likelihood, -e0, -by-MODE), each at most once, as in allocore-nb, cp-bernoulli or tucker-nb-e0",
         ),
         (["--core-shape", "2y2"], "--core-shape is '2y2', but it must be whole numbers joined by x, like 50x50x20x300"),
         (["--format", "icews"], "--format can be used only with tables of events, but Y.npz is a tensor already"),
-        (["--likelihood", "nb"], "--likelihood is 'nb', but it must be one of poisson, negative-binomial, bernoulli"),
+        (
+            ["--likelihood", "nb"],
+            "--likelihood is 'nb', but it must be one of poisson, negative-binomial, bernoulli: 'nb' is short for "
+            "'negative-binomial' in the names of models only",
+        ),
+        (
+            ["--models", "allocore,cp", "--budgets", "2", "--dispersion-by", "who"],
+            "dispersion_by is 'who', but no model uses it: it needs one such as allocore-nb",
+        ),
         (
             ["--likelihood", "bernoulli", "--budgets", "2"],
             "likelihood is 'bernoulli' (allocore-bernoulli), but the tensor has counts up to 26 and they must be 0 or "

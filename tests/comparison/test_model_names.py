@@ -44,6 +44,15 @@ def test_defaults_are_for_what_a_name_leaves_open():
     assert Defaults(e0=np.array([0.1, 0.2, 1.0])).named(["cp"], Y) == ["cp"]
 
 
+def test_endings_come_in_any_order():
+    names = ["allocore-nb-by-whom-e0", "allocore-by-1-e0-nb", "allocore-e0-by-whom-negative-binomial"]
+    assert Defaults().named(names, Y) == ["allocore-nb-e0-by-whom"] * 3
+    assert Defaults().named(["cp-e0-nb", "cp-e0-poisson"], Y) == ["cp-nb-e0", "cp-e0"]
+    renamed = Y.with_labels({}, ["who-e0", "nb", "when"])
+    names = ["cp-nb-by-who-e0", "cp-nb-by-who-e0-e0", "cp-nb-by-nb"]
+    assert Defaults().named(names, renamed) == ["cp-nb-by-who-e0", "cp-nb-e0-by-who-e0", "cp-nb-by-nb"]
+
+
 def test_bernoulli_models_take_binary_data_beside_all_others():
     names = ["allocore-bernoulli", "allocore", "cp-nb", "nntuck"]
     assert Defaults().named(names, Y.binary()) == names
@@ -57,11 +66,21 @@ def test_bernoulli_models_take_binary_data_beside_all_others():
     ("names", "defaults", "message"),
     [
         (["allocore-gamma"], {}, "models has 'allocore-gamma', but every model must be one of"),
-        (["allocore-e0-nb"], {}, "models has 'allocore-e0-nb', but every model must be one of"),
+        (["allocorenb"], {}, "models has 'allocorenb', but every model must be one of"),
+        (["allocore-nb-by-"], {}, "models has 'allocore-nb-by-', but every model must be one of"),
+        (["allocore-nb-poisson"], {}, "models has 'allocore-nb-poisson', but every model must be one of"),
+        (["cp-e0-nb-e0"], {}, "models has 'cp-e0-nb-e0', but every model must be one of"),
+        (["cp-nb-e0-by-who-e0"], {}, "models has 'cp-nb-e0-by-who-e0', but every model must be one of"),
+        (["cp-bernoulli-by-who-nb"], {}, "models has 'cp-bernoulli-by-who-nb', but every model must be one of"),
         (["nntuck-nb"], {}, "models has 'nntuck-nb', but NNTuck is fitted by maximum likelihood: it is Poisson"),
         (["cp-by-who"], {}, "models has 'cp-by-who', but only the negative binomial has a dispersion: cp-nb-by-who"),
         (["cp-nb-by-why"], {}, "models has a dispersion by 'why', but it must be a mode of the tensor, one of ['who',"),
         (["cp"], {"likelihood": "gamma"}, "likelihood is 'gamma', but it must be one of ['poisson',"),
+        (
+            ["cp"],
+            {"likelihood": "nb"},
+            "likelihood is 'nb', but it must be one of ['poisson', 'negative-binomial',",
+        ),
         (["nntuck"], {"likelihood": "bernoulli"}, "likelihood is 'bernoulli', but no model uses it"),
         (["cp-nb"], {"likelihood": "bernoulli"}, "likelihood is 'bernoulli', but no model uses it"),
         (["cp"], {"dispersion_by": "who"}, "dispersion_by is 'who', but no model uses it: it needs one such as"),

@@ -109,7 +109,7 @@ def test_the_traces_are_those_made_by_hand():
         **{f"mode_{mode} factors": stats["factors"][:, kept, mode] for mode in range(3)},
     }
     for cell in judged_cells(post.tensor).T:
-        by_hand[f"log rate of {', '.join(map(str, cell))}"] = np.log(rates[:, :, *cell])
+        by_hand[f"log expected count of {', '.join(map(str, cell))}"] = np.log(rates[:, :, *cell])
     found = {trace.name: trace.values for trace in traces(post._record)}
     assert list(found) == list(by_hand)
     assert len(found) == 3 + 3 + 12
@@ -224,7 +224,7 @@ def test_a_cell_is_named_by_its_labels():
     index = posterior(tensor=tensor).diagnose().table.index
     cell = judged_cells(tensor)[:, 0].tolist()
     assert index[3] == "who factors"
-    assert index[6] == f"log rate of {labels[0][cell[0]]}, {cell[1]}, {labels[2][cell[2]]}"
+    assert index[6] == f"log expected count of {labels[0][cell[0]]}, {cell[1]}, {labels[2][cell[2]]}"
 
 
 def test_a_rate_that_underflows_is_judged_without_a_warning():
@@ -269,7 +269,7 @@ def test_chains_that_predict_otherwise_are_told_so_cells_in_one_sentence():
     words = settled(core_values=values).diagnose().words
     assert len(words) == 2
     assert words[0].startswith("Chains disagree on the expected total count: R-hat ")
-    assert words[1].startswith("Chains disagree on the rates of cells (12 of 12): R-hat ")
+    assert words[1].startswith("Chains disagree on the expected counts of cells (12 of 12): R-hat ")
 
 
 def test_chains_of_equal_means_and_unequal_spread_disagree():

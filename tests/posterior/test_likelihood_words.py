@@ -9,6 +9,8 @@ from rich.console import Console
 from scipy import stats
 
 import allocore as ac
+from allocore.posterior import count_dispersion as measure
+from allocore.posterior import likelihood_words
 from allocore.posterior.count_dispersion import CountDispersion, _of_draw, count_dispersion
 from allocore.posterior.notebook import posterior_html
 from allocore.posterior.run_description import settings_line
@@ -88,8 +90,35 @@ def test_missing_cells_do_not_count():
     assert count_dispersion(post.record).ratio < 1.1
 
 
+@pytest.mark.parametrize("ratio", [1.0, 3.0])
+def test_a_sample_of_the_non_zeros_finds_the_same_ratio(ratio, monkeypatch):
+    record = fit(simulated(ratio, 20_000)).record
+    whole = count_dispersion(record)
+    monkeypatch.setattr(measure, "_NONZEROS", record.tensor.nnz // 4)
+    assert len(measure._sample(record.tensor.nnz)) == record.tensor.nnz // 4
+    some = count_dispersion(record)
+    assert some.ratio != whole.ratio or ratio == 1
+    assert some.ratio == pytest.approx(whole.ratio, rel=0.1)
+    assert some.clear == whole.clear == (ratio > 1)
+    assert some.gain == pytest.approx(whole.gain, rel=0.1, abs=50.0)
+    assert count_dispersion(record) == some
+
+
+def test_the_dispersion_of_the_counts_is_found_once(monkeypatch):
+    post = fit(simulated(1, 500), 2, burn_in=1)
+    calls = []
+    monkeypatch.setattr(
+        likelihood_words, "count_dispersion", lambda record: calls.append(record) or CountDispersion(1.0, 0.0)
+    )
+    said = post.likelihood_words()
+    assert post.diagnose().likelihood_words == said
+    assert said[0] in shown(class_report(post))
+    assert len(calls) == 1
+
+
 def test_few_counts_are_not_clear():
     assert not CountDispersion(2.0, 8.0).clear
+    assert not CountDispersion(4.3, 51.0).clear
     assert not CountDispersion(1.05, 800.0).clear
     assert CountDispersion(2.0, 800.0).clear
 
@@ -151,6 +180,22 @@ def test_few_counts_are_said_to_be_too_few():
 def test_where_all_counts_are_one_bernoulli_is_named():
     (words,) = fit(simulated(2.0).binary()).diagnose().likelihood_words
     assert words == 'Poisson likelihood, but all counts are 1: likelihood="bernoulli" is made for such data.'
+
+
+@pytest.mark.filterwarnings("ignore:all counts are 1")
+@pytest.mark.parametrize("by", [None, 0])
+def test_where_all_counts_are_one_p_is_said_to_mean_nothing(by):
+    post = fit(simulated(2.0, 300).binary(), 2, burn_in=1, likelihood="negative-binomial", dispersion_by=by)
+    (words,) = post.diagnose().likelihood_words
+    assert words.startswith("Negative binomial likelihood, but p is not identified: all counts are 1; likelihood=")
+    for text in (shown(class_report(post)), shown(run_report(post, being_written=False))):
+        assert words in text
+    assert "p is not identified" in posterior_html(post)
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(1.0, "1.00"), (9.876, "9.88"), (12345.6, "12,346"), (2.5e30, "2.5e+30")])
+def test_a_ratio_of_any_size_is_short(ratio, text):
+    assert likelihood_words._digits(ratio) == text
 
 
 def test_a_maximum_likelihood_fit_is_advised_of_another_model():

@@ -1,5 +1,6 @@
 """What follows from the likelihood in a posterior: predictions, surprises, sizes and traces, against brute force."""
 
+import inspect
 import math
 import pickle
 from dataclasses import replace
@@ -183,6 +184,25 @@ def test_a_dispersion_of_any_size_is_a_probability():
 def test_other_likelihoods_have_no_dispersion_and_say_so(likelihood):
     with pytest.raises(InputError, match=f"the likelihood '{likelihood}' has no dispersion: only 'negative-binomial'"):
         posterior(likelihood).dispersion  # noqa: B018
+    assert not hasattr(posterior(likelihood), "dispersion")
+    assert getattr(posterior(likelihood), "dispersion", None) is None
+    assert "dispersion" not in dict(inspect.getmembers(posterior(likelihood)))
+    assert hasattr(posterior("negative-binomial"), "dispersion")
+
+
+def test_a_maximum_likelihood_estimate_has_no_concentrations_and_says_so():
+    post = ac.NNTuck((2, 2, 2), restarts=1, max_iter=5, seed=0).fit(posterior("poisson").tensor).posterior_
+    with pytest.raises(InputError, match="NNTuck has no concentrations: it is fitted by maximum likelihood"):
+        post.concentrations  # noqa: B018
+    assert not hasattr(post, "concentrations")
+    assert {"likelihood", "core_values"} <= dict(inspect.getmembers(post)).keys()
+
+
+def test_the_likelihood_is_named_unless_it_is_that_of_the_paper():
+    told = "Posterior: 2 chains of 9 draws, 4 classes, core 4 x 4 x 4"
+    assert repr(posterior("poisson")) == told
+    assert repr(posterior("negative-binomial", 0)) == f"{told}, negative binomial"
+    assert repr(posterior("bernoulli")) == f"{told}, Bernoulli"
 
 
 @pytest.mark.parametrize(("e0", "fixed"), [(1.0, [1, 1, 1]), ((0.1, 0.5, 2.0), [0.1, 0.5, 2.0])])
@@ -225,6 +245,19 @@ def test_factors_of_the_mode_with_dispersions_are_shares_of_expected_counts():
         np.testing.assert_allclose(factor.share_D, weight / weight.sum(), rtol=1e-12)
 
 
+def test_classes_are_compared_as_they_are_shown():
+    """Draws that differ in the factors of the mode with dispersions, but not once these are weighted by the odds."""
+    post = posterior("negative-binomial", 0, chains=1, draws=2)
+    record, factors = post.record, [np.repeat(factor[:, :1], 2, axis=1) for factor in post.record.factors]
+    odds = np.array([[1e-3, 1.0, 1e3, 1.0, 1e3], [1e3, 1.0, 1e-3, 1e3, 1.0]])
+    shown = factors[0][0]
+    factors[0] = (shown / odds[:, :, None])[None]
+    same = {name: np.repeat(getattr(record, name)[:, :1], 2, axis=1) for name in ("core_values", "core_locations")}
+    weighted = replace(record, **same, factors=tuple(factors), log_odds=np.log(odds)[None])
+    assert (Posterior(weighted).classes()["stability"] == 1.0).all()
+    assert (Posterior(replace(weighted, log_odds=np.zeros((1, 2, 5)))).classes()["stability"] < 1.0).any()
+
+
 # Traces
 
 
@@ -237,8 +270,8 @@ def test_the_expected_total_and_the_cells_are_traced_under_the_likelihood(likeli
     name = "total latent rate" if likelihood == "bernoulli" else "expected total count"
     np.testing.assert_allclose(found[name].ravel(), mean[:, seen].sum(axis=1), rtol=1e-10)
     for name, values in found.items():
-        if name.startswith("log rate of "):
-            cell = tuple(int(d) for d in name.removeprefix("log rate of ").split(", "))
+        if name.startswith("log expected count of "):
+            cell = tuple(int(d) for d in name.removeprefix("log expected count of ").split(", "))
             np.testing.assert_allclose(np.exp(values).ravel(), frozen(post).mean()[:, *cell], rtol=1e-9)
 
 
@@ -277,19 +310,24 @@ def fitted(likelihood, by, tmp_path, **settings):
     return ac.AlloCore(3, **given).fit(Y).posterior_
 
 
-@pytest.mark.parametrize(("likelihood", "by"), [*KINDS, ("negative-binomial", "when")])
+@pytest.mark.parametrize(
+    ("likelihood", "by"),
+    [("poisson", None), ("negative-binomial", None), ("negative-binomial", "when"), ("bernoulli", None)],
+)
 def test_stored_reopened_and_pickled_runs_say_the_same(likelihood, by, tmp_path):
     post = fitted(likelihood, by, tmp_path, e0="infer", chains=2)
     cells = np.indices(SHAPE).reshape(3, -1)
     post.save(tmp_path / "saved.zarr")
     again = [ac.open_run(tmp_path / "run.zarr"), ac.open_run(tmp_path / "saved.zarr"), pickle.loads(pickle.dumps(post))]
+    judged, surprises = post.diagnose(), post.surprises(top=5)
     for other in again:
         assert other.likelihood == likelihood
         np.testing.assert_array_equal(other.rate(cells), post.rate(cells))
         np.testing.assert_array_equal(other.concentrations, post.concentrations)
-        assert other.diagnose().table.equals(post.diagnose().table)
-        assert other.diagnose().likelihood_words == post.diagnose().likelihood_words
-        assert other.surprises(top=5).equals(post.surprises(top=5))
+        found = other.diagnose()
+        assert found.table.equals(judged.table)
+        assert found.likelihood_words == judged.likelihood_words
+        assert other.surprises(top=5).equals(surprises)
         if likelihood == "negative-binomial":
             np.testing.assert_array_equal(other.dispersion, post.dispersion)
 

@@ -106,10 +106,7 @@ def kill_and_resume(folder, what, kills):
     assert (len(lines), last) == (kills, "all is there")
 
 
-def test_a_run_that_is_killed_once_goes_on_to_the_bytes_of_one_that_is_not(tmp_path):
-    kill_and_resume(tmp_path, "steps", kills=1)
-
-
+# The quick tier kills a Poisson run once (test_resume.py): the code is the same.
 @pytest.mark.slow
 @pytest.mark.parametrize(("what", "kills"), [("steps", 12), ("moments", 15), ("signals", 4)])
 def test_a_run_that_is_killed_often_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):

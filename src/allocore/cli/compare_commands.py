@@ -12,7 +12,7 @@ import allocore as ac
 from allocore.cli.app import app, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.cli.fit_commands import sizes_given
-from allocore.cli.likelihood_options import mode_given, settings_of, takes_likelihood
+from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
 from allocore.cli.option_groups import takes
 from allocore.errors import InputError
 
@@ -122,6 +122,7 @@ def select_budget(
     allocore select-budget "icews/*.tab" --likelihood negative-binomial --e0 infer
     """
     console = terminal()
+    check_dispersion_by(likelihood)
     Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
     with telling_of_stops(out):
         found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, out=out, **fits)  # type: ignore[arg-type]

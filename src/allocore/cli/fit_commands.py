@@ -14,7 +14,7 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
-from allocore.cli.likelihood_options import mode_given, settings_of, takes_likelihood
+from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
 from allocore.errors import InputError, whole_number
 
 Budget = Annotated[
@@ -93,6 +93,7 @@ def fit(
     number = _budget(budget, max_budget)
     if along is not None and hold_out is None:
         raise InputError(f"--along is {along!r}, but it needs --hold-out as well")
+    check_dispersion_by(likelihood)
     if out is not None:
         from allocore.run.zarr_store import check_free
 

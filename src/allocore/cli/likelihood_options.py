@@ -1,13 +1,13 @@
 """The options about the likelihood and the concentrations, which fit, compare and select-budget share."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import typer
 
 import allocore as ac
 from allocore.cli.option_groups import takes
 from allocore.errors import InputError
-from allocore.model.spec import LikelihoodName
+from allocore.model.spec import check_likelihood, concentrations_for
 
 _PANEL = "The likelihood and the concentrations"
 
@@ -45,8 +45,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 
 
 def _gathered(given: dict[str, Any]) -> dict[str, Any]:
-    if given["likelihood"] not in (known := get_args(LikelihoodName)):
-        raise InputError(f"--likelihood is {given['likelihood']!r}, but it must be one of {', '.join(known)}")
+    check_likelihood(given["likelihood"], options=True)
     return {**given, "e0": _concentrations(given["e0"])}
 
 
@@ -59,10 +58,19 @@ def _concentrations(text: str) -> float | tuple[float, ...] | Literal["infer"]:
         raise InputError(
             f"--e0 is {text!r}, but it must be a number, one number per mode like 0.1,0.1,1,1, or infer"
         ) from None
+    try:
+        concentrations_for(len(numbers), numbers)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
     return numbers[0] if len(numbers) == 1 else numbers
 
 
 takes_likelihood = takes("likelihood", _OPTIONS, _gathered)
+
+
+def check_dispersion_by(likelihood: dict[str, Any]) -> None:
+    """Check, before the data are read, that the likelihood has a dispersion if one for each row is asked for."""
+    check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"], options=True)
 
 
 def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.CountTensor, dict[str, Any]]:

@@ -6,7 +6,8 @@
     allocore-e0              Poisson, with the concentrations e0 learned
     cp-nb-e0, tucker-bernoulli, nntuck ..
 
-The endings come in this order, each at most once: likelihood, -e0, -by-MODE.
+The endings may come in any order, each at most once. The shortest form of a name has them in the order of likelihood,
+-e0, -by-MODE.
 """
 
 import re
@@ -15,7 +16,7 @@ from typing import Any, get_args
 
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
-from allocore.model.spec import LikelihoodName, concentrations_for
+from allocore.model.spec import LikelihoodName, check_likelihood, concentrations_for
 
 MODELS = {"allocore": "ALL0CORE", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
 _ENDINGS: dict[str, LikelihoodName] = {
@@ -25,7 +26,9 @@ _ENDINGS: dict[str, LikelihoodName] = {
     "poisson": "poisson",
 }
 _SHORT = {"poisson": "", "negative-binomial": "-nb", "bernoulli": "-bernoulli"}
-_NAME = re.compile(rf"({'|'.join(MODELS)})(?:-({'|'.join(_ENDINGS)}))?(-e0)?(?:-by-(.+))?", flags=re.DOTALL)
+_KIND = re.compile(rf"({'|'.join(MODELS)})(?=-|$)")
+_NEXT = re.compile(rf"-(?:({'|'.join(_ENDINGS)})|(e0)|by-(.+))(?=-|$)", flags=re.DOTALL)
+_LAST = re.compile(rf"(.+)-(?:({'|'.join(_ENDINGS)})|(e0))", flags=re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -39,25 +42,55 @@ class ModelName:
 
     @classmethod
     def parse(cls, name: str) -> "ModelName":
-        """Return what a name says.
+        """Return what a name says. Whatever follows -by- is taken for the mode.
 
         Examples
         --------
         >>> ModelName.parse("cp-nb-e0")
         ModelName(kind='cp', likelihood='negative-binomial', learn_e0=True, dispersion_by=None)
         """
-        found = _NAME.fullmatch(name)
+        found = _KIND.match(name)
         if found is None:
-            raise InputError(
-                f"models has {name!r}, but every model must be one of {', '.join(MODELS)}; the first three may have "
-                "endings, as in allocore-nb, cp-bernoulli or tucker-nb-e0"
-            )
-        kind, likelihood, e0, by = found.groups()
-        if kind == "nntuck" and (likelihood or e0 or by):
+            raise _no_such_model(name)
+        asked, place = cls(found[1]), found.end()
+        while place < len(name):
+            ending = _NEXT.match(name, place)
+            if ending is None:
+                raise _no_such_model(name)
+            likelihood, e0, by = ending.groups()
+            asked, place = asked._with(name, likelihood, e0 is not None, by), ending.end()
+        if asked.kind == "nntuck" and asked != cls("nntuck"):
             raise InputError(
                 f"models has {name!r}, but NNTuck is fitted by maximum likelihood: it is Poisson and has no e0"
             )
-        return cls(kind, _ENDINGS[likelihood] if likelihood else None, e0 is not None, by)
+        return asked
+
+    def in_modes(self, names: tuple[str, ...]) -> "ModelName":
+        """Return the name with endings after the mode taken off, unless there is a mode of that name.
+
+        Examples
+        --------
+        >>> ModelName.parse("cp-nb-by-store-e0").in_modes(("store", "day")).text
+        'cp-nb-e0-by-store'
+        """
+        asked = self
+        while asked.dispersion_by is not None and asked.dispersion_by not in names:
+            found = _LAST.fullmatch(asked.dispersion_by)
+            if found is None:
+                break
+            asked = replace(asked, dispersion_by=found[1])._with(self.text, found[2], found[3] is not None, None)
+        return asked
+
+    def _with(self, name: str, likelihood: str | None, e0: bool, by: str | None) -> "ModelName":
+        """The name with one more ending, which it must not have yet."""
+        if (likelihood and self.likelihood) or (e0 and self.learn_e0):
+            raise _no_such_model(name)
+        return replace(
+            self,
+            likelihood=_ENDINGS[likelihood] if likelihood else self.likelihood,
+            learn_e0=self.learn_e0 or e0,
+            dispersion_by=by or self.dispersion_by,
+        )
 
     @property
     def text(self) -> str:
@@ -82,6 +115,13 @@ class ModelName:
         return list(MODELS).index(self.kind), likelihood, self.dispersion_by or "", self.learn_e0
 
 
+def _no_such_model(name: str) -> InputError:
+    return InputError(
+        f"models has {name!r}, but every model must be one of {', '.join(MODELS)}; the first three may have endings (a "
+        "likelihood, -e0, -by-MODE), each at most once, as in allocore-nb, cp-bernoulli or tucker-nb-e0"
+    )
+
+
 @dataclass(frozen=True)
 class Defaults:
     """The likelihood, e0 and dispersion of the models whose names do not say."""
@@ -92,8 +132,7 @@ class Defaults:
 
     def named(self, names: list[str], tensor: CountTensor) -> list[str]:
         """Return names that say everything, checked against a tensor. A default that no model uses is an error."""
-        if self.likelihood not in (known := get_args(LikelihoodName)):
-            raise InputError(f"likelihood is {self.likelihood!r}, but it must be one of {list(known)}")
+        check_likelihood(self.likelihood)
         e0 = concentrations_for(tensor.ndim, self.e0)
         by = None if self.dispersion_by is None else _mode_name("dispersion_by", self.dispersion_by, tensor)
         whole = [self._whole(ModelName.parse(name), tensor, e0 == "infer", by) for name in names]
@@ -118,6 +157,7 @@ class Defaults:
         """Return a name with the defaults filled in."""
         if asked.kind == "nntuck":
             return asked
+        asked = asked.in_modes(tensor.mode_names)
         likelihood: LikelihoodName = asked.likelihood or self.likelihood
         has_p, own = likelihood == "negative-binomial", asked.dispersion_by
         if own is not None and not has_p:

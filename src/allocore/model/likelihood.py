@@ -52,7 +52,10 @@ class Likelihood:
 
     name: LikelihoodName
     has_dispersion = False
+    title: str
     class_sizes = "expected counts"  # what the sizes of classes add up to
+    total = "expected total count"  # what the rates of all observed cells, times the odds, add up to
+    note = ""  # what a reader of a fit should know, as a sentence
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """log P(Y = y)."""
@@ -83,6 +86,7 @@ class Poisson(Likelihood):
     """The likelihood of the paper."""
 
     name = "poisson"
+    title = "Poisson"
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """log P(Y = y)."""
@@ -115,6 +119,7 @@ class NegativeBinomial(Likelihood):
     """For bursts: the variance is 1 / (1 - p) times the mean."""
 
     name = "negative-binomial"
+    title = "negative binomial"
     has_dispersion = True
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
@@ -169,7 +174,10 @@ class Bernoulli(Likelihood):
     """For binary data: whether a Poisson count is above zero."""
 
     name = "bernoulli"
+    title = "Bernoulli"
     class_sizes = "expected latent counts"
+    total = "total latent rate"
+    note = "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent counts."
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """log P(Y = y); minus infinity for counts above 1."""

@@ -72,16 +72,8 @@ class Spec:
         return cls(math.prod(core_shape), core_shape, **_FLAT, model="NNTuck")
 
     def _check_likelihood(self) -> None:
-        if self.likelihood not in (known := get_args(LikelihoodName)):
-            raise InputError(f"likelihood is {self.likelihood!r}, but it must be one of {list(known)}")
-        if self.dispersion_by is None:
-            return
-        if not self.observation.has_dispersion:
-            raise InputError(
-                f"dispersion_by is {self.dispersion_by!r}, but the likelihood {self.likelihood!r} has no dispersion: "
-                "only 'negative-binomial' has one"
-            )
-        if not 0 <= self.dispersion_by < len(self.core_shape):
+        check_likelihood(self.likelihood, self.dispersion_by)
+        if self.dispersion_by is not None and not 0 <= self.dispersion_by < len(self.core_shape):
             raise InputError(f"dispersion_by is {self.dispersion_by!r}, but there are {len(self.core_shape)} modes")
 
     @property
@@ -136,6 +128,23 @@ def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> t
             f"core_shape {sizes} has {len(sizes)} entries, but the tensor has {len(shape)} modes: one entry per mode"
         )
     return tuple(whole_number("core_shape", size, sizes) for size in sizes)
+
+
+def check_likelihood(likelihood: object, dispersion_by: object = None, options: bool = False) -> None:
+    """Check the name of a likelihood, and that it has a dispersion if one by row is asked for.
+
+    Messages name the arguments, or the `options` of the command line.
+    """
+    name, by = ("--likelihood", "--dispersion-by") if options else ("likelihood", "dispersion_by")
+    if likelihood not in (known := get_args(LikelihoodName)):
+        short = ": 'nb' is short for 'negative-binomial' in the names of models only" if likelihood == "nb" else ""
+        listed = ", ".join(known) if options else list(known)
+        raise InputError(f"{name} is {likelihood!r}, but it must be one of {listed}{short}")
+    if dispersion_by is not None and likelihood != "negative-binomial":
+        raise InputError(
+            f"{by} is {dispersion_by!r}, but the likelihood {likelihood!r} has no dispersion: only 'negative-binomial' "
+            "has one"
+        )
 
 
 def concentrations_for(modes: int, e0: object) -> float | tuple[float, ...] | Literal["infer"]:

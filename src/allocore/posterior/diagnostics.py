@@ -14,7 +14,6 @@ import pandas as pd
 from arviz_stats.base.array import array_stats
 from numpy.typing import NDArray
 
-from allocore.posterior.likelihood_words import likelihood_sentences
 from allocore.posterior.moves import move_rate_sentences, moved_after_burn_in, no_move_warning
 from allocore.posterior.traces import Trace, traces
 from allocore.run.record import Record
@@ -90,12 +89,12 @@ class Diagnosis:
         return f"{self.table.to_html(float_format=lambda number: f'{number:.4g}')}<ul>{items}</ul>"
 
 
-def diagnose(record: Record) -> Diagnosis:
-    """Judge the draws of a run: see `Posterior.diagnose`."""
+def diagnose(record: Record, likelihood_words: tuple[str, ...]) -> Diagnosis:
+    """Judge the draws of a run: see `Posterior.diagnose`. What is said of the likelihood is passed on."""
     if not record.spec.has_priors:
         nothing = _table([], 0.0).reindex(columns=_COLUMNS)
         why = "Maximum likelihood gives one estimate and no draws: there are no chains to judge."
-        return Diagnosis(nothing, (why,), False, np.nan, likelihood_sentences(record))
+        return Diagnosis(nothing, (why,), False, np.nan, likelihood_words)
     chains, draws = record.core_values.shape[:2]
     seconds = record.stats["seconds"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
     judged = list(traces(record))
@@ -113,7 +112,7 @@ def diagnose(record: Record) -> Diagnosis:
         words=(*complaints, *praise, *_on_what_is_unknown(chains, draws)),
         well=enough and not complaints and chains > 1,
         move_rate=float(moved_after_burn_in(record).mean()) if record.spec.learn_locations else np.nan,
-        likelihood_words=likelihood_sentences(record),
+        likelihood_words=likelihood_words,
     )
 
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from allocore.data.labels import ModeLabels
 from allocore.data.tensor import CountTensor
-from allocore.model.rates import class_totals
-from allocore.model.state import State
+from allocore.kernels.signed_patterns import SignedPatterns
+from allocore.kernels.workers import Workers
+from allocore.posterior.class_sums import odds_of_rows, weighted_sums
 from allocore.posterior.label_kinds import LabelKind, label_kind
 from allocore.posterior.stability import Stability, stability
 from allocore.run.record import Record
@@ -182,10 +183,7 @@ class DrawSummary:
 
 def summarize_draw(record: Record, chain: int, draw: int) -> DrawSummary:
     """Summarize one draw: see `Posterior.draw_summary`."""
-    state = _state(record, chain, draw)
-    locations_CM, place_Q = np.unique(state.subs_QM, axis=0, return_inverse=True)
-    total_Q = _expected_counts(record, chain, draw, state)
-    value_C: _Floats = np.bincount(place_Q.ravel(), total_Q).astype(np.float64)
+    locations_CM, value_C = _class_sizes(record, chain, draw)
     order_C = np.argsort(-value_C, kind="stable")
     found = stability(record, chain, draw)
     location_CM, value_C = locations_CM[order_C], value_C[order_C]
@@ -207,19 +205,18 @@ def summarize_draw(record: Record, chain: int, draw: int) -> DrawSummary:
         share_C,
         Stability(found.draws_C[order_C], found.chains_C[order_C]),
         factors,
-        "expected latent counts" if record.spec.likelihood == "bernoulli" else "expected counts",
+        record.spec.observation.class_sizes,
     )
 
 
-def _expected_counts(record: Record, chain: int, draw: int, state: State) -> _Floats:
-    """Return the expected count of each class in the observed cells, (Q); the latent count if it is Bernoulli."""
-    missing, mode = record.tensor.missing, record.spec.dispersion_by
-    if record.log_odds is None:
-        return class_totals(state, missing)
-    odds = np.exp(record.log_odds[chain, draw])
-    return (
-        np.asarray(class_totals(state, missing) * odds) if mode is None else class_totals(state, missing, (mode, odds))
-    )
+def _class_sizes(record: Record, chain: int, draw: int) -> tuple[_Ints, _Floats]:
+    """Return the locations in use (C, M) and their expected counts in the observed cells, (C); latent if Bernoulli."""
+    core_Q, subs_QM = record.included_classes(chain, draw)
+    with Workers(1) as workers:
+        patterns = SignedPatterns.of(record.tensor.missing)
+        total_Q = core_Q * weighted_sums(record, chain, draw, subs_QM, patterns, workers)
+    locations_CM, place_Q = np.unique(subs_QM, axis=0, return_inverse=True)
+    return locations_CM, np.bincount(place_Q.ravel(), total_Q).astype(np.float64)
 
 
 def _in_use(record: Record, chain: int, draw: int, locations: int) -> int:
@@ -236,24 +233,16 @@ def _factors_in_use(
     return tuple(int(told) if np.isfinite(told) else len(each) for told, each in zip(told_M, factors, strict=True))
 
 
-def _state(record: Record, chain: int, draw: int) -> State:
-    with np.errstate(divide="ignore"):
-        log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
-        core_Q, subs_QM = record.included_classes(chain, draw)
-        return State(np.log(core_Q), subs_QM, log_phi)
-
-
 def _factors(
     record: Record, chain: int, draw: int, place: int, mode: ShownMode, number_C: _Ints, share_C: _Floats
 ) -> dict[int, Factor]:
     """Return the factors of a mode in use, in the order of the classes."""
     observed_D = record.tensor.missing.observed_rows(place)
-    odds: _Floats | float = 1.0
-    if record.log_odds is not None and record.spec.dispersion_by == place:
-        odds = np.exp(record.log_odds[chain, draw])
+    odds_D = odds_of_rows(record, chain, draw, place)
     factors = {}
     for number in dict.fromkeys(number_C.tolist()):
-        weight_D = np.where(observed_D, odds * record.factors[place][chain, draw][:, number], 0.0)
+        phi_D = record.factors[place][chain, draw][:, number]
+        weight_D = np.where(observed_D, phi_D if odds_D is None else odds_D * phi_D, 0.0)
         classes = np.flatnonzero(number_C == number)
         share_D = weight_D / (weight_D.sum() or 1.0)
         mass, even = float(share_C[classes].sum()), is_even(share_D[observed_D])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.tensor import CountTensor
-from allocore.errors import InputError
+from allocore.errors import InputError, NotInModelError
 from allocore.model.spec import LikelihoodName
 from allocore.run.record import Record
 
@@ -22,6 +22,7 @@ class Draws:
 
     def __init__(self, record: Record) -> None:
         self._record = record
+        self._likelihood_words: tuple[str, ...] | None = None
 
     @property
     def core_values(self) -> NDArray[np.float64]:
@@ -114,7 +115,7 @@ class Draws:
         Raises
         ------
         InputError
-            If the likelihood has no dispersion.
+            If the likelihood has no dispersion. It is an AttributeError as well.
 
         Examples
         --------
@@ -124,8 +125,12 @@ class Draws:
         (1, 4)
         """
         if self._record.log_odds is None:
-            raise InputError(f"the likelihood {self.likelihood!r} has no dispersion: only 'negative-binomial' has one")
-        return np.asarray(np.exp(-np.logaddexp(0.0, -self._record.log_odds)))
+            raise NotInModelError(
+                f"the likelihood {self.likelihood!r} has no dispersion: only 'negative-binomial' has one"
+            )
+        from allocore.model.likelihood import dispersion_of
+
+        return dispersion_of(self._record.log_odds)
 
     @property
     def concentrations(self) -> NDArray[np.float64]:
@@ -136,6 +141,11 @@ class Draws:
         ndarray of float, shape (chain, draw, M)
             With `e0="infer"`, draws from their posterior; otherwise the values that were given.
 
+        Raises
+        ------
+        InputError
+            If the model has no priors, as NNTuck. It is an AttributeError as well.
+
         Examples
         --------
         >>> post.concentrations[0, 0]
@@ -144,6 +154,8 @@ class Draws:
         if self._record.concentrations is not None:
             return self._record.concentrations
         spec = self._record.spec
+        if not spec.has_priors:
+            raise NotInModelError(f"{spec.model} has no concentrations: it is fitted by maximum likelihood")
         fixed_M = [spec.concentration(mode, np.empty(0)) for mode in range(len(spec.core_shape))]
         return np.broadcast_to(np.array(fixed_M), (*self.core_values.shape[:2], len(fixed_M)))
 
@@ -297,12 +309,34 @@ class Draws:
 
         write_record(self._record, Path(path))
 
+    def likelihood_words(self) -> tuple[str, ...]:
+        """Return how the counts are distributed given the fit, in sentences; they are found once and kept.
+
+        Returns
+        -------
+        tuple of str
+            After a Poisson fit, how dispersed the counts are, and where that is clear, that the negative binomial would
+            likely predict better. Otherwise the dispersion p. In any case the concentrations, if they are learned.
+
+        Examples
+        --------
+        >>> post.likelihood_words()[0]
+        'Poisson likelihood: given the fit, the variance of a count is 7... times its mean (1 for Poisson counts), ...'
+        """
+        from allocore.posterior.likelihood_words import likelihood_sentences
+
+        if self._likelihood_words is None:
+            self._likelihood_words = likelihood_sentences(self._drawn())
+        return self._likelihood_words
+
     def __repr__(self) -> str:
         chains, draws, budget = self.core_values.shape
-        core = " x ".join(str(size) for size in self._record.spec.core_shape)
+        spec = self._record.spec
+        core = " x ".join(str(size) for size in spec.core_shape)
+        likelihood = "" if spec.likelihood == "poisson" else f", {spec.observation.title}"
         return (
             f"{type(self).__name__}: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
-            f"{'at most ' * self._record.spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}"
+            f"{'at most ' * spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}{likelihood}"
         )
 
     def _drawn(self) -> Record:

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.model.likelihood import dispersion_of, odds_of
 from allocore.posterior.count_dispersion import NEAR_POISSON, count_dispersion
 from allocore.run.record import Record
 
+_FOR_ONES = 'likelihood="bernoulli" is made for such data.'
 _ADVICE = 'likelihood="negative-binomial" (allocore fit --likelihood negative-binomial) would likely predict better'
 
 
@@ -22,8 +24,8 @@ def likelihood_sentences(record: Record) -> tuple[str, ...]:
 
 def learned_sentences(record: Record) -> Iterator[str]:
     """Yield what was learned besides classes and factors: nothing for the model of the paper."""
-    if record.spec.likelihood == "bernoulli":
-        yield "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent counts."
+    if record.spec.observation.note:
+        yield record.spec.observation.note
     if record.log_odds is not None:
         yield _on_dispersion(record, record.log_odds)
     if record.concentrations is not None:
@@ -33,9 +35,11 @@ def learned_sentences(record: Record) -> Iterator[str]:
 
 
 def _on_dispersion(record: Record, log_odds: NDArray[np.float64]) -> str:
-    p, mode = np.exp(-np.logaddexp(0.0, -log_odds)), record.spec.dispersion_by
+    if record.tensor.counts.max() == 1:
+        return f"Negative binomial likelihood, but p is not identified: all counts are 1; {_FOR_ONES}"
+    p, mode = dispersion_of(log_odds), record.spec.dispersion_by
     if mode is None:
-        times = f"{_digits(float(1.0 + np.exp(log_odds).mean()))} times its mean"
+        times = f"{_digits(float(1.0 + odds_of(log_odds).mean()))} times its mean"
         numbers = f"p {p.mean():.3g} ({p.min():.3g} to {p.max():.3g} over all draws)"
         return f"Negative binomial likelihood: {numbers}, so the variance of a count is {times}."
     counted = np.flatnonzero(record.tensor.mode_totals(mode) > 0)
@@ -47,7 +51,7 @@ def _on_dispersion(record: Record, log_odds: NDArray[np.float64]) -> str:
 
 def _after_poisson(record: Record) -> str:
     if record.tensor.counts.max() == 1:
-        return 'Poisson likelihood, but all counts are 1: likelihood="bernoulli" is made for such data.'
+        return f"Poisson likelihood, but all counts are 1: {_FOR_ONES}"
     found = count_dispersion(record)
     told = f"Poisson likelihood: given the fit, the variance of a count is {_digits(found.ratio)} times its mean"
     if found.clear:
@@ -57,4 +61,6 @@ def _after_poisson(record: Record) -> str:
 
 
 def _digits(ratio: float) -> str:
-    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
+    if ratio < 10:
+        return f"{ratio:.2f}"
+    return f"{ratio:,.0f}" if ratio < 1e6 else f"{ratio:.3g}"

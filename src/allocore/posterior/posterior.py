@@ -341,7 +341,7 @@ class Posterior(Draws):
         """
         from allocore.posterior.diagnostics import diagnose
 
-        return diagnose(self._drawn())
+        return diagnose(self._drawn(), self.likelihood_words())
 
     def show(self, rows: int = 15, top: int = 3) -> None:
         """Print the largest classes of the last draw of the first chain, and the factors they share.

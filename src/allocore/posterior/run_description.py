@@ -6,7 +6,7 @@ import pandas as pd
 from allocore.data.display import plural
 from allocore.model.spec import Spec
 from allocore.posterior.diagnostics import Diagnosis
-from allocore.posterior.traces import RATE
+from allocore.posterior.traces import LOG_COUNT
 from allocore.run.record import Record
 
 HEADINGS = {
@@ -69,10 +69,10 @@ def short_table(diagnosis: Diagnosis) -> pd.DataFrame:
     table = diagnosis.table
     if table.empty:
         return table
-    cells = table[table.index.str.startswith(RATE)]
+    cells = table[table.index.str.startswith(LOG_COUNT)]
     worst = {"r_hat": cells["r_hat"].max(), "seconds_per_effective_sample": cells.iloc[:, -1].max()}
     worst |= {name: cells[name].min() for name in ("ess_bulk", "ess_tail")}
-    name = f"log rates of {len(cells)} cells, the worst"
+    name = f"log expected counts of {len(cells)} cells, the worst"
     others = table.drop(cells.index)
     # Not pd.concat: pandas 2 warns when the new row is all NaN.
     short = others.reindex([*others.index, name])

@@ -5,6 +5,9 @@ classes are *alike* if in every mode the cosine of their factors (Tucker's coeff
 The classes of two draws are matched one to one. A pair's similarity is its smallest cosine over the modes. The matching
 maximises the sum of similarities over pairs of like classes. A draw *holds* a class of the reference draw if it has a
 partner for it. If two classes became one in a draw, it holds one of them.
+
+If every row of a mode has its own dispersion p, the factors of this mode are weighted by p / (1 - p), as they are where
+classes are shown: as shares of expected counts.
 """
 
 from itertools import chain as joined
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from allocore.kernels.jit import kernel
+from allocore.posterior.class_sums import odds_of_rows
 from allocore.run.record import Record
 
 _Floats = NDArray[np.float64]
@@ -87,7 +91,9 @@ def _signatures(record: Record, chain: int, draw: int, observed: list[NDArray[np
     unit, factor_CM, size_C = [], np.empty_like(locations_CM), core_C
     for mode, factor in enumerate(record.factors):
         used_U, factor_CM[:, mode] = np.unique(locations_CM[:, mode], return_inverse=True)
-        phi_DU = factor[chain, draw][observed[mode]][:, used_U]
+        phi_DU, odds_D = factor[chain, draw][observed[mode]][:, used_U], odds_of_rows(record, chain, draw, mode)
+        if odds_D is not None:
+            phi_DU = phi_DU * odds_D[observed[mode], None]
         size_C = size_C * phi_DU.sum(axis=0)[factor_CM[:, mode]]
         unit.append(_unit(phi_DU))
     largest_C = np.sort(np.argsort(-size_C, kind="stable")[:_COMPARED_CLASSES])

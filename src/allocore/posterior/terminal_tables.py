@@ -12,7 +12,6 @@ from rich.text import Text
 from allocore.errors import InputError, whole_number
 from allocore.posterior.class_tables import summary_sentences
 from allocore.posterior.draw_summary import DrawSummary, Factor
-from allocore.posterior.likelihood_words import likelihood_sentences
 from allocore.posterior.moves import no_move_warning
 from allocore.posterior.posterior import Posterior
 
@@ -40,7 +39,7 @@ def class_report(
         _ClassList(shown, modes, colours),
         *_sharing_lines(shown, modes, colours),
         Text(),
-        *(Text(sentence) for sentence in likelihood_sentences(posterior.record)),
+        *(Text(sentence) for sentence in posterior.likelihood_words()),
         summary_line(posterior.draw_summary(draw, chain=chain)),
         *_warnings(posterior),
     )

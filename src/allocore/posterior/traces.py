@@ -17,9 +17,10 @@ from allocore.data.coordinates import column_keys, locate
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.cell_rates import rates_of_cells
-from allocore.kernels.expansion import expand_factors, row_offsets
-from allocore.kernels.signed_patterns import Expanded, SignedPatterns, scaled_sums
+from allocore.kernels.signed_patterns import SignedPatterns
 from allocore.kernels.workers import Workers
+from allocore.model.likelihood import dispersion_of
+from allocore.posterior.class_sums import weighted_sums
 from allocore.run.record import Record
 
 # Enough to show a chain that predicts differently from the others, few enough for a table that people read whole.
@@ -29,7 +30,7 @@ _CELL_SEED = 20240502
 _CANDIDATES = 4096
 
 
-RATE = "log rate of"
+LOG_COUNT = "log expected count of"
 
 
 class Trace(NamedTuple):
@@ -47,7 +48,7 @@ def traces(record: Record) -> Iterator[Trace]:
     cells_MC = judged_cells(record.tensor)
     total, cells = expected(record, cells_MC)
     yield Trace("log-likelihood", "the log-likelihood", at_draws["log_likelihood"])
-    name = "total latent rate" if record.spec.likelihood == "bernoulli" else "expected total count"
+    name = record.spec.observation.total
     yield Trace(name, f"the {name}", total)
     yield Trace("classes", "the number of classes in use", at_draws["classes"])
     if record.spec.infer_budget:
@@ -58,7 +59,7 @@ def traces(record: Record) -> Iterator[Trace]:
     yield from _learned(record)
     for place, cell in enumerate(cells_MC.T.tolist()):
         labels = ", ".join(str(names[d]) for names, d in zip(record.tensor.labels, cell, strict=True))
-        yield Trace(f"{RATE} {labels}", "the rates of cells", cells[..., place])
+        yield Trace(f"{LOG_COUNT} {labels}", "the expected counts of cells", cells[..., place])
 
 
 def judged_cells(tensor: CountTensor) -> Ints:
@@ -77,7 +78,7 @@ def judged_cells(tensor: CountTensor) -> Ints:
 def _learned(record: Record) -> Iterator[Trace]:
     """The dispersion, or its mean and spread over the rows that have counts, and the concentrations of the modes."""
     if record.log_odds is not None:
-        p, mode = np.exp(-np.logaddexp(0.0, -record.log_odds)), record.spec.dispersion_by
+        p, mode = dispersion_of(record.log_odds), record.spec.dispersion_by
         if mode is None:
             yield Trace("dispersion p", "the dispersion p", p)
         else:
@@ -103,25 +104,9 @@ def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
             order_Q = np.argsort(record.core_values[chain, draw])
             core_Q, subs_QM = record.core_values[chain, draw][order_Q], record.core_locations[chain, draw][order_Q]
             factors = [factor[chain, draw] for factor in record.factors]
-            sums_Q = _odds_weighted(record, chain, draw, expand_factors(factors, subs_QM), missing, workers)
-            total[chain, draw] = core_Q @ sums_Q
+            total[chain, draw] = core_Q @ weighted_sums(record, chain, draw, subs_QM, missing, workers)
             few = [factor[rows_C] for factor, rows_C in zip(factors, cells_MC, strict=True)]
             rates_C = rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
             cells[chain, draw] = likelihood.mean(rates_C, record.log_odds_of(chain, draw, cells_MC))
-    # A rate that underflows becomes the smallest normal float, so its logarithm is finite.
+    # An expected count that underflows becomes the smallest normal float, so its logarithm is finite.
     return total, np.log(np.maximum(cells, np.finfo(float).tiny))
-
-
-def _odds_weighted(
-    record: Record, chain: int, draw: int, phi_RQ: Floats, missing: SignedPatterns, workers: Workers
-) -> Floats:
-    """The sum of each class over the observed cells, each cell times its odds p / (1 - p) if there is a dispersion."""
-    sums_MQ = np.add.reduceat(phi_RQ, row_offsets(record.tensor.shape)[:-1], axis=0)
-    mode = record.spec.dispersion_by
-    if record.log_odds is None or mode is None:
-        odds = 1.0 if record.log_odds is None else np.exp(record.log_odds[chain, draw])
-        return np.asarray(odds * missing.sums(Expanded(phi_RQ, sums_MQ), workers))
-    scale = missing.scaled(mode, np.exp(record.log_odds[chain, draw]))
-    first, last = row_offsets(record.tensor.shape)[mode : mode + 2]
-    sums_MQ[mode] = scaled_sums(phi_RQ[first:last], mode, scale)
-    return missing.sums(Expanded(phi_RQ, sums_MQ), workers, scale)
