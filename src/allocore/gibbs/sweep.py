@@ -16,11 +16,14 @@ the allocation, a sweep draws
                     latent counts  what is allocated in place of counts that are not Poisson           latent_counts.py
                     thinning       every count is allocated to a class again, by a multinomial         thinning.py
 
-With a negative binomial or Bernoulli likelihood (model/likelihood.py) the latent counts are Poisson with rate c r, and
-everything said here of counts is true of them.
+With a negative binomial or Bernoulli likelihood (model/likelihood.py) the latent counts are Poisson with rate c r: c is
+1 for Bernoulli, and -ln(1 - p) for the negative binomial, with one p or one for each row of a mode. Everything said here
+of counts is then true of latent counts, and every exposure has c in it. Latent counts are drawn inside `thin`, each
+just before it is allocated, so `begin` draws them too.
 
 Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
-takes one; core values are drawn again afterwards because that is cheap. All steps of a mode share its exposure
+takes one; core values are drawn again afterwards because that is cheap. The concentration is drawn with the factors
+integrated out, so the factors follow it. All steps of a mode share its exposure
 (exposure.py). The code keeps it per unit of lambda; as such it depends on the other modes alone.
 
 The order of the modes rotates from sweep to sweep, so that each mode is the last one in turn. Thinning ends a sweep, so
@@ -57,7 +60,8 @@ from allocore.model.sweep_info import SweepInfo
 def begin(key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace | None = None) -> Allocation:
     """The allocation that a sweep from `state` starts with.
 
-    With the key of the sweep that gave `state`, it is the allocation that this sweep ended with. Resuming relies on it.
+    With the key of the sweep that gave `state`, it is the allocation that this sweep ended with, bit for bit. Resuming
+    relies on it. A new chain calls it with sweep 0.
     """
     return thin(key, layout, spec, state, Workspace.of(layout, state) if workspace is None else workspace)
 
@@ -77,22 +81,24 @@ def sweep(
         state, _ = _visit_mode(key, layout, spec, state, allocation, workspace, mode)
     state, view = _visit_mode(key, layout, spec, state, allocation, workspace, last)
 
-    # For each class: its counts, and the counts to expect per unit of core value. Every mode gives the same sums.
+    # For each class: its counts, and the counts to expect per unit of core value. Only the exposure of the last mode is
+    # made of nothing but new factors.
     y_Q, exposure_Q = view.y_DQ.sum(axis=0), view.exposure_Q(workspace.rows(last))
     included_Q = draw_inclusion(key, spec, state, y_Q, exposure_Q)
     state = draw_core_values(key, spec, state, included_Q, y_Q, exposure_Q)
     if spec.learn_locations:
         state, exposure_Q, accepted = split_merge(key, layout, spec, state, view, exposure_Q, workspace)
-        if accepted:  # then classes have moved in the other modes too
+        if accepted:  # a class that was filled or emptied has a new location in every mode
             workspace.renew_all(state)
 
-    log_zeros = -float((state.core_values() * exposure_Q).sum())
+    # The log-likelihood has a part for the non-zero cells (log_fit) and one for the sum of the rates or, with p, for p.
+    log_rest = -float((state.core_values() * exposure_Q).sum())
     if state.dispersion is not None:
         state, rates_D = draw_dispersion(key, layout, spec, state, exposure_Q, workspace)
         workspace.rescale(state)
-        log_zeros = log_of_dispersion(layout, state, rates_D)
+        log_rest = log_of_dispersion(layout, state, rates_D)
     allocation = thin(key, layout, spec, state, workspace)
-    log_likelihood = allocation.log_fit - layout.log_factorials + log_zeros
+    log_likelihood = allocation.log_fit - layout.log_factorials + log_rest
     return state, allocation, _info(layout, before, state, allocation, log_likelihood)
 
 
