@@ -17,14 +17,14 @@ the allocation, a sweep draws
                     thinning       every count is allocated to a class again, by a multinomial         thinning.py
 
 With a negative binomial or Bernoulli likelihood (model/likelihood.py) the latent counts are Poisson with rate c r: c is
-1 for Bernoulli, and -ln(1 - p) for the negative binomial, with one p or one for each row of a mode. Everything said here
-of counts is then true of latent counts, and every exposure has c in it. Latent counts are drawn inside `thin`, each
-just before it is allocated, so `begin` draws them too.
+1 for Bernoulli, and -ln(1 - p) for the negative binomial, with one p or one for each row of a mode. Everything said
+here of counts is then true of latent counts, and every exposure has c in it. Latent counts are drawn inside `thin`,
+each just before it is allocated, so `begin` draws them too.
 
 Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
 takes one; core values are drawn again afterwards because that is cheap. The concentration is drawn with the factors
-integrated out, so the factors follow it. All steps of a mode share its exposure
-(exposure.py). The code keeps it per unit of lambda; as such it depends on the other modes alone.
+integrated out, so the factors follow it. All steps of a mode share its exposure (exposure.py). The code keeps it per
+unit of lambda; as such it depends on the other modes alone.
 
 The order of the modes rotates from sweep to sweep, so that each mode is the last one in turn. Thinning ends a sweep, so
 the allocation and the log-likelihood belong to the state that is returned. `begin` makes the first allocation.
