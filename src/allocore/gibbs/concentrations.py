@@ -8,7 +8,7 @@ integrated out, a count is negative binomial with the shape e, and l makes its c
 back what is integrated out here.
 
 Only the sum of l matters, and kernels/chinese_restaurant.py draws it as one: customer i of all tables at once. Cost:
-D * (Q + factors in use), and a sort of the counts.
+D * (Q + factors in use), and the ordering of the counts.
 """
 
 from dataclasses import replace
@@ -29,6 +29,7 @@ from allocore.model.spec import Spec
 from allocore.model.state import State
 
 _ROWS_PER_THREAD = 16
+_SMALL = 256
 _LEAST = 1e-290  # below this, the products of e and of counts would not be floats any more
 
 
@@ -44,7 +45,7 @@ def draw_concentration(key: Key, layout: Layout, spec: Spec, state: State, view:
             for cut in layout.workers.ranges(len(y_DQ), _ROWS_PER_THREAD)
         ]
     )
-    counts_J, rng = np.sort(y_DU[y_DU > 0]), scratch()
+    counts_J, rng = _in_order(y_DU), scratch()
     seat(rng, key.stream(Step.CONCENTRATION, mode), 0)
     present = float(state.concentrations_M[mode])
     tables = crt_sum(rng, counts_J, np.cumsum(counts_J), present, np.empty(SCRATCH, dtype=np.int64))
@@ -52,6 +53,13 @@ def draw_concentration(key: Key, layout: Layout, spec: Spec, state: State, view:
     drawn = np.exp(log_gamma(rng, spec.s0 + tables, spec.t0 + float(log_D.sum())))
     concentrations_M[mode] = max(float(drawn), _LEAST)
     return replace(state, concentrations_M=concentrations_M)
+
+
+def _in_order(y_DU: Ints) -> Ints:
+    """The counts above zero, smallest first. Most are small, and counting these is quicker than a sort."""
+    how_many = np.bincount(np.minimum(y_DU, _SMALL).ravel(), minlength=_SMALL + 1)
+    small_J = np.repeat(np.arange(1, _SMALL), how_many[1:_SMALL])
+    return np.concatenate([small_J, np.sort(y_DU[y_DU >= _SMALL])])
 
 
 @kernel
