@@ -11,7 +11,7 @@ import naive
 from allocore.gibbs import split_merge
 from allocore.gibbs.concentrations import _sum_rows
 from allocore.gibbs.core_values import core_conditional
-from allocore.gibbs.dispersion import draw_dispersion, log_of_dispersion
+from allocore.gibbs.dispersion import counts_and_rates, draw_dispersion
 from allocore.gibbs.exposure import exposure
 from allocore.gibbs.factors import ClassesOfMode, conditional_of_row
 from allocore.gibbs.priors import Priors
@@ -97,12 +97,15 @@ def test_the_dispersion_is_drawn_from_the_sums_of_the_oracle_and_reports_its_par
     workspace = Workspace.of(case.layout, case.state)
     view = cases.view_of(case.layout, case.state, case.allocation, 0, workspace)
     exposure_Q = view.exposure_Q(workspace.rows(0))
-    new, rates_D = draw_dispersion(Key.of(1, 0), case.layout, case.spec, case.state, exposure_Q, workspace)
-    _, second = naive.dispersion_conditional(case.Y, case.observed, case.dense, case.priors)
+    given = case.state, exposure_Q, workspace
+    counts_D, rates_D = counts_and_rates(case.layout, case.spec.dispersion_by, *given)
+    first, second = naive.dispersion_conditional(case.Y, case.observed, case.dense, case.priors)
+    np.testing.assert_allclose(counts_D, first.ravel() - case.spec.g0, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(rates_D, second.ravel() - case.spec.h0, rtol=1e-11, atol=1e-13)
+    new, log_part = draw_dispersion(Key.of(1, 0), case.layout, case.spec, *given)
     p = np.broadcast_to(cases.naive_of(new).p, case.Y.shape)
     part = case.Y * np.log(p) + naive.rates(case.dense) * np.log1p(-p)
-    assert log_of_dispersion(case.layout, new, rates_D) == pytest.approx(part[case.observed].sum(), rel=1e-10)
+    assert log_part == pytest.approx(part[case.observed].sum(), rel=1e-10)
 
 
 @pytest.mark.parametrize(("by", "mode"), [(None, 0), (None, 1), (0, 0), (1, 0), (0, 1), (2, 1)])

@@ -125,10 +125,10 @@ def dispersion_of_other_rows(monkeypatch):
     right = sweep_module.draw_dispersion
 
     def turned(*given):
-        state, rates_D = right(*given)
+        state, log_part = right(*given)
         return replace(
             state, dispersion=Dispersion(state.dispersion.log_odds_D[::-1].copy(), state.dispersion.mode)
-        ), rates_D
+        ), log_part
 
     monkeypatch.setattr(sweep_module, "draw_dispersion", turned)
 

@@ -208,7 +208,7 @@ def compare(
     Y : CountTensor, or anything `as_tensor` takes
         The tensor.
     models : sequence of str
-        Any of "allocore", "cp", "tucker", "nntuck". All but NNTuck may have endings, in this order: a likelihood
+        Any of "allocore", "cp", "tucker", "nntuck". All but NNTuck may have endings, in any order: a likelihood
         ("-nb", "-bernoulli", "-poisson"), "-e0" to learn the concentrations, "-by-MODE" for a dispersion of each row of
         a mode. So "allocore-nb-e0" is ALL0CORE with a negative binomial likelihood and learned concentrations. Tucker
         and NNTuck get cores of about Q entries. To choose a core, write it after the model: "allocore-nb=20x20x6x3", or

@@ -26,33 +26,30 @@ from allocore.model.state import Dispersion, State
 
 def draw_dispersion(
     key: Key, layout: Layout, spec: Spec, state: State, exposure_Q: Floats, workspace: Workspace
-) -> tuple[State, Floats]:
-    """A new state with p drawn, and the sums of r that p was drawn from, (1) or (D).
+) -> tuple[State, float]:
+    """A new state with p drawn, and the part of its log-likelihood that depends on p: the sum of y ln p + r ln(1 - p).
 
     `workspace` and `exposure_Q`, X_q / lambda_q with the present c, belong to the given state.
     """
-    if state.dispersion is None or workspace.scale is None:
-        raise ValueError("the state has no dispersion")
-    mode = state.dispersion.mode
-    if mode is None:
-        counts_D = np.array([float(layout.total)])
-        rates_D = np.array([(state.core_values() * exposure_Q).sum() / workspace.scale.scale_D[0]])
-    else:
-        counts_D = layout.row_totals_R[layout.rows(mode)]
-        exposure_DQ = layout.missing.sums_by_row(workspace.expanded, mode, layout.workers)
-        rates_D = np.einsum("dq,q->d", exposure_DQ * workspace.rows(mode), state.core_values())
+    mode = spec.dispersion_by
+    counts_D, rates_D = counts_and_rates(layout, mode, state, exposure_Q, workspace)
     log_odds_D = np.empty(len(counts_D))
     _draw(spec.g0 + counts_D, spec.h0 + rates_D, key.stream(Step.DISPERSION), scratch(), log_odds_D)
-    return replace(state, dispersion=Dispersion(log_odds_D, mode)), rates_D
+    log_p_D = counts_D * log_dispersion_of(log_odds_D) + rates_D * log_dispersion_of(-log_odds_D)
+    return replace(state, dispersion=Dispersion(log_odds_D, mode)), float(log_p_D.sum())
 
 
-def log_of_dispersion(layout: Layout, state: State, rates_D: Floats) -> float:
-    """The part of the log-likelihood that depends on p: the sum of y ln p + r ln(1 - p) over the observed cells."""
-    if state.dispersion is None:
-        raise ValueError("the state has no dispersion")
-    mode, log_odds_D = state.dispersion.mode, state.dispersion.log_odds_D
-    counts_D = float(layout.total) if mode is None else layout.row_totals_R[layout.rows(mode)]
-    return float((counts_D * log_dispersion_of(log_odds_D) + rates_D * log_dispersion_of(-log_odds_D)).sum())
+def counts_and_rates(
+    layout: Layout, mode: int | None, state: State, exposure_Q: Floats, workspace: Workspace
+) -> tuple[Floats, Floats]:
+    """The sums of y and of r over the observed cells: one each (1), or one for each row of a mode (D)."""
+    if mode is not None:
+        exposure_DQ = layout.missing.sums_by_row(workspace.expanded, mode, layout.workers)
+        rates_D = np.einsum("dq,q->d", exposure_DQ * workspace.rows(mode), state.core_values())
+        return layout.row_totals_R[layout.rows(mode)], rates_D
+    # X_q already has c, the same in all rows.
+    scale = 1.0 if workspace.scale is None else workspace.scale.scale_D[0]
+    return np.array([float(layout.total)]), np.array([(state.core_values() * exposure_Q).sum() / scale])
 
 
 @kernel

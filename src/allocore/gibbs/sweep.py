@@ -42,7 +42,7 @@ import numpy as np
 from allocore.data.coordinates import column_keys
 from allocore.gibbs.concentrations import draw_concentration
 from allocore.gibbs.core_values import draw_core_values
-from allocore.gibbs.dispersion import draw_dispersion, log_of_dispersion
+from allocore.gibbs.dispersion import draw_dispersion
 from allocore.gibbs.exposure import ModeView, exposure
 from allocore.gibbs.factors import draw_factors
 from allocore.gibbs.inclusion import draw_inclusion
@@ -94,9 +94,8 @@ def sweep(
     # The log-likelihood has a part for the non-zero cells (log_fit) and one for the sum of the rates or, with p, for p.
     log_rest = -float((state.core_values() * exposure_Q).sum())
     if state.dispersion is not None:
-        state, rates_D = draw_dispersion(key, layout, spec, state, exposure_Q, workspace)
+        state, log_rest = draw_dispersion(key, layout, spec, state, exposure_Q, workspace)
         workspace.rescale(state)
-        log_rest = log_of_dispersion(layout, state, rates_D)
     allocation = thin(key, layout, spec, state, workspace)
     log_likelihood = allocation.log_fit - layout.log_factorials + log_rest
     return state, allocation, _info(layout, before, state, allocation, log_likelihood)

@@ -82,12 +82,12 @@ def thin(key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspac
     included_Q, likelihood = np.flatnonzero(state.included()), CODES[spec.likelihood]
     if len(included_Q) == len(state.log_core_Q):
         return _thin(key, layout, likelihood, state, workspace)
-    y_RQ = np.zeros(workspace.expanded.phi_RQ.shape, dtype=layout.count_type)
+    shape_RQ = workspace.expanded.phi_RQ.shape
     if not len(included_Q):  # then there are no counts either
-        return Allocation(y_RQ, 0.0)
+        return Allocation(np.zeros(shape_RQ, dtype=layout.count_type), 0.0)
     only = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
     allocation = _thin(key, layout, likelihood, only, workspace.of_classes(included_Q))
-    y_RQ = y_RQ.astype(allocation.y_RQ.dtype, copy=False)
+    y_RQ = np.zeros(shape_RQ, dtype=allocation.y_RQ.dtype)
     y_RQ[:, included_Q] = allocation.y_RQ
     return Allocation(y_RQ, allocation.log_fit)
 

@@ -77,7 +77,7 @@ def _of_draw(counts_N: Ints, mu_N: Floats, total: float) -> tuple[float, float]:
     def loss(log_odds: float) -> float:
         likelihood, shrunk = LIKELIHOODS["negative-binomial"], float(np.exp(-log_odds))
         log_density_n = likelihood.log_density(counts_n, mu_n * shrunk, nothing_n + log_odds)
-        scale = float(np.logaddexp(0.0, log_odds)) * shrunk
+        scale = float(likelihood.latent_scale(np.array(log_odds))) * shrunk
         return -(float((log_density_n - poisson_n).sum()) * weight - (scale - 1.0) * zeros)
 
     best = minimize_scalar(loss, bounds=_LOG_ODDS, method="bounded", options={"xatol": _TOLERANCE})
