@@ -15,6 +15,21 @@ from allocore.model.spec import Spec
 from allocore.model.state import State
 
 
+def check_every_sweep(tensor, spec, sweeps):
+    """Make sweeps from the first state of a chain; each must report the log-likelihood of the state it returns."""
+    key = Key.of(4, 0)
+    with Workers(1) as workers:
+        layout = Layout.of(tensor, workers)
+        state = first_state(spec, tensor.shape, np.random.default_rng(3))
+        allocation = begin(key.at(0), layout, spec, state)
+        for number in range(1, sweeps + 1):
+            state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
+            expected = joint.log_likelihood(tensor, spec, state)
+            assert np.isfinite(expected)
+            # Thinning multiplies 32-bit floats: a few units in the seventh digit of every rate.
+            assert info.log_likelihood == pytest.approx(expected, abs=1e-6 * tensor.total)
+
+
 @pytest.mark.parametrize("with_missing", [False, True], ids=["complete", "missing"])
 @pytest.mark.parametrize("modes", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("model", ["AlloCore", "CP"])
@@ -22,16 +37,7 @@ def test_a_sweep_reports_the_log_likelihood_of_the_state_it_returns(modes, with_
     case = cases.make(modes, budget=4, with_missing=with_missing, seed=modes, scale=5.0)
     tensor = cases.tensor_of(case)
     spec = Spec(case.spec.budget, case.spec.core_shape, model=model)
-    key = Key.of(4, 0)
-    with Workers(1) as workers:
-        layout = Layout.of(tensor, workers)
-        state = first_state(spec, tensor.shape, np.random.default_rng(3))
-        allocation = begin(key.at(0), layout, spec, state)
-        for number in range(1, 4):
-            state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
-            # Thinning multiplies 32-bit floats: a few units in the seventh digit of every rate.
-            expected = joint.log_likelihood(tensor, spec, state)
-            assert info.log_likelihood == pytest.approx(expected, abs=1e-6 * tensor.total)
+    check_every_sweep(tensor, spec, sweeps=3)
 
 
 @pytest.mark.parametrize("model", [ac.Tucker((5, 5, 5)), ac.AlloCore(300, (3, 3, 3))])
@@ -78,13 +84,4 @@ def test_a_sweep_reports_the_log_likelihood_whatever_the_likelihood(name, model,
     core_shape = (2,) * modes if model == "Tucker" else (8,) * modes if model == "CP" else (3,) * modes
     spec = Spec(2**modes if model == "Tucker" else 8, core_shape, model=model, **settings)
     case = cases.make(modes, budget=8, with_missing=with_missing, seed=modes + 1, scale=2.0, **settings)
-    tensor, key = cases.tensor_of(case), Key.of(4, 0)
-    with Workers(1) as workers:
-        layout = Layout.of(tensor, workers)
-        state = first_state(spec, tensor.shape, np.random.default_rng(3))
-        allocation = begin(key.at(0), layout, spec, state)
-        for number in range(1, 9):
-            state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
-            expected = joint.log_likelihood(tensor, spec, state)
-            assert np.isfinite(expected)
-            assert info.log_likelihood == pytest.approx(expected, abs=1e-6 * tensor.total)
+    check_every_sweep(cases.tensor_of(case), spec, sweeps=8)

@@ -1,18 +1,13 @@
 """Runs with a dispersion and with concentrations, stored: stopped, killed, made longer and damaged, the bytes stay."""
 
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import xarray as xr
+from same_draws import arrays_of, assert_same, kill_and_resume
 
 import allocore as ac
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
-from allocore.run import chains as chains_module
 from allocore.run import chunks, zarr_store
 from allocore.run.checkpoint import read_checkpoint, write_checkpoint
 from tiers import by_tier
@@ -29,41 +24,11 @@ MODELS = {
     "cp": (ac.CP(3, **BURSTS), TENSOR),
     "tucker": (ac.Tucker((2, 1, 2), likelihood="bernoulli", e0="infer", t0=2.0), TENSOR.binary()),
 }
-KILLED = Path(__file__).with_name("killed.py")
 
 
 def fitted(name, **settings):
     model, data = MODELS[name]
     return type(model)(**{**model.get_params(), **SETTINGS, **settings}).fit(data)
-
-
-def arrays_of(post):
-    return [*post.record.draw_arrays, *(post.stats[n] for n in ("log_likelihood", "classes", "factors", "moved"))]
-
-
-def assert_same(post, other):
-    for mine, theirs in zip(arrays_of(post), arrays_of(other), strict=True):
-        assert mine.shape == theirs.shape
-        assert mine.tobytes() == theirs.tobytes()
-
-
-@pytest.fixture
-def stop_at(monkeypatch):
-    """Call with a number: Ctrl-C is pressed in the run's so-manyth sweep."""
-
-    def arm(number):
-        done, real = 0, chains_module.sweep
-
-        def sweep(*arguments):
-            nonlocal done
-            done += 1
-            if done == number:
-                signal.raise_signal(signal.SIGINT)
-            return real(*arguments)
-
-        monkeypatch.setattr(chains_module, "sweep", sweep)
-
-    return arm
 
 
 @pytest.mark.parametrize(
@@ -97,20 +62,11 @@ def test_a_finished_run_can_be_made_longer_to_the_bytes_of_a_long_one(tmp_path, 
         assert again[setting] == first[setting]
 
 
-def kill_and_resume(folder, what, kills):
-    told = subprocess.run(
-        [sys.executable, KILLED, what, folder, str(kills), "1", "bursts"], capture_output=True, text=True, timeout=600
-    )
-    assert told.returncode == 0, told.stderr[-3000:]
-    *lines, last = told.stdout.splitlines()
-    assert (len(lines), last) == (kills, "all is there")
-
-
 # The quick tier kills a Poisson run once (test_resume.py): the code is the same.
 @pytest.mark.slow
 @pytest.mark.parametrize(("what", "kills"), [("steps", 12), ("moments", 15), ("signals", 4)])
 def test_a_run_that_is_killed_often_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, what, kills):
-    kill_and_resume(tmp_path, what, kills)
+    kill_and_resume(tmp_path, what, kills, "bursts")
 
 
 @pytest.mark.parametrize(("name", "threads"), by_tier([("bursts", 2), ("binary", 3)], MODELS, [1, 2, 3, 7]))

@@ -1,14 +1,13 @@
 """A run goes on where it was left: to the same bytes, after any end, to any length."""
 
-import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from same_draws import assert_same, kill_and_resume
 
 import allocore as ac
 from allocore.run import chains as chains_module
@@ -17,54 +16,13 @@ from tiers import by_tier
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
 SETTINGS = {"burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
 MODELS = [ac.AlloCore(3, (3, 2, 3), f0=1.0, alpha0=3.0), ac.CP(3, a0=2.0), ac.Tucker((2, 1, 2), e0=0.5)]
-KILLED = Path(__file__).with_name("killed.py")
-
-
-@pytest.fixture
-def stop_at(monkeypatch):
-    """Call with a number: Ctrl-C is pressed in the run's so-manyth sweep."""
-
-    def arm(number):
-        monkeypatch.undo()
-        done, real = 0, chains_module.sweep
-
-        def sweep(*arguments):
-            nonlocal done
-            done += 1
-            if done == number:
-                signal.raise_signal(signal.SIGINT)
-            return real(*arguments)
-
-        monkeypatch.setattr(chains_module, "sweep", sweep)
-
-    return arm
 
 
 def model_like(model, **settings):
     return type(model)(**{**model.get_params(), **SETTINGS, **settings})
 
 
-def arrays_of(post):
-    stats = [post.stats[name] for name in ("log_likelihood", "classes", "factors", "moved")]
-    return [post.core_values, post.core_locations, *post.factors, *stats]
-
-
-def assert_same(post, other):
-    for mine, theirs in zip(arrays_of(post), arrays_of(other), strict=True):
-        assert mine.shape == theirs.shape
-        assert mine.tobytes() == theirs.tobytes()
-
-
 # Killed for real
-
-
-def kill_and_resume(folder, what, kills):
-    told = subprocess.run(
-        [sys.executable, KILLED, what, folder, str(kills), "1"], capture_output=True, text=True, timeout=600
-    )
-    assert told.returncode == 0, told.stderr[-3000:]
-    *lines, last = told.stdout.splitlines()
-    assert (len(lines), last) == (kills, "all is there")
 
 
 def test_a_run_that_is_killed_once_goes_on_to_the_bytes_of_one_that_is_not(tmp_path):

@@ -1,0 +1,29 @@
+"""Two runs compared byte by byte, and runs that are killed in a process of their own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+KILLED = Path(__file__).with_name("killed.py")
+
+
+def arrays_of(post):
+    """All draws of a run, and its trace without the seconds."""
+    return [*post.record.draw_arrays, *(post.stats[name] for name in ("log_likelihood", "classes", "factors", "moved"))]
+
+
+def assert_same(post, other):
+    """Check that two runs have the same bytes."""
+    for mine, theirs in zip(arrays_of(post), arrays_of(other), strict=True):
+        assert mine.shape == theirs.shape
+        assert mine.tobytes() == theirs.tobytes()
+
+
+def kill_and_resume(folder, what, kills, *more):
+    """Kill runs as killed.py says, and check that every kill was survived."""
+    told = subprocess.run(
+        [sys.executable, KILLED, what, folder, str(kills), "1", *more], capture_output=True, text=True, timeout=600
+    )
+    assert told.returncode == 0, told.stderr[-3000:]
+    *lines, last = told.stdout.splitlines()
+    assert (len(lines), last) == (kills, "all is there")
