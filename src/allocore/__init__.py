@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from allocore.estimators import CP, AlloCore, Tucker
     from allocore.explorer.page_file import write_report
     from allocore.nntuck import NNTuck
+    from allocore.posterior.consensus import Consensus
     from allocore.posterior.diagnostics import Diagnosis
     from allocore.posterior.open_run import open_run
     from allocore.posterior.posterior import Posterior
@@ -35,6 +36,7 @@ _HOMES = {
     "AlloCore": "estimators",
     "CP": "estimators",
     "Comparison": "comparison.compare",
+    "Consensus": "posterior.consensus",
     "CountTensor": "data.tensor",
     "Diagnosis": "posterior.diagnostics",
     "HeldOut": "data.holdout",
@@ -61,6 +63,7 @@ __all__ = [
     "CP",
     "AlloCore",
     "Comparison",
+    "Consensus",
     "CountTensor",
     "Diagnosis",
     "HeldOut",

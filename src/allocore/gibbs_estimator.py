@@ -148,7 +148,8 @@ class GibbsEstimator(Estimator):
         from allocore.run.chains import run_chains
 
         observer = progress_bar(self.progress, store.plan.schedule, store.plan.chains)
-        self.posterior_ = Posterior(run_chains(store, threads=threads, observer=observer), threads)
+        record = run_chains(store, threads=threads, observer=observer)
+        self.posterior_ = Posterior(record, threads, folder=store.path)
         return self
 
     @classmethod

@@ -48,7 +48,7 @@ def test_each_name_is_fitted_as_it_says_and_judged_by_all_chains_and_by_single_o
     assert row["chains"] == 2
     assert row["log_ppd"] == post.log_ppd(test)
     assert row["log_ppd_positive"] == post.log_ppd(test, positive_only=True)
-    alone = [ac.Posterior(post.record.with_draws((slice(c, c + 1),))) for c in range(2)]
+    alone = [ac.Posterior(post.record.with_chains([c])) for c in range(2)]
     for positive, column in ((False, "log_ppd_chain"), (True, "log_ppd_positive_chain")):
         expected = np.mean([chain.log_ppd(test, positive_only=positive) for chain in alone])
         assert row[column] == pytest.approx(expected)

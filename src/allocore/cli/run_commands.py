@@ -47,7 +47,7 @@ def summary(
     if number is None:
         console.print(class_report(posterior, rows, top, draw=draw, chain=chain))
     else:
-        console.print(class_details(posterior.draw_summary(draw, chain=chain), number, top))
+        console.print(class_details(posterior.class_summary(draw, chain=chain), number, top))
     if out is not None:
         posterior.classes(draw, top, chain=chain).to_csv(out)
         console.print(Text(f"\nTable of all classes written to {out}"))

@@ -67,7 +67,7 @@ def _score(post: ac.Posterior, test: ac.HeldOut) -> dict[str, float]:
 
 def _chain(post: ac.Posterior, chain: int, threads: int) -> ac.Posterior:
     """Return the posterior as one of its chains alone knows it."""
-    return ac.Posterior(post.record.with_draws((slice(chain, chain + 1),)), threads)
+    return ac.Posterior(post.record.with_chains([chain]), threads)
 
 
 def _model(job: Job, threads: int) -> Any:

@@ -74,7 +74,7 @@ def write_report(
         raise InputError(f"path is {str(target)!r}, but it must be a file such as report.html, and this is a folder")
     surprises = whole_number("surprises", surprises, least=0)
     title = " x ".join(posterior.tensor.mode_names) if title is None else str(title)
-    posterior.draw_summary(draw, chain=chain)  # refuses a draw that does not exist before the longer work
+    posterior.class_summary(draw, chain=chain)  # refuses a draw that does not exist before the longer work
     found = posterior.surprises(top=surprises) if surprises else None
     page = render(payload(posterior, title, draw=draw, chain=chain, surprises=found))
     target.parent.mkdir(parents=True, exist_ok=True)

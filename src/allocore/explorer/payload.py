@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.countries import resolve
-from allocore.posterior.class_tables import summary_sentences
-from allocore.posterior.draw_summary import DrawSummary, Factor, ShownMode
+from allocore.posterior.class_summary import ClassSummary, Factor, ShownMode
 from allocore.posterior.run_description import diagnosis_rows, progress_line, settings_line
 
 if TYPE_CHECKING:
@@ -36,11 +35,11 @@ def payload(
     posterior: Posterior, title: str, *, draw: int = -1, chain: int = 0, surprises: pd.DataFrame | None = None
 ) -> dict[str, Any]:
     """Everything that the page shows, ready for JSON."""
-    summary, diagnosis = posterior.draw_summary(draw, chain=chain), posterior.diagnose()
+    summary, diagnosis = posterior.class_summary(draw, chain=chain), posterior.diagnose()
     chains, draws = posterior.core_values.shape[:2]
     return {
         "title": title,
-        "summary": summary_sentences(summary),
+        "summary": summary.sentences,
         "counted": summary.counted,
         "draw": {"draw": draw % draws, "chain": chain % chains, "draws": draws, "chains": chains},
         "data": _data(posterior),
@@ -83,7 +82,7 @@ def _traces(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _mode(summary: DrawSummary, place: int) -> dict[str, Any]:
+def _mode(summary: ClassSummary, place: int) -> dict[str, Any]:
     """A mode: its labels, their kind, and its factors in the order of their first class."""
     mode, factors = summary.modes[place], list(summary.factors[place].values())
     rows_FN = _heaviest_rows(mode, factors)
@@ -132,22 +131,22 @@ def _packed(numbers: NDArray[Any], kind: str) -> str:
     return base64.b64encode(numbers.astype(kind).tobytes()).decode("ascii")
 
 
-def _classes(summary: DrawSummary) -> list[dict[str, Any]]:
+def _classes(summary: ClassSummary) -> list[dict[str, Any]]:
     """Each class: its size, its stability, and the place of its factor in the list of each mode."""
     places = [{number: place for place, number in enumerate(factors)} for factors in summary.factors]
     return [
         {
             "value": _number(summary.value_C[number]),
             "share": _number(summary.share_C[number]),
-            "stability": _number(summary.stability.draws_C[number]),
-            "chains": _number(summary.stability.chains_C[number]),
+            "stability": _number(summary.support.draws_C[number]),
+            "chains": _number(summary.support.chains_C[number]),
             "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[number].tolist())],
         }
         for number in range(len(summary.value_C))
     ]
 
 
-def _surprises(table: pd.DataFrame, summary: DrawSummary) -> list[dict[str, Any]]:
+def _surprises(table: pd.DataFrame, summary: ClassSummary) -> list[dict[str, Any]]:
     modes = len(summary.modes)
     observed, expected, direction, _, surprise = list(table.columns[modes:])
     return [

@@ -10,7 +10,7 @@ from allocore.errors import InputError, whole_number
 from allocore.figures import style
 from allocore.figures.stems import draw_stems, name_room, told_below
 from allocore.figures.text import joined, numbers_in, shorten
-from allocore.posterior.draw_summary import DrawSummary, ShownMode
+from allocore.posterior.class_summary import ClassSummary, ShownMode
 from allocore.posterior.posterior import Posterior
 
 # The threshold of the paper, below which stems are grey.
@@ -67,7 +67,7 @@ def one_class(
     >>> [panel.get_title(loc="left").split(" ")[0] for panel in ax.child_axes]
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
-    summary = post.draw_summary(draw, chain=chain)
+    summary = post.class_summary(draw, chain=chain)
     shown = _check_numbers(summary, [number])
     return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
@@ -114,13 +114,13 @@ def classes(
     >>> len(ac.figures.classes(post, [0, 2]).child_axes)
     10
     """
-    summary = post.draw_summary(draw, chain=chain)
+    summary = post.class_summary(draw, chain=chain)
     rows = whole_number("rows", rows)
     shown = list(range(min(rows, len(summary.value_C)))) if numbers is None else _check_numbers(summary, numbers)
     return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
 
-def _check_numbers(summary: DrawSummary, numbers: Sequence[int]) -> list[int]:
+def _check_numbers(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
     known = len(summary.value_C)
     try:
         given = [whole_number("number", number, least=0) for number in numbers]
@@ -140,7 +140,7 @@ def _check_threshold(threshold: float) -> float:
     return float(threshold)
 
 
-def _page(summary: DrawSummary, numbers: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
+def _page(summary: ClassSummary, numbers: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
     with style.look():
         wishes = _wishes(summary, numbers, top, threshold)
         sheet = style.Sheet(ax or style.new_axes(_page_width(summary, wishes), _ROW * len(numbers) + 0.06))
@@ -160,7 +160,7 @@ def _page(summary: DrawSummary, numbers: list[int], ax: Axes | None, top: int, t
         return sheet.ax
 
 
-def _wishes(summary: DrawSummary, numbers: list[int], top: int, threshold: float) -> list[float]:
+def _wishes(summary: ClassSummary, numbers: list[int], top: int, threshold: float) -> list[float]:
     """For each mode, the room in inches that its names need beside the stems; 0 if they stand below the axis."""
     return [
         0.0
@@ -174,7 +174,7 @@ def _margins(wishes: list[float]) -> list[float]:
     return [_GAP if wish else _LEFT for wish in wishes]
 
 
-def _page_width(summary: DrawSummary, wishes: list[float]) -> float:
+def _page_width(summary: ClassSummary, wishes: list[float]) -> float:
     """The width of a page, or up to a quarter more if the names need it; more only if there are many modes."""
     stems = sum(_stem_width(mode) for mode in summary.modes) + sum(_margins(wishes)) + _RIGHT
     least = stems + _LEAST_NAMES * sum(wish > 0 for wish in wishes)
@@ -189,7 +189,7 @@ class _Slot(NamedTuple):
     beside: float
 
 
-def _slots(summary: DrawSummary, wishes: list[float], wide: float) -> list[_Slot]:
+def _slots(summary: ClassSummary, wishes: list[float], wide: float) -> list[_Slot]:
     """Divide the width of the page: stems get a width by the kind of their mode, names share the rest."""
     margins, stems = _margins(wishes), [_stem_width(mode) for mode in summary.modes]
     room = wide - sum(margins) - _RIGHT
@@ -221,15 +221,15 @@ def _stem_width(mode: ShownMode) -> float:
     return 0.25 if len(mode.labels) <= 4 else 0.55
 
 
-def _heading(sheet: style.Sheet, summary: DrawSummary, number: int, upper: float) -> None:
+def _heading(sheet: style.Sheet, summary: ClassSummary, number: int, upper: float) -> None:
     sheet.text(_GAP, upper + 0.05, f"Class {number}", fontsize=style.LARGE, weight="bold")
     sheet.text(_GAP + 0.75, upper + 0.075, heading(summary, number), color=style.GREY)
 
 
-def heading(summary: DrawSummary, number: int) -> str:
+def heading(summary: ClassSummary, number: int) -> str:
     """The share of a class, and how often it is found again in other draws and chains."""
     words = [f"{summary.share_C[number]:.1%} of all {summary.counted}"]
-    again, chains = summary.stability.draws_C[number], summary.stability.chains_C[number]
+    again, chains = summary.support.draws_C[number], summary.support.chains_C[number]
     if np.isfinite(again):
         words.append(f"found again in {again:.0%} of the other draws")
     if np.isfinite(chains):
@@ -237,11 +237,11 @@ def heading(summary: DrawSummary, number: int) -> str:
     return "  ·  ".join(words)
 
 
-def _title(panel: Axes, summary: DrawSummary, number: int, mode: int, colour: str, slot: _Slot) -> None:
+def _title(panel: Axes, summary: ClassSummary, number: int, mode: int, colour: str, slot: _Slot) -> None:
     """Write the mode and the number of the factor, and below them the classes that share the factor."""
     factor, partners = summary.factor(number, mode), summary.partners(number, mode)
     room = (slot.width + slot.beside + 0.06) * 72
-    name = shorten(summary.names[mode], room - 24, style.NORMAL)
+    name = shorten(summary.mode_names[mode], room - 24, style.NORMAL)
     shared = numbers_in(partners, room, style.SMALL) if partners else "not shared"
     panel.set_title(joined(name, factor.number), loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
     style.below_title(panel, shared)

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from allocore.errors import whole_number
 from allocore.figures import style
 from allocore.figures.text import clean, shorten, width
-from allocore.posterior.draw_summary import DrawSummary, Factor
+from allocore.posterior.class_summary import ClassSummary, Factor
 from allocore.posterior.posterior import Posterior
 
 # The largest number of rows that can be read on a page.
@@ -48,7 +48,7 @@ def core(post: Posterior, ax: Axes | None = None, *, rows: int | None = None, dr
     >>> len(ac.figures.core(post).child_axes)
     6
     """
-    summary = post.draw_summary(draw, chain=chain)
+    summary = post.class_summary(draw, chain=chain)
     number = min(len(summary.value_C), _ROWS if rows is None else whole_number("rows", rows))
     columns = [_columns(summary, mode, number) for mode in range(len(summary.modes))]
     with style.look():
@@ -77,7 +77,7 @@ class _Column(NamedTuple):
         return len(self.factor.classes) > 1
 
 
-def _columns(summary: DrawSummary, mode: int, number: int) -> list[_Column]:
+def _columns(summary: ClassSummary, mode: int, number: int) -> list[_Column]:
     """The factors of the shown classes: shared ones first, by the number of their classes; then the others."""
     found = [
         _Column(factor, tuple(each for each in factor.classes if each < number))
@@ -95,7 +95,7 @@ def _widths(numbers: list[int], wide: float) -> list[float]:
     return [least + rest * number / sum(numbers) for number in numbers]
 
 
-def _draw_shares(ax: Axes, summary: DrawSummary, number: int) -> None:
+def _draw_shares(ax: Axes, summary: ClassSummary, number: int) -> None:
     """Draw bars that grow to the left, away from the marks, with the numbers of the classes."""
     rows = np.arange(number)
     ax.barh(rows, summary.share_C[:number], height=0.7, color=style.FAINT)
@@ -120,7 +120,7 @@ def _row_axis(ax: Axes, number: int) -> None:
     ax.set_ylim(number - 0.4, -0.6)
 
 
-def _draw_mode(ax: Axes, summary: DrawSummary, mode: int, columns: list[_Column], number: int) -> None:
+def _draw_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], number: int) -> None:
     colour = style.mode_colours(summary.modes)[mode]
     ax.set_xlim(-0.7, max(len(columns), 1) - 0.3)
     _row_axis(ax, number)
@@ -153,10 +153,10 @@ def _mark_size(ax: Axes, columns: int, rows: int) -> float:
     return float(np.clip(0.85 * 72 * min(wide / max(columns, 1), high / rows), 2.0, 5.0))
 
 
-def _dress_mode(ax: Axes, summary: DrawSummary, mode: int, columns: list[_Column], colour: str) -> None:
+def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], colour: str) -> None:
     """Name the mode and, if there is room, the factors; count the shared ones."""
     points = style.inches(ax)[0] * 72
-    name = shorten(summary.names[mode], points + 8, style.NORMAL)
+    name = shorten(summary.mode_names[mode], points + 8, style.NORMAL)
     ax.set_title(name, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=6)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -171,7 +171,7 @@ def _dress_mode(ax: Axes, summary: DrawSummary, mode: int, columns: list[_Column
     ax.set_xlabel(text, fontsize=style.SMALL, color=style.GREY, labelpad=2, loc="left")
 
 
-def _explain(sheet: style.Sheet, summary: DrawSummary, number: int) -> None:
+def _explain(sheet: style.Sheet, summary: ClassSummary, number: int) -> None:
     known = len(summary.value_C)
     held = float(summary.share_C[:number].sum())
     which = f"All {known} classes." if number == known else (

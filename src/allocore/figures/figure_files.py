@@ -77,7 +77,7 @@ def write_all(
     rows, on_page = whole_number("rows", rows), whole_number("on_page", on_page)
     if post.core_values.shape[1]:
         # Refuses a draw that does not exist before anything is written.
-        post.draw_summary(draw, chain=chain)
+        post.class_summary(draw, chain=chain)
     elif not post.stats["moved"].shape[1]:
         raise InputError("the run has no sweeps yet: there is nothing to draw")
     place = _make_folder(Path(folder))
@@ -110,7 +110,7 @@ def _make_folder(folder: Path) -> Path:
 def _figures(post: Posterior, rows: int, on_page: int, draw: int, chain: int) -> Iterator[_Figure]:
     """The names of the figures, and how each is made."""
     if post.core_values.shape[1]:
-        number = min(rows, len(post.draw_summary(draw, chain=chain).value_C))
+        number = min(rows, len(post.class_summary(draw, chain=chain).value_C))
         for page, first in enumerate(range(0, number, on_page), start=1):
             shown = range(first, min(first + on_page, number))
             yield f"classes-{page}", partial(classes, post, shown, draw=draw, chain=chain)

@@ -9,7 +9,7 @@ from allocore.errors import whole_number
 from allocore.figures import style
 from allocore.figures.text import shorten, width
 from allocore.figures.ticks import date_ticks, fitting_ticks
-from allocore.posterior.draw_summary import Factor, ShownMode
+from allocore.posterior.class_summary import Factor, ShownMode
 from allocore.posterior.posterior import Posterior
 
 _Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def factors(
     10
     """
     place = post.tensor.mode(mode)
-    summary = post.draw_summary(draw, chain=chain)
+    summary = post.class_summary(draw, chain=chain)
     most, columns = whole_number("most", most), whole_number("columns", columns)
     found = sorted(summary.factors[place].values(), key=lambda factor: -factor.mass)
     shown = found[:columns]

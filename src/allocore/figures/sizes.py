@@ -115,7 +115,7 @@ def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int 
     >>> float(line.get_ydata()[-1].round(6))
     1.0
     """
-    summary = post.draw_summary(draw, chain=chain)
+    summary = post.class_summary(draw, chain=chain)
     number = len(summary.share_C)
     with style.look():
         ax = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.12)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from allocore.figures import style, ticks
 from allocore.figures.label_placement import spread
 from allocore.figures.text import clean, shorten, width
-from allocore.posterior.draw_summary import Factor, ShownMode
+from allocore.posterior.class_summary import Factor, ShownMode
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]

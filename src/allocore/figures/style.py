@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox
 
 from allocore.figures.text import families
-from allocore.posterior.draw_summary import ShownMode
+from allocore.posterior.class_summary import ShownMode
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"

@@ -81,13 +81,16 @@ def log_prior_dispersion(spec: Spec, state: State) -> float:
     return float(density_D.sum())
 
 
-def log_joint(tensor: CountTensor, spec: Spec, state: State) -> float:
-    """The log joint density of the observed counts and all variables of the state."""
+def log_prior(spec: Spec, state: State) -> float:
+    """The log prior density of all variables of the state."""
     prior = log_prior_core(spec, state) + log_prior_factors(spec, state)
     prior += log_prior_concentrations(spec, state) + log_prior_dispersion(spec, state)
-    if spec.learn_locations:
-        prior += log_prior_locations(spec, state)
-    return log_likelihood(tensor, spec, state) + prior
+    return prior + log_prior_locations(spec, state) if spec.learn_locations else prior
+
+
+def log_joint(tensor: CountTensor, spec: Spec, state: State) -> float:
+    """The log joint density of the observed counts and all variables of the state."""
+    return log_likelihood(tensor, spec, state) + log_prior(spec, state)
 
 
 def _log_gamma_density(log_values: np.ndarray, shape: float, rate: float) -> float:

@@ -2,8 +2,7 @@
 
 from html import escape
 
-from allocore.posterior.class_tables import summary_sentences
-from allocore.posterior.draw_summary import DrawSummary
+from allocore.posterior.class_summary import ClassSummary
 from allocore.posterior.likelihood_words import learned_sentences
 from allocore.posterior.posterior import Posterior
 
@@ -19,19 +18,21 @@ def posterior_html(posterior: Posterior) -> str:
         heading += "<br>The run is not finished."
     if not posterior.core_values.shape[1]:
         return f"{heading}<br>It has no draws yet.</p>"
-    summary = posterior.draw_summary()
+    summary = posterior.class_summary()
     rows = "".join(_row(summary, number) for number in range(min(_ROWS, len(summary.value_C))))
-    names = "".join(f"<th style='{_CELL}'>{escape(name)}</th>" for name in ("class", "share", "stable", *summary.names))
+    names = "".join(
+        f"<th style='{_CELL}'>{escape(name)}</th>" for name in ("class", "share", "stable", *summary.mode_names)
+    )
     more = len(summary.value_C) - _ROWS
     rest = f"<p>and {more} smaller classes: <code>.classes()</code>, <code>.show()</code></p>" if more > 0 else ""
     return (
-        f"{heading}<br>{escape(' '.join([summary_sentences(summary), *learned_sentences(posterior.record)]))}</p>"
+        f"{heading}<br>{escape(' '.join([summary.sentences, *learned_sentences(posterior.record)]))}</p>"
         f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{rest}"
     )
 
 
-def _row(summary: DrawSummary, number: int) -> str:
-    stable = summary.stability.draws_C[number]
+def _row(summary: ClassSummary, number: int) -> str:
+    stable = summary.support.draws_C[number]
     cells = [str(number), f"{summary.share_C[number]:.1%}", f"{stable:.0%}" if stable >= 0 else ""]
     for mode in range(len(summary.modes)):
         factor = summary.factor(number, mode)

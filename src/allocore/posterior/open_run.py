@@ -32,4 +32,5 @@ def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Po
     ...     ac.open_run(path)
     Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
     """
-    return Posterior(read_record(Path(path), on_error=on_error))
+    folder = Path(path)
+    return Posterior(read_record(folder, on_error=on_error), folder=folder)

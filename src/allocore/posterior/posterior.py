@@ -1,42 +1,34 @@
 """The posterior: the draws of a fitted model, what they predict, and what they mean."""
 
 import operator
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.data.coordinates import as_integers, check_coordinates
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.kernels.workers import available_threads
-from allocore.posterior.draws import Draws
+from allocore.posterior.cell_predictions import CellCounts, CellPredictions
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from allocore.posterior.class_summary import ClassSummary
+    from allocore.posterior.consensus import Consensus
     from allocore.posterior.diagnostics import Diagnosis
-    from allocore.posterior.draw_summary import DrawSummary
+
+ShownDraw = int | Literal["best"] | None
 
 
-class CellCounts(Protocol):
-    """Anything with coordinates (M, n) and counts (n): a held-out set, a tensor."""
-
-    @property
-    def coords(self) -> NDArray[Any]:
-        """Coordinates (M, n)."""
-
-    @property
-    def counts(self) -> NDArray[Any]:
-        """Counts (n,)."""
-
-
-class Posterior(Draws):
+class Posterior(CellPredictions):
     """The draws of a fitted model, with predictions, tables and diagnostics.
 
     `model.posterior_` and `ac.open_run` return one. Nothing in it changes after the fit, whatever happens to the model.
-    Methods that show classes look at one draw: the last of the first chain, unless `draw` and `chain` say otherwise.
+    What is shown of classes is the consensus of all draws, or a single draw on request: the best one by its log joint
+    density, unless `draw` and `chain` say otherwise.
 
     Parameters
     ----------
@@ -44,6 +36,8 @@ class Posterior(Draws):
         The run: its data, settings, draws and trace.
     threads : int, optional
         Threads for predictions; by default one for each available processor.
+    folder : path, optional
+        The folder of the run, where its consensus is kept.
 
     Examples
     --------
@@ -57,151 +51,101 @@ class Posterior(Draws):
     The examples of its methods use this `post` and this `Y`.
     """
 
-    def __init__(self, record: Record, threads: int | None = None) -> None:
-        super().__init__(record)
-        self._threads = threads
-        self._draw_summaries: dict[tuple[int, int], DrawSummary] = {}
+    def __init__(self, record: Record, threads: int | None = None, *, folder: Path | None = None) -> None:
+        super().__init__(record, threads)
+        self._folder = folder
+        self._draw_summaries: dict[tuple[int, int], ClassSummary] = {}
+        self._consensus: Consensus | None = None
+        self._log_joint: NDArray[np.float64] | None = None
 
-    def rate(self, coords: object) -> NDArray[np.float64]:
-        """Return the expected counts of cells, averaged over all draws of all chains.
+    def consensus(self, *, progress: bool = True) -> "Consensus":
+        """Return what the chains agree on: classes that at least half of them hold.
 
-        With the rate r of a cell in a draw, the expected count is r for the Poisson likelihood, r p / (1 - p) for the
-        negative binomial, and 1 - exp(-r), the probability of a one, for the Bernoulli likelihood.
+        The numbers of classes mean nothing from draw to draw, and chains settle in different places. The consensus
+        matches the classes of many draws of all chains by their profiles. It is found once. If the run is on disk, it
+        is kept there, and its classes keep their numbers and names when the run is resumed.
 
         Parameters
         ----------
-        coords : array of int, shape (M, n)
-            The cells, one per column.
+        progress : bool
+            Whether to show a progress bar on a terminal. At budgets of hundreds of classes it takes seconds.
 
         Returns
         -------
-        ndarray of float, shape (n,)
+        Consensus
 
         Examples
         --------
-        >>> bool((post.rate(Y.coords[:, :100]) > 0).all())
+        >>> found = post.consensus()
+        >>> found.share.shape == found.support.shape
         True
+        >>> found.classes()["name"].head(2)
+        class
+        0    ...
+        1    ...
+        Name: name, dtype: ...
         """
-        from allocore.posterior.prediction import expected_counts
+        from allocore.posterior.consensus import find_consensus
 
-        return expected_counts(self._drawn(), self._check_cells(coords), self._threads or available_threads())
+        if self._consensus is None:
+            self._consensus = find_consensus(self._drawn(), self._folder, progress)
+        return self._consensus
 
-    def log_predictive(self, coords: object, counts: object) -> NDArray[np.float64]:
-        """Return the log predictive probability of each count.
-
-        The probability of a count under the likelihood is averaged over all draws of all chains; its logarithm is
-        returned. A count above 1 has the probability 0 under the Bernoulli likelihood, hence minus infinity.
-
-        Parameters
-        ----------
-        coords : array of int, shape (M, n)
-            The cells, one per column.
-        counts : array of int, shape (n,)
-            The count of each cell.
+    def best_draw(self) -> tuple[int, int]:
+        """Return the chain and the draw with the highest log joint density.
 
         Returns
         -------
-        ndarray of float, shape (n,)
+        chain, draw : int
 
         Examples
         --------
-        >>> post.log_predictive(Y.coords[:, :3], Y.counts[:3]).shape
-        (3,)
+        >>> chain, draw = post.best_draw()
+        >>> 0 <= chain < 2, 0 <= draw < 10
+        (True, True)
         """
-        from allocore.posterior.prediction import log_predictive
+        chain, draw = divmod(int(self._log_joint_of_draws().argmax()), self.core_values.shape[1])
+        return chain, draw
 
-        return log_predictive(self._drawn(), *self._check_counted(coords, counts), self._threads or available_threads())
-
-    def ppd(self, test: CellCounts, positive_only: bool = False) -> float:
-        """Return the pointwise predictive density (PPD) of held-out cells.
-
-        It is the geometric mean of their predictive probabilities: 1 if every count was certain.
+    def classes(self, draw: ShownDraw = "best", top: int = 5, *, chain: int | None = None) -> "pd.DataFrame":
+        """Return the classes of one draw as a table, largest first. `consensus().classes()` has those of all draws.
 
         Parameters
         ----------
-        test : HeldOut, or anything with `coords` and `counts`
-            The held-out cells, such as `split.test` of `ac.hold_out`.
-        positive_only : bool
-            Judge only cells with counts above 0, the paper's second criterion.
-
-        Returns
-        -------
-        float
-
-        Examples
-        --------
-        >>> 0.0 < post.ppd(Y) < 1.0
-        True
-        """
-        return float(np.exp(self.log_ppd(test, positive_only)))
-
-    def log_ppd(self, test: CellCounts, positive_only: bool = False) -> float:
-        """Return the logarithm of `ppd`: the mean log predictive probability of held-out cells.
-
-        Parameters
-        ----------
-        test : HeldOut, or anything with `coords` and `counts`
-            The held-out cells, such as `split.test` of `ac.hold_out`.
-        positive_only : bool
-            Judge only cells with counts above 0.
-
-        Returns
-        -------
-        float
-
-        Examples
-        --------
-        >>> post.log_ppd(Y) < 0.0
-        True
-        """
-        if not (hasattr(test, "coords") and hasattr(test, "counts")):
-            hint = ": pass split.test" if hasattr(test, "test") else ""
-            raise InputError(f"test is a {type(test).__name__}, but it must have coords and counts{hint}")
-        cells, counts = self._check_counted(test.coords, test.counts)
-        chosen = counts > 0 if positive_only else np.ones(len(counts), dtype=bool)
-        if not chosen.any():
-            kind = "positive cell" if positive_only else "cell"
-            raise InputError(f"test has {len(counts)} cells, but it must have at least one {kind} to judge")
-        return float(self.log_predictive(cells[:, chosen], counts[chosen]).mean())
-
-    def classes(self, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
-        """Return the classes of one draw as a table, largest first.
-
-        Parameters
-        ----------
-        draw, chain : int
-            The draw and the chain to show. Negative numbers count from the end.
+        draw, chain : int or "best"
+            The draw and the chain to show. Negative numbers count from the end. By default the draw with the highest
+            log joint density, of the chain if that is given; a draw alone is one of chain 0.
         top : int
-            How many labels of each factor to name.
+            How many labels of each profile to name.
 
         Returns
         -------
         pandas.DataFrame
             `value` is the expected count of the class in the observed cells, `share` its part of the total, and
-            `cumulative` the share of this class and all larger ones.
+            `cumulative` the share of this class and all larger ones. `attrs["source"]` names the draw.
 
             `stability` is the share of the other draws, of all chains, that contain a like class. `stable_chains` is
             the share of chains, its own included, in which at least half of the draws contain one. Two classes are
-            alike if the cosine of their factors is at least 0.9 in every mode; the classes of two draws are matched
+            alike if the cosine of their profiles is at least 0.9 in every mode; the classes of two draws are matched
             one to one. About 100 draws, spread evenly, are compared. NaN means that there is no other draw or chain.
 
-            For each mode, `<mode>_factor` is the number of the factor that the class uses, `<mode>_top` names its
-            heaviest labels, `<mode>_peak` its highest stretches of time (if labels are periods of time), and
-            `<mode>_shared` the other classes that use the same factor.
+            For each mode, `<mode>_factor` is the number of the factor that the class uses, `<mode>_top` names the
+            heaviest labels of its expected counts in the observed cells, `<mode>_peak` its highest stretches of time
+            (if labels are periods of time), and `<mode>_shared` the other classes that use the same factor.
 
         Examples
         --------
         >>> table = post.classes(top=1)
         >>> list(table.columns[:5])
         ['value', 'share', 'cumulative', 'stability', 'stable_chains']
-        >>> bool(table["stability"].between(0, 1).all())
-        True
+        >>> table.attrs["source"]
+        'draw ... of chain ..., the best by log joint density'
         """
         from allocore.posterior.class_tables import class_table
 
         return class_table(self.draw_summary(draw, chain=chain), whole_number("top", top))
 
-    def factor(self, mode: str | int, k: int, draw: int = -1, *, chain: int = 0) -> "pd.DataFrame":
+    def factor(self, mode: str | int, k: int, draw: ShownDraw = "best", *, chain: int | None = None) -> "pd.DataFrame":
         """Return one factor of a draw as a table of labels and shares.
 
         Parameters
@@ -210,8 +154,8 @@ class Posterior(Draws):
             The mode, by name or number.
         k : int
             The number of the factor, as in the column `<mode>_factor` of `classes`.
-        draw, chain : int
-            The draw and the chain to show. Negative numbers count from the end.
+        draw, chain : int or "best"
+            The draw and the chain to show, as in `classes`.
 
         Returns
         -------
@@ -229,15 +173,17 @@ class Posterior(Draws):
 
         return factor_table(self.draw_summary(draw, chain=chain), self.tensor.mode(mode), k)
 
-    def sharing(self, mode: str | int, draw: int = -1, top: int = 5, *, chain: int = 0) -> "pd.DataFrame":
-        """Return the factors of a mode that are in use, heaviest first, with the classes that share each.
+    def sharing(
+        self, mode: str | int, draw: ShownDraw = "best", top: int = 5, *, chain: int | None = None
+    ) -> "pd.DataFrame":
+        """Return the factors of a mode that are in use in a draw, heaviest first, with the classes that share each.
 
         Parameters
         ----------
         mode : str or int
             The mode, by name or number.
-        draw, chain : int
-            The draw and the chain to show. Negative numbers count from the end.
+        draw, chain : int or "best"
+            The draw and the chain to show, as in `classes`.
         top : int
             How many labels of each factor to name.
 
@@ -294,30 +240,84 @@ class Posterior(Draws):
         threads = self._threads or available_threads()
         return surprises(self._drawn(), *coords_counts, top=whole_number("top", top), threads=threads, missing=missing)
 
-    def draw_summary(self, draw: int = -1, *, chain: int = 0) -> "DrawSummary":
-        """Return the classes and factors of one draw as arrays: what tables, figures and the explorer show.
+    def top_cells(
+        self, number: int, top: int = 5, *, draw: ShownDraw = None, chain: int | None = None
+    ) -> "pd.DataFrame":
+        """Return the cells in which a class expects the most counts, with what was observed there.
 
         Parameters
         ----------
-        draw, chain : int
-            The draw and the chain. Negative numbers count from the end.
+        number : int
+            The number of the class, in the consensus or in the draw.
+        top : int
+            How many cells to return.
+        draw, chain : int or "best", optional
+            The draw and the chain, as in `classes`. By default the consensus, if there are several draws.
 
         Returns
         -------
-        DrawSummary
+        pandas.DataFrame
+            One row per cell, summed over the modes of time and other ordered modes: the labels of the other modes; the
+            expected count `of_class` alone; the `expected` count of the whole model; and the `observed` count. Missing
+            cells do not count.
+
+        Examples
+        --------
+        >>> list(post.top_cells(0, top=3).columns)
+        ['origin', 'destination', 'carrier', 'of_class', 'expected', 'observed']
+        """
+        from allocore.posterior.class_cells import top_cells
+
+        summary = self.class_summary(draw, chain=chain)
+        threads = self._threads or available_threads()
+        return top_cells(self._record, summary, [summary.place(number)], whole_number("top", top), threads)[0]
+
+    def class_summary(self, draw: ShownDraw = None, *, chain: int | None = None) -> "ClassSummary":
+        """Return what tables, figures and the report show: the consensus, or one draw on request.
+
+        Parameters
+        ----------
+        draw, chain : int or "best", optional
+            The draw and the chain to show, as in `classes`. By default the consensus, if there are several draws.
+
+        Returns
+        -------
+        ClassSummary
+
+        Examples
+        --------
+        >>> post.class_summary().source, post.class_summary(3, chain=1).source
+        ('consensus of 2 chains, 20 draws', 'draw 3 of chain 1')
+        """
+        chains, draws = self._drawn().core_values.shape[:2]
+        if draw is None and chain is None and chains * draws > 1:
+            return self.consensus().summary
+        return self.draw_summary("best" if draw is None else draw, chain=chain)
+
+    def draw_summary(self, draw: ShownDraw = "best", *, chain: int | None = None) -> "ClassSummary":
+        """Return the classes and factors of one draw as arrays.
+
+        Parameters
+        ----------
+        draw, chain : int or "best"
+            The draw and the chain, as in `classes`.
+
+        Returns
+        -------
+        ClassSummary
 
         Examples
         --------
         >>> summary = post.draw_summary()
-        >>> summary.budget, float(summary.share_C.sum().round(6))
+        >>> len(summary.names), float(summary.share_C.sum().round(6))
         (5, 1.0)
         """
+        from allocore.posterior.class_profiles import ClassReader
         from allocore.posterior.draw_summary import summarize_draw
 
-        chains, draws = self._drawn().core_values.shape[:2]
-        place = _position("chain", chain, chains), _position("draw", draw, draws)
+        place = self._position(draw, chain)
         if place not in self._draw_summaries:
-            self._draw_summaries[place] = summarize_draw(self._record, *place)
+            self._draw_summaries[place] = summarize_draw(ClassReader(self._record), *place, self._source(*place))
         return self._draw_summaries[place]
 
     def diagnose(self) -> "Diagnosis":
@@ -343,46 +343,59 @@ class Posterior(Draws):
 
         return diagnose(self._drawn(), self.likelihood_words())
 
-    def show(self, rows: int = 15, top: int = 3) -> None:
-        """Print the largest classes of the last draw of the first chain, and the factors they share.
+    def show(self, rows: int = 15, top: int = 3, *, draw: ShownDraw = None, chain: int | None = None) -> None:
+        """Print the largest classes and the factors they share: of the consensus, or of one draw on request.
 
         Parameters
         ----------
         rows : int
             How many classes to print.
         top : int
-            How many labels of each factor to print.
+            How many labels of each profile to print.
+        draw, chain : int or "best", optional
+            The draw and the chain to show, as in `classes`. By default the consensus, if there are several draws.
 
         Examples
         --------
         >>> post.show(rows=2, top=1)
-        The 2 largest of ... classes, last draw of chain 0
+        The 2 largest of ... classes, consensus of 2 chains, 20 draws
         ...
         """
         from rich.console import Console
 
         from allocore.posterior.terminal_tables import class_report
 
-        Console().print(class_report(self, rows, top))
+        Console().print(class_report(self, rows, top, draw=draw, chain=chain))
 
     def _repr_html_(self) -> str:
         from allocore.posterior.notebook import posterior_html
 
         return posterior_html(self)
 
-    def _check_cells(self, coords: object) -> NDArray[np.int64]:
-        cells = as_integers(coords, "coords")
-        check_coordinates(cells, self.tensor.shape, self.tensor.mode_names)
-        return cells.astype(np.int64)
+    def _position(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
+        """The chain and the draw that are meant."""
+        chains, draws = self._drawn().core_values.shape[:2]
+        if draw is None or draw == "best":
+            if chain is None:
+                return self.best_draw()
+            chain = _position("chain", chain, chains)
+            return chain, int(self._log_joint_of_draws()[chain].argmax())
+        return _position("chain", 0 if chain is None else chain, chains), _position("draw", draw, draws)
 
-    def _check_counted(self, coords: object, counts: object) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        cells, numbers = self._check_cells(coords), as_integers(counts, "counts")
-        if numbers.shape != cells.shape[1:] or (numbers < 0).any():
-            raise InputError(
-                f"counts has shape {numbers.shape} and least value {numbers.min(initial=0)}, but it must hold one "
-                f"non-negative count for each of the {cells.shape[1]} cells in coords"
-            )
-        return cells, numbers.astype(np.int64)
+    def _log_joint_of_draws(self) -> NDArray[np.float64]:
+        """The log joint density of each draw, (chain, draw); found once and kept."""
+        from allocore.posterior.log_joint import log_joint_of_draws
+
+        if self._log_joint is None:
+            self._log_joint = log_joint_of_draws(self._drawn())
+        return self._log_joint
+
+    def _source(self, chain: int, draw: int) -> str:
+        """The name of a draw, and whether it is the best of several."""
+        chains, draws = self.core_values.shape[:2]
+        of_chain = f" of chain {chain}" if chains > 1 else ""
+        best = ", the best by log joint density" if chains * draws > 1 and (chain, draw) == self.best_draw() else ""
+        return f"draw {draw}{of_chain}{best}"
 
 
 def _position(name: str, value: int, length: int) -> int:

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from allocore.errors import InputError, whole_number
-from allocore.posterior.class_tables import summary_sentences
-from allocore.posterior.draw_summary import DrawSummary, Factor
+from allocore.posterior.class_summary import ClassSummary, Factor
 from allocore.posterior.moves import no_move_warning
 from allocore.posterior.posterior import Posterior
 
@@ -40,7 +39,7 @@ def class_report(
         *_sharing_lines(shown, modes, colours),
         Text(),
         *(Text(sentence) for sentence in posterior.likelihood_words()),
-        summary_line(posterior.draw_summary(draw, chain=chain)),
+        summary_line(posterior.class_summary(draw, chain=chain)),
         *_warnings(posterior),
     )
 
@@ -52,9 +51,9 @@ def _which(posterior: Posterior, draw: int, chain: int) -> str:
     return f"last draw{of_chain}" if last else f"draw {draw % draws}{of_chain}"
 
 
-def summary_line(summary: DrawSummary) -> Text:
+def summary_line(summary: ClassSummary) -> Text:
     """Return the summary of a draw in one line, with its numbers in bold."""
-    text = Text(summary_sentences(summary))
+    text = Text(summary.sentences)
     text.highlight_regex(r"\d+(?= (class|hold))", "bold")
     return text
 
@@ -151,11 +150,11 @@ def _sharing_lines(
             yield Text.assemble(f"  {name} ", _factor_text(name, factor, words, colours), (listed, "dim"))
 
 
-def class_details(summary: DrawSummary, number: int, top: int = 10) -> RenderableType:
+def class_details(summary: ClassSummary, number: int, top: int = 10) -> RenderableType:
     """Return one class in full: its size, its location, its labels and peaks, and who shares its factors."""
     number = _class_number(number, summary)
     place = ", ".join(map(str, summary.location_CM[number].tolist()))
-    stable = summary.stability.draws_C[number]
+    stable = summary.support.draws_C[number]
     held = f"; found in {stable:.0%} of the other draws" if stable >= 0 else ""
     cumulative = summary.share_C[: number + 1].sum()
     parts: list[RenderableType] = [
@@ -170,7 +169,7 @@ def class_details(summary: DrawSummary, number: int, top: int = 10) -> Renderabl
     return Group(*parts)
 
 
-def _class_number(number: int, summary: DrawSummary) -> int:
+def _class_number(number: int, summary: ClassSummary) -> int:
     last = len(summary.value_C) - 1
     if not 0 <= number <= last:
         raise InputError(f"class is {number}, but it must be from 0 to {last}: the draw has {last + 1} classes")

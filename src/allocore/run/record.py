@@ -54,6 +54,11 @@ class Record:
         arrays = [array[which] for array in self.draw_arrays]
         return replace(self, **draw_fields(self.spec, arrays))
 
+    def with_chains(self, chains: Sequence[int]) -> "Record":
+        """The record with some of its chains: their draws and their statistics."""
+        which = np.asarray(chains, dtype=np.int64)
+        return replace(self.with_draws((which,)), stats={name: values[which] for name, values in self.stats.items()})
+
     def log_odds_of(self, chain: int, draw: int, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
         """The log odds of the dispersion of one draw in each cell; zeros if the likelihood has none."""
         if self.log_odds is None:

@@ -1,5 +1,6 @@
 """Stores for the draws of a run: the protocol, and the store that keeps them in memory."""
 
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -22,6 +23,10 @@ class Store(Protocol):
     """
 
     plan: Plan
+
+    @property
+    def path(self) -> Path | None:
+        """The folder of the run; None if it is in memory."""
 
     def record_sweep(self, chain: int, sweep: int, info: "SweepInfo", seconds: float) -> None:
         """Keep the statistics of sweep 1, 2, .. of a chain."""
@@ -60,6 +65,7 @@ class MemoryStore:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.path: Path | None = None
         draws, sweeps = (plan.chains, plan.schedule.draws), (plan.chains, plan.schedule.sweeps)
         modes, variables = len(plan.tensor.shape), draw_variables(plan.tensor, plan.spec)
         self._draws = [np.zeros((*draws, *variable.shape), variable.dtype) for variable in variables]

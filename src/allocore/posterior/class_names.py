@@ -1,0 +1,121 @@
+"""Names of classes in words, from the heaviest labels of their profiles.
+
+    Russia → Ukraine · Fight · 2018-03
+    among France, Germany, Italy · Consult
+    between Israel and everyone else · Consult
+    JFK · Delta · 7 to 9
+
+Two modes with the same labels, such as sender and receiver, are told together: from one to the other, or *among* some
+labels if the two profiles are alike. Where the cell of a label with itself is missing, a label that is half of the
+senders and half of the receivers takes part in all of the class: it stands between itself and the others.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from allocore.data.tensor import CountTensor
+from allocore.kernels.arrays import Floats
+from allocore.posterior.class_summary import Profile, is_even
+
+# A label names a profile alone if it holds at least half of it; otherwise the second one is named too.
+_ALONE = 0.5
+# A label is at both ends if it is at least this share of the senders and of the receivers ..
+_BOTH_ENDS = 0.2
+# .. and takes part in at least this share of the class.
+_TAKES_PART = 0.7
+# Two profiles with at least this cosine are alike: the class is among the same labels at both ends.
+_ALIKE = 0.8
+# Labels with less than 2% of a profile are not named.
+_FAINT = 0.02
+# Partners are named if they hold at least this share of the other side.
+_NAMED = 0.15
+
+
+def class_names(tensor: CountTensor, profiles: tuple[tuple[Profile, ...], ...]) -> tuple[str, ...]:
+    """The name of each class, given its profile in every mode."""
+    pair = _pair(tensor)
+    return tuple(_name(tensor, pair, of_class) for of_class in zip(*profiles, strict=True))
+
+
+def _pair(tensor: CountTensor) -> tuple[int, int] | None:
+    """The first two modes with the same labels, if there are such modes."""
+    for one, other in combinations(range(len(tensor.shape)), 2):
+        if not isinstance(tensor.labels[one], range) and tensor.labels[one] == tensor.labels[other]:
+            return one, other
+    return None
+
+
+def _name(tensor: CountTensor, pair: tuple[int, int] | None, profiles: Sequence[Profile]) -> str:
+    parts = []
+    for mode, profile in enumerate(profiles):
+        if pair is not None and mode == pair[0]:
+            parts.append(_ends(tensor, pair, profile, profiles[pair[1]]))
+        elif pair is None or mode != pair[1]:
+            parts.append(_short(profile))
+    return " · ".join(part for part in parts if part) or "evenly over everything"
+
+
+def _short(profile: Profile) -> str:
+    """The heaviest label, and the second one if the first holds less than half; nothing if no label stands out."""
+    if profile.empty or profile.even:
+        return ""
+    if profile.mode.kind == "time":
+        return profile.peaks(1)[0][0]
+    return _listed(profile.top(2))
+
+
+def _listed(top: list[tuple[str, float]]) -> str:
+    (first, share), *others = top
+    return first if share >= _ALONE or not others else f"{first}, {others[0][0]}"
+
+
+def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver: Profile) -> str:
+    if sender.empty or receiver.empty:
+        return ""
+    hub = _hub(tensor, pair, sender.share_D, receiver.share_D)
+    if hub is None and _cosine(sender.share_D, receiver.share_D) >= _ALIKE:
+        return f"among {_members(sender, (sender.share_D + receiver.share_D) / 2.0)}"
+    if hub is None:
+        return f"{_short(sender) or 'everyone'} → {_short(receiver) or 'everyone'}"
+    others_D = sender.share_D + receiver.share_D
+    others_D[hub] = 0.0
+    return f"between {sender.mode.labels[hub]} and {_partners(sender, others_D / (others_D.sum() or 1.0))}"
+
+
+def _hub(tensor: CountTensor, pair: tuple[int, int], sender_D: Floats, receiver_D: Floats) -> int | None:
+    """The row that takes part in nearly all of the class, at both ends; None if there is none."""
+    hub = int(np.argmax(np.minimum(sender_D, receiver_D)))
+    if min(sender_D[hub], receiver_D[hub]) < _BOTH_ENDS or sender_D[hub] + receiver_D[hub] < _TAKES_PART:
+        return None
+    return hub if _itself_missing(tensor, pair, hub) else None
+
+
+def _itself_missing(tensor: CountTensor, pair: tuple[int, int], row: int) -> bool:
+    """Whether the cells of a label with itself are missing."""
+    cells_M1 = np.zeros((len(tensor.shape), 1), dtype=np.int64)
+    cells_M1[list(pair)] = row
+    return bool(tensor.missing.contains(cells_M1)[0])
+
+
+def _cosine(one_D: Floats, other_D: Floats) -> float:
+    return float(one_D @ other_D / np.sqrt((one_D @ one_D) * (other_D @ other_D)))
+
+
+def _members(profile: Profile, share_D: Floats) -> str:
+    """The heaviest labels: three, or as many as stand out."""
+    if is_even(share_D):
+        return "all"
+    order = np.argsort(-share_D, kind="stable")[:3]
+    return ", ".join(str(profile.mode.labels[row]) for row in order if share_D[row] >= _FAINT)
+
+
+def _partners(profile: Profile, share_D: Floats) -> str:
+    order = np.argsort(-share_D, kind="stable")[:2]
+    named = [str(profile.mode.labels[row]) for row in order if share_D[row] >= _NAMED]
+    if not named:
+        return "everyone else"
+    if share_D[order[: len(named)]].sum() >= 1.0 - _NAMED:
+        return " and ".join(named)
+    return f"{' and '.join(named)}, among others"

@@ -1,0 +1,253 @@
+"""What tables, figures and the explorer show of classes: their sizes and profiles, and which of them share a factor.
+
+A summary is that of the consensus (consensus_summary.py) or of one draw (draw_summary.py). Classes stand largest first.
+A *place* is a position in this order. A *number* is what people see: the place itself in a draw, and a number that
+stays the same when a run is resumed in the consensus.
+
+The size of a class is its expected count in the observed cells. For the negative binomial that is the rate of the class
+times p / (1 - p). For the Bernoulli likelihood it is the expected latent count, which is the rate: the probability of a
+one is not a sum over classes.
+
+The *profile* of a class in a mode is the share of its expected count in each row, over the observed cells. Its *factor*
+is a column of a factor matrix, shown as shares that sum to one over the observed rows: its scale means nothing by
+itself, because the core value can absorb it. The two differ only where cells are missing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from allocore.data.labels import ModeLabels
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError
+from allocore.kernels.arrays import Flags, Floats, Ints
+from allocore.posterior.label_kinds import LabelKind, label_kind
+
+# A period belongs to a peak if its share is at least half of the highest: the full width at half maximum.
+_PEAK = 0.5
+# A profile is even if every row has between 0.5 and 1.5 times the average share: then no label is worth naming.
+_LEAST_EVEN, _MOST_EVEN = 0.5, 1.5
+# Labels with less than 2% of a profile are not named.
+_FAINT = 0.02
+
+
+@dataclass(frozen=True)
+class ShownMode:
+    """A mode with its labels and their kind."""
+
+    name: str
+    labels: ModeLabels
+    kind: LabelKind
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Shares of the rows of a mode.
+
+    Attributes
+    ----------
+    mode : ShownMode
+        The mode.
+    share_D : ndarray of float
+        The share of each row of the mode; the shares sum to one.
+    even : bool
+        Whether no row stands out.
+    low_D, high_D : ndarray of float or None
+        The ends of the interval of each share; None for a single draw.
+    """
+
+    mode: ShownMode
+    share_D: Floats
+    even: bool
+    low_D: Floats | None = None
+    high_D: Floats | None = None
+
+    @cached_property
+    def heaviest(self) -> Ints:
+        """The rows, heaviest first."""
+        return np.argsort(-self.share_D, kind="stable")
+
+    @property
+    def empty(self) -> bool:
+        """Whether all its weights underflow to zero."""
+        return not self.share_D.any()
+
+    def top(self, number: int) -> list[tuple[str, float]]:
+        """Return the heaviest labels with their shares; all but the first have at least 2%."""
+        rows = self.heaviest[:number]
+        kept = [d for rank, d in enumerate(rows) if rank == 0 or self.share_D[d] >= _FAINT]
+        return [(str(self.mode.labels[d]), float(self.share_D[d])) for d in kept]
+
+    def words(self, top: int) -> str:
+        """Return the heaviest labels in words, such as "JFK 93%, EWR 6%"."""
+        if self.empty:
+            return "too small to tell"
+        if self.even:
+            return f"evenly over all {len(self.share_D)}"
+        return ", ".join(f"{label} {share:.0%}" for label, share in self.top(top))
+
+    def peaks(self, most: int = 3) -> list[tuple[str, float]]:
+        """Return the stretches of rows with at least half of the highest share, and their shares, largest first."""
+        if self.empty or self.even:
+            return []
+        high = np.concatenate([[False], self.share_D >= _PEAK * self.share_D.max(), [False]])
+        edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
+        labels = self.mode.labels
+        stretches = [
+            (
+                str(labels[a]) if b == a + 1 else f"{labels[a]} to {labels[b - 1]}",
+                float(self.share_D[a:b].sum()),
+            )
+            for a, b in edges.tolist()
+        ]
+        return sorted(stretches, key=lambda stretch: -stretch[1])[:most]
+
+    def peak_words(self, most: int = 3) -> str:
+        """Return the peaks in words, such as "2018-03 to 2018-05 (41%)"."""
+        if self.empty or self.even:
+            return self.words(1)
+        return ", ".join(f"{stretch} ({share:.0%})" for stretch, share in self.peaks(most))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor(Profile):
+    """A factor in use.
+
+    Attributes
+    ----------
+    number : int
+        Its number: in the core for a draw; the number of the largest class that uses it for the consensus.
+    classes : tuple of int
+        The places of the classes that use it.
+    mass : float
+        The share of all expected counts that these classes hold.
+    """
+
+    number: int
+    classes: tuple[int, ...]
+    mass: float
+
+
+class Support(NamedTuple):
+    """For each class, the share of draws and of chains that hold it; NaN if there is no other draw or chain."""
+
+    draws_C: Floats
+    chains_C: Floats
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """Classes, largest first, with their profiles and factors.
+
+    Attributes
+    ----------
+    tensor : CountTensor
+        The tensor that the model was fitted to.
+    source : str
+        Where the classes are from: "consensus of 4 chains, 80 draws", "draw 19 of chain 2".
+    sentences : str
+        How many classes there are and how much they hold, in words.
+    counted : str
+        What the values count: "expected counts", or "expected latent counts" for the Bernoulli likelihood.
+    modes : tuple of ShownMode
+        The modes, with their labels and label kinds.
+    number_C : ndarray of int
+        The number of each class.
+    names : tuple of str
+        The name of each class in words.
+    value_C, share_C : ndarray of float
+        The expected counts of each class in the observed cells, and their share of the total. For the Bernoulli
+        likelihood these are latent counts.
+    interval_C2 : ndarray of float or None
+        The interval of each share; None for a single draw.
+    support : Support
+        For the consensus, the shares of draws and of chains that hold each class. For a draw, the shares of the other
+        draws and of all chains that hold a like class.
+    apart_C : ndarray of bool
+        Which classes are small or weakly supported, and are shown apart from the others.
+    location_CM : ndarray of int
+        The number of the factor of each class in each mode.
+    factors : tuple of mappings from int to Factor
+        For each mode, its factors in use by their number.
+    profiles : tuple of tuples of Profile
+        For each mode, the profile of each class.
+    factor_shares : tuple of ndarray
+        For each mode (D, C), the factor of each class as it has it itself, scaled to sum to one.
+    sharing : tuple of ndarray or None
+        For each mode (C, C), the probability that two classes use the same factor; None for a single draw.
+    """
+
+    tensor: CountTensor
+    source: str
+    sentences: str
+    counted: str
+    modes: tuple[ShownMode, ...]
+    number_C: Ints
+    names: tuple[str, ...]
+    value_C: Floats
+    share_C: Floats
+    interval_C2: Floats | None
+    support: Support
+    apart_C: Flags
+    location_CM: Ints
+    factors: tuple[Mapping[int, Factor], ...]
+    profiles: tuple[tuple[Profile, ...], ...]
+    factor_shares: tuple[Floats, ...]
+    sharing: tuple[Floats, ...] | None
+
+    @property
+    def is_consensus(self) -> bool:
+        """Whether the classes are those of the consensus, not of a single draw."""
+        return self.sharing is not None
+
+    @property
+    def mode_names(self) -> tuple[str, ...]:
+        """The names of the modes."""
+        return self.tensor.mode_names
+
+    def profile(self, place: int, mode: int) -> Profile:
+        """Return the profile of a class in a mode."""
+        return self.profiles[mode][place]
+
+    def factor(self, place: int, mode: int) -> Factor:
+        """Return the factor of a class in a mode."""
+        return self.factors[mode][int(self.location_CM[place, mode])]
+
+    def partners(self, place: int, mode: int) -> tuple[int, ...]:
+        """Return the places of the other classes that use the same factor."""
+        return tuple(other for other in self.factor(place, mode).classes if other != place)
+
+    def numbers(self, places: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the numbers of the classes at some places."""
+        return tuple(self.number_C[list(places)].tolist())
+
+    def place(self, number: int, name: str = "number") -> int:
+        """Return the place of the class with this number; the error for any other names the argument."""
+        found = np.flatnonzero(self.number_C == number) if isinstance(number, int | np.integer) else []
+        if len(found):
+            return int(found[0])
+        known, last = len(self.number_C), int(self.number_C.max(initial=-1))
+        if last == known - 1:
+            raise InputError(f"{name} is {number!r}, but there are {known} classes: it must be from 0 to {last}")
+        listed = ", ".join(map(str, sorted(self.number_C.tolist())))
+        raise InputError(f"{name} is {number!r}, but it must be the number of a class: {listed}")
+
+    def holding(self, level: float) -> int:
+        """Return how many of the largest classes together hold this share of their expected counts."""
+        held_C = np.cumsum(self.share_C) / (self.share_C.sum() or 1.0)
+        return int((held_C < level - 1e-12).sum()) + 1
+
+
+def shown_modes(tensor: CountTensor) -> tuple[ShownMode, ...]:
+    """The modes of a tensor, with the kinds of their labels."""
+    named = zip(tensor.mode_names, tensor.labels, strict=True)
+    return tuple(ShownMode(name, labels, label_kind(labels)) for name, labels in named)
+
+
+def is_even(share_D: Floats) -> bool:
+    """Return whether no row stands out, above or below; False for fewer than three rows."""
+    times_D = share_D * len(share_D)
+    return len(share_D) > 2 and bool(times_D.min() >= _LEAST_EVEN and times_D.max() < _MOST_EVEN)

@@ -1,0 +1,129 @@
+"""The consensus as a summary that tables, figures and the explorer show: profiles with intervals, shared factors."""
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from allocore.kernels.arrays import Flags, Floats, Ints
+from allocore.posterior.class_names import class_names
+from allocore.posterior.class_summary import ClassSummary, Factor, Profile, ShownMode, Support, is_even, shown_modes
+from allocore.posterior.consensus_estimates import Estimates, ProfileBand
+from allocore.run.record import Record
+
+# Smaller classes are shown apart: few counts tell little about them.
+_SMALL = 0.002
+# Classes that fewer than three quarters of the chains hold (of the draws, if there is one chain) are shown apart.
+_WEAK = 0.75
+# Two classes are shown with one factor if they have it in common in at least half of the draws that hold both.
+_SHARED = 0.5
+
+
+def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names: tuple[str, ...]) -> ClassSummary:
+    """Summarize the consensus classes, with their numbers and names."""
+    modes, share_C = shown_modes(record.tensor), found.share
+    chains, draws = record.core_values.shape[:2]
+    supported_C = found.support_chains if chains > 1 else found.support_draws
+    observed = [record.tensor.missing.observed_rows(mode) for mode in range(len(modes))]
+    location_CM = np.empty((len(share_C), len(modes)), dtype=np.int64)
+    profiles, factors = [], []
+    for m, mode in enumerate(modes):
+        profiles.append(_profiles(mode, found.profiles[m], observed[m]))
+        location_CM[:, m] = _factor_numbers(found.sharing[m], number_C)
+        factors.append(_factors(mode, found.factors[m], location_CM[:, m], number_C, share_C, observed[m]))
+    apart_C = (share_C < _SMALL) | (supported_C < _WEAK)
+    return ClassSummary(
+        tensor=record.tensor,
+        source=f"consensus of {chains} chain{'s' * (chains > 1)}, {chains * draws} draws",
+        sentences=_sentences(record, found, apart_C),
+        counted=record.spec.observation.class_sizes,
+        modes=modes,
+        number_C=number_C,
+        names=names,
+        value_C=found.value,
+        share_C=share_C,
+        interval_C2=np.stack(found.share_interval, axis=1),
+        support=Support(found.support_draws, found.support_chains if chains > 1 else np.full(len(share_C), np.nan)),
+        apart_C=apart_C,
+        location_CM=location_CM,
+        factors=tuple(factors),
+        profiles=tuple(profiles),
+        factor_shares=tuple(band.mean for band in found.factors),
+        sharing=found.sharing,
+    )
+
+
+def names_of(record: Record, found: Estimates) -> tuple[str, ...]:
+    """The names of the consensus classes in words."""
+    modes = shown_modes(record.tensor)
+    observed = [record.tensor.missing.observed_rows(mode) for mode in range(len(modes))]
+    bands = zip(modes, found.profiles, observed, strict=True)
+    return class_names(record.tensor, tuple(_profiles(mode, band, observed_D) for mode, band, observed_D in bands))
+
+
+def _profiles(mode: ShownMode, band: ProfileBand, observed_D: Flags) -> tuple[Profile, ...]:
+    columns = zip(band.mean.T, band.low.T, band.high.T, strict=True)
+    return tuple(Profile(mode, mean_D, is_even(mean_D[observed_D]), low_D, high_D) for mean_D, low_D, high_D in columns)
+
+
+def _factor_numbers(sharing_CC: Floats, number_C: Ints) -> Ints:
+    """A number for the factor of each class: the lowest number of the classes that share it."""
+    if len(number_C) < 2:
+        return number_C.copy()
+    distance_CC = 1.0 - sharing_CC
+    np.fill_diagonal(distance_CC, 0.0)
+    group_C = fcluster(linkage(squareform(distance_CC, checks=False), "average"), 1.0 - _SHARED, "distance")
+    return np.array([number_C[group_C == group].min() for group in group_C], dtype=np.int64)
+
+
+def _factors(
+    mode: ShownMode, band: ProfileBand, factor_C: Ints, number_C: Ints, share_C: Floats, observed_D: Flags
+) -> dict[int, Factor]:
+    """The factors in the order of their largest classes; a shared factor is shown as its largest class has it."""
+    factors = {}
+    for number in dict.fromkeys(factor_C.tolist()):
+        places = np.flatnonzero(factor_C == number)
+        first, mean_D = places[0], band.mean[:, places[0]]
+        factors[number] = Factor(
+            mode,
+            mean_D,
+            is_even(mean_D[observed_D]),
+            band.low[:, first],
+            band.high[:, first],
+            number=number,
+            classes=tuple(places.tolist()),
+            mass=float(share_C[places].sum()),
+        )
+    return factors
+
+
+def _sentences(record: Record, found: Estimates, apart_C: Flags) -> str:
+    """How many classes the chains agree on, how much they hold, and what is left."""
+    chains = len(record.core_values)
+    share_C, counted = found.share, record.spec.observation.class_sizes
+    if not len(share_C):
+        return f"The {'chains' if chains > 1 else 'draws'} have no class in common."
+    covered, number = float(share_C.sum()), len(share_C)
+    held = _holders(chains)
+    classes = "1 class is" if number == 1 else f"{number} classes are"
+    hold = "It holds" if number == 1 else "Together they hold"
+    words = [f"{classes} held by {held}. {hold} {covered:.0%} of the {counted}."]
+    half = int((np.cumsum(share_C) < 0.5 - 1e-12).sum()) + 1
+    if covered >= 0.5 and number > 1:
+        words.append(f"The {half} largest hold half." if half > 1 else "The largest holds half.")
+    if apart_C.any():
+        words.append(f"{int(apart_C.sum())} of them are small, or not held by three quarters of the {_whose(chains)}.")
+    if covered < 0.995:
+        words.append(f"The other {1.0 - covered:.0%} is in classes on which {_whose(chains)} differ.")
+    return " ".join(words)
+
+
+def _holders(chains: int) -> str:
+    if chains == 1:
+        return "at least half of the draws of the one chain"
+    if chains <= 2:
+        return "both chains"
+    return f"at least {-(-chains // 2)} of {chains} chains"
+
+
+def _whose(chains: int) -> str:
+    return "chains" if chains > 1 else "draws"
