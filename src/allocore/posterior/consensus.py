@@ -291,6 +291,24 @@ class Consensus:
         """
         return self.summary.sentences
 
+    def keep(self, folder: Path) -> None:
+        """Write the consensus into the folder of its run, so that its classes keep their numbers and names.
+
+        Parameters
+        ----------
+        folder : path
+            The folder of the run. If it cannot be written, it stays as it is.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     post.consensus().keep(pathlib.Path(folder))
+        ...     [file.name for file in pathlib.Path(folder).iterdir()]
+        ['consensus.npz']
+        """
+        write_consensus(folder, self._numbered, self._record.core_values.shape[1])
+
     @property
     def _found(self) -> Estimates:
         return self._numbered.estimates
@@ -315,9 +333,10 @@ def find_consensus(record: Record, folder: Path | None, progress: bool) -> Conse
     with _bar(progress) as tick:
         found = estimate(ClassReader(record), tick)
     numbered = number_classes(found, names_of(record, found), kept[0] if kept else None)
+    consensus = Consensus(record, numbered)
     if folder is not None and record.chosen is None:
-        write_consensus(folder, numbered, draws)
-    return Consensus(record, numbered)
+        consensus.keep(folder)
+    return consensus
 
 
 @contextmanager

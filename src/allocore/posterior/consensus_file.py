@@ -92,7 +92,8 @@ def write_consensus(folder: Path, numbered: Numbered, draws: int) -> None:
 def read_consensus(folder: Path, modes: int) -> tuple[Numbered, int] | None:
     """The consensus that is kept with a run, and the number of its draws; None if there is none."""
     try:
-        with np.load(folder / FILE, allow_pickle=False) as arrays:
+        # NumPy does not close a file that it cannot read.
+        with open(folder / FILE, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             if int(arrays["format"]) != _FORMAT:
                 return None
             return _numbered(arrays, modes), int(arrays["run_draws"])

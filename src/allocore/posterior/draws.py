@@ -289,7 +289,7 @@ class Draws:
         """Write the run to a new Zarr folder.
 
         `ac.open_run` opens the folder as a posterior, and xarray opens it as a DataTree. The run can be read but not
-        resumed; to resume a run, fit with `store=`.
+        resumed; to resume a run, fit with `store=`. A consensus that has been found is saved with it.
 
         Parameters
         ----------
@@ -308,6 +308,7 @@ class Draws:
         from allocore.run.zarr_store import write_record
 
         write_record(self._record, Path(path))
+        self._save_more(Path(path))
 
     def likelihood_words(self) -> tuple[str, ...]:
         """Return how the counts are distributed given the fit, in sentences; they are found once and kept.
@@ -338,6 +339,9 @@ class Draws:
             f"{type(self).__name__}: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
             f"{'at most ' * spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}{likelihood}"
         )
+
+    def _save_more(self, folder: Path) -> None:
+        """Save what was found from the draws with them."""
 
     def _drawn(self) -> Record:
         """Return the run, or raise an error if it has no draws yet."""

@@ -372,6 +372,10 @@ class Posterior(CellPredictions):
 
         return posterior_html(self)
 
+    def _save_more(self, folder: Path) -> None:
+        if self._consensus is not None:
+            self._consensus.keep(folder)
+
     def _position(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
         """The chain and the draw that are meant."""
         chains, draws = self._drawn().core_values.shape[:2]
