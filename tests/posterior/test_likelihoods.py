@@ -227,7 +227,7 @@ def test_the_sizes_of_classes_add_up_to_the_expected_counts(likelihood, by, miss
     post = posterior(likelihood, by, missing=missing, infer=infer)
     rates, p = dense(post)
     expected = (rates * (p / (1 - p) if likelihood == "negative-binomial" else 1.0))[-1]
-    summary = post.draw_summary(chain=1)
+    summary = post.draw_summary(-1, chain=1)
     assert summary.value_C.sum() == pytest.approx(expected[observed(post.tensor)].sum(), rel=1e-10)
     assert (np.diff(summary.value_C) <= 0).all()
     assert summary.counted == ("expected latent counts" if likelihood == "bernoulli" else "expected counts")
@@ -235,7 +235,7 @@ def test_the_sizes_of_classes_add_up_to_the_expected_counts(likelihood, by, miss
 
 def test_factors_of_the_mode_with_dispersions_are_shares_of_expected_counts():
     post = posterior("negative-binomial", 0)
-    summary, record = post.draw_summary(), post.record
+    summary, record = post.draw_summary(-1), post.record
     odds = np.exp(record.log_odds[0, -1])
     for number, factor in summary.factors[0].items():
         weight = odds * record.factors[0][0, -1][:, number]
@@ -254,8 +254,8 @@ def test_classes_are_compared_as_they_are_shown():
     factors[0] = (shown / odds[:, :, None])[None]
     same = {name: np.repeat(getattr(record, name)[:, :1], 2, axis=1) for name in ("core_values", "core_locations")}
     weighted = replace(record, **same, factors=tuple(factors), log_odds=np.log(odds)[None])
-    assert (Posterior(weighted).classes()["stability"] == 1.0).all()
-    assert (Posterior(replace(weighted, log_odds=np.zeros((1, 2, 5)))).classes()["stability"] < 1.0).any()
+    assert (Posterior(weighted).classes(-1)["stability"] == 1.0).all()
+    assert (Posterior(replace(weighted, log_odds=np.zeros((1, 2, 5)))).classes(-1)["stability"] < 1.0).any()
 
 
 # Traces

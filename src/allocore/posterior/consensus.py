@@ -29,10 +29,12 @@ class Consensus:
     classes of a draw and the consensus classes are matched one to one. A chain holds it if at least half of its draws
     do. Classes stand largest first. Their numbers and names stay the same when the run is resumed.
 
-    Attributes
+    Parameters
     ----------
-    summary : ClassSummary
-        What tables, figures and the report show.
+    record : Record
+        The run: its data, settings, draws and trace.
+    numbered : Numbered
+        The consensus classes, with their numbers and names.
 
     Examples
     --------
