@@ -1,7 +1,7 @@
 """The posterior: the draws of a fitted model, what they predict, and what they mean."""
 
 import operator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,9 @@ class Posterior(Draws):
         super().__init__(record)
         self._threads = threads
         self._draw_summaries: dict[tuple[int, int], DrawSummary] = {}
+
+    def _with_record(self, record: Record) -> Self:
+        return type(self)(record, self._threads)
 
     def rate(self, coords: object) -> NDArray[np.float64]:
         """Return the expected counts of cells, averaged over all draws of all chains.
