@@ -45,7 +45,7 @@ def test_the_demo_tells_the_flights_of_new_york_in_words():
     assert "United Air Lines" in words
     assert "Factors shared by several classes" in words
     assert "The 15 largest of" in words
-    assert re.search(r"4 chains of 400 sweeps in \d+ s\.", words)
+    assert re.search(r"4 chains of 250 sweeps in \d+ s\.", words)
 
 
 # fit

@@ -54,12 +54,12 @@ def demo(
     Y = ac.load_flights()
     console.print(Text(f"New York flights of 2013.  {Y!r}"))
     start = perf_counter()
-    model = ac.AlloCore(budget, burn_in=300, draws=10, thin=10, chains=CHAINS, seed=seed, threads=threads).fit(Y)
+    model = ac.AlloCore(budget, burn_in=200, draws=10, thin=5, chains=CHAINS, seed=seed, threads=threads).fit(Y)
     _print_classes(console, model.posterior_, rows=15, top=2)
     command = "allocore" if shutil.which("allocore") else sys.argv[0]
     seconds = perf_counter() - start
     console.print(
-        f"\n{CHAINS} chains of 400 sweeps in {seconds:.0f} s. Now your own: [bold]{command} fit DATA --budget 50[/]"
+        f"\n{CHAINS} chains of 250 sweeps in {seconds:.0f} s. Now your own: [bold]{command} fit DATA --budget 50[/]"
     )
 
 

@@ -44,7 +44,7 @@ LEAST_DRAWS = 4
 DRIFT_SPREADS = 1.0
 # A chain is far behind if it fits worse than the best by more than noise, ten times the spread within chains, and by
 # more than modes differ. The worst of four settled chains on ICEWS was up to 0.09 nats a non-zero cell behind the best
-# (50 times the spread), and better kept than left out. Poisson chains of 40 sweeps were 0.12 and more behind.
+# (50 times the spread), and leaving it out did not help. Poisson chains of 40 sweeps were 0.12 and more behind.
 BEHIND_SPREADS = 10.0
 BEHIND_PER_NONZERO = 0.1
 _TAILS = (0.05, 0.95)
