@@ -396,12 +396,40 @@ def test_a_chain_far_behind_is_named_with_its_distance_in_nats_and_in_spreads():
     spread = np.sqrt(trace.var(axis=1, ddof=1).mean())
     assert found.words[2] == (
         f"Chain 2 is far behind: its mean log-likelihood is {nats:.0f} nats below that of chain 1, {nats / spread:.0f} "
-        "times the spread within chains; predictions hardly suffer, but its classes fit worse: leave it out with "
+        "times the spread within chains; predictions hardly suffer, but classes there fit worse: leave it out with "
         "post.select_chains, or run longer."
     )
     kept = settled(stats={"log_likelihood": trace}).select_chains([0, 1, 3]).diagnose()
     assert kept.level == "caution"
     assert not any("behind" in word for word in kept.words)
+
+
+@pytest.mark.parametrize(
+    ("levels", "behind"),
+    [
+        ([0, -300], "Chain 1 is"),
+        ([-100, 0, -290, 10], "Chain 2 is"),
+        ([-290, 0, -100, -400], None),
+        ([0, 10, -300, -400, -20, 0], "Chains 2 and 3 are"),
+        ([0, 10, -300, -400, -20, -290, 5, 0], "Chains 2, 3 and 5 are"),
+        ([0, 10, -300, -400], None),
+        ([0], None),
+    ],
+)
+def test_chains_are_behind_if_most_others_are_close_to_the_best(levels, behind):
+    """Levels that are spread out are modes, and half of the chains are not behind the other half."""
+    trace = np.random.default_rng(0).normal(0.0, 1.0, (len(levels), 250)) + np.array(levels)[:, None]
+    stats = {"log_likelihood": trace}
+    found = posterior(chains=len(levels), draws=250, burn_in=0, thin=1, stats=stats).diagnose()
+    told = [word for word in found.words if "far behind" in word]
+    assert [word.split(" far")[0] for word in told] == ([] if behind is None else [behind])
+    assert found.headline.startswith(f"{behind} far behind the others: leave ") == (behind is not None)
+
+
+def test_a_chain_behind_others_that_stand_still_has_no_spread_to_compare_with():
+    trace = np.repeat([[0.0], [0.0], [-300.0], [0.0]], 250, axis=1)
+    words = settled(stats={"log_likelihood": trace}).diagnose().words
+    assert any("is 300 nats below that of chain 0; predictions hardly suffer" in word for word in words)
 
 
 @pytest.mark.parametrize(("spread", "nats"), [(5.0, 40.0), (0.01, 1.0)])

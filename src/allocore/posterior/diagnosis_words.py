@@ -25,9 +25,12 @@ class Apart(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """A chain that fits far worse than the best one: by how many nats, and how many within-chain sd these are."""
+    """Chains that fit far worse than the best: by how many nats at least, and how many within-chain sd these are.
 
-    chain: int
+    `spreads` is infinite if nothing changes within chains.
+    """
+
+    chains: tuple[int, ...]
     best: int
     nats: float
     spreads: float
@@ -77,7 +80,8 @@ def verdict(found: Findings) -> tuple[Level, str]:
         who = "The chains have" if found.chains > 1 else "The chain has"
         return "poor", f"{who} not settled: run longer."
     if found.behind is not None:
-        return "poor", f"Chain {found.behind.chain} is far behind the others: leave it out, or run longer."
+        chains = found.behind.chains
+        return "poor", f"{_named(chains)} far behind the others: leave {_them(chains)} out, or run longer."
     if not found.enough:
         return "caution", f"There are too few draws to judge: {found.draws} per chain."
     if found.chains == 1:
@@ -154,17 +158,29 @@ def _on_modes(found: Findings) -> Iterator[str]:
             "them better; intervals hold within a mode only."
         )
     if found.behind is not None:
-        chain, best, nats, spreads = found.behind
+        chains, best, nats, spreads = found.behind
+        whose = "its mean log-likelihood is" if len(chains) == 1 else "their mean log-likelihoods are at least"
+        far = f", {spreads:,.0f} times the spread within chains" if np.isfinite(spreads) else ""
         yield (
-            f"Chain {chain} is far behind: its mean log-likelihood is {nats:,.0f} nats below that of chain {best}, "
-            f"{spreads:,.0f} times the spread within chains; predictions hardly suffer, but its classes fit worse: "
-            "leave it out with post.select_chains, or run longer."
+            f"{_named(chains)} far behind: {whose} {nats:,.0f} nats below that of chain {best}{far}; predictions hardly "
+            f"suffer, but classes there fit worse: leave {_them(chains)} out with post.select_chains, or run longer."
         )
+
+
+def _named(chains: tuple[int, ...]) -> str:
+    if len(chains) == 1:
+        return f"Chain {chains[0]} is"
+    return f"Chains {', '.join(map(str, chains[:-1]))} and {chains[-1]} are"
+
+
+def _them(chains: tuple[int, ...]) -> str:
+    return "it" if len(chains) == 1 else "them"
 
 
 def _on_samples(few: Few, found: Findings) -> str:
     within = " within chains" if found.apart and found.chains > 1 else ""
-    advice = "run longer" if found.draws * found.chains > few.wanted else "keep more draws"
+    # Draws that are almost independent could have been kept more often; others come from chains that move slowly.
+    advice = "keep more draws" if few.samples > found.draws * found.chains / 2 else "run longer"
     return (
         f"There are few effective samples{within}, {few.samples:.0f} of {few.words}, but there should be {few.wanted} "
         f"({few.wanted // found.chains} per chain): for intervals, {advice}."
