@@ -569,7 +569,7 @@ def test_a_notebook_begins_with_the_headline():
 
 @pytest.mark.parametrize("chains", [1, 2, 4])
 @pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_there_are_at_most_four_sentences_however_much_is_wrong(chains, scale):
+def test_there_are_at_most_five_sentences_however_much_is_wrong(chains, scale):
     """Drift, another mode for every chain, few draws, chains without moves."""
     sweeps = np.linspace(0.0, 50.0, 19) + scale * np.arange(chains)[:, None]
     found = posterior(chains=chains, stats={"log_likelihood": sweeps, "moved": np.zeros((chains, 19))}).diagnose()

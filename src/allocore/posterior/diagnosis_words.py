@@ -162,8 +162,9 @@ def _on_modes(found: Findings) -> Iterator[str]:
         whose = "its mean log-likelihood is" if len(chains) == 1 else "their mean log-likelihoods are at least"
         far = f", {spreads:,.0f} times the spread within chains" if np.isfinite(spreads) else ""
         yield (
-            f"{_named(chains)} far behind: {whose} {nats:,.0f} nats below that of chain {best}{far}; predictions hardly "
-            f"suffer, but classes there fit worse: leave {_them(chains)} out with post.select_chains, or run longer."
+            f"{_named(chains)} far behind: {whose} {nats:,.0f} nats below that of chain {best}{far}; predictions "
+            f"hardly suffer, but classes there fit worse: leave {_them(chains)} out with post.select_chains, or run "
+            "longer."
         )
 
 
