@@ -3,6 +3,7 @@
 import inspect
 import math
 import pickle
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -292,11 +293,11 @@ def test_dispersions_by_row_are_traced_by_their_mean_and_spread_over_rows_with_c
     np.testing.assert_allclose(found["dispersion p, sd over mode_0"], rows.std(axis=2))
 
 
-def test_chains_that_disagree_on_concentrations_are_told_so_in_one_sentence():
+def test_chains_that_disagree_on_concentrations_are_told_so():
     post = posterior("poisson", draws=60, e0="infer")
     apart = post.record.concentrations + 5.0 * np.arange(2)[:, None, None]
     words = Posterior(replace(post.record, concentrations=apart)).diagnose().words
-    assert sum("Chains disagree on the concentrations (3 of 3): R-hat " in word for word in words) == 1
+    assert re.match(r"Chains disagree on [3-6] of 21 quantities, most of all on the concentrations \(R-hat ", words[0])
 
 
 # Fitted models, in memory and on disk

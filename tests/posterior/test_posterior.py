@@ -397,6 +397,51 @@ def test_a_posterior_says_what_it_holds(settings, text):
     assert repr(posterior(**settings)) == f"Posterior: {text}"
 
 
+# Some chains
+
+
+def test_some_chains_predict_as_their_own_draws_do():
+    post = posterior(chains=4)
+    coords, counts = some_cells(SHAPE)
+    kept = post.select_chains([2, -4])
+    np.testing.assert_array_equal(kept.core_values, post.core_values[[2, 0]])
+    np.testing.assert_array_equal(kept.stats["factors"], post.stats["factors"][[2, 0]])
+    expected = dense_rates(post)[[2, 0]][:, :, *coords].mean(axis=(0, 1))
+    np.testing.assert_allclose(kept.rate(coords), expected, rtol=1e-12)
+    pooled = logsumexp([post.select_chains([n]).log_predictive(coords, counts) for n in range(4)], axis=0) - np.log(4)
+    np.testing.assert_allclose(post.log_predictive(coords, counts), pooled, rtol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+def test_some_chains_of_a_fit_are_a_posterior_like_any_other(likelihood, tmp_path):
+    Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE))
+    settings = {"burn_in": 1, "draws": 4, "thin": 1, "seed": 2, "likelihood": likelihood, "e0": "infer"}
+    post = ac.AlloCore(3, chains=3, progress=False, **settings).fit(Y).posterior_
+    kept = post.select_chains([1, 2])
+    np.testing.assert_array_equal(kept.concentrations, post.concentrations[1:])
+    assert "2 chains of 4 draws" in repr(kept)
+    kept.save(tmp_path / "run.zarr")
+    again = ac.open_run(tmp_path / "run.zarr")
+    assert again.diagnose().table.equals(kept.diagnose().table)
+    assert kept.classes(chain=0)["value"].tolist() == post.classes(chain=1)["value"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("chains", "message"),
+    [
+        ([4], r"^chains is \[4\], but it must list one or more chain numbers from -4 to 3$"),
+        ([], r"^chains is \[\], but it must list one or more chain numbers"),
+        (2, r"^chains is 2, but it must list one or more chain numbers"),
+        ([1, -3], r"^chains is \[1, -3\], but it must not name a chain twice$"),
+        (["a"], r"^chains must be whole numbers"),
+        ([0.5], r"^chains must be whole numbers"),
+    ],
+)
+def test_chains_that_do_not_exist_are_named(chains, message):
+    with pytest.raises(InputError, match=message):
+        posterior(chains=4).select_chains(chains)
+
+
 def test_a_posterior_survives_a_pickle_and_a_copy():
     post = ac.CP(2, burn_in=0, draws=2, thin=1, seed=1, progress=False).fit(np.ones((3, 2), dtype=int)).posterior_
     for again in (pickle.loads(pickle.dumps(post)), copy.deepcopy(post)):

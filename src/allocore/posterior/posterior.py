@@ -2,7 +2,7 @@
 
 import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -332,6 +332,9 @@ class Posterior(CellPredictions):
         from allocore.posterior.notebook import posterior_html
 
         return posterior_html(self)
+
+    def _with_record(self, record: Record) -> Self:
+        return type(self)(record, self._threads)
 
     def _save_more(self, folder: Path) -> None:
         if self._consensus is not None:
