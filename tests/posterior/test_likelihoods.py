@@ -297,7 +297,7 @@ def test_chains_that_disagree_on_concentrations_are_told_so():
     post = posterior("poisson", draws=60, e0="infer")
     apart = post.record.concentrations + 5.0 * np.arange(2)[:, None, None]
     words = Posterior(replace(post.record, concentrations=apart)).diagnose().words
-    assert re.match(r"Chains disagree on [3-6] of 21 quantities, most of all on the concentrations \(R-hat ", words[0])
+    assert re.match(r"Chains disagree on [3-6] of 24 quantities, most of all on the concentrations \(R-hat ", words[0])
 
 
 # Fitted models, in memory and on disk

@@ -227,9 +227,7 @@ def test_the_draws_compared_are_spread_evenly_and_leave_the_reference_out(draws,
 def test_about_a_hundred_draws_are_compared_at_most(chains, draws, number, monkeypatch):
     post = posterior([[["ab"]] * draws] * chains)
     calls = []
-    monkeypatch.setattr(
-        stability, "_held", lambda reference, compared, other: calls.append(1) or np.ones(1, dtype=bool)
-    )
+    monkeypatch.setattr(stability, "_held", lambda reference, other: calls.append(1) or np.ones(1, dtype=bool))
     post.classes(-1)
     assert len(calls) == number
 

@@ -77,7 +77,7 @@ def write_consensus(folder: Path, numbered: Numbered, draws: int) -> None:
         "next_number": np.array(numbered.next_number),
         "draws": found.draws,
         "value": found.value,
-        "shares": found.shares.astype(np.float32),
+        "shares": found.shares,
         "held": found.held,
     }
     whole = found.factors is found.profiles
@@ -114,7 +114,7 @@ def _numbered(arrays: Any, modes: int) -> Numbered:
     found = Estimates(
         draws=arrays["draws"],
         value=arrays["value"],
-        shares=arrays["shares"].astype(np.float64),
+        shares=arrays["shares"],
         held=arrays["held"],
         profiles=profiles,
         factors=profiles if whole else tuple(_band(f"factor_{mode}", arrays) for mode in range(modes)),

@@ -139,6 +139,11 @@ class Diagnosis:
         return f"<p><strong>{escape(self._verdict)}</strong></p>{numbers}<ul>{items}</ul>"
 
 
+def judges_draws(record: Record) -> bool:
+    """Whether the run has enough draws for R-hat."""
+    return record.spec.has_priors and record.core_values.shape[1] >= LEAST_DRAWS
+
+
 def diagnose(record: Record, likelihood_words: tuple[str, ...], more: Sequence[Trace] = ()) -> Diagnosis:
     """Judge the draws of a run: see `Posterior.diagnose`. What is said of the likelihood is passed on.
 

@@ -287,8 +287,8 @@ class Posterior(CellPredictions):
         R-hat and effective sample sizes are computed for quantities that do not depend on the numbers of classes and
         factors, which mean nothing from draw to draw: the log-likelihood, the expected count of all observed cells
         together (for the Bernoulli likelihood their total latent rate), the numbers of classes and of factors in use,
-        the dispersion and the concentrations if they are learned, and the expected counts of a dozen cells, half of
-        them without counts.
+        the dispersion and the concentrations if they are learned, the expected counts of a dozen cells, half of them
+        without counts, and the shares of the largest consensus classes.
 
         Returns
         -------
@@ -300,9 +300,12 @@ class Posterior(CellPredictions):
         >>> list(post.diagnose().table.index[:4])
         ['log-likelihood', 'expected total count', 'classes', 'origin factors']
         """
-        from allocore.posterior.diagnostics import diagnose
+        from allocore.posterior.diagnostics import diagnose, judges_draws
+        from allocore.posterior.traces import share_traces
 
-        return diagnose(self._drawn(), self.likelihood_words())
+        record = self._drawn()
+        shares = share_traces(self.consensus()) if judges_draws(record) else []
+        return diagnose(record, self.likelihood_words(), shares)
 
     def show(self, rows: int = 15, top: int = 3, *, draw: ShownDraw = None, chain: int | None = None) -> None:
         """Print the largest classes and the factors they share: of the consensus, or of one draw on request.
