@@ -16,7 +16,7 @@ from allocore.explorer.bundle import bundle
 from allocore.explorer.payload import payload
 
 if TYPE_CHECKING:
-    from allocore.posterior.posterior import Posterior
+    from allocore.posterior.posterior import Posterior, ShownDraw
 
 _LIBRARIES = ("d3.js", "plot.js", "topojson.js")
 _START = "app.js"
@@ -28,14 +28,15 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
-    draw: int = -1,
-    chain: int = 0,
+    draw: ShownDraw = None,
+    chain: int | None = None,
     surprises: int = 50,
 ) -> Path:
     """Write a run as one HTML page that opens in any browser and needs no network.
 
-    The page shows the classes with search, maps and charts, the factors that classes share, classes side by side, the
-    health of the chains, and the cells that the model expected least.
+    The page shows what all draws have in common, the consensus, with intervals and with the support of every class: the
+    classes with search, maps, charts and top cells, the factors that classes share, classes side by side, the health of
+    the chains, and the cells that the model expected least. On request it shows a single draw, and names it.
 
     Parameters
     ----------
@@ -45,8 +46,9 @@ def write_report(
         The file to write. Missing folders are made; an existing file is replaced.
     title : str, optional
         The title of the page; by default the names of the modes.
-    draw, chain : int, default: -1 and 0
-        The draw to show, and its chain. Negative numbers count from the end.
+    draw, chain : int or "best", optional
+        The draw and the chain to show; negative numbers count from the end, "best" is the draw with the highest log
+        joint density. By default the consensus, if there are several draws.
     surprises : int, default: 50
         How many of the least expected cells to list; 0 leaves the list out.
 

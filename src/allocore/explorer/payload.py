@@ -1,8 +1,11 @@
-"""The data of the page: the summary of one draw, the run and its health, as plain values for JSON.
+"""The data of the page: classes with their profiles and factors, the run and its health, as plain values for JSON.
 
-Factors are written as 32-bit floats in base64, which takes a third of the space of decimal text. If a mode has very
-many labels, the page gets only the heaviest labels of each factor and says how much they hold. So the page stays small
-for modes of any length.
+Profiles and factors are the *columns* of a mode, and classes and factors name theirs by its place. Columns that are the
+same are written once: without missing cells the profile of a class in a single draw is its factor, which other classes
+may share. Shares are 32-bit floats in base64, which takes a third of the space of decimal text. The two ends of the
+intervals are 16-bit fractions of the highest end in the column, finer than any screen shows. If a mode has very many
+labels, the page gets only the heaviest labels of each column and says how much they hold. The probabilities that two
+classes share a factor are one byte each, in percent. So the page stays small for modes of any length.
 """
 
 from __future__ import annotations
@@ -14,42 +17,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.countries import resolve
-from allocore.posterior.class_summary import ClassSummary, Factor, ShownMode
+from allocore.posterior.class_cells import top_cells
+from allocore.posterior.class_summary import ClassSummary, Profile, ShownMode
+from allocore.posterior.consensus_estimates import LEVEL
 from allocore.posterior.run_description import diagnosis_rows, number_text, progress_line, settings_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from allocore.posterior.diagnostics import Diagnosis
-    from allocore.posterior.posterior import Posterior
+    from allocore.posterior.posterior import Posterior, ShownDraw
 
-# A mode is complete up to this many labels, or up to this many numbers over all its factors. Above both limits, the
+# A mode is complete up to this many labels, or up to this many numbers over all its columns. Above both limits, the
 # page gets about this many numbers of it.
 _WHOLE_LABELS = 500
 _NUMBERS = 100_000
 _LEAST_ROWS = 25
 _TRACE_POINTS = 400
+_TOP_CELLS = 6
+_MOST_16_BITS = 65535
 
 
 def payload(
-    posterior: Posterior, title: str, *, draw: int = -1, chain: int = 0, surprises: pd.DataFrame | None = None
+    posterior: Posterior,
+    title: str,
+    *,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+    surprises: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """Everything that the page shows, ready for JSON."""
+    """Everything that the page shows, ready for JSON: the consensus if there are several draws, or a single draw."""
     summary, diagnosis = posterior.class_summary(draw, chain=chain), posterior.diagnose()
     chains, draws = posterior.core_values.shape[:2]
+    modes = [_Columns(summary, mode) for mode in range(len(summary.modes))]
     return {
         "title": title,
         "summary": summary.sentences,
         "counted": summary.counted,
-        "draw": {"draw": draw % draws, "chain": chain % chains, "draws": draws, "chains": chains},
+        "source": summary.source,
+        "consensus": summary.is_consensus,
+        "level": LEVEL,
+        "draws": {"chains": chains, "draws": draws},
         "data": _data(posterior),
         "run": [settings_line(posterior.record), progress_line(posterior.record)],
         "finished": posterior.finished,
         "likelihood": diagnosis.likelihood_words,
         "health": _health(diagnosis),
         "traces": _traces(posterior),
-        "modes": [_mode(summary, mode) for mode in range(len(summary.modes))],
-        "classes": _classes(summary),
+        "modes": [_mode(summary, columns) for columns in modes],
+        "classes": _classes(summary, modes),
+        "cells": _cells(posterior, summary),
         "surprises": None if surprises is None else _surprises(surprises, summary),
         "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
     }
@@ -91,44 +108,86 @@ def _traces(posterior: Posterior) -> dict[str, Any]:
     }
 
 
-def _mode(summary: ClassSummary, place: int) -> dict[str, Any]:
-    """A mode: its labels, their kind, and its factors in the order of their first class."""
-    mode, factors = summary.modes[place], list(summary.factors[place].values())
-    rows_FN = _heaviest_rows(mode, factors)
-    shown_R = np.arange(len(mode.labels)) if rows_FN is None else np.unique(rows_FN)
+class _Columns:
+    """The profiles and factors of a mode, each once, and which of them every class and every factor has."""
+
+    def __init__(self, summary: ClassSummary, place: int) -> None:
+        self.place = place
+        self.shown: list[Profile] = []
+        self._known: dict[tuple[bytes, ...], int] = {}
+        self.of_class = [self._column(profile) for profile in summary.profiles[place]]
+        self.of_factor = [self._column(factor) for factor in summary.factors[place].values()]
+
+    def _column(self, profile: Profile) -> int:
+        """The place of a profile among the columns; a new one is added."""
+        numbers = [each for each in (profile.share_D, profile.low_D, profile.high_D) if each is not None]
+        key = tuple(each.astype("<f4").tobytes() for each in numbers)
+        if key not in self._known:
+            self._known[key] = len(self.shown)
+            self.shown.append(profile)
+        return self._known[key]
+
+
+def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
+    """A mode: its labels, their kind, its columns, and its factors in the order of their first class."""
+    mode, shown = summary.modes[columns.place], columns.shown
+    rows_NR = _heaviest_rows(mode, shown)
+    shown_R = np.arange(len(mode.labels)) if rows_NR is None else np.unique(rows_NR)
     labels = [str(mode.labels[row]) for row in shown_R.tolist()]
-    share_FN = np.stack(
-        [each.share_D if rows_FN is None else each.share_D[rows_FN[f]] for f, each in enumerate(factors)]
-    )
     return {
         "name": mode.name,
         "kind": mode.kind,
         "length": len(mode.labels),
         "labels": labels,
         "iso": [_iso(label) for label in labels] if mode.kind == "country" else None,
+        "even": [each.even for each in shown],
+        "peaks": [each.peaks() for each in shown] if mode.kind == "time" else None,
+        "rows": None if rows_NR is None else _packed(np.searchsorted(shown_R, rows_NR), "<u4"),
+        "shares": _packed(_chosen([each.share_D for each in shown], rows_NR), "<f4"),
+        "intervals": _intervals(shown, rows_NR),
         "factors": [
-            {
-                "number": each.number,
-                "classes": each.classes,
-                "mass": _number(each.mass),
-                "words": each.words(3),
-                "even": each.even,
-            }
-            for each in factors
+            {"number": each.number, "classes": each.classes, "mass": _number(each.mass), "column": column}
+            for each, column in zip(summary.factors[columns.place].values(), columns.of_factor, strict=True)
         ],
-        "rows": None if rows_FN is None else _packed(np.searchsorted(shown_R, rows_FN), "<u4"),
-        "shares": _packed(share_FN, "<f4"),
-        "peaks": [each.peaks() for each in factors] if mode.kind == "time" else None,
+        "sharing": None if summary.sharing is None else _upper_triangle(summary.sharing[columns.place]),
     }
 
 
-def _heaviest_rows(mode: ShownMode, factors: list[Factor]) -> NDArray[np.int64] | None:
-    """The rows of each factor that the page gets, heaviest first; None if it gets all."""
+def _heaviest_rows(mode: ShownMode, columns: list[Profile]) -> NDArray[np.int64] | None:
+    """The rows of each column that the page gets, heaviest first; None if it gets all."""
     length = len(mode.labels)
-    if mode.kind == "time" or length <= _WHOLE_LABELS or length * len(factors) <= _NUMBERS:
+    if mode.kind == "time" or length <= _WHOLE_LABELS or length * len(columns) <= _NUMBERS:
         return None
-    most = min(length, max(_LEAST_ROWS, _NUMBERS // len(factors)))
-    return np.stack([factor.heaviest[:most] for factor in factors])
+    most = min(length, max(_LEAST_ROWS, _NUMBERS // len(columns)))
+    return np.stack([column.heaviest[:most] for column in columns])
+
+
+def _chosen(columns: list[NDArray[np.float64]], rows_NR: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """The numbers of each column that the page gets, (N, R)."""
+    if not columns:
+        return np.empty((0, 0))
+    numbers_ND = np.stack(columns)
+    return numbers_ND if rows_NR is None else np.take_along_axis(numbers_ND, rows_NR, axis=1)
+
+
+def _intervals(columns: list[Profile], rows_NR: NDArray[np.int64] | None) -> dict[str, Any] | None:
+    """The ends of the intervals as fractions of the highest end of each column; None for a single draw."""
+    low_NR = _chosen([each.low_D for each in columns if each.low_D is not None], rows_NR)
+    high_NR = _chosen([each.high_D for each in columns if each.high_D is not None], rows_NR)
+    if not low_NR.size:
+        return None
+    highest_N = high_NR.max(axis=1)
+    scale_N1 = _MOST_16_BITS / np.where(highest_N > 0.0, highest_N, 1.0)[:, None]
+    return {
+        "highest": [_number(highest) for highest in highest_N.tolist()],
+        "low": _packed(np.rint(low_NR * scale_N1), "<u2"),
+        "high": _packed(np.rint(high_NR * scale_N1), "<u2"),
+    }
+
+
+def _upper_triangle(sharing_CC: NDArray[np.float64]) -> str:
+    """The probabilities above the diagonal, row by row, in percent."""
+    return _packed(np.rint(100.0 * sharing_CC[np.triu_indices(len(sharing_CC), 1)]), "u1")
 
 
 def _iso(label: str) -> str | None:
@@ -140,19 +199,42 @@ def _packed(numbers: NDArray[Any], kind: str) -> str:
     return base64.b64encode(numbers.astype(kind).tobytes()).decode("ascii")
 
 
-def _classes(summary: ClassSummary) -> list[dict[str, Any]]:
-    """Each class: its size, its stability, and the place of its factor in the list of each mode."""
+def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any]]:
+    """Each class: its number, name, size and support, and the places of its profiles and factors in every mode."""
     places = [{number: place for place, number in enumerate(factors)} for factors in summary.factors]
+    interval_C2 = np.full((len(summary.names), 2), np.nan) if summary.interval_C2 is None else summary.interval_C2
     return [
         {
-            "value": _number(summary.value_C[number]),
-            "share": _number(summary.share_C[number]),
-            "stability": _number(summary.support.draws_C[number]),
-            "chains": _number(summary.support.chains_C[number]),
-            "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[number].tolist())],
+            "number": int(summary.number_C[c]),
+            "name": name,
+            "value": _number(summary.value_C[c]),
+            "share": _number(summary.share_C[c]),
+            "low": _number(interval_C2[c, 0]),
+            "high": _number(interval_C2[c, 1]),
+            "inDraws": _number(summary.support.draws_C[c]),
+            "inChains": _number(summary.support.chains_C[c]),
+            "apart": bool(summary.apart_C[c]),
+            "profiles": [columns.of_class[c] for columns in modes],
+            "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[c].tolist())],
         }
-        for number in range(len(summary.value_C))
+        for c, name in enumerate(summary.names)
     ]
+
+
+def _cells(posterior: Posterior, summary: ClassSummary) -> dict[str, Any]:
+    """The top cells of every class: the places of the modes that are listed, and for each class its rows."""
+    tables = top_cells(posterior.record, summary, range(len(summary.names)), _TOP_CELLS) if summary.names else []
+    listed = [] if not tables else list(tables[0].columns[:-3])
+    return {
+        "modes": [place for place, name in enumerate(summary.mode_names) if name in listed],
+        "ofClass": [[_cell(row) for row in table.itertuples(index=False, name=None)] for table in tables],
+    }
+
+
+def _cell(row: tuple[Any, ...]) -> list[Any]:
+    """A row of a table of cells: labels, what the class expects, what the model expects, and the count."""
+    *labels, of_class, expected, observed = row
+    return [*labels, _number(of_class), _number(expected), int(observed)]
 
 
 def _surprises(table: pd.DataFrame, summary: ClassSummary) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from allocore.data.coordinates import column_keys, locate
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.signed_patterns import SignedPatterns
+from allocore.kernels.workers import available_threads
 from allocore.posterior.class_summary import ClassSummary
 from allocore.posterior.prediction import expected_counts, sampled
 from allocore.run.record import Record
@@ -39,14 +40,14 @@ class _Groups(NamedTuple):
 
 
 def top_cells(
-    record: Record, summary: ClassSummary, places: Sequence[int], top: int, threads: int
+    record: Record, summary: ClassSummary, places: Sequence[int], top: int, threads: int | None = None
 ) -> list[pd.DataFrame]:
     """For each class, a table of its top cells: see `Posterior.top_cells`."""
     listed = _listed(summary)
     found = [_largest(summary, place, listed, top) for place in places]
     observed = _observed(record.tensor, listed)
     cells_MN = np.concatenate([groups.cells_MN for groups, _ in found], axis=1)
-    expected_N = _expected(record, cells_MN, threads)
+    expected_N = _expected(record, cells_MN, threads or available_threads())
     tables, start = [], 0
     for groups, of_class in found:
         stop = start + groups.cells_MN.shape[1]

@@ -6,14 +6,14 @@ import { classView } from "./class_view.js";
 import { compareView } from "./compare_view.js";
 import { link, make } from "./elements.js";
 import { factorView } from "./factor_view.js";
-import { classes, given, modes } from "./model.js";
+import { classNumbered, classes, given, modes, titleOf } from "./model.js";
 import { overview } from "./overview.js";
 import { surprisesView } from "./surprises_view.js";
 
 const VIEWS = [
   ["#/", "Overview"],
   ["#/classes", "Classes"],
-  ["#/compare/0,1", "Compare"],
+  [`#/compare/${classes.slice(0, 2).map((one) => one.number)}`, "Compare"],
   ...(given.surprises ? [["#/surprises", "Surprises"]] : []),
 ];
 
@@ -24,7 +24,8 @@ function viewOf(hash) {
   const [first, second] = rest.map((part) => (/^\d+$/.test(part) ? Number(part) : -1));
   if (["", "main", "health"].includes(name)) return ["Overview", overview()];
   if (name === "classes") return ["Classes", classList(parameters)];
-  if (name === "class" && classes[first]) return [`Class ${first}`, classView(classes[first])];
+  const one = name === "class" && classNumbered(first);
+  if (one) return [titleOf(one), classView(one)];
   if (name === "compare") return ["Compare", compareView((rest[0] ?? "").split(",").filter(Boolean).map(Number))];
   if (name === "surprises" && given.surprises) return ["Surprises", surprisesView(parameters)];
   const factor = name === "factor" && modes[first]?.factors.find((each) => each.number === second);
@@ -84,14 +85,17 @@ document.getElementById("search").addEventListener("submit", (event) => {
 document.addEventListener("keydown", (event) => {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  const one = /^#\/class\/(\d+)$/.exec(location.hash);
+  const address = /^#\/class\/(\d+)$/.exec(location.hash);
+  const one = address && classNumbered(Number(address[1]));
+  const beside = one && { ArrowRight: classes[one.place + 1], ArrowLeft: classes[one.place - 1] }[event.key];
   if (event.key === "/") {
     event.preventDefault();
     document.getElementById("query").focus();
-  } else if (one && event.key === "ArrowRight" && classes[+one[1] + 1]) location.hash = `#/class/${+one[1] + 1}`;
-  else if (one && event.key === "ArrowLeft" && classes[one[1] - 1]) location.hash = `#/class/${one[1] - 1}`;
+  } else if (beside) location.hash = `#/class/${beside.number}`;
   else if (one && event.key === "c") document.querySelector(".actions a")?.click();
 });
+
+document.getElementById("source").textContent = `Shown: ${given.source}`;
 
 const root = document.documentElement;
 const themeButton = document.getElementById("theme");

@@ -1,40 +1,63 @@
 // The list of classes, with search, filters and sorting. The address holds all choices, so a link shows the same list.
 
-import { bdi, chip, classLink, make, shareBar, words } from "./elements.js";
-import { sparkline } from "./factor_charts.js";
-import { classes, given, modes } from "./model.js";
+import { bdi, chip, classLink, make, roomFor, shareBar, words } from "./elements.js";
+import { classes, given, modes, supportOf } from "./model.js";
 import { percent, plural } from "./numbers.js";
+import { sparkline } from "./profile_charts.js";
 import { rowsWith, search, weightOn } from "./search.js";
 
 const SORTS = {
   relevance: ["relevance", null],
   value: ["size", (one) => -one.share],
-  stability: ["stability", (one) => -(one.stability ?? -1)],
+  number: ["number", (one) => one.number],
+  support: ["support", (one) => -(one.inDraws ?? -1)],
   sharing: ["most shared factors", (one) => -d3.sum(one.factors, (factor) => factor.classes.length - 1)],
   peak: ["time of the peak", (one) => peakRow(one)],
 };
 
-const NONE_FOUND = "No class has such a heavy label. A label counts if it holds at least 2% of a factor.";
+const NONE_FOUND =
+  "No class has such a number, name or heavy label. A label counts if it holds at least 2% of a profile.";
+
+const room = roomFor(classes);
+const overTime = (one) => one.profiles.find((profile) => profile.mode.kind === "time");
 
 function peakRow(one) {
-  const factor = one.factors.find((each) => each.mode.kind === "time");
-  return factor ? factor.heaviest()[0].row : 0;
+  return overTime(one)?.heaviest()[0].row ?? 0;
 }
 
 export function classList(parameters) {
   const list = make("ol", { class: "classlist" });
+  const apart = apartList();
   const count = make("p", { class: "quiet", role: "status" });
   const controls = filters(parameters, () => refresh(true));
   const refresh = (changed) => {
     const state = controls.state();
     const found = foundClasses(state);
     count.textContent = countOf(found);
-    list.replaceChildren(...found.map(({ one, matches }) => classItem(one, matches)));
+    list.replaceChildren(...found.filter(({ one }) => !one.apart).map(classItem));
     if (!found.length) list.append(make("li", { class: "quiet" }, NONE_FOUND));
+    apart.show(
+      found.filter(({ one }) => one.apart),
+      [...state.keys()].some((key) => key !== "sort"),
+    );
     if (changed) history.replaceState(null, "", `#/classes${state.toString() ? `?${state}` : ""}`);
   };
   refresh(false);
-  return [make("h1", {}, "Classes"), controls.form, count, list];
+  return [make("h1", {}, "Classes"), controls.form, count, list, apart.box];
+}
+
+// The classes that are small or weakly supported: behind a heading, and open where somebody searches.
+function apartList() {
+  const heading = make("h2", {});
+  const list = make("ol", { class: "classlist apart" });
+  const box = make("details", { class: "apartbox" }, make("summary", {}, heading), list);
+  const show = (found, searched) => {
+    heading.textContent = `Small or weakly supported (${plural(found.length, "class", "classes")})`;
+    list.replaceChildren(...found.map(classItem));
+    box.hidden = !found.length;
+    box.open = searched;
+  };
+  return { box, show };
 }
 
 function countOf(found) {
@@ -50,7 +73,7 @@ function foundClasses(state) {
     const wanted = state.get(`m${mode.place}`);
     if (!wanted) continue;
     const rows = rowsWith(mode, wanted);
-    found = found.filter(({ one }) => weightOn(one.factors[mode.place], rows) > 0);
+    found = found.filter(({ one }) => weightOn(one.profiles[mode.place], rows) > 0);
   }
   const [, by] = SORTS[state.get("sort")] ?? SORTS[query ? "relevance" : "value"];
   return by ? d3.sort(found, ({ one }) => by(one)) : found;
@@ -110,27 +133,31 @@ function filters(parameters, changed) {
   return { form, state };
 }
 
-function classItem(one, matches) {
-  const time = one.factors.find((factor) => factor.mode.kind === "time");
-  const matched = matches.map(({ factor, weight }) => `${factor.mode.name} ${percent(weight, 0)}`);
+function classItem({ one, matches }) {
+  const time = overTime(one);
+  const support = supportOf(one);
   return make(
     "li",
     {},
     make(
       "div",
       { class: "itemhead" },
-      classLink(one, make("strong", {}, `Class ${one.number}`)),
-      shareBar(one.share, classes[0].share),
-      one.stability === null ? null : make("span", { class: "quiet" }, `in ${percent(one.stability, 0)} of draws`),
+      classLink(one, make("strong", {}, `Class ${one.number}`), " ", bdi(one.name)),
+      matches.length ? make("span", { class: "matched" }, `matches: ${matches.join(", ")}`) : null,
+    ),
+    make(
+      "div",
+      { class: "itemhead" },
+      shareBar(one, room),
+      support ? make("span", { class: "quiet" }, support) : null,
       time ? sparkline(time) : null,
-      matched.length ? make("span", { class: "matched" }, `matches: ${matched.join(", ")}`) : null,
     ),
     make(
       "dl",
       { class: "itemmodes" },
-      one.factors.map((factor) => [
-        make("dt", {}, bdi(factor.mode.name), " ", chip(factor, { plain: true })),
-        make("dd", {}, words(factor, 4)),
+      modes.map((mode) => [
+        make("dt", {}, bdi(mode.name), " ", chip(one.factors[mode.place], { plain: true })),
+        make("dd", {}, words(one.profiles[mode.place], 4)),
       ]),
     ),
   );

@@ -1,7 +1,7 @@
 // Elements of the page. Labels come from the data and are not trusted: they become text and nothing else, each with a
 // text direction of its own.
 
-import { percent } from "./numbers.js";
+import { interval, percent } from "./numbers.js";
 
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -23,6 +23,12 @@ export const link = (href, ...children) => make("a", { href }, ...children);
 export const classLink = (one, ...children) =>
   link(`#/class/${one.number}`, ...(children.length ? children : [`class ${one.number}`]));
 
+// The number and the name of a class, as one link.
+export const namedLink = (one) => classLink(one, `${one.number}: `, bdi(one.name));
+
+// What is said of a class that is small or weakly supported.
+export const apartNote = (one) => (one.apart ? make("div", { class: "quiet" }, "small or weakly supported") : null);
+
 // A link to the classes that have this label among the heavy ones of this mode.
 export const labelLink = (mode, label) =>
   link(`#/classes?${new URLSearchParams({ [`m${mode.place}`]: label })}`, bdi(label));
@@ -41,10 +47,10 @@ export function chip(factor, { plain = false } = {}) {
   );
 }
 
-// The heaviest labels of a factor, or its peaks, with their shares.
-export function words(factor, most = 3) {
-  if (factor.empty || factor.even) return [make("span", { class: "quiet" }, factor.words)];
-  const named = factor.peaks.length ? factor.peaks.slice(0, most) : factor.top(most);
+// The heaviest labels of a profile or factor, or its peaks, with their shares.
+export function words(profile, most = 3) {
+  if (profile.empty || profile.even) return [make("span", { class: "quiet" }, profile.words)];
+  const named = profile.peaks.length ? profile.peaks.slice(0, most) : profile.top(most);
   return named.map((element, n) => [
     n ? ", " : "",
     bdi(element.label),
@@ -52,13 +58,26 @@ export function words(factor, most = 3) {
   ]);
 }
 
-export const shareBar = (share, most, text = percent(share)) =>
-  make(
+// The share of a class as a bar, with its interval behind it. `most` is the largest number to make room for.
+export function shareBar(one, most) {
+  const width = (value) => `${((60 * value) / (most || 1)).toFixed(1)}px`;
+  const whisker = (low, high) =>
+    make("span", { class: "whisker", style: `inset-inline-start:${width(low)};inline-size:${width(high - low)}` });
+  return make(
     "span",
-    { class: "sharebar" },
-    make("span", { class: "bar", style: `inline-size:${(60 * share) / (most || 1)}px` }),
-    make("span", { class: "value" }, text),
+    { class: "sharebar", title: `${percent(one.share, 2)}${interval(one, 2)}` },
+    make(
+      "span",
+      { class: "barbox", style: `inline-size:${width(Math.max(one.share, one.high ?? 0))}` },
+      one.low === null ? null : whisker(one.low, one.high),
+      make("span", { class: "bar", style: `inline-size:${width(one.share)}` }),
+    ),
+    make("span", { class: "value" }, percent(one.share)),
   );
+}
+
+// The room that the bars of some classes need: the largest share, or the highest end of an interval.
+export const roomFor = (rows) => Math.max(0, ...rows.map((one) => Math.max(one.share, one.high ?? 0)));
 
 export function panel(title, ...children) {
   return make("section", { class: "panel" }, make("h2", {}, title), ...children);

@@ -1,29 +1,105 @@
-// The data of the page: classes, modes and factors as objects that refer to one another.
+// The data of the page: classes, modes, profiles and factors as objects that refer to one another.
 
-import { amount, percent } from "./numbers.js";
+import { amount, interval, percent, plural } from "./numbers.js";
 
-export const FAINT = 0.02; // labels with a smaller share say little about a factor
+export const FAINT = 0.02; // labels with a smaller share say little about a profile
+const PERHAPS = 0.25; // classes that share a factor with a smaller probability are not named
+const MOST_16_BITS = 65535;
 
 export const given = JSON.parse(document.getElementById("data").textContent);
 
+// The level of the intervals, as it stands in headings.
+export const level = `${percent(given.level, 0)} interval`;
+
+// What is shown of a column: its elements in order or by weight, its peaks, and itself in words.
+class Profile {
+  #column;
+  #sorted = null;
+
+  constructor(mode, column, name) {
+    this.#column = mode.columns[column];
+    this.mode = mode;
+    this.name = name;
+    this.even = mode.even[column];
+    this.empty = !this.#column.share.some((value) => value > 0);
+    this.hasIntervals = mode.intervals !== null;
+    // The stretches of time with the largest shares, largest first.
+    this.peaks = (mode.peaks?.[column] ?? []).map(([label, share]) => ({ label, share }));
+  }
+
+  // The elements in the order of the labels.
+  inOrder() {
+    const { share, row, low, high, unit } = this.#column;
+    return Array.from(share, (value, n) => ({
+      label: this.mode.labels[row ? row[n] : n],
+      share: value,
+      row: row ? row[n] : n,
+      low: low ? low[n] * unit : null,
+      high: high ? high[n] * unit : null,
+    }));
+  }
+
+  // The elements, heaviest first; sorted once.
+  heaviest() {
+    this.#sorted ??= this.inOrder().sort((a, b) => b.share - a.share);
+    return this.#sorted;
+  }
+
+  top(most) {
+    return this.heaviest()
+      .slice(0, most)
+      .filter((element, rank) => rank === 0 || element.share >= FAINT);
+  }
+
+  shareOf(wanted) {
+    const { share, row } = this.#column;
+    let total = 0;
+    for (let n = 0; n < share.length; n++) if (share[n] > 0 && wanted.has(row ? row[n] : n)) total += share[n];
+    return total;
+  }
+
+  get words() {
+    if (this.empty) return "too small to tell";
+    if (this.even) return `evenly over all ${this.mode.length}`;
+    return this.top(3)
+      .map(({ label, share }) => `${label} ${percent(share, 0)}`)
+      .join(", ");
+  }
+}
+
+// A factor in use; `classes` are filled in when all classes are known.
+class Factor extends Profile {
+  constructor(mode, { number, classes: places, mass, column }) {
+    super(mode, column, `${mode.name} #${number}`);
+    this.number = number;
+    this.classes = places;
+    this.mass = mass;
+    this.link = `#/factor/${mode.place}/${number}`;
+  }
+}
+
 export const modes = given.modes.map((mode, place) => {
-  const shares = unpacked(mode.shares, Float32Array);
-  const rows = mode.rows && unpacked(mode.rows, Uint32Array);
-  const each = shares.length / mode.factors.length;
-  const made = { ...mode, place, cut: each < mode.length };
-  made.factors = mode.factors.map((factor, index) => {
-    const share = shares.subarray(index * each, (index + 1) * each);
-    const row = rows ? rows.subarray(index * each, (index + 1) * each) : null;
-    return factorOf(made, index, factor, share, row);
-  });
+  const made = { ...mode, place };
+  made.columns = columnsOf(made);
+  made.cut = made.columns.some((column) => column.number < mode.length);
+  made.factors = mode.factors.map((factor) => new Factor(made, factor));
+  made.sharing = mode.sharing === null ? null : unpacked(mode.sharing, Uint8Array);
   return made;
 });
 
-export const classes = given.classes.map((one, number) => ({
+// The classes, largest first. A place is a position in this order; a number is what people see.
+export const classes = given.classes.map((one, place) => ({
   ...one,
-  number,
+  place,
+  profiles: one.profiles.map(
+    (column, mode) => new Profile(modes[mode], column, `${modes[mode].name} of class ${one.number}`),
+  ),
   factors: one.factors.map((index, mode) => modes[mode].factors[index]),
+  cells: given.cells.ofClass[place],
 }));
+
+const byNumber = new Map(classes.map((one) => [one.number, one]));
+export const classNumbered = (number) => byNumber.get(number);
 
 let sum = 0;
 for (const one of classes) one.cumulative = sum += one.share;
@@ -34,63 +110,57 @@ function unpacked(text, Kind) {
   return new Kind(bytes.buffer);
 }
 
-function factorOf(mode, index, factor, share, row) {
-  const label = (n) => mode.labels[row ? row[n] : n];
-  let sorted = null;
-  return {
-    ...factor,
-    mode,
-    index,
-    name: `${mode.name} #${factor.number}`,
-    link: `#/factor/${mode.place}/${factor.number}`,
-    // The elements in the order of the labels.
-    inOrder: () => Array.from(share, (value, n) => ({ label: label(n), share: value, row: row ? row[n] : n })),
-    // The elements, heaviest first; sorted once.
-    heaviest() {
-      sorted ??= this.inOrder().sort((a, b) => b.share - a.share);
-      return sorted;
-    },
-    shareOf(wanted) {
-      let total = 0;
-      for (let n = 0; n < share.length; n++) if (share[n] > 0 && wanted.has(row ? row[n] : n)) total += share[n];
-      return total;
-    },
-    get empty() {
-      return !(this.heaviest()[0].share > 0);
-    },
-    top(most) {
-      return this.heaviest()
-        .slice(0, most)
-        .filter((element, rank) => rank === 0 || element.share >= FAINT);
-    },
-    // The stretches of time with the largest shares, largest first.
-    get peaks() {
-      return (mode.peaks?.[index] ?? []).map(([stretch, portion]) => ({ label: stretch, share: portion }));
-    },
-    // A short name: the heaviest label, and the second one if the first holds less than half.
-    get short() {
-      if (this.empty) return "too small to tell";
-      if (this.even) return `all ${mode.length}`;
-      if (this.peaks.length) return this.peaks[0].label;
-      const [first, second] = this.top(2);
-      return second && first.share < 0.5 ? `${first.label}, ${second.label}` : first.label;
-    },
-  };
+// The columns of a mode: for each, its shares, the ends of their intervals, and its rows if the page has only some.
+function columnsOf(mode) {
+  const shares = unpacked(mode.shares, Float32Array);
+  const rows = mode.rows && unpacked(mode.rows, Uint32Array);
+  const low = mode.intervals && unpacked(mode.intervals.low, Uint16Array);
+  const high = mode.intervals && unpacked(mode.intervals.high, Uint16Array);
+  const number = shares.length / (mode.even.length || 1);
+  return mode.even.map((even, index) => {
+    const part = (numbers) => numbers && numbers.subarray(index * number, (index + 1) * number);
+    const unit = mode.intervals ? mode.intervals.highest[index] / MOST_16_BITS : 0;
+    return { number, share: part(shares), row: part(rows), low: part(low), high: part(high), unit };
+  });
 }
 
-// The short names of all its factors.
-export function titleOf(one) {
-  return one.factors.map((factor) => factor.short).join(" · ");
-}
+export const titleOf = (one) => `Class ${one.number}: ${one.name}`;
 
-// The size of a class and how often it is found again, in a sentence or two.
+// The size of a class in a sentence.
 export function sizeOf(one) {
-  const size = `${amount(one.value)} ${given.counted}: ${percent(one.share, 2)} of all`;
-  const together = one.number ? `; ${percent(one.cumulative)} together with all larger classes` : "";
-  if (one.stability === null) return `${size}${together}.`;
-  const chains = one.chains === null ? "" : ` and in ${percent(one.chains, 0)} of the chains`;
-  const again = ` A similar class is in ${percent(one.stability, 0)} of the other draws${chains}.`;
-  return `${size}${together}.${again}`;
+  const size = `${amount(one.value)} ${given.counted}: ${percent(one.share, 2)} of all${interval(one, 2)}`;
+  return `${size}${one.place ? `; ${percent(one.cumulative)} together with all larger classes` : ""}.`;
+}
+
+// How many chains and draws hold a class, in a few words; nothing if there is only one draw.
+export function supportOf(one) {
+  if (one.inDraws === null) return "";
+  const { chains } = given.draws;
+  const draws = `${percent(one.inDraws, 0)} of ${given.consensus ? "draws" : "the other draws"}`;
+  const held = `${given.consensus ? "held by" : "found again in"} `;
+  if (one.inChains === null || chains === 1) return held + draws;
+  return `${held}${Math.round(one.inChains * chains)} of ${plural(chains, "chain")}, ${draws}`;
+}
+
+// The probability that two classes have the same factor in a mode; in a single draw it is one or zero.
+export function sharedWith(one, other, place) {
+  const { sharing } = modes[place];
+  if (sharing === null) return one.factors[place] === other.factors[place] ? 1 : 0;
+  const [first, second] = one.place < other.place ? [one.place, other.place] : [other.place, one.place];
+  return sharing[first * classes.length - (first * (first + 1)) / 2 + second - first - 1] / 100;
+}
+
+// The other classes that have the same factor in a mode, the surest first, and those that may have it.
+export function partners(one, place) {
+  const factor = one.factors[place];
+  const told = classes
+    .filter((other) => other !== one)
+    .map((other) => ({ other, sure: sharedWith(one, other, place), same: other.factors[place] === factor }))
+    .sort((a, b) => b.sure - a.sure || a.other.place - b.other.place);
+  return {
+    same: told.filter(({ same }) => same),
+    perhaps: told.filter(({ same, sure }) => !same && sure >= PERHAPS),
+  };
 }
 
 // The classes that share at least one factor with this class; those that share the most factors come first.
@@ -105,7 +175,7 @@ export function family(one) {
   });
   return [...found]
     .map(([other, shared]) => ({ other, shared }))
-    .sort((a, b) => b.shared.size - a.shared.size || a.other.number - b.other.number);
+    .sort((a, b) => b.shared.size - a.shared.size || a.other.place - b.other.place);
 }
 
 // The moment at which a period begins.

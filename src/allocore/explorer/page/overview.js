@@ -1,23 +1,56 @@
 // The first view: what was fitted, whether to trust it, how much the classes hold, and where they lie in the core.
 
 import { charted, lineLegend } from "./chart_box.js";
-import { bdi, chip, classLink, link, make, panel, shareBar, simpleTable, words } from "./elements.js";
-import { classes, given, modes, titleOf } from "./model.js";
+import {
+  bdi,
+  chip,
+  classLink,
+  link,
+  make,
+  namedLink,
+  panel,
+  roomFor,
+  shareBar,
+  simpleTable,
+  words,
+} from "./elements.js";
+import { classes, given, modes, supportOf } from "./model.js";
 import { percent, plural, whole } from "./numbers.js";
 import { chainTraces, coreMap, massCurve } from "./run_charts.js";
 
 const CORE_ROWS = 60;
+const NO_CLASSES =
+  'There is nothing to list. A report of a single draw shows its classes: `draw="best"` in Python, `--draw best` on the ' +
+  "command line.";
 
 export function overview() {
-  const { health, data, run, draw } = given;
-  const chain = draw.chains > 1 ? ` of chain ${draw.chain}` : "";
-  const which = `The page shows draw ${draw.draw}${chain}; draws are numbered from 0 to ${draw.draws - 1}.`;
-  const stability = "The stability of a class is the share of the other draws that have a similar class.";
+  const { health, data, run } = given;
   return [
     make("h1", {}, "Overview"),
-    banner(health, draw),
+    banner(health, given.draws),
     make("p", { class: "lead" }, given.summary),
     given.finished ? null : make("p", { class: "warn" }, "This run is not finished. The page shows the draws so far."),
+    classes.length ? classPanels() : make("p", { class: "warn" }, NO_CLASSES),
+    make(
+      "div",
+      { class: "grid" },
+      healthPanel(health),
+      panel("The data and the run", dataList(data, run), make("p", { class: "quiet" }, whatIsShown())),
+    ),
+  ];
+}
+
+function whatIsShown() {
+  const { chains, draws } = given.draws;
+  const all = `The run has ${plural(draws, "draw")}${chains > 1 ? ` in each of ${chains} chains` : ""}.`;
+  const support = given.consensus
+    ? "A draw holds a class if it has a class with a like profile in every mode."
+    : "A class is found again in a draw that has a class with a like profile in every mode.";
+  return `The page shows the ${given.source}. ${all} ${support}`;
+}
+
+function classPanels() {
+  return [
     make(
       "div",
       { class: "grid" },
@@ -35,12 +68,6 @@ export function overview() {
     ),
     panel("The most shared factors", sharedFactors()),
     panel("Where the classes lie in the core", coreFigure()),
-    make(
-      "div",
-      { class: "grid" },
-      healthPanel(health),
-      panel("The data and the run", dataList(data, run), make("p", { class: "quiet" }, `${which} ${stability}`)),
-    ),
   ];
 }
 
@@ -75,15 +102,17 @@ function coreFigure(rows = CORE_ROWS) {
 }
 
 function largest() {
-  const rows = classes.slice(0, 8);
+  const rows = classes.filter((one) => !one.apart).slice(0, 8);
+  const room = roomFor(rows);
   return make(
-    "ol",
-    { class: "largest", start: 0 },
-    rows.map((one) =>
-      make("li", {}, shareBar(one.share, rows[0].share), classLink(one, `${one.number}: `, bdi(titleOf(one)))),
-    ),
+    "ul",
+    { class: "largest" },
+    rows.map((one) => make("li", {}, shareBar(one, room), named(one))),
   );
 }
+
+const named = (one) =>
+  make("span", {}, namedLink(one), supportOf(one) ? make("span", { class: "support" }, supportOf(one)) : null);
 
 function sharedFactors() {
   const all = modes.flatMap((mode) => mode.factors).filter((factor) => factor.classes.length > 1);
@@ -118,7 +147,7 @@ function light(level) {
 }
 
 // Whether to trust the run, before anything of it is read.
-function banner(health, draw) {
+function banner(health) {
   const facts = [
     `${plural(draw.chains, "chain")} of ${plural(draw.draws, "draw")}`,
     health.rHat === null ? null : `R-hat of the log-likelihood ${health.rHat} (below 1.01 where chains agree)`,

@@ -10,7 +10,7 @@ const inLeftHalf = ({ number }) => number <= classes.length / 2;
 
 // How much the largest classes hold together.
 export function massCurve() {
-  const points = classes.map((one) => ({ number: one.number + 1, held: one.cumulative }));
+  const points = classes.map((one) => ({ number: one.place + 1, held: one.cumulative }));
   const marks = [0.5, 0.95].map((level) => points.find((point) => point.held >= level) ?? points.at(-1));
   const named = { x: "number", y: "held", text: massText, fill: INK };
   return (width) =>
@@ -91,7 +91,7 @@ export function chainTraces() {
 
 function pointTitle({ one, factor }) {
   const users = factor.classes.length;
-  return `class ${one.number}, ${factor.name}: ${factor.words}${users > 1 ? `; shared by ${users} classes` : ""}`;
+  return `class ${one.number} (${one.name}), ${factor.name}: ${factor.words}${users > 1 ? `; shared by ${users} classes` : ""}`;
 }
 
 // Where the classes lie in the core: a row per class, a group of columns per mode.
@@ -104,12 +104,12 @@ export function coreMap(shown) {
     for (const one of shown) {
       const factor = one.factors[mode.place];
       if (!columns.has(factor)) columns.set(factor, columns.size);
-      const inside = factor.classes.filter((other) => other.number < shown.length);
+      const inside = factor.classes.filter((other) => other.place < shown.length);
       dots.push({ mode: mode.name, column: columns.get(factor), one, factor, shared: inside.length > 1 });
     }
     for (const [factor, column] of columns) {
-      const inside = factor.classes.filter((other) => other.number < shown.length);
-      if (inside.length > 1) links.push({ mode: mode.name, column, from: inside[0].number, to: inside.at(-1).number });
+      const inside = factor.classes.filter((other) => other.place < shown.length);
+      if (inside.length > 1) links.push({ mode: mode.name, column, from: inside[0].place, to: inside.at(-1).place });
     }
   });
   return (width) => {
@@ -125,7 +125,7 @@ export function coreMap(shown) {
         reverse: true,
         domain: [-1, shown.length],
         ticks: Math.min(12, shown.length),
-        tickFormat: "d",
+        tickFormat: (place) => String(shown[place]?.number ?? ""),
       },
       marks: [
         Plot.frame({ stroke: FAINT_INK, strokeOpacity: 0.5 }),
@@ -133,7 +133,7 @@ export function coreMap(shown) {
         Plot.dot(dots, {
           fx: "mode",
           x: "column",
-          y: (d) => d.one.number,
+          y: (d) => d.one.place,
           r: 3.2,
           fill: (d) => (d.shared ? ACCENT : FAINT_INK),
           tip: { format: { fx: false, x: false, y: false, fill: false }, ...tipStyle },

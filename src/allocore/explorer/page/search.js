@@ -1,6 +1,7 @@
-// The search for classes that have a label among the heavy ones of their factors.
+// The search for classes by their number, by their name, and by labels among the heavy ones of their profiles.
 
 import { FAINT, classes, modes } from "./model.js";
+import { percent } from "./numbers.js";
 
 const OFTEN = 1.5; // a period matches if its share is at least this many times the even share
 
@@ -19,36 +20,60 @@ export function rowsWith(mode, text) {
   return rows;
 }
 
-// The share of a factor on some rows, or 0 if it is too small to match. Nearly every class has some counts in every
+// The share of a profile on some rows, or 0 if it is too small to match. Nearly every class has some counts in every
 // period, so a period must hold clearly more than its even share.
-export function weightOn(factor, rows) {
-  if (!rows.size || factor.even) return 0;
-  const weight = factor.shareOf(rows);
-  const mode = factor.mode;
+export function weightOn(profile, rows) {
+  if (!rows.size || profile.even) return 0;
+  const weight = profile.shareOf(rows);
+  const mode = profile.mode;
   const expected = mode.kind === "time" || mode.kind === "order" ? Math.min((OFTEN * rows.size) / mode.length, 0.5) : 0;
   return weight >= Math.max(FAINT, expected) ? weight : 0;
 }
 
-// The classes that have every word of a query in a heavy label of some factor, best match first.
+// The words of a text between blanks, so that whole words can be found in it.
+const spaced = (text) =>
+  ` ${
+    plainText(text)
+      .match(/[\p{L}\p{N}]+/gu)
+      ?.join(" ") ?? ""
+  } `;
+
+const names = new Map(classes.map((one) => [one, spaced(one.name)]));
+
+// Whether a query is the number of a class, or stands in its name. Parts of words do not count: Niger is not Nigeria.
+function namedBy(query, one) {
+  const number = /^(?:class|#)?\s*(\d+)$/i.exec(query);
+  if (number && Number(number[1]) === one.number) return `number ${one.number}`;
+  const wanted = spaced(query);
+  return wanted.trim() && names.get(one).includes(wanted) ? "name" : null;
+}
+
+// The classes with this number or name, then those that have every word of the query in a heavy label of some profile,
+// best match first.
 export function search(query) {
   const phrase = query.trim();
   const words = modes.some((mode) => rowsWith(mode, phrase).size) ? [phrase] : phrase.split(/\s+/).filter(Boolean);
   const rows = words.map((word) => modes.map((mode) => rowsWith(mode, word)));
   const found = [];
   for (const one of classes) {
-    const matches = rows.map((byMode) =>
-      byMode
-        .map((wanted, place) => ({ factor: one.factors[place], wanted, weight: weightOn(one.factors[place], wanted) }))
-        .filter((match) => match.weight > 0)
-        .sort((a, b) => b.weight - a.weight),
-    );
-    if (matches.length && matches.every((each) => each.length)) {
-      found.push({
-        one,
-        matches: matches.flat(),
-        score: Math.min(...matches.map((each) => each[0].weight)) * one.share,
-      });
-    }
+    const named = namedBy(phrase, one);
+    const matches = rows.map((byMode) => matchesOf(one, byMode));
+    const labelled = matches.length > 0 && matches.every((each) => each.length);
+    if (!named && !labelled) continue;
+    const weight = labelled ? Math.min(...matches.map((each) => each[0].weight)) : 0;
+    const told = labelled ? matches.flat().map(({ mode, weight: held }) => `${mode.name} ${percent(held, 0)}`) : [];
+    found.push({ one, matches: named ? [named, ...told] : told, numbered: named?.startsWith("number"), weight });
   }
-  return found.sort((a, b) => b.score - a.score);
+  return d3.sort(
+    found,
+    (a, b) => (b.numbered ?? 0) - (a.numbered ?? 0) || b.weight * b.one.share - a.weight * a.one.share,
+  );
+}
+
+// The modes in which a class has weight on the wanted rows, heaviest first.
+function matchesOf(one, byMode) {
+  return byMode
+    .map((wanted, place) => ({ mode: modes[place], weight: weightOn(one.profiles[place], wanted) }))
+    .filter((match) => match.weight > 0)
+    .sort((a, b) => b.weight - a.weight);
 }

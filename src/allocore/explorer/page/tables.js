@@ -1,13 +1,16 @@
 // Tables: classes with their factors in every mode, and rows that can be sorted by any column.
 
-import { bdi, chip, classLink, make, say, shareBar, words } from "./elements.js";
-import { sparkline } from "./factor_charts.js";
+import { apartNote, bdi, chip, classLink, make, namedLink, roomFor, say, shareBar, words } from "./elements.js";
+import { sparkline } from "./profile_charts.js";
 import { modes } from "./model.js";
+import { percent } from "./numbers.js";
 
 const ROWS_AT_ONCE = 25;
 
-// A table of classes. Only its first rows are shown at once; a button shows the rest.
-export function classTable(rows, options) {
+// A table of classes; those that are small or weakly supported come last and are faint. Only its first rows are shown at
+// once; a button shows the rest.
+export function classTable(chosen, options) {
+  const rows = d3.sort(chosen, (one) => one.apart);
   const box = make("div", {}, classRows(rows.slice(0, ROWS_AT_ONCE), options));
   if (rows.length > ROWS_AT_ONCE) {
     const all = () => {
@@ -19,26 +22,28 @@ export function classTable(rows, options) {
   return box;
 }
 
-// `same` gives for each class the modes in which it has the same factor as the subject of the view.
-function classRows(rows, { caption, same = () => new Set(), skip = -1 } = {}) {
-  const most = Math.max(...rows.map((one) => one.share));
+// `same` gives for each class the modes in which it has the same factor as the subject of the view; `sure` the other
+// classes with which it shares the factor of the view most surely, and the probabilities.
+function classRows(rows, { caption, same = () => new Set(), sure = null, skip = -1 } = {}) {
+  const room = roomFor(rows);
   const shownModes = modes.filter((mode) => mode.place !== skip);
-  const head = ["class", "share", ...shownModes.map((mode) => mode.name)];
+  const head = ["class", "share", ...(sure ? ["shares the factor with"] : []), ...shownModes.map((mode) => mode.name)];
   const body = rows.map((one) => {
     const shared = same(one);
     return make(
       "tr",
-      {},
-      make("th", { scope: "row" }, classLink(one)),
-      make("td", {}, shareBar(one.share, most)),
+      { class: one.apart ? "apart" : null },
+      make("th", { scope: "row" }, namedLink(one), apartNote(one)),
+      make("td", {}, shareBar(one, room)),
+      sure ? make("td", {}, surest(sure(one))) : null,
       shownModes.map((mode) => {
-        const factor = one.factors[mode.place];
+        const [profile, factor] = [one.profiles[mode.place], one.factors[mode.place]];
         const known = shared.has(mode.place);
         return make(
           "td",
           { class: known ? "same" : "" },
-          mode.kind === "time" ? sparkline(factor, 90, 20) : null,
-          make("div", {}, known ? make("span", { class: "samemark" }, "same: ") : null, words(factor, 3)),
+          mode.kind === "time" ? sparkline(profile, 90, 20) : null,
+          make("div", {}, known ? make("span", { class: "samemark" }, "same: ") : null, words(profile, 3)),
           chip(factor, { plain: true }),
         );
       }),
@@ -64,6 +69,9 @@ function classRows(rows, { caption, same = () => new Set(), skip = -1 } = {}) {
     ),
   );
 }
+
+const surest = (others) =>
+  others.map(({ other, sure }) => make("div", { class: "partner" }, classLink(other), `: ${percent(sure, 0)}`));
 
 // A table that can be sorted by any column. A column has a heading, a value to sort by, and what is shown.
 export function sortableTable(rows, columns, caption, first) {

@@ -1,7 +1,7 @@
-// A factor over countries as a map of the world.
+// A profile over countries as a map of the world.
 
 import { ACCENT, base, tipStyle } from "./chart_style.js";
-import { percent } from "./numbers.js";
+import { interval, percent } from "./numbers.js";
 
 // The inhabited world: the map leaves out everything south of Cape Horn.
 const INHABITED = {
@@ -27,20 +27,28 @@ function countries() {
   return shapes;
 }
 
-const told = (one) => `${one.name}  ${percent(one.share)}`;
+const told = (one) => `${one.name}  ${percent(one.share)}${interval(one)}`;
 const geometry = (one) => one.feature;
 
-// A factor on the map. Darkness grows with the square root of the share, so that small shares can be seen too.
-export function worldMap(factor) {
+// The share of each country, with its interval if one label stands for the country: the ends of several do not add up.
+function sharesByCountry(profile) {
   const shares = new Map();
-  for (const element of factor.inOrder()) {
-    const iso = factor.mode.iso[element.row];
-    if (iso) shares.set(iso, (shares.get(iso) ?? 0) + element.share);
+  for (const { row, share, low, high } of profile.inOrder()) {
+    const iso = profile.mode.iso[row];
+    if (!iso) continue;
+    const before = shares.get(iso);
+    shares.set(iso, before ? { share: before.share + share, low: null, high: null } : { share, low, high });
   }
-  const most = Math.max(...shares.values());
+  return shares;
+}
+
+// A profile on the map. Darkness grows with the square root of the share, so that small shares can be seen too.
+export function worldMap(profile) {
+  const shares = sharesByCountry(profile);
+  const most = Math.max(...[...shares.values()].map(({ share }) => share));
   const known = countries()
     .filter((feature) => shares.has(feature.id))
-    .map((feature) => ({ feature, share: shares.get(feature.id), name: feature.properties.name }));
+    .map((feature) => ({ feature, ...shares.get(feature.id), name: feature.properties.name }));
   const coloured = known.filter((one) => one.share >= 0.002 * most);
   const darkness = (one) => 0.06 + 0.94 * Math.sqrt(one.share / most);
   return (width) => {

@@ -1,0 +1,59 @@
+// The figures of a profile or factor, by what its labels are: a map, bars, or a line over time, each with its numbers.
+
+import { charted, drawn } from "./chart_box.js";
+import { labelLink, make, words } from "./elements.js";
+import { level } from "./model.js";
+import { percent, range, whole } from "./numbers.js";
+import { RANKED, fingerprint, ordered, ranked, series } from "./profile_charts.js";
+import { worldMap } from "./world_map.js";
+
+const MOST_ROWS = 1000;
+const MOST_ORDERED = 60;
+
+export function profileFigures(profile) {
+  if (profile.empty) return make("p", { class: "quiet" }, "All its weights are too small to tell apart.");
+  const { mode } = profile;
+  const even = profile.even ? make("p", { class: "quiet" }, `Spread evenly over all ${mode.length} labels.`) : null;
+  if (mode.kind === "time") {
+    const peaks = profile.peaks.length ? make("p", {}, "Peaks: ", words(profile)) : even;
+    return [numbered(profile, series([{ name: profile.name, profile }])), peaks];
+  }
+  if (mode.kind === "order" && mode.labels.length <= MOST_ORDERED) return [numbered(profile, ordered(profile)), even];
+  const described = `Map of ${profile.name}: ${profile.words}`;
+  return [
+    mode.iso
+      ? drawn(make("div", { class: "chart map", role: "img", "aria-label": described }), worldMap(profile))
+      : null,
+    numbered(profile, ranked(profile)),
+    mode.length > RANKED ? allLabels(profile) : null,
+    mode.cut ? make("p", { class: "quiet" }, heldByShown(profile)) : null,
+    even,
+  ];
+}
+
+// A chart with the shares, and their intervals, as a table.
+function numbered(profile, chart) {
+  const { mode } = profile;
+  const ordering = mode.kind === "time" || mode.kind === "order";
+  const rows = () =>
+    (ordering ? profile.inOrder() : profile.heaviest().slice(0, MOST_ROWS)).map((element) => [
+      labelLink(mode, element.label),
+      percent(element.share, 2),
+      ...(profile.hasIntervals ? [range(element, 2)] : []),
+    ]);
+  const headings = [mode.name, "share", ...(profile.hasIntervals ? [level] : [])];
+  return charted(`${profile.name}: ${profile.words}`, chart, headings, rows);
+}
+
+function allLabels(profile) {
+  const { cut, length } = profile.mode;
+  return [
+    make("p", { class: "caption" }, `${cut ? "These" : `All ${length}`} labels in their original order:`),
+    drawn(make("div", { class: "chart strip", "aria-hidden": "true" }), fingerprint(profile)),
+  ];
+}
+
+function heldByShown(profile) {
+  const shown = d3.sum(profile.inOrder(), (element) => element.share);
+  return `The heaviest of ${whole.format(profile.mode.length)} labels; they hold ${percent(shown)}.`;
+}
