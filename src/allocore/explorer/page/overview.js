@@ -20,7 +20,7 @@ import { chainTraces, coreMap, massCurve } from "./run_charts.js";
 
 const CORE_ROWS = 60;
 const NO_CLASSES =
-  'There is nothing to list. A report of a single draw shows its classes: `draw="best"` in Python, `--draw best` on the ' +
+  'There is nothing to list. A report of a single draw shows its classes: draw="best" in Python, --draw best on the ' +
   "command line.";
 
 export function overview() {

@@ -91,7 +91,8 @@ export function chainTraces() {
 
 function pointTitle({ one, factor }) {
   const users = factor.classes.length;
-  return `class ${one.number} (${one.name}), ${factor.name}: ${factor.words}${users > 1 ? `; shared by ${users} classes` : ""}`;
+  const shared = users > 1 ? `; shared by ${users} classes` : "";
+  return `class ${one.number} (${one.name}), ${factor.name}: ${factor.words}${shared}`;
 }
 
 // Where the classes lie in the core: a row per class, a group of columns per mode.

@@ -7,8 +7,8 @@ import { percent } from "./numbers.js";
 
 const ROWS_AT_ONCE = 25;
 
-// A table of classes; those that are small or weakly supported come last and are faint. Only its first rows are shown at
-// once; a button shows the rest.
+// A table of classes. Those that are small or weakly supported come last and are faint. Only the first rows are shown
+// at once; a button shows the rest.
 export function classTable(chosen, options) {
   const rows = d3.sort(chosen, (one) => one.apart);
   const box = make("div", {}, classRows(rows.slice(0, ROWS_AT_ONCE), options));
