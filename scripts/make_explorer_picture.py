@@ -31,10 +31,11 @@ def main(target: str) -> None:
 
 
 def most_shared(post: ac.Posterior) -> int:
-    """The one of the twelve largest classes whose factors are shared most."""
-    table = post.classes().head(12)
-    shared = sum(table[f"{name}_shared"].map(len) for name in post.tensor.mode_names)
-    return int(shared.idxmax())
+    """The number of the one of the twelve largest consensus classes whose factors are shared most."""
+    summary = post.class_summary()
+    modes = range(len(summary.modes))
+    shared = [sum(len(summary.partners(place, mode)) for mode in modes) for place in range(min(12, len(summary.names)))]
+    return int(summary.number_C[shared.index(max(shared))])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 import allocore as ac
@@ -10,6 +11,7 @@ from allocore.explorer.bundle import bundle
 from allocore.explorer.page_file import render
 from allocore.explorer.payload import payload
 from allocore.run.schedule import Schedule
+from explorer.shown_posteriors import chains_apart, showing, varied_posterior
 from handmade_posterior import ACTIONS, COUNTRIES, FACTORS, MONTHS, posterior, with_likelihood
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -72,9 +74,15 @@ class Seen:
     def texts(self, selector):
         return [" ".join(text.split()) for text in self.page.locator(selector).all_inner_texts()]
 
-    def listed(self):
+    def listed(self, which=".classlist"):
         """The classes of the list; those out of sight are in the page too."""
-        return self.page.locator(".classlist strong").all_text_contents()
+        return self.page.locator(f"{which} strong").all_text_contents()
+
+    def marks(self, inside=".chart"):
+        """What the marks of charts are called."""
+        return self.page.eval_on_selector_all(
+            f"{inside} svg [aria-label]", "all => all.map(each => each.getAttribute('aria-label'))"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +137,13 @@ def opened(browser, tmp_path):
 def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
     page = seen.go()
     assert page.title() == "Overview – By hand"
-    assert "4 classes hold counts, of a budget of 4; 2 hold 50%" in page.inner_text("main")
-    assert "Factors in use: 2 sender" in page.inner_text("main")
-    assert seen.texts(".largest li")[0].startswith("40.0% 0: United States · Iraq · Fight · 2003-03 to 2003-04")
+    assert "4 classes are held by at least half of the draws of the one chain." in page.inner_text("main")
+    assert page.inner_text("#source") == "Shown: consensus of 1 chain, 3 draws"
+    assert seen.texts(".largest li")[0] == (
+        "40.0% 0: United States → Iraq · Fight · 2003-03 to 2003-04 held by 100% of draws"
+    )
     page.click(".largest li:nth-child(2) a")
-    assert page.inner_text("h1") == "Class 1"
+    assert seen.texts("h1") == ["Class 1 among United States, Singapore · Consult · 2003-03 to 2003-04"]
 
 
 def test_a_banner_says_first_whether_the_chains_can_be_trusted_and_leads_to_their_health(opened):
@@ -269,13 +279,11 @@ def test_what_is_filtered_stands_in_the_address(seen):
 def test_a_class_has_stems_for_every_mode_with_the_right_shares(seen):
     page = seen.go("class/0")
     page.wait_for_selector(".chart svg")
-    marks = page.eval_on_selector_all(
-        ".chart [aria-label$='%']", "all => all.map(each => each.getAttribute('aria-label'))"
-    )
-    assert "United States 90.0%" in marks
-    assert "Singapore 10.0%" in marks
-    assert "Iraq 80.0%" in marks
-    assert "Fight 70.0%" in marks
+    marks = seen.marks()
+    assert "United States 90.0% (90.0% to 90.0%)" in marks
+    assert "Singapore 10.0% (10.0% to 10.0%)" in marks
+    assert "Iraq 80.0% (80.0% to 80.0%)" in marks
+    assert "Fight 70.0% (70.0% to 70.0%)" in marks
     assert "Yield" not in " ".join(marks)
 
 
@@ -293,46 +301,223 @@ def test_every_chart_has_marks_and_a_table_with_the_same_numbers(seen):
         strict=True,
     ):
         rows = page.locator(f"figure table:has(th:text-is('{name}')) tbody tr").all_inner_texts()
-        told = dict(row.split("\t") for row in rows)
-        assert told == {label: f"{100 * share:.2f}%" for label, share in zip(labels, shares, strict=True)}
+        told = {label: (share, ends) for label, share, ends in (row.split("\t") for row in rows)}
+        percents = [f"{100 * share:.2f}%" for share in shares]
+        assert told == {label: (text, f"{text} to {text}") for label, text in zip(labels, percents, strict=True)}
 
 
 def test_the_map_colours_the_right_countries_and_small_ones_get_a_dot(seen):
     page = seen.go("class/0")
     page.wait_for_selector(".map svg")
     coloured = page.eval_on_selector_all(
-        ".map >> nth=0 >> [aria-label$='%']",
+        ".map >> nth=0 >> [aria-label*='%']",
         "all => all.map(each => [each.tagName, each.getAttribute('aria-label'), +getComputedStyle(each).fillOpacity])",
     )
     opacity = {(tag, label): value for tag, label, value in coloured}
     assert set(opacity) == {
-        ("path", "United States  90.0%"),
-        ("path", "Singapore  10.0%"),
-        ("circle", "Singapore  10.0%"),
+        ("path", "United States  90.0% (90.0% to 90.0%)"),
+        ("path", "Singapore  10.0% (10.0% to 10.0%)"),
+        ("circle", "Singapore  10.0% (10.0% to 10.0%)"),
     }
-    assert opacity["path", "United States  90.0%"] > opacity["path", "Singapore  10.0%"]
+    darkness = {label.split("  ")[0]: value for (tag, label), value in opacity.items() if tag == "path"}
+    assert darkness["United States"] > darkness["Singapore"]
     named = page.get_attribute(".map >> nth=0", "aria-label")
-    assert named == "Map of sender #0: United States 90%, Singapore 10%"
+    assert named == "Map of sender of class 0: United States 90%, Singapore 10%"
 
 
 def test_from_a_factor_one_gets_to_all_classes_that_share_it(seen):
     page = seen.go("class/0")
-    assert seen.texts(".sharing")[0] == "sender #0 ×3 , shared by 3 classes shared with classes 1, 3"
+    assert seen.texts(".sharing")[0] == "sender #0 ×3 , shared by 3 classes shared with classes 1: 100%, 3: 100%"
     page.click(".sharing >> nth=0 >> .chip")
     assert page.inner_text("h1") == "sender #0"
-    assert seen.texts(".classtable tbody th") == ["class 0", "class 1", "class 3"]
+    assert [text.split(":")[0] for text in seen.texts(".classtable tbody th")] == ["0", "1", "3"]
     assert "3 classes share this sender factor and hold 80.0% of all expected counts" in page.inner_text("main")
     assert seen.texts(".classtable tbody tr:nth-child(2) td.same") == [
         "same: 2003-03 to 2003-04 90% time #0 ×2 , shared by 2 classes"
     ]
     page.click(".classtable tbody th a >> nth=2")
-    assert page.inner_text("h1") == "Class 3"
+    assert page.inner_text("h1").startswith("Class 3")
+
+
+def test_how_surely_classes_share_a_factor_is_told_in_every_view(opened):
+    post = varied_posterior()
+    sharing = tuple(np.array(each) for each in post.class_summary().sharing)
+    sharing[0][0, 3] = sharing[0][3, 0] = 0.62
+    sharing[0][0, 2] = sharing[0][2, 0] = 0.31
+    seen = opened(showing(post, sharing=sharing))
+    seen.go("class/0")
+    assert seen.texts(".sharing")[0] == (
+        "sender #0 ×3 , shared by 3 classes shared with classes 1: 100%, 3: 62%; perhaps shared with class 2: 31%"
+    )
+    seen.go("factor/0/0")
+    assert seen.texts(".classtable tbody tr:nth-child(3) .partner") == ["class 1: 100%", "class 0: 62%"]
+    seen.go("compare/0,2,3")
+    assert "Probability of the same factor: 0 and 2 31%; 0 and 3 62%; 2 and 3 0%." in seen.texts(".panel")[0]
 
 
 def test_a_class_lists_its_family_those_that_share_most_first(seen):
     seen.go("class/0")
-    assert seen.texts(".classtable tbody th") == ["class 1", "class 2", "class 3"]
+    assert [text.split(":")[0] for text in seen.texts(".classtable tbody th")] == ["1", "2", "3"]
     assert len(seen.texts(".classtable tbody tr:nth-child(1) td.same")) == 2
+
+
+def test_a_class_tells_its_name_its_share_and_who_holds_it(opened):
+    post = varied_posterior()
+    seen = opened(post)
+    page = seen.go("class/0")
+    low, high = post.class_summary().interval_C2[0]
+    assert seen.texts("h1") == ["Class 0 United States → Iraq · Fight · 2003-03 to 2003-04"]
+    assert page.inner_text(".lead").startswith("Held by 2 of 2 chains, 100% of draws.")
+    assert f"of all ({100 * low:.2f}% to {100 * high:.2f}%)." in page.inner_text(".lead")
+    assert page.title().startswith("Class 0: United States → Iraq")
+
+
+def test_intervals_are_drawn_behind_lines_and_bars_and_told_in_tips(opened):
+    post = varied_posterior()
+    seen = opened(post)
+    page = seen.go("class/0")
+    page.wait_for_selector("figure >> nth=3 >> .chart svg")
+    assert page.locator("figure >> nth=3 >> .band path").count() == 1
+    summary = post.class_summary()
+    profile = summary.profile(0, 0)
+    widths = page.eval_on_selector_all(
+        "figure >> nth=0 >> .whiskers line",
+        "all => all.map(each => Math.abs(each.x2.baseVal.value - each.x1.baseVal.value))",
+    )
+    low, high = profile.low_D[[3, 2]], profile.high_D[[3, 2]]
+    assert widths[0] / widths[1] == pytest.approx((high - low)[0] / (high - low)[1], rel=0.01)
+    assert (
+        f"United States {100 * profile.share_D[3]:.1f}% ({100 * low[0]:.1f}% to {100 * high[0]:.1f}%)" in seen.marks()
+    )
+    page.locator("figure >> nth=3 >> .chart svg circle >> nth=3").hover(force=True)
+    time = summary.profile(0, 3)
+    april = [100 * each[3] for each in (time.share_D, time.low_D, time.high_D)]
+    tip = page.locator("figure >> nth=3 >> [aria-label='tip'] text").text_content()
+    assert tip.strip("\u200b") == "2003-04  {:.1f}% ({:.1f}% to {:.1f}%)".format(*april)
+    page = seen.go("compare/0,1")
+    page.wait_for_selector("figure >> nth=3 >> .chart svg")
+    assert page.locator("figure >> nth=3 >> .band path").count() == 2
+    assert page.locator("figure >> nth=0 >> .whiskers").count() == 2
+
+
+def test_a_single_draw_is_named_on_every_page_and_has_no_intervals(opened):
+    seen = opened(payload(varied_posterior(), "Title", draw=2, chain=1))
+    for address in ("", "class/0", "classes", "factor/0/0"):
+        assert seen.go(address).inner_text("#source") == "Shown: draw 2 of chain 1"
+    page = seen.go("class/0")
+    page.wait_for_selector("figure >> nth=3 >> .chart svg")
+    assert page.locator(".band, .whiskers, .whisker").count() == 0
+    assert page.inner_text(".lead").startswith("Found again in 2 of 2 chains, 100% of the other draws.")
+    assert seen.texts(".sharing")[0] == "sender #0 ×3 , shared by 3 classes shared with classes 1, 3"
+    assert "The page shows draw 2 of chain 1. The run has 4 draws in each of 2 chains." in seen.go().inner_text("main")
+
+
+def test_small_and_weakly_supported_classes_are_set_apart(opened):
+    seen = opened(showing(varied_posterior(), apart_C=np.array([False, True, False, False])))
+    page = seen.go("classes")
+    assert seen.listed(".classlist:not(.apart)") == ["Class 0", "Class 2", "Class 3"]
+    assert seen.listed(".classlist.apart") == ["Class 1"]
+    assert seen.texts(".apartbox h2") == ["Small or weakly supported (1 class)"]
+    assert page.locator(".apartbox[open]").count() == 0
+    seen.go("classes?q=Consult")
+    assert page.locator(".apartbox[open]").count() == 1, "what is searched for is not hidden"
+    seen.go("classes?q=Fight")
+    assert not page.locator(".apartbox").is_visible(), "none of them has this label"
+    seen.go()
+    assert not any("1: among" in text for text in seen.texts(".largest li"))
+    seen.go("class/1")
+    assert "This class is small or weakly supported." in page.inner_text("main")
+    seen.go("factor/0/0")
+    rows = seen.texts(".classtable tbody th")
+    assert rows[-1].startswith("1: ")
+    assert rows[-1].endswith("small or weakly supported")
+    assert page.locator("tr.apart").count() == 1
+
+
+def test_classes_go_by_their_numbers_wherever_they_stand(opened):
+    """After a run was extended, the third class may have the number 0, and the largest the number 7."""
+    seen = opened(showing(varied_posterior(), number_C=np.array([7, 2, 0, 12])))
+    page = seen.go()
+    assert [text.split("% ")[1].split(":")[0] for text in seen.texts(".largest li")] == ["7", "2", "0", "12"]
+    assert page.get_attribute("#nav a:has-text('Compare')", "href") == "#/compare/7,2"
+    page.click(".largest li:nth-child(1) a")
+    assert page.url.endswith("#/class/7")
+    assert page.inner_text("h1").startswith("Class 7\n")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("h1:has-text('Class 2')")
+    assert seen.texts(".sharing")[0].endswith("shared with classes 7: 100%, 12: 100%")
+    assert seen.go("class/1").inner_text("h1") == "Not found"
+    page = seen.go("compare/7,12")
+    assert seen.texts(".compared h2") == ["Class 7", "Class 12"]
+    page.fill("#add", "France")
+    page.click("button:text-is('Add')")
+    page.wait_for_selector(".compared >> nth=2")
+    assert seen.texts(".compared h2") == ["Class 7", "Class 12", "Class 0"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("12", ["Class 12"]),
+        ("class 7", ["Class 7"]),
+        ("#0", ["Class 0"]),
+        ("france → iraq", ["Class 0"]),
+        ("among", ["Class 2"]),
+    ],
+)
+def test_classes_are_found_by_their_number_and_their_name(opened, query, found):
+    seen = opened(showing(varied_posterior(), number_C=np.array([7, 2, 0, 12])))
+    page = seen.go()
+    page.fill("#query", query)
+    page.press("#query", "Enter")
+    page.wait_for_selector(".classlist")
+    assert seen.listed()[:1] == found
+
+
+def test_every_class_lists_its_top_cells(opened):
+    post = varied_posterior(masked=True)
+    seen = opened(post)
+    page = seen.go("class/0")
+    assert seen.texts(".cells thead th") == [
+        "sender",
+        "receiver",
+        "action",
+        "expected of this class",
+        "expected of all classes",
+        "observed",
+    ]
+    table = post.top_cells(0, top=6)
+    rows = [row.split("\t") for row in page.locator(".cells tbody tr").all_inner_texts()]
+    assert [row[:3] for row in rows] == table[["sender", "receiver", "action"]].to_numpy().tolist()
+    assert [float(row[3]) for row in rows] == pytest.approx(table["of_class"], rel=0.01)
+    assert [float(row[4]) for row in rows] == pytest.approx(table["expected"], rel=0.01)
+    assert [int(row[5]) for row in rows] == table["observed"].tolist()
+    assert "summed over time" in page.inner_text("main")
+
+
+def test_where_cells_are_missing_the_factor_itself_can_be_seen(opened):
+    post = varied_posterior(masked=True)
+    summary = post.class_summary()
+    place = int(np.flatnonzero([name.startswith("Singapore") for name in summary.names])[0])
+    seen = opened(post)
+    page = seen.go(f"class/{place}")
+    page.wait_for_selector(".chart svg")
+    assert "in the observed cells" in page.inner_text("main")
+    assert f"Singapore {100 * summary.profile(place, 0).share_D[2]:.1f}%" in " ".join(seen.marks())
+    page.click(".panel:has(h2 bdi:text-is('sender')) >> text=The factor itself")
+    page.wait_for_selector(".itself .chart svg")
+    itself = summary.factor(place, 0).share_D
+    assert f"United States {100 * itself[3]:.1f}%" in " ".join(seen.marks(".itself .chart"))
+    assert "as its largest class, 0, has it" in page.inner_text(".itself")
+
+
+def test_chains_that_have_nothing_in_common_are_told_so(opened):
+    seen = opened(chains_apart())
+    assert "The chains have no class in common." in seen.go().inner_text("main")
+    assert "A report of a single draw shows its classes" in seen.page.inner_text("main")
+    seen.go("classes")
+    seen.go("compare/")
+    assert seen.go("class/0").inner_text("h1") == "Not found"
 
 
 def test_classes_are_compared_side_by_side(seen):
@@ -367,9 +552,9 @@ def test_surprising_cells_are_listed_sorted_and_searched(seen):
 def test_keys_lead_through_the_classes(seen):
     page = seen.go("class/0")
     page.keyboard.press("ArrowRight")
-    page.wait_for_selector("h1:text-is('Class 1')")
+    page.wait_for_selector("h1:has-text('Class 1')")
     page.keyboard.press("ArrowLeft")
-    page.wait_for_selector("h1:text-is('Class 0')")
+    page.wait_for_selector("h1:has-text('Class 0')")
     assert page.evaluate("document.activeElement.id") == "main"
     page.keyboard.press("c")
     page.wait_for_selector("h1:text-is('Compare')")
@@ -430,7 +615,7 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(seen, address):
         ("main", "Overview", ".largest li"),
         ("classes", "Classes", ".classlist strong"),
         ("classes?q=Iraq&sort=peak", "Classes", ".matched"),
-        ("class/1", "Class 1", ".chart svg"),
+        ("class/1", "Class 1: among United States, Singapore · Consult · 2003-03 to 2003-04", ".chart svg"),
         ("compare/0,1,3", "Compare", ".chart svg"),
         ("factor/0/0", "sender #0", ".classtable tbody tr"),
         ("surprises", "Surprises", "tbody tr"),
@@ -460,8 +645,9 @@ def test_labels_of_strangers_are_text_and_nothing_else(opened):
     page = seen.go("class/0")
     page.wait_for_selector(".chart svg")
     assert page.locator("main img, main b").count() == 0
-    assert WICKED[1] in page.inner_text(".lead")
-    assert seen.texts(".panel h2")[0] == "<b>who</b>"
+    assert WICKED[1] in page.inner_text("h1")
+    assert WICKED[1] in " ".join(seen.texts(".cells tbody td"))
+    assert seen.texts(".panel h2")[1] == "<b>who</b>"
     for address in ("", "classes", "compare/0,1", "factor/2/0"):
         seen.go(address)
         assert page.locator("main img").count() == 0
@@ -494,15 +680,14 @@ def test_classes_of_one_element_and_modes_of_one_label_are_drawn(opened):
 
 
 def test_factors_that_underflow_say_so(opened):
-    seen = opened(
-        posterior(
-            [[[0.0, 0.0, 0.0], [0.2, 0.3, 0.5]], [[0.5, 0.5, 0.0]]],
-            [(0, 0), (1, 0)],
-            [3.0, 2.0],
-            labels=None,
-            names=("a", "b"),
-        )
+    post = posterior(
+        [[[0.0, 0.0, 0.0], [0.2, 0.3, 0.5]], [[0.5, 0.5, 0.0]]],
+        [(0, 0), (1, 0)],
+        [3.0, 2.0],
+        labels=None,
+        names=("a", "b"),
     )
+    seen = opened(payload(post, "Title", draw="best"))
     page = seen.go("class/1")
     assert "too small to tell" in page.inner_text("main")
     seen.go("compare/0,1")

@@ -13,7 +13,18 @@ from allocore.errors import InputError
 from allocore.explorer.page_file import render
 from allocore.explorer.payload import payload
 from allocore.posterior.posterior import Posterior
-from handmade_posterior import CLASSES, COUNTRIES, FACTORS, MONTHS, VALUES, large_posterior, posterior, with_likelihood
+from explorer.shown_posteriors import chains_apart, showing, varied_posterior
+from handmade_posterior import (
+    CLASSES,
+    COUNTRIES,
+    FACTORS,
+    MONTHS,
+    NAMES,
+    VALUES,
+    large_posterior,
+    posterior,
+    with_likelihood,
+)
 
 WICKED = (
     "</script><script>alert(1)</script>",
@@ -25,13 +36,27 @@ WICKED = (
 )
 
 
+def unpacked(text, kind):
+    return np.frombuffer(base64.b64decode(text), dtype=kind)
+
+
 def shares(mode):
-    flat = np.frombuffer(base64.b64decode(mode["shares"]), dtype="<f4")
-    return flat.reshape(len(mode["factors"]), -1)
+    """The columns of a mode, one row each."""
+    return unpacked(mode["shares"], "<f4").reshape(len(mode["even"]), -1)
 
 
-def told(**changes):
-    return payload(posterior(**changes), "Title")
+def ends(mode):
+    """The lower and the upper ends of the intervals, as the page reads them."""
+    unit = np.array(mode["intervals"]["highest"])[:, None] / 65535
+    return [unit * unpacked(mode["intervals"][end], "<u2").reshape(len(mode["even"]), -1) for end in ("low", "high")]
+
+
+def factor_shares(mode):
+    return shares(mode)[[factor["column"] for factor in mode["factors"]]]
+
+
+def told(draw=None, **changes):
+    return payload(posterior(**changes), "Title", draw=draw)
 
 
 def in_page(page):
@@ -39,8 +64,9 @@ def in_page(page):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
 
 
-def test_classes_come_largest_first_with_their_shares_and_factors():
-    found = told()
+def test_classes_of_a_draw_come_largest_first_with_their_shares_and_factors():
+    found = told(draw="best")
+    assert found["consensus"] is False
     assert [one["share"] for one in found["classes"]] == pytest.approx([value / sum(VALUES) for value in VALUES])
     for one, location in zip(found["classes"], CLASSES, strict=True):
         numbers = [mode["factors"][place]["number"] for mode, place in zip(found["modes"], one["factors"], strict=True)]
@@ -51,7 +77,77 @@ def test_factors_carry_their_shares_their_classes_and_what_these_hold():
     sender = told()["modes"][0]
     assert sender["factors"][0]["classes"] == (0, 1, 3)
     assert sender["factors"][0]["mass"] == pytest.approx(0.8)
-    assert shares(sender) == pytest.approx(np.array(FACTORS[0]), abs=1e-6)
+    assert factor_shares(sender) == pytest.approx(np.array(FACTORS[0]), abs=1e-6)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_classes_carry_the_profiles_the_intervals_and_the_support_of_the_consensus(masked):
+    post = varied_posterior(masked=masked)
+    found, summary = payload(post, "Title"), post.class_summary()
+    assert found["consensus"] is True
+    assert found["source"] == "consensus of 2 chains, 8 draws"
+    for place, one in enumerate(found["classes"]):
+        assert one["name"] == summary.names[place]
+        assert [one["low"], one["high"]] == pytest.approx(summary.interval_C2[place], rel=1e-5)
+        assert (one["inDraws"], one["inChains"], one["apart"]) == (1.0, 1.0, False)
+        for m, mode in enumerate(found["modes"]):
+            profile, column = summary.profile(place, m), one["profiles"][m]
+            low, high = (end[column] for end in ends(mode))
+            assert shares(mode)[column] == pytest.approx(profile.share_D, abs=1e-6)
+            assert low == pytest.approx(profile.low_D, abs=1e-5)
+            assert high == pytest.approx(profile.high_D, abs=1e-5)
+
+
+def test_columns_that_are_the_same_are_told_once():
+    """Without missing cells the profile of a class in a draw is its factor, up to rounding."""
+    mode = told(draw="best")["modes"][0]
+    assert len(mode["even"]) == len(mode["factors"]) == 2
+    masked = payload(varied_posterior(masked=True), "Title")["modes"][0]
+    assert len(masked["even"]) > len(masked["factors"])
+
+
+def test_the_probability_of_sharing_is_told_in_percent_for_every_two_classes():
+    post = varied_posterior()
+    sharing = tuple(np.array(each) for each in post.class_summary().sharing)
+    sharing[0][0, 3] = sharing[0][3, 0] = 0.624
+    found = payload(showing(post, sharing=sharing), "Title")
+    percent = unpacked(found["modes"][0]["sharing"], "u1")
+    assert percent.tolist() == [100, 0, 62, 0, 100, 0], "0 with 1, 2, 3; 1 with 2, 3; 2 with 3"
+    assert told(draw="best")["modes"][0]["sharing"] is None
+
+
+def test_the_top_cells_of_every_class_are_those_of_the_posterior():
+    post = varied_posterior(masked=True)
+    found = payload(post, "Title")["cells"]
+    assert found["modes"] == [0, 1, 2], "time is summed over"
+    for number, cells in enumerate(found["ofClass"]):
+        table = post.top_cells(number, top=6)
+        named = [tuple(found["labels"][n][place] for n, place in enumerate(cell[:3])) for cell in cells]
+        assert named == list(zip(*(table[name] for name in NAMES[:3]), strict=True))
+        assert [cell[3:5] for cell in cells] == [
+            pytest.approx(row, rel=1e-5) for row in table[["of_class", "expected"]].to_numpy().tolist()
+        ]
+        assert [cell[5] for cell in cells] == table["observed"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("draw", "chain", "source"),
+    [
+        (None, None, "consensus of 2 chains, 8 draws"),
+        (1, 1, "draw 1 of chain 1"),
+        (-2, None, "draw 2 of chain 0"),
+        ("best", 0, "of chain 0"),
+    ],
+)
+def test_what_is_shown_is_named(draw, chain, source):
+    assert source in payload(varied_posterior(), "Title", draw=draw, chain=chain)["source"]
+
+
+def test_chains_without_a_class_in_common_have_a_page_without_classes():
+    found = payload(chains_apart(), "Title")
+    assert found["summary"] == "The chains have no class in common."
+    assert found["classes"] == found["cells"]["ofClass"] == []
+    in_page(render(found))
 
 
 def test_modes_are_known_for_what_their_labels_are():
@@ -61,22 +157,40 @@ def test_modes_are_known_for_what_their_labels_are():
     assert modes[2]["iso"] is None
     assert modes[3]["labels"] == list(MONTHS)
     assert modes[3]["peaks"][0] == [("2003-03 to 2003-04", pytest.approx(0.9))]
+    assert modes[0]["peaks"] is None
 
 
 def test_the_page_of_the_largest_runs_is_below_six_megabytes():
+    """Every class has its own profile, factor and interval in every mode, and shares with all others."""
     labels = [[f"Country number {n}" for n in range(225)]] * 2 + [None, None]
-    page = render(payload(large_posterior(labels=labels), "Large"))
+    post = large_posterior(labels=labels)
+    summary, rng = post.class_summary(), np.random.default_rng(0)
+    jittered = tuple(
+        tuple(
+            replace(each, share_D=share_D, low_D=0.9 * share_D, high_D=1.1 * share_D)
+            for each in of_mode
+            for share_D in [each.share_D * rng.uniform(0.9, 1.1, len(each.share_D))]
+        )
+        for of_mode in summary.profiles
+    )
+    factors = tuple(
+        {number: replace(each, low_D=each.share_D, high_D=each.share_D) for number, each in of_mode.items()}
+        for of_mode in summary.factors
+    )
+    sharing = (np.full((400, 400), 0.5),) * 4
+    shown = showing(post, profiles=jittered, factors=factors, sharing=sharing)
+    page = render(payload(shown, "Large"))
     assert len(page.encode()) < 6e6
-    assert shares(in_page(page)["modes"][0]).shape == (400, 225)
+    assert shares(in_page(page)["modes"][0]).shape == (800, 225)
 
 
 def test_of_a_very_long_mode_the_heaviest_labels_are_told_and_the_page_stays_small(long_posterior, long_payload):
     found = long_payload
     mode = found["modes"][0]
     assert mode["length"] == 100_000
-    rows = np.frombuffer(base64.b64decode(mode["rows"]), dtype="<u4").reshape(40, -1)
-    whole = long_posterior.draw_summary().factor(0, 0)
-    place = found["classes"][0]["factors"][0]
+    rows = unpacked(mode["rows"], "<u4").reshape(len(mode["even"]), -1)
+    whole = long_posterior.draw_summary().profile(0, 0)
+    place = found["classes"][0]["profiles"][0]
     named = [mode["labels"][row] for row in rows[place]]
     assert named == [long_posterior.tensor.labels[0][row] for row in whole.heaviest[: rows.shape[1]]]
     assert shares(mode)[place] == pytest.approx(whole.share_D[whole.heaviest[: rows.shape[1]]], abs=1e-6)
@@ -114,7 +228,8 @@ def test_the_map_is_in_the_page_only_where_a_mode_has_countries():
 
 def test_numbers_that_are_not_finite_do_not_break_the_page():
     found = told(draws=1)
-    assert found["classes"][0]["stability"] is None
+    assert found["classes"][0]["inDraws"] is None
+    assert found["classes"][0]["low"] is None
     in_page(render(found))
 
 

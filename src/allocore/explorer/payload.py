@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from allocore.data.countries import resolve
 from allocore.posterior.class_cells import top_cells
 from allocore.posterior.class_summary import ClassSummary, Profile, ShownMode
-from allocore.posterior.consensus_estimates import LEVEL
 from allocore.posterior.run_description import diagnosis_rows, number_text, progress_line, settings_line
 
 if TYPE_CHECKING:
@@ -56,7 +55,6 @@ def payload(
         "counted": summary.counted,
         "source": summary.source,
         "consensus": summary.is_consensus,
-        "level": LEVEL,
         "draws": {"chains": chains, "draws": draws},
         "data": _data(posterior),
         "run": [settings_line(posterior.record), progress_line(posterior.record)],
@@ -222,19 +220,24 @@ def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any
 
 
 def _cells(posterior: Posterior, summary: ClassSummary) -> dict[str, Any]:
-    """The top cells of every class: the places of the modes that are listed, and for each class its rows."""
+    """The top cells of every class: the modes that are listed, their labels, and for each class its rows.
+
+    A row has the places of its labels, what the class and the whole model expect, and the count.
+    """
     tables = top_cells(posterior.record, summary, range(len(summary.names)), _TOP_CELLS) if summary.names else []
-    listed = [] if not tables else list(tables[0].columns[:-3])
+    listed = list(tables[0].columns[:-3]) if tables else []
+    known: list[dict[str, int]] = [{} for _ in listed]
+    rows: list[list[list[Any]]] = []
+    for table in tables:
+        rows.append([])
+        for *labels, of_class, expected, observed in table.itertuples(index=False, name=None):
+            places = [seen.setdefault(label, len(seen)) for seen, label in zip(known, labels, strict=True)]
+            rows[-1].append([*places, _number(of_class), _number(expected), int(observed)])
     return {
         "modes": [place for place, name in enumerate(summary.mode_names) if name in listed],
-        "ofClass": [[_cell(row) for row in table.itertuples(index=False, name=None)] for table in tables],
+        "labels": [list(seen) for seen in known],
+        "ofClass": rows,
     }
-
-
-def _cell(row: tuple[Any, ...]) -> list[Any]:
-    """A row of a table of cells: labels, what the class expects, what the model expects, and the count."""
-    *labels, of_class, expected, observed = row
-    return [*labels, _number(of_class), _number(expected), int(observed)]
 
 
 def _surprises(table: pd.DataFrame, summary: ClassSummary) -> list[dict[str, Any]]:

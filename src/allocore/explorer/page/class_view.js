@@ -1,7 +1,7 @@
 // The view of one class: its size and support, its profile in every mode, its top cells, and its relatives.
 
 import { bdi, chip, classLink, labelLink, link, make, panel, say, simpleTable } from "./elements.js";
-import { classes, family, given, level, modes, partners, sizeOf, supportOf } from "./model.js";
+import { LEVEL, classes, family, given, modes, partners, sizeOf, supportOf } from "./model.js";
 import { amount, percent, sentence, whole } from "./numbers.js";
 import { profileFigures } from "./profile_figures.js";
 import { classTable } from "./tables.js";
@@ -48,7 +48,7 @@ export function classView(one) {
 
 function whatIsShown() {
   const cells = given.data.missing ? "the observed cells" : "all cells";
-  const intervals = given.consensus ? ` Bands and bars behind them are ${level}s over the draws.` : "";
+  const intervals = given.consensus ? ` Bands and bars behind them are ${LEVEL}s over the draws.` : "";
   return `The charts show the shares of its ${given.counted} in ${cells}.${intervals}`;
 }
 
@@ -117,7 +117,7 @@ function topCells(one) {
   if (!one.cells.length) return make("p", { class: "quiet" }, "No observed cell has an expected count above zero.");
   const summed = modes.filter((mode) => !listedModes.includes(mode)).map((mode) => mode.name);
   const rows = one.cells.map((cell) => [
-    ...listedModes.map((mode, n) => labelLink(mode, cell[n])),
+    ...listedModes.map((mode, n) => labelLink(mode, given.cells.labels[n][cell[n]])),
     ...cell.slice(listedModes.length, -1).map(amount),
     whole.format(cell.at(-1)),
   ]);

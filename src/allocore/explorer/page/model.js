@@ -8,8 +8,8 @@ const MOST_16_BITS = 65535;
 
 export const given = JSON.parse(document.getElementById("data").textContent);
 
-// The level of the intervals, as it stands in headings.
-export const level = `${percent(given.level, 0)} interval`;
+// What the ends of all intervals are: the 5% and the 95% quantiles over the draws.
+export const LEVEL = "90% interval";
 
 // What is shown of a column: its elements in order or by weight, its peaks, and itself in words.
 class Profile {

@@ -46,7 +46,7 @@ function whatIsShown() {
   const support = given.consensus
     ? "A draw holds a class if it has a class with a like profile in every mode."
     : "A class is found again in a draw that has a class with a like profile in every mode.";
-  return `The page shows the ${given.source}. ${all} ${support}`;
+  return `The page shows ${given.consensus ? "the " : ""}${given.source}. ${all} ${support}`;
 }
 
 function classPanels() {

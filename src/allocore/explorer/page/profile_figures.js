@@ -2,7 +2,7 @@
 
 import { charted, drawn } from "./chart_box.js";
 import { labelLink, make, words } from "./elements.js";
-import { level } from "./model.js";
+import { LEVEL } from "./model.js";
 import { percent, range, whole } from "./numbers.js";
 import { RANKED, fingerprint, ordered, ranked, series } from "./profile_charts.js";
 import { worldMap } from "./world_map.js";
@@ -41,7 +41,7 @@ function numbered(profile, chart) {
       percent(element.share, 2),
       ...(profile.hasIntervals ? [range(element, 2)] : []),
     ]);
-  const headings = [mode.name, "share", ...(profile.hasIntervals ? [level] : [])];
+  const headings = [mode.name, "share", ...(profile.hasIntervals ? [LEVEL] : [])];
   return charted(`${profile.name}: ${profile.words}`, chart, headings, rows);
 }
 
