@@ -27,7 +27,7 @@ export function overview() {
   const { health, data, run } = given;
   return [
     make("h1", {}, "Overview"),
-    banner(health, given.draws),
+    banner(health),
     make("p", { class: "lead" }, given.summary),
     given.finished ? null : make("p", { class: "warn" }, "This run is not finished. The page shows the draws so far."),
     classes.length ? classPanels() : make("p", { class: "warn" }, NO_CLASSES),
@@ -148,8 +148,9 @@ function light(level) {
 
 // Whether to trust the run, before anything of it is read.
 function banner(health) {
+  const { chains, draws } = given.draws;
   const facts = [
-    `${plural(draw.chains, "chain")} of ${plural(draw.draws, "draw")}`,
+    `${plural(chains, "chain")} of ${plural(draws, "draw")}`,
     health.rHat === null ? null : `R-hat of the log-likelihood ${health.rHat} (below 1.01 where chains agree)`,
     health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved per sweep`,
   ];
