@@ -130,6 +130,11 @@ def test_the_top_cells_of_every_class_are_those_of_the_posterior():
         assert [cell[5] for cell in cells] == table["observed"].tolist()
 
 
+def test_modes_may_be_called_as_the_columns_of_a_table_of_cells():
+    found = told(names=("expected", "observed", "of_class", "time"))
+    assert found["cells"] == told()["cells"]
+
+
 @pytest.mark.parametrize(
     ("draw", "chain", "source"),
     [

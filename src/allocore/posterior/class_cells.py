@@ -19,6 +19,7 @@ from allocore.kernels.signed_patterns import SignedPatterns
 from allocore.kernels.workers import available_threads
 from allocore.posterior.class_summary import ClassSummary
 from allocore.posterior.prediction import expected_counts, sampled
+from allocore.posterior.surprises import free_name
 from allocore.run.record import Record
 
 # A cell is among the n largest of a product of factors only if the product of its ranks is at most n.
@@ -57,7 +58,10 @@ def top_cells(
             for mode, rows in zip(listed, groups.listed_LG, strict=True)
         }
         counts = _counts_of(record.tensor, listed, groups.listed_LG, observed)
-        tables.append(pd.DataFrame({**columns, "of_class": of_class, "expected": expected, "observed": counts}))
+        results = {"of_class": of_class, "expected": expected, "observed": counts}
+        tables.append(
+            pd.DataFrame(columns | {free_name(name, summary.mode_names): each for name, each in results.items()})
+        )
         start = stop
     return tables
 

@@ -131,13 +131,13 @@ def _table(tensor: CountTensor, cells: Judged, searched: str) -> "pd.DataFrame":
         "p": np.exp(cells.log_p_N),
         "surprise": np.abs(cells.log_p_N / math.log(10)),
     }
-    table = pd.DataFrame(columns | {_free_name(name, tensor.mode_names): each for name, each in results.items()})
-    table.index.name = _free_name("rank", tensor.mode_names)
+    table = pd.DataFrame(columns | {free_name(name, tensor.mode_names): each for name, each in results.items()})
+    table.index.name = free_name("rank", tensor.mode_names)
     table.attrs["zeros_searched"] = searched
     return table
 
 
-def _free_name(name: str, mode_names: tuple[str, ...]) -> str:
+def free_name(name: str, mode_names: tuple[str, ...]) -> str:
     """The name of a column; underscores are added if a mode has that name."""
     while name in mode_names:
         name += "_"
