@@ -143,6 +143,7 @@ def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
         "40.0% 0: United States → Iraq · Fight · 2003-03 to 2003-04 held by 100% of draws"
     )
     page.click(".largest li:nth-child(2) a")
+    page.wait_for_selector("h1:has-text('Class 1')")
     assert seen.texts("h1") == ["Class 1 among United States, Singapore · Consult · 2003-03 to 2003-04"]
 
 
@@ -329,14 +330,14 @@ def test_from_a_factor_one_gets_to_all_classes_that_share_it(seen):
     page = seen.go("class/0")
     assert seen.texts(".sharing")[0] == "sender #0 ×3 , shared by 3 classes shared with classes 1: 100%, 3: 100%"
     page.click(".sharing >> nth=0 >> .chip")
-    assert page.inner_text("h1") == "sender #0"
+    page.wait_for_selector("h1 bdi:text-is('sender #0')")
     assert [text.split(":")[0] for text in seen.texts(".classtable tbody th")] == ["0", "1", "3"]
     assert "3 classes share this sender factor and hold 80.0% of all expected counts" in page.inner_text("main")
     assert seen.texts(".classtable tbody tr:nth-child(2) td.same") == [
         "same: 2003-03 to 2003-04 90% time #0 ×2 , shared by 2 classes"
     ]
     page.click(".classtable tbody th a >> nth=2")
-    assert page.inner_text("h1").startswith("Class 3")
+    page.wait_for_selector("h1:has-text('Class 3')")
 
 
 def test_how_surely_classes_share_a_factor_is_told_in_every_view(opened):
@@ -441,8 +442,8 @@ def test_classes_go_by_their_numbers_wherever_they_stand(opened):
     assert [text.split("% ")[1].split(":")[0] for text in seen.texts(".largest li")] == ["7", "2", "0", "12"]
     assert page.get_attribute("#nav a:has-text('Compare')", "href") == "#/compare/7,2"
     page.click(".largest li:nth-child(1) a")
+    page.wait_for_selector("h1:has-text('Class 7')")
     assert page.url.endswith("#/class/7")
-    assert page.inner_text("h1").startswith("Class 7\n")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("h1:has-text('Class 2')")
     assert seen.texts(".sharing")[0].endswith("shared with classes 7: 100%, 12: 100%")
