@@ -31,6 +31,7 @@ def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names:
         location_CM[:, m] = _factor_numbers(found.sharing[m], number_C)
         factors.append(_factors(mode, found.factors[m], location_CM[:, m], number_C, share_C, observed[m]))
     apart_C = (share_C < _SMALL) | (supported_C < _WEAK)
+    by_chain_C = found.support_chains if chains > 1 else np.full(len(share_C), np.nan)
     return ClassSummary(
         tensor=record.tensor,
         source=f"consensus of {chains} chain{'s' * (chains > 1)}, {chains * draws} draws",
@@ -42,7 +43,7 @@ def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names:
         value_C=found.value,
         share_C=share_C,
         interval_C2=np.stack(found.share_interval, axis=1),
-        support=Support(found.support_draws, found.support_chains if chains > 1 else np.full(len(share_C), np.nan)),
+        support=Support(found.support_draws, by_chain_C, chains),
         apart_C=apart_C,
         location_CM=location_CM,
         factors=tuple(factors),

@@ -37,7 +37,7 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
         value_C=value_C,
         share_C=share_C,
         interval_C2=None,
-        support=Support(found.draws_C[order_C], found.chains_C[order_C]),
+        support=Support(found.draws_C[order_C], found.chains_C[order_C], found.chains),
         apart_C=np.zeros(len(value_C), dtype=bool),
         location_CM=location_CM,
         factors=tuple(factors),
