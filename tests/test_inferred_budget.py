@@ -34,11 +34,18 @@ def test_few_classes_stay_on_where_few_explain_the_data(fitted):
 def test_classes_that_are_off_are_zero_and_are_not_shown(fitted):
     post = fitted.posterior_
     assert (post.core_values == 0).any()
-    table = post.classes()
+    table = post.classes(-1, chain=0)
     assert len(table) <= post.budget[0, -1]
     assert (table["value"] > 0).all()
-    assert post.draw_summary().in_use <= post.budget[0, -1]
     assert table["stability"].between(0, 1).all()
+    assert len(post.consensus().share) <= post.budget.max()
+
+
+def test_the_inferred_budget_is_told_with_the_consensus_and_with_a_draw(fitted):
+    median = int(np.quantile(fitted.posterior_.budget, 0.5, method="nearest"))
+    told = f"The budget was inferred: {median} classes are on"
+    assert told in fitted.posterior_.consensus().words
+    assert told in fitted.posterior_.draw_summary().sentences
 
 
 def test_rates_are_those_of_the_classes_that_are_on(fitted):

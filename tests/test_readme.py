@@ -17,7 +17,7 @@ NAMES = ("README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README = PAGES["README.md"]
 TOLD = {
-    "resume": "of a budget of 3",
+    "resume": "expected counts",
     "summary": "expected counts",
     "figures": "files written",
     "report": "Report written",

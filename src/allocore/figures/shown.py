@@ -11,9 +11,7 @@ def shown_summary(post: Posterior, draw: ShownDraw, chain: int | None) -> ClassS
     if len(summary.number_C):
         return summary
     if summary.is_consensus:
-        raise InputError(
-            "the draws have no class in common, so there is no consensus to draw; draw='best' draws one draw"
-        )
+        raise InputError("the draws have no class in common; draw='best' (--draw best) shows the best draw")
     raise InputError(f"{summary.source} has no classes: there is nothing to draw")
 
 

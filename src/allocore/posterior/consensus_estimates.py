@@ -64,7 +64,9 @@ class Estimates:
     @property
     def share_interval(self) -> tuple[Floats, Floats]:
         """The ends of the interval of the share, (C,) each."""
-        low, high = np.quantile(self.shares, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0), axis=(0, 1))
+        chains, draws, classes = self.shares.shape
+        shares_NC = self.shares.reshape(chains * draws, classes)
+        low, high = np.quantile(shares_NC, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0), axis=0)
         return low, high
 
     @property

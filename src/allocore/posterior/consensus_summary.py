@@ -8,6 +8,7 @@ from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.posterior.class_names import class_names
 from allocore.posterior.class_summary import ClassSummary, Factor, Profile, ShownMode, Support, is_even, shown_modes
 from allocore.posterior.consensus_estimates import Estimates, ProfileBand
+from allocore.posterior.draw_summary import inferred_budget
 from allocore.run.record import Record
 
 # Smaller classes are shown apart: few counts tell little about them.
@@ -115,7 +116,7 @@ def _sentences(record: Record, found: Estimates, apart_C: Flags) -> str:
         words.append(f"{int(apart_C.sum())} of them are small, or not held by three quarters of the {_whose(chains)}.")
     if covered < 0.995:
         words.append(f"The other {1.0 - covered:.0%} is in classes on which {_whose(chains)} differ.")
-    return " ".join(words)
+    return " ".join(words) + inferred_budget(record)
 
 
 def _holders(chains: int) -> str:

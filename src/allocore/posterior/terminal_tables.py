@@ -65,6 +65,8 @@ def _heading(summary: ClassSummary, shown: int) -> Iterator[Text]:
     yield Text(f"{_counted(shown, len(summary.number_C))}, {summary.source}", style="bold")
     if summary.is_consensus and shown:
         yield Text("Shares are averages over all draws, with 90% intervals.", style="dim")
+    elif summary.is_consensus:
+        yield Text("draw='best' (--draw best) shows the best draw.", style="dim")
 
 
 def _counted(shown: int, known: int) -> str:
