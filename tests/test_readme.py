@@ -46,7 +46,7 @@ def run_page(monkeypatch, tmp_path):
 def test_the_python_examples_of_the_readme_run(run_page, capsys):
     names = run_page("README.md")
     out = capsys.readouterr().out
-    assert "classes hold counts" in out
+    assert "classes, consensus of" in out
     assert "log-likelihood" in out
     assert names["tree"]["posterior"].sizes["chain"] == 2
     assert names["Y"].shape == (3, 3, 1)

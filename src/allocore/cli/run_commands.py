@@ -51,8 +51,9 @@ def summary(
 ) -> None:
     """Print the classes of a run in words: their shares, their support, their heaviest labels, and what they share.
 
-    They are the consensus: what the draws of all chains agree on, with 90% intervals. The numbers and names of the
-    classes stay the same when the run is resumed. --draw best shows the best single draw instead.
+    They are the consensus: what the draws of all chains agree on, with 90% intervals.
+
+    The numbers and names of its classes stay the same when the run is resumed. --draw best shows one draw instead.
 
     allocore summary run.zarr --rows 30
 
@@ -116,8 +117,9 @@ def report(
 ) -> None:
     """Write a run as a page to explore: search and compare its classes, on maps and over time.
 
-    It shows the consensus: what the draws of all chains agree on. --draw best shows the best single draw instead. The
-    page opens in any browser, needs no network, and can be sent to a co-author.
+    It shows the consensus: what the draws of all chains agree on. --draw best shows the best single draw instead.
+
+    The page opens in any browser, needs no network, and can be sent to a co-author.
 
     allocore report run.zarr --out report.html --title "ICEWS 2018-19"
     """
