@@ -77,6 +77,16 @@ def test_an_even_factor_says_so_and_names_nothing():
     assert "evenly spread" in all_texts(when)
 
 
+def test_an_even_factor_of_a_narrow_panel_says_so_within_the_page():
+    names = ("a long name of a thing", "another long name", "a third long name")
+    post = posterior([np.full((3, 1), 1 / 3)] * 2, [(0, 0)], [1.0], labels=(names, names), names=("one", "two"))
+    ax = figures.one_class(post, 0)
+    ax.get_figure().draw_without_rendering()
+    remarks = [text for panel in ax.child_axes for text in panel.texts if text.get_text() == "evenly spread"]
+    assert len(remarks) == 2
+    assert all(remark.get_window_extent().x0 >= 0.0 for remark in remarks)
+
+
 def test_things_in_an_order_of_their_own_are_named_below_the_axis():
     days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
     who = panels(posterior(labels=(days, None, None)))[0]

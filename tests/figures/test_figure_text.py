@@ -142,6 +142,9 @@ def test_characters_that_no_font_has_are_one_square():
         (("4", "7"), 70, "shared with 4, 7"),
         (tuple(map(str, range(100, 160))), 140, "shared with 100, 101, 102 and 57 more"),
         (tuple(map(str, range(100, 160))), 85, "shared with 60 others"),
+        (tuple(map(str, range(100, 160))), 55, "with 60 others"),
+        (tuple(map(str, range(100, 160))), 40, "60 others"),
+        (tuple(map(str, range(100, 160))), 5, "60 others"),
     ],
 )
 def test_classes_are_listed_as_far_as_there_is_room(numbers, room, words):

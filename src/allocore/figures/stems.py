@@ -53,7 +53,7 @@ def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: flo
     _name_ticks(ax, profile, beside)
     if profile.empty:
         _share_axis(ax, profile, 1.0, beside)
-        _remark(ax, "too small to tell")
+        _remark(ax, "too small to tell", beside)
         return
     time = profile.mode.kind == "time"
     named = _largest(profile, top, threshold) if beside else _crests(profile)[: min(top, _PEAKS) if time else 0]
@@ -64,7 +64,7 @@ def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: flo
     ax.set_ylim(0.0, highest * (_NAMES_ABOVE if time or profile.even else _HEADROOM))
     _draw_lines(ax, profile.share_D, colour, shown[~large], shown[large])
     if profile.even:
-        _remark(ax, "evenly spread")
+        _remark(ax, "evenly spread", beside)
     elif beside:
         _name_beside(ax, profile, named, beside)
     elif time:
@@ -194,5 +194,7 @@ def _write(ax: Axes, x: float, y: float, text: str, gid: str, **how: Any) -> Non
     ax.text(x, y, text, transform=ax.transAxes, fontsize=style.SMALL, gid=gid, **how)
 
 
-def _remark(ax: Axes, words: str) -> None:
-    ax.text(0.5, 1.0, words, transform=ax.transAxes, ha="center", va="top", fontsize=style.SMALL, color=style.GREY)
+def _remark(ax: Axes, words: str, beside: float) -> None:
+    """Write above the stems: in the middle, or from the left if names could stand to the right of a narrow panel."""
+    how: dict[str, Any] = {"x": 0.0, "ha": "left"} if beside else {"x": 0.5, "ha": "center"}
+    ax.text(y=1.0, s=words, va="top", fontsize=style.SMALL, color=style.GREY, transform=ax.transAxes, **how)

@@ -100,7 +100,9 @@ def numbers_in(numbers: Sequence[str], room: float, size: float) -> str:
         for start in (f"shared with {noun} ", "shared with "):
             if width(start + text, size) <= room:
                 return start + text
-    return shorten(f"shared with {len(numbers)} others", room, size)
+    # A number that is cut off would be read as that of a class.
+    briefs = [f"{start}{len(numbers)} others" for start in ("shared with ", "with ", "")]
+    return next((brief for brief in briefs if width(brief, size) <= room), briefs[-1])
 
 
 @lru_cache(maxsize=10_000)

@@ -42,7 +42,7 @@ def _heading(summary: ClassSummary, place: int) -> Iterator[Text]:
     size = f"{summary.value_C[place]:,.0f} {summary.counted}, {share_words(summary, place)} of all"
     yield Text(f"{size}; {support}." if support else f"{size}.")
     if summary.apart_C[place]:
-        yield Text("It is small or weakly supported: do not rely on it.", style="italic")
+        yield Text("It is small or weakly supported: another run may not have it.", style="italic")
 
 
 def _mode_details(summary: ClassSummary, place: int, mode: int, top: int) -> Iterator[RenderableType]:
