@@ -7,23 +7,22 @@ import numpy as np
 import typer
 from networks import FULL, QUICK, Network, simulate
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from setting import Full, Out, Seed, folder_of
 
 import allocore as ac
-from allocore.posterior.draw_summary import DrawSummary
+from allocore.posterior.class_matching import Directions, match
 
 ALIKE = 0.9
 
 
 def main(full: Full = False, out: Out = None, seed: Seed = 0) -> None:
-    """Simulate, fit, and report which planted classes the last draw has; write traces and histograms as figures."""
+    """Simulate, fit, and report which planted classes are found; write traces and histograms as figures."""
     folder = folder_of(out, "recovery", full)
     network = simulate(FULL if full else QUICK, seed)
     print(network.tensor)
     schedule = {"burn_in": 2000, "draws": 200, "thin": 10} if full else {"burn_in": 400, "draws": 40, "thin": 5}
     budget = 2 * len(network.values_Q)
-    model = ac.AlloCore(budget, chains=2, seed=seed, **schedule).fit(network.tensor)
+    model = ac.AlloCore(budget, chains=4, seed=seed, **schedule).fit(network.tensor)
     posterior = model.posterior_
     for name in ("traces", "effective_shape", "mass"):
         getattr(ac.figures, name)(posterior).figure.savefig(folder / f"{name}.png", dpi=150)
@@ -32,26 +31,25 @@ def main(full: Full = False, out: Out = None, seed: Seed = 0) -> None:
 
 
 def tell(network: Network, posterior: ac.Posterior) -> None:
-    """Print how many planted classes have a similar class in the draw, one to one, and their share of the events."""
-    summary = posterior.draw_summary()
-    cosine_QC = np.minimum.reduce([cosines(network, summary, mode) for mode in range(len(network.factors))])
-    planted, found = linear_sum_assignment(np.where(cosine_QC >= ALIKE, cosine_QC, 0.0), maximize=True)
-    held = planted[cosine_QC[planted, found] >= ALIKE]
-    share = network.values_Q[held].sum() / network.values_Q.sum()
-    print(
-        f"{summary.in_use} classes hold counts, of {summary.budget}; {len(network.values_Q)} were planted, and "
-        f"{len(held)} of them are found, which hold {share:.0%} of all events (cosines of at least {ALIKE})."
-    )
-    for mode, (name, used) in enumerate(zip(summary.names, summary.factors_in_use, strict=True)):
-        print(f"  {name}: {len(np.unique(network.locations_QM[:, mode]))} factors planted, {used} in use")
+    """Print how many planted classes the consensus and the best draw hold, and their share of the events."""
+    best = posterior.draw_summary()
+    profiles = [np.stack([each.share_D for each in of_mode], axis=1) for of_mode in best.profiles]
+    found = posterior.consensus()
+    print(f"{len(network.values_Q)} classes were planted (found: a cosine of at least {ALIKE} in every mode).")
+    for name, each in (("the consensus", found.profiles), (best.source, profiles)):
+        planted = planted_among(network, each)
+        share = network.values_Q[planted].sum() / network.values_Q.sum()
+        classes = f"{each[0].shape[1]} classes, {len(planted)} of them planted"
+        print(f"  {name}: {classes}, which hold {share:.0%} of the events")
+    for mode, name in enumerate(best.mode_names):
+        groups = len(np.unique(found.summary.location_CM[:, mode]))
+        print(f"  {name}: {len(np.unique(network.locations_QM[:, mode]))} factors planted, {groups} in the consensus")
 
 
-def cosines(network: Network, summary: DrawSummary, mode: int) -> NDArray[np.float64]:
-    """In one mode, the cosine of the factor of every planted class with that of every class found."""
-    planted = network.factors[mode][:, network.locations_QM[:, mode]].T
-    found = np.stack([summary.factor(number, mode).share_D for number in range(len(summary.value_C))])
-    lengths = np.linalg.norm(planted, axis=1)[:, None] * np.linalg.norm(found, axis=1)
-    return planted @ found.T / np.maximum(lengths, np.finfo(float).tiny)
+def planted_among(network: Network, profiles: list[NDArray[np.float64]]) -> NDArray[np.int64]:
+    """The planted classes with a partner among the profiles found."""
+    planted = [factor[:, network.locations_QM[:, mode]] for mode, factor in enumerate(network.factors)]
+    return match(Directions.of(planted), Directions.of(profiles), ALIKE)[0]
 
 
 if __name__ == "__main__":

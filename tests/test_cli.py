@@ -44,8 +44,8 @@ def test_the_demo_tells_the_flights_of_new_york_in_words():
     assert "JetBlue Airways" in words
     assert "United Air Lines" in words
     assert "Factors shared by several classes" in words
-    assert re.search(r"15 of \d+ classes, consensus of 1 chain, 10 draws", words)
-    assert re.search(r"\d+ sweeps in \d+ s\.", words)
+    assert re.search(r"15 of \d+ classes, consensus of 4 chains", words)
+    assert re.search(r"4 chains of 250 sweeps in \d+ s\.", words)
 
 
 # fit
@@ -75,7 +75,7 @@ def test_fit_holds_out_reports_the_prediction_and_writes_the_run(run, data, tmp_
     code, text, err = run("fit", data, "--budget", 3, "--hold-out", 0.3, "--along", "what", "--out", out, *QUICK)
     assert (code, err) == (0, "")
     split = ac.hold_out(ac.load_tensor(data), 0.3, "what", seed=3)
-    post = ac.AlloCore(3, burn_in=2, draws=2, thin=1, seed=3, progress=False).fit(split.train).posterior_
+    post = ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False).fit(split.train).posterior_
     words = as_words(text)
     assert f"Held out: {len(split.test)} cells, {len(split.test.positive)} of them positive" in words
     assert f"log PPD of all cells: {post.log_ppd(split.test):.4f}" in words
@@ -320,9 +320,17 @@ def test_resume_goes_on_with_any_model(run, data, tmp_path):
     assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
 
 
+def test_fit_makes_four_chains_unless_told_otherwise(run, data, tmp_path):
+    for words in ([], ["--chains", 1]):
+        run("fit", data, "--budget", 3, "--out", tmp_path / f"{len(words)}.zarr", *words, *QUICK)
+    four, one = (ac.open_run(tmp_path / name).core_values for name in ("0.zarr", "2.zarr"))
+    assert four.shape == (4, 2, 3)
+    assert one.tobytes() == four[:1].tobytes(), "a chain is the same alone and beside others"
+
+
 def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_path):
     path = tmp_path / "run.zarr"
-    run("fit", data, "--budget", 3, "--out", path, *QUICK)
+    run("fit", data, "--budget", 3, "--chains", 1, "--out", path, *QUICK)
     run("resume", path, "--draws", 20)
     code, out, err = run("info", path)
     assert (code, err) == (0, "")
@@ -334,7 +342,9 @@ def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_
     names = ("log-likelihood", "expected total count", "who factors", "log expected counts of")
     for word in (*names, "R-hat", "run chains=4"):
         assert word in words
-    assert ac.open_run(path).diagnose().words[-1] in words
+    found = ac.open_run(path).diagnose()
+    assert found.words[-1] in words
+    assert f"{found.level.capitalize()}: {found.headline}" in words
 
 
 def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_path):
@@ -344,7 +354,7 @@ def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_p
         code, out, err = run("info", path)
         assert (code, err) == (0, "")
         assert "of 100,004,000 sweeps" in as_words(out)
-        assert "0 of 200 draws in 1 chain; " in as_words(out)
+        assert "0 of 200 draws in each of 4 chains; " in as_words(out)
         assert "being written now." in as_words(out)
     finally:
         process.kill()
@@ -419,7 +429,7 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
     code, out, err = stopped(which, data, path, "--burn-in", "0", "--draws", "100000000", "--thin", "1")
     assert code == 130
     assert re.fullmatch(
-        r"allocore: warning: stopped: \d+ of 100000000 draws are kept; continue with "
+        r"allocore: warning: stopped: \d+ of 100000000 draws of 4 chains are kept; continue with "
         rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
         err,
     )

@@ -95,7 +95,7 @@ def test_imports_between_the_folders_point_one_way():
 
 def test_the_parser_of_imports_sees_what_there_is():
     assert {"model.spec", "model.state", "gibbs.thinning"} <= set(imported(SOURCE / "gibbs" / "sweep.py"))
-    assert "posterior.prediction" in set(imported(SOURCE / "posterior" / "posterior.py")), "inside a function"
+    assert "posterior.prediction" in set(imported(SOURCE / "posterior" / "cell_predictions.py")), "inside a function"
     assert "model.sweep_info" in set(imported(SOURCE / "run" / "progress.py")), "for the type checker"
     assert "" in set(imported(SOURCE / "cli" / "fit_commands.py")), "the package itself"
     assert not lies_in("run.store", "run.record")

@@ -34,9 +34,11 @@ def test_few_classes_stay_on_where_few_explain_the_data(fitted):
 def test_classes_that_are_off_are_zero_and_are_not_shown(fitted):
     post = fitted.posterior_
     assert (post.core_values == 0).any()
-    table = post.classes(-1, chain=0)
+    table = post.classes(-1)
     assert len(table) <= post.budget[0, -1]
     assert (table["value"] > 0).all()
+    in_use = int(post.draw_summary(-1).sentences.split(" ")[0])
+    assert 1 <= in_use <= post.budget[0, -1]
     assert table["stability"].between(0, 1).all()
     assert len(post.consensus().share) <= post.budget.max()
 

@@ -48,18 +48,18 @@ def test_the_python_examples_of_the_readme_run(run_page, capsys):
     out = capsys.readouterr().out
     assert "classes, consensus of" in out
     assert "log-likelihood" in out
-    assert names["tree"]["posterior"].sizes["chain"] == 2
+    assert names["tree"]["posterior"].sizes["chain"] == 4
     assert names["Y"].shape == (3, 3, 1)
     assert "rows read" in out
-    assert ac.open_run("run.zarr").core_values.shape == (2, 50, 40)
+    assert ac.open_run("run.zarr").core_values.shape == (4, 50, 40)
 
 
 @pytest.mark.slow
 def test_the_python_examples_about_runs_run(run_page, capsys):
     names = run_page("docs/runs.md")
     assert "disagree" in capsys.readouterr().out
-    assert names["post"].core_values.shape == (2, 20, 40)
-    assert names["longer"].posterior_.core_values.shape == (2, 30, 40)
+    assert names["post"].core_values.shape == (4, 20, 40)
+    assert names["longer"].posterior_.core_values.shape == (4, 30, 40)
 
 
 @pytest.mark.slow

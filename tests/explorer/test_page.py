@@ -136,6 +136,79 @@ def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
     assert page.inner_text("h1") == "Class 1"
 
 
+def test_a_banner_says_first_whether_the_chains_can_be_trusted_and_leads_to_their_health(opened):
+    post = posterior(chains=4, draws=9)
+    shown, found = opened(post), post.diagnose()
+    page = shown.go()
+    verdict, facts = shown.texts(".banner p")
+    assert verdict == f"✕ Poor: {found.headline}"
+    r_hat = found.table.loc["log-likelihood", "r_hat"]
+    assert facts == (
+        f"4 chains of 9 draws · R-hat of the log-likelihood {r_hat:.3f} (below 1.01 where chains agree) · "
+        "25.00% of the classes moved per sweep · Health of the chains"
+    )
+    assert page.evaluate("document.querySelector('.banner').getBoundingClientRect().bottom") < 250
+    page.click(".banner a")
+    page.wait_for_selector("#health:focus")
+    top = page.evaluate("document.getElementById('health').getBoundingClientRect().top")
+    assert 0 <= top < 900
+    assert page.locator("nav [aria-current]").inner_text() == "Overview"
+    for word in found.words:
+        assert word in page.inner_text("#health")
+
+
+@pytest.mark.parametrize(("level", "word"), [("good", "✓ Good:"), ("caution", "! Caution:"), ("poor", "✕ Poor:")])
+def test_the_traffic_light_is_a_word_and_a_colour_that_can_be_read(opened, level, word):
+    values = payload(posterior(), "Title")
+    values["health"] |= {"level": level, "headline": "A sentence."}
+    shown = opened(values)
+    page = shown.go()
+    assert shown.texts(".banner .verdict") == [f"{word} A sentence."]
+    colours = []
+    for theme in ("light", "dark"):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+        ink, paper = (
+            page.evaluate(f"getComputedStyle(document.querySelector('{selector}')).{what}")
+            for selector, what in ((".banner .light", "color"), (".banner", "backgroundColor"))
+        )
+        assert contrast(ink, paper) > 4.5
+        colours.append(ink)
+    assert colours[0] != colours[1]
+
+
+def contrast(*colours):
+    """The contrast of two colours as the Web Content Accessibility Guidelines define it."""
+    light = []
+    for colour in colours:
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+@pytest.mark.parametrize("chains", [1, 4, 8])
+def test_the_traces_have_a_legend_of_chains_and_titles_of_axes(opened, chains):
+    shown = opened(posterior(chains=chains, draws=9))
+    page = shown.go()
+    page.wait_for_selector("#health .chart svg")
+    assert shown.texts("#health .legend li") == [*(f"chain {n}" for n in range(chains)), "burn-in shaded"]
+    axes = " ".join(page.locator("#health .chart svg").all_text_contents())
+    assert "sweep" in axes
+    assert "log-likelihood" in axes
+    drawn = page.eval_on_selector_all(
+        "#health .chart svg [aria-label=line] path",
+        """all => all.map(path => { const style = getComputedStyle(path);
+           return `${style.stroke} ${style.strokeDasharray}`; })""",
+    )
+    samples = page.eval_on_selector_all(
+        "#health .sample",
+        """all => all.map(each => { const style = getComputedStyle(each);
+           return `${style.borderTopColor} ${style.borderTopStyle}`; })""",
+    )
+    assert len(drawn) == len(set(drawn)) == len(samples) == len(set(samples)) == chains
+    assert [line.split(")")[0] for line in drawn] == [line.split(")")[0] for line in samples]
+
+
 @pytest.mark.parametrize(
     ("likelihood", "words", "counted"),
     [

@@ -37,6 +37,12 @@ def test_there_is_a_panel_for_every_trace_with_a_line_for_every_chain():
     assert {"chain 0", "chain 1", "chain 2", "burn-in shaded"} <= set(all_texts(ax))
 
 
+def test_of_more_chains_than_colours_the_number_is_told():
+    assert "9 chains" in all_texts(figures.traces(posterior(chains=9)))
+    assert "chain 0" not in all_texts(figures.traces(posterior(chains=9)))
+    assert "7 chains" not in all_texts(figures.traces(posterior(chains=7)))
+
+
 def test_the_burn_in_is_shaded():
     for panel in figures.traces(posterior(burn_in=2)).child_axes:
         (shade,) = artists(panel, "burn-in")

@@ -1,6 +1,7 @@
 """Diagnostics: R-hat and effective samples as arviz has them, whatever the labels; and words that fit the numbers."""
 
 import io
+import re
 from itertools import product
 
 import numpy as np
@@ -10,15 +11,21 @@ from rich.console import Console
 
 import allocore as ac
 from allocore.model.spec import Spec
+from allocore.posterior.diagnostics import diagnose
 from allocore.posterior.posterior import Posterior
 from allocore.posterior.terminal_tables import class_report
-from allocore.posterior.traces import judged_cells, traces
+from allocore.posterior.traces import Trace, judged_cells, traces
 from allocore.run.record import Record
 from allocore.run.schedule import Schedule
 
 SHAPE, CORE_SHAPE, BUDGET = (5, 4, 3), (3, 2, 4), 4
 # Patterns of several kinds that overlap.
 MISSING = [(0, 0, None), (1, 1, None), (None, 3, 2), (0, None, 2), (4, 2, 1)]
+
+MODES = (
+    "They have settled in different modes: predictions pool all chains and can be used, and more chains make them "
+    "better; intervals hold within a mode only."
+)
 
 
 def posterior(chains=2, draws=8, burn_in=3, thin=2, missing=MISSING, learned=True, stats=None, **changes):
@@ -242,6 +249,7 @@ def test_chains_that_agree_are_told_that_all_is_well():
     assert len(found.words) == 1
     assert found.words[0].startswith("No problem found: the chains agree (R-hat at most 1.0")
     assert found.words[0].endswith("effective samples.")
+    assert (found.level, found.headline) == ("good", "The chains agree: predictions and intervals can be used.")
 
 
 def test_chains_that_disagree_on_the_log_likelihood_are_told_so():
@@ -251,7 +259,9 @@ def test_chains_that_disagree_on_the_log_likelihood_are_told_so():
     assert not found.well
     r_hat = found.table.loc["log-likelihood", "r_hat"]
     assert r_hat > 1.1
-    assert found.words == (f"Chains disagree on the log-likelihood: R-hat {r_hat:.2f}; run longer.",)
+    assert found.level == "caution"
+    assert found.headline.startswith("The chains are in different modes: predictions pool them and can be used")
+    assert found.words == (f"Chains disagree on the log-likelihood (R-hat {r_hat:.2f}).", MODES)
 
 
 def test_chains_that_differ_a_little_are_told_that_they_do_not_quite_agree():
@@ -260,16 +270,21 @@ def test_chains_that_differ_a_little_are_told_that_they_do_not_quite_agree():
     found = settled(stats={"log_likelihood": trace}).diagnose()
     r_hat = found.table.loc["log-likelihood", "r_hat"]
     assert 1.01 < r_hat < 1.05
-    assert found.words == (f"Chains do not quite agree on the log-likelihood yet: R-hat {r_hat:.3f}; run longer.",)
+    assert found.words == (f"Chains do not quite agree yet on the log-likelihood (R-hat {r_hat:.3f}); run longer.",)
+    assert (found.level, found.headline.split(":")[0]) == ("caution", "The chains do not quite agree yet")
 
 
-def test_chains_that_predict_otherwise_are_told_so_cells_in_one_sentence():
+def test_all_quantities_on_which_chains_disagree_are_told_in_one_sentence_that_names_the_worst():
     values = settled().core_values.copy()
     values[0] *= 3.0
-    words = settled(core_values=values).diagnose().words
-    assert len(words) == 2
-    assert words[0].startswith("Chains disagree on the expected total count: R-hat ")
-    assert words[1].startswith("Chains disagree on the expected counts of cells (12 of 12): R-hat ")
+    found = settled(core_values=values).diagnose()
+    worst = found.table["r_hat"].idxmax()
+    assert found.table.loc[worst, "r_hat"] > 1.2
+    words = {trace.name: trace.words for trace in traces(settled()._record)}[worst]
+    assert found.words == (
+        f"Chains disagree on 13 of 19 quantities, most of all on {words} (R-hat {found.table['r_hat'].max():.2f}).",
+        MODES,
+    )
 
 
 def test_chains_of_equal_means_and_unequal_spread_disagree():
@@ -293,8 +308,10 @@ def test_chains_that_are_stuck_at_different_numbers_of_classes_are_told_so():
     found = settled(stats={"classes": np.repeat([[3], [3], [4], [3]], 250, axis=1)}).diagnose()
     assert not found.well
     assert found.table.loc["classes", "r_hat"] == np.inf
-    (words,) = found.words
-    assert words == "Chains are stuck at different values of the number of classes in use: 3 to 4; run longer."
+    assert found.words == (
+        "Chains disagree on the number of classes in use (stuck at different values, 3 to 4).",
+        MODES,
+    )
 
 
 def test_a_number_of_classes_that_is_one_of_two_is_judged_without_a_warning():
@@ -312,24 +329,140 @@ def test_draws_that_hang_together_are_too_few():
     fewest = found.table.loc["log-likelihood", ["ess_bulk", "ess_tail"]].min()
     assert found.table["r_hat"].max() < 1.01
     assert found.words == (
-        f"Too few effective samples of the log-likelihood: {fewest:.0f}, but there should be 400 "
-        "(100 per chain); run longer.",
+        f"There are few effective samples, {fewest:.0f} of the log-likelihood, but there should be 400 "
+        "(100 per chain): for intervals, run longer.",
     )
-    assert not found.well
+    assert found.level == "caution"
+    assert found.headline == "The chains agree, but effective samples are few: intervals are rough."
+
+
+def test_where_chains_are_in_different_modes_effective_samples_are_those_within_chains():
+    """Between modes there are as many as chains, however long these are: more draws cannot help."""
+    trace = 0.01 * settled().stats["log_likelihood"] + 0.5 * np.arange(4)[:, None]
+    apart = settled(stats={"log_likelihood": trace}).diagnose()
+    assert apart.table.loc["log-likelihood", "ess_bulk"] < 20
+    assert apart.words[1:] == (MODES,)
+    slow = np.random.default_rng(0).normal(size=(4, 50)).repeat(5, axis=1) + 8.0 * np.arange(4)[:, None]
+    words = settled(stats={"log_likelihood": slow}).diagnose().words
+    assert re.fullmatch(
+        r"There are few effective samples within chains, \d+ of the log-likelihood, but there should be 400 "
+        r"\(100 per chain\): for intervals, run longer.",
+        words[-1],
+    )
+
+
+def rising(chains, nats=20.0):
+    """The settled trace of the log-likelihood, but in the second half some chains are higher."""
+    trace = settled().stats["log_likelihood"].copy()
+    trace[chains, 125:] += nats
+    return settled(stats={"log_likelihood": trace}).diagnose()
+
+
+def test_chains_that_still_rise_must_run_longer():
+    found = rising([0, 1, 2, 3])
+    assert (found.level, found.headline) == ("poor", "The chains have not settled: run longer.")
+    assert found.words[0].startswith("Chains disagree on the log-likelihood (R-hat 1.")
+    nats = int(
+        re.fullmatch(
+            r"The log-likelihood still rises, by (\d+) nats from the first half of the draws to the second: "
+            r"run longer, with a longer burn-in\.",
+            found.words[1],
+        )[1]
+    )
+    assert 18 <= nats <= 22
+    assert "still falls, by " in rising([0, 1, 2, 3], -20.0).words[1]
+
+
+@pytest.mark.parametrize(("chains", "drift"), [([0], False), ([1, 2], False), ([0, 1, 3], True)])
+def test_chains_drift_if_most_of_them_do(chains, drift):
+    """A jump of one or two chains to another mode is no sign of a burn-in that was too short."""
+    assert (rising(chains).level == "poor") == drift
+
+
+def test_chains_that_rise_and_fall_do_not_drift():
+    trace = settled().stats["log_likelihood"].copy()
+    trace[:2, 125:] += 20.0
+    trace[2:, 125:] -= 20.0
+    assert settled(stats={"log_likelihood": trace}).diagnose().level == "caution"
+
+
+def test_a_chain_far_behind_is_named_with_its_distance_in_nats_and_in_spreads():
+    trace = settled().stats["log_likelihood"].copy()
+    trace[2] -= 300.0
+    trace[1] += 10.0
+    found = settled(stats={"log_likelihood": trace}).diagnose()
+    assert (found.level, found.headline) == ("poor", "Chain 2 is far behind the others: leave it out, or run longer.")
+    nats = trace[1].mean() - trace[2].mean()
+    spread = np.sqrt(trace.var(axis=1, ddof=1).mean())
+    assert found.words[2] == (
+        f"Chain 2 is far behind: its mean log-likelihood is {nats:.0f} nats below that of chain 1, {nats / spread:.0f} "
+        "times the spread within chains; predictions hardly suffer, but classes there fit worse: leave it out with "
+        "post.select_chains, or run longer."
+    )
+    kept = settled(stats={"log_likelihood": trace}).select_chains([0, 1, 3]).diagnose()
+    assert kept.level == "caution"
+    assert not any("behind" in word for word in kept.words)
+
+
+@pytest.mark.parametrize(
+    ("levels", "behind"),
+    [
+        ([0, -300], "Chain 1 is"),
+        ([-100, 0, -290, 10], "Chain 2 is"),
+        ([-290, 0, -100, -400], None),
+        ([0, 10, -300, -400, -20, 0], "Chains 2 and 3 are"),
+        ([0, 10, -300, -400, -20, -290, 5, 0], "Chains 2, 3 and 5 are"),
+        ([0, 10, -300, -400], None),
+        ([0], None),
+    ],
+)
+def test_chains_are_behind_if_most_others_are_close_to_the_best(levels, behind):
+    """Levels that are spread out are modes, and half of the chains are not behind the other half."""
+    trace = np.random.default_rng(0).normal(0.0, 1.0, (len(levels), 250)) + np.array(levels)[:, None]
+    stats = {"log_likelihood": trace}
+    found = posterior(chains=len(levels), draws=250, burn_in=0, thin=1, stats=stats).diagnose()
+    told = [word for word in found.words if "far behind" in word]
+    assert [word.split(" far")[0] for word in told] == ([] if behind is None else [behind])
+    assert found.headline.startswith(f"{behind} far behind the others: leave ") == (behind is not None)
+
+
+def test_a_chain_behind_others_that_stand_still_has_no_spread_to_compare_with():
+    trace = np.repeat([[0.0], [0.0], [-300.0], [0.0]], 250, axis=1)
+    words = settled(stats={"log_likelihood": trace}).diagnose().words
+    assert any("is 300 nats below that of chain 0; predictions hardly suffer" in word for word in words)
+
+
+@pytest.mark.parametrize(("spread", "nats"), [(5.0, 40.0), (0.01, 1.0)])
+def test_a_chain_is_not_behind_by_noise_nor_by_what_modes_differ(spread, nats):
+    """Less than ten spreads; many spreads, but less than a tenth of a nat for each of the non-zero cells."""
+    trace = np.random.default_rng(0).normal(-1e3, spread, (4, 250))
+    trace[2] -= nats
+    post = settled(stats={"log_likelihood": trace})
+    assert post.tensor.nnz > 10
+    assert post.diagnose().level == "caution"
+
+
+def test_further_quantities_can_be_judged_beside_the_others():
+    values = np.random.default_rng(0).normal(size=(4, 250)) + np.arange(4)[:, None]
+    more = [Trace("share of class 0", "the shares of consensus classes", values)]
+    found = diagnose(settled()._record, (), more)
+    assert found.table.index[-1] == "share of class 0"
+    assert found.words[0].startswith("Chains disagree on the shares of consensus classes (R-hat ")
 
 
 def test_where_few_draws_are_kept_more_are_asked_for():
     words = posterior(chains=4, draws=60).diagnose().words
-    assert words[-1].startswith("Too few effective samples of ")
-    assert words[-1].endswith(", but there should be 400 (100 per chain); keep more draws.")
+    assert words[-1].startswith("There are few effective samples")
+    assert words[-1].endswith(", but there should be 400 (100 per chain): for intervals, keep more draws.")
 
 
-def test_one_chain_cannot_tell_whether_chains_settle_in_different_places():
+def test_one_chain_cannot_tell_whether_chains_settle_in_different_modes():
     found = posterior(chains=1, draws=900, burn_in=0, thin=1).diagnose()
     assert not found.well
     assert found.words[0].startswith("No problem found: the halves of the chain agree (R-hat at most 1.0")
+    assert (found.level, found.headline) == ("caution", "One chain cannot show whether chains agree: run four.")
     assert found.words[1:] == (
-        "With one chain, R-hat compares its two halves and cannot show whether chains settle in different places: "
+        "With one chain, R-hat compares its two halves and cannot show whether chains settle in different modes: "
         "run chains=4.",
     )
 
@@ -337,7 +470,9 @@ def test_one_chain_cannot_tell_whether_chains_settle_in_different_places():
 def test_one_chain_that_drifts_is_told_so():
     trace = np.random.default_rng(0).normal(size=(1, 900)) + np.linspace(0, 4, 900)
     found = posterior(chains=1, draws=900, burn_in=0, thin=1, stats={"log_likelihood": trace}).diagnose()
-    assert found.words[0].startswith("The halves of the chain disagree on the log-likelihood: R-hat 1.")
+    assert found.words[0].startswith("The halves of the chain disagree on the log-likelihood (R-hat 1.")
+    assert found.words[1].startswith("The log-likelihood still rises, by 2 nats from the first half")
+    assert (found.level, found.headline) == ("poor", "The chain has not settled: run longer.")
 
 
 @pytest.mark.parametrize("chains", [1, 2])
@@ -346,6 +481,7 @@ def test_fewer_than_four_draws_cannot_be_judged(chains, draws):
     found = posterior(chains=chains, draws=draws).diagnose()
     assert not found.well
     assert found.words == (f"There are too few draws to judge: {draws} per chain, but at least 4 are needed.",)
+    assert (found.level, found.headline) == ("caution", f"There are too few draws to judge: {draws} per chain.")
     assert found.table[["r_hat", "ess_bulk", "ess_tail"]].isna().all(axis=None)
     assert found.table["mean"].notna().all()
     assert found.table["sd"].isna().all() == (chains * draws == 1)
@@ -367,6 +503,7 @@ def test_draws_that_are_all_the_same_are_not_well():
     found = posterior(chains=2, draws=20, burn_in=0, thin=1, stats=stats, **over_and_over(2, 20)).diagnose()
     assert not found.well
     assert found.words == ("Nothing changes from draw to draw: these are not draws of a posterior.",)
+    assert (found.level, found.headline) == ("poor", found.words[0])
 
 
 # Moves
@@ -412,14 +549,33 @@ def test_fixed_locations_are_not_expected_to_move():
 # As it is shown
 
 
-def test_a_diagnosis_prints_its_table_and_its_words():
+def test_a_diagnosis_prints_its_headline_its_table_and_its_words():
     found = posterior().diagnose()
     told = str(found).splitlines()
-    assert told[0].split()[:3] == ["mean", "sd", "r_hat"]
-    assert told[1].startswith("log-likelihood")
+    assert told[0] == f"{found.level.capitalize()}: {found.headline}"
+    assert told[2].split()[:3] == ["mean", "sd", "r_hat"]
+    assert told[3].startswith("log-likelihood")
     assert told[-len(found.words) :] == list(found.words)
     assert told[-len(found.words) - 1] == f"{found.move_rate:.2%} of the classes moved in a sweep after the burn-in."
     assert "moved" not in str(posterior(learned=False).diagnose())
+
+
+def test_a_notebook_begins_with_the_headline():
+    found = settled().diagnose()
+    assert found._repr_html_().startswith(
+        "<p><strong>Good: The chains agree: predictions and intervals can be used.</strong></p><table"
+    )
+
+
+@pytest.mark.parametrize("chains", [1, 2, 4])
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_there_are_at_most_five_sentences_however_much_is_wrong(chains, scale):
+    """Drift, another mode for every chain, few draws, chains without moves."""
+    sweeps = np.linspace(0.0, 50.0, 19) + scale * np.arange(chains)[:, None]
+    found = posterior(chains=chains, stats={"log_likelihood": sweeps, "moved": np.zeros((chains, 19))}).diagnose()
+    assert 1 <= len(found.words) <= 5
+    assert found.level == "poor"
+    assert sum("run longer" in word for word in found.words) <= 2
 
 
 def test_labels_and_names_are_escaped_in_notebooks():
@@ -439,7 +595,9 @@ def test_every_model_can_be_diagnosed(model, chains, draws):
     Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE)).with_missing(MISSING)
     model.set_params(burn_in=1, draws=draws, thin=1, chains=chains, seed=1, progress=False)
     found = model.fit(Y).posterior_.diagnose()
-    assert len(found.table) == 18
+    shares = found.table.index.str.startswith("share of class")
+    assert (~shares).sum() == 18
+    assert shares.any() == (draws >= 4), "R-hat needs four draws"
     assert found.words
     if not isinstance(model, ac.AlloCore):
         assert "moved" not in " ".join(found.words)

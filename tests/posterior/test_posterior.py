@@ -34,7 +34,11 @@ def posterior(chains=2, draws=3, shape=SHAPE, core_shape=CORE_SHAPE, budget=BUDG
             core_values=rng.gamma(1.0, 5.0, (*lead, budget)),
             core_locations=np.stack([rng.integers(0, k, (*lead, budget)) for k in core_shape], axis=-1),
             factors=tuple(rng.gamma(0.5, 1.0, (*lead, d, k)) for d, k in zip(shape, core_shape, strict=True)),
-            stats={"classes": np.full(lead, budget), "factors": np.full((*lead, len(shape)), 2)},
+            stats={
+                "log_likelihood": np.zeros(lead),
+                "classes": np.full(lead, budget),
+                "factors": np.full((*lead, len(shape)), 2),
+            },
         )
     )
 
@@ -225,9 +229,8 @@ def test_ppd_of_positive_cells_does_not_pass_over_impossible_counts(bad):
     [
         ({"draw": 3}, "^draw is 3, but there are 3: it must be from -3 to 2$"),
         ({"draw": -4}, "^draw is -4, but there are 3: it must be from -3 to 2$"),
-        ({"draw": 1.0}, "^draw is 1.0, but it must be a whole number$"),
-        ({"draw": "last"}, "^draw is 'last', but it must be a whole number$"),
-        ({"draw": None}, "^draw is None, but it must be a whole number$"),
+        ({"draw": 1.0}, "^draw is 1.0, but it must be a whole number or 'best'$"),
+        ({"draw": "last"}, "^draw is 'last', but it must be a whole number or 'best'$"),
         ({"chain": 2}, "^chain is 2, but there are 2: it must be from -2 to 1$"),
         ({"chain": "0"}, "^chain is '0', but it must be a whole number$"),
     ],
@@ -240,7 +243,7 @@ def test_a_draw_or_chain_that_does_not_exist_is_named(place, message):
 @pytest.mark.parametrize("top", [0, -1, "3", 1.5])
 def test_a_number_of_labels_that_is_no_positive_whole_number_is_refused(top):
     with pytest.raises(InputError, match="top is"):
-        posterior().classes(top=top)
+        posterior().classes(-1, top=top)
 
 
 # Classes
@@ -261,13 +264,17 @@ def told_by_hand(value_Q=(2.0, 3.0, 1.0), labels=True):
             core_values=np.array([[[1.0, 1.0, 1.0], value_Q]]),
             core_locations=np.array([[[[2, 1]] * 3, [[1, 0], [2, 1], [1, 0]]]]),
             factors=(np.array([[phi_0, phi_0]]), np.array([[phi_1, phi_1]])),
-            stats={"classes": np.array([[1, 2]]), "factors": np.ones((1, 2, 2), dtype=int)},
+            stats={
+                "log_likelihood": np.zeros((1, 2)),
+                "classes": np.array([[1, 2]]),
+                "factors": np.ones((1, 2, 2), dtype=int),
+            },
         )
     )
 
 
 def test_classes_at_one_location_are_one_and_values_are_expected_counts():
-    table = told_by_hand().classes()
+    table = told_by_hand().classes(-1)
     # At (1, 0): core 2 + 1, factors that add up to 10 and 2. At (2, 1): core 3, factors that add up to 3 and 4.
     assert table["value"].tolist() == pytest.approx([60.0, 36.0])
     assert table["share"].tolist() == pytest.approx([60 / 96, 36 / 96])
@@ -281,26 +288,26 @@ def test_classes_at_one_location_are_one_and_values_are_expected_counts():
 
 
 def test_the_largest_class_comes_first():
-    table = told_by_hand(value_Q=(1.0, 30.0, 1.0)).classes()
+    table = told_by_hand(value_Q=(1.0, 30.0, 1.0)).classes(-1)
     assert table["value"].tolist() == pytest.approx([360.0, 40.0])
     assert table["who_factor"].tolist() == [2, 1]
 
 
 def test_factors_are_told_in_words_with_the_shares_of_their_labels():
-    table = told_by_hand().classes()
+    table = told_by_hand().classes(-1)
     assert table["who_top"].tolist() == ["Ada 80%, Bo 10%, Cy 10%", "evenly over all 3"]
     assert table["what_top"].tolist() == ["y 75%, x 25%", "x 75%, y 25%"]
 
 
 def test_modes_without_labels_are_told_by_position():
-    table = told_by_hand(labels=False).classes(top=1)
+    table = told_by_hand(labels=False).classes(-1, top=1)
     assert table["who_top"].tolist() == ["0 80%", "evenly over all 3"]
     assert table["what_top"].tolist() == ["1 75%", "0 75%"]
 
 
 @pytest.mark.parametrize(("top", "words"), [(1, "Ada 80%"), (2, "Ada 80%, Bo 10%"), (9, "Ada 80%, Bo 10%, Cy 10%")])
 def test_top_is_the_most_labels_told_of_a_factor(top, words):
-    assert told_by_hand().classes(top=top)["who_top"][0] == words
+    assert told_by_hand().classes(-1, top=top)["who_top"][0] == words
 
 
 def test_any_draw_of_any_chain_can_be_told_of():
@@ -311,8 +318,8 @@ def test_any_draw_of_any_chain_can_be_told_of():
     assert first["share"].tolist() == [1.0]
     assert post.classes(-2, chain=-1).equals(first)
     several = posterior(chains=2, draws=3)
-    assert several.classes(chain=1).equals(several.classes(2, chain=-1))
-    assert not several.classes(chain=1).equals(several.classes(chain=0))
+    assert several.classes(-1, chain=1).equals(several.classes(2, chain=-1))
+    assert not several.classes(-1, chain=1).equals(several.classes(-1, chain=0))
 
 
 def test_values_add_up_to_the_total_rate_of_the_draw():
@@ -330,7 +337,7 @@ def test_values_add_up_to_the_total_rate_of_the_draw():
 def test_modes_may_be_named_like_columns_of_the_table(names):
     record = told_by_hand()._record
     tensor = record.tensor.with_labels(mode_names=names)
-    table = Posterior(Record(**{**vars(record), "tensor": tensor})).classes()
+    table = Posterior(Record(**{**vars(record), "tensor": tensor})).classes(-1)
     assert len(set(table.columns)) == 11
     assert table["value"].max() == pytest.approx(60.0)
 
@@ -338,7 +345,7 @@ def test_modes_may_be_named_like_columns_of_the_table(names):
 def test_a_factor_whose_values_underflow_is_told_without_a_warning():
     record = told_by_hand()._record
     factors = (record.factors[0] * [1.0, 1.0, 0.0], record.factors[1])
-    table = Posterior(Record(**{**vars(record), "factors": factors})).classes()
+    table = Posterior(Record(**{**vars(record), "factors": factors})).classes(-1)
     assert not table["who_top"].str.contains("nan").any()
 
 
@@ -352,7 +359,7 @@ def test_a_posterior_never_changes_when_its_model_is_fitted_again_or_set_otherwi
     post = model.posterior_
     arrays = [post.core_values, post.core_locations, *post.factors, *post.stats.values()]
     before = [array.copy() for array in arrays]
-    told = repr(post), post.seed, post.classes(), post.tensor
+    told = repr(post), post.seed, post.classes(-1), post.tensor
     Y[:] = 7
     model.set_params(budget=2, seed=9, draws=1)
     model.f0 = 0.5
@@ -363,7 +370,7 @@ def test_a_posterior_never_changes_when_its_model_is_fitted_again_or_set_otherwi
     assert all(a is b for a, b in zip(now[:2], arrays[:2], strict=True))
     assert all((a == b).all() for a, b in zip(now, before, strict=True))
     assert (repr(post), post.seed) == told[:2]
-    assert post.classes().equals(told[2])
+    assert post.classes(-1).equals(told[2])
     assert post.tensor is told[3]
     assert 0 < post.tensor.counts.max() < 7
 
@@ -390,6 +397,51 @@ def test_a_posterior_says_what_it_holds(settings, text):
     assert repr(posterior(**settings)) == f"Posterior: {text}"
 
 
+# Some chains
+
+
+def test_some_chains_predict_as_their_own_draws_do():
+    post = posterior(chains=4)
+    coords, counts = some_cells(SHAPE)
+    kept = post.select_chains([2, -4])
+    np.testing.assert_array_equal(kept.core_values, post.core_values[[2, 0]])
+    np.testing.assert_array_equal(kept.stats["factors"], post.stats["factors"][[2, 0]])
+    expected = dense_rates(post)[[2, 0]][:, :, *coords].mean(axis=(0, 1))
+    np.testing.assert_allclose(kept.rate(coords), expected, rtol=1e-12)
+    pooled = logsumexp([post.select_chains([n]).log_predictive(coords, counts) for n in range(4)], axis=0) - np.log(4)
+    np.testing.assert_allclose(post.log_predictive(coords, counts), pooled, rtol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+def test_some_chains_of_a_fit_are_a_posterior_like_any_other(likelihood, tmp_path):
+    Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE))
+    settings = {"burn_in": 1, "draws": 4, "thin": 1, "seed": 2, "likelihood": likelihood, "e0": "infer"}
+    post = ac.AlloCore(3, chains=3, progress=False, **settings).fit(Y).posterior_
+    kept = post.select_chains([1, 2])
+    np.testing.assert_array_equal(kept.concentrations, post.concentrations[1:])
+    assert "2 chains of 4 draws" in repr(kept)
+    kept.save(tmp_path / "run.zarr")
+    again = ac.open_run(tmp_path / "run.zarr")
+    assert again.diagnose().table.equals(kept.diagnose().table)
+    assert kept.classes(chain=0)["value"].tolist() == post.classes(chain=1)["value"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("chains", "message"),
+    [
+        ([4], r"^chains is \[4\], but it must list one or more chain numbers from -4 to 3$"),
+        ([], r"^chains is \[\], but it must list one or more chain numbers"),
+        (2, r"^chains is 2, but it must list one or more chain numbers"),
+        ([1, -3], r"^chains is \[1, -3\], but it must not name a chain twice$"),
+        (["a"], r"^chains must be whole numbers"),
+        ([0.5], r"^chains must be whole numbers"),
+    ],
+)
+def test_chains_that_do_not_exist_are_named(chains, message):
+    with pytest.raises(InputError, match=message):
+        posterior(chains=4).select_chains(chains)
+
+
 def test_a_posterior_survives_a_pickle_and_a_copy():
     post = ac.CP(2, burn_in=0, draws=2, thin=1, seed=1, progress=False).fit(np.ones((3, 2), dtype=int)).posterior_
     for again in (pickle.loads(pickle.dumps(post)), copy.deepcopy(post)):
@@ -410,9 +462,13 @@ def test_shares_are_of_the_observed_cells():
         core_values=np.ones((1, 1, 1)),
         core_locations=np.zeros((1, 1, 1, 2), dtype=int),
         factors=(phi, phi.copy()),
-        stats={"classes": np.ones((1, 1), dtype=int), "factors": np.ones((1, 1, 2), dtype=int)},
+        stats={
+            "log_likelihood": np.zeros((1, 1)),
+            "classes": np.ones((1, 1), dtype=int),
+            "factors": np.ones((1, 1, 2), dtype=int),
+        },
     )
-    assert Posterior(record).classes()["value"].tolist() == pytest.approx([18.0])
+    assert Posterior(record).classes(-1)["value"].tolist() == pytest.approx([18.0])
 
 
 def test_a_split_in_place_of_its_test_set_is_named():

@@ -53,14 +53,18 @@ def posterior(chains, vocabulary=LETTERS, missing=(), seed=0):
             core_values=np.reshape(values, (*lead, BUDGET)),
             core_locations=np.reshape(locations, (*lead, BUDGET, modes)),
             factors=tuple(np.reshape([each[m] for each in factors], (*lead, ROWS, BUDGET)) for m in range(modes)),
-            stats={"classes": np.full(lead, BUDGET), "factors": np.full((*lead, modes), BUDGET)},
+            stats={
+                "log_likelihood": np.zeros(lead),
+                "classes": np.full(lead, BUDGET),
+                "factors": np.full((*lead, modes), BUDGET),
+            },
         )
     )
 
 
 def told(post, column="stability", **place):
     """The stability of each class of a draw, by the word of its heaviest labels."""
-    table = post.classes(top=1, **place)
+    table = post.classes(**{"draw": -1, "top": 1, **place})
     tops = [table[f"{name}_top"].str.split().str[0].astype(int) for name in post.tensor.mode_names]
     words = ["".join("abcdef"[d] for d in row) for row in zip(*tops, strict=True)]
     return dict(zip(words, table[column].tolist(), strict=True))
@@ -120,11 +124,11 @@ def test_the_chain_of_the_reference_does_not_count_where_it_has_no_other_draw():
 def test_with_a_single_chain_nothing_is_known_of_chains():
     post = posterior([[["ab"], ["ab"]]])
     assert told(post) == {"ab": 1.0}
-    assert post.classes()["stable_chains"].isna().all()
+    assert post.classes(-1)["stable_chains"].isna().all()
 
 
 def test_with_a_single_draw_nothing_is_known():
-    table = posterior([[["ab", "cd"]]]).classes()
+    table = posterior([[["ab", "cd"]]]).classes(-1)
     assert table["stability"].isna().all()
     assert table["stable_chains"].isna().all()
 
@@ -152,13 +156,13 @@ def test_classes_that_differ_in_any_one_mode_are_not_alike(mode):
 def test_classes_are_alike_from_a_cosine_of_nine_tenths_on(degrees, share):
     """The cosine of 25 degrees is 0.906, that of 26 is 0.899."""
     post = posterior([[["0x"], ["1x"]]], {"0": at(0), "1": at(degrees), "x": at(0)})
-    assert post.classes()["stability"].tolist() == [share]
+    assert post.classes(-1)["stability"].tolist() == [share]
 
 
 def test_a_draw_in_which_two_classes_became_one_holds_one_of_them():
     vocabulary = {"0": at(0), "1": at(20), "m": at(4), "x": at(0)}
     post = posterior([[["mx"]] * 3 + [["0x", "1x"]]], vocabulary)
-    table = post.classes()
+    table = post.classes(-1)
     assert sorted(table["stability"]) == [0.0, 1.0]
     (nearer,) = table.loc[table["stability"] == 1.0, "mode_0_factor"]
     assert post.factors[0][0, -1, 1, nearer] == 0.0, "the one at 0 degrees"
@@ -168,34 +172,36 @@ def test_as_many_classes_as_possible_find_a_partner():
     """Class 0 is nearer to x than to y, but class 1 is like x alone: 0 takes y."""
     vocabulary = {"0": at(0), "1": at(25), "x": at(8), "y": at(22, towards=2), "-": at(0)}
     post = posterior([[["x-", "y-"], ["0-", "1-"]]], vocabulary)
-    assert post.classes()["stability"].tolist() == [1.0, 1.0]
+    assert post.classes(-1)["stability"].tolist() == [1.0, 1.0]
 
 
 def test_a_like_pair_is_not_given_up_for_pairs_that_are_nearly_alike():
     """0 is like x (24 degrees); 0 and y, 1 and x are not quite (27 degrees), though their cosines add up to more."""
     vocabulary = {"0": at(24), "1": at(27, towards=2), "x": at(0), "y": at(51), "-": at(0)}
-    table = posterior([[["x-", "y-"], ["0-", "1-"]]], vocabulary).classes(top=2)
+    table = posterior([[["x-", "y-"], ["0-", "1-"]]], vocabulary).classes(-1, top=2)
     assert dict(zip(table["mode_0_top"], table["stability"], strict=True)) == {"0 69%, 1 31%": 1.0, "0 66%, 2 34%": 0.0}
 
 
 def test_core_values_at_one_location_are_one_class():
     post = posterior([[["ab", "cd"], ["ab", "cd"]]])
-    assert len(post.classes()) == 2
+    assert len(post.classes(-1)) == 2
     assert told(post) == {"ab": 1.0, "cd": 1.0}
 
 
 def test_rows_that_are_missing_as_a_whole_do_not_count():
     vocabulary = {"0": at(0), "1": at(0) + 3 * LETTERS["f"], "x": at(0)}
     chains = [[["0x"], ["1x"]]]
-    assert posterior(chains, vocabulary).classes()["stability"].tolist() == [0.0]
-    assert posterior(chains, vocabulary, [(5, None)]).classes()["stability"].tolist() == [1.0]
-    assert posterior(chains, vocabulary, [(5, 5), (None, 5)]).classes()["stability"].tolist() == [0.0], "the other mode"
+    assert posterior(chains, vocabulary).classes(-1)["stability"].tolist() == [0.0]
+    assert posterior(chains, vocabulary, [(5, None)]).classes(-1)["stability"].tolist() == [1.0]
+    assert posterior(chains, vocabulary, [(5, 5), (None, 5)]).classes(-1)["stability"].tolist() == [0.0], (
+        "the other mode"
+    )
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-170, 1e170, 1e300])
 def test_the_scale_of_a_factor_does_not_matter_until_it_is_zero(scale):
     vocabulary = {**LETTERS, "z": LETTERS["a"] * scale}
-    table = posterior([[["ab"], ["zb"]]], vocabulary).classes()
+    table = posterior([[["ab"], ["zb"]]], vocabulary).classes(-1)
     assert table["stability"].tolist() == [float(scale > 0)]
 
 
@@ -214,7 +220,7 @@ def test_the_scale_of_a_factor_does_not_matter_until_it_is_zero(scale):
     ],
 )
 def test_the_draws_compared_are_spread_evenly_and_leave_the_reference_out(draws, most, left_out, expected):
-    assert stability._spread(draws, most, left_out) == expected
+    assert stability._others(draws, most, left_out) == expected
 
 
 @pytest.mark.parametrize(("chains", "draws", "number"), [(1, 300, 100), (2, 30, 59), (3, 80, 99), (4, 60, 100)])
@@ -222,25 +228,25 @@ def test_about_a_hundred_draws_are_compared_at_most(chains, draws, number, monke
     post = posterior([[["ab"]] * draws] * chains)
     calls = []
     monkeypatch.setattr(stability, "_held", lambda reference, other: calls.append(1) or np.ones(1, dtype=bool))
-    post.classes()
+    post.classes(-1)
     assert len(calls) == number
 
 
 def test_a_second_look_at_a_draw_compares_nothing(monkeypatch):
     post = posterior([[["ab", "cd"], ["ab", "cd"]]])
-    first = post.classes(), post.classes(0)
+    first = post.classes(-1), post.classes(0)
     monkeypatch.setattr(stability, "_held", None)
     assert post.classes(-1, chain=-1).equals(first[0])
     assert post.classes(-2).equals(first[1])
-    assert post.classes(top=1)["stability"].equals(first[0]["stability"])
+    assert post.classes(-1, top=1)["stability"].equals(first[0]["stability"])
 
 
 def test_of_very_many_classes_only_the_largest_are_compared(monkeypatch):
     post = posterior([[["ab", "cd", "ef"]] * 3])
-    whole = post.classes()
+    whole = post.classes(-1)
     assert whole["stability"].tolist() == [1.0, 1.0, 1.0]
     monkeypatch.setattr(stability, "_COMPARED_CLASSES", 2)
-    again = Posterior(post._record).classes()["stability"]
+    again = Posterior(post._record).classes(-1)["stability"]
     assert again.isna().tolist() == [False, False, True]
 
 
@@ -251,7 +257,7 @@ def test_of_very_many_classes_only_the_largest_are_compared(monkeypatch):
 def test_classes_of_every_model_have_a_stability(model):
     Y = np.random.default_rng(0).poisson(1.0, (5, 4, 3))
     model.set_params(burn_in=2, draws=4, thin=1, chains=2, seed=1, progress=False)
-    table = model.fit(Y).posterior_.classes()
+    table = model.fit(Y).posterior_.classes(-1)
     assert table["stability"].between(0.0, 1.0).all()
     assert table["stable_chains"].isin([0.0, 0.5, 1.0]).all()
 
@@ -262,6 +268,6 @@ def test_classes_that_the_data_hold_apart_are_found_in_every_draw_of_every_chain
     Y[:3, :3, :2] = 40
     Y[3:, 3:, 2:] = 60
     post = ac.AlloCore(2, burn_in=100, draws=20, thin=2, chains=3, seed=1, progress=False).fit(Y).posterior_
-    table = post.classes()
+    table = post.classes(-1)
     assert (table["stability"] == 1.0).all()
     assert (table["stable_chains"] == 1.0).all()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from allocore.data.countries import resolve
 from allocore.posterior.class_summary import ClassSummary, Factor, ShownMode
-from allocore.posterior.run_description import diagnosis_rows, progress_line, settings_line
+from allocore.posterior.run_description import diagnosis_rows, number_text, progress_line, settings_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,9 +66,18 @@ def _data(posterior: Posterior) -> dict[str, Any]:
 
 
 def _health(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The verdict on the chains, for the banner and the panel. `rHat` is text, because R-hat may be infinite."""
     headings, rows = diagnosis_rows(diagnosis)
-    moves = None if np.isnan(diagnosis.move_rate) else diagnosis.move_rate
-    return {"well": diagnosis.well, "words": diagnosis.words, "moves": moves, "headings": headings, "rows": rows}
+    r_hats = diagnosis.table["r_hat"].to_numpy()[:1]  # the log-likelihood comes first; NNTuck has no row at all
+    return {
+        "level": diagnosis.level,
+        "headline": diagnosis.headline,
+        "words": diagnosis.words,
+        "rHat": number_text("r_hat", float(r_hats[0])) if np.isfinite(r_hats).any() else None,
+        "moves": None if np.isnan(diagnosis.move_rate) else diagnosis.move_rate,
+        "headings": headings,
+        "rows": rows,
+    }
 
 
 def _traces(posterior: Posterior) -> dict[str, Any]:

@@ -176,7 +176,9 @@ class Sheet:
 
 
 def name_chains(sheet: Sheet, chains: int, right: float, top: float) -> None:
-    """Name the colours of the chains on a line that ends at `right`, unless there are too many chains for it."""
+    """Name the colours of the chains on a line that ends at `right`; of very many chains only their number."""
+    if chains > len(COLOURS):
+        sheet.text(right, top, f"{chains} chains", ha="right", fontsize=SMALL, color=GREY)
     for chain in reversed(range(chains if 1 < chains <= len(COLOURS) else 0)):
         sheet.text(right, top, f"chain {chain}", ha="right", fontsize=SMALL, color=chain_colour(chain), weight="bold")
         right -= 0.5

@@ -1,15 +1,19 @@
-"""What the draws predict: expected counts of cells, and the probabilities of counts, averaged over all draws."""
+"""What the draws predict, averaged over all of them: expected counts, probabilities of counts, surprises."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.coordinates import as_integers, check_coordinates
-from allocore.errors import InputError
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError, whole_number
 from allocore.kernels.workers import available_threads
 from allocore.posterior.draws import Draws
 from allocore.run.record import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class CellCounts(Protocol):
@@ -132,6 +136,44 @@ class CellPredictions(Draws):
             kind = "positive cell" if positive_only else "cell"
             raise InputError(f"test has {len(counts)} cells, but it must have at least one {kind} to judge")
         return float(self.log_predictive(cells[:, chosen], counts[chosen]).mean())
+
+    def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
+        """Return the observed cells whose counts are least expected, most surprising first.
+
+        A zero where many counts were expected is a surprise too. In a tensor all observed zeros are searched, from the
+        largest expected count down. The search stops after about half a minute and then warns how far it came.
+
+        Parameters
+        ----------
+        Y : CountTensor, HeldOut, or anything with `coords` and `counts`, optional
+            What to judge: a tensor of the same shape as the fitted one, or a held-out set. By default the fitted
+            tensor. Missing cells are left out.
+        top : int
+            How many cells to return.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The labels of each cell; its `observed` count; the `expected` one, averaged over all draws; the `direction`,
+            "more" or "fewer"; the two-sided tail probability `p`, averaged over all draws; and `surprise`, -log10 p,
+            which is finite even if `p` underflows to 0. Zeros with p = 1 are left out. `attrs["zeros_searched"]` is
+            "all", "largest only" if the search stopped early, or "given" for a held-out set.
+
+        Examples
+        --------
+        >>> table = post.surprises(top=3)
+        >>> list(table.columns)
+        ['origin', 'destination', 'carrier', 'month', 'hour', 'observed', 'expected', 'direction', 'p', 'surprise']
+        >>> bool(table["surprise"].is_monotonic_decreasing), table.attrs["zeros_searched"]
+        (True, 'all')
+        """
+        from allocore.posterior.surprises import comparable, surprises
+
+        cells = comparable(self.tensor if Y is None else Y, self.tensor)
+        missing = cells.missing if isinstance(cells, CountTensor) else None
+        coords_counts = self._check_counted(cells.coords, cells.counts)
+        threads = self._threads or available_threads()
+        return surprises(self._drawn(), *coords_counts, top=whole_number("top", top), threads=threads, missing=missing)
 
     def _check_cells(self, coords: object) -> NDArray[np.int64]:
         cells = as_integers(coords, "coords")

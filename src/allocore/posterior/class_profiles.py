@@ -24,7 +24,7 @@ from allocore.run.record import Record
 
 
 class DrawClasses(NamedTuple):
-    """The classes of one draw, one for each location in use.
+    """The classes of one draw, one for each location in use, largest first.
 
     location_CM: the factor of each class in each mode. value_C: expected counts in the observed cells (latent counts
     for the Bernoulli likelihood). profiles: per mode (D, C), columns sum to one. factors: likewise, the factor itself
@@ -52,24 +52,22 @@ class ClassReader:
         return bool(self._missing.patterns_PM.size)
 
     def read(self, chain: int, draw: int) -> DrawClasses:
-        """The classes of one draw in the order of their locations."""
+        """The classes of one draw, largest first: an order that does not depend on how they are numbered."""
         core_C, location_CM = self._locations(chain, draw)
         expanded, scale, odds = weighted_expansion(self.record, chain, draw, location_CM, self._missing)
-        offsets_M = row_offsets(self.record.tensor.shape)
         counts, factors = [], []
-        for mode, (first, last) in enumerate(pairwise(offsets_M.tolist())):
+        for mode, (first, last) in enumerate(pairwise(row_offsets(self.record.tensor.shape).tolist())):
             phi_DC = expanded.phi_RQ[first:last]
             if self.has_missing:
-                sums_DC = self._missing.sums_by_row(expanded, mode, self._workers, scale)
-                counts.append(phi_DC * sums_DC)
+                counts.append(phi_DC * self._missing.sums_by_row(expanded, mode, self._workers, scale))
             weighted_DC = phi_DC if scale is None or scale.mode != mode else phi_DC * scale.scale_D[:, None]
-            factors.append(_shares(np.where(self._observed[mode][:, None], weighted_DC, 0.0)))
-        if not counts:
-            value_C = core_C * odds * np.prod(expanded.sums_MQ, axis=0)
-            whole = tuple(factors)
-            return DrawClasses(location_CM, value_C, whole, whole)
-        value_C = core_C * odds * counts[0].sum(axis=0)
-        return DrawClasses(location_CM, value_C, tuple(map(_shares, counts)), tuple(factors))
+            factors.append(np.where(self._observed[mode][:, None], weighted_DC, 0.0))
+        sums_C = counts[0].sum(axis=0) if counts else np.prod(expanded.sums_MQ, axis=0)
+        value_C = core_C * odds * sums_C
+        order_C = np.argsort(-value_C, kind="stable")
+        shares = tuple(_shares(factor_DC[:, order_C]) for factor_DC in factors)
+        profiles = tuple(_shares(count_DC[:, order_C]) for count_DC in counts) or shares
+        return DrawClasses(location_CM[order_C], value_C[order_C], profiles, shares)
 
     def _locations(self, chain: int, draw: int) -> tuple[Floats, Ints]:
         """The core values and the locations in use; classes at the same location are one."""

@@ -29,10 +29,12 @@ class Consensus:
     classes of a draw and the consensus classes are matched one to one. A chain holds it if at least half of its draws
     do. Classes stand largest first. Their numbers and names stay the same when the run is resumed.
 
-    Attributes
+    Parameters
     ----------
-    summary : ClassSummary
-        What tables, figures and the report show.
+    record : Record
+        The run: its data, settings, draws and trace.
+    numbered : Numbered
+        The consensus classes, with their numbers and names.
 
     Examples
     --------
@@ -291,6 +293,24 @@ class Consensus:
         """
         return self.summary.sentences
 
+    def keep(self, folder: Path) -> None:
+        """Write the consensus into the folder of its run, so that its classes keep their numbers and names.
+
+        Parameters
+        ----------
+        folder : path
+            The folder of the run. If it cannot be written, it stays as it is.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     post.consensus().keep(pathlib.Path(folder))
+        ...     [file.name for file in pathlib.Path(folder).iterdir()]
+        ['consensus.npz']
+        """
+        write_consensus(folder, self._numbered, self._record.core_values.shape[1])
+
     @property
     def _found(self) -> Estimates:
         return self._numbered.estimates
@@ -315,9 +335,10 @@ def find_consensus(record: Record, folder: Path | None, progress: bool) -> Conse
     with _bar(progress) as tick:
         found = estimate(ClassReader(record), tick)
     numbered = number_classes(found, names_of(record, found), kept[0] if kept else None)
+    consensus = Consensus(record, numbered)
     if folder is not None and record.chosen is None:
-        write_consensus(folder, numbered, draws)
-    return Consensus(record, numbered)
+        consensus.keep(folder)
+    return consensus
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.posterior.class_matching import Directions, match
@@ -20,7 +21,7 @@ from allocore.posterior.consensus_clusters import HOLDS, centres, follow, spread
 # A chain holds a class if at least half of its draws do: one passing draw is not enough.
 _HELD = 0.5
 # Intervals are from the 5% to the 95% quantile.
-LEVEL = 0.9
+_QUANTILES = (0.05, 0.5, 0.95)
 # Clusters are found with about this many draws of all chains; more do not change them.
 _CLUSTER_DRAWS = 100
 # Support, shares and sharing are estimated with at most this many draws: the standard error of a share is then 1.6%.
@@ -64,9 +65,8 @@ class Estimates:
     @property
     def share_interval(self) -> tuple[Floats, Floats]:
         """The ends of the interval of the share, (C,) each."""
-        chains, draws, classes = self.shares.shape
-        shares_NC = self.shares.reshape(chains * draws, classes)
-        low, high = np.quantile(shares_NC, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0), axis=0)
+        draws_NC = self.shares.reshape(-1, self.shares.shape[2]) if self.shares.size else np.zeros((1, 0))
+        low, high = np.quantile(draws_NC, (_QUANTILES[0], _QUANTILES[2]), axis=0)
         return low, high
 
     @property
@@ -78,13 +78,6 @@ class Estimates:
     def support_chains(self) -> Floats:
         """The share of chains that hold each class, (C,): at least half of their draws do."""
         return np.asarray((self.held.mean(axis=1) >= _HELD).mean(axis=0))
-
-
-class _Match(NamedTuple):
-    """The classes of a draw that are matched, and with which clusters."""
-
-    classes: Ints
-    clusters: Ints
 
 
 def estimate(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
@@ -109,81 +102,67 @@ def estimate(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates
 
 
 class _Tally:
-    """Sums over the draws, for all clusters."""
+    """What each draw says about each cluster."""
 
     def __init__(self, chains: int, draws: Ints, found: tuple[Floats, ...]) -> None:
         self._centres, self._draws = Directions.of(found), draws
-        clusters = found[0].shape[1]
-        self._shares = np.zeros((chains, len(draws), clusters))
-        self._held = np.zeros(self._shares.shape, dtype=bool)
-        self._value_G = np.zeros(clusters)
-        self._both_GG = np.zeros((clusters, clusters))
-        self._same = [np.zeros((clusters, clusters)) for _ in found]
-        self._profiles = [np.zeros(each.shape) for each in found]
-        self._factors = [np.zeros(each.shape) for each in found]
-        self._matches: dict[tuple[int, int], _Match] = {}
+        lead = chains, len(draws), found[0].shape[1]
+        self._shares, self._value_G = np.zeros(lead), np.zeros(lead[2])
+        # The class of a draw that is matched with a cluster, and its location; -1 if there is none.
+        self._class = np.full(lead, -1, dtype=np.int32)
+        self._location = np.full((*lead, len(found)), -1, dtype=np.int32)
+        self._profiles, self._factors = ([np.zeros(each.T.shape) for each in found] for _ in range(2))
 
     def add(self, chain: int, place: int, classes: DrawClasses) -> None:
         """Match the classes of one draw and add what they say."""
         ours, clusters = match(Directions.of(classes.profiles), self._centres, HOLDS)
-        self._matches[chain, place] = _Match(ours, clusters)
         share_C = classes.value_C[ours] / (classes.value_C.sum() or 1.0)
         self._shares[chain, place, clusters] = share_C
-        self._held[chain, place, clusters] = True
         self._value_G[clusters] += classes.value_C[ours]
-        pairs = np.ix_(clusters, clusters)
-        self._both_GG[pairs] += 1.0
-        for mode, same_GG in enumerate(self._same):
-            location_C = classes.location_CM[ours, mode]
-            same_GG[pairs] += location_C[:, None] == location_C
-            self._profiles[mode][:, clusters] += classes.profiles[mode][:, ours] * share_C
-            if classes.factors is not classes.profiles:
-                self._factors[mode][:, clusters] += classes.factors[mode][:, ours] * share_C
+        self._class[chain, place, clusters] = ours
+        self._location[chain, place, clusters] = classes.location_CM[ours]
+        for sum_GD, profile_DC in zip(self._profiles, classes.profiles, strict=True):
+            sum_GD[clusters] += (profile_DC[:, ours] * share_C).T
+        if classes.factors is not classes.profiles:
+            for sum_GD, factor_DC in zip(self._factors, classes.factors, strict=True):
+                sum_GD[clusters] += (factor_DC[:, ours] * share_C).T
 
     def estimates(self, reader: ClassReader) -> Estimates:
         """Keep the clusters with enough support, and estimate their profiles."""
         chains, draws, _ = self._shares.shape
-        holding_G = (self._held.mean(axis=1) >= _HELD).sum(axis=0)
-        share_G = self._shares.mean(axis=(0, 1))
+        held, share_G = self._class >= 0, self._shares.mean(axis=(0, 1))
+        holding_G = (held.mean(axis=1) >= _HELD).sum(axis=0)
         kept = np.flatnonzero((holding_G >= _enough(chains)) & (share_G > 0.0))
         kept = kept[np.argsort(-share_G[kept], kind="stable")]
-        pairs = np.ix_(kept, kept)
-        both = np.maximum(self._both_GG[pairs], 1.0)
         profiles, factors = self._bands(reader, kept)
         return Estimates(
             draws=self._draws,
             value=self._value_G[kept] / (chains * draws),
             shares=self._shares[:, :, kept],
-            held=self._held[:, :, kept],
+            held=held[:, :, kept],
             profiles=profiles,
             factors=factors,
-            sharing=tuple(same_GG[pairs] / both for same_GG in self._same),
+            sharing=_sharing(self._location[:, :, kept].reshape(chains * draws, len(kept), len(profiles))),
         )
 
     def _bands(self, reader: ClassReader, kept: Ints) -> tuple[tuple[ProfileBand, ...], tuple[ProfileBand, ...]]:
         """The means over all draws, with quantiles over about a hundred of them."""
-        place_G = np.full(self._shares.shape[2], -1)
-        place_G[kept] = np.arange(len(kept))
         chains, draws, _ = self._shares.shape
-        rows, whole = sum(len(each) for each in self._profiles), not reader.has_missing
+        rows, whole = sum(sum_GD.shape[1] for sum_GD in self._profiles), not reader.has_missing
         most = _MOST_NUMBERS // max(1, rows * len(kept) * (1 if whole else 2))
         places = spread(draws, max(1, min(max(most, _LEAST_DRAWS), _QUANTILE_DRAWS) // chains))
         profiles, factors = (
-            [_Sample(chains * len(places), len(each), len(kept)) for each in self._profiles] for _ in range(2)
+            [_Sample(chains * len(places), sum_GD[kept]) for sum_GD in sums] for sums in (self._profiles, self._factors)
         )
-        for number, (chain, place) in enumerate(np.ndindex(chains, len(places))):
-            classes = reader.read(chain, int(self._draws[places[place]]))
-            ours, clusters = self._matches[chain, int(places[place])]
-            known = place_G[clusters] >= 0
-            ours, columns = ours[known], place_G[clusters[known]]
+        for number, (chain, place) in enumerate((c, p) for c in range(chains) for p in places.tolist()):
+            classes = reader.read(chain, int(self._draws[place]))
+            class_C = self._class[chain, place, kept]
             for mode, sample in enumerate(profiles):
-                sample.add(number, columns, classes.profiles[mode][:, ours])
+                sample.add(number, class_C, classes.profiles[mode])
                 if not whole:
-                    factors[mode].add(number, columns, classes.factors[mode][:, ours])
-        bands = tuple(sample.band(sum_DG[:, kept]) for sample, sum_DG in zip(profiles, self._profiles, strict=True))
-        if whole:
-            return bands, bands
-        return bands, tuple(sample.band(sum_DG[:, kept]) for sample, sum_DG in zip(factors, self._factors, strict=True))
+                    factors[mode].add(number, class_C, classes.factors[mode])
+        bands = tuple(sample.band() for sample in profiles)
+        return bands, bands if whole else tuple(sample.band() for sample in factors)
 
 
 def _enough(chains: int) -> int:
@@ -191,23 +170,37 @@ def _enough(chains: int) -> int:
     return max(min(2, chains), -(-chains // 2))
 
 
+def _sharing(location_NCM: NDArray[np.int32]) -> tuple[Floats, ...]:
+    """For each mode (C, C), the share of the draws with both classes in which both have the same factor."""
+    held_NC = (location_NCM[:, :, 0] >= 0).astype(np.float64)
+    both_CC = np.maximum(held_NC.T @ held_NC, 1.0)
+    sharing = []
+    for location_NC in np.moveaxis(location_NCM, 2, 0):
+        same_CC = np.zeros(both_CC.shape)
+        for location_C in location_NC:
+            same_CC += (location_C[:, None] == location_C) & (location_C >= 0)
+        sharing.append(same_CC / both_CC)
+    return tuple(sharing)
+
+
 class _Sample:
     """The profiles of C classes in one mode in some draws, NaN where a draw does not hold the class."""
 
-    def __init__(self, draws: int, rows: int, classes: int) -> None:
-        self._values = np.full((classes, draws, rows), np.nan, dtype=np.float32)
+    def __init__(self, draws: int, sum_CD: Floats) -> None:
+        self._sum_CD = sum_CD
+        self._values = np.full((len(sum_CD), draws, sum_CD.shape[1]), np.nan, dtype=np.float32)
 
-    def add(self, draw: int, columns: Ints, profile_DC: Floats) -> None:
-        """Add the profiles that one draw has of some classes."""
-        self._values[columns, draw] = profile_DC.T
+    def add(self, draw: int, class_C: NDArray[np.int32], profile_DK: Floats) -> None:
+        """Add the profiles that the matched classes of one draw have; -1 stands for no match."""
+        held = np.flatnonzero(class_C >= 0)
+        self._values[held, draw] = profile_DK[:, class_C[held]].T
 
-    def band(self, sum_DC: Floats) -> ProfileBand:
+    def band(self) -> ProfileBand:
         """The mean from the sum over all draws, and the quantiles of the sample."""
-        ends = (1.0 - LEVEL) / 2.0, 0.5, (1.0 + LEVEL) / 2.0
-        quantiles = np.empty((3, *sum_DC.shape))
+        mean_CD = self._sum_CD / np.maximum(self._sum_CD.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        quantiles = np.empty((3, *mean_CD.shape))
         for place, values in enumerate(self._values):
             held = values[~np.isnan(values[:, 0])]
-            quantiles[:, :, place] = np.quantile(held, ends, axis=0) if len(held) else sum_DC[:, place]
-        mean_DC = sum_DC / np.maximum(sum_DC.sum(axis=0), np.finfo(float).tiny)
-        low_DC, median_DC, high_DC = quantiles
-        return ProfileBand(mean_DC, low_DC, median_DC, high_DC)
+            quantiles[:, place] = np.quantile(held, _QUANTILES, axis=0) if len(held) else mean_CD[place]
+        low_CD, median_CD, high_CD = quantiles
+        return ProfileBand(mean_CD.T, low_CD.T, median_CD.T, high_CD.T)

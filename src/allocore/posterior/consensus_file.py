@@ -77,7 +77,7 @@ def write_consensus(folder: Path, numbered: Numbered, draws: int) -> None:
         "next_number": np.array(numbered.next_number),
         "draws": found.draws,
         "value": found.value,
-        "shares": found.shares.astype(np.float32),
+        "shares": found.shares,
         "held": found.held,
     }
     whole = found.factors is found.profiles
@@ -92,7 +92,8 @@ def write_consensus(folder: Path, numbered: Numbered, draws: int) -> None:
 def read_consensus(folder: Path, modes: int) -> tuple[Numbered, int] | None:
     """The consensus that is kept with a run, and the number of its draws; None if there is none."""
     try:
-        with np.load(folder / FILE, allow_pickle=False) as arrays:
+        # NumPy does not close a file that it cannot read.
+        with open(folder / FILE, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             if int(arrays["format"]) != _FORMAT:
                 return None
             return _numbered(arrays, modes), int(arrays["run_draws"])
@@ -113,7 +114,7 @@ def _numbered(arrays: Any, modes: int) -> Numbered:
     found = Estimates(
         draws=arrays["draws"],
         value=arrays["value"],
-        shares=arrays["shares"].astype(np.float64),
+        shares=arrays["shares"],
         held=arrays["held"],
         profiles=profiles,
         factors=profiles if whole else tuple(_band(f"factor_{mode}", arrays) for mode in range(modes)),

@@ -7,25 +7,23 @@ import numpy as np
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.posterior.class_names import class_names
 from allocore.posterior.class_profiles import ClassReader
-from allocore.posterior.class_summary import ClassSummary, Factor, Profile, ShownMode, Support, is_even, shown_modes
+from allocore.posterior.class_summary import ClassSummary, Factor, Profile, ShownMode, is_even, shown_modes
 from allocore.posterior.stability import stability
 from allocore.run.record import Record
 
 
 def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> ClassSummary:
     """Summarize one draw: see `Posterior.draw_summary`."""
-    record, found = reader.record, stability(reader, chain, draw)
-    classes = reader.read(chain, draw)
-    order_C = np.argsort(-classes.value_C, kind="stable")
-    location_CM, value_C = classes.location_CM[order_C], classes.value_C[order_C]
+    record, classes = reader.record, reader.read(chain, draw)
+    location_CM, value_C = classes.location_CM, classes.value_C
     share_C = value_C / (value_C.sum() or 1.0)
     modes = shown_modes(record.tensor)
     observed = [record.tensor.missing.observed_rows(mode) for mode in range(len(modes))]
     profiles, factors = [], []
     for m, mode in enumerate(modes):
-        profile_DC, factor_DC = classes.profiles[m][:, order_C], classes.factors[m][:, order_C]
-        profiles.append(tuple(Profile(mode, share_D, is_even(share_D[observed[m]])) for share_D in profile_DC.T))
-        factors.append(_factors(mode, location_CM[:, m], factor_DC, share_C, observed[m]))
+        shares = classes.profiles[m].T
+        profiles.append(tuple(Profile(mode, share_D, is_even(share_D[observed[m]])) for share_D in shares))
+        factors.append(_factors(mode, location_CM[:, m], classes.factors[m], share_C, observed[m]))
     summary = ClassSummary(
         tensor=record.tensor,
         source=source,
@@ -37,12 +35,12 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
         value_C=value_C,
         share_C=share_C,
         interval_C2=None,
-        support=Support(found.draws_C[order_C], found.chains_C[order_C], found.chains),
+        support=stability(reader, chain, draw),
         apart_C=np.zeros(len(value_C), dtype=bool),
         location_CM=location_CM,
         factors=tuple(factors),
         profiles=tuple(profiles),
-        factor_shares=tuple(factor_DC[:, order_C] for factor_DC in classes.factors),
+        factor_shares=classes.factors,
         sharing=None,
     )
     return replace(summary, sentences=_sentences(record, chain, draw, summary))

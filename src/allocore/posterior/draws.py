@@ -1,13 +1,14 @@
 """The draws of a run as arrays, with what they were drawn from: the part of a posterior that only reads."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.data.coordinates import as_integers
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, NotInModelError
 from allocore.model.spec import LikelihoodName
@@ -268,6 +269,40 @@ class Draws:
         """
         return bool(self.stats["moved"].shape[1] >= self._record.schedule.sweeps)
 
+    def select_chains(self, chains: Sequence[int]) -> Self:
+        """Return the posterior of some of the chains.
+
+        Use it to leave out a chain that `diagnose` finds far behind the others, or to see what half of the chains say.
+
+        Parameters
+        ----------
+        chains : sequence of int
+            The numbers of the chains to keep, without repeats. Negative numbers count from the end. The chains of the
+            new posterior are numbered from 0, in the order given.
+
+        Returns
+        -------
+        Posterior
+
+        Examples
+        --------
+        >>> post.select_chains([1])
+        Posterior: 1 chain of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+        """
+        number, given = len(self.core_values), as_integers(chains, "chains")
+        if given.ndim != 1 or not given.size or not ((-number <= given) & (given < number)).all():
+            raise InputError(
+                f"chains is {chains!r}, but it must list one or more chain numbers from {-number} to {number - 1}"
+            )
+        kept = (given % number).tolist()
+        if len(set(kept)) < len(kept):
+            raise InputError(f"chains is {chains!r}, but it must not name a chain twice")
+        return self._with_record(self._record.with_chains(kept))
+
+    def _with_record(self, record: Record) -> Self:
+        """Return the same kind of posterior for another record."""
+        return type(self)(record)
+
     def to_datatree(self) -> "xr.DataTree":
         """Return the run as a DataTree in the ArviZ schema.
 
@@ -289,7 +324,7 @@ class Draws:
         """Write the run to a new Zarr folder.
 
         `ac.open_run` opens the folder as a posterior, and xarray opens it as a DataTree. The run can be read but not
-        resumed; to resume a run, fit with `store=`.
+        resumed; to resume a run, fit with `store=`. A consensus that has been found is saved with it.
 
         Parameters
         ----------
@@ -308,6 +343,7 @@ class Draws:
         from allocore.run.zarr_store import write_record
 
         write_record(self._record, Path(path))
+        self._save_more(Path(path))
 
     def likelihood_words(self) -> tuple[str, ...]:
         """Return how the counts are distributed given the fit, in sentences; they are found once and kept.
@@ -338,6 +374,9 @@ class Draws:
             f"{type(self).__name__}: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
             f"{'at most ' * spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}{likelihood}"
         )
+
+    def _save_more(self, folder: Path) -> None:
+        """Save what was found from the draws with them."""
 
     def _drawn(self) -> Record:
         """Return the run, or raise an error if it has no draws yet."""

@@ -2,15 +2,14 @@
 
 import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.kernels.workers import available_threads
-from allocore.posterior.cell_predictions import CellCounts, CellPredictions
+from allocore.posterior.cell_predictions import CellPredictions
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -202,44 +201,6 @@ class Posterior(CellPredictions):
 
         return sharing_table(self.draw_summary(draw, chain=chain), self.tensor.mode(mode), whole_number("top", top))
 
-    def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
-        """Return the observed cells whose counts are least expected, most surprising first.
-
-        A zero where many counts were expected is a surprise too. In a tensor all observed zeros are searched, from the
-        largest expected count down. The search stops after about half a minute and then warns how far it came.
-
-        Parameters
-        ----------
-        Y : CountTensor, HeldOut, or anything with `coords` and `counts`, optional
-            What to judge: a tensor of the same shape as the fitted one, or a held-out set. By default the fitted
-            tensor. Missing cells are left out.
-        top : int
-            How many cells to return.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The labels of each cell; its `observed` count; the `expected` one, averaged over all draws; the `direction`,
-            "more" or "fewer"; the two-sided tail probability `p`, averaged over all draws; and `surprise`, -log10 p,
-            which is finite even if `p` underflows to 0. Zeros with p = 1 are left out. `attrs["zeros_searched"]` is
-            "all", "largest only" if the search stopped early, or "given" for a held-out set.
-
-        Examples
-        --------
-        >>> table = post.surprises(top=3)
-        >>> list(table.columns)
-        ['origin', 'destination', 'carrier', 'month', 'hour', 'observed', 'expected', 'direction', 'p', 'surprise']
-        >>> bool(table["surprise"].is_monotonic_decreasing), table.attrs["zeros_searched"]
-        (True, 'all')
-        """
-        from allocore.posterior.surprises import comparable, surprises
-
-        cells = comparable(self.tensor if Y is None else Y, self.tensor)
-        missing = cells.missing if isinstance(cells, CountTensor) else None
-        coords_counts = self._check_counted(cells.coords, cells.counts)
-        threads = self._threads or available_threads()
-        return surprises(self._drawn(), *coords_counts, top=whole_number("top", top), threads=threads, missing=missing)
-
     def top_cells(
         self, number: int, top: int = 5, *, draw: ShownDraw = None, chain: int | None = None
     ) -> "pd.DataFrame":
@@ -326,8 +287,8 @@ class Posterior(CellPredictions):
         R-hat and effective sample sizes are computed for quantities that do not depend on the numbers of classes and
         factors, which mean nothing from draw to draw: the log-likelihood, the expected count of all observed cells
         together (for the Bernoulli likelihood their total latent rate), the numbers of classes and of factors in use,
-        the dispersion and the concentrations if they are learned, and the expected counts of a dozen cells, half of
-        them without counts.
+        the dispersion and the concentrations if they are learned, the expected counts of a dozen cells, half of them
+        without counts, and the shares of the largest consensus classes.
 
         Returns
         -------
@@ -339,9 +300,12 @@ class Posterior(CellPredictions):
         >>> list(post.diagnose().table.index[:4])
         ['log-likelihood', 'expected total count', 'classes', 'origin factors']
         """
-        from allocore.posterior.diagnostics import diagnose
+        from allocore.posterior.diagnostics import diagnose, judges_draws
+        from allocore.posterior.traces import share_traces
 
-        return diagnose(self._drawn(), self.likelihood_words())
+        record = self._drawn()
+        shares = share_traces(self.consensus()) if judges_draws(record) else []
+        return diagnose(record, self.likelihood_words(), shares)
 
     def show(self, rows: int = 15, top: int = 3, *, draw: ShownDraw = None, chain: int | None = None) -> None:
         """Print the largest classes and the factors they share: of the consensus, or of one draw on request.
@@ -371,6 +335,13 @@ class Posterior(CellPredictions):
         from allocore.posterior.notebook import posterior_html
 
         return posterior_html(self)
+
+    def _with_record(self, record: Record) -> Self:
+        return type(self)(record, self._threads)
+
+    def _save_more(self, folder: Path) -> None:
+        if self._consensus is not None:
+            self._consensus.keep(folder)
 
     def _position(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
         """The chain and the draw that are meant."""
@@ -402,7 +373,8 @@ def _position(name: str, value: int, length: int) -> int:
     try:
         place = operator.index(value)
     except TypeError:
-        raise InputError(f"{name} is {value!r}, but it must be a whole number") from None
+        rule = "a whole number or 'best'" if name == "draw" else "a whole number"
+        raise InputError(f"{name} is {value!r}, but it must be {rule}") from None
     if not -length <= place < length:
         raise InputError(f"{name} is {value}, but there are {length}: it must be from {-length} to {length - 1}")
     return place % length

@@ -13,6 +13,8 @@ from allocore.posterior.moves import move_rate_sentences
 from allocore.posterior.posterior import Posterior
 from allocore.posterior.run_description import HEADINGS, number_text, progress_line, settings_line, short_table
 
+_STYLES = {"good": "bold green", "caution": "bold yellow", "poor": "bold red"}
+
 
 def run_report(posterior: Posterior, *, being_written: bool) -> RenderableType:
     """Return the settings, progress and diagnostics of a run."""
@@ -34,11 +36,12 @@ def _health(diagnosis: Diagnosis) -> Iterator[RenderableType]:
         table.add_column(heading, justify="right")
     for name, row in short_table(diagnosis).iterrows():
         table.add_row(Text(str(name)), *(_cell(column, row[column]) for column in HEADINGS))
+    yield Text(f"\n{diagnosis.level.capitalize()}: {diagnosis.headline}", style=_STYLES[diagnosis.level])
     yield table
     for sentence in (*diagnosis.likelihood_words, *move_rate_sentences(diagnosis.move_rate)):
         yield Text(sentence)
     for sentence in diagnosis.words:
-        yield Text(sentence, style="" if diagnosis.well else "bold")
+        yield Text(sentence)
 
 
 def _cell(column: str, value: float) -> Text:

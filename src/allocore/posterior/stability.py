@@ -9,7 +9,7 @@ from itertools import chain as joined
 
 import numpy as np
 
-from allocore.kernels.arrays import Flags, Ints
+from allocore.kernels.arrays import Flags
 from allocore.posterior.class_matching import Directions, match
 from allocore.posterior.class_profiles import ClassReader, DrawClasses
 from allocore.posterior.class_summary import Support
@@ -32,24 +32,24 @@ def stability(reader: ClassReader, chain: int, draw: int) -> Support:
     The draw itself does not count. A share is NaN if there is no other draw, or no other chain.
     """
     classes = reader.read(chain, draw)
-    compared_C = _largest(classes)
-    reference = _directions(classes, compared_C)
+    reference = _directions(classes)
     chains, draws = reader.record.core_values.shape[:2]
     held = []
     for other in range(chains):
         places = _others(draws, max(1, _COMPARED_DRAWS // chains), draw if other == chain else None)
-        held.append([_held(reference, len(compared_C), reader.read(other, place)) for place in places])
-    return _shares(len(classes.value_C), compared_C, held)
+        held.append([_held(reference, reader.read(other, place)) for place in places])
+    return _shares(len(classes.value_C), held)
 
 
-def _shares(classes: int, compared_C: Ints, held: list[list[Flags]]) -> Support:
+def _shares(classes: int, held: list[list[Flags]]) -> Support:
     draws_C, chains_C = np.full(classes, np.nan), np.full(classes, np.nan)
+    compared = slice(min(classes, _COMPARED_CLASSES))
     by_draw = list(joined.from_iterable(held))
     by_chain = [np.mean(of_chain, axis=0) >= HELD for of_chain in held if of_chain]
     if by_draw:
-        draws_C[compared_C] = np.mean(by_draw, axis=0)
+        draws_C[compared] = np.mean(by_draw, axis=0)
     if len(held) > 1:
-        chains_C[compared_C] = np.mean(by_chain, axis=0)
+        chains_C[compared] = np.mean(by_chain, axis=0)
     return Support(draws_C, chains_C, len(held))
 
 
@@ -59,16 +59,12 @@ def _others(draws: int, most: int, left_out: int | None) -> list[int]:
     return list(others[spread(len(others), most)].tolist()) if len(others) else []
 
 
-def _largest(classes: DrawClasses) -> Ints:
-    return np.sort(np.argsort(-classes.value_C, kind="stable")[:_COMPARED_CLASSES])
+def _directions(classes: DrawClasses) -> Directions:
+    return Directions.of([profile_DC[:, :_COMPARED_CLASSES] for profile_DC in classes.profiles])
 
 
-def _directions(classes: DrawClasses, compared_C: Ints) -> Directions:
-    return Directions.of([profile_DC[:, compared_C] for profile_DC in classes.profiles])
-
-
-def _held(reference: Directions, compared: int, other: DrawClasses) -> Flags:
+def _held(reference: Directions, other: DrawClasses) -> Flags:
     """Which classes of the reference have a partner in the other draw."""
-    held_C = np.zeros(compared, dtype=bool)
-    held_C[match(reference, _directions(other, _largest(other)), ALIKE)[0]] = True
+    held_C = np.zeros(len(reference.unit[0]), dtype=bool)
+    held_C[match(reference, _directions(other), ALIKE)[0]] = True
     return held_C

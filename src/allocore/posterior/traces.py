@@ -3,13 +3,13 @@
 The numbers of classes and factors change from draw to draw, so the trace of a single class means nothing. The
 quantities here stay the same when classes or factors are renumbered: the log-likelihood, the expected count of all
 observed cells together, how many classes and factors are in use, the dispersion and the concentrations if they are
-learned, and the expected counts of a few cells.
+learned, the expected counts of a few cells, and the shares of consensus classes, which are matched by their profiles.
 
 The expected total of the Bernoulli likelihood would need every cell. The total rate, which needs only sums, stands in.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,12 @@ from allocore.model.likelihood import dispersion_of
 from allocore.posterior.class_sums import weighted_sums
 from allocore.run.record import Record
 
+if TYPE_CHECKING:
+    from allocore.posterior.consensus import Consensus
+
 # Enough to show a chain that predicts differently from the others, few enough for a table that people read whole.
 _CELLS = 12
+_CLASSES = 8
 _CELL_SEED = 20240502
 # If at least one cell in a few hundred is an observed zero, this many random cells include six of them.
 _CANDIDATES = 4096
@@ -60,6 +64,18 @@ def traces(record: Record) -> Iterator[Trace]:
     for place, cell in enumerate(cells_MC.T.tolist()):
         labels = ", ".join(str(names[d]) for names, d in zip(record.tensor.labels, cell, strict=True))
         yield Trace(f"{LOG_COUNT} {labels}", "the expected counts of cells", cells[..., place])
+
+
+def share_traces(consensus: "Consensus") -> list[Trace]:
+    """The shares of the largest consensus classes, zero where a draw does not hold one; small and weak ones apart."""
+    summary = consensus.summary
+    places = np.flatnonzero(~summary.apart_C)[:_CLASSES].tolist()
+    numbers = summary.numbers(tuple(places))
+    shares = consensus.shares_by_draw
+    return [
+        Trace(f"share of class {number}", "the shares of consensus classes", shares[..., place])
+        for number, place in zip(numbers, places, strict=True)
+    ]
 
 
 def judged_cells(tensor: CountTensor) -> Ints:

@@ -54,10 +54,11 @@ class Record:
         arrays = [array[which] for array in self.draw_arrays]
         return replace(self, **draw_fields(self.spec, arrays))
 
-    def with_chains(self, chains: Sequence[int]) -> "Record":
-        """The record with some of its chains: their draws and their statistics."""
-        which = np.asarray(chains, dtype=np.int64)
-        return replace(self.with_draws((which,)), stats={name: values[which] for name, values in self.stats.items()})
+    def with_chains(self, numbers: Sequence[int]) -> "Record":
+        """The record of some of its chains, in the order given: their draws and the statistics of their sweeps."""
+        chosen = list(numbers)
+        stats = {name: values[chosen] for name, values in self.stats.items()}
+        return replace(self.with_draws((chosen,)), stats=stats)
 
     def log_odds_of(self, chain: int, draw: int, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
         """The log odds of the dispersion of one draw in each cell; zeros if the likelihood has none."""

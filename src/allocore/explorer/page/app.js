@@ -22,7 +22,7 @@ function viewOf(hash) {
   const [name, ...rest] = path.split("/");
   const parameters = new URLSearchParams(query);
   const [first, second] = rest.map((part) => (/^\d+$/.test(part) ? Number(part) : -1));
-  if (name === "" || name === "main") return ["Overview", overview()];
+  if (["", "main", "health"].includes(name)) return ["Overview", overview()];
   if (name === "classes") return ["Classes", classList(parameters)];
   if (name === "class" && classes[first]) return [`Class ${first}`, classView(classes[first])];
   if (name === "compare") return ["Compare", compareView((rest[0] ?? "").split(",").filter(Boolean).map(Number))];
@@ -47,12 +47,22 @@ function show() {
   window.scrollTo(0, 0);
   if (shownBefore) main.focus({ preventScroll: true });
   shownBefore = true;
+  if (location.hash === "#/health") afterCharts(showHealth);
+}
+
+// Charts are drawn when their boxes have a width, in the next frame, and move what is below them.
+const afterCharts = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
+
+function showHealth() {
+  const health = document.getElementById("health");
+  health?.scrollIntoView(); // another view may have come in between
+  health?.focus({ preventScroll: true });
 }
 
 function drawNavigation() {
   const here = (location.hash || "#/").split("?")[0];
   const current = (href) =>
-    href === "#/" ? /^#\/?(main)?$/.test(here) : here.startsWith(href.split("/").slice(0, 2).join("/"));
+    href === "#/" ? /^#\/?(main|health)?$/.test(here) : here.startsWith(href.split("/").slice(0, 2).join("/"));
   document
     .getElementById("nav")
     .replaceChildren(

@@ -1,6 +1,6 @@
 // The box of a chart on the page: it keeps the chart as wide as itself, and has a description, a legend and a table.
 
-import { SERIES } from "./chart_style.js";
+import { SERIES, dashOf } from "./chart_style.js";
 import { make, simpleTable } from "./elements.js";
 
 // A chart with a description for screen readers and with its numbers as a table.
@@ -20,6 +20,20 @@ export function legend(names) {
     make("li", {}, make("span", { class: "dot", style: `background:${SERIES[turn]}` }), name),
   );
   return make("ul", { class: "legend" }, entries);
+}
+
+// The names of lines beside samples of them, and what else there is to know.
+export function lineLegend(names, ...notes) {
+  const entries = names.map((name, turn) => {
+    const line = `2.5px ${dashOf(turn)[0]} ${SERIES[turn % SERIES.length]}`;
+    return make("li", {}, make("span", { class: "sample", style: `border-block-start:${line}` }), name);
+  });
+  return make(
+    "ul",
+    { class: "legend" },
+    entries,
+    notes.map((note) => make("li", { class: "quiet" }, note)),
+  );
 }
 
 export const observer = new ResizeObserver((entries) => {

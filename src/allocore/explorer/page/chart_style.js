@@ -6,6 +6,13 @@ export const INK = "var(--ink)";
 
 // The colours of Okabe and Ito, which people of any colour vision can tell apart. The symbols repeat the distinction.
 export const SERIES = ["var(--s0)", "var(--s1)", "var(--s2)", "var(--s3)", "var(--s4)", "var(--s5)"];
+// From the seventh series on, colours repeat with other dashes: names of CSS, and lengths for SVG.
+export const DASHES = [
+  ["solid", null],
+  ["dashed", "7 3"],
+  ["dotted", "1.5 2.5"],
+];
+export const dashOf = (turn) => DASHES[Math.floor(turn / SERIES.length) % DASHES.length];
 export const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross"];
 
 const LABEL_LETTERS = 30;

@@ -1,6 +1,6 @@
 // The first view: what was fitted, whether to trust it, how much the classes hold, and where they lie in the core.
 
-import { charted } from "./chart_box.js";
+import { charted, lineLegend } from "./chart_box.js";
 import { bdi, chip, classLink, link, make, panel, shareBar, simpleTable, words } from "./elements.js";
 import { classes, given, modes, titleOf } from "./model.js";
 import { percent, plural, whole } from "./numbers.js";
@@ -15,6 +15,7 @@ export function overview() {
   const stability = "The stability of a class is the share of the other draws that have a similar class.";
   return [
     make("h1", {}, "Overview"),
+    banner(health, draw),
     make("p", { class: "lead" }, given.summary),
     given.finished ? null : make("p", { class: "warn" }, "This run is not finished. The page shows the draws so far."),
     make(
@@ -103,25 +104,58 @@ function sharedFactors() {
   );
 }
 
+// A symbol and a word for each colour of the traffic light: nobody needs to see the colour.
+const LIGHTS = { good: ["✓", "Good"], caution: ["!", "Caution"], poor: ["✕", "Poor"] };
+
+function light(level) {
+  const [symbol, word] = LIGHTS[level];
+  return make(
+    "strong",
+    { class: `light ${level}` },
+    make("span", { class: "lamp", "aria-hidden": "true" }, symbol),
+    ` ${word}:`,
+  );
+}
+
+// Whether to trust the run, before anything of it is read.
+function banner(health, draw) {
+  const facts = [
+    `${plural(draw.chains, "chain")} of ${plural(draw.draws, "draw")}`,
+    health.rHat === null ? null : `R-hat of the log-likelihood ${health.rHat} (below 1.01 where chains agree)`,
+    health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved per sweep`,
+  ];
+  return make(
+    "section",
+    { class: `banner ${health.level}`, "aria-label": "Can the chains be trusted?" },
+    make("p", { class: "verdict" }, light(health.level), ` ${health.headline}`),
+    make(
+      "p",
+      { class: "quiet" },
+      facts.filter(Boolean).map((fact) => [fact, " · "]),
+      link("#/health", "Health of the chains"),
+    ),
+  );
+}
+
 function healthPanel(health) {
   const moves =
     health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved per sweep after the burn-in.`;
-  return panel(
+  const chains = given.traces.logLikelihood.map((_, chain) => `chain ${chain}`);
+  const shade = given.traces.burnIn ? ["burn-in shaded"] : [];
+  const box = panel(
     "Health of the chains",
+    make("p", {}, light(health.level), ` ${health.headline}`),
     make(
       "ul",
-      { class: health.well ? "good" : "warn" },
-      [moves, ...health.words].filter(Boolean).map((text) => make("li", {}, text)),
+      {},
+      [...health.words, moves].filter(Boolean).map((text) => make("li", {}, text)),
     ),
-    charted(
-      "Log-likelihood of every chain by sweep",
-      chainTraces(),
-      ["sweep", ...given.traces.logLikelihood.map((_, chain) => `chain ${chain}`)],
-      () =>
-        given.traces.sweeps.map((sweep, n) => [
-          String(sweep),
-          ...given.traces.logLikelihood.map((row) => amountOrNone(row[n])),
-        ]),
+    lineLegend(chains, ...shade),
+    charted("Log-likelihood of every chain by sweep", chainTraces(), ["sweep", ...chains], () =>
+      given.traces.sweeps.map((sweep, n) => [
+        String(sweep),
+        ...given.traces.logLikelihood.map((row) => amountOrNone(row[n])),
+      ]),
     ),
     make(
       "details",
@@ -130,6 +164,9 @@ function healthPanel(health) {
       make("div", { class: "tablebox" }, simpleTable(health.headings, health.rows, "Diagnostics of the chains")),
     ),
   );
+  box.id = "health";
+  box.tabIndex = -1;
+  return box;
 }
 
 const amountOrNone = (value) => (value === null ? "–" : whole.format(value));

@@ -1,6 +1,6 @@
 // Charts of the whole run: how much the classes hold, the chains, and the core.
 
-import { ACCENT, FAINT_INK, INK, SERIES, base, tipStyle } from "./chart_style.js";
+import { ACCENT, FAINT_INK, INK, SERIES, base, dashOf, tipStyle } from "./chart_style.js";
 import { classes, given, modes } from "./model.js";
 import { percent, plural } from "./numbers.js";
 
@@ -50,29 +50,41 @@ export function massCurve() {
 // The log-likelihood of every chain; the burn-in is shaded.
 export function chainTraces() {
   const { sweeps, burnIn, logLikelihood } = given.traces;
-  const points = logLikelihood.flatMap((row, chain) => row.map((value, n) => ({ sweep: sweeps[n], value, chain })));
+  const chains = logLikelihood.map((row) => row.map((value, n) => ({ sweep: sweeps[n], value })));
+  const points = chains.flat();
   const late = points.filter((point) => point.sweep > Math.min(burnIn, sweeps.at(-1)) / 4 && point.value !== null);
   const range = d3.extent(late.length ? late : points, (point) => point.value);
   return (width) =>
     Plot.plot({
       ...base(width),
-      height: 200,
-      marginLeft: 66,
+      height: 220,
+      marginLeft: 72,
+      marginBottom: 38,
       clip: true,
-      x: { label: "sweep", labelAnchor: "center", ticks: 6 },
-      y: { label: null, domain: range, ticks: 4, grid: true, tickFormat: "~s" },
+      x: { label: "sweep", labelAnchor: "center", labelArrow: "none", ticks: 6 },
+      y: {
+        label: "log-likelihood",
+        labelAnchor: "center",
+        labelArrow: "none",
+        domain: range,
+        ticks: 4,
+        grid: true,
+        tickFormat: "~s",
+      },
       marks: [
         burnIn
           ? Plot.rectX([0], { x1: 0, x2: Math.min(burnIn, sweeps.at(-1)), fill: FAINT_INK, fillOpacity: 0.15 })
           : null,
-        Plot.lineY(points, {
-          x: "sweep",
-          y: "value",
-          z: "chain",
-          stroke: (d) => SERIES[d.chain % SERIES.length],
-          strokeWidth: 1.2,
-          clip: true,
-        }),
+        ...chains.map((line, chain) =>
+          Plot.lineY(line, {
+            x: "sweep",
+            y: "value",
+            stroke: SERIES[chain % SERIES.length],
+            strokeDasharray: dashOf(chain)[1],
+            strokeWidth: 1.2,
+            clip: true,
+          }),
+        ),
       ],
     });
 }

@@ -1,0 +1,59 @@
+"""Names of classes in words."""
+
+import numpy as np
+import pytest
+
+import allocore as ac
+from allocore.posterior.class_names import class_names
+from allocore.posterior.class_summary import Profile, is_even, shown_modes
+
+COUNTRIES = ("France", "Germany", "Iraq", "Russia", "Ukraine", "Vietnam", "Yemen", "Zambia")
+MONTHS = tuple(f"2018-{month:02d}" for month in range(1, 13))
+
+
+def name(sender, receiver, month=None, *, masked=True, labels=(COUNTRIES, COUNTRIES, MONTHS)):
+    tensor = ac.CountTensor([[0], [1], [0]], [1], (8, 8, 12), mode_names=["from", "to", "month"], labels=labels)
+    tensor = tensor.mask_diagonal((0, 1)) if masked else tensor
+    shares = [profile(8, sender), profile(8, receiver), profile(12, month or {})]
+    shown = zip(shown_modes(tensor), shares, strict=True)
+    return class_names(tensor, tuple((Profile(mode, share_D, is_even(share_D)),) for mode, share_D in shown))[0]
+
+
+def profile(length, given):
+    """Shares of some rows by number; the others share the rest."""
+    share_D = np.full(length, (1.0 - sum(given.values())) / (length - len(given)))
+    for row, share in given.items():
+        share_D[row] = share
+    return share_D
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "words"),
+    [
+        ({3: 0.9}, {4: 0.8}, "Russia → Ukraine"),
+        ({3: 0.45, 0: 0.4}, {4: 0.8}, "Russia, France → Ukraine"),
+        ({}, {4: 0.8}, "everyone → Ukraine"),
+        ({3: 0.9}, {}, "Russia → everyone"),
+        ({3: 0.5, 4: 0.45}, {3: 0.5, 4: 0.45}, "between Russia and Ukraine"),
+        ({3: 0.5}, {3: 0.48}, "between Russia and everyone else"),
+        ({3: 0.65}, {3: 0.3, 4: 0.2}, "between Russia and Ukraine, among others"),
+        ({0: 0.3, 1: 0.3, 2: 0.25}, {0: 0.25, 1: 0.35, 2: 0.25}, "among Germany, France, Iraq"),
+    ],
+)
+def test_two_modes_with_the_same_labels_are_told_together(sender, receiver, words):
+    assert name(sender, receiver) == words
+
+
+def test_without_missing_cells_a_label_may_act_on_itself():
+    assert name({3: 0.9}, {3: 0.9}, masked=False) == "among Russia"
+
+
+def test_months_are_told_by_their_peak_and_other_labels_side_by_side():
+    assert name({3: 0.9}, {4: 0.9}, {2: 0.4, 3: 0.4}) == "Russia → Ukraine · 2018-03 to 2018-04"
+    others = tuple(f"t{place}" for place in range(8))
+    assert name({3: 0.9}, {4: 0.9}, labels=(COUNTRIES, others, MONTHS), masked=False) == "Russia · t4"
+
+
+def test_a_class_without_any_peak_has_a_name():
+    others = tuple(f"t{place}" for place in range(8))
+    assert name({}, {}, labels=(COUNTRIES, others, MONTHS), masked=False) == "evenly over everything"

@@ -1,0 +1,136 @@
+"""The consensus on disk: read again, extended without new numbers for old classes, and never in the way."""
+
+import os
+import stat
+
+import numpy as np
+import pytest
+
+import allocore as ac
+from allocore.posterior.consensus_file import FILE, number_classes, read_consensus
+from posterior.planted import planted_tensor
+from posterior.test_consensus import A, B, C, D, a_class, run
+
+E = a_class(9.0, 2, 3, 1)
+
+
+def estimates(*chains):
+    return run(*chains).consensus()._found
+
+
+def test_numbers_and_names_are_taken_over_and_never_given_twice():
+    first = number_classes(estimates([A, B, C], [A, B, C]), ("a", "b", "c"), None)
+    second = number_classes(estimates([E, A, C], [E, A, C]), ("new", "x", "y"), first)
+    assert dict(zip(second.number_C.tolist(), second.names, strict=True)) == {3: "new", 0: "a", 2: "c"}
+    third = number_classes(estimates([A, B, D], [A, B, D]), ("x", "again", "a"), second)
+    assert dict(zip(third.number_C.tolist(), third.names, strict=True)) == {0: "a", 4: "again", 5: "a (2)"}
+
+
+def test_classes_with_the_same_words_have_different_names():
+    found = estimates([A, B, C], [A, B, C])
+    assert number_classes(found, ("a", "a", "a"), None).names == ("a", "a (2)", "a (3)")
+
+
+@pytest.fixture
+def stored(tmp_path):
+    path = tmp_path / "run.zarr"
+    Y, _ = planted_tensor(1, shape=(10, 10, 4, 6), factors=(3, 3, 2, 2), classes=5, total=2000)
+    Y = Y.mask_diagonal((0, 1))
+    model = ac.AlloCore(8, burn_in=60, draws=6, thin=3, chains=3, seed=3, progress=False, store=path)
+    return path, model.fit(Y).posterior_
+
+
+def assert_same(one, other):
+    assert one.names == other.names
+    assert one.numbers.tolist() == other.numbers.tolist()
+    np.testing.assert_allclose(one.share, other.share, rtol=1e-6)
+    np.testing.assert_allclose(one.share_interval, other.share_interval, atol=1e-6)
+    for ours, theirs in zip([*one.profiles, *one.factors], [*other.profiles, *other.factors], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(one.summary.sharing, other.summary.sharing, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_it_is_kept_with_the_run_and_read_again(stored, monkeypatch):
+    path, post = stored
+    found = post.consensus()
+    assert (path / FILE).is_file()
+    monkeypatch.setattr("allocore.posterior.consensus.estimate", None)  # finding it again would fail
+    assert_same(ac.open_run(path).consensus(), found)
+
+
+def test_a_resumed_run_keeps_the_numbers_and_names_of_its_classes(stored):
+    path, post = stored
+    before = post.consensus()
+    longer = ac.AlloCore.resume(path, draws=12, progress=False).posterior_
+    after = longer.consensus()
+    assert after.shares_by_draw.shape[1] == 12
+    old, new = (dict(zip(each.numbers.tolist(), each.names, strict=True)) for each in (before, after))
+    kept = old.keys() & new.keys()
+    assert len(kept) >= len(old) - 1, "most classes of a longer run are those of the shorter one"
+    for number in kept:
+        assert old[number] == new[number]
+        ours = before.factor(0, number)["share"].sort_index()
+        theirs = after.factor(0, number)["share"].sort_index()
+        assert ours @ theirs / np.sqrt((ours @ ours) * (theirs @ theirs)) > 0.6
+    assert_same(ac.open_run(path).consensus(), after)
+
+
+def test_saving_a_posterior_saves_its_consensus(stored, tmp_path, monkeypatch):
+    _, post = stored
+    found = post.consensus()
+    post.save(tmp_path / "copy.zarr")
+    monkeypatch.setattr("allocore.posterior.consensus.estimate", None)
+    assert_same(ac.open_run(tmp_path / "copy.zarr").consensus(), found)
+
+
+def test_a_damaged_file_is_told_and_found_again(stored):
+    path, post = stored
+    found = post.consensus()
+    whole = (path / FILE).read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], b"no archive at all"):
+        (path / FILE).write_bytes(damaged)
+        with pytest.warns(UserWarning, match=r"consensus.npz cannot be read .*: the consensus is found again"):
+            assert_same(ac.open_run(path).consensus(), found)
+        assert_same(ac.open_run(path).consensus(), found)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root can write everywhere")
+def test_a_folder_that_cannot_be_written_does_no_harm(stored):
+    path, post = stored
+    path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        assert post.consensus().share.size
+        assert not (path / FILE).exists()
+    finally:
+        path.chmod(0o755)
+
+
+def test_a_full_disk_does_no_harm(stored, monkeypatch):
+    path, post = stored
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("allocore.posterior.consensus_file.np.savez_compressed", full)
+    assert post.consensus().share.size
+    assert sorted(each.name for each in path.iterdir() if FILE in each.name) == []
+
+
+def test_damaged_draws_are_left_out_and_their_consensus_is_not_kept(stored):
+    path, post = stored
+    found = post.consensus()
+    chunk = next(each for each in (path / "posterior" / "core_values").iterdir() if each.name[0].isdigit())
+    chunk.write_bytes(b"damaged")
+    with pytest.raises(ac.StoreError, match="is damaged"):
+        ac.open_run(path)
+    kept = read_consensus(path, 4)
+    with pytest.warns(UserWarning, match="draws are left out"):
+        rest = ac.open_run(path, on_error="drop")
+    if rest.core_values.shape[1]:
+        assert set(rest.consensus().numbers.tolist()) & set(found.numbers.tolist())
+    else:
+        with pytest.raises(ac.InputError, match="no draws yet"):
+            rest.consensus()
+    assert kept is not None
+    assert read_consensus(path, 4)[1] == kept[1]

@@ -1,0 +1,46 @@
+"""The log joint density of draws, and the best of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import allocore as ac
+from allocore.model.joint import log_joint
+from allocore.posterior.log_joint import _state, log_joint_of_draws
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"likelihood": "negative-binomial", "e0": "infer"}, {"likelihood": "bernoulli"}]
+)
+def test_it_is_the_log_joint_of_the_state(options):
+    Y = ac.load_flights()
+    Y = Y.binary() if options.get("likelihood") == "bernoulli" else Y
+    model = ac.AlloCore(6, burn_in=8, draws=3, thin=2, chains=2, seed=4, progress=False, **options)
+    post = model.fit(Y).posterior_
+    found = log_joint_of_draws(post.record)
+    for chain, draw in np.ndindex(found.shape):
+        wanted = log_joint(post.tensor, post.record.spec, _state(post.record, chain, draw))
+        assert found[chain, draw] == pytest.approx(wanted, rel=1e-7)
+    assert post.best_draw() == np.unravel_index(found.argmax(), found.shape)
+    assert post.draw_summary(chain=0).source.startswith(f"draw {found[0].argmax()} of chain 0")
+    assert post.class_summary("best").source.endswith(", the best by log joint density")
+
+
+def test_a_lost_trace_is_computed_again():
+    post = ac.AlloCore(4, burn_in=3, draws=2, thin=1, seed=1, progress=False).fit(ac.load_flights()).posterior_
+    whole = log_joint_of_draws(post.record)
+    stats = {name: values.astype(float) for name, values in post.stats.items()}
+    stats["log_likelihood"][:] = np.nan
+    np.testing.assert_allclose(log_joint_of_draws(replace(post.record, stats=stats)), whole, rtol=1e-7)
+
+
+def test_an_inferred_budget_and_nntuck_have_a_best_draw():
+    Y = ac.load_flights()
+    model = ac.AlloCore("infer", burn_in=5, draws=3, thin=1, seed=1, progress=False)
+    post = model.fit(Y).posterior_
+    assert np.isfinite(log_joint_of_draws(post.record)).all()
+    assert post.best_draw()[0] == 0
+    fitted = ac.NNTuck((2, 2, 2, 2, 2), restarts=1, seed=1, progress=False).fit(Y).posterior_
+    assert fitted.best_draw() == (0, 0)
+    assert fitted.class_summary().source == "draw 0"
