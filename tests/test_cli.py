@@ -56,8 +56,8 @@ def test_fit_prints_the_tensor_and_its_classes_and_nothing_on_stderr(run, data):
     assert (code, err) == (0, "")
     words = as_words(out)
     assert repr(ac.load_tensor(data)) in words
-    assert re.search(r"\d class(es)?, consensus of 1 chain, \d draws", words)
-    assert "held by at least half of the draws of the one chain" in words
+    assert re.search(r"\d class(es)?, consensus of 4 chains, 8 draws", words)
+    assert "held by at least 2 of 4 chains" in words
     assert "Held out" not in words
     assert "Run written" not in words
 
@@ -107,7 +107,7 @@ def test_rows_and_top_say_how_much_is_printed(run, tmp_path):
     np.save(tmp_path / "y.npy", np.kron(np.eye(3, dtype=int), np.full((2, 2), 30)))
     code, out, _ = run("fit", tmp_path / "y.npy", "--budget", 5, "--rows", 1, "--top", 1, *QUICK)
     assert code == 0
-    assert re.search(r"1 of [2-5] classes, consensus of 1 chain, 2 draws", as_words(out))
+    assert re.search(r"1 of [2-5] classes, consensus of 4 chains, 8 draws", as_words(out))
     assert "%," not in out, "one label for each mode"
 
 
@@ -433,8 +433,8 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
         rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
         err,
     )
-    draws = ac.open_run(path).core_values.shape[1]
-    assert f"{draws} draws" in as_words(out) or "draw 0" in as_words(out), "the consensus, or the only draw"
+    chains, draws = ac.open_run(path).core_values.shape[:2]
+    assert f"consensus of {chains} chains, {chains * draws} draws" in as_words(out)
     assert f"stopped: {draws} of" in err
 
 
