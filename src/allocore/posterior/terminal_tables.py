@@ -76,7 +76,7 @@ def _counted(shown: int, known: int) -> str:
 
 
 def summary_line(summary: ClassSummary) -> Text:
-    """Return the summary of a draw in one line, with its numbers in bold."""
+    """Return what the classes hold in a few sentences, with their numbers in bold."""
     text = Text(summary.sentences)
     text.highlight_regex(r"\d+(?= (class|hold))", "bold")
     return text
