@@ -40,7 +40,7 @@ def test_fit_takes_a_table_and_prints_the_report_and_the_classes(sales, tmp_path
     words = " ".join(told.stdout.split())
     assert "rows read 300 from 1 file" in words
     assert "CountTensor: 3 x 3 x 12 (store, product, week)" in words
-    assert "of a budget of 4" in words
+    assert "classes, consensus of 4 chains" in words
 
 
 def test_tensor_builds_once_what_read_events_builds(sales, tmp_path):

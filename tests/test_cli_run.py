@@ -27,18 +27,48 @@ def run_path(tmp_path_factory):
 def test_a_summary_tells_the_classes_in_words_and_writes_them_as_a_table(run, run_path, tmp_path):
     code, out, err = run("summary", run_path, "--rows", 2, "--out", tmp_path / "classes.csv")
     assert (code, err) == (0, "")
-    assert "The 2 largest of" in out
-    assert "classes hold counts, of a budget of 3" in " ".join(out.split())
-    table = pd.read_csv(tmp_path / "classes.csv")
+    found = ac.open_run(run_path).consensus()
+    assert out.splitlines()[0].endswith(f"of {len(found.share)} classes, consensus of 2 chains, 12 draws")
+    assert found.words in " ".join(out.split())
+    table = pd.read_csv(tmp_path / "classes.csv", index_col="class")
+    assert table.index.tolist() == found.numbers.tolist()
+    assert table["share"].tolist() == pytest.approx(found.share.tolist())
+    assert {"name", "share_low", "support", "who_top", "when_peak", "where_shared"} <= set(table.columns)
+    assert "(consensus of 2 chains, 12 draws) written to" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["--draw", "best"], {"draw": "best"}),
+        (["--draw", "2", "--chain", "1"], {"draw": 2, "chain": 1}),
+        (["--draw", "-1"], {"draw": -1}),
+        (["--chain", "1"], {"chain": 1}),
+    ],
+)
+def test_a_summary_of_one_draw_names_it_and_writes_its_table(run, run_path, tmp_path, words, asked):
+    code, out, err = run("summary", run_path, *words, "--out", tmp_path / "draw.csv")
+    assert (code, err) == (0, "")
+    summary = ac.open_run(run_path).class_summary(**asked)
+    assert out.splitlines()[0] == f"{len(summary.share_C)} classes, {summary.source}"
+    assert summary.sentences in " ".join(out.split())
+    table = pd.read_csv(tmp_path / "draw.csv")
+    assert table["share"].tolist() == pytest.approx(summary.share_C.tolist())
     assert table["cumulative"].iloc[-1] == pytest.approx(1.0)
-    assert {"who_top", "when_peak", "where_shared"} <= set(table.columns)
 
 
 def test_a_summary_of_one_class_has_all_of_it(run, run_path):
     code, out, err = run("summary", run_path, "--class", 0, "--chain", 1, "--draw", 2)
     assert (code, err) == (0, "")
-    assert out.startswith("Class 0, at (")
+    assert out.startswith("Class 0: ")
+    assert "draw 2 of chain 1" in out
+    assert "of the core" in out
     assert "peaks: " in out or "evenly over" in out
+    assert "Top cells, summed over when" in out
+    code, out, err = run("summary", run_path, "--class", 0)
+    assert (code, err) == (0, "")
+    assert f"Class 0: {ac.open_run(run_path).consensus().names[0]}" in out
+    assert "consensus of 2 chains, 12 draws" in out
 
 
 def test_figures_are_written_to_a_folder(run, run_path, tmp_path):
@@ -58,7 +88,10 @@ def test_a_report_is_one_page(run, run_path, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["summary", "RUN", "--class", "7"], "class is 7, but it must be from 0 to"),
+        (["summary", "RUN", "--class", "7"], "class is 7, but there are"),
+        (["summary", "RUN", "--draw", "worst"], "--draw is 'worst', but it must be a whole number or best"),
+        (["figures", "RUN", "--out", "OUT", "--draw", "1.5"], "--draw is '1.5', but it must be a whole number or best"),
+        (["report", "RUN", "--out", "OUT/r.html", "--draw", "last"], "--draw is 'last', but it must be"),
         (["summary", "RUN", "--draw", "99"], "draw is 99, but there are 6"),
         (["summary", "RUN", "--rows", "0"], "--rows is 0"),
         (["summary", "nowhere.zarr"], "nowhere.zarr"),

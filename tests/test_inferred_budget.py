@@ -40,6 +40,14 @@ def test_classes_that_are_off_are_zero_and_are_not_shown(fitted):
     in_use = int(post.draw_summary(-1).sentences.split(" ")[0])
     assert 1 <= in_use <= post.budget[0, -1]
     assert table["stability"].between(0, 1).all()
+    assert len(post.consensus().share) <= post.budget.max()
+
+
+def test_the_inferred_budget_is_told_with_the_consensus_and_with_a_draw(fitted):
+    median = int(np.quantile(fitted.posterior_.budget, 0.5, method="nearest"))
+    told = f"The budget was inferred: {median} classes are on"
+    assert told in fitted.posterior_.consensus().words
+    assert told in fitted.posterior_.draw_summary().sentences
 
 
 def test_rates_are_those_of_the_classes_that_are_on(fitted):

@@ -17,7 +17,7 @@ NAMES = ("README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README = PAGES["README.md"]
 TOLD = {
-    "resume": "of a budget of 3",
+    "resume": "expected counts",
     "summary": "expected counts",
     "figures": "files written",
     "report": "Report written",
@@ -46,7 +46,7 @@ def run_page(monkeypatch, tmp_path):
 def test_the_python_examples_of_the_readme_run(run_page, capsys):
     names = run_page("README.md")
     out = capsys.readouterr().out
-    assert "classes hold counts" in out
+    assert "classes, consensus of" in out
     assert "log-likelihood" in out
     assert names["tree"]["posterior"].sizes["chain"] == 4
     assert names["Y"].shape == (3, 3, 1)

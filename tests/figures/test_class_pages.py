@@ -77,6 +77,16 @@ def test_an_even_factor_says_so_and_names_nothing():
     assert "evenly spread" in all_texts(when)
 
 
+def test_an_even_factor_of_a_narrow_panel_says_so_within_the_page():
+    names = ("a long name of a thing", "another long name", "a third long name")
+    post = posterior([np.full((3, 1), 1 / 3)] * 2, [(0, 0)], [1.0], labels=(names, names), names=("one", "two"))
+    ax = figures.one_class(post, 0)
+    ax.get_figure().draw_without_rendering()
+    remarks = [text for panel in ax.child_axes for text in panel.texts if text.get_text() == "evenly spread"]
+    assert len(remarks) == 2
+    assert all(remark.get_window_extent().x0 >= 0.0 for remark in remarks)
+
+
 def test_things_in_an_order_of_their_own_are_named_below_the_axis():
     days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
     who = panels(posterior(labels=(days, None, None)))[0]
@@ -95,17 +105,21 @@ def test_a_mode_without_labels_is_named_by_position():
 
 def test_titles_have_mode_factor_and_the_classes_that_share_it():
     # By size the classes are 0, 1, 2: the first two share the first factor of "what".
-    first, second, third = (panels(posterior(), number) for number in range(3))
+    first, second, third = (panels(posterior(), number, draw=0) for number in range(3))
     assert [panel.get_title(loc="left") for panel in first] == ["who 0", "what 0", "when 0"]
-    assert [texts(panel, "below title") for panel in first] == [["not shared"], ["also in class 1"], ["not shared"]]
-    assert [texts(panel, "below title")[0] for panel in second] == ["not shared", "also in class 0", "also in class 2"]
+    assert [texts(panel, "below title") for panel in first] == [["not shared"], ["shared with class 1"], ["not shared"]]
+    assert [texts(panel, "below title")[0] for panel in second] == [
+        "not shared",
+        "shared with class 0",
+        "shared with class 2",
+    ]
     assert [panel.get_title(loc="left") for panel in third] == ["who 2", "what 1", "when 1"]
 
 
 def test_the_heading_has_share_and_stability():
-    told = all_texts(figures.one_class(posterior(), 0))
-    assert "Class 0" in told
-    heading = "60.0% of all expected counts  ·  found again in 100% of the other draws  ·  held by 100% of the chains"
+    told = all_texts(figures.one_class(posterior(), 0, draw=1))
+    assert {"Draw 1 of chain 0", "Class 0", "Ada · sell"} <= set(told)
+    heading = "60.0% of all expected counts  ·  found again in 100% of the other draws, held by 2 of 2 chains"
     assert heading in told
     told = all_texts(figures.one_class(posterior(chains=1, draws=1), 0))
     assert "60.0% of all expected counts" in told, "one draw alone says nothing about stability"
@@ -116,6 +130,8 @@ def test_a_page_has_the_largest_classes_or_those_asked_for():
     assert len(figures.classes(post).child_axes) == 9
     assert len(figures.classes(post, rows=2).child_axes) == 6
     page = figures.classes(post, [2, 0])
+    assert [text for text in all_texts(page) if text.startswith("Class ")] == ["Class 2", "Class 0"]
+    page = figures.classes(post, [2, 0], draw=0)
     assert [panel.get_title(loc="left") for panel in page.child_axes][::3] == ["who 2", "who 0"]
     tops = [panel.get_position().y1 for panel in page.child_axes]
     assert min(tops[:3]) > max(tops[3:]), "one below the other"
@@ -132,7 +148,7 @@ def test_another_draw_can_be_shown():
     ("how", "message"),
     [
         ({"number": 3}, "^number is 3, but there are 3 classes: it must be from 0 to 2$"),
-        ({"number": -1}, "^number is -1, but it must be a whole number of at least 0$"),
+        ({"number": -1}, "^number is -1, but there are 3 classes: it must be from 0 to 2$"),
         ({"number": "0"}, "^number is '0'"),
         ({"number": 0, "top": 0}, "^top is 0"),
         ({"number": 0, "threshold": 2}, "^threshold is 2, but it must be a share from 0 to 1$"),
@@ -198,7 +214,7 @@ def test_a_factor_of_zeros_is_said_to_be_too_small_to_tell():
     who[:, 0] = 0
     post = posterior([who, what, when])
     number = next(number for number in range(3) if post.draw_summary().location_CM[number, 0] == 0)
-    panel = panels(post, number)[0]
+    panel = panels(post, number, draw="best")[0]
     assert "too small to tell" in all_texts(panel)
     assert not artists(panel, "coloured")
     panel.get_figure(root=True).draw_without_rendering()

@@ -137,11 +137,14 @@ def test_characters_that_no_font_has_are_one_square():
 @pytest.mark.parametrize(
     ("numbers", "room", "words"),
     [
-        ((4,), 200, "also in class 4"),
-        ((4, 7), 200, "also in classes 4, 7"),
-        ((4, 7), 60, "also in 4, 7"),
-        (tuple(range(100, 160)), 120, "also in 100, 101 and 58 more"),
-        (tuple(range(100, 160)), 70, "also in 60 others"),
+        (("4",), 200, "shared with class 4"),
+        (("4", "7 (0.92)"), 200, "shared with classes 4, 7 (0.92)"),
+        (("4", "7"), 70, "shared with 4, 7"),
+        (tuple(map(str, range(100, 160))), 140, "shared with 100, 101, 102 and 57 more"),
+        (tuple(map(str, range(100, 160))), 85, "shared with 60 others"),
+        (tuple(map(str, range(100, 160))), 55, "with 60 others"),
+        (tuple(map(str, range(100, 160))), 40, "60 others"),
+        (tuple(map(str, range(100, 160))), 5, "60 others"),
     ],
 )
 def test_classes_are_listed_as_far_as_there_is_room(numbers, room, words):
@@ -224,7 +227,7 @@ def test_names_of_files_are_safe_and_differ(names):
 
 
 def test_a_name_from_right_to_left_has_its_number_behind_it_from_left_to_right():
-    title = figures.one_class(awkward_posterior(), 0).child_axes[1].get_title(loc="left")
+    title = figures.one_class(awkward_posterior(), 0, draw=0).child_axes[1].get_title(loc="left")
     assert title == "\u200eמה <b>\u200e 0"
 
 

@@ -1,19 +1,14 @@
-"""One draw as people look at it: kinds of modes, peaks, who shares what, in tables, in words and in a notebook."""
+"""One draw as people look at it: kinds of modes, peaks, and who shares what, in tables and in words."""
 
-import io
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import allocore as ac
 from allocore.errors import InputError
-from allocore.posterior.class_tables import summary_sentences
-from allocore.posterior.draw_summary import Factor, ShownMode, is_even
+from allocore.posterior.class_summary import Profile, ShownMode, is_even
 from allocore.posterior.label_kinds import label_kind
-from allocore.posterior.terminal_tables import class_details
 from handmade_posterior import COUNTRIES, FACTORS, MONTHS, NAMES, VALUES, months, posterior
 
 
@@ -51,7 +46,7 @@ def test_labels_tell_what_a_mode_is(labels, kind):
 
 
 def factor(shares, labels=MONTHS, kind="time"):
-    return Factor(ShownMode("when", labels, kind), 0, np.array(shares), (0,), 1.0, is_even(np.array(shares)))
+    return Profile(ShownMode("when", labels, kind), np.array(shares), is_even(np.array(shares)))
 
 
 def test_peaks_are_stretches_with_half_of_the_highest_largest_first():
@@ -132,7 +127,7 @@ def test_sharing_lists_the_factors_of_a_mode_by_what_their_classes_hold():
 
 
 def test_the_summary_says_how_few_classes_hold_most():
-    told = summary_sentences(posterior().draw_summary())
+    told = posterior().draw_summary().sentences
     assert told == (
         "4 classes hold counts, of a budget of 4; 2 hold 50% of the expected counts, 4 hold 95%. "
         "Factors in use: 2 sender, 3 receiver, 2 action, 3 time."
@@ -151,75 +146,6 @@ def test_rows_that_are_missing_as_a_whole_have_no_share():
     seen = type(post)(type(post.record)(**{**vars(post.record), "tensor": tensor}))
     assert seen.factor("sender", 0)["share"].to_dict()["Singapore"] == pytest.approx(1.0)
     assert seen.factor("sender", 0)["share"].to_dict()["United States"] == 0.0
-
-
-def details(number, **changes):
-    screen = io.StringIO()
-    Console(file=screen, width=120).print(class_details(posterior(**changes).draw_summary(), number))
-    return screen.getvalue()
-
-
-def test_one_class_in_full_has_its_place_its_labels_its_peaks_and_its_family():
-    told = details(0)
-    assert "Class 0, at (0, 0, 0, 0) of the core" in told
-    assert "40.00% of all; 40.0% together with all larger classes; found in 100% of the other draws." in told
-    assert "sender #0  shared with classes 1, 3" in told
-    assert "receiver #0  shared with class 2" in told
-    assert "action #0  used by this class alone" in told
-    assert "peaks: 2003-03 to 2003-04 (90%)" in told
-    assert re.search(r"Iraq +80\.0% +█{30}", told)
-    assert re.search(r"France +20\.0% +█{8} ", told)
-    assert "evenly over all 5" in details(3)
-
-
-def test_a_class_that_is_not_there_is_refused():
-    with pytest.raises(InputError, match=re.escape("class is 9, but it must be from 0 to 3: the draw has 4 classes")):
-        details(9)
-
-
-class Reader(HTMLParser):
-    """The cells of a table, and every tag."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.tags, self.cells = [], []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        if tag in ("td", "th"):
-            self.cells.append("")
-
-    def handle_data(self, data):
-        if self.cells:
-            self.cells[-1] += data
-
-
-def test_a_notebook_shows_the_largest_classes_with_their_names():
-    html = posterior()._repr_html_()
-    cells = Reader(html).cells
-    assert cells[:7] == ["class", "share", "stable", *NAMES]
-    assert cells[7:11] == ["0", "40.0%", "100%", "United States 90%, Singapore 10% (#0, shared by 3)"]
-    assert "4 classes hold counts" in html
-
-
-def test_labels_in_a_notebook_are_text():
-    wicked = ("<script>alert(1)</script>", "'\"&", "<b>")
-    html = posterior(labels=(COUNTRIES, COUNTRIES, wicked, MONTHS))._repr_html_()
-    assert set(Reader(html).tags) <= {"p", "b", "br", "table", "thead", "tbody", "tr", "th", "td", "bdi", "code"}
-    assert any("<b>" in cell or "'\"&" in cell for cell in Reader(html).cells)
-
-
-def test_a_notebook_says_of_a_run_without_draws_that_it_has_none():
-    assert "no draws yet" in posterior(draws=0)._repr_html_()
-
-
-def test_a_model_in_a_notebook_shows_its_settings_and_then_what_it_found():
-    model = ac.AlloCore(2, burn_in=1, draws=2, thin=1, seed=1, progress=False)
-    assert "Not fitted yet" in model._repr_html_()
-    assert "budget=2" in model._repr_html_()
-    model.fit(ac.as_tensor(np.eye(3, dtype=int)))
-    assert "Posterior: 1 chain of 2 draws" in model._repr_html_()
 
 
 def test_values_are_those_of_the_classes_by_hand():

@@ -1,6 +1,7 @@
-"""The class table on a terminal: classes, shares, and which classes share which factor."""
+"""The class table of one draw on a terminal: classes, shares, and which classes share which factor."""
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -36,14 +37,19 @@ def posterior(locations, labels=NAMES, mode_names=("who", "where"), core_values=
             core_values=np.array([[core_values]]),
             core_locations=np.array([[locations]]),
             factors=tuple(factors),
-            stats={"classes": np.array([[budget]]), "factors": np.array(used), "moved": np.ones((1, 1))},
+            stats={
+                "log_likelihood": np.array([[-10.0]]),
+                "classes": np.array([[budget]]),
+                "factors": np.array(used),
+                "moved": np.ones((1, 1)),
+            },
         )
     )
 
 
-def text(post, width=140, **terminal):
+def text(post, width=140, draw=None, **terminal):
     screen = io.StringIO()
-    Console(file=screen, width=width, **terminal).print(class_report(post))
+    Console(file=screen, width=width, **terminal).print(class_report(post, draw=draw))
     return screen.getvalue()
 
 
@@ -52,15 +58,18 @@ def lines(report):
 
 
 def row(report, number):
-    return next(line for line in lines(report) if line.startswith(f"{number} "))
+    """The line with the number, the share and the name of a class, and the line with its labels."""
+    told = lines(report)
+    first = next(place for place, line in enumerate(told) if line.startswith(f"{number} "))
+    return told[first], told[first + 1]
 
 
 def test_every_class_has_a_row_with_its_share_and_its_factors_in_words():
     report = text(posterior(SHARED))
-    assert row(report, 0) == "0 60.0% #0 Ada 90%, Bo 5% #0 north 90%, south 10%"
-    assert row(report, 1) == "1 30.0% #1 Bo 90%, Ada 5% #0 north 90%, south 10%"
-    assert row(report, 2) == "2 10.0% #1 Bo 90%, Ada 5% #1 south 90%, north 10%"
-    assert "The 3 largest of 3 classes, last draw" in report
+    assert row(report, 0) == ("0 60.0% Ada · north", "#0 Ada 90%, Bo 5% #0 north 90%, south 10%")
+    assert row(report, 1) == ("1 30.0% Bo · north", "#1 Bo 90%, Ada 5% #0 north 90%, south 10%")
+    assert row(report, 2) == ("2 10.0% Bo · south", "#1 Bo 90%, Ada 5% #1 south 90%, north 10%")
+    assert lines(report)[0] == "3 classes, draw 0"
     header = next(line for line in lines(report) if line.startswith("class"))
     assert header == "class share who where"
 
@@ -78,7 +87,7 @@ def test_without_shared_factors_there_is_no_section_about_them():
     report = text(posterior(APART))
     assert "Factors shared" not in report
     assert "in classes" not in report
-    assert row(report, 2).startswith("2 10.0%")
+    assert row(report, 2)[0].startswith("2 10.0%")
 
 
 def test_the_last_line_sums_it_up():
@@ -98,8 +107,8 @@ def test_only_the_largest_classes_are_shown_and_only_what_they_share():
     screen = io.StringIO()
     Console(file=screen, width=140).print(class_report(posterior(SHARED), rows=2, top=1))
     report = screen.getvalue()
-    assert "The 2 largest of 3 classes" in report
-    assert row(report, 0) == "0 60.0% #0 Ada 90% #0 north 90%"
+    assert lines(report)[0] == "2 of 3 classes, draw 0"
+    assert row(report, 0)[1] == "#0 Ada 90% #0 north 90%"
     assert not any(line.startswith("2 10.0%") for line in lines(report))
     assert "where #0 north 90% in classes 0, 1" in lines(report)
     assert not any(line.startswith("who #1") for line in lines(report))
@@ -109,8 +118,9 @@ def test_only_the_largest_classes_are_shown_and_only_what_they_share():
 def test_labels_and_mode_names_with_markup_are_shown_as_they_are(odd):
     post = posterior(SHARED, labels=([odd, "Bo", "Cy"], [odd + "!", "south"]), mode_names=(odd + "?", "where"))
     report = text(post)
-    assert f"#0 {odd} 90%" in row(report, 0)
-    assert f"#0 {odd}! 90%" in row(report, 0)
+    assert row(report, 0)[0] == f"0 60.0% {odd} · {odd}!"
+    assert f"#0 {odd} 90%" in row(report, 0)[1]
+    assert f"#0 {odd}! 90%" in row(report, 0)[1]
     assert f"where #0 {odd}! 90%, south 10% in classes 0, 1" in lines(report)
     assert f"{odd}? #1 Bo 90%, {odd} 5% in classes 1, 2" in lines(report)
     assert next(line for line in lines(report) if line.startswith("class")) == f"class share {odd}? where"
@@ -140,8 +150,9 @@ def test_a_narrow_terminal_still_shows_every_class():
 def test_the_report_of_a_fitted_model_names_its_labels():
     Y = ac.as_tensor(np.random.default_rng(5).poisson(3.0, (3, 2)), mode_names=["who", "where"], labels=NAMES)
     post = ac.AlloCore(3, burn_in=3, draws=2, thin=1, seed=1, progress=False).fit(Y).posterior_
-    report = text(post)
-    assert f"of {len(post.classes())} classes, last draw" in report
+    assert lines(text(post))[0].endswith(", consensus of 1 chain, 2 draws")
+    report = text(post, draw="best")
+    assert re.search(rf"^{len(post.classes())} class(es)?, draw \d, the best by log joint density$", lines(report)[0])
     for words in post.classes(top=2)["who_top"]:
         assert words in " ".join(report.split())
 
@@ -162,22 +173,23 @@ def after_a_draw_of_one_class(post, kept):
 
 
 def test_stability_has_a_narrow_column_where_it_is_known():
-    report = text(after_a_draw_of_one_class(posterior(SHARED), 1))
+    report = text(after_a_draw_of_one_class(posterior(SHARED), 1), draw=-1)
     assert next(line for line in lines(report) if line.startswith("class")) == "class share stable who where"
-    assert row(report, 0).startswith("0 60.0% 0% #0 Ada")
-    assert row(report, 1).startswith("1 30.0% 100% #1 Bo")
+    assert row(report, 0)[0].startswith("0 60.0% 0% Ada")
+    assert row(report, 1)[0].startswith("1 30.0% 100% Bo")
 
 
-@pytest.mark.parametrize(("width", "header"), [(60, "class share stable who where"), (59, "class share who where")])
-def test_stability_is_the_first_to_go_when_the_terminal_is_narrow(width, header):
-    report = text(after_a_draw_of_one_class(posterior(SHARED), 0), width=width)
+@pytest.mark.parametrize(("width", "header"), [(64, "class share stable who where"), (63, "class share stable name")])
+def test_modes_stand_side_by_side_if_there_is_room_and_else_one_below_another(width, header):
+    report = text(after_a_draw_of_one_class(posterior(SHARED), 0), width=width, draw=-1)
     assert next(line for line in lines(report) if line.startswith("class")) == header
+    assert ("who #0 Ada 90%, Bo 5%" in lines(report)) == ("name" in header)
 
 
 def test_on_a_very_narrow_terminal_stability_stands_after_the_share():
-    told = lines(text(after_a_draw_of_one_class(posterior(SHARED), 2), width=40))
+    told = lines(text(after_a_draw_of_one_class(posterior(SHARED), 2), width=56, draw=-1))
     assert [line for line in told if line.startswith("class ")] == [
-        "class 0, 60.0%, in 0% of draws",
-        "class 1, 30.0%, in 0% of draws",
-        "class 2, 10.0%, in 100% of draws",
+        "class 0, 60.0%, found again in 0% of the other draws",
+        "class 1, 30.0%, found again in 0% of the other draws",
+        "class 2, 10.0%, found again in 100% of the other draws",
     ]

@@ -32,7 +32,7 @@ Along = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="A Zarr folder to write the run to; it can be read and resumed.")]
 Rows = Annotated[int, typer.Option(help="Classes to print.")]
-Top = Annotated[int, typer.Option(help="Labels to print per factor.")]
+Top = Annotated[int, typer.Option(help="Labels to print per mode.")]
 OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error, or 'drop' them and go on.")]
 
 # Chains of one tensor end in different modes, and together they predict better than any of them. Four show both.

@@ -9,12 +9,25 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, terminal
 from allocore.errors import InputError, whole_number
+from allocore.posterior.posterior import ShownDraw
 
 RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote, finished or not.")
 ]
-Chain = Annotated[int, typer.Option(help="The chain to show.")]
-Draw = Annotated[int, typer.Option(help="The draw to show; -1 is the last.")]
+Draw = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|best",
+        help="Show one draw instead of what all draws agree on: its number (-1 is the last), or 'best' for the one "
+        "with the highest log joint density.",
+    ),
+]
+Chain = Annotated[
+    int | None,
+    typer.Option(
+        help="The chain of --draw. Without --draw, the best draw of this chain; with a number alone, chain 0."
+    ),
+]
 OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error, or 'drop' them and read the others.")]
 
 
@@ -22,35 +35,49 @@ OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error,
 def summary(
     run: RunPath,
     rows: Annotated[int, typer.Option(help="Classes to print.")] = 15,
-    top: Annotated[int | None, typer.Option(help="Labels per factor; by default 3, or 10 with --class.")] = None,
+    top: Annotated[int | None, typer.Option(help="Labels per mode; by default 3, or 10 with --class.")] = None,
     number: Annotated[
         int | None,
-        typer.Option("--class", help="Print this class in full: its labels, its peaks, and who shares its factors."),
+        typer.Option(
+            "--class",
+            help="Print the class with this number in full: its labels with intervals, who shares its factors, and its "
+            "top cells.",
+        ),
     ] = None,
-    draw: Draw = -1,
-    chain: Chain = 0,
+    draw: Draw = None,
+    chain: Chain = None,
     out: Annotated[Path | None, typer.Option(help="Also write the table of all classes here, as CSV.")] = None,
     on_error: OnError = "raise",
 ) -> None:
-    """Print the classes of a run in words: their sizes, their heaviest labels, and the factors they share.
+    """Print the classes of a run in words: their shares, their support, their heaviest labels, and what they share.
+
+    They are the consensus: what the draws of all chains agree on, with 90% intervals.
+
+    The numbers and names of its classes stay the same when the run is resumed. --draw best shows one draw instead.
 
     allocore summary run.zarr --rows 30
 
     allocore summary run.zarr --class 7 --top 10
+
+    allocore summary run.zarr --draw best --out draw.csv
     """
-    from allocore.posterior.terminal_tables import class_details, class_report
+    from allocore.posterior.class_tables import class_table
+    from allocore.posterior.terminal_class import class_details
+    from allocore.posterior.terminal_tables import class_report
 
     whole_number("--rows", rows)
     top = whole_number("--top", top) if top is not None else 3 if number is None else 10
+    shown = _draw_given(draw)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     console = terminal()
     if number is None:
-        console.print(class_report(posterior, rows, top, draw=draw, chain=chain))
+        console.print(class_report(posterior, rows, top, draw=shown, chain=chain))
     else:
-        console.print(class_details(posterior.class_summary(draw, chain=chain), number, top))
+        console.print(class_details(posterior, number, top, draw=shown, chain=chain))
     if out is not None:
-        posterior.classes(draw, top, chain=chain).to_csv(out)
-        console.print(Text(f"\nTable of all classes written to {out}"))
+        classes = posterior.class_summary(shown, chain=chain)
+        class_table(classes, top).to_csv(out)
+        console.print(Text(f"\nTable of all classes ({classes.source}) written to {out}"))
 
 
 @app.command()
@@ -59,19 +86,22 @@ def figures(
     out: Annotated[Path, typer.Option(help="The folder for the figures.")],
     formats: Annotated[str, typer.Option(help="png, pdf or svg, or several: png,pdf.")] = "png,pdf,svg",
     rows: Annotated[int, typer.Option(help="Classes to draw, the largest first.")] = 24,
-    draw: Draw = -1,
-    chain: Chain = 0,
+    draw: Draw = None,
+    chain: Chain = None,
     on_error: OnError = "raise",
 ) -> None:
-    """Write figures of a run for print: its classes, core, factors and traces.
+    """Write figures of a run for print: its classes with intervals, core, factors and traces.
+
+    They show the consensus: what the draws of all chains agree on. --draw best shows the best single draw instead.
 
     allocore figures run.zarr --out figures --formats pdf
     """
     from allocore.figures import write_all
 
+    shown = _draw_given(draw)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
-    written = write_all(posterior, out, formats=wanted, rows=whole_number("--rows", rows), draw=draw, chain=chain)
+    written = write_all(posterior, out, formats=wanted, rows=whole_number("--rows", rows), draw=shown, chain=chain)
     terminal().print(Text(f"{len(written)} files written to {out}"))
 
 
@@ -81,11 +111,13 @@ def report(
     out: Annotated[Path, typer.Option(help="The file to write: one self-contained page of HTML.")],
     title: Annotated[str | None, typer.Option(help="The heading; by default the modes of the tensor.")] = None,
     surprises: Annotated[int, typer.Option(help="How many surprising cells to list.")] = 50,
-    draw: Draw = -1,
-    chain: Chain = 0,
+    draw: Draw = None,
+    chain: Chain = None,
     on_error: OnError = "raise",
 ) -> None:
     """Write a run as a page to explore: search and compare its classes, on maps and over time.
+
+    It shows the consensus: what the draws of all chains agree on. --draw best shows the best single draw instead.
 
     The page opens in any browser, needs no network, and can be sent to a co-author.
 
@@ -95,6 +127,16 @@ def report(
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out is {str(out)!r}, but it must end in .html")
+    shown = _draw_given(draw)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
-    page = write_report(posterior, out, title=title, surprises=surprises, draw=draw, chain=chain)
+    page = write_report(posterior, out, title=title, surprises=surprises, draw=shown, chain=chain)
     terminal().print(Text(f"Report written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser"))
+
+
+def _draw_given(draw: str | None) -> ShownDraw:
+    if draw is None:
+        return None
+    try:
+        return "best" if draw == "best" else int(draw)
+    except ValueError:
+        raise InputError(f"--draw is {draw!r}, but it must be a whole number or best") from None

@@ -1,4 +1,4 @@
-"""Figures of classes: for every mode a panel with the stems of the factor; several classes make a page."""
+"""Figures of classes: for every mode a panel with the stems of the profile; several classes make a page."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,15 +8,18 @@ from matplotlib.axes import Axes
 
 from allocore.errors import InputError, whole_number
 from allocore.figures import style
+from allocore.figures.shown import shown_summary, source_words
 from allocore.figures.stems import draw_stems, name_room, told_below
-from allocore.figures.text import joined, numbers_in, shorten
+from allocore.figures.text import joined, numbers_in, shorten, width
 from allocore.posterior.class_summary import ClassSummary, ShownMode
-from allocore.posterior.posterior import Posterior
+from allocore.posterior.class_words import APART, share_words, sharers, support_words
+from allocore.posterior.posterior import Posterior, ShownDraw
 
 # The threshold of the paper, below which stems are grey.
 THRESHOLD = 0.02
-_ROW = 1.5
-_HEADING, _TITLES, _LABELS, _BELOW = 0.2, 0.3, 0.16, 0.12
+_ROW = 1.66
+_CAPTION, _APART = 0.2, 0.26
+_HEADING, _TITLES, _LABELS, _BELOW = 0.36, 0.3, 0.16, 0.12
 # The room to the left of a panel, with and without numbers at its axis.
 _LEFT, _GAP = 0.4, 0.12
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
@@ -30,29 +33,30 @@ def one_class(
     *,
     top: int = 5,
     threshold: float = THRESHOLD,
-    draw: int = -1,
-    chain: int = 0,
+    draw: ShownDraw = None,
+    chain: int | None = None,
 ) -> Axes:
-    """Draw one class: for every mode, the shares of its factor as stems.
+    """Draw one class: for every mode, the shares of its expected counts in the observed cells as stems.
 
     Stems below `threshold` are grey. The others are in colour, and the `top` largest have names. Periods of time are
-    all in colour, with names at their peaks. Labels stand in their original order. The title of a panel has the number
-    of the factor and the other classes that share it.
+    all in colour, with names at their peaks. Labels stand in their original order. Behind the stems are the 90%
+    intervals of the consensus: a band where labels have an order, else whiskers. The title of a panel tells which
+    classes share the factor, and with what probability if that is not sure.
 
     Parameters
     ----------
     post : Posterior
         The posterior of a fitted model, or of `allocore.open_run`.
     number : int
-        The number of the class, as in `post.classes()`: 0 is the largest.
+        The number of the class, as in `post.consensus().classes()`, or in the draw.
     ax : matplotlib.axes.Axes, optional
         The axes to draw in; by default those of a new figure.
     top : int, default: 5
         The largest number of names in a panel.
     threshold : float, default: 0.02
         The share below which stems are grey.
-    draw, chain : int, default: -1 and 0
-        The draw to show, and its chain. Negative numbers count from the end.
+    draw, chain : int or "best", optional
+        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
 
     Returns
     -------
@@ -67,8 +71,8 @@ def one_class(
     >>> [panel.get_title(loc="left").split(" ")[0] for panel in ax.child_axes]
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
-    summary = post.class_summary(draw, chain=chain)
-    shown = _check_numbers(summary, [number])
+    summary = shown_summary(post, draw, chain)
+    shown = _places(summary, [number])
     return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
 
@@ -80,17 +84,19 @@ def classes(
     rows: int = 6,
     top: int = 5,
     threshold: float = THRESHOLD,
-    draw: int = -1,
-    chain: int = 0,
+    draw: ShownDraw = None,
+    chain: int | None = None,
 ) -> Axes:
     """Draw a page of classes, one below another, each as `one_class` does.
+
+    Small or weakly supported classes come last, below a line that says so.
 
     Parameters
     ----------
     post : Posterior
         The posterior of a fitted model, or of `allocore.open_run`.
     numbers : sequence of int, optional
-        The numbers of the classes, as in `post.classes()`; by default the largest classes.
+        The numbers of the classes, in this order; by default the largest classes.
     ax : matplotlib.axes.Axes, optional
         The axes to draw in; by default those of a new figure.
     rows : int, default: 6
@@ -99,8 +105,8 @@ def classes(
         The largest number of names in a panel.
     threshold : float, default: 0.02
         The share below which stems are grey.
-    draw, chain : int, default: -1 and 0
-        The draw to show, and its chain. Negative numbers count from the end.
+    draw, chain : int or "best", optional
+        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
 
     Returns
     -------
@@ -114,24 +120,21 @@ def classes(
     >>> len(ac.figures.classes(post, [0, 2]).child_axes)
     10
     """
-    summary = post.class_summary(draw, chain=chain)
+    summary = shown_summary(post, draw, chain)
     rows = whole_number("rows", rows)
-    shown = list(range(min(rows, len(summary.value_C)))) if numbers is None else _check_numbers(summary, numbers)
+    shown = summary.apart_last[:rows].tolist() if numbers is None else _places(summary, numbers)
     return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
 
-def _check_numbers(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
-    known = len(summary.value_C)
+def _places(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
+    """The places of the classes with these numbers."""
     try:
-        given = [whole_number("number", number, least=0) for number in numbers]
+        places = [summary.place(number) for number in numbers]
     except TypeError:
         raise InputError(f"numbers is {numbers!r}, but it must be a list of classes") from None
-    wrong = [number for number in given if number >= known]
-    if wrong:
-        raise InputError(f"number is {wrong[0]}, but there are {known} classes: it must be from 0 to {known - 1}")
-    if not given:
+    if not places:
         raise InputError("numbers is empty, but it must hold at least one class")
-    return given
+    return places
 
 
 def _check_threshold(threshold: float) -> float:
@@ -140,32 +143,44 @@ def _check_threshold(threshold: float) -> float:
     return float(threshold)
 
 
-def _page(summary: ClassSummary, numbers: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
+def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
     with style.look():
-        wishes = _wishes(summary, numbers, top, threshold)
-        sheet = style.Sheet(ax or style.new_axes(_page_width(summary, wishes), _ROW * len(numbers) + 0.06))
+        wishes = _wishes(summary, places, top, threshold)
+        strong = _strong(summary, places)
+        above = _CAPTION + _APART * (strong < len(places))
+        sheet = style.Sheet(ax or style.new_axes(_page_width(summary, wishes), _ROW * len(places) + above + 0.06))
         slots = _slots(summary, wishes, sheet.width)
-        row = sheet.height / len(numbers)
-        for place, number in enumerate(numbers):
-            _heading(sheet, summary, number, place * row)
+        row = (sheet.height - above) / len(places)
+        sheet.text(_GAP, 0.04, _caption(summary), fontsize=style.SMALL, color=style.GREY)
+        for turn, place in enumerate(places):
+            upper = _CAPTION + turn * row + _APART * (turn >= strong)
+            if turn == strong:
+                sheet.text(_GAP, upper - _APART + 0.08, APART, color=style.FAINT, weight="bold", gid="apart")
+            _heading(sheet, summary, place, upper)
             for mode, (slot, colour) in enumerate(zip(slots, style.mode_colours(summary.modes), strict=True)):
-                panel = sheet.panel(
-                    slot.left,
-                    place * row + _HEADING + _TITLES,
-                    slot.width,
-                    row - _HEADING - _TITLES - _LABELS - _BELOW,
-                )
-                _title(panel, summary, number, mode, colour, slot)
-                draw_stems(panel, summary.factor(number, mode), colour, top, threshold, slot.beside * 72)
+                tall = row - _HEADING - _TITLES - _LABELS - _BELOW
+                panel = sheet.panel(slot.left, upper + _HEADING + _TITLES, slot.width, tall)
+                _title(panel, summary, place, mode, colour, slot)
+                draw_stems(panel, summary.profile(place, mode), colour, top, threshold, slot.beside * 72)
         return sheet.ax
 
 
-def _wishes(summary: ClassSummary, numbers: list[int], top: int, threshold: float) -> list[float]:
+def _strong(summary: ClassSummary, places: list[int]) -> int:
+    """How many classes stand before those set apart; all of them, if the classes asked for are in another order."""
+    apart = [bool(summary.apart_C[place]) for place in places]
+    return apart.index(True) if apart == sorted(apart) and True in apart else len(places)
+
+
+def _caption(summary: ClassSummary) -> str:
+    return f"{source_words(summary)}{', with 90% intervals' if summary.is_consensus else ''}"
+
+
+def _wishes(summary: ClassSummary, places: list[int], top: int, threshold: float) -> list[float]:
     """For each mode, the room in inches that its names need beside the stems; 0 if they stand below the axis."""
     return [
         0.0
         if told_below(mode, _stem_width(mode) * 72)
-        else min(max(name_room(summary.factor(number, m), top, threshold) for number in numbers) / 72, _MOST_NAMES)
+        else min(max(name_room(summary.profile(place, m), top, threshold) for place in places) / 72, _MOST_NAMES)
         for m, mode in enumerate(summary.modes)
     ]
 
@@ -221,27 +236,28 @@ def _stem_width(mode: ShownMode) -> float:
     return 0.25 if len(mode.labels) <= 4 else 0.55
 
 
-def _heading(sheet: style.Sheet, summary: ClassSummary, number: int, upper: float) -> None:
-    sheet.text(_GAP, upper + 0.05, f"Class {number}", fontsize=style.LARGE, weight="bold")
-    sheet.text(_GAP + 0.75, upper + 0.075, heading(summary, number), color=style.GREY)
+def _heading(sheet: style.Sheet, summary: ClassSummary, place: int, upper: float) -> None:
+    """Write the number and the name of a class, and below them its size and support."""
+    number = f"Class {summary.number_C[place]}"
+    sheet.text(_GAP, upper + 0.04, number, fontsize=style.LARGE, weight="bold")
+    # The measure is for regular letters; bold ones are wider.
+    left = _GAP + width(number, style.LARGE) * 1.15 / 72 + 0.1
+    name = shorten(summary.names[place], (sheet.width - left - _RIGHT) * 72, style.LARGE)
+    sheet.text(left, upper + 0.04, name, fontsize=style.LARGE, gid="class name")
+    sheet.text(_GAP, upper + 0.2, heading(summary, place), color=style.GREY, gid="size")
 
 
-def heading(summary: ClassSummary, number: int) -> str:
-    """The share of a class, and how often it is found again in other draws and chains."""
-    words = [f"{summary.share_C[number]:.1%} of all {summary.counted}"]
-    again, chains = summary.support.draws_C[number], summary.support.chains_C[number]
-    if np.isfinite(again):
-        words.append(f"found again in {again:.0%} of the other draws")
-    if np.isfinite(chains):
-        words.append(f"held by {chains:.0%} of the chains")
-    return "  ·  ".join(words)
+def heading(summary: ClassSummary, place: int) -> str:
+    """The share of a class with its interval, and its support in words."""
+    share = f"{share_words(summary, place)} of all {summary.counted}"
+    return "  ·  ".join(words for words in (share, support_words(summary, place)) if words)
 
 
-def _title(panel: Axes, summary: ClassSummary, number: int, mode: int, colour: str, slot: _Slot) -> None:
-    """Write the mode and the number of the factor, and below them the classes that share the factor."""
-    factor, partners = summary.factor(number, mode), summary.partners(number, mode)
+def _title(panel: Axes, summary: ClassSummary, place: int, mode: int, colour: str, slot: _Slot) -> None:
+    """Write the mode, and below it the classes that share the factor; in a draw the factor has a number."""
     room = (slot.width + slot.beside + 0.06) * 72
     name = shorten(summary.mode_names[mode], room - 24, style.NORMAL)
-    shared = numbers_in(partners, room, style.SMALL) if partners else "not shared"
-    panel.set_title(joined(name, factor.number), loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
-    style.below_title(panel, shared)
+    title = name if summary.is_consensus else joined(name, summary.factor(place, mode).number)
+    others = sharers(summary, place, mode)
+    panel.set_title(title, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
+    style.below_title(panel, numbers_in(others, room, style.SMALL) if others else "not shared")

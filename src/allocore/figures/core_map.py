@@ -8,9 +8,11 @@ from matplotlib.collections import LineCollection
 
 from allocore.errors import whole_number
 from allocore.figures import style
+from allocore.figures.shown import shown_summary, source_words
 from allocore.figures.text import clean, shorten, width
 from allocore.posterior.class_summary import ClassSummary, Factor
-from allocore.posterior.posterior import Posterior
+from allocore.posterior.class_words import APART
+from allocore.posterior.posterior import Posterior, ShownDraw
 
 # The largest number of rows that can be read on a page.
 _ROWS = 60
@@ -19,11 +21,20 @@ _BETWEEN = 0.16
 _LEAST = 0.35
 
 
-def core(post: Posterior, ax: Axes | None = None, *, rows: int | None = None, draw: int = -1, chain: int = 0) -> Axes:
+def core(
+    post: Posterior,
+    ax: Axes | None = None,
+    *,
+    rows: int | None = None,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Axes:
     """Draw where the non-zeros of the core lie: rows are classes, largest first; columns are the factors of each mode.
 
     A mark means that the class uses the factor. Factors that several classes share come first and are in colour; a thin
-    line joins their classes. Factors of one class are grey. The bars at the left show the shares of the classes.
+    line joins their classes. Factors of one class are grey. The bars at the left show the shares of the classes, with
+    the 90% intervals of the consensus as thin lines. Small or weakly supported classes come last. The consensus shares
+    a factor between classes that have it in common in at least half of the draws.
 
     Parameters
     ----------
@@ -33,8 +44,8 @@ def core(post: Posterior, ax: Axes | None = None, *, rows: int | None = None, dr
         The axes to draw in; by default those of a new figure.
     rows : int, optional
         How many classes to show; by default all, but at most the 60 largest.
-    draw, chain : int, default: -1 and 0
-        The draw to show, and its chain. Negative numbers count from the end.
+    draw, chain : int or "best", optional
+        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
 
     Returns
     -------
@@ -48,26 +59,47 @@ def core(post: Posterior, ax: Axes | None = None, *, rows: int | None = None, dr
     >>> len(ac.figures.core(post).child_axes)
     6
     """
-    summary = post.class_summary(draw, chain=chain)
-    number = min(len(summary.value_C), _ROWS if rows is None else whole_number("rows", rows))
-    columns = [_columns(summary, mode, number) for mode in range(len(summary.modes))]
+    summary = shown_summary(post, draw, chain)
+    lines = _lines(summary, _ROWS if rows is None else whole_number("rows", rows))
+    columns = [_columns(summary, mode, lines) for mode in range(len(summary.modes))]
     with style.look():
-        height = _ABOVE + _BELOW + min(max(0.14 * number, 0.8), 8.4)
+        height = _ABOVE + _BELOW + min(max(0.14 * lines.number, 0.8), 8.4)
         sheet = style.Sheet(ax or style.new_axes(style.WIDTH, height))
         high = sheet.height - _ABOVE - _BELOW
         bars = sheet.panel(_LEFT, _ABOVE, _BARS, high)
-        _draw_shares(bars, summary, number)
+        _draw_shares(bars, summary, lines)
         left, wide = _LEFT + _BARS + _BETWEEN, sheet.width - _LEFT - _BARS - _BETWEEN - _RIGHT
         for mode, slot in enumerate(_widths([len(each) for each in columns], wide)):
             panel = sheet.panel(left, _ABOVE, slot, high)
-            _draw_mode(panel, summary, mode, columns[mode], number)
+            _draw_mode(panel, summary, mode, columns[mode], lines)
             left += slot + _BETWEEN
-        _explain(sheet, summary, number)
+        _explain(sheet, summary, lines)
         return sheet.ax
 
 
+class _Lines(NamedTuple):
+    """The lines of the figure: the place of the class on each; an empty line precedes the classes set apart.
+
+    `at` is the height of each class, `gap` that of the empty line, if there is one, and `number` counts all lines.
+    """
+
+    places: list[int]
+    at: list[int]
+    gap: int | None
+    number: int
+
+
+def _lines(summary: ClassSummary, rows: int) -> _Lines:
+    places = summary.apart_last[:rows].tolist()
+    strong = sum(not summary.apart_C[place] for place in places)
+    if strong == len(places):
+        return _Lines(places, list(range(strong)), None, strong)
+    at = [*range(strong), *range(strong + 1, len(places) + 1)]
+    return _Lines(places, at, strong, len(places) + 1)
+
+
 class _Column(NamedTuple):
-    """A factor, and the shown classes that use it."""
+    """A factor, and the heights of the shown classes that use it."""
 
     factor: Factor
     shown: tuple[int, ...]
@@ -77,10 +109,11 @@ class _Column(NamedTuple):
         return len(self.factor.classes) > 1
 
 
-def _columns(summary: ClassSummary, mode: int, number: int) -> list[_Column]:
+def _columns(summary: ClassSummary, mode: int, lines: _Lines) -> list[_Column]:
     """The factors of the shown classes: shared ones first, by the number of their classes; then the others."""
+    height = dict(zip(lines.places, lines.at, strict=True))
     found = [
-        _Column(factor, tuple(each for each in factor.classes if each < number))
+        _Column(factor, tuple(sorted(height[place] for place in factor.classes if place in height)))
         for factor in summary.factors[mode].values()
     ]
     used = [column for column in found if column.shown]
@@ -95,19 +128,30 @@ def _widths(numbers: list[int], wide: float) -> list[float]:
     return [least + rest * number / sum(numbers) for number in numbers]
 
 
-def _draw_shares(ax: Axes, summary: ClassSummary, number: int) -> None:
+def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
     """Draw bars that grow to the left, away from the marks, with the numbers of the classes."""
-    rows = np.arange(number)
-    ax.barh(rows, summary.share_C[:number], height=0.7, color=style.FAINT)
-    ax.set_xlim(float(summary.share_C.max()) * 1.05 or 1.0, 0.0)
-    _row_axis(ax, number)
-    step = _step(number, ax)
-    ax.set_yticks(rows[::step], [str(row) for row in rows[::step]])
-    ax.set_xticks([style.round_below(float(summary.share_C.max()))])
+    share = summary.share_C[lines.places]
+    highest = float(summary.share_C.max())
+    ax.barh(lines.at, share, height=0.7, color=style.FAINT)
+    if summary.interval_C2 is not None:
+        low, high = summary.interval_C2[lines.places].T
+        ax.hlines(lines.at, low, high, colors=style.GREY, linewidths=0.7, gid="whiskers")
+        highest = max(highest, float(high.max()))
+    ax.set_xlim(highest * 1.05 or 1.0, 0.0)
+    _row_axis(ax, lines.number)
+    step = _step(lines.number, ax)
+    ax.set_yticks(lines.at[::step], [str(number) for number in summary.number_C[lines.places][::step]])
+    ax.set_xticks([style.round_below(highest)])
     style.percent(ax, "x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_title("class, share", loc="left", fontsize=style.NORMAL, pad=6, x=-0.3)
+    if lines.gap is not None:
+        # The line of words is longer than the panel, and panels drawn later would cover it.
+        ax.set_zorder(6)
+        words = ax.text(0, lines.gap, APART, va="center", fontsize=style.SMALL, color=style.GREY, gid="apart")
+        words.set_transform(ax.get_yaxis_transform())
+        words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
 
 
 def _step(number: int, ax: Axes) -> int:
@@ -120,16 +164,16 @@ def _row_axis(ax: Axes, number: int) -> None:
     ax.set_ylim(number - 0.4, -0.6)
 
 
-def _draw_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], number: int) -> None:
+def _draw_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], lines: _Lines) -> None:
     colour = style.mode_colours(summary.modes)[mode]
     ax.set_xlim(-0.7, max(len(columns), 1) - 0.3)
-    _row_axis(ax, number)
+    _row_axis(ax, lines.number)
     # Faint lines lead the eye from a class to its marks.
-    ax.hlines(range(number), -0.7, len(columns) - 0.3, colors=style.PALE, linewidths=0.5, zorder=0, gid="rows")
-    size = _mark_size(ax, len(columns), number)
+    ax.hlines(lines.at, -0.7, len(columns) - 0.3, colors=style.PALE, linewidths=0.5, zorder=0, gid="rows")
+    size = _mark_size(ax, len(columns), lines.number)
     joined = [(place, column.shown) for place, column in enumerate(columns) if len(column.shown) > 1]
-    lines = [[(place, min(shown)), (place, max(shown))] for place, shown in joined]
-    ax.add_collection(LineCollection(lines, colors=colour, linewidths=0.6, alpha=0.6, gid="joined"))
+    strokes = [[(place, min(shown)), (place, max(shown))] for place, shown in joined]
+    ax.add_collection(LineCollection(strokes, colors=colour, linewidths=0.6, alpha=0.6, gid="joined"))
     for shared, tone in ((False, style.FAINT), (True, colour)):
         marks = [
             (place, row) for place, column in enumerate(columns) if column.shared == shared for row in column.shown
@@ -171,11 +215,10 @@ def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Colum
     ax.set_xlabel(text, fontsize=style.SMALL, color=style.GREY, labelpad=2, loc="left")
 
 
-def _explain(sheet: style.Sheet, summary: ClassSummary, number: int) -> None:
-    known = len(summary.value_C)
-    held = float(summary.share_C[:number].sum())
-    which = f"All {known} classes." if number == known else (
-        f"The {number} largest of {known} classes; they hold {held:.0%} of all {summary.counted}."
-    )  # fmt: skip
+def _explain(sheet: style.Sheet, summary: ClassSummary, lines: _Lines) -> None:
+    shown, known = len(lines.places), len(summary.number_C)
+    held = float(summary.share_C[lines.places].sum())
+    which = f"all {known} classes" if shown == known else f"{shown} of {known} classes"
+    told = f"{source_words(summary)}: {which}; they hold {held:.0%} of all {summary.counted}."
     key = "Colour: a factor that several classes share; a line joins those shown. Grey: a factor of one class."
-    sheet.text(_LEFT, sheet.height - 0.05, f"{which}\n{key}", fontsize=style.SMALL, color=style.GREY, va="bottom")
+    sheet.text(_LEFT, sheet.height - 0.05, f"{told}\n{key}", fontsize=style.SMALL, color=style.GREY, va="bottom")

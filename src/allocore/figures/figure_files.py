@@ -15,8 +15,9 @@ from allocore.figures.class_pages import classes
 from allocore.figures.core_map import core
 from allocore.figures.heat_map import factors
 from allocore.figures.run_lines import traces
+from allocore.figures.shown import shown_summary
 from allocore.figures.sizes import effective_shape, mass
-from allocore.posterior.posterior import Posterior
+from allocore.posterior.posterior import Posterior, ShownDraw
 
 # The metadata of each format. Without dates the same figure gives the same file.
 _FORMATS: dict[str, dict[str, None]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
@@ -32,15 +33,15 @@ def write_all(
     formats: Sequence[str] = ("png", "pdf", "svg"),
     rows: int = 24,
     on_page: int = 6,
-    draw: int = -1,
-    chain: int = 0,
+    draw: ShownDraw = None,
+    chain: int | None = None,
     progress: Callable[[Path], None] | None = None,
 ) -> list[Path]:
     """Write all figures of a run into a folder. The folder is made if it does not exist; old files are replaced.
 
-    `classes-1`, `classes-2` and so on are pages of the largest classes, `core` shows where they lie, `factors-<mode>`
-    shows the factors of a mode, `mass` shows how much the largest classes hold, `effective-shape` and `traces` describe
-    the run. A run without draws has `traces` only.
+    `classes-1`, `classes-2` and so on are pages of the largest classes, with small or weakly supported ones last.
+    `core` shows where they lie, `factors-<mode>` shows the factors of a mode, `mass` shows how much the largest classes
+    hold, `effective-shape` and `traces` describe the run. A run without draws has `traces` only.
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ def write_all(
         How many of the largest classes to draw as stems.
     on_page : int, default: 6
         How many of these classes to put on a page.
-    draw, chain : int, default: -1 and 0
-        The draw to show, and its chain. Negative numbers count from the end.
+    draw, chain : int or "best", optional
+        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
     progress : callable, optional
         Called with the path of each file after it was written.
 
@@ -77,7 +78,7 @@ def write_all(
     rows, on_page = whole_number("rows", rows), whole_number("on_page", on_page)
     if post.core_values.shape[1]:
         # Refuses a draw that does not exist before anything is written.
-        post.class_summary(draw, chain=chain)
+        shown_summary(post, draw, chain)
     elif not post.stats["moved"].shape[1]:
         raise InputError("the run has no sweeps yet: there is nothing to draw")
     place = _make_folder(Path(folder))
@@ -107,12 +108,13 @@ def _make_folder(folder: Path) -> Path:
     return folder
 
 
-def _figures(post: Posterior, rows: int, on_page: int, draw: int, chain: int) -> Iterator[_Figure]:
+def _figures(post: Posterior, rows: int, on_page: int, draw: ShownDraw, chain: int | None) -> Iterator[_Figure]:
     """The names of the figures, and how each is made."""
     if post.core_values.shape[1]:
-        number = min(rows, len(post.class_summary(draw, chain=chain).value_C))
-        for page, first in enumerate(range(0, number, on_page), start=1):
-            shown = range(first, min(first + on_page, number))
+        summary = shown_summary(post, draw, chain)
+        numbers = summary.number_C[summary.apart_last[:rows]].tolist()
+        for page, first in enumerate(range(0, len(numbers), on_page), start=1):
+            shown = numbers[first : first + on_page]
             yield f"classes-{page}", partial(classes, post, shown, draw=draw, chain=chain)
         yield "core", partial(core, post, draw=draw, chain=chain)
         for mode, name in enumerate(file_names(post.tensor.mode_names)):

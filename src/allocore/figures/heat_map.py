@@ -1,5 +1,7 @@
 """The factors of one mode as a heat map of labels by factors, with bars for how much each factor holds."""
 
+from typing import NamedTuple
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
@@ -7,10 +9,11 @@ from numpy.typing import NDArray
 
 from allocore.errors import whole_number
 from allocore.figures import style
+from allocore.figures.shown import shown_summary
 from allocore.figures.text import shorten, width
 from allocore.figures.ticks import date_ticks, fitting_ticks
-from allocore.posterior.class_summary import Factor, ShownMode
-from allocore.posterior.posterior import Posterior
+from allocore.posterior.class_summary import ClassSummary, Factor, ShownMode
+from allocore.posterior.posterior import Posterior, ShownDraw
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -29,15 +32,15 @@ def factors(
     *,
     most: int = _LABELS,
     columns: int = _FACTORS,
-    draw: int = -1,
-    chain: int = 0,
+    draw: ShownDraw = None,
+    chain: int | None = None,
 ) -> Axes:
     """Draw the factors of a mode that are in use as a heat map, those that hold the most first.
 
     Darker cells are larger shares of a label in a factor. Bars show how much of all expected counts the classes of each
     factor hold. Periods of time and other ordered labels are all shown, from left to right. Of unordered labels the
     `most` heaviest are shown, among them the heaviest of every factor; each stands near the factor in which its share
-    is largest.
+    is largest. A factor of the consensus has the lowest number of the classes that share it.
 
     Parameters
     ----------
@@ -51,8 +54,8 @@ def factors(
         The largest number of unordered labels to show.
     columns : int, default: 40
         The largest number of factors to show.
-    draw, chain : int, default: -1 and 0
-        The draw to show, and its chain. Negative numbers count from the end.
+    draw, chain : int or "best", optional
+        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
 
     Returns
     -------
@@ -68,24 +71,32 @@ def factors(
     10
     """
     place = post.tensor.mode(mode)
-    summary = post.class_summary(draw, chain=chain)
+    summary = shown_summary(post, draw, chain)
     most, columns = whole_number("most", most), whole_number("columns", columns)
     found = sorted(summary.factors[place].values(), key=lambda factor: -factor.mass)
     shown = found[:columns]
     with style.look():
         colour = style.mode_colours(summary.modes)[place]
-        told = (
-            f"{len(found)} factors"
-            if len(shown) == len(found)
-            else f"the {len(shown)} heaviest of {len(found)} factors"
-        )
-        bars = f"bars: share of all {summary.counted}"
+        words = _words(summary, len(shown), len(found))
         if summary.modes[place].kind in ("time", "order"):
-            return _draw_in_order(ax, shown, colour, told, bars)
-        return _draw_labels(ax, shown, most, colour, told, bars)
+            return _draw_in_order(ax, shown, colour, words)
+        return _draw_labels(ax, shown, most, colour, words)
 
 
-def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str, of_bars: str) -> Axes:
+class _Words(NamedTuple):
+    """What is said of the factors, of their bars, and of where they are from."""
+
+    factors: str
+    bars: str
+    source: str
+
+
+def _words(summary: ClassSummary, shown: int, found: int) -> _Words:
+    factors = f"{found} factors" if shown == found else f"the {shown} heaviest of {found} factors"
+    return _Words(factors, f"bars: share of all {summary.counted}", summary.source)
+
+
+def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Words) -> Axes:
     """Draw ordered labels from left to right; factors are rows."""
     mode = shown[0].mode
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
@@ -102,11 +113,11 @@ def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, told: str,
     bars.set_ylim(heat.get_ylim())
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
-    _explain(sheet, left, mode, f"{told}, in order from left to right; {of_bars}")
+    _explain(sheet, left, mode, "in order from left to right", words)
     return sheet.ax
 
 
-def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, told: str, of_bars: str) -> Axes:
+def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, words: _Words) -> Axes:
     """Draw unordered labels as rows; factors are columns."""
     mode = shown[0].mode
     rows = _heaviest(shown, most)
@@ -128,7 +139,7 @@ def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, t
     _mass_axis(bars, shown, "y")
     length = len(mode.labels)
     which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
-    _explain(sheet, left, mode, f"{told}, {which}; {of_bars}")
+    _explain(sheet, left, mode, which, words)
     return sheet.ax
 
 
@@ -201,11 +212,12 @@ def _mass_axis(bars: Axes, shown: list[Factor], axis: str) -> None:
     style.percent(bars, "x" if axis == "x" else "y")
 
 
-def _explain(sheet: style.Sheet, left: float, mode: ShownMode, told: str) -> None:
+def _explain(sheet: style.Sheet, left: float, mode: ShownMode, labels: str, words: _Words) -> None:
     name = shorten(mode.name, _TITLE, style.LARGE)
     sheet.text(left, 0.05, name, fontsize=style.LARGE, weight="bold")
     # The measure is for regular letters; bold ones are wider.
     beside = left + width(name, style.LARGE) * 1.15 / 72 + 0.1
-    sheet.text(beside, 0.075, told, color=style.GREY)
+    sheet.text(beside, 0.075, f"{words.factors}, {labels}; {words.bars}", color=style.GREY)
     below = sheet.height - 0.31
-    sheet.text(left + 1.3, below, "share of the label in the factor", fontsize=style.SMALL, color=style.GREY)
+    told = f"share of the label in the factor  ·  {words.source}"
+    sheet.text(left + 1.3, below, told, fontsize=style.SMALL, color=style.GREY)

@@ -7,11 +7,16 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
+from allocore.figures.shown import shown_summary, source_words
 from allocore.figures.text import joined, shorten, width
-from allocore.posterior.posterior import Posterior
+from allocore.posterior.class_summary import ClassSummary
+from allocore.posterior.posterior import Posterior, ShownDraw
 
 _BINS = 30
 _LEVELS = (0.5, 0.95)
+_BAND = (0.05, 0.95)
+# Sums of shares that should be equal differ by less.
+_ROUNDING = 1e-12
 _ACROSS = 5
 # The width of the margins of a panel and of the word "factors", in points.
 _FACTORS = 58.0
@@ -90,8 +95,11 @@ def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> No
     style.below_title(ax, told)
 
 
-def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int = 0) -> Axes:
+def mass(post: Posterior, ax: Axes | None = None, *, draw: ShownDraw = None, chain: int | None = None) -> Axes:
     """Draw the share of all expected counts that the largest classes hold, against their number; marks 50% and 95%.
+
+    The classes of the consensus do not hold everything: the rest is in classes on which the draws differ. A band shows
+    the 90% interval over the draws.
 
     Parameters
     ----------
@@ -99,8 +107,8 @@ def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int 
         The posterior of a fitted model, or of `allocore.open_run`.
     ax : matplotlib.axes.Axes, optional
         The axes to draw in; by default those of a new figure.
-    draw, chain : int, default: -1 and 0
-        The draw to show, and its chain. Negative numbers count from the end.
+    draw, chain : int or "best", optional
+        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
 
     Returns
     -------
@@ -111,28 +119,46 @@ def mass(post: Posterior, ax: Axes | None = None, *, draw: int = -1, chain: int 
     --------
     >>> import allocore as ac
     >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> line = ac.figures.mass(post).lines[0]
+    >>> line = ac.figures.mass(post, draw="best").lines[0]
     >>> float(line.get_ydata()[-1].round(6))
     1.0
     """
-    summary = post.class_summary(draw, chain=chain)
+    summary = shown_summary(post, draw, chain)
     number = len(summary.share_C)
     with style.look():
-        ax = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.12)))
+        ax = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.24)))
         held = np.concatenate([[0.0], np.cumsum(summary.share_C)])
+        if summary.is_consensus:
+            _draw_band(ax, post.consensus().shares_by_draw)
         ax.plot(np.arange(number + 1), held, color=style.BLUE, linewidth=1.2, gid="held")
         if number <= 60:
             ax.plot(np.arange(1, number + 1), held[1:], "o", color=style.BLUE, markersize=2, gid="classes")
         ax.set_xlim(0, number * 1.02)
         ax.set_ylim(0, 1.04)
-        for level in _LEVELS:
-            _mark(ax, level, summary.holding(level), held)
+        reached = [level for level in _LEVELS if held[-1] >= level - _ROUNDING]
+        for level in reached:
+            _mark(ax, level, int((held < level - _ROUNDING).sum()), held)
         ax.set_yticks([0.0, *_LEVELS])
         style.percent(ax)
         ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         ax.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
         ax.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
+        ax.set_title(_title(summary, held), loc="left", fontsize=style.SMALL, color=style.GREY, pad=4)
         return ax
+
+
+def _draw_band(ax: Axes, share_SDC: NDArray[np.float64]) -> None:
+    """Draw how much the classes together hold in the draws: from the 5% to the 95% quantile."""
+    held_NC = np.cumsum(share_SDC.reshape(-1, share_SDC.shape[-1]), axis=1)
+    low, high = np.quantile(held_NC, _BAND, axis=0)
+    rows, low, high = np.arange(len(low) + 1), np.append(0.0, low), np.append(0.0, high)
+    ax.fill_between(rows, low, high, color=style.BLUE, alpha=0.2, linewidth=0.0, gid="band")
+
+
+def _title(summary: ClassSummary, held: NDArray[np.float64]) -> str:
+    """Where the classes are from; of the consensus, how much all of its classes hold."""
+    together = f"; all {len(summary.share_C)} hold {held[-1]:.0%}" if summary.is_consensus else ""
+    return f"{source_words(summary)}{together}"
 
 
 def _mark(ax: Axes, level: float, classes: int, held: NDArray[np.float64]) -> None:

@@ -1,4 +1,7 @@
-"""One factor as stems: the largest elements are in colour and have names, the rest are grey."""
+"""The profile of a class in one mode as stems: the largest are in colour and have names, the rest are grey.
+
+Intervals stand behind the stems: a band where labels have an order, else a pale whisker behind every coloured stem.
+"""
 
 from typing import Any
 
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 from allocore.figures import style, ticks
 from allocore.figures.label_placement import spread
 from allocore.figures.text import clean, shorten, width
-from allocore.posterior.class_summary import Factor, ShownMode
+from allocore.posterior.class_summary import Profile, ShownMode
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -23,6 +26,8 @@ _TICK, _LINE, _AWAY = 26.0, 8.4, 7.0
 # The width of the column of shares beside the stems, and its distance from the names.
 _SHARE, _SPACE = 18.0, 3.0
 _PEAKS = 2
+# How pale intervals are, and how wide a whisker is, in points.
+_PALE, _WHISKER = 0.3, 3.2
 
 
 def told_below(mode: ShownMode, points: float) -> bool:
@@ -30,73 +35,76 @@ def told_below(mode: ShownMode, points: float) -> bool:
     return mode.kind in ("time", "order") or ticks.all_fit(mode.labels, points, style.SMALL)
 
 
-def name_room(factor: Factor, top: int, threshold: float) -> float:
-    """The room in points that the names of a factor need beside it."""
-    rows = _largest(factor, top, threshold).tolist()
-    widest = max((width(clean(factor.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
+def name_room(profile: Profile, top: int, threshold: float) -> float:
+    """The room in points that the names of a profile need beside it."""
+    rows = _largest(profile, top, threshold).tolist()
+    widest = max((width(clean(profile.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
     # One point more than needed, so that rounding shortens no name.
     return _AWAY + _SHARE + _SPACE + widest + 1.0
 
 
-def draw_stems(ax: Axes, factor: Factor, colour: str, top: int, threshold: float, beside: float) -> None:
-    """Draw a factor into a panel, with `beside` points of room to its right for the names of the largest elements.
+def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: float, beside: float) -> None:
+    """Draw a profile into a panel, with `beside` points of room to its right for the names of the largest elements.
 
     If `beside` is 0, names stand below the axis. Periods of time are all in colour, as in the paper.
     """
-    length = len(factor.share_D)
+    length = len(profile.share_D)
     ax.set_xlim(-0.5 - 0.02 * length, length - 0.5 + 0.02 * length)
-    highest = float(factor.share_D.max()) or 1.0
-    _name_ticks(ax, factor, beside)
-    _share_axis(ax, factor, highest, beside)
-    if factor.empty:
-        _remark(ax, "too small to tell")
+    _name_ticks(ax, profile, beside)
+    if profile.empty:
+        _share_axis(ax, profile, 1.0, beside)
+        _remark(ax, "too small to tell", beside)
         return
-    time = factor.mode.kind == "time"
-    named = _largest(factor, top, threshold) if beside else _crests(factor)[: min(top, _PEAKS) if time else 0]
-    ax.set_ylim(0.0, highest * (_NAMES_ABOVE if time or factor.even else _HEADROOM))
-    _draw_lines(ax, factor, colour, 0.0 if time else threshold, named)
-    if factor.even:
-        _remark(ax, "evenly spread")
+    time = profile.mode.kind == "time"
+    named = _largest(profile, top, threshold) if beside else _crests(profile)[: min(top, _PEAKS) if time else 0]
+    shown = np.union1d(_highest(profile.share_D), named)
+    large = (profile.share_D[shown] >= (0.0 if time else threshold)) | np.isin(shown, named)
+    highest = max(float(profile.share_D.max()), _draw_intervals(ax, profile, colour, shown, shown[large]))
+    _share_axis(ax, profile, highest, beside)
+    ax.set_ylim(0.0, highest * (_NAMES_ABOVE if time or profile.even else _HEADROOM))
+    _draw_lines(ax, profile.share_D, colour, shown[~large], shown[large])
+    if profile.even:
+        _remark(ax, "evenly spread", beside)
     elif beside:
-        _name_beside(ax, factor, named, beside)
+        _name_beside(ax, profile, named, beside)
     elif time:
-        _name_above(ax, factor, named)
+        _name_above(ax, profile, named)
 
 
-def _name_ticks(ax: Axes, factor: Factor, beside: float) -> None:
-    labels, points = factor.mode.labels, style.inches(ax)[0] * 72
+def _name_ticks(ax: Axes, profile: Profile, beside: float) -> None:
+    labels, points = profile.mode.labels, style.inches(ax)[0] * 72
     if beside:
         style.name_ticks(ax, [])
-    elif factor.mode.kind == "time":
+    elif profile.mode.kind == "time":
         style.name_ticks(ax, ticks.date_ticks(labels, max(2, int(points / _TICK))))
     else:
         style.name_ticks(ax, ticks.fitting_ticks(labels, points, style.SMALL))
 
 
-def _share_axis(ax: Axes, factor: Factor, highest: float, beside: float) -> None:
+def _share_axis(ax: Axes, profile: Profile, highest: float, beside: float) -> None:
     """Put one or two round numbers on the axis, or none if the names beside the stems have their shares."""
     found = MaxNLocator(nbins=3, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, highest)
-    shown = [] if factor.empty or beside else [float(tick) for tick in found if 0.0 < tick <= highest * 1.001]
+    shown = [] if profile.empty or beside else [float(tick) for tick in found if 0.0 < tick <= highest * 1.001]
     ax.yaxis.set_major_locator(FixedLocator(shown))
     style.percent(ax)
     if beside:
         ax.spines["left"].set_visible(False)
 
 
-def _largest(factor: Factor, top: int, threshold: float) -> _Ints:
+def _largest(profile: Profile, top: int, threshold: float) -> _Ints:
     """The rows to name: the largest that are not grey, and the largest one in any case."""
-    if factor.even or factor.empty:
+    if profile.even or profile.empty:
         return np.empty(0, dtype=np.int64)
-    heaviest = factor.heaviest[:top]
-    kept = factor.share_D[heaviest] >= threshold
+    heaviest = profile.heaviest[:top]
+    kept = profile.share_D[heaviest] >= threshold
     kept[:1] = True
     return heaviest[kept]
 
 
-def _crests(factor: Factor) -> _Ints:
+def _crests(profile: Profile) -> _Ints:
     """The highest row of each stretch of rows that have at least half of the highest share; highest first."""
-    share_D = factor.share_D
-    if factor.even:
+    share_D = profile.share_D
+    if profile.even:
         return np.empty(0, dtype=np.int64)
     high = np.concatenate([[False], share_D >= share_D.max() / 2, [False]])
     edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
@@ -104,12 +112,22 @@ def _crests(factor: Factor) -> _Ints:
     return crests[np.argsort(-share_D[crests], kind="stable")]
 
 
-def _draw_lines(ax: Axes, factor: Factor, colour: str, threshold: float, named: _Ints) -> None:
+def _draw_intervals(ax: Axes, profile: Profile, colour: str, shown: _Ints, coloured: _Ints) -> float:
+    """Draw the intervals of the shares, and return the highest end; 0 for a single draw, which has none."""
+    if profile.low_D is None or profile.high_D is None:
+        return 0.0
+    if profile.mode.kind in ("time", "order"):
+        rows = np.arange(len(profile.share_D)) if len(profile.share_D) <= _COLUMNS else shown
+        low, high = profile.low_D[rows], profile.high_D[rows]
+        ax.fill_between(rows, low, high, color=colour, alpha=_PALE, linewidth=0.0, zorder=0.8, gid="band")
+    else:
+        low, high = profile.low_D[coloured], profile.high_D[coloured]
+        ax.vlines(coloured, low, high, colors=colour, alpha=_PALE, linewidths=_WHISKER, zorder=0.8, gid="whiskers")
+    return float(high.max(initial=0.0))
+
+
+def _draw_lines(ax: Axes, share_D: _Floats, colour: str, grey: _Ints, coloured: _Ints) -> None:
     """Draw all stems as two collections, whatever their number."""
-    share_D = factor.share_D
-    shown = np.union1d(_highest(share_D), named)
-    large = (share_D[shown] >= threshold) | np.isin(shown, named)
-    grey, coloured = shown[~large], shown[large]
     few = len(coloured) <= 40
     ax.vlines(grey, 0.0, share_D[grey], colors=style.FAINT, linewidths=0.8, gid="grey")
     ax.vlines(coloured, 0.0, share_D[coloured], colors=colour, linewidths=1.2 if few else 0.8, gid="coloured")
@@ -128,19 +146,19 @@ def _highest(share_D: _Floats) -> _Ints:
     return np.sort(rows[order][first])
 
 
-def _name_beside(ax: Axes, factor: Factor, named: _Ints, room: float) -> None:
+def _name_beside(ax: Axes, profile: Profile, named: _Ints, room: float) -> None:
     """Write names and shares to the right of the stems, each as near as possible to the height of its tip."""
     (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
     wide, high = wide * 72, high * 72
     named = named[: max(1, int(high / _LINE))]
-    tip_y = factor.share_D[named] / upper * high
+    tip_y = profile.share_D[named] / upper * high
     # Equal tips keep the order of the labels: the first one is written above.
     ranked = (tip_y - 1e-6 * np.arange(len(named))).tolist()
     lines = spread(ranked, [_LINE] * len(named), 0.0, high)
     leaders = []
     for row, tip, line in zip(named.tolist(), tip_y.tolist(), lines, strict=True):
-        name = shorten(factor.mode.labels[row], room - _AWAY - _SHARE - _SPACE, style.SMALL)
-        x, share = 1.0 + (_AWAY + _SHARE) / wide, f"{factor.share_D[row]:.0%}"
+        name = shorten(profile.mode.labels[row], room - _AWAY - _SHARE - _SPACE, style.SMALL)
+        x, share = 1.0 + (_AWAY + _SHARE) / wide, f"{profile.share_D[row]:.0%}"
         _write(ax, x, line / high, share, "share", ha="right", va="center_baseline", color=style.GREY)
         _write(ax, x + _SPACE / wide, line / high, name, "name", ha="left", va="center_baseline")
         # The line ends where the number begins.
@@ -150,18 +168,18 @@ def _name_beside(ax: Axes, factor: Factor, named: _Ints, room: float) -> None:
     _lead(ax, leaders)
 
 
-def _name_above(ax: Axes, factor: Factor, named: _Ints) -> None:
+def _name_above(ax: Axes, profile: Profile, named: _Ints) -> None:
     """Write the names of the peaks on one line above all stems."""
     (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
     wide, high = wide * 72, high * 72
-    texts = [shorten(factor.mode.labels[row], wide, style.SMALL) for row in named.tolist()]
+    texts = [shorten(profile.mode.labels[row], wide, style.SMALL) for row in named.tolist()]
     at = ((named - low) / (end - low) * wide).tolist()
     middles = spread(at, [width(text, style.SMALL) + 5 for text in texts], 0.0, wide + 4)
     leaders = []
     for row, text, tip, middle in zip(named.tolist(), texts, at, middles, strict=True):
         _write(ax, middle / wide, 1.0, text, "name", ha="center", va="top")
         foot = min(max(tip, middle - 15), middle + 15)
-        leaders.append([(tip / wide, factor.share_D[row] / upper + 2.5 / high), (foot / wide, 1.0 - 8.5 / high)])
+        leaders.append([(tip / wide, profile.share_D[row] / upper + 2.5 / high), (foot / wide, 1.0 - 8.5 / high)])
     _lead(ax, leaders)
 
 
@@ -176,5 +194,7 @@ def _write(ax: Axes, x: float, y: float, text: str, gid: str, **how: Any) -> Non
     ax.text(x, y, text, transform=ax.transAxes, fontsize=style.SMALL, gid=gid, **how)
 
 
-def _remark(ax: Axes, words: str) -> None:
-    ax.text(0.5, 1.0, words, transform=ax.transAxes, ha="center", va="top", fontsize=style.SMALL, color=style.GREY)
+def _remark(ax: Axes, words: str, beside: float) -> None:
+    """Write above the stems: in the middle, or from the left if names could stand to the right of a narrow panel."""
+    how: dict[str, Any] = {"x": 0.0, "ha": "left"} if beside else {"x": 0.5, "ha": "center"}
+    ax.text(y=1.0, s=words, va="top", fontsize=style.SMALL, color=style.GREY, transform=ax.transAxes, **how)

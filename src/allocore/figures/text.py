@@ -91,16 +91,18 @@ def joined(name: str, rest: object) -> str:
     return f"{name} {rest}"
 
 
-def numbers_in(numbers: Sequence[int], room: float, size: float) -> str:
-    """List as many other classes as there is room for: "also in classes 3, 5 and 7 more"."""
+def numbers_in(numbers: Sequence[str], room: float, size: float) -> str:
+    """List as many other classes as there is room for: "shared with classes 3 (0.92), 5 and 7 more"."""
     noun = "class" if len(numbers) == 1 else "classes"
     for listed in range(len(numbers), 0, -1):
         rest = f" and {len(numbers) - listed} more" if listed < len(numbers) else ""
-        text = f"{', '.join(map(str, numbers[:listed]))}{rest}"
-        for start in (f"also in {noun} ", "also in "):
+        text = f"{', '.join(numbers[:listed])}{rest}"
+        for start in (f"shared with {noun} ", "shared with "):
             if width(start + text, size) <= room:
                 return start + text
-    return shorten(f"also in {len(numbers)} others", room, size)
+    # A number that is cut off would be read as that of a class.
+    briefs = [f"{start}{len(numbers)} others" for start in ("shared with ", "with ", "")]
+    return next((brief for brief in briefs if width(brief, size) <= room), briefs[-1])
 
 
 @lru_cache(maxsize=10_000)

@@ -132,10 +132,14 @@ class Factor(Profile):
 
 
 class Support(NamedTuple):
-    """For each class, the share of draws and of chains that hold it; NaN if there is no other draw or chain."""
+    """For each class, the share of draws and of chains that hold it; NaN if there is no other draw or chain.
+
+    `chains` is how many chains there are.
+    """
 
     draws_C: Floats
     chains_C: Floats
+    chains: int
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,11 @@ class ClassSummary:
             raise InputError(f"{name} is {number!r}, but there are {known} classes: it must be from 0 to {last}")
         listed = ", ".join(map(str, sorted(self.number_C.tolist())))
         raise InputError(f"{name} is {number!r}, but it must be the number of a class: {listed}")
+
+    @cached_property
+    def apart_last(self) -> Ints:
+        """The places, largest first, with small and weakly supported classes after all others."""
+        return np.argsort(self.apart_C, kind="stable")
 
     def holding(self, level: float) -> int:
         """Return how many of the largest classes together hold this share of their expected counts."""

@@ -8,6 +8,7 @@ from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.posterior.class_names import class_names
 from allocore.posterior.class_summary import ClassSummary, Factor, Profile, ShownMode, Support, is_even, shown_modes
 from allocore.posterior.consensus_estimates import Estimates, ProfileBand
+from allocore.posterior.draw_summary import inferred_budget
 from allocore.run.record import Record
 
 # Smaller classes are shown apart: few counts tell little about them.
@@ -31,6 +32,7 @@ def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names:
         location_CM[:, m] = _factor_numbers(found.sharing[m], number_C)
         factors.append(_factors(mode, found.factors[m], location_CM[:, m], number_C, share_C, observed[m]))
     apart_C = (share_C < _SMALL) | (supported_C < _WEAK)
+    by_chain_C = found.support_chains if chains > 1 else np.full(len(share_C), np.nan)
     return ClassSummary(
         tensor=record.tensor,
         source=f"consensus of {chains} chain{'s' * (chains > 1)}, {chains * draws} draws",
@@ -42,7 +44,7 @@ def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names:
         value_C=found.value,
         share_C=share_C,
         interval_C2=np.stack(found.share_interval, axis=1),
-        support=Support(found.support_draws, found.support_chains if chains > 1 else np.full(len(share_C), np.nan)),
+        support=Support(found.support_draws, by_chain_C, chains),
         apart_C=apart_C,
         location_CM=location_CM,
         factors=tuple(factors),
@@ -114,7 +116,7 @@ def _sentences(record: Record, found: Estimates, apart_C: Flags) -> str:
         words.append(f"{int(apart_C.sum())} of them are small, or not held by three quarters of the {_whose(chains)}.")
     if covered < 0.995:
         words.append(f"The other {1.0 - covered:.0%} is in classes on which {_whose(chains)} differ.")
-    return " ".join(words)
+    return " ".join(words) + inferred_budget(record)
 
 
 def _holders(chains: int) -> str:

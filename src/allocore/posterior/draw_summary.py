@@ -73,7 +73,7 @@ def _sentences(record: Record, chain: int, draw: int, summary: ClassSummary) -> 
     half, most = (f"{number} hold{'s' * (number == 1)}" for number in map(summary.holding, (0.5, 0.95)))
     return (
         f"{classes} counts, of a budget of {record.spec.budget}; {half} 50% of the {summary.counted}, {most} 95%. "
-        f"Factors in use: {used}.{_inferred(record)}"
+        f"Factors in use: {used}.{inferred_budget(record)}"
     )
 
 
@@ -88,7 +88,8 @@ def _in_use(record: Record, chain: int, draw: int, summary: ClassSummary) -> tup
     )
 
 
-def _inferred(record: Record) -> str:
+def inferred_budget(record: Record) -> str:
+    """How many classes are on, if the budget was inferred: a sentence after a space; empty if it was not."""
     if not record.spec.infer_budget:
         return ""
     included = (record.core_values > 0.0).sum(axis=2).ravel()

@@ -1,8 +1,10 @@
-"""A posterior in a notebook: a heading and a small table of its largest classes. All labels are escaped."""
+"""A posterior or a consensus in a notebook: a heading and a small table of classes. Labels and names are escaped."""
 
 from html import escape
 
 from allocore.posterior.class_summary import ClassSummary
+from allocore.posterior.class_words import APART, profile_words, share_words, sharers, support_brief, support_heading
+from allocore.posterior.consensus import Consensus
 from allocore.posterior.likelihood_words import learned_sentences
 from allocore.posterior.posterior import Posterior
 
@@ -12,31 +14,48 @@ _CELL = "text-align:left;vertical-align:top"
 
 
 def posterior_html(posterior: Posterior) -> str:
-    """Return the summary and the largest classes of the last draw of the first chain as HTML."""
+    """Return the summary and the largest classes as HTML: the consensus, if there are several draws."""
     heading = f"<p><b>{escape(repr(posterior))}</b><br>{escape(repr(posterior.tensor))}"
     if not posterior.finished:
         heading += "<br>The run is not finished."
     if not posterior.core_values.shape[1]:
         return f"{heading}<br>It has no draws yet.</p>"
     summary = posterior.class_summary()
-    rows = "".join(_row(summary, number) for number in range(min(_ROWS, len(summary.value_C))))
-    names = "".join(
-        f"<th style='{_CELL}'>{escape(name)}</th>" for name in ("class", "share", "stable", *summary.mode_names)
-    )
-    more = len(summary.value_C) - _ROWS
-    rest = f"<p>and {more} smaller classes: <code>.classes()</code>, <code>.show()</code></p>" if more > 0 else ""
-    return (
-        f"{heading}<br>{escape(' '.join([summary.sentences, *learned_sentences(posterior.record)]))}</p>"
-        f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{rest}"
-    )
+    told = " ".join([summary.sentences, *learned_sentences(posterior.record)])
+    return f"{heading}<br>{escape(told)}</p>{_table(summary, '.show()')}"
 
 
-def _row(summary: ClassSummary, number: int) -> str:
-    stable = summary.support.draws_C[number]
-    cells = [str(number), f"{summary.share_C[number]:.1%}", f"{stable:.0%}" if stable >= 0 else ""]
+def consensus_html(consensus: Consensus) -> str:
+    """Return the largest consensus classes as HTML."""
+    heading = f"<p><b>{escape(repr(consensus))}</b><br>{escape(consensus.words)}</p>"
+    return f"{heading}{_table(consensus.summary, '.classes()')}"
+
+
+def _table(summary: ClassSummary, more: str) -> str:
+    """The largest classes in rows, those that are small or weakly supported last, below a line of their own."""
+    places = summary.apart_last[:_ROWS].tolist()
+    if not places:
+        return ""
+    support = support_heading(summary)
+    names = ["class", "share", *([support] if support else []), "name", *summary.mode_names]
+    rows = [_row(summary, place) for place in places]
+    strong = sum(not summary.apart_C[place] for place in places)
+    if strong < len(places):
+        rows.insert(strong, f"<tr><td style='{_CELL}' colspan='{len(names)}'><i>{APART}</i></td></tr>")
+    heads = "".join(f"<th style='{_CELL}'>{escape(name)}</th>" for name in names)
+    caption = f"<caption>{escape(summary.source[0].upper() + summary.source[1:])}</caption>"
+    left = len(summary.number_C) - len(places)
+    rest = f"<p>and {left} more classes: <code>{more}</code></p>" if left > 0 else ""
+    return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>{rest}"
+
+
+def _row(summary: ClassSummary, place: int) -> str:
+    cells = [str(summary.number_C[place]), share_words(summary, place)]
+    if support_heading(summary):
+        cells.append(support_brief(summary, place))
+    cells.append(summary.names[place])
     for mode in range(len(summary.modes)):
-        factor = summary.factor(number, mode)
-        shared = f", shared by {len(factor.classes)}" if len(factor.classes) > 1 else ""
-        words = factor.peak_words(_TOP) if factor.mode.kind == "time" else factor.words(_TOP)
-        cells.append(f"{words} (#{factor.number}{shared})")
+        shared = sharers(summary, place, mode)
+        words = profile_words(summary.profile(place, mode), _TOP)
+        cells.append(f"{words}, shared with {', '.join(shared)}" if shared else words)
     return "<tr>" + "".join(f"<td style='{_CELL}'><bdi>{escape(cell)}</bdi></td>" for cell in cells) + "</tr>"

@@ -322,7 +322,7 @@ class Posterior(CellPredictions):
         Examples
         --------
         >>> post.show(rows=2, top=1)
-        The 2 largest of ... classes, consensus of 2 chains, 20 draws
+        2 of ... classes, consensus of 2 chains, 20 draws
         ...
         """
         from rich.console import Console

@@ -50,7 +50,7 @@ def _shares(classes: int, held: list[list[Flags]]) -> Support:
         draws_C[compared] = np.mean(by_draw, axis=0)
     if len(held) > 1:
         chains_C[compared] = np.mean(by_chain, axis=0)
-    return Support(draws_C, chains_C)
+    return Support(draws_C, chains_C, len(held))
 
 
 def _others(draws: int, most: int, left_out: int | None) -> list[int]:
