@@ -111,7 +111,8 @@ class _Tally:
         # The class of a draw that is matched with a cluster, and its location; -1 if there is none.
         self._class = np.full(lead, -1, dtype=np.int32)
         self._location = np.full((*lead, len(found)), -1, dtype=np.int32)
-        self._profiles, self._factors = ([np.zeros(each.T.shape) for each in found] for _ in range(2))
+        self._profiles: list[Floats] = [np.zeros(each.T.shape) for each in found]
+        self._factors: list[Floats] = [np.zeros(each.T.shape) for each in found]
 
     def add(self, chain: int, place: int, classes: DrawClasses) -> None:
         """Match the classes of one draw and add what they say."""
@@ -151,16 +152,16 @@ class _Tally:
         rows, whole = sum(sum_GD.shape[1] for sum_GD in self._profiles), not reader.has_missing
         most = _MOST_NUMBERS // max(1, rows * len(kept) * (1 if whole else 2))
         places = spread(draws, max(1, min(max(most, _LEAST_DRAWS), _QUANTILE_DRAWS) // chains))
-        profiles, factors = (
-            [_Sample(chains * len(places), sum_GD[kept]) for sum_GD in sums] for sums in (self._profiles, self._factors)
-        )
-        for number, (chain, place) in enumerate((c, p) for c in range(chains) for p in places.tolist()):
+        number = chains * len(places)
+        profiles = [_Sample(number, sum_GD[kept]) for sum_GD in self._profiles]
+        factors = [] if whole else [_Sample(number, sum_GD[kept]) for sum_GD in self._factors]
+        for turn, (chain, place) in enumerate((c, p) for c in range(chains) for p in places.tolist()):
             classes = reader.read(chain, int(self._draws[place]))
             class_C = self._class[chain, place, kept]
             for mode, sample in enumerate(profiles):
-                sample.add(number, class_C, classes.profiles[mode])
-                if not whole:
-                    factors[mode].add(number, class_C, classes.factors[mode])
+                sample.add(turn, class_C, classes.profiles[mode])
+            for mode, sample in enumerate(factors):
+                sample.add(turn, class_C, classes.factors[mode])
         bands = tuple(sample.band() for sample in profiles)
         return bands, bands if whole else tuple(sample.band() for sample in factors)
 
