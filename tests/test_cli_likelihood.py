@@ -5,7 +5,7 @@ import pytest
 
 import allocore as ac
 
-QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1")
+QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1", "--chains", "1")
 SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 3, "progress": False}
 
 

@@ -53,6 +53,14 @@ def test_they_are_the_largest_of_all_observed_cells(summed, seed):
         assert table[name].tolist() == [str(of_mode[row]) for row in rows]
 
 
+def test_as_many_cells_as_are_asked_for():
+    post = random_posterior()
+    table = post.top_cells(0, top=80)
+    assert len(table) == 5 * 4 * 4 - 1, "all but the diagonal and one more"
+    assert table["of_class"].is_monotonic_decreasing
+    assert table["observed"].sum() == post.tensor.total
+
+
 def test_a_class_is_named_by_its_number():
     post = random_posterior()
     with pytest.raises(ac.InputError, match="number is 9, but there are 2 classes: it must be from 0 to 1"):

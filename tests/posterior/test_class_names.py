@@ -45,7 +45,26 @@ def test_two_modes_with_the_same_labels_are_told_together(sender, receiver, word
 
 
 def test_without_missing_cells_a_label_may_act_on_itself():
-    assert name({3: 0.9}, {3: 0.9}, masked=False) == "among Russia"
+    assert name({3: 0.9}, {3: 0.9}, masked=False) == "within Russia"
+
+
+def test_a_profile_of_very_many_labels_is_named_by_the_heaviest():
+    labels = tuple(f"state {place}" for place in range(200))
+    tensor = ac.CountTensor([[0], [1]], [1], (200, 200), labels=[labels, labels]).mask_diagonal((0, 1))
+    share_D = np.full(200, 1.0)
+    share_D[:3] = 2.0, 3.0, 1.8
+    share_D /= share_D.sum()
+    profiles = tuple((Profile(mode, share_D, is_even(share_D)),) for mode in shown_modes(tensor))
+    assert class_names(tensor, profiles) == ("within state 1",)
+
+
+def test_a_held_out_fibre_is_not_a_missing_diagonal():
+    tensor = ac.CountTensor([[0], [1], [0]], [1], (8, 8, 12), labels=[COUNTRIES, COUNTRIES, MONTHS])
+    tensor = tensor.with_missing([(3, 3, 0)])
+    shares = [profile(8, {3: 0.5}), profile(8, {3: 0.5}), profile(12, {})]
+    shown = zip(shown_modes(tensor), shares, strict=True)
+    named = class_names(tensor, tuple((Profile(mode, share_D, is_even(share_D)),) for mode, share_D in shown))
+    assert named[0].startswith("among Russia")
 
 
 def test_months_are_told_by_their_peak_and_other_labels_side_by_side():

@@ -74,6 +74,24 @@ def test_one_chain_is_judged_by_its_draws():
     assert found.classes()["support"].isna().all()
 
 
+def test_classes_that_are_much_alike_are_told_as_such():
+    twin = a_class(3.0, 0, 1, 0)[0], (spike(6, 0, 0.88), *A[1][1:])
+    post = run([A, twin, C], [A, twin, C])
+    assert post.consensus().share.size == 2
+    assert "33% is in further classes that are similar to these." in post.consensus().words
+    assert "differ" not in post.consensus().words
+    one = posterior_of([[[A, twin, C]]], SHAPE).consensus()
+    assert one.words.startswith("2 classes are held by at least half of the draws of the one chain.")
+    assert repr(one).startswith("Consensus of 1 chain, 1 draw: 2 classes")
+
+
+def test_of_very_many_classes_the_largest_are_matched_and_shares_are_of_all(monkeypatch):
+    monkeypatch.setattr(consensus_estimates, "MOST_CLASSES", 2)
+    monkeypatch.setattr("allocore.posterior.consensus_clusters.MOST_CLASSES", 2)
+    found = run([A, B, C], [A, B, C]).consensus()
+    np.testing.assert_allclose(found.share, [4 / 9, 3 / 9])
+
+
 def test_one_draw_is_its_own_consensus_and_is_shown_as_a_draw():
     post = posterior_of([[[A, B, C]]], SHAPE)
     np.testing.assert_allclose(post.consensus().share, [4 / 9, 3 / 9, 2 / 9])
@@ -95,7 +113,7 @@ def test_the_probability_of_sharing_does_not_depend_on_numbers():
     rng = np.random.default_rng(3)
     found = posterior_of([[shuffled(each, rng) for each in draws] for _ in range(2)], SHAPE).consensus()
     table = found.sharing("mode_0")
-    assert table.to_dict("records") == [{"mode": "mode_0", "class": 0, "other": 1, "probability": 0.5}]
+    assert table.to_dict("records") == [{"mode": "mode_0", "class": 0, "other": 1, "probability": 0.5, "draws": 8}]
     assert found.sharing("mode_1").empty
     assert found.classes()["mode_0_factor"].tolist() == [0, 0, 2]
     assert found.classes()["mode_0_shared"].tolist() == [(1,), (0,), ()]
@@ -175,6 +193,7 @@ def test_the_consensus_finds_planted_classes_better_than_the_best_draw(bug, monk
         with monkeypatch.context() as patched:
             if bug:
                 patched.setattr("allocore.posterior.class_matching.match_similar", by_position)
+                patched.setattr("allocore.posterior.consensus_estimates.match_similar", by_position)
             found = post.consensus()
         consensus += found_and_false(found.profiles, planted)
         summary = post.draw_summary()

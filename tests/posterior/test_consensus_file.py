@@ -2,12 +2,16 @@
 
 import os
 import stat
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.posterior.consensus_file import FILE, number_classes, read_consensus
+from allocore.posterior.consensus_file import FILE, number_and_keep, number_classes, read_consensus
 from posterior.planted import planted_tensor
 from posterior.test_consensus import A, B, C, D, a_class, run
 
@@ -15,15 +19,15 @@ E = a_class(9.0, 2, 3, 1)
 
 
 def estimates(*chains):
-    return run(*chains).consensus()._found
+    return run(*chains).consensus().numbered.estimates
 
 
 def test_numbers_and_names_are_taken_over_and_never_given_twice():
     first = number_classes(estimates([A, B, C], [A, B, C]), ("a", "b", "c"), None)
-    second = number_classes(estimates([E, A, C], [E, A, C]), ("new", "x", "y"), first)
+    second = number_classes(estimates([E, A, C], [E, A, C]), ("new", "x", "y"), first.known)
     assert dict(zip(second.number_C.tolist(), second.names, strict=True)) == {3: "new", 0: "a", 2: "c"}
-    third = number_classes(estimates([A, B, D], [A, B, D]), ("x", "again", "a"), second)
-    assert dict(zip(third.number_C.tolist(), third.names, strict=True)) == {0: "a", 4: "again", 5: "a (2)"}
+    third = number_classes(estimates([A, B, D], [A, B, D]), ("x", "again", "a"), second.known)
+    assert dict(zip(third.number_C.tolist(), third.names, strict=True)) == {0: "a", 1: "b", 4: "a (2)"}, "b is back"
 
 
 def test_classes_with_the_same_words_have_different_names():
@@ -120,17 +124,93 @@ def test_a_full_disk_does_no_harm(stored, monkeypatch):
 def test_damaged_draws_are_left_out_and_their_consensus_is_not_kept(stored):
     path, post = stored
     found = post.consensus()
-    chunk = next(each for each in (path / "posterior" / "core_values").iterdir() if each.name[0].isdigit())
-    chunk.write_bytes(b"damaged")
-    with pytest.raises(ac.StoreError, match="is damaged"):
-        ac.open_run(path)
-    kept = read_consensus(path, 4)
-    with pytest.warns(UserWarning, match="draws are left out"):
-        rest = ac.open_run(path, on_error="drop")
-    if rest.core_values.shape[1]:
-        assert set(rest.consensus().numbers.tolist()) & set(found.numbers.tolist())
-    else:
-        with pytest.raises(ac.InputError, match="no draws yet"):
-            rest.consensus()
-    assert kept is not None
-    assert read_consensus(path, 4)[1] == kept[1]
+    kept = (path / FILE).read_bytes()
+    rest = ac.Posterior(
+        replace(post.record.with_draws((slice(None), [0, 2, 5])), chosen=np.array([0, 2, 5])), folder=path
+    )
+    few = rest.consensus()
+    assert few.shares_by_draw.shape[1] == 3
+    assert set(few.numbers.tolist()) & set(found.numbers.tolist())
+    assert (path / FILE).read_bytes() == kept
+
+
+def flipped(whole, place, bit):
+    return whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :]
+
+
+def test_a_flipped_bit_ends_in_a_warning_or_in_a_consensus_never_in_a_traceback(stored):
+    path, post = stored
+    post.consensus()
+    whole = (path / FILE).read_bytes()
+    rng = np.random.default_rng(0)
+    warned = 0
+    for place, bit in zip(rng.integers(0, len(whole), 150).tolist(), rng.integers(0, 8, 150).tolist(), strict=True):
+        (path / FILE).write_bytes(flipped(whole, place, bit))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            found = read_consensus(path, post.record)
+        assert (found is None) == bool(caught)
+        warned += found is None
+    assert warned > 50
+
+
+def test_a_file_of_another_version_is_told_and_left_as_it_is(stored):
+    path, post = stored
+    np.savez(path / FILE, format=np.array(99))
+    foreign = (path / FILE).read_bytes()
+    with pytest.warns(UserWarning, match="it has format 99, and this version reads 1"):
+        assert post.consensus().share.size
+    assert (path / FILE).read_bytes() == foreign
+
+
+def test_a_posterior_of_fewer_draws_does_not_replace_the_consensus_of_more(stored):
+    path, post = stored
+    old = ac.Posterior(post.record.with_draws((slice(None), slice(0, 3))), folder=path)
+    found = post.consensus()
+    whole = (path / FILE).read_bytes()
+    fewer = old.consensus()
+    assert fewer.shares_by_draw.shape[1] == 3
+    assert set(fewer.numbers.tolist()) & set(found.numbers.tolist())
+    assert (path / FILE).read_bytes() == whole
+
+
+def test_the_consensus_of_other_chains_is_not_taken_for_that_of_the_run(stored):
+    path, post = stored
+    post.consensus()
+    two = ac.Posterior(post.record.with_chains([0, 1]), folder=path)
+    assert two.consensus().shares_by_draw.shape[0] == 2
+
+
+def test_some_chains_have_the_numbers_of_the_run(stored):
+    path, post = stored
+    found = post.consensus()
+    whole = (path / FILE).read_bytes()
+    for whose in (post, ac.open_run(path)):
+        some = whose.select_chains([0, 2]).consensus()
+        for number in set(some.numbers.tolist()) & set(found.numbers.tolist()):
+            assert some.names[some.numbers.tolist().index(number)] == found.names[found.numbers.tolist().index(number)]
+        assert set(some.numbers.tolist()) & set(found.numbers.tolist())
+    assert (path / FILE).read_bytes() == whole
+
+
+def test_several_processes_give_the_same_numbers(stored):
+    path, post = stored
+    command = "import sys, allocore as ac; print(ac.open_run(sys.argv[1]).consensus().names)"
+    at_once = [
+        subprocess.Popen([sys.executable, "-c", command, path], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    told = {each.communicate()[0] for each in at_once}
+    assert told == {f"{post.consensus().names}\n"}
+
+
+def test_numbers_are_given_without_a_file_if_it_cannot_be_locked(stored, monkeypatch):
+    path, post = stored
+
+    def locked(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("allocore.posterior.consensus_file.FileLock", locked)
+    found = run([A, B, C], [A, B, C]).consensus().numbered.estimates
+    missing = path.parent / "nowhere"
+    assert number_and_keep(missing, post.record, found, ("a", "b", "c")).number_C.tolist() == [0, 1, 2]
+    assert not missing.exists()

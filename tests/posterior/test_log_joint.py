@@ -20,11 +20,25 @@ def test_it_is_the_log_joint_of_the_state(options):
     post = model.fit(Y).posterior_
     found = log_joint_of_draws(post.record)
     for chain, draw in np.ndindex(found.shape):
-        wanted = log_joint(post.tensor, post.record.spec, _state(post.record, chain, draw))
+        state = _state(post.record, chain, draw)
+        variables = [state.core_values(), state.concentrations_M]
+        variables += [state.factors(mode)[:, state.used(mode)] for mode in range(5)]
+        wanted = log_joint(post.tensor, post.record.spec, state) + sum(np.log(each).sum() for each in variables)
+        if state.dispersion is not None:
+            p = 1.0 / (1.0 + np.exp(-state.dispersion.log_odds_D))
+            wanted += np.log(p * (1.0 - p)).sum()
         assert found[chain, draw] == pytest.approx(wanted, rel=1e-7)
     assert post.best_draw() == np.unravel_index(found.argmax(), found.shape)
     assert post.draw_summary(chain=0).source.startswith(f"draw {found[0].argmax()} of chain 0")
     assert post.class_summary("best").source.endswith(", the best by log joint density")
+
+
+def test_the_scale_of_the_factors_does_not_decide():
+    """Where e0 is small, the density of a factor itself has no bound: the best draw would be that nearest to zero."""
+    model = ac.AlloCore(20, burn_in=60, draws=20, thin=2, chains=2, seed=4, e0=0.1, progress=False)
+    post = model.fit(ac.load_flights()).posterior_
+    likelihood = post.stats["log_likelihood"][:, post.draw_sweeps - 1]
+    assert np.corrcoef(log_joint_of_draws(post.record).ravel(), likelihood.ravel())[0, 1] > 0.9
 
 
 def test_a_lost_trace_is_computed_again():

@@ -22,10 +22,10 @@ from allocore.posterior.prediction import expected_counts, sampled
 from allocore.posterior.surprises import free_name
 from allocore.run.record import Record
 
-# A cell is among the n largest of a product of factors only if the product of its ranks is at most n.
-_RANKS = 256
-# So many of the largest cells are looked at; some of them may be missing.
-_LOOKED_AT = 64
+# A cell is among the n largest of a product of factors only if the product of its ranks is at most n. So many times the
+# wanted number are looked at, because some of them may be missing; more of them by rank than by weight.
+_RANKS, _LOOKED_AT = 16, 4
+_LEAST_TOP = 16
 # Modes are summed over while that takes at most this many cells.
 _SUMMED = 4096
 # The whole model's expected counts are averages over about this many draws.
@@ -46,7 +46,7 @@ def top_cells(
     """For each class, a table of its top cells: see `Posterior.top_cells`."""
     listed = _listed(summary)
     found = [_largest(summary, place, listed, top) for place in places]
-    observed = _observed(record.tensor, listed)
+    counts = _counts_of(record.tensor, listed, np.concatenate([groups.listed_LG for groups, _ in found], axis=1))
     cells_MN = np.concatenate([groups.cells_MN for groups, _ in found], axis=1)
     expected_N = _expected(record, cells_MN, threads or available_threads())
     tables, start = [], 0
@@ -57,8 +57,8 @@ def top_cells(
             summary.mode_names[mode]: [str(summary.modes[mode].labels[row]) for row in rows.tolist()]
             for mode, rows in zip(listed, groups.listed_LG, strict=True)
         }
-        counts = _counts_of(record.tensor, listed, groups.listed_LG, observed)
-        results = {"of_class": of_class, "expected": expected, "observed": counts}
+        results = {"of_class": of_class, "expected": expected, "observed": counts[: len(of_class)]}
+        counts = counts[len(of_class) :]
         tables.append(
             pd.DataFrame(columns | {free_name(name, summary.mode_names): each for name, each in results.items()})
         )
@@ -81,11 +81,12 @@ def _listed(summary: ClassSummary) -> list[int]:
 def _largest(summary: ClassSummary, place: int, listed: list[int], top: int) -> tuple[_Groups, Floats]:
     """The groups of cells in which a class expects the most, and how many counts it expects there."""
     tensor, factors = summary.tensor, [factor_DC[:, place] for factor_DC in summary.factor_shares]
-    ranks_LG = _ranks(tuple(tensor.shape[mode] for mode in listed))
+    most = max(top, _LEAST_TOP)
+    ranks_LG = _ranks(tuple(tensor.shape[mode] for mode in listed), _RANKS * most)
     orders = [np.argsort(-factors[mode], kind="stable") for mode in listed]
     listed_LG = np.stack([order_D[ranks_G] for order_D, ranks_G in zip(orders, ranks_LG, strict=True)])
     weight_G = np.prod([factors[mode][rows_G] for mode, rows_G in zip(listed, listed_LG, strict=True)], axis=0)
-    listed_LG = listed_LG[:, np.argsort(-weight_G, kind="stable")[:_LOOKED_AT]]
+    listed_LG = listed_LG[:, np.argsort(-weight_G, kind="stable")[: _LOOKED_AT * most]]
     groups = _observed_cells(tensor, listed, listed_LG)
     weight_N = np.prod([factor_D[rows_N] for factor_D, rows_N in zip(factors, groups.cells_MN, strict=True)], axis=0)
     whole = SignedPatterns.of(tensor.missing).sum_of_one(factors, [float(factor_D.sum()) for factor_D in factors])
@@ -97,10 +98,10 @@ def _largest(summary: ClassSummary, place: int, listed: list[int], top: int) -> 
 
 
 @cache
-def _ranks(lengths: tuple[int, ...]) -> Ints:
-    """All combinations of ranks (L, n), from 0, whose product, counted from 1, is at most `_RANKS`."""
+def _ranks(lengths: tuple[int, ...], most: int) -> Ints:
+    """All combinations of ranks (L, n), from 0, whose product, counted from 1, is at most `most`."""
     found: list[tuple[int, ...]] = [()]
-    room = [_RANKS]
+    room = [most]
     for length in lengths:
         longer = [
             ((*ranks, rank), left // (rank + 1))
@@ -124,18 +125,14 @@ def _observed_cells(tensor: CountTensor, listed: list[int], listed_LG: Ints) -> 
     return _Groups(listed_LG, cells_MN[:, observed_N], np.repeat(np.arange(groups), size)[observed_N])
 
 
-def _observed(tensor: CountTensor, listed: list[int]) -> tuple[Ints, Ints]:
-    """The listed coordinates of the non-zero cells, each once, and the sums of their counts."""
-    coords_LN, place_N = np.unique(tensor.coords[listed], axis=1, return_inverse=True)
-    return coords_LN.astype(np.int64), np.bincount(place_N.ravel(), tensor.counts).astype(np.int64)
-
-
-def _counts_of(tensor: CountTensor, listed: list[int], listed_LG: Ints, observed: tuple[Ints, Ints]) -> Ints:
-    coords_LN, counts_N = observed
+def _counts_of(tensor: CountTensor, listed: list[int], listed_LG: Ints) -> Ints:
+    """The counts of some groups of cells."""
     shape = tuple(tensor.shape[mode] for mode in listed)
-    wanted_G, known_N = column_keys(shape, listed_LG, coords_LN)
-    place_G = locate(wanted_G, known_N)
-    return np.where(place_G >= 0, counts_N[place_G], 0)
+    wanted_G, known_N = column_keys(shape, listed_LG, tensor.coords[listed])
+    keys, place_G = np.unique(wanted_G, return_inverse=True)
+    place_N = locate(known_N, keys)
+    counts = np.bincount(place_N[place_N >= 0], tensor.counts[place_N >= 0], len(keys))
+    return np.asarray(counts[place_G.ravel()], dtype=np.int64)
 
 
 def _expected(record: Record, cells_MN: Ints, threads: int) -> Floats:

@@ -36,8 +36,17 @@ def similarities(ours: Directions, theirs: Directions, least: float) -> Floats:
     modes = sorted(range(len(ours.unit)), key=lambda mode: ours.unit[mode].shape[1])
     similarity_CC = np.ones((len(ours.unit[0]), len(theirs.unit[0])))
     for mode in modes:  # the cheapest first: pairs that differ there need no more work
-        _lower(ours.unit[mode], theirs.unit[mode], least, similarity_CC)
+        _lower(ours.unit[mode], theirs.unit[mode], least, False, similarity_CC)
     return similarity_CC
+
+
+def tensor_cosines(classes: Directions, least: float) -> Floats:
+    """The cosines of all pairs of classes as tensors, the products over the modes; only a bound if below `least`."""
+    modes = sorted(range(len(classes.unit)), key=lambda mode: classes.unit[mode].shape[1])
+    cosine_CC = np.ones((len(classes.unit[0]),) * 2)
+    for mode in modes:
+        _lower(classes.unit[mode], classes.unit[mode], least, True, cosine_CC)
+    return cosine_CC
 
 
 def match(ours: Directions, theirs: Directions, least: float) -> tuple[Ints, Ints]:
@@ -58,8 +67,8 @@ def match_similar(similarity_CC: Floats, least: float) -> tuple[Ints, Ints]:
 
 
 @kernel
-def _lower(ours_CD: Floats, theirs_CD: Floats, least: float, similarity_CC: Floats) -> None:
-    """Lower the similarities to the cosines of one mode, for pairs that are still similar enough.
+def _lower(ours_CD: Floats, theirs_CD: Floats, least: float, multiply: bool, similarity_CC: Floats) -> None:
+    """Lower the similarities to the cosines of one mode, or multiply by them, for pairs still similar enough.
 
     BLAS is faster on an idle machine, but its threads wait for one another: ten times slower while a run is going on.
     Eight sums at a time keep the processor busy without giving up a fixed order of summation.
@@ -80,4 +89,4 @@ def _lower(ours_CD: Floats, theirs_CD: Floats, least: float, similarity_CC: Floa
                 cosine += sums[lane]
             for d in range(whole, length):
                 cosine += ours_CD[i, d] * theirs_CD[j, d]
-            similarity_CC[i, j] = min(similarity_CC[i, j], cosine)
+            similarity_CC[i, j] = similarity_CC[i, j] * cosine if multiply else min(similarity_CC[i, j], cosine)

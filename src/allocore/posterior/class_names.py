@@ -17,7 +17,7 @@ import numpy as np
 
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats
-from allocore.posterior.class_summary import Profile, is_even
+from allocore.posterior.class_summary import FAINT, Profile
 
 # A label names a profile alone if it holds at least half of it; otherwise the second one is named too.
 _ALONE = 0.5
@@ -27,8 +27,6 @@ _BOTH_ENDS = 0.2
 _TAKES_PART = 0.7
 # Two profiles with at least this cosine are alike: the class is among the same labels at both ends.
 _ALIKE = 0.8
-# Labels with less than 2% of a profile are not named.
-_FAINT = 0.02
 # Partners are named if they hold at least this share of the other side.
 _NAMED = 0.15
 
@@ -76,7 +74,8 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
         return ""
     hub = _hub(tensor, pair, sender.share_D, receiver.share_D)
     if hub is None and _cosine(sender.share_D, receiver.share_D) >= _ALIKE:
-        return f"among {_members(sender, (sender.share_D + receiver.share_D) / 2.0)}"
+        members = _members(sender, (sender.share_D + receiver.share_D) / 2.0)
+        return f"among {members}" if ", " in members or sender.even else f"within {members}"
     if hub is None:
         return f"{_short(sender) or 'everyone'} → {_short(receiver) or 'everyone'}"
     others_D = sender.share_D + receiver.share_D
@@ -85,7 +84,7 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
 
 
 def _hub(tensor: CountTensor, pair: tuple[int, int], sender_D: Floats, receiver_D: Floats) -> int | None:
-    """The row that takes part in nearly all of the class, at both ends; None if there is none."""
+    """The row that takes part in most of the class, at both ends; None if there is none."""
     hub = int(np.argmax(np.minimum(sender_D, receiver_D)))
     if min(sender_D[hub], receiver_D[hub]) < _BOTH_ENDS or sender_D[hub] + receiver_D[hub] < _TAKES_PART:
         return None
@@ -93,10 +92,11 @@ def _hub(tensor: CountTensor, pair: tuple[int, int], sender_D: Floats, receiver_
 
 
 def _itself_missing(tensor: CountTensor, pair: tuple[int, int], row: int) -> bool:
-    """Whether the cells of a label with itself are missing."""
-    cells_M1 = np.zeros((len(tensor.shape), 1), dtype=np.int64)
-    cells_M1[list(pair)] = row
-    return bool(tensor.missing.contains(cells_M1)[0])
+    """Whether all cells of a label with itself are missing, by one pattern."""
+    patterns_PM = tensor.missing.patterns
+    others = [mode for mode in range(len(tensor.shape)) if mode not in pair]
+    itself_PM = (patterns_PM == row) | (patterns_PM < 0)
+    return bool((itself_PM[:, list(pair)].all(axis=1) & (patterns_PM[:, others] < 0).all(axis=1)).any())
 
 
 def _cosine(one_D: Floats, other_D: Floats) -> float:
@@ -105,10 +105,11 @@ def _cosine(one_D: Floats, other_D: Floats) -> float:
 
 def _members(profile: Profile, share_D: Floats) -> str:
     """The heaviest labels: three, or as many as stand out."""
-    if is_even(share_D):
+    if profile.even:
         return "all"
     order = np.argsort(-share_D, kind="stable")[:3]
-    return ", ".join(str(profile.mode.labels[row]) for row in order if share_D[row] >= _FAINT)
+    named = [str(profile.mode.labels[row]) for rank, row in enumerate(order) if not rank or share_D[row] >= FAINT]
+    return ", ".join(named)
 
 
 def _partners(profile: Profile, share_D: Floats) -> str:

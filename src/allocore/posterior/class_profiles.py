@@ -27,14 +27,21 @@ class DrawClasses(NamedTuple):
     """The classes of one draw, one for each location in use, largest first.
 
     location_CM: the factor of each class in each mode. value_C: expected counts in the observed cells (latent counts
-    for the Bernoulli likelihood). profiles: per mode (D, C), columns sum to one. factors: likewise, the factor itself
-    over the rows with observed cells; the same arrays as `profiles` if no cell is missing.
+    for the Bernoulli likelihood). total: that of the whole draw. profiles: per mode (D, C), columns sum to one.
+    factors: likewise, the factor itself over the rows with observed cells, times the odds if each row of the mode has
+    its own dispersion; the same arrays as `profiles` if no cell is missing.
     """
 
     location_CM: Ints
     value_C: Floats
+    total: float
     profiles: tuple[Floats, ...]
     factors: tuple[Floats, ...]
+
+    @property
+    def share_C(self) -> Floats:
+        """The share of each class in the expected counts of the draw."""
+        return self.value_C / (self.total or 1.0)
 
 
 class ClassReader:
@@ -51,8 +58,8 @@ class ClassReader:
         """Whether some cells are missing, so that profiles differ from factors."""
         return bool(self._missing.patterns_PM.size)
 
-    def read(self, chain: int, draw: int) -> DrawClasses:
-        """The classes of one draw, largest first: an order that does not depend on how they are numbered."""
+    def read(self, chain: int, draw: int, most: int | None = None) -> DrawClasses:
+        """The classes of one draw, or the largest of them, largest first: an order that does not depend on numbers."""
         core_C, location_CM = self._locations(chain, draw)
         expanded, scale, odds = weighted_expansion(self.record, chain, draw, location_CM, self._missing)
         counts, factors = [], []
@@ -64,10 +71,10 @@ class ClassReader:
             factors.append(np.where(self._observed[mode][:, None], weighted_DC, 0.0))
         sums_C = counts[0].sum(axis=0) if counts else np.prod(expanded.sums_MQ, axis=0)
         value_C = core_C * odds * sums_C
-        order_C = np.argsort(-value_C, kind="stable")
+        order_C = np.argsort(-value_C, kind="stable")[:most]
         shares = tuple(_shares(factor_DC[:, order_C]) for factor_DC in factors)
         profiles = tuple(_shares(count_DC[:, order_C]) for count_DC in counts) or shares
-        return DrawClasses(location_CM[order_C], value_C[order_C], profiles, shares)
+        return DrawClasses(location_CM[order_C], value_C[order_C], float(value_C.sum()), profiles, shares)
 
     def _locations(self, chain: int, draw: int) -> tuple[Floats, Ints]:
         """The core values and the locations in use; classes at the same location are one."""

@@ -31,7 +31,7 @@ _PEAK = 0.5
 # A profile is even if every row has between 0.5 and 1.5 times the average share: then no label is worth naming.
 _LEAST_EVEN, _MOST_EVEN = 0.5, 1.5
 # Labels with less than 2% of a profile are not named.
-_FAINT = 0.02
+FAINT = 0.02
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Profile:
     def top(self, number: int) -> list[tuple[str, float]]:
         """Return the heaviest labels with their shares; all but the first have at least 2%."""
         rows = self.heaviest[:number]
-        kept = [d for rank, d in enumerate(rows) if rank == 0 or self.share_D[d] >= _FAINT]
+        kept = [d for rank, d in enumerate(rows) if rank == 0 or self.share_D[d] >= FAINT]
         return [(str(self.mode.labels[d]), float(self.share_D[d])) for d in kept]
 
     def words(self, top: int) -> str:
@@ -119,7 +119,7 @@ class Factor(Profile):
     Attributes
     ----------
     number : int
-        Its number: in the core for a draw; the number of the largest class that uses it for the consensus.
+        Its number: in the core for a draw; for the consensus, the lowest number of the classes that use it.
     classes : tuple of int
         The places of the classes that use it.
     mass : float
@@ -129,6 +129,10 @@ class Factor(Profile):
     number: int
     classes: tuple[int, ...]
     mass: float
+
+
+# A chain holds a class if at least half of its draws do: one passing draw is not enough.
+HELD = 0.5
 
 
 class Support(NamedTuple):
@@ -234,6 +238,8 @@ class ClassSummary:
         if len(found):
             return int(found[0])
         known, last = len(self.number_C), int(self.number_C.max(initial=-1))
+        if not known:
+            raise InputError(f"{name} is {number!r}, but there are no classes: the chains have none in common")
         if last == known - 1:
             raise InputError(f"{name} is {number!r}, but there are {known} classes: it must be from 0 to {last}")
         listed = ", ".join(map(str, sorted(self.number_C.tolist())))

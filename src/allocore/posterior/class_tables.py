@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from allocore.errors import InputError
+from allocore.kernels.arrays import Floats
 from allocore.posterior.class_summary import ClassSummary, Factor, ShownMode
 from allocore.posterior.consensus_estimates import ProfileBand
 
@@ -98,7 +99,7 @@ def sharing_table(summary: ClassSummary, mode: int, top: int) -> pd.DataFrame:
     )
 
 
-def sharing_pairs(summary: ClassSummary, modes: Iterable[int], least: float) -> pd.DataFrame:
+def sharing_pairs(summary: ClassSummary, both: Floats, modes: Iterable[int], least: float) -> pd.DataFrame:
     """Return one row per pair of classes and mode, surest first: see `Consensus.sharing`."""
     if not isinstance(least, int | float | np.floating) or not 0.0 <= least <= 1.0:
         raise InputError(f"least is {least!r}, but it must be a probability from 0 to 1")
@@ -109,6 +110,7 @@ def sharing_pairs(summary: ClassSummary, modes: Iterable[int], least: float) -> 
         probability = summary.sharing[mode][one, other]
         pairs = np.sort(np.stack([summary.number_C[one], summary.number_C[other]]), axis=0)
         columns = {"mode": summary.mode_names[mode], "class": pairs[0], "other": pairs[1], "probability": probability}
+        columns["draws"] = both[one, other]
         parts.append(pd.DataFrame(columns)[probability >= max(least, np.finfo(float).tiny)])
     table = pd.concat(parts, ignore_index=True)
     return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)

@@ -13,7 +13,13 @@ from allocore.errors import whole_number
 from allocore.posterior.class_profiles import ClassReader
 from allocore.posterior.class_summary import ClassSummary
 from allocore.posterior.consensus_estimates import Estimates, estimate
-from allocore.posterior.consensus_file import Numbered, number_classes, read_consensus, write_consensus
+from allocore.posterior.consensus_file import (
+    Numbered,
+    number_and_keep,
+    number_classes,
+    read_consensus,
+    write_consensus,
+)
 from allocore.posterior.consensus_summary import names_of, summarize_consensus
 from allocore.run.record import Record
 
@@ -46,7 +52,7 @@ class Consensus:
     """
 
     def __init__(self, record: Record, numbered: Numbered) -> None:
-        self._record, self._numbered = record, numbered
+        self._record, self.numbered = record, numbered
         self.summary: ClassSummary = summarize_consensus(record, numbered.estimates, numbered.number_C, numbered.names)
 
     @property
@@ -60,7 +66,7 @@ class Consensus:
 
         Examples
         --------
-        >>> 0.0 < post.consensus().share.sum() <= 1.0
+        >>> 0.0 < float(post.consensus().share.sum()) <= 1.0
         True
         """
         return self._found.share
@@ -134,7 +140,8 @@ class Consensus:
         Returns
         -------
         list of ndarray of float
-            One array (D_m, C) per mode.
+            One array (D_m, C) per mode. With `dispersion_by`, factors of that mode are weighted by the odds of the
+            dispersion p / (1 - p) of each row, so that they are shares of expected counts.
 
         Examples
         --------
@@ -156,7 +163,7 @@ class Consensus:
         >>> post.consensus().numbers[:2]
         array([0, 1])
         """
-        return self._numbered.number_C
+        return self.numbered.number_C
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,7 +178,7 @@ class Consensus:
         >>> len(post.consensus().names) == len(post.consensus().share)
         True
         """
-        return self._numbered.names
+        return self.numbered.names
 
     @property
     def shares_by_draw(self) -> NDArray[np.float64]:
@@ -265,18 +272,18 @@ class Consensus:
         -------
         pandas.DataFrame
             One row per pair and mode, surest first: the `mode`, the numbers of the two classes, `class` and `other`,
-            and the `probability` that they use the same factor, given that a draw holds both. It does not depend on how
-            classes and factors are numbered in the draws.
+            the `probability` that they use the same factor, given that a draw holds both, and the number of `draws`
+            that do. It does not depend on how classes and factors are numbered in the draws.
 
         Examples
         --------
         >>> list(post.consensus().sharing().columns)
-        ['mode', 'class', 'other', 'probability']
+        ['mode', 'class', 'other', 'probability', 'draws']
         """
         from allocore.posterior.class_tables import sharing_pairs
 
         modes = range(len(self.profiles)) if mode is None else [self._record.tensor.mode(mode)]
-        return sharing_pairs(self.summary, modes, least)
+        return sharing_pairs(self.summary, self._found.holding_both.astype(np.int64), modes, least)
 
     @property
     def words(self) -> str:
@@ -309,11 +316,11 @@ class Consensus:
         ...     [file.name for file in pathlib.Path(folder).iterdir()]
         ['consensus.npz']
         """
-        write_consensus(folder, self._numbered, self._record.core_values.shape[1])
+        write_consensus(folder, self._record, self.numbered)
 
     @property
     def _found(self) -> Estimates:
-        return self._numbered.estimates
+        return self.numbered.estimates
 
     def __repr__(self) -> str:
         held, number = float(self.share.sum()), len(self.share)
@@ -326,19 +333,21 @@ class Consensus:
         return consensus_html(self)
 
 
-def find_consensus(record: Record, folder: Path | None, progress: bool) -> Consensus:
-    """Find the consensus of a run, or read it if it is kept in the run's folder and no draw has been added since."""
-    draws = record.core_values.shape[1]
-    kept = read_consensus(folder, len(record.factors)) if folder is not None else None
-    if kept is not None and kept[1] == draws and record.chosen is None:
-        return Consensus(record, kept[0])
+def find_consensus(record: Record, folder: Path | None, numbering: Numbered | None, progress: bool) -> Consensus:
+    """Find the consensus of a run, or read it if it is kept in the run's folder and no draw has been added since.
+
+    Without a folder, classes that an earlier consensus had keep the numbers they have in `numbering`.
+    """
+    kept = read_consensus(folder, record) if folder is not None else None
+    if kept is not None and kept.is_of(record):
+        return Consensus(record, kept.numbered)
     with _bar(progress) as tick:
         found = estimate(ClassReader(record), tick)
-    numbered = number_classes(found, names_of(record, found), kept[0] if kept else None)
-    consensus = Consensus(record, numbered)
+    names = names_of(record, found)
     if folder is not None and record.chosen is None:
-        consensus.keep(folder)
-    return consensus
+        return Consensus(record, number_and_keep(folder, record, found, names))
+    earlier = kept.numbered if kept is not None else numbering
+    return Consensus(record, number_classes(found, names, earlier.known if earlier is not None else None))
 
 
 @contextmanager

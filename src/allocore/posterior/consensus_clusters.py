@@ -17,7 +17,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from allocore.kernels.arrays import Floats, Ints
-from allocore.posterior.class_matching import Directions, match, similarities
+from allocore.posterior.class_matching import Directions, match, tensor_cosines
 from allocore.posterior.class_profiles import ClassReader, DrawClasses
 
 # A class of the next draw continues a track if the cosine is at least this in every mode. Within a chain the same class
@@ -27,6 +27,10 @@ _CONTINUES = 0.7
 _LASTS = 0.2
 # Tracks are joined up to this distance on average.
 _CUT = 0.5
+# Pairs with a smaller cosine are so far apart that it need not be known better.
+_FAR = 0.02
+# Tucker cores can have more locations than can be matched; those beyond the largest hardly matter.
+MOST_CLASSES = 500
 # A draw holds a consensus class if one of its classes has a cosine of at least this in every mode.
 HOLDS = 0.6
 
@@ -48,7 +52,7 @@ def follow(reader: ClassReader, chain: int, draws: Ints, tick: Callable[[], None
     """The tracks of one chain."""
     following = _Following()
     for draw in draws.tolist():
-        following.add(reader.read(chain, draw))
+        following.add(reader.read(chain, draw, MOST_CLASSES))
         tick()
     return following.tracks(len(draws))
 
@@ -62,8 +66,7 @@ class _Following:
 
     def add(self, classes: DrawClasses) -> None:
         """Continue the tracks with the classes of the next draw."""
-        share_C = classes.value_C / (classes.value_C.sum() or 1.0)
-        known = len(self._mass_T)
+        share_C, known = classes.share_C, len(self._mass_T)
         track_C = np.full(len(share_C), -1)
         if known:
             ours, tracks = match(Directions.of(classes.profiles), Directions.of(self._sums), _CONTINUES)
@@ -103,10 +106,7 @@ def _clusters(profiles: list[Floats]) -> Ints:
     """The number of the cluster of each track."""
     if profiles[0].shape[1] < 2:
         return np.zeros(profiles[0].shape[1], dtype=np.int64)
-    cosine_TT = np.ones((profiles[0].shape[1],) * 2)
-    for profile_DT in profiles:
-        one_mode = Directions.of([profile_DT])
-        cosine_TT *= similarities(one_mode, one_mode, 0.0)
+    cosine_TT = tensor_cosines(Directions.of(profiles), _FAR)
     distance_TT = np.clip(1.0 - (cosine_TT + cosine_TT.T) / 2.0, 0.0, None)
     np.fill_diagonal(distance_TT, 0.0)
     tree = linkage(squareform(distance_TT, checks=False), "average")

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.kernels.arrays import Flags, Floats, Ints
-from allocore.posterior.class_matching import Directions, match
+from allocore.posterior.class_matching import Directions, match_similar, similarities
 from allocore.posterior.class_profiles import ClassReader, DrawClasses
-from allocore.posterior.consensus_clusters import HOLDS, centres, follow, spread
+from allocore.posterior.class_summary import HELD
+from allocore.posterior.consensus_clusters import HOLDS, MOST_CLASSES, centres, follow, spread
 
-# A chain holds a class if at least half of its draws do: one passing draw is not enough.
-_HELD = 0.5
 # Intervals are from the 5% to the 95% quantile.
 _QUANTILES = (0.05, 0.5, 0.95)
 # Clusters are found with about this many draws of all chains; more do not change them.
@@ -27,7 +26,7 @@ _CLUSTER_DRAWS = 100
 # Support, shares and sharing are estimated with at most this many draws: the standard error of a share is then 1.6%.
 _MOST_DRAWS = 1000
 # Quantiles need the profiles of many draws at once: at most this many draws, fewer if they take more numbers than that.
-_QUANTILE_DRAWS, _LEAST_DRAWS, _MOST_NUMBERS = 100, 20, 50_000_000
+_QUANTILE_DRAWS, _LEAST_DRAWS, _MOST_NUMBERS = 100, 8, 50_000_000
 
 
 class ProfileBand(NamedTuple):
@@ -46,7 +45,9 @@ class Estimates:
     value: mean expected count (C,). shares: the share of the counts in each draw (chain, draw, C), of the draws
     `draws`. held: whether each of these draws holds the class. profiles and factors: one band per mode, of the expected
     counts in the observed cells and of the factors themselves; the same objects if no cell is missing. sharing: for
-    each mode (C, C), the probability that two classes have the same factor, given that a draw holds both.
+    each mode (C, C), the probability that two classes have the same factor, given that a draw holds both. alike: the
+    mean share of the counts in classes that are similar to a consensus class, but are not matched, because another
+    class of the same draw is.
     """
 
     draws: Ints
@@ -56,6 +57,7 @@ class Estimates:
     profiles: tuple[ProfileBand, ...]
     factors: tuple[ProfileBand, ...]
     sharing: tuple[Floats, ...]
+    alike: float
 
     @property
     def share(self) -> Floats:
@@ -77,7 +79,13 @@ class Estimates:
     @property
     def support_chains(self) -> Floats:
         """The share of chains that hold each class, (C,): at least half of their draws do."""
-        return np.asarray((self.held.mean(axis=1) >= _HELD).mean(axis=0))
+        return np.asarray((self.held.mean(axis=1) >= HELD).mean(axis=0))
+
+    @property
+    def holding_both(self) -> Floats:
+        """The number of draws that hold both of two classes, (C, C)."""
+        held = self.held.astype(np.float64)
+        return np.asarray(np.einsum("ndc,nde->ce", held, held))
 
 
 def estimate(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
@@ -93,10 +101,10 @@ def estimate(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates
         tick(done, whole)
 
     found = centres(follow(reader, chain, seeds, one_more) for chain in range(chains))
-    tally = _Tally(chains, judged, found)
+    tally = _Tally(chains, judged, found, reader.has_missing)
     for chain in range(chains):
         for place, draw in enumerate(judged.tolist()):
-            tally.add(chain, place, reader.read(chain, draw))
+            tally.add(chain, place, reader.read(chain, draw, MOST_CLASSES))
             one_more()
     return tally.estimates(reader)
 
@@ -104,7 +112,7 @@ def estimate(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates
 class _Tally:
     """What each draw says about each cluster."""
 
-    def __init__(self, chains: int, draws: Ints, found: tuple[Floats, ...]) -> None:
+    def __init__(self, chains: int, draws: Ints, found: tuple[Floats, ...], has_missing: bool) -> None:
         self._centres, self._draws = Directions.of(found), draws
         lead = chains, len(draws), found[0].shape[1]
         self._shares, self._value_G = np.zeros(lead), np.zeros(lead[2])
@@ -112,28 +120,36 @@ class _Tally:
         self._class = np.full(lead, -1, dtype=np.int32)
         self._location = np.full((*lead, len(found)), -1, dtype=np.int32)
         self._profiles: list[Floats] = [np.zeros(each.T.shape) for each in found]
-        self._factors: list[Floats] = [np.zeros(each.T.shape) for each in found]
+        self._factors: list[Floats] = [np.zeros(each.T.shape) for each in found] if has_missing else []
+        self._alike_G = np.zeros(lead[2])
 
     def add(self, chain: int, place: int, classes: DrawClasses) -> None:
         """Match the classes of one draw and add what they say."""
-        ours, clusters = match(Directions.of(classes.profiles), self._centres, HOLDS)
-        share_C = classes.value_C[ours] / (classes.value_C.sum() or 1.0)
+        similarity_CG = similarities(Directions.of(classes.profiles), self._centres, HOLDS)
+        ours, clusters = match_similar(similarity_CG, HOLDS)
+        self._add_unmatched(np.delete(similarity_CG, ours, axis=0), np.delete(classes.share_C, ours))
+        share_C = classes.share_C[ours]
         self._shares[chain, place, clusters] = share_C
         self._value_G[clusters] += classes.value_C[ours]
         self._class[chain, place, clusters] = ours
         self._location[chain, place, clusters] = classes.location_CM[ours]
         for sum_GD, profile_DC in zip(self._profiles, classes.profiles, strict=True):
             sum_GD[clusters] += (profile_DC[:, ours] * share_C).T
-        if classes.factors is not classes.profiles:
-            for sum_GD, factor_DC in zip(self._factors, classes.factors, strict=True):
-                sum_GD[clusters] += (factor_DC[:, ours] * share_C).T
+        for mode, sum_GD in enumerate(self._factors):
+            sum_GD[clusters] += (classes.factors[mode][:, ours] * share_C).T
+
+    def _add_unmatched(self, similarity_CG: Floats, share_C: Floats) -> None:
+        """Add classes without a match to what is similar to their nearest cluster."""
+        if similarity_CG.size:
+            nearest_C, similar_C = similarity_CG.argmax(axis=1), similarity_CG.max(axis=1) >= HOLDS
+            self._alike_G += np.bincount(nearest_C[similar_C], share_C[similar_C], len(self._alike_G))
 
     def estimates(self, reader: ClassReader) -> Estimates:
         """Keep the clusters with enough support, and estimate their profiles."""
         chains, draws, _ = self._shares.shape
         held, share_G = self._class >= 0, self._shares.mean(axis=(0, 1))
-        holding_G = (held.mean(axis=1) >= _HELD).sum(axis=0)
-        kept = np.flatnonzero((holding_G >= _enough(chains)) & (share_G > 0.0))
+        holding_G = (held.mean(axis=1) >= HELD).sum(axis=0)
+        kept = np.flatnonzero((holding_G >= enough_chains(chains)) & (share_G > 0.0))
         kept = kept[np.argsort(-share_G[kept], kind="stable")]
         profiles, factors = self._bands(reader, kept)
         return Estimates(
@@ -144,29 +160,30 @@ class _Tally:
             profiles=profiles,
             factors=factors,
             sharing=_sharing(self._location[:, :, kept].reshape(chains * draws, len(kept), len(profiles))),
+            alike=float(self._alike_G[kept].sum() / (chains * draws)),
         )
 
     def _bands(self, reader: ClassReader, kept: Ints) -> tuple[tuple[ProfileBand, ...], tuple[ProfileBand, ...]]:
         """The means over all draws, with quantiles over about a hundred of them."""
         chains, draws, _ = self._shares.shape
-        rows, whole = sum(sum_GD.shape[1] for sum_GD in self._profiles), not reader.has_missing
-        most = _MOST_NUMBERS // max(1, rows * len(kept) * (1 if whole else 2))
+        rows = sum(sum_GD.shape[1] for sum_GD in (*self._profiles, *self._factors))
+        most = _MOST_NUMBERS // max(1, rows * len(kept))
         places = spread(draws, max(1, min(max(most, _LEAST_DRAWS), _QUANTILE_DRAWS) // chains))
         number = chains * len(places)
         profiles = [_Sample(number, sum_GD[kept]) for sum_GD in self._profiles]
-        factors = [] if whole else [_Sample(number, sum_GD[kept]) for sum_GD in self._factors]
+        factors = [_Sample(number, sum_GD[kept]) for sum_GD in self._factors]
         for turn, (chain, place) in enumerate((c, p) for c in range(chains) for p in places.tolist()):
-            classes = reader.read(chain, int(self._draws[place]))
+            classes = reader.read(chain, int(self._draws[place]), MOST_CLASSES)
             class_C = self._class[chain, place, kept]
             for mode, sample in enumerate(profiles):
                 sample.add(turn, class_C, classes.profiles[mode])
             for mode, sample in enumerate(factors):
                 sample.add(turn, class_C, classes.factors[mode])
         bands = tuple(sample.band() for sample in profiles)
-        return bands, bands if whole else tuple(sample.band() for sample in factors)
+        return bands, tuple(sample.band() for sample in factors) or bands
 
 
-def _enough(chains: int) -> int:
+def enough_chains(chains: int) -> int:
     """How many chains must hold a class: half of them, and at least two if there are two."""
     return max(min(2, chains), -(-chains // 2))
 

@@ -7,7 +7,7 @@ from scipy.spatial.distance import squareform
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.posterior.class_names import class_names
 from allocore.posterior.class_summary import ClassSummary, Factor, Profile, ShownMode, Support, is_even, shown_modes
-from allocore.posterior.consensus_estimates import Estimates, ProfileBand
+from allocore.posterior.consensus_estimates import Estimates, ProfileBand, enough_chains
 from allocore.posterior.draw_summary import inferred_budget
 from allocore.run.record import Record
 
@@ -15,6 +15,8 @@ from allocore.run.record import Record
 _SMALL = 0.002
 # Classes that fewer than three quarters of the chains hold (of the draws, if there is one chain) are shown apart.
 _WEAK = 0.75
+# What holds less is not worth a sentence.
+_TOLD = 0.005
 # Two classes are shown with one factor if they have it in common in at least half of the draws that hold both.
 _SHARED = 0.5
 
@@ -35,7 +37,7 @@ def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names:
     by_chain_C = found.support_chains if chains > 1 else np.full(len(share_C), np.nan)
     return ClassSummary(
         tensor=record.tensor,
-        source=f"consensus of {chains} chain{'s' * (chains > 1)}, {chains * draws} draws",
+        source=f"consensus of {chains} chain{'s' * (chains > 1)}, {chains * draws} draw{'s' * (chains * draws > 1)}",
         sentences=_sentences(record, found, apart_C),
         counted=record.spec.observation.class_sizes,
         modes=modes,
@@ -113,18 +115,30 @@ def _sentences(record: Record, found: Estimates, apart_C: Flags) -> str:
     if covered >= 0.5 and number > 1:
         words.append(f"The {half} largest hold half." if half > 1 else "The largest holds half.")
     if apart_C.any():
-        words.append(f"{int(apart_C.sum())} of them are small, or not held by three quarters of the {_whose(chains)}.")
-    if covered < 0.995:
-        words.append(f"The other {1.0 - covered:.0%} is in classes on which {_whose(chains)} differ.")
+        apart = f"{int(apart_C.sum())} of them {'is' if apart_C.sum() == 1 else 'are'}"
+        words.append(f"{apart} small, or not held by three quarters of the {_whose(chains)}.")
+    words += _rest(found, covered, _whose(chains))
     return " ".join(words) + inferred_budget(record)
+
+
+def _rest(found: Estimates, covered: float, whose: str) -> list[str]:
+    """What the counts outside of the consensus are in: more classes of the same kind, or classes that differ."""
+    alike = min(found.alike, 1.0 - covered)
+    differ = 1.0 - covered - alike
+    words = []
+    if alike >= _TOLD:
+        words.append(f"{alike:.0%} is in further classes that are similar to these.")
+    if differ >= _TOLD:
+        words.append(f"The other {differ:.0%} is in classes on which {whose} differ.")
+    return words
 
 
 def _holders(chains: int) -> str:
     if chains == 1:
         return "at least half of the draws of the one chain"
-    if chains <= 2:
+    if chains == 2:
         return "both chains"
-    return f"at least {-(-chains // 2)} of {chains} chains"
+    return f"at least {enough_chains(chains)} of {chains} chains"
 
 
 def _whose(chains: int) -> str:

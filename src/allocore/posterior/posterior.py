@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from allocore.posterior.class_summary import ClassSummary
     from allocore.posterior.consensus import Consensus
+    from allocore.posterior.consensus_file import Numbered
     from allocore.posterior.diagnostics import Diagnosis
 
 ShownDraw = int | Literal["best"] | None
@@ -55,6 +56,7 @@ class Posterior(CellPredictions):
         self._folder = folder
         self._draw_summaries: dict[tuple[int, int], ClassSummary] = {}
         self._consensus: Consensus | None = None
+        self._numbering: Numbered | None = None
         self._log_joint: NDArray[np.float64] | None = None
 
     def consensus(self, *, progress: bool = True) -> "Consensus":
@@ -87,7 +89,7 @@ class Posterior(CellPredictions):
         from allocore.posterior.consensus import find_consensus
 
         if self._consensus is None:
-            self._consensus = find_consensus(self._drawn(), self._folder, progress)
+            self._consensus = find_consensus(self._drawn(), self._folder, self._numbering, progress)
         return self._consensus
 
     def best_draw(self) -> tuple[int, int]:
@@ -219,8 +221,8 @@ class Posterior(CellPredictions):
         -------
         pandas.DataFrame
             One row per cell, summed over the modes of time and other ordered modes: the labels of the other modes; the
-            expected count `of_class` alone; the `expected` count of the whole model; and the `observed` count. Missing
-            cells do not count.
+            expected count `of_class` alone (a latent count for the Bernoulli likelihood); the `expected` count of the
+            whole model; and the `observed` count. Missing cells do not count.
 
         Examples
         --------
@@ -337,7 +339,17 @@ class Posterior(CellPredictions):
         return posterior_html(self)
 
     def _with_record(self, record: Record) -> Self:
-        return type(self)(record, self._threads)
+        other = type(self)(record, self._threads)
+        # Some chains have their own consensus. Its classes are numbered as those of the run, whose file stays as it is.
+        other._numbering = self._consensus.numbered if self._consensus else self._kept_numbering()
+        return other
+
+    def _kept_numbering(self) -> "Numbered | None":
+        """The numbers and names of classes that are kept with the run."""
+        from allocore.posterior.consensus_file import read_consensus
+
+        kept = None if self._folder is None else read_consensus(self._folder, self._record)
+        return self._numbering if kept is None else kept.numbered
 
     def _save_more(self, folder: Path) -> None:
         if self._consensus is not None:

@@ -12,14 +12,12 @@ import numpy as np
 from allocore.kernels.arrays import Flags
 from allocore.posterior.class_matching import Directions, match
 from allocore.posterior.class_profiles import ClassReader, DrawClasses
-from allocore.posterior.class_summary import Support
+from allocore.posterior.class_summary import HELD, Support
 from allocore.posterior.consensus_clusters import spread
 
 # Lorenzo-Seva and ten Berge (2006) call factors fairly similar from 0.85 on and equal from 0.95 on. Draws of the same
 # class differ by posterior noise, so equality in every mode would be too strict.
 ALIKE = 0.9
-# A chain holds a class if at least half of its draws do: one passing draw is not enough.
-HELD = 0.5
 # With 100 draws, the standard error of a share is at most 5 points. At the largest budgets this takes seconds.
 _COMPARED_DRAWS = 100
 # Tucker cores can have more locations than can be matched; those beyond the thousand largest hardly matter.
@@ -37,7 +35,7 @@ def stability(reader: ClassReader, chain: int, draw: int) -> Support:
     held = []
     for other in range(chains):
         places = _others(draws, max(1, _COMPARED_DRAWS // chains), draw if other == chain else None)
-        held.append([_held(reference, reader.read(other, place)) for place in places])
+        held.append([_held(reference, reader.read(other, place, _COMPARED_CLASSES)) for place in places])
     return _shares(len(classes.value_C), held)
 
 
