@@ -49,3 +49,11 @@ def test_nothing_similar_gives_no_pairs_and_an_empty_profile_matches_nothing():
     assert not len(match(Directions.of(one), Directions.of(other), 0.5)[0])
     empty = Directions.of([np.zeros((2, 1))])
     assert not len(match(empty, empty, 0.5)[0])
+
+
+def test_of_two_similar_classes_the_larger_one_is_matched():
+    similarity = np.array([[0.95], [0.93]])
+    assert match_similar(similarity, 0.6)[0].tolist() == [0]
+    assert match_similar(similarity, 0.6, np.array([0.01, 0.4]))[0].tolist() == [1]
+    assert match_similar(similarity, 0.94, np.array([0.01, 0.4]))[0].tolist() == [0], "a large one must be similar too"
+    assert match_similar(similarity[:1], 0.6, np.zeros(1))[0].tolist() == [0]

@@ -1,7 +1,9 @@
 """Matching classes one to one by the cosines of their profiles.
 
 Two classes are as similar as the smallest cosine of their profiles over the modes (Tucker's coefficient of congruence).
-Classes of two sets are matched so that the sum of the similarities is largest, among pairs that are similar enough.
+Classes of two sets are matched so that the sum of the similarities is largest, among pairs that are similar enough. Where
+one set has sizes, the similarities are multiplied by them: of two classes that are similar to one of the other set, a
+large one goes before a fragment.
 """
 
 from typing import NamedTuple
@@ -49,15 +51,17 @@ def tensor_cosines(classes: Directions, least: float) -> Floats:
     return cosine_CC
 
 
-def match(ours: Directions, theirs: Directions, least: float) -> tuple[Ints, Ints]:
-    """The pairs of the best one-to-one matching, with similarities of at least `least`."""
-    return match_similar(similarities(ours, theirs, least), least)
+def match(ours: Directions, theirs: Directions, least: float, size_C: Floats | None = None) -> tuple[Ints, Ints]:
+    """The pairs of the best one-to-one matching, with similarities of at least `least`; `size_C` are our sizes."""
+    return match_similar(similarities(ours, theirs, least), least, size_C)
 
 
-def match_similar(similarity_CC: Floats, least: float) -> tuple[Ints, Ints]:
+def match_similar(similarity_CC: Floats, least: float, size_C: Floats | None = None) -> tuple[Ints, Ints]:
     """The pairs of the best one-to-one matching, given the similarities."""
     # Pairs that are not similar enough are worth nothing, so they never displace a similar pair.
     worth_CC = np.where(similarity_CC >= least, similarity_CC, 0.0)
+    if size_C is not None:
+        worth_CC *= np.maximum(size_C, _TINY)[:, None]
     # A class without a similar one takes no part. What is left is small.
     rows, columns = np.flatnonzero(worth_CC.any(axis=1)), np.flatnonzero(worth_CC.any(axis=0))
     worth_RC = worth_CC[np.ix_(rows, columns)]

@@ -69,7 +69,7 @@ class _Following:
         share_C, known = classes.share_C, len(self._mass_T)
         track_C = np.full(len(share_C), -1)
         if known:
-            ours, tracks = match(Directions.of(classes.profiles), Directions.of(self._sums), _CONTINUES)
+            ours, tracks = match(Directions.of(classes.profiles), Directions.of(self._sums), _CONTINUES, share_C)
             track_C[ours] = tracks
         new = track_C < 0
         track_C[new] = known + np.arange(new.sum())

@@ -1,9 +1,10 @@
 """What the draws say about each cluster of classes: support, shares, profiles with intervals, and shared factors.
 
-Every draw is matched with the centres of the clusters, one to one, by the cosines of the profiles in every mode. A draw
-*holds* a consensus class if one of its classes is matched with it. All shares are averages over all draws, with zero
-where a draw does not hold the class, so they add up to the part of the counts that the consensus covers. Profiles are
-averages, by mass, over the draws that hold the class; their medians and intervals are over the same draws.
+Every draw is matched with the centres of the clusters, one to one, by the cosines of the profiles in every mode times
+the sizes of its classes. A draw *holds* a consensus class if one of its classes is matched with it. All shares are
+averages over all draws, with zero where a draw does not hold the class, so they add up to the part of the counts that
+the consensus covers. Profiles are averages, by mass, over the draws that hold the class; their medians and intervals
+are over the same draws.
 """
 
 from collections.abc import Callable
@@ -126,7 +127,7 @@ class _Tally:
     def add(self, chain: int, place: int, classes: DrawClasses) -> None:
         """Match the classes of one draw and add what they say."""
         similarity_CG = similarities(Directions.of(classes.profiles), self._centres, HOLDS)
-        ours, clusters = match_similar(similarity_CG, HOLDS)
+        ours, clusters = match_similar(similarity_CG, HOLDS, classes.share_C)
         self._add_unmatched(np.delete(similarity_CG, ours, axis=0), np.delete(classes.share_C, ours))
         share_C = classes.share_C[ours]
         self._shares[chain, place, clusters] = share_C

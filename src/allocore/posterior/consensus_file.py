@@ -102,13 +102,19 @@ def _all_different(names: list[str], taken: tuple[str, ...]) -> list[str]:
 def number_and_keep(folder: Path, record: Record, found: Estimates, names: tuple[str, ...]) -> Numbered:
     """Give numbers that agree with the file, and write it, unless it is of more draws or cannot be written."""
     with suppress(OSError, Timeout), FileLock(folder / _LOCK, timeout=_SECONDS):
-        kept = read_consensus(folder, record)
+        kept = _read_again(folder, record)
         numbered = number_classes(found, names, kept.numbered.known if kept else None)
         if kept is None or kept.draws <= record.core_values.shape[1]:
             write_consensus(folder, record, numbered)
         return numbered
-    kept = read_consensus(folder, record)
+    kept = _read_again(folder, record)
     return number_classes(found, names, kept.numbered.known if kept else None)
+
+
+def _read_again(folder: Path, record: Record) -> Kept | None:
+    """The file, which another process may have written meanwhile. That it cannot be read was said before."""
+    with warnings.catch_warnings(action="ignore"):
+        return read_consensus(folder, record)
 
 
 def write_consensus(folder: Path, record: Record, numbered: Numbered) -> None:
