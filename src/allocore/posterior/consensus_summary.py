@@ -124,9 +124,10 @@ def _sentences(record: Record, found: Estimates, apart_C: Flags) -> str:
 def _rest(found: Estimates, covered: float, whose: str) -> list[str]:
     """What the counts outside of the consensus are in: more classes of the same kind, or classes that differ."""
     alike = min(found.alike, 1.0 - covered)
-    differ = 1.0 - covered - alike
+    differ = 1.0 - covered
     words = []
     if alike >= _TOLD:
+        differ -= alike
         words.append(f"{alike:.0%} is in further classes that are similar to these.")
     if differ >= _TOLD:
         words.append(f"The other {differ:.0%} is in classes on which {whose} differ.")
