@@ -2,6 +2,7 @@
 
 import io
 import re
+from html import unescape
 from itertools import product
 
 import numpy as np
@@ -399,7 +400,12 @@ def test_a_chain_far_behind_is_named_with_its_distance_in_nats_and_in_spreads():
         "times the spread within chains; predictions hardly suffer, but classes there fit worse: leave it out with "
         "post.select_chains, or run longer."
     )
-    kept = settled(stats={"log_likelihood": trace}).select_chains([0, 1, 3]).diagnose()
+    behind = settled(stats={"log_likelihood": trace})
+    screen = io.StringIO()
+    Console(file=screen, width=1000).print(class_report(behind))
+    assert found.words[2] in screen.getvalue(), "the table of classes tells it too"
+    assert found.words[2] in unescape(behind._repr_html_()), "and a notebook"
+    kept = behind.select_chains([0, 1, 3]).diagnose()
     assert kept.level == "caution"
     assert not any("behind" in word for word in kept.words)
 

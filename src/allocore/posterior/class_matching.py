@@ -1,9 +1,9 @@
 """Matching classes one to one by the cosines of their profiles.
 
 Two classes are as similar as the smallest cosine of their profiles over the modes (Tucker's coefficient of congruence).
-Classes of two sets are matched so that the sum of the similarities is largest, among pairs that are similar enough. Where
-one set has sizes, the similarities are multiplied by them: of two classes that are similar to one of the other set, a
-large one goes before a fragment.
+Classes of two sets are matched so that the sum of the similarities is largest, among pairs that are similar enough.
+Where one set has sizes, the similarities are multiplied by them: of two classes that are similar to one of the other
+set, a large one goes before a fragment.
 """
 
 from typing import NamedTuple

@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from allocore.posterior.lagging_chains import Behind, behind_sentence, named, them
+
 Level = Literal["good", "caution", "poor"]
 
 MAXIMUM_LIKELIHOOD = "Maximum likelihood gives one estimate and no draws: there are no chains to judge."
@@ -22,18 +24,6 @@ class Apart(NamedTuple):
     r_hat: float
     low: float
     high: float
-
-
-class Behind(NamedTuple):
-    """Chains that fit far worse than the best: by how many nats at least, and how many within-chain sd these are.
-
-    `spreads` is infinite if nothing changes within chains.
-    """
-
-    chains: tuple[int, ...]
-    best: int
-    nats: float
-    spreads: float
 
 
 class Few(NamedTuple):
@@ -81,7 +71,7 @@ def verdict(found: Findings) -> tuple[Level, str]:
         return "poor", f"{who} not settled: run longer."
     if found.behind is not None:
         chains = found.behind.chains
-        return "poor", f"{_named(chains)} far behind the others: leave {_them(chains)} out, or run longer."
+        return "poor", f"{named(chains)} far behind the others: leave {them(chains)} out, or run longer."
     if not found.enough:
         return "caution", f"There are too few draws to judge: {found.draws} per chain."
     if found.chains == 1:
@@ -158,24 +148,7 @@ def _on_modes(found: Findings) -> Iterator[str]:
             "them better; intervals hold within a mode only."
         )
     if found.behind is not None:
-        chains, best, nats, spreads = found.behind
-        whose = "its mean log-likelihood is" if len(chains) == 1 else "their mean log-likelihoods are at least"
-        far = f", {spreads:,.0f} times the spread within chains" if np.isfinite(spreads) else ""
-        yield (
-            f"{_named(chains)} far behind: {whose} {nats:,.0f} nats below that of chain {best}{far}; predictions "
-            f"hardly suffer, but classes there fit worse: leave {_them(chains)} out with post.select_chains, or run "
-            "longer."
-        )
-
-
-def _named(chains: tuple[int, ...]) -> str:
-    if len(chains) == 1:
-        return f"Chain {chains[0]} is"
-    return f"Chains {', '.join(map(str, chains[:-1]))} and {chains[-1]} are"
-
-
-def _them(chains: tuple[int, ...]) -> str:
-    return "it" if len(chains) == 1 else "them"
+        yield behind_sentence(found.behind)
 
 
 def _on_samples(few: Few, found: Findings) -> str:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from allocore.posterior.diagnosis_words import (
     MAXIMUM_LIKELIHOOD,
     Apart,
-    Behind,
     Few,
     Findings,
     Level,
     sentences,
     verdict,
 )
+from allocore.posterior.lagging_chains import LEAST_DRAWS, chains_behind
 from allocore.posterior.moves import move_rate_sentences, moved_after_burn_in, no_move_warning
 from allocore.posterior.traces import Trace, traces
 from allocore.run.record import Record
@@ -37,17 +37,9 @@ R_HAT_SETTLED = 1.01
 R_HAT_APART = 1.05
 # Vehtari et al. (2021) ask for 100 effective samples per chain: with fewer, R-hat itself is unreliable.
 ESS_PER_CHAIN = 100
-# R-hat splits every chain in two and compares variances, so each half needs two draws.
-LEAST_DRAWS = 4
 # A chain drifts if its second half is away from its first by more than the spread within halves. Of slow but settled
 # chains some do so by chance, each in its own direction. If most do so in one direction, the burn-in was too short.
 DRIFT_SPREADS = 1.0
-# A chain is far behind if it fits worse than the best by more than noise, ten times the spread within chains, and by
-# more than modes differ, and if it is further from the next chain above it than that is from the best. The worst of
-# four settled chains on ICEWS was up to 0.09 nats a non-zero cell behind the best (50 times the spread), and leaving it
-# out did not help. Poisson chains of 40 sweeps were 0.12 and more behind. Where counts are large, modes differ by more.
-BEHIND_SPREADS = 10.0
-BEHIND_PER_NONZERO = 0.1
 _TAILS = (0.05, 0.95)
 _COLUMNS = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
 # Sums taken in another order differ by about 1e-15 of their size. A relative range below this counts as constant.
@@ -181,7 +173,7 @@ def _findings(record: Record, judged: list[Trace], table: pd.DataFrame) -> Findi
         apart=sorted(apart, key=lambda each: -each.r_hat),
         far=bool((r_hats > R_HAT_APART).any()),
         drift=_drift(log_likelihood),
-        behind=_behind(log_likelihood, record.tensor.nnz),
+        behind=chains_behind(record),
         few=_few(judged, samples, ESS_PER_CHAIN * chains),
         unchanging=draws >= LEAST_DRAWS and bool(table["ess_bulk"].isna().all()),
         no_move=no_move_warning(record),
@@ -255,23 +247,6 @@ def _drift(values: _Floats) -> float | None:
     spread = np.sqrt((first.var(axis=1, ddof=1) + second.var(axis=1, ddof=1)) / 2)
     upward, downward = (int((sign * rise > DRIFT_SPREADS * spread).sum()) for sign in (1, -1))
     return float(np.median(rise)) if 2 * max(upward, downward) > len(values) else None
-
-
-def _behind(values: _Floats, nonzeros: int) -> Behind | None:
-    """Return the chains with the lowest mean log-likelihoods, if they are far behind all others; see BEHIND_SPREADS."""
-    if values.shape[1] < LEAST_DRAWS:
-        return None
-    means, spread = values.mean(axis=1), float(np.sqrt(values.var(axis=1, ddof=1).mean()))
-    order = np.argsort(-means, kind="stable")
-    least = max(BEHIND_SPREADS * spread, BEHIND_PER_NONZERO * nonzeros)
-    # Most chains are not behind, except that of two chains one may be.
-    for first in range(len(values) // 2 + 1 if len(values) > 2 else 1, len(values)):
-        best, last, behind = means[order[[0, first - 1, first]]]
-        if best - behind > least and last - behind > best - last:
-            chains = tuple(sorted(order[first:].tolist()))
-            nats = float(best - behind)
-            return Behind(chains, int(order[0]), nats, nats / spread if spread else np.inf)
-    return None
 
 
 def _effective_within(judged: list[Trace], table: pd.DataFrame) -> _Floats:

@@ -5,6 +5,7 @@ from html import escape
 from allocore.posterior.class_summary import ClassSummary
 from allocore.posterior.class_words import APART, profile_words, share_words, sharers, support_brief, support_heading
 from allocore.posterior.consensus import Consensus
+from allocore.posterior.lagging_chains import behind_sentence, chains_behind
 from allocore.posterior.likelihood_words import learned_sentences
 from allocore.posterior.posterior import Posterior
 
@@ -21,7 +22,9 @@ def posterior_html(posterior: Posterior) -> str:
     if not posterior.core_values.shape[1]:
         return f"{heading}<br>It has no draws yet.</p>"
     summary = posterior.class_summary()
-    told = " ".join([summary.sentences, *learned_sentences(posterior.record)])
+    behind = chains_behind(posterior.record)
+    lagging = [] if behind is None else [behind_sentence(behind)]
+    told = " ".join([summary.sentences, *learned_sentences(posterior.record), *lagging])
     return f"{heading}<br>{escape(told)}</p>{_table(summary, '.show()')}"
 
 

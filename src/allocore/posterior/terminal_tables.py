@@ -28,6 +28,7 @@ from allocore.posterior.class_words import (
     together_words,
     users_together,
 )
+from allocore.posterior.lagging_chains import behind_sentence, chains_behind
 from allocore.posterior.moves import no_move_warning
 from allocore.posterior.posterior import Posterior, ShownDraw
 
@@ -83,7 +84,10 @@ def summary_line(summary: ClassSummary) -> Text:
 
 
 def _warnings(posterior: Posterior) -> Iterator[Text]:
-    """Yield a warning if no class moved in some chain: its classes are those that the burn-in left."""
+    """Yield a warning on chains far behind the others, and on chains in which no class moved since the burn-in."""
+    behind = chains_behind(posterior.record)
+    if behind is not None:
+        yield Text(behind_sentence(behind), style="italic")
     warning = no_move_warning(posterior.record)
     if warning:
         yield Text(warning, style="italic")
