@@ -71,10 +71,12 @@ class ClassReader:
             factors.append(np.where(self._observed[mode][:, None], weighted_DC, 0.0))
         sums_C = counts[0].sum(axis=0) if counts else np.prod(expanded.sums_MQ, axis=0)
         value_C = core_C * odds * sums_C
-        order_C = np.argsort(-value_C, kind="stable")[:most]
+        order_C = np.argsort(-value_C, kind="stable")
+        total = float(value_C[order_C].sum())  # in this order, so that not even rounding depends on numbers
+        order_C = order_C[:most]
         shares = tuple(_shares(factor_DC[:, order_C]) for factor_DC in factors)
         profiles = tuple(_shares(count_DC[:, order_C]) for count_DC in counts) or shares
-        return DrawClasses(location_CM[order_C], value_C[order_C], float(value_C.sum()), profiles, shares)
+        return DrawClasses(location_CM[order_C], value_C[order_C], total, profiles, shares)
 
     def _locations(self, chain: int, draw: int) -> tuple[Floats, Ints]:
         """The core values and the locations in use; classes at the same location are one."""
