@@ -14,19 +14,18 @@ _MOST = 3
 def near_labels(text: str, labels: Sequence[object]) -> list[str]:
     """Return up to three labels that are like a text, the nearest first.
 
-    Labels that differ in capitals only, or name the same country, come before those that are spelt alike.
+    A label that differs in capitals only, or names the same country, is the only one. Else they are spelt alike.
 
-    >>> near_labels("RUS", ["Russia", "Rwanda", "USA"]), near_labels("unitd states", ["United States", "Mali"])
-    (['Russia', 'USA'], ['United States'])
+    >>> near_labels("RUS", ["Russia", "Rwanda", "USA"]), near_labels("Unitd states", ["United States", "Mali"])
+    (['Russia'], ['United States'])
     """
     tried = [str(label) for label in labels[:_TRIED]]
     folded = {label.casefold(): label for label in reversed(tried)}
     country = resolve(text)
-    same = [label for label in tried if country is not None and resolve(label) == country]
     if text.casefold() in folded:
-        same.insert(0, folded[text.casefold()])
-    alike = [folded[label] for label in get_close_matches(text.casefold(), list(folded), _MOST)]
-    return list(dict.fromkeys([*same, *alike]))[:_MOST]
+        return [folded[text.casefold()]]
+    same = [label for label in tried if country is not None and resolve(label) == country]
+    return same[:_MOST] or [folded[label] for label in get_close_matches(text.casefold(), list(folded), _MOST)]
 
 
 def described(text: str, labels: Sequence[object]) -> str:
