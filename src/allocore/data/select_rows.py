@@ -197,10 +197,9 @@ def _restricted_missing(missing: Missing, chosen: Mapping[int, Rows], shape: tup
     patterns = missing.patterns.copy()
     left = np.ones(len(patterns), dtype=bool)
     for mode, rows in chosen.items():
-        fixed = patterns[:, mode] != WILDCARD
-        place = _renumbered(patterns[:, mode], rows)
-        left &= ~fixed | (place >= 0)
-        patterns[:, mode] = np.where(fixed, place, WILDCARD)
+        is_wild = patterns[:, mode] == WILDCARD
+        patterns[:, mode] = _renumbered(patterns[:, mode], rows)  # -1 again for a wildcard, which is no row
+        left &= is_wild | (patterns[:, mode] >= 0)
     return Missing._trusted(patterns[left], shape)
 
 
