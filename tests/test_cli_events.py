@@ -137,3 +137,49 @@ def test_what_exists_is_not_written_over(sales, tmp_path):
     assert told.returncode == 2
     assert "--out is 'y.npz', but that exists already" in told.stderr
     assert (tmp_path / "y.npz").read_text() == "precious"
+
+
+def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    modes = ("--modes", "store,product", "--time", "sold", "--freq", "week")
+    assert run("tensor", "sales.csv", *modes, "--out", "old.npz")[0] == 0
+    sales[sales["store"] != "South"].assign(store="East").head(20).to_csv("east.csv", index=False)
+    sales[["product", "sold", "store"]].tail(20).to_csv("new.csv", index=False)
+    code, told, err = run("tensor", "new.csv", "--like", "old.npz", "--out", "new.npz")
+    assert (code, err) == (0, "")
+    old, new = ac.load_tensor("old.npz"), ac.load_tensor("new.npz")
+    assert new == ac.read_events("new.csv", like=old)
+    assert new.labels[:2] == old.labels[:2]
+    code, _, err = run("tensor", "east.csv", "--like", "old.npz", "--out", "east.npz")
+    words = " ".join(err.split())
+    assert code == 2
+    assert "east.csv has labels that like does not have: in store 'East' (20 rows)" in words
+    code, told, _ = run("tensor", "east.csv", "--like", "old.npz", "--new-labels", "append", "--out", "east.npz")
+    assert code == 0
+    assert "new in store, appended" in told
+    assert ac.load_tensor("east.npz").labels[0] == (*old.labels[0], "East")
+
+
+def test_periods_that_were_not_observed_are_missing(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sales[~sales["sold"].str.startswith("2024-05")].to_csv("gap.csv", index=False)
+    modes = ("--modes", "store,product", "--time", "sold")
+    code, told, _ = run("info", "gap.csv", *modes)
+    assert code == 0
+    assert "periods without events 2024-05: they count as zeros; if they were not" in " ".join(told.split())
+    unobserved = ("--unobserved", "2024-05,2024-07")
+    code, told, err = run("fit", "gap.csv", *modes, *unobserved, "--budget", 2, "--out", "run.zarr", *QUICK)
+    assert (code, err) == (0, "")
+    assert "periods without events" not in told
+    expected = ac.read_events("gap.csv", modes=["store", "product"], time="sold", unobserved=["2024-05", "2024-07"])
+    assert ac.open_run("run.zarr").tensor == expected
+    assert list(expected.missing) == [(None, None, 4), (None, None, 6)]
+
+
+@pytest.mark.parametrize("option", [("--unobserved", "2024-05"), ("--like", "y.npz"), ("--new-labels", "drop")])
+def test_options_for_events_are_refused_for_a_tensor(run, tmp_path, monkeypatch, option):
+    monkeypatch.chdir(tmp_path)
+    ac.load_flights().save("y.npz")
+    code, _, err = run("info", "y.npz", *option)
+    assert code == 2
+    assert f"{option[0]} can be used only with tables of events, but y.npz is a tensor already" in " ".join(err.split())

@@ -89,6 +89,9 @@ def write_events(folder):
     rows = [(n, f"2020-0{1 + n % 3}-05", "Chad", "", f"0{1 + n % 9}0", "Mali") for n in range(60)]
     (folder / "icews").mkdir()
     (folder / "icews" / "2020.tab").write_text("\n".join("\t".join(map(str, row)) for row in (header, *rows)) + "\n")
+    ac.read_events(folder / "icews").save(folder / "icews.npz")
+    april = (header, (60, "2020-04-05", "Chad", "", "010", "Niger"))
+    (folder / "april.tab").write_text("\n".join("\t".join(map(str, row)) for row in april) + "\n")
     sales = [("store", "product", "week", "sold"), *((n % 2, n % 3, n % 4, "2024-01-05") for n in range(30))]
     (folder / "sales.csv").write_text("\n".join(",".join(map(str, row)) for row in sales) + "\n")
 
@@ -124,7 +127,7 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     code, out, err = run(*words, *(QUICK if words[0] == "fit" else []))
     assert (code, err) == (0, "")
-    from_events = words[1] in ("icews/*.tab", "sales.csv")
+    from_events = words[1] in ("icews/*.tab", "sales.csv", "april.tab")
     told = TOLD.get(words[0], "CountTensor: 9 x 9 x 4 x 5")
     assert ("rows read" if from_events else told) in " ".join(out.split())
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from allocore import figures
     from allocore.comparison.compare import Comparison, compare
     from allocore.comparison.selection import Selection, select_budget
+    from allocore.data.concat import concat
     from allocore.data.convert import as_tensor
     from allocore.data.events.read_events import read_events
     from allocore.data.files import load_tensor
@@ -50,6 +51,7 @@ _HOMES = {
     "Tucker": "estimators",
     "as_tensor": "data.convert",
     "compare": "comparison.compare",
+    "concat": "data.concat",
     "hold_out": "data.holdout",
     "load_flights": "data.flights",
     "load_tensor": "data.files",
@@ -77,6 +79,7 @@ __all__ = [
     "Tucker",
     "as_tensor",
     "compare",
+    "concat",
     "figures",
     "hold_out",
     "load_flights",

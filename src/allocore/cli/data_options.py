@@ -41,6 +41,12 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "diagonal": (_option(str, "Events of an actor with itself: missing, drop or keep."), "missing"),
     "shared_modes": (_option(str | None, "Modes that share one list of labels, e.g. source,target."), None),
     "min_count": (_option(int | None, "Drop labels with fewer counts than this."), None),
+    "unobserved": (
+        _option(str | None, "Periods that were not observed, and are missing, not zeros: 2018-05,2018-06."),
+        None,
+    ),
+    "like": (_option(str | None, "A tensor whose modes, labels and length of periods the table takes over."), None),
+    "new_labels": (_option(str, "Labels that --like does not have: error, drop or append."), "error"),
     "on_error": (_option(str, "Rows that cannot be read: raise an error, or drop and count them."), "raise"),
 }
 
@@ -54,8 +60,9 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
         chosen["modes"] = (
             {name: column or name for name, _, column in parts} if named else [name for name, _, _ in parts]
         )
-    if "shared_modes" in chosen:
-        chosen["shared_modes"] = chosen["shared_modes"].split(",")
+    for name in ("shared_modes", "unobserved"):
+        if name in chosen:
+            chosen[name] = chosen[name].split(",")
     return chosen
 
 

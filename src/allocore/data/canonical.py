@@ -6,7 +6,15 @@ import math
 
 import numpy as np
 
-from allocore.data.coordinates import INT64_MAX, Int64s, Integers, as_integers, column_keys, run_starts
+from allocore.data.coordinates import (
+    INT64_MAX,
+    Int64s,
+    Integers,
+    as_integers,
+    column_keys,
+    coordinate_type,
+    run_starts,
+)
 from allocore.data.missing import Missing, covered
 from allocore.errors import InputError
 
@@ -44,7 +52,7 @@ def _check_total(counts: Integers) -> None:
 
 def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tuple[Integers, Int64s]:
     """Sort the cells, sum duplicates and drop zeros. The returned arrays are always new."""
-    cells: Integers = np.array(coords, dtype=np.int32 if max(shape) < 2**31 else np.int64, order="C")
+    cells: Integers = np.array(coords, dtype=coordinate_type(shape), order="C")
     totals = np.array(counts, dtype=np.int64)
     positive = np.flatnonzero(totals)
     if positive.size < totals.size:

@@ -122,6 +122,11 @@ def run_starts(sorted_keys: Int64s) -> Int64s:
     return np.flatnonzero(np.concatenate([[True], sorted_keys[1:] != sorted_keys[:-1]])[: sorted_keys.size])
 
 
+def coordinate_type(shape: Sequence[int]) -> type[np.int32] | type[np.int64]:
+    """Return the integer type of a tensor's coordinates: int32, unless a mode is too long for that."""
+    return np.int32 if max(shape) < 2**31 else np.int64
+
+
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Make an array read-only and return it; only for arrays that no one else may want to write to."""
     array.flags.writeable = False

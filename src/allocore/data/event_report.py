@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
@@ -43,6 +44,12 @@ class EventReport:
         The tensor in one line.
     heaviest : dict from str to list of (label, count)
         For each mode the labels with the largest counts.
+    new_labels : dict from str to dict
+        With `like`, for each mode the labels that are not in that tensor, with their numbers of rows.
+    empty_periods : tuple of str
+        The periods between the first and the last that have no row and count as zeros.
+    unobserved : int
+        The number of kept rows in periods that are missing because they were not observed.
     """
 
     format: str
@@ -57,6 +64,9 @@ class EventReport:
     dates: tuple[str, str] | None = None
     tensor: str = ""
     heaviest: dict[str, list[tuple[str | int, int]]] = field(default_factory=dict)
+    new_labels: dict[str, dict[str, int]] = field(default_factory=dict)
+    empty_periods: tuple[str, ...] = ()
+    unobserved: int = 0
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the report as pairs of a name and a text."""
@@ -66,15 +76,20 @@ class EventReport:
         lines += [("duplicates left out", f"{self.duplicates:,}")] if self.duplicates else []
         lines.append(("rows kept", f"{self.kept:,}"))
         lines += [("of these on the diagonal, which is missing", f"{self.diagonal:,}")] if self.diagonal else []
+        lines += [("of these in periods that were not observed", f"{self.unobserved:,}")] if self.unobserved else []
         for mode, texts in self.unknown.items():
-            listed = ", ".join(f"{text!r} ({rows:,})" for text, rows in list(texts.items())[:_LISTED])
-            more = f" and {len(texts) - _LISTED:,} more" if len(texts) > _LISTED else ""
-            lines.append((f"not understood in {mode}", listed + more))
+            lines.append((f"not understood in {mode}", _listed([f"{text!r} ({n:,})" for text, n in texts.items()])))
+        for mode, labels in self.new_labels.items():
+            done = "dropped" if f"new {mode}" in self.dropped else "appended"
+            lines.append((f"new in {mode}, {done}", _listed([f"{label!r} ({n:,})" for label, n in labels.items()])))
+        if self.empty_periods:
+            advice = "they count as zeros; if they were not observed, name them in unobserved"
+            lines.append(("periods without events", f"{_listed(self.empty_periods)}: {advice}"))
         lines += [("note", note) for note in self.notes]
         lines += [("dates", f"{self.dates[0]} to {self.dates[1]}")] if self.dates else []
         lines.append(("tensor", self.tensor))
-        for mode, labels in self.heaviest.items():
-            lines.append((f"heaviest in {mode}", ", ".join(f"{label} ({count:,})" for label, count in labels)))
+        for mode, heaviest in self.heaviest.items():
+            lines.append((f"heaviest in {mode}", ", ".join(f"{label} ({count:,})" for label, count in heaviest)))
         return lines
 
     def to_json(self) -> str:
@@ -88,7 +103,8 @@ class EventReport:
             parts: dict[str, Any] = json.loads(text)
             heaviest = {mode: [(label, count) for label, count in each] for mode, each in parts["heaviest"].items()}
             dates = parts["dates"] and (parts["dates"][0], parts["dates"][1])
-            return cls(**(parts | {"heaviest": heaviest, "dates": dates, "notes": tuple(parts["notes"])}))
+            tuples = {name: tuple(parts[name]) for name in ("notes", "empty_periods") if name in parts}
+            return cls(**(parts | {"heaviest": heaviest, "dates": dates} | tuples))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise InputError(f"the report on the events of a tensor cannot be read: {error}") from error
 
@@ -103,3 +119,8 @@ class EventReport:
             for name, text in self.lines()
         )
         return f"<table>{rows}</table>"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _LISTED:,} more" if len(texts) > _LISTED else ""
+    return ", ".join(texts[:_LISTED]) + more

@@ -18,6 +18,7 @@ from allocore._files import replacing
 from allocore.data.event_report import EventReport
 from allocore.data.sql import as_pattern, first_sentence, literal
 from allocore.data.tensor import CountTensor
+from allocore.data.tensor_parts import TensorParts
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 KEY, COUNT = "allocore.CountTensor/1", "count"
 
 
-def to_scipy(tensor: CountTensor) -> scipy.sparse.coo_array:
+def to_scipy(tensor: TensorParts) -> scipy.sparse.coo_array:
     """Return the counts as a SciPy array with the same number of dimensions."""
     import scipy.sparse
 
@@ -37,7 +38,7 @@ def to_scipy(tensor: CountTensor) -> scipy.sparse.coo_array:
     return scipy.sparse.coo_array((tensor.counts.copy(), tuple(np.array(tensor.coords))), tensor.shape)
 
 
-def to_sparse(tensor: CountTensor) -> sparse.COO:
+def to_sparse(tensor: TensorParts) -> sparse.COO:
     """Return the counts as an array of pydata sparse, which must be installed."""
     try:
         import sparse
@@ -47,14 +48,14 @@ def to_sparse(tensor: CountTensor) -> sparse.COO:
     return sparse.COO(np.array(tensor.coords), tensor.counts.copy(), tensor.shape)
 
 
-def _refuse_missing(tensor: CountTensor, what: str) -> None:
+def _refuse_missing(tensor: TensorParts, what: str) -> None:
     if len(tensor.missing):
         raise InputError(
             f"tensor has {len(tensor.missing):,} missing patterns, which {what} cannot hold; use to_frame, or save"
         )
 
 
-def to_frame(tensor: CountTensor) -> pd.DataFrame:
+def to_frame(tensor: TensorParts) -> pd.DataFrame:
     """Return the non-zeros as a pandas data frame: the label of each mode, and the count."""
     import pandas as pd
 
@@ -72,7 +73,7 @@ def from_frame(frame: pd.DataFrame) -> CountTensor:
     return _from_columns({str(name): frame[name].to_numpy() for name in frame}, frame.attrs[KEY])
 
 
-def write_parquet(tensor: CountTensor, path: Path) -> None:
+def write_parquet(tensor: TensorParts, path: Path) -> None:
     """Write the frame of `to_frame` as Parquet."""
     import duckdb
 
@@ -126,7 +127,7 @@ def _count_name(mode_names: tuple[str, ...]) -> str:
     return name
 
 
-def _metadata(tensor: CountTensor) -> dict[str, Any]:
+def _metadata(tensor: TensorParts) -> dict[str, Any]:
     return {
         "shape": list(tensor.shape),
         "mode_names": list(tensor.mode_names),

@@ -22,6 +22,7 @@ import numpy as np
 from allocore._files import replacing
 from allocore.data.event_report import EventReport
 from allocore.data.tensor import CountTensor
+from allocore.data.tensor_parts import TensorParts
 from allocore.data.tns import read_tns, write_entries
 from allocore.errors import InputError
 
@@ -34,7 +35,7 @@ _SUFFIXES_IN_WORDS = ".npz, .parquet, .tns or .tns.gz"
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-def save_tensor(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
+def save_tensor(tensor: TensorParts, path: str | os.PathLike[str]) -> None:
     """Write all of a tensor to an `.npz` file, or nothing.
 
     Examples
@@ -66,7 +67,7 @@ def save_tensor(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
         )
 
 
-def save(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
+def save(tensor: TensorParts, path: str | os.PathLike[str]) -> None:
     """Write a tensor in the format that the suffix names: `.npz`, `.parquet`, `.tns` or `.tns.gz`."""
     target = Path(path)
     if target.suffix == ".parquet":
@@ -147,7 +148,7 @@ def read(path: str | os.PathLike[str]) -> CountTensor:
     raise InputError(f"{target} has an unknown suffix; it must be .npz, .npy, .parquet, .tns or .tns.gz")
 
 
-def write_tns(tensor: CountTensor, path: str | os.PathLike[str]) -> None:
+def write_tns(tensor: TensorParts, path: str | os.PathLike[str]) -> None:
     """Write the non-zeros as FROSTT text (`.tns`, or compressed `.tns.gz`), with indices counted from 1.
 
     The format has no place for labels, mode names or empty positions at the end of a mode: these are lost. Tensors with

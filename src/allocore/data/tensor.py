@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.canonical import canonical, check_entries, drop_missing
-from allocore.data.coordinates import Int64s, check_coordinates, check_shape
+from allocore.data.coordinates import check_coordinates, check_shape
 from allocore.data.labels import ModeLabels, check_labels, check_mode_names, fit_labels, resolve_patterns
 from allocore.data.missing import WILDCARD, Missing
-from allocore.data.tensor_parts import CanonicalParts, TensorParts
+from allocore.data.select_rows import chosen_rows, patterns_of, restricted
+from allocore.data.tensor_exports import TensorExports
+from allocore.data.tensor_parts import CanonicalParts
 from allocore.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import scipy.sparse
-    import sparse
-
-MAX_DENSE_CELLS = 10**8
 
 Labels = Sequence[Sequence[object] | None] | Mapping[str, Sequence[object] | None]
 Patterns = Missing | NDArray[Any] | Sequence[Sequence[int | str | None]]
 
 
-class CountTensor(TensorParts):
+class CountTensor(TensorExports):
     """A sparse tensor of counts with named modes, labels and missing cells.
 
     The constructor brings the entries into canonical form: cells are sorted with mode 0 slowest, duplicates are
@@ -227,127 +221,74 @@ class CountTensor(TensorParts):
             labels = {**dict(zip(names, self.labels, strict=True)), **labels}
         return self._replaced(labels=fit_labels(check_labels(labels, names), self.shape, names), mode_names=names)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tensor to a file, all of it or nothing; `load_tensor` reads it back.
+    def select(self, rows: Mapping[Any, Any] | None = None, /, **modes: Any) -> CountTensor:
+        """Return the tensor of some rows of some modes, chosen by their labels.
 
         Parameters
         ----------
-        path : str or path-like
-            The suffix names the format. `.npz` and `.parquet` keep everything. `.tns` and `.tns.gz` keep the counts
-            alone, and tensors with missing cells are refused.
+        rows : dict from mode to labels, optional
+            For modes whose names cannot be keywords: `Y.select({"sold in": "2018"})`. Modes may also be indices.
+        **modes
+            For each mode that is named: a label, a slice of labels with both ends included, a list of labels, or a mask
+            (one bool per row). If the labels are periods of time in order, a longer period stands for all of its
+            periods ("2018" for the months of 2018), and the ends of a slice need not be labels themselves. A mode
+            without labels takes positions instead, with slices as in Python: the end is excluded.
+
+        Returns
+        -------
+        CountTensor
+            The chosen rows in the order of this tensor, whatever the order of a list. A mode of which one label is
+            chosen stays, with length 1. Missing cells stay missing. Positions without labels are counted from 0 again.
 
         Raises
         ------
         InputError
-            If the suffix is not one of these, or if the file cannot be written.
+            If a mode or a label does not exist (the error names those that are near), or if no positive count is left.
 
         Examples
         --------
-        >>> import allocore as ac, pathlib, tempfile
+        >>> import allocore as ac
         >>> Y = ac.load_flights()
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Y.save(pathlib.Path(folder) / "flights.parquet")
-        ...     ac.load_tensor(pathlib.Path(folder) / "flights.parquet") == Y
-        True
+        >>> Y.select(month=slice("Jun", "Aug"), carrier=["United Air Lines", "Delta Air Lines"])
+        CountTensor: 3 x 105 x 2 x 3 x 20 (origin, destination, carrier, month, hour), 1,351 non-zeros, ...
+        >>> Y.select(origin="EWR Newark").shape
+        (1, 105, 16, 12, 20)
+        >>> Y.select(destination=Y.mode_totals("destination") >= 1000).shape
+        (3, 58, 16, 12, 20)
+        >>> Y.select(month=Y.labels[3][-2:]).labels[3]
+        ('Nov', 'Dec')
         """
-        from allocore.data.files import save
+        return self._trusted(restricted(self._parts, chosen_rows(self, rows, modes, "select")))
 
-        save(self, path)
+    def mask_labels(self, rows: Mapping[Any, Any] | None = None, /, **modes: Any) -> CountTensor:
+        """Return the tensor with some rows missing: periods or places that were not observed, and so are not zeros.
 
-    def to_scipy(self) -> scipy.sparse.coo_array:
-        """Return the counts as a SciPy array with the same number of dimensions. Labels are lost.
+        Parameters
+        ----------
+        rows : dict from mode to labels, optional
+            As for `select`.
+        **modes
+            As for `select`. If several modes are named, only the cells that are in the rows of all of them are missing:
+            those that `select` would return.
 
         Returns
         -------
-        scipy.sparse.coo_array
-            The non-zeros.
+        CountTensor
+            The tensor in which these cells are missing too. Their counts are dropped.
 
         Raises
         ------
         InputError
-            If the tensor has missing cells, which would become zeros.
+            If a mode or a label does not exist, or if no positive count is left.
 
         Examples
         --------
         >>> import allocore as ac
-        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_scipy().toarray()
-        array([[0, 0, 5],
-               [1, 0, 0]])
+        >>> Y = ac.load_flights()
+        >>> list(Y.mask_labels(month="Feb", origin=["EWR Newark", "LGA New York LaGuardia"]).missing)
+        [(0, None, None, 1, None), (2, None, None, 1, None)]
         """
-        from allocore.data.export import to_scipy
-
-        return to_scipy(self)
-
-    def to_sparse(self) -> sparse.COO:
-        """Return the counts as an array of pydata sparse, which must be installed. Labels are lost.
-
-        Returns
-        -------
-        sparse.COO
-            The non-zeros.
-
-        Raises
-        ------
-        InputError
-            If the tensor has missing cells, which would become zeros, or if `sparse` is not installed.
-
-        Examples
-        --------
-        >>> import allocore as ac
-        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_sparse().todense()
-        array([[0, 0, 5],
-               [1, 0, 0]])
-        """
-        from allocore.data.export import to_sparse
-
-        return to_sparse(self)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the non-zeros as a pandas data frame, which `as_tensor` turns back into the same tensor.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per non-zero: a column of labels for each mode, and a column of counts.
-
-        Examples
-        --------
-        >>> import allocore as ac
-        >>> Y = ac.CountTensor([[0, 1], [2, 0]], [5, 1], mode_names=["who", "when"], labels=[["Ada", "Max"], None])
-        >>> Y.to_frame()
-           who  when  count
-        0  Ada     2      5
-        1  Max     0      1
-        """
-        from allocore.data.export import to_frame
-
-        return to_frame(self)
-
-    def to_dense(self) -> Int64s:
-        """Return the counts as a dense array, with zeros in missing cells.
-
-        Returns
-        -------
-        ndarray of int64
-            An array of the tensor's shape.
-
-        Raises
-        ------
-        InputError
-            If the tensor has more than 10^8 cells.
-
-        Examples
-        --------
-        >>> import allocore as ac
-        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_dense()
-        array([[0, 0, 5],
-               [1, 0, 0]])
-        """
-        if self.volume > MAX_DENSE_CELLS:
-            raise InputError(f"to_dense allows at most {MAX_DENSE_CELLS:,} cells; this tensor has {self.volume:,}")
-        dense = np.zeros(self.shape, dtype=np.int64)
-        dense[tuple(self.coords)] = self.counts
-        return dense
+        return self.with_missing(patterns_of(chosen_rows(self, rows, modes, "mask_labels"), self.shape))
 
     # Defining __eq__ alone makes the class unhashable, as intended: tensors are compared by content.
     def __eq__(self, other: object) -> bool:

@@ -1,14 +1,15 @@
 """From event tables to a labelled tensor.
 
-sources.py       paths -> the files they name, how each file is written, and the SQL that reads it
-compressed.py    lines of text files, compressed or not; compressed files that are cut off
-formats.py       what the columns of known event data sets mean
-event_tables.py  files or a data frame: columns, format, loading, and the line of a bad row
-loading.py       rows -> a table of the needed columns, with bad rows set apart
-dates.py         the dates in that table, and whether the day or the month comes first
-periods.py       the labels of days, weeks, months, quarters and years
-vocabulary.py    the texts in a column -> the labels of a mode
-event_cells.py   cells with their counts, without the labels that are too rare
-tensors.py       that table -> labels, coordinates, counts
-read_events.py   `read_events`: all of this in order
+sources.py         paths -> the files they name, how each file is written, and the SQL that reads it
+compressed.py      lines of text files, compressed or not; compressed files that are cut off
+formats.py         what the columns of known event data sets mean
+event_tables.py    files or a data frame: columns, format, loading, and the line of a bad row
+loading.py         rows -> a table of the needed columns, with bad rows set apart
+dates.py           the dates in that table, and whether the day or the month comes first
+periods.py         the labels of days, weeks, months, quarters and years
+label_template.py  modes and labels as in another tensor, and labels that it does not have
+vocabulary.py      the texts in a column -> the labels of a mode
+event_cells.py     cells with their counts, without the labels that are too rare
+tensors.py         that table -> labels, coordinates, counts
+read_events.py     `read_events`: all of this in order
 """

@@ -50,12 +50,15 @@ def frequent(cells: EventCells, groups: list[list[int]], least: int, *, blind: B
 
 
 def relabelled(
-    cells: EventCells, labels: list[list[str]], groups: list[list[int]]
+    cells: EventCells, labels: list[list[str]], groups: list[list[int]], keep: list[int] | None = None
 ) -> tuple[EventCells, list[list[str]]]:
-    """Return the cells and labels without those labels of the grouped modes that no cell has."""
+    """Return the cells and labels without those labels of the grouped modes that no cell has.
+
+    For each group, the first `keep` labels stay in any case.
+    """
     places, labels = cells.places.copy(), list(labels)
-    for group in groups:
-        used = np.unique(cells.places[group])
+    for group, number in zip(groups, keep or [0] * len(groups), strict=True):
+        used = np.union1d(np.arange(number), cells.places[group])
         for place in group:
             places[place] = np.searchsorted(used, cells.places[place])
             labels[place] = [labels[place][number] for number in used.tolist()]

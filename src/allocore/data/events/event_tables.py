@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allocore.data.events.compressed import is_cut_off, open_lines, write_decoded, write_whole_lines
-from allocore.data.events.formats import FORMATS, Format, detect
-from allocore.data.events.loading import NOT_UTF_8, Loaded, Wanted, load_files, load_frame
+from allocore.data.events.formats import FORMATS, Format, Mode, detect
+from allocore.data.events.loading import NOT_UTF_8, Loaded, Wanted, as_label, load_files, load_frame
 from allocore.data.events.sources import FileDialect, Sources, dialect_of, listed
 from allocore.data.sql import first_sentence
 from allocore.errors import InputError
@@ -152,6 +152,10 @@ class FileTable:
         empty = [str(self.given(file)) for file in self._all_files() if file not in full]
         return [f"without rows: {listed(empty, _LISTED)}"] if empty and full else []
 
+    def orders(self, modes: Iterable[Mode]) -> dict[str, tuple[str, ...]]:
+        """Return nothing: texts in files have no order of their own."""
+        return {}
+
     def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
         """Read a file again and return the first line in which a column has one of the texts, and that text."""
         dialect = next((dialect for dialect, files in self._files.items() if Path(file) in files), None)
@@ -225,6 +229,15 @@ class FrameTable:
         zoned = _zoned(frame)
         frame = frame.with_columns(nw.col(*zoned).dt.replace_time_zone(None)) if zoned else frame
         return load_frame(self._session.connection, _for_duckdb(frame, self._session.folder), wanted)
+
+    def orders(self, modes: Iterable[Mode]) -> dict[str, tuple[str, ...]]:
+        """Return the order of the labels of those modes whose columns have one: ordered categoricals, enums."""
+        import narwhals as nw
+
+        kinds = {name: kind for name, kind in self._frame.collect_schema().items() if isinstance(kind, nw.Enum)}
+        return {
+            mode.name: tuple(map(as_label, kinds[mode.column].categories)) for mode in modes if mode.column in kinds
+        }
 
     def given(self, file: Path) -> Path:
         """Return `file`: frames have no files."""

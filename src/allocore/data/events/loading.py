@@ -109,6 +109,12 @@ def _trimmed(text: str) -> str:
     return f"trim({text}, {literal(_BLANKS)})"
 
 
+def as_label(value: object) -> str:
+    """Return the text that a value in a column of a frame has in `events`."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.removesuffix(".0") if isinstance(value, float) else text.strip(_BLANKS)
+
+
 def condition(where: object) -> str | None:
     """Return the condition of the rows to keep as SQL; a dict gives for each column the value or values to keep."""
     if where is None or isinstance(where, str):

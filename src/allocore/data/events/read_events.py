@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from allocore.data.convert import as_tensor
 from allocore.data.event_report import EventReport
 from allocore.data.events.event_tables import DuckdbSession, FileTable, FrameTable
 from allocore.data.events.formats import FORMATS, Format, Mode
+from allocore.data.events.label_template import LabelTemplate
 from allocore.data.events.loading import Reject, Wanted, condition, keys_for
 from allocore.data.events.periods import check_frequency
 from allocore.data.events.sources import find_files, is_files, listed
@@ -42,6 +44,9 @@ def read_events(
     shared_modes: Sequence[str] | None = None,
     min_count: int | None = None,
     on_error: Literal["raise", "drop"] = "raise",
+    unobserved: str | Sequence[str] | slice | None = None,
+    like: object = None,
+    new_labels: Literal["error", "drop", "append"] = "error",
 ) -> CountTensor:
     """Read a table of events, one row per event, and count them in the cells of a tensor.
 
@@ -78,6 +83,17 @@ def read_events(
         What to do with rows that cannot be read: a wrong number of columns, lines that are not JSON, unreadable dates,
         counts that are not whole numbers. "raise" is an error that names the file and the line; "drop" drops the rows
         and counts them in the report. With "drop", compressed files that are cut off are read up to the cut.
+    unobserved : str, list of str or slice, optional
+        Periods that were not observed, by their labels ("2018-05", or "2018" for all periods of that year). Their cells
+        are missing, not zeros, and rows in them are not counted. The report lists the periods without any event.
+    like : CountTensor, optional
+        Read more events for this tensor (or a path to it): the same modes, the same labels in the same order, the same
+        length of periods, and the same modes with a missing diagonal. The mode of time has the periods of the new
+        events. By default the columns have the names of its modes. `concat` joins the two tensors.
+    new_labels : {"error", "drop", "append"}, default "error"
+        With `like`, what to do with labels that it does not have: raise an error that lists them, drop their rows, or
+        append them after the others. In the last two cases the report lists them. To drop rows silently would make
+        totals wrong, and to append labels would make tensors that do not fit each other: neither is the default.
 
     Returns
     -------
@@ -98,6 +114,16 @@ def read_events(
     CountTensor: 2 x 2 x 3 (store, item, day), 2 non-zeros, 2 counts, 17% dense
     >>> Y.labels[2]
     ('2024-01', '2024-02', '2024-03')
+    >>> Y.report.empty_periods
+    ('2024-02',)
+    >>> ac.read_events(sales, modes=["store", "item"], time="day", unobserved="2024-02").missing
+    Missing: 1 pattern, 4 of 12 cells
+    >>> later = pd.DataFrame({"store": ["B"], "item": ["tea"], "day": ["2024-04-02"]})
+    >>> new = ac.read_events(later, like=Y)
+    >>> new
+    CountTensor: 2 x 2 x 1 (store, item, day), 1 non-zero, 1 count, 25% dense
+    >>> ac.concat([Y, new], mode="day").labels[2]
+    ('2024-01', '2024-02', '2024-03', '2024-04')
     """
     import duckdb
 
@@ -105,6 +131,7 @@ def read_events(
     _check("diagonal", diagonal, ("missing", "drop", "keep"))
     _check("on_error", on_error, ("raise", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
+    template = _template(like, new_labels, min_count)
     with (
         tempfile.TemporaryDirectory() as folder,
         duckdb.connect(f"{folder}/events") as connection,
@@ -117,8 +144,9 @@ def read_events(
             if is_files(source)
             else FrameTable(session, source, format)
         )
-        chosen = choose_modes(table.format, table.columns, modes, time)
-        freq = _frequency(freq, chosen)
+        chosen = _modes(table, modes, time, template)
+        freq = _frequency(freq, chosen, template)
+        _check_unobserved(unobserved, chosen)
         wanted = Wanted(
             modes=chosen,
             count=count,
@@ -128,10 +156,13 @@ def read_events(
             strict_nothing=table.format is None,
         )
         table.check(wanted, where if isinstance(where, Mapping) else ())
+        shared = _shared(shared_modes, table.format, chosen)
+        if template:
+            shared = template.shared(shared, diagonal)
         loaded = table.load(wanted)
         if on_error == "raise":
             _raise_first(connection, table, wanted, loaded.rejects)
-        options = CellOptions(freq, _shared(shared_modes, table.format, chosen), diagonal, least)
+        options = CellOptions(freq, shared, diagonal, least, unobserved, template, table.orders(wanted.modes))
         tensor, tally = make_tensor(connection, wanted, options, loaded)
     tensor = tensor._replaced(report=_report(table, tensor, tally, loaded.notes))
     if tally.repaired:
@@ -145,6 +176,17 @@ def read_events(
 def _check(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise InputError(f"{name} is {value!r}, but it must be one of {', '.join(allowed)}")
+
+
+def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemplate | None:
+    _check("new_labels", new_labels, ("error", "drop", "append"))
+    if like is None:
+        if new_labels != "error":
+            raise InputError(f"new_labels is {new_labels!r}, but it needs like, the tensor that has the other labels")
+        return None
+    if min_count is not None:
+        raise InputError(f"min_count is {min_count}, but it cannot be used with like, which decides the labels")
+    return LabelTemplate(as_tensor(like), new_labels)
 
 
 @contextmanager
@@ -197,13 +239,31 @@ def choose_modes(
     return tuple(chosen)
 
 
-def _frequency(freq: str | None, modes: tuple[Mode, ...]) -> str:
+def _modes(
+    table: FileTable | FrameTable, modes: Modes | None, time: str | None, template: LabelTemplate | None
+) -> tuple[Mode, ...]:
+    """Return the modes that the user wants, or those of the format, or those of `like`."""
+    if template is None:
+        return choose_modes(table.format, table.columns, modes, time)
+    if modes is None and table.format is None:
+        modes = template.tensor.mode_names
+    return template.modes(choose_modes(table.format, table.columns, modes, time))
+
+
+def _check_unobserved(unobserved: object, modes: tuple[Mode, ...]) -> None:
+    if unobserved is not None and not any(mode.kind == "time" for mode in modes):
+        raise InputError(f"unobserved is {unobserved!r}, but no mode has dates: name the column of dates with time=")
+
+
+def _frequency(freq: str | None, modes: tuple[Mode, ...], template: LabelTemplate | None) -> str:
     times = [mode for mode in modes if mode.kind == "time"]
     if len(times) > 1:
         raise InputError(f"modes has {len(times)} modes of time, but only one is allowed")
     if freq is not None and not times:
         raise InputError(f"freq is {freq!r}, but no mode has dates: name the column of dates with time=")
-    return check_frequency("month" if freq is None else freq)
+    if freq is not None:
+        check_frequency(freq)
+    return check_frequency((template.frequency(freq, modes) if template else freq) or "month")
 
 
 def _shared(wanted: Sequence[str] | None, form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
@@ -267,5 +327,8 @@ def _report(table: FileTable | FrameTable, tensor: CountTensor, tally: RowTally,
         notes=tuple(notes),
         dates=tally.dates,
         tensor=repr(tensor),
+        new_labels=tally.new_labels,
+        empty_periods=tally.empty_periods,
+        unobserved=tally.unobserved,
         heaviest={name: tensor.heaviest(mode)[:_HEAVIEST] for mode, name in enumerate(tensor.mode_names)},
     )

@@ -8,9 +8,12 @@ import numpy as np
 
 from allocore.data.events.event_cells import EventCells, frequent, relabelled
 from allocore.data.events.formats import Mode
+from allocore.data.events.label_template import LabelTemplate, refused
 from allocore.data.events.loading import Loaded, Wanted
 from allocore.data.events.periods import periods
 from allocore.data.events.vocabulary import Reading, read_labels, vocabulary
+from allocore.data.missing import WILDCARD
+from allocore.data.select_rows import rows_of
 from allocore.data.sql import literal
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
@@ -34,16 +37,24 @@ class RowTally:
     unknown: dict[str, dict[str, int]] = field(default_factory=dict)
     repaired: dict[str, int] = field(default_factory=dict)
     dates: tuple[str, str] | None = None
+    new_labels: dict[str, dict[str, int]] = field(default_factory=dict)
+    empty_periods: tuple[str, ...] = ()
+    unobserved: int = 0
 
 
 @dataclass(frozen=True)
 class CellOptions:
-    """How rows become cells: the length of a period, the modes that share labels, the diagonal, the least count."""
+    """How rows become cells."""
 
     freq: str
-    shared: tuple[str, ...]
+    shared: tuple[str, ...]  # modes that share one list of labels
     diagonal: str
     min_count: int
+    unobserved: object = None  # periods that are missing
+    like: LabelTemplate | None = None
+    orders: dict[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # for modes whose labels have an order of their own
 
 
 def make_tensor(
@@ -58,7 +69,13 @@ def make_tensor(
         tally.dropped["line that is not a row"] = loaded.lost
         tally.rows, tally.pairs = tally.rows + loaded.lost, tally.pairs + loaded.lost
     if tally.kept:
-        cells, labels = _without_rare(_sum_up(connection, wanted.modes, options), labels, wanted.modes, options, tally)
+        cells = _sum_up(connection, wanted.modes, options)
+        if options.like is None:
+            cells, labels = _without_rare(cells, labels, wanted.modes, options, tally)
+        else:
+            cells, labels = _without_new(cells, labels, wanted.modes, options, tally)
+            if tally.new_labels and options.like.new_labels == "error":
+                raise refused(tally.new_labels, loaded.name)
     if not tally.kept:
         rows = f"{tally.rows:,} row{'s' * (tally.rows != 1)}"
         raise InputError(f"{loaded.name} has {rows}, but none is left for the tensor: {_reasons(tally)}")
@@ -70,7 +87,27 @@ def make_tensor(
     tensor = CountTensor(cells.places, cells.counts, [len(each) for each in labels], mode_names=names, labels=labels)
     if on:
         tensor = tensor.mask_diagonal(tuple(on))
-    return tensor, tally
+    return _without_unobserved(tensor, cells, wanted.modes, options, tally), tally
+
+
+def _without_unobserved(
+    tensor: CountTensor, cells: EventCells, modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
+) -> CountTensor:
+    """Make the periods missing that were not observed, and remember those of the others that have no rows."""
+    place = next((place for place, mode in enumerate(modes) if mode.kind == "time"), None)
+    if place is None:
+        return tensor
+    labels, rows = tensor.labels[place], np.zeros(tensor.shape[place], dtype=np.int64)
+    np.add.at(rows, cells.places[place], cells.rows)
+    unobserved = np.zeros(rows.size, dtype=bool)
+    if options.unobserved is not None:
+        subject = f"unobserved: mode {modes[place].name!r}"
+        unobserved[np.asarray(rows_of(labels, options.unobserved, subject), dtype=np.int64)] = True
+    tally.empty_periods = tuple(str(labels[number]) for number in np.flatnonzero((rows == 0) & ~unobserved).tolist())
+    tally.unobserved = int(rows[unobserved].sum())
+    patterns = np.full((int(unobserved.sum()), tensor.ndim), WILDCARD, dtype=np.int64)
+    patterns[:, place] = np.flatnonzero(unobserved)
+    return tensor.with_missing(patterns)
 
 
 def _one(connection: "duckdb.DuckDBPyConnection", query: str) -> Any:
@@ -109,13 +146,17 @@ def _label_modes(
     """Make a table `map0`, `map1`, .. of texts and positions for each mode, and return all labels."""
     rows = {place: _texts(connection, place) for place, mode in enumerate(modes) if mode.kind != "time"}
     readings = {place: read_labels(modes[place].kind, modes[place].name, list(rows[place])) for place in rows}
-    shared = {label for place in readings if modes[place].name in options.shared for label in readings[place].known()}
+    common = [place for place in readings if modes[place].name in options.shared]
+    shared = {label for place in common for label in readings[place].known()}
+    shared_order = tuple(label for place in common for label in options.orders.get(modes[place].name, ()))
     labels: list[list[str]] = []
     for place, mode in enumerate(modes):
         if mode.kind == "time":
             labels.append(_label_periods(connection, place, options.freq, tally))
             continue
-        labels.append(vocabulary(mode.kind, shared if mode.name in options.shared else readings[place].known()))
+        known, order = readings[place].known(), options.orders.get(mode.name, ())
+        found = vocabulary(mode.kind, *((shared, shared_order) if mode.name in options.shared else (known, order)))
+        labels.append(found if options.like is None else options.like.with_new(mode.name, found))
         _write_map(connection, place, readings[place], labels[-1])
         _note(mode.name, readings[place], rows[place], tally)
     return labels
@@ -242,3 +283,27 @@ def _without_rare(
         tally.dropped[f"counts below min_count {options.min_count}"] = dropped
         tally.kept -= dropped
     return relabelled(cells.where(left), labels, groups)
+
+
+def _without_new(
+    cells: EventCells, labels: list[list[str]], modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
+) -> tuple[EventCells, list[list[str]]]:
+    """Drop the rows with labels that `like` does not have, or else only those of these labels that no row has.
+
+    If such labels are an error, rows on a missing diagonal are none: they are dropped, for they add nothing.
+    """
+    if options.like is None:
+        return cells, labels
+    shared = _shared_places(modes, options)
+    blind = cells.on_diagonal(shared if (options.diagonal, options.like.new_labels) == ("missing", "error") else [])
+    tally.new_labels = options.like.new_in(cells.where(~blind), labels, modes)
+    known = {place: len(options.like.labels(mode.name)) for place, mode in enumerate(modes) if mode.kind != "time"}
+    if options.like.new_labels != "append":
+        for place, number in known.items():
+            is_known = cells.places[place] < number
+            if dropped := int(cells.rows[~is_known].sum()):
+                tally.dropped[f"new {modes[place].name}"] = dropped
+                tally.kept -= dropped
+            cells = cells.where(is_known)
+    groups = [[place] for place in known if place not in shared] + ([shared] if shared else [])
+    return relabelled(cells, labels, groups, keep=[known[group[0]] for group in groups])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from allocore.data.calendar_labels import calendar_keys
 from allocore.data.cameo import PLOVER, ROOTS, code_of_text, restore, root_of
 from allocore.data.countries import is_region, resolve
 from allocore.data.events.formats import TextKind
@@ -41,14 +42,23 @@ def read_labels(kind: TextKind, name: str, texts: list[str]) -> Reading:
     return reading
 
 
-def vocabulary(kind: TextKind, labels: set[str]) -> list[str]:
-    """Return all labels of a mode in order: a fixed list as it is, even if some do not occur; others sorted."""
+def vocabulary(kind: TextKind, labels: set[str], order: tuple[str, ...] = ()) -> list[str]:
+    """Return all labels of a mode in order: a fixed list as it is, even if some do not occur; others sorted.
+
+    Plain labels that have an `order` of their own keep it. Numbers are sorted as numbers; names of months and weekdays,
+    and times of day, as in a calendar.
+    """
     fixed = {"cameo": _ROOTS, "root": _ROOTS, "plover": _PLOVER, "violence": _VIOLENCE}.get(kind)
     if fixed is not None:
         return list(fixed.values())
+    if kind == "plain" and order:
+        first = [label for label in dict.fromkeys(order) if label in labels]
+        return [*first, *sorted(labels.difference(first))]
     if labels and all(label.isdecimal() and label.isascii() and len(label) < _LONG for label in labels):
         return sorted(labels, key=lambda label: (int(label), label))
-    return sorted(labels)
+    texts = sorted(labels)
+    keys = calendar_keys(texts) if kind == "plain" else None
+    return texts if keys is None else [label for _, label in sorted(zip(keys, texts, strict=True))]
 
 
 def _plain(text: str) -> tuple[str | None, bool]:

@@ -1,0 +1,281 @@
+"""Tensors that continue each other along one mode, joined into one.
+
+Rows keep their meaning: a pattern of one part holds for the rows of that part only. So a wildcard along the joined mode
+becomes one pattern for each row of its part, unless all parts have the same pattern. Wildcards in the other modes
+stay: a period that was not observed was not observed for labels that came later either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from allocore.data.calendar_labels import calendar_keys, is_rising, period_form
+from allocore.data.convert import as_tensor
+from allocore.data.coordinates import Int64s, Integers, column_keys
+from allocore.data.labels import ModeLabels
+from allocore.data.missing import MAX_SIGNED_PATTERNS, WILDCARD
+from allocore.data.missing_diagonals import missing_diagonals
+from allocore.data.tensor import CountTensor
+from allocore.errors import InputError
+
+Places = int | Int64s  # how far the rows of a mode move, or where each of them goes
+
+_LISTED = 5
+
+
+def concat(
+    tensors: Iterable[object],
+    mode: int | str,
+    *,
+    join: Literal["equal", "outer"] = "equal",
+    absent: Literal["zero", "missing"] = "zero",
+) -> CountTensor:
+    """Join tensors that continue each other along one mode, such as months read at different times.
+
+    Parameters
+    ----------
+    tensors : iterable of CountTensor
+        The parts in order, or anything that `as_tensor` takes. All have the same mode names in the same order. No label
+        of the joined mode may be in two parts; if these labels are periods of time, they must rise. Periods between the
+        parts are not filled in. Without labels, positions are counted on.
+    mode : int or str
+        The mode along which the parts are joined, by name or by index.
+    join : {"equal", "outer"}, default "equal"
+        Whether the labels of all other modes must be equal and in equal order, or are united: those of the first part,
+        then those that each later part adds. United periods, months, weekdays and times of day are in calendar order.
+    absent : {"zero", "missing"}, default "zero"
+        With "outer", what the cells of a label are in parts that do not have it. Tables of events are complete: a
+        country that is in no event of a period had zero events, hence the default. Use "missing" where such a label was
+        not looked at. A diagonal that is missing in a part is missing for labels that are new to it too.
+
+    Returns
+    -------
+    CountTensor
+        The joined tensor. Missing cells of each part are missing in its rows. Its `report` is None: it was not read
+        from one table.
+
+    Raises
+    ------
+    InputError
+        If the parts do not fit each other.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> Y = ac.load_flights()
+    >>> parts = [Y.select(month=slice("Jan", "Jun")), Y.select(month=slice("Jul", "Dec"))]
+    >>> ac.concat(parts, mode="month") == Y
+    True
+    >>> old = ac.CountTensor([[0, 1], [0, 0]], [3, 1], labels=[["Ada", "Max"], ["2018-01"]])
+    >>> new = ac.CountTensor([[0, 1], [0, 0]], [2, 5], labels=[["Ada", "Eva"], ["2018-02"]])
+    >>> ac.concat([old, new], mode=1, join="outer").to_dense()
+    array([[3, 2],
+           [1, 0],
+           [0, 5]])
+    """
+    _check("join", join, ("equal", "outer"))
+    _check("absent", absent, ("zero", "missing"))
+    if join == "equal" and absent == "missing":
+        raise InputError("absent is 'missing', but only join='outer' has labels that are absent from a part")
+    parts = _as_tensors(tensors)
+    along = parts[0].mode(mode)
+    labels = [
+        _joined(parts, m) if m == along else _united(parts, m) if join == "outer" else _equal(parts, m)
+        for m in range(parts[0].ndim)
+    ]
+    starts = np.cumsum([0, *(part.shape[along] for part in parts)])
+    places = [_places(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
+    coords = [
+        np.stack([_moved(row, place) for row, place in zip(part.coords, each, strict=True)])
+        for part, each in zip(parts, places, strict=True)
+    ]
+    lengths = [len(each) for each in labels]
+    patterns = [_patterns(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
+    return CountTensor(
+        np.concatenate(coords, axis=1),
+        np.concatenate([part.counts for part in parts]),
+        lengths,
+        mode_names=parts[0].mode_names,
+        labels=labels,
+        missing=_all_patterns(patterns, lengths, starts, along),
+    )
+
+
+def _check(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r}, but it must be one of {', '.join(allowed)}")
+
+
+def _as_tensors(tensors: Iterable[object]) -> list[CountTensor]:
+    if isinstance(tensors, CountTensor | str) or not isinstance(tensors, Iterable):
+        raise InputError(f"tensors must be a list of tensors; got {tensors!r}")
+    parts = [as_tensor(each) for each in tensors]
+    if not parts:
+        raise InputError("tensors is empty, but it must have at least one tensor")
+    for number, part in enumerate(parts):
+        if part.mode_names != parts[0].mode_names:
+            raise InputError(
+                f"tensors must have the same modes in the same order; tensor 0 has {', '.join(parts[0].mode_names)}, "
+                f"tensor {number} has {', '.join(part.mode_names)}"
+            )
+    return parts
+
+
+def _has_labels(parts: list[CountTensor], mode: int) -> bool:
+    """Return whether the mode has labels, which must be so in all parts or in none."""
+    with_labels = [isinstance(part.labels[mode], tuple) for part in parts]
+    if len(set(with_labels)) > 1:
+        name, number = parts[0].mode_names[mode], with_labels.index(False)
+        raise InputError(f"mode {name!r} has no labels in tensor {number}, but it has in others: give labels to all")
+    return with_labels[0]
+
+
+def _joined(parts: list[CountTensor], mode: int) -> ModeLabels:
+    """Return the labels of the joined mode: those of all parts, one after the other."""
+    if not _has_labels(parts, mode):
+        return range(sum(part.shape[mode] for part in parts))
+    name, owner = parts[0].mode_names[mode], dict[str, int]()
+    for number, part in enumerate(parts):
+        twice = [label for label in map(str, part.labels[mode]) if label in owner]
+        if twice:
+            raise InputError(
+                f"mode {name!r} has {_listed(twice)} both in tensor {owner[twice[0]]} and in tensor {number}: parts "
+                f"must not overlap along the mode that is joined; leave these out of one of them with select"
+            )
+        owner |= {str(label): number for label in part.labels[mode]}
+    labels = tuple(owner)
+    if all(period_form(part.labels[mode]) for part in parts):
+        _check_order(parts, mode, labels)
+    return labels
+
+
+def _check_order(parts: list[CountTensor], mode: int, labels: tuple[str, ...]) -> None:
+    name = parts[0].mode_names[mode]
+    if period_form(labels) is None:
+        firsts = [str(part.labels[mode][0]) for part in parts]
+        raise InputError(f"mode {name!r} has periods of several lengths: the parts begin with {_listed(firsts)}")
+    if not is_rising(labels):
+        before, after = next((a, b) for a, b in pairwise(labels) if a >= b)
+        raise InputError(f"mode {name!r} has the period {after!r} after {before!r}: give the parts in order of time")
+
+
+def _equal(parts: list[CountTensor], mode: int) -> ModeLabels:
+    """Return the labels of another mode, which must be the same in all parts."""
+    name, first = parts[0].mode_names[mode], parts[0].labels[mode]
+    if not _has_labels(parts, mode):
+        return _equal_lengths(parts, mode)
+    for number, part in enumerate(parts):
+        other = part.labels[mode]
+        if other == first:
+            continue
+        differ = [f"{_listed(some)} only in tensor {which}" for some, which in _differences(first, other, number)]
+        what = " and ".join(differ) or f"the labels of tensor 0 in another order in tensor {number}"
+        raise InputError(f"mode {name!r} has {what}; join='outer' unites the labels")
+    return first
+
+
+def _differences(first: ModeLabels, other: ModeLabels, number: int) -> list[tuple[list[str], int]]:
+    here, there = set(first), set(other)
+    sides = [([str(label) for label in first if label not in there], 0)]
+    sides.append(([str(label) for label in other if label not in here], number))
+    return [(labels, which) for labels, which in sides if labels]
+
+
+def _equal_lengths(parts: list[CountTensor], mode: int) -> range:
+    lengths = [part.shape[mode] for part in parts]
+    if len(set(lengths)) > 1:
+        raise InputError(
+            f"mode {parts[0].mode_names[mode]!r} has the lengths {lengths} and no labels: rows can only be matched if "
+            "the lengths are equal, or by labels"
+        )
+    return range(lengths[0])
+
+
+def _united(parts: list[CountTensor], mode: int) -> ModeLabels:
+    """Return all labels of another mode: those of the first part, then those that others add."""
+    if not _has_labels(parts, mode):
+        return _equal_lengths(parts, mode)
+    labels = tuple(dict.fromkeys(str(label) for part in parts for label in part.labels[mode]))
+    if labels == parts[0].labels[mode]:
+        return labels
+    if period_form(labels):
+        return tuple(sorted(labels))
+    keys = calendar_keys(labels)
+    return labels if keys is None else tuple(label for _, label in sorted(zip(keys, labels, strict=True)))
+
+
+def _listed(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _LISTED:,} more" if len(labels) > _LISTED else ""
+    return ", ".join(repr(label) for label in labels[:_LISTED]) + more
+
+
+def _places(part: CountTensor, labels: Sequence[ModeLabels], along: int, start: int) -> list[Places]:
+    """Return for each mode where the part's rows are in the joined tensor."""
+    places: list[Places] = []
+    for mode, (own, joined) in enumerate(zip(part.labels, labels, strict=True)):
+        if mode == along or own == joined:
+            places.append(start if mode == along else 0)
+        else:
+            place = {label: number for number, label in enumerate(joined)}
+            places.append(np.array([place[label] for label in own], dtype=np.int64))
+    return places
+
+
+def _moved(positions: Integers, places: Places) -> Int64s:
+    return positions.astype(np.int64) + places if isinstance(places, int) else places[positions]
+
+
+def _patterns(part: CountTensor, places: list[Places], labels: Sequence[ModeLabels], absent: str) -> Int64s:
+    """Return the patterns of a part, in positions of the joined tensor.
+
+    A wildcard along the joined mode is still one: it stands for the rows of this part.
+    """
+    own = part.missing.patterns.copy()
+    for mode, place in enumerate(places):
+        fixed = own[:, mode] != WILDCARD
+        own[fixed, mode] = _moved(own[fixed, mode], place)
+    united = [mode for mode, place in enumerate(places) if not isinstance(place, int)]
+    diagonals = missing_diagonals(part) if united else []
+    groups = [(mode,) for mode in united] if absent == "missing" else [each for each in diagonals if each[0] in united]
+    return np.concatenate([own, *(_new_to(part, labels, modes) for modes in groups)])
+
+
+def _new_to(part: CountTensor, labels: Sequence[ModeLabels], modes: tuple[int, ...]) -> Int64s:
+    """Return a pattern for each label that is new to a part and has a row in all of some modes: in all, this label."""
+    known = {label for mode in modes for label in part.labels[mode]}
+    rows = [{label: row for row, label in enumerate(labels[mode])} for mode in modes]
+    new = [label for label in rows[0] if label not in known and all(label in each for each in rows)]
+    patterns = np.full((len(new), part.ndim), WILDCARD, dtype=np.int64)
+    for mode, each in zip(modes, rows, strict=True):
+        patterns[:, mode] = [each[label] for label in new]
+    return patterns
+
+
+def _all_patterns(patterns: list[Int64s], lengths: list[int], starts: Int64s, along: int) -> Int64s:
+    """Return the patterns of all parts; a wildcard along the joined mode stays one only if all parts have it."""
+    wild = [each[each[:, along] == WILDCARD] for each in patterns]
+    keys = column_keys([length + 1 for length in lengths], *(each.T + 1 for each in wild))
+    everywhere = reduce(np.intersect1d, keys)
+    found = [each[each[:, along] != WILDCARD] for each in patterns]
+    found.append(wild[0][np.isin(keys[0], everywhere)])
+    for each, key, (start, end) in zip(wild, keys, pairwise(starts.tolist()), strict=True):
+        found.append(_spread(each[~np.isin(key, everywhere)], range(start, end), along))
+    return np.concatenate(found)
+
+
+def _spread(patterns: Int64s, rows: range, along: int) -> Int64s:
+    """Return the patterns once for each row of a part, in place of a wildcard."""
+    number = len(patterns) * len(rows)
+    if number > MAX_SIGNED_PATTERNS:
+        raise InputError(
+            f"tensors have {len(patterns):,} missing patterns that hold for all {len(rows):,} rows of one part only: "
+            f"that makes {number:,} patterns, and at most {MAX_SIGNED_PATTERNS:,} are allowed"
+        )
+    spread = np.repeat(patterns, len(rows) if number else 1, axis=0)
+    spread[:, along] = np.tile(np.array(rows if number else (), dtype=np.int64), len(patterns))
+    return spread
