@@ -26,7 +26,10 @@ HoldOut = Annotated[
 Along = Annotated[
     str | None, typer.Option(help="The mode along which fibres are held out, by name or number; by default the last.")
 ]
-Out = Annotated[Path | None, typer.Option(help="A Zarr folder to write the run to; it can be read and resumed.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="A Zarr folder to write the run to; it can be read, and resumed if the model has chains."),
+]
 Rows = Annotated[int, typer.Option(help="Classes to print.")]
 Top = Annotated[int, typer.Option(help="Labels to print per mode.")]
 OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error, or 'drop' them and go on.")]
