@@ -23,6 +23,7 @@ TOLD = {
     "report": "Report written",
 }
 QUICK = ["--burn-in", "1", "--draws", "1", "--thin", "1", "--threads", "1"]
+QUICK_NNTUCK = ["--restarts", "1", "--max-iter", "2", "--threads", "1"]
 
 
 def blocks(page, language):
@@ -125,7 +126,8 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
         ac.AlloCore(3, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False).fit(Y)
     words = ["DATA.npz" if word == "DATA" else word for word in command[1:]]
     monkeypatch.chdir(tmp_path)
-    code, out, err = run(*words, *(QUICK if words[0] == "fit" else []))
+    quick = QUICK_NNTUCK if "nntuck" in words else QUICK
+    code, out, err = run(*words, *(quick if words[0] == "fit" else []))
     assert (code, err) == (0, "")
     from_events = words[1] in ("icews/*.tab", "sales.csv", "april.tab")
     told = TOLD.get(words[0], "CountTensor: 9 x 9 x 4 x 5")

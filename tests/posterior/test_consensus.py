@@ -104,6 +104,10 @@ def test_chains_without_a_common_class_say_so():
     assert post.consensus().words == "The chains have no class in common."
     assert post.consensus().classes().empty
     assert post.consensus().sharing().empty
+    for what in ("classes", "profiles", "factors"):
+        table = post.consensus().to_frame(what)
+        assert table.empty
+        assert list(table.columns) == list(run([A, B], [A, B]).consensus().to_frame(what).columns)
     assert repr(post.consensus()) == "Consensus of 2 chains, 8 draws: 0 classes that hold 0% of the expected counts"
 
 

@@ -70,9 +70,9 @@ def telling_of_stops(out: Path | None) -> Iterator[None]:
         raise _StoppedEarly(str(error) or f"interrupted; {kept}") from None
 
 
-def exit_if_stopped(posterior: ac.Posterior) -> None:
+def exit_if_stopped(finished: bool) -> None:
     """Exit with code 130 if the run was stopped early, so that a script does not take it for a whole run."""
-    if not posterior.finished:
+    if not finished:
         sys.exit(_STOPPED)
 
 

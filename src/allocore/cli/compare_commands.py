@@ -11,8 +11,8 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
-from allocore.cli.fit_commands import sizes_given
 from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
+from allocore.cli.model_options import sizes_given
 from allocore.cli.option_groups import takes
 from allocore.errors import InputError
 

@@ -1,11 +1,11 @@
-"""Commands that run the sampler: demo, fit, resume."""
+"""Commands that fit one model: demo, fit, resume."""
 
 import secrets
 import shutil
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,13 +15,9 @@ import allocore as ac
 from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
+from allocore.cli.model_options import CHAINS, ChosenModel, takes_model
 from allocore.errors import InputError, whole_number
 
-Budget = Annotated[
-    str, typer.Option(help="Q, the most classes (non-zeros of the core) the model may use; or 'infer' to learn it.")
-]
-MaxBudget = Annotated[int | None, typer.Option(help="The most classes with --budget infer; by default 400.")]
-CoreShape = Annotated[str | None, typer.Option(help="Factors per mode, e.g. 50x50x20x300; by default Q in every mode.")]
 Seed = Annotated[int | None, typer.Option(help="The seed: the same seed gives the same draws, to the byte.")]
 Threads = Annotated[int | None, typer.Option(help="Threads; by default one per processor.")]
 HoldOut = Annotated[
@@ -30,13 +26,13 @@ HoldOut = Annotated[
 Along = Annotated[
     str | None, typer.Option(help="The mode along which fibres are held out, by name or number; by default the last.")
 ]
-Out = Annotated[Path | None, typer.Option(help="A Zarr folder to write the run to; it can be read and resumed.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="A Zarr folder to write the run to; it can be read, and resumed if the model has chains."),
+]
 Rows = Annotated[int, typer.Option(help="Classes to print.")]
 Top = Annotated[int, typer.Option(help="Labels to print per mode.")]
 OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error, or 'drop' them and go on.")]
-
-# Chains of one tensor end in different modes, and together they predict better than any of them. Four show both.
-CHAINS = 4
 
 
 @app.command()
@@ -64,18 +60,13 @@ def demo(
 
 
 @app.command()
+@takes_model
 @takes_likelihood
 @takes_events
 def fit(
     *,
     data: DataPath,
-    budget: Budget,
-    max_budget: MaxBudget = None,
-    core_shape: CoreShape = None,
-    burn_in: Annotated[int, typer.Option(help="Sweeps to discard.")] = 1000,
-    draws: Annotated[int, typer.Option(help="Draws to keep.")] = 200,
-    thin: Annotated[int, typer.Option(help="Sweeps per draw.")] = 20,
-    chains: Annotated[int, typer.Option(help="Independent chains, side by side; predictions pool them.")] = CHAINS,
+    chosen: ChosenModel,
     seed: Seed = None,
     threads: Threads = None,
     hold_out: HoldOut = None,
@@ -93,13 +84,15 @@ def fit(
     allocore fit sales.csv --modes store,product,week --budget 20 --hold-out 0.01
 
     allocore fit "icews/*.tab" --budget 50 --likelihood negative-binomial --e0 infer
+
+    allocore fit "icews/*.tab" --model tucker --core-shape 20x20x6x3 --f0 1
     """
     console = terminal()
     whole_number("--rows", rows), whole_number("--top", top)
-    number = _budget(budget, max_budget)
     if along is not None and hold_out is None:
         raise InputError(f"--along is {along!r}, but it needs --hold-out as well")
     check_dispersion_by(likelihood)
+    chosen.check_likelihood(likelihood)
     if out is not None:
         from allocore.run.zarr_store import check_free
 
@@ -108,17 +101,35 @@ def fit(
     seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
     split = None if hold_out is None else _split(Y, hold_out, along, seed)
     print_data(console, Y, binary=likelihood["binary"])
-    model = ac.AlloCore(number, sizes_given(core_shape), burn_in=burn_in, draws=draws, thin=thin, **settings)
-    if max_budget is not None:
-        model.set_params(max_budget=max_budget)
-    model.set_params(chains=chains, seed=seed, threads=threads, store=out)
-    with telling_of_stops(out):
-        posterior = model.fit(Y if split is None else split.train).posterior_
-    _print_classes(console, posterior, rows, top)
+    model = chosen.estimator(settings, seed=seed, threads=threads)
+    _fit_and_keep(model, Y if split is None else split.train, out)
+    _print_classes(console, model.posterior_, rows, top)
+    if isinstance(model, ac.NNTuck):
+        _print_starts(console, model)
     if split is not None:
-        _print_prediction(console, posterior, split.test)
+        _print_prediction(console, model.posterior_, split.test)
     console.print(Text(f"\nSeed {seed}" if out is None else f"\nSeed {seed}. Run written to {out}"))
-    exit_if_stopped(posterior)
+    exit_if_stopped(_is_whole(model))
+
+
+def _fit_and_keep(model: Any, Y: ac.CountTensor, out: Path | None) -> None:
+    """Fit a model; chains are written as they go, and an estimate of NNTuck once it is found."""
+    if isinstance(model, ac.NNTuck):
+        with telling_of_stops(None):
+            model.fit(Y)
+        if out is not None:
+            model.posterior_.save(out)
+    else:
+        with telling_of_stops(out):
+            model.set_params(store=out).fit(Y)
+
+
+def _is_whole(model: Any) -> bool:
+    """Return whether a fit was not stopped early."""
+    if not isinstance(model, ac.NNTuck):
+        return bool(model.posterior_.finished)
+    ended = model.restarts_["converged"] | (model.restarts_["iterations"] == model.max_iter)
+    return bool(ended.all()) and len(ended) == model.restarts
 
 
 @app.command()
@@ -132,6 +143,8 @@ def resume(
 ) -> None:
     """Continue a run that was stopped or killed, or extend it. The draws are those of a run without a break.
 
+    Runs of allocore, cp and tucker can be continued. NNTuck has no chains: fit it again.
+
     allocore resume run.zarr --draws 400
     """
     console = terminal()
@@ -143,7 +156,7 @@ def resume(
     posterior = model.posterior_
     _print_classes(console, posterior, rows, top)
     console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
-    exit_if_stopped(posterior)
+    exit_if_stopped(posterior.finished)
 
 
 def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
@@ -153,6 +166,15 @@ def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: in
     console.print(class_report(posterior, rows, top))
 
 
+def _print_starts(console: Console, model: ac.NNTuck) -> None:
+    starts = model.restarts_
+    number = f"{len(starts)} random start{'s' * (len(starts) > 1)}"
+    console.print(
+        f"\nMaximum likelihood, the best of {number}, {int(starts['converged'].sum())} of which converged: "
+        f"log-likelihood [bold]{model.log_likelihood_:.2f}[/] after {model.n_iter_:,} iterations"
+    )
+
+
 def _print_prediction(console: Console, posterior: ac.Posterior, test: "ac.HeldOut") -> None:
     console.print(f"\nHeld out: {len(test):,} cells, {len(test.positive):,} of them positive")
     for name, positive_only in (("all cells", False), ("positive cells", True)):
@@ -160,30 +182,6 @@ def _print_prediction(console: Console, posterior: ac.Posterior, test: "ac.HeldO
             continue
         log_ppd = posterior.log_ppd(test, positive_only)
         console.print(f"  log PPD of {name}: [bold]{log_ppd:.4f}[/]")
-
-
-def _budget(budget: str, max_budget: int | None) -> int | Literal["infer"]:
-    if budget == "infer":
-        return "infer"
-    if max_budget is not None:
-        raise InputError(f"--max-budget is {max_budget}, but it needs --budget infer, and --budget is {budget}")
-    try:
-        number = int(budget)
-    except ValueError:
-        raise InputError(f"--budget is {budget!r}, but it must be a whole number or infer") from None
-    return whole_number("--budget", number)
-
-
-def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
-    """Return the sizes of a core from text such as 50x50x20x300."""
-    if core_shape is None:
-        return None
-    try:
-        return tuple(int(size) for size in core_shape.replace("x", ",").split(","))
-    except ValueError:
-        raise InputError(
-            f"--core-shape is {core_shape!r}, but it must be whole numbers joined by x, like 50x50x20x300"
-        ) from None
 
 
 def _split(Y: ac.CountTensor, hold_out: float, along: str | None, seed: int) -> "ac.Split":

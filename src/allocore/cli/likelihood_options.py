@@ -34,11 +34,11 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "e0": (
         _option(
-            str,
+            str | None,
             "The concentration of the factors: a number, one per mode (0.1,0.1,1,1), or infer to learn one per mode. "
-            "The smaller it is, the fewer labels dominate a factor.",
+            "The smaller it is, the fewer labels dominate a factor. The default is 1.",
         ),
-        "1",
+        None,  # not 1, so that a model without concentrations can refuse any
     ),
     "binary": (_option(bool, "Use only whether a cell has events: every count above 0 becomes 1.", "--binary"), False),
 }
@@ -46,7 +46,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 
 def _gathered(given: dict[str, Any]) -> dict[str, Any]:
     check_likelihood(given["likelihood"], options=True)
-    return {**given, "e0": _concentrations(given["e0"])}
+    return given if given["e0"] is None else {**given, "e0": _concentrations(given["e0"])}
 
 
 def _concentrations(text: str) -> float | tuple[float, ...] | Literal["infer"]:
@@ -75,8 +75,8 @@ def check_dispersion_by(likelihood: dict[str, Any]) -> None:
 
 def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.CountTensor, dict[str, Any]]:
     """Return the tensor, binary if that was asked for, and the settings as models and comparisons take them."""
-    by = likelihood["dispersion_by"]
-    settings = {"likelihood": likelihood["likelihood"], "e0": likelihood["e0"]}
+    by, e0 = likelihood["dispersion_by"], likelihood["e0"]
+    settings = {"likelihood": likelihood["likelihood"], "e0": 1.0 if e0 is None else e0}
     settings["dispersion_by"] = None if by is None else mode_given(by, Y.mode_names)
     return Y.binary() if likelihood["binary"] else Y, settings
 

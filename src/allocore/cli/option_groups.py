@@ -11,14 +11,18 @@ Options = Mapping[str, tuple[Any, Any]]
 
 
 def takes(argument: str, options: Options, gathered: Callable[[dict[str, Any]], Any]) -> Callable[[Command], Command]:
-    """Add options to a command; it receives the result of `gathered` on their values as one argument."""
+    """Replace an argument of a command by options; it receives the result of `gathered` on their values."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    group = [
+        inspect.Parameter(name, kind, default=default, annotation=annotation)
+        for name, (annotation, default) in options.items()
+    ]
 
     def decorate(command: Command) -> Command:
         own = inspect.signature(command)
-        parameters = [each for each in own.parameters.values() if each.name != argument]
-        for name, (annotation, default) in options.items():
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
+        # The options stand in the help where the argument stands in the signature.
+        parts = [group if each.name == argument else [each] for each in own.parameters.values()]
+        parameters = [each for part in parts for each in part]
 
         @wraps(command)
         def run(**given: Any) -> None:

@@ -1,15 +1,19 @@
 """Commands that show a run: summary in words, figures for print, a report to explore."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, terminal
 from allocore.errors import InputError, whole_number
 from allocore.posterior.posterior import ShownDraw
+
+if TYPE_CHECKING:
+    from allocore.posterior.class_summary import ClassSummary, TidyTable
 
 RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote, finished or not.")
@@ -29,6 +33,18 @@ Chain = Annotated[
     ),
 ]
 OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error, or 'drop' them and read the others.")]
+_WRITE = "Also write a table here, .csv or .parquet:"
+ClassesOut = Annotated[
+    Path | None,
+    typer.Option(help=f"{_WRITE} a row per class, with its name, share, interval, support, and factor in every mode."),
+]
+ProfilesOut = Annotated[
+    Path | None,
+    typer.Option(help=f"{_WRITE} a row per class, mode and label, with the share of the label and its interval."),
+]
+FactorsOut = Annotated[
+    Path | None, typer.Option(help=f"{_WRITE} a row per mode, factor and label, with the share of the label.")
+]
 
 
 @app.command()
@@ -46,7 +62,9 @@ def summary(
     ] = None,
     draw: Draw = None,
     chain: Chain = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the table of all classes here, as CSV.")] = None,
+    out: ClassesOut = None,
+    profiles: ProfilesOut = None,
+    factors: FactorsOut = None,
     on_error: OnError = "raise",
 ) -> None:
     """Print the classes of a run in words: their shares, their support, their heaviest labels, and what they share.
@@ -60,24 +78,54 @@ def summary(
     allocore summary run.zarr --class 7 --top 10
 
     allocore summary run.zarr --draw best --out draw.csv
+
+    allocore summary run.zarr --out classes.csv --profiles profiles.csv --factors factors.parquet
     """
-    from allocore.posterior.class_tables import class_table
     from allocore.posterior.terminal_class import class_details
     from allocore.posterior.terminal_tables import class_report
 
     whole_number("--rows", rows)
     top = whole_number("--top", top) if top is not None else 3 if number is None else 10
     shown = _draw_given(draw)
+    wanted = _tables_given(out, profiles, factors)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     console = terminal()
     if number is None:
         console.print(class_report(posterior, rows, top, draw=shown, chain=chain))
     else:
         console.print(class_details(posterior, number, top, draw=shown, chain=chain))
-    if out is not None:
-        classes = posterior.class_summary(shown, chain=chain)
-        class_table(classes, top).to_csv(out)
-        console.print(Text(f"\nTable of all classes ({classes.source}) written to {out}"))
+    if wanted:
+        _write_tables(console, posterior.class_summary(shown, chain=chain), wanted, top)
+
+
+def _tables_given(classes: Path | None, profiles: Path | None, factors: Path | None) -> dict["TidyTable", Path]:
+    """Return the tables that are wanted, each with the path it is written to."""
+    from allocore.posterior.tidy_tables import check_table_path
+
+    asked: tuple[tuple[TidyTable, str, Path | None], ...] = (
+        ("classes", "--out", classes),
+        ("profiles", "--profiles", profiles),
+        ("factors", "--factors", factors),
+    )
+    wanted: dict[TidyTable, Path] = {}
+    taken: dict[Path, str] = {}
+    for what, option, path in asked:
+        if path is None:
+            continue
+        check_table_path(option, path)
+        if (first := taken.setdefault(path.resolve(), option)) != option:
+            raise InputError(f"{option} is {str(path)!r}, but {first} is the same file: each table needs its own")
+        wanted[what] = path
+    return wanted
+
+
+def _write_tables(console: Console, classes: "ClassSummary", wanted: dict["TidyTable", Path], top: int) -> None:
+    from allocore.posterior.tidy_tables import write_table
+
+    console.print()
+    for what, path in wanted.items():
+        write_table(classes.to_frame(what, top), path)
+        console.print(Text(f"Table of all {what} ({classes.source}) written to {path}"))
 
 
 @app.command()

@@ -58,7 +58,7 @@ class Spec:
         shape = tuple(whole_number("core_shape", size, self.core_shape) for size in self.core_shape)
         object.__setattr__(self, "core_shape", shape)
         for name in _PRIORS if self.has_priors else ():
-            object.__setattr__(self, name, _positive(name, getattr(self, name)))
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "e0", concentrations_for(len(shape), self.e0) if self.has_priors else self.e0)
         self._check_likelihood()
         if self.dense_core and self.budget != math.prod(shape):
@@ -154,14 +154,15 @@ def concentrations_for(modes: int, e0: object) -> float | tuple[float, ...] | Li
     if isinstance(e0, str):
         raise InputError(f"e0 is {e0!r}, but it must be a number, one number per mode, or 'infer'")
     if isinstance(e0, list | tuple | np.ndarray):
-        values = tuple(_positive("e0", value) for value in e0)
+        values = tuple(positive("e0", value) for value in e0)
         if len(values) != modes:
             raise InputError(f"e0 {values} has {len(values)} entries, but the tensor has {modes} modes: one per mode")
         return values
-    return _positive("e0", e0)
+    return positive("e0", e0)
 
 
-def _positive(name: str, value: object) -> float:
+def positive(name: str, value: object) -> float:
+    """Check a parameter of a prior: a positive number that leaves products of rates within 64-bit floats."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         raise InputError(f"{name} is {value!r}, but it must be a positive number")
     try:

@@ -16,7 +16,7 @@ itself, because the core value can absorb it. The two differ only where cells ar
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from allocore.errors import InputError
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.posterior.label_kinds import LabelKind, label_kind
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+TidyTable = Literal["classes", "profiles", "factors"]
 # A period belongs to a peak if its share is at least half of the highest: the full width at half maximum.
 _PEAK = 0.5
 # A profile is even if every row has between 0.5 and 1.5 times the average share: then no label is worth naming.
@@ -57,6 +61,8 @@ class Profile:
         Whether no row stands out.
     low_D, high_D : ndarray of float or None
         The ends of the interval of each share; None for a single draw.
+    median_D : ndarray of float or None
+        The median of each share over draws; None for a single draw.
     """
 
     mode: ShownMode
@@ -64,6 +70,7 @@ class Profile:
     even: bool
     low_D: Floats | None = None
     high_D: Floats | None = None
+    median_D: Floats | None = None
 
     @cached_property
     def heaviest(self) -> Ints:
@@ -244,6 +251,12 @@ class ClassSummary:
             raise InputError(f"{name} is {number!r}, but there are {known} classes: it must be from 0 to {last}")
         listed = ", ".join(map(str, sorted(self.number_C.tolist())))
         raise InputError(f"{name} is {number!r}, but it must be the number of a class: {listed}")
+
+    def to_frame(self, what: TidyTable = "profiles", top: int = 5) -> "pd.DataFrame":
+        """Return the classes, their profiles or the factors as a tidy table: see `Consensus.to_frame`."""
+        from allocore.posterior.tidy_tables import tidy_table
+
+        return tidy_table(self, what, top)
 
     @cached_property
     def apart_last(self) -> Ints:

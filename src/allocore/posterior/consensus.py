@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from allocore.errors import whole_number
 from allocore.posterior.class_profiles import ClassReader
-from allocore.posterior.class_summary import ClassSummary
+from allocore.posterior.class_summary import ClassSummary, TidyTable
 from allocore.posterior.consensus_estimates import Estimates, estimate
 from allocore.posterior.consensus_file import (
     Numbered,
@@ -284,6 +284,34 @@ class Consensus:
 
         modes = range(len(self.profiles)) if mode is None else [self._record.tensor.mode(mode)]
         return sharing_pairs(self.summary, self._found.holding_both.astype(np.int64), modes, least)
+
+    def to_frame(self, what: TidyTable = "profiles", top: int = 5) -> "pd.DataFrame":
+        """Return the consensus as a tidy table, for R, a database or a plot: plain numbers and texts, no index.
+
+        Parameters
+        ----------
+        what : {"profiles", "factors", "classes"}
+            One row per class, mode and label; per mode, factor and label; or per class.
+        top : int
+            How many labels of each profile to name in the table of classes.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Profiles have the columns `class`, `name`, `mode`, `label`, `share`, `median`, `low` and `high`. Factors
+            have `mode`, `factor`, `label` and the same numbers; `<mode>_factor` of a class refers to them, and a shared
+            factor is shown as its largest class has it. Classes have the columns of `classes`, with `<mode>_shared` as
+            text such as "1 4 7". Labels are texts, in the order of the tensor.
+
+        Examples
+        --------
+        >>> long = post.consensus().to_frame()
+        >>> list(long.columns)
+        ['class', 'name', 'mode', 'label', 'share', 'median', 'low', 'high']
+        >>> bool(np.allclose(long.groupby(["class", "mode"])["share"].sum(), 1.0))
+        True
+        """
+        return self.summary.to_frame(what, top)
 
     @property
     def words(self) -> str:

@@ -65,8 +65,8 @@ def names_of(record: Record, found: Estimates) -> tuple[str, ...]:
 
 
 def _profiles(mode: ShownMode, band: ProfileBand, observed_D: Flags) -> tuple[Profile, ...]:
-    columns = zip(band.mean.T, band.low.T, band.high.T, strict=True)
-    return tuple(Profile(mode, mean_D, is_even(mean_D[observed_D]), low_D, high_D) for mean_D, low_D, high_D in columns)
+    columns = zip(band.mean.T, band.low.T, band.high.T, band.median.T, strict=True)
+    return tuple(Profile(mode, mean_D, is_even(mean_D[observed_D]), *rest) for mean_D, *rest in columns)
 
 
 def _factor_numbers(sharing_CC: Floats, number_C: Ints) -> Ints:
@@ -93,6 +93,7 @@ def _factors(
             is_even(mean_D[observed_D]),
             band.low[:, first],
             band.high[:, first],
+            band.median[:, first],
             number=number,
             classes=tuple(places.tolist()),
             mass=float(share_C[places].sum()),
