@@ -1,5 +1,7 @@
 """Top cells of classes, against all cells one by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -66,3 +68,19 @@ def test_a_class_is_named_by_its_number():
     with pytest.raises(ac.InputError, match="number is 9, but there are 2 classes: it must be from 0 to 1"):
         post.top_cells(9)
     assert len(post.top_cells(1, top=2)) == 2
+
+
+def test_for_a_single_draw_the_model_is_that_of_the_draw():
+    one, two = random_posterior(seed=1), random_posterior(seed=2)
+    record = one.record
+    both = ac.Posterior(
+        replace(
+            record,
+            core_values=np.concatenate([record.core_values, two.core_values], axis=1),
+            core_locations=np.concatenate([record.core_locations, two.core_locations], axis=1),
+            factors=tuple(np.concatenate(each, axis=1) for each in zip(record.factors, two.factors, strict=True)),
+            stats={name: np.repeat(values[:, :1], 3, axis=1) for name, values in record.stats.items()},
+        )
+    )
+    assert both.top_cells(0, draw=1).equals(two.top_cells(0))
+    assert (both.top_cells(0, draw=0)["expected"] >= both.top_cells(0, draw=0)["of_class"] * (1 - 1e-12)).all()

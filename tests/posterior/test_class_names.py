@@ -76,3 +76,9 @@ def test_months_are_told_by_their_peak_and_other_labels_side_by_side():
 def test_a_class_without_any_peak_has_a_name():
     others = tuple(f"t{place}" for place in range(8))
     assert name({}, {}, labels=(COUNTRIES, others, MONTHS), masked=False) == "evenly over everything"
+
+
+def test_time_is_named_by_the_highest_stretch_and_only_if_it_stands_out():
+    long_and_low = {0: 0.11, 1: 0.10, 4: 0.08, 5: 0.08, 6: 0.08, 7: 0.08}
+    assert name({3: 0.9}, {4: 0.9}, long_and_low) == "Russia → Ukraine", "hardly more than an even twelfth"
+    assert name({3: 0.9}, {4: 0.9}, {0: 0.3, 5: 0.14, 6: 0.14, 7: 0.14}) == "Russia → Ukraine · 2018-01"

@@ -330,8 +330,8 @@ def test_draws_that_hang_together_are_too_few():
     fewest = found.table.loc["log-likelihood", ["ess_bulk", "ess_tail"]].min()
     assert found.table["r_hat"].max() < 1.01
     assert found.words == (
-        f"There are few effective samples, {fewest:.0f} of the log-likelihood, but there should be 400 "
-        "(100 per chain): for intervals, run longer.",
+        f"There are few effective samples: {fewest:.0f} for the log-likelihood, where there should be 400 "
+        "(100 per chain). For intervals, run longer.",
     )
     assert found.level == "caution"
     assert found.headline == "The chains agree, but effective samples are few: intervals are rough."
@@ -346,8 +346,8 @@ def test_where_chains_are_in_different_modes_effective_samples_are_those_within_
     slow = np.random.default_rng(0).normal(size=(4, 50)).repeat(5, axis=1) + 8.0 * np.arange(4)[:, None]
     words = settled(stats={"log_likelihood": slow}).diagnose().words
     assert re.fullmatch(
-        r"There are few effective samples within chains, \d+ of the log-likelihood, but there should be 400 "
-        r"\(100 per chain\): for intervals, run longer.",
+        r"There are few effective samples within chains: \d+ for the log-likelihood, where there should be 400 "
+        r"\(100 per chain\). For intervals, run longer.",
         words[-1],
     )
 
@@ -459,7 +459,7 @@ def test_further_quantities_can_be_judged_beside_the_others():
 def test_where_few_draws_are_kept_more_are_asked_for():
     words = posterior(chains=4, draws=60).diagnose().words
     assert words[-1].startswith("There are few effective samples")
-    assert words[-1].endswith(", but there should be 400 (100 per chain): for intervals, keep more draws.")
+    assert words[-1].endswith(", where there should be 400 (100 per chain). For intervals, keep more draws.")
 
 
 def test_one_chain_cannot_tell_whether_chains_settle_in_different_modes():

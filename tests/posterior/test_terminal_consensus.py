@@ -39,7 +39,8 @@ def test_small_or_weak_classes_stand_below_a_line_though_they_are_larger():
 def test_without_such_classes_there_is_no_line_and_a_table_of_weak_ones_alone_has_its_heading():
     assert not any(line.startswith(APART) for line in told(consensus(), rows=3))
     lines = told(with_summary(consensus(), apart_C=np.ones(4, dtype=bool)))
-    assert lines[2].startswith(APART)
+    assert lines[2] == "Caution: There are too few draws to judge: 3 per chain."
+    assert lines[3].startswith(APART)
     assert lines[3] == " ".join(("class share chains", *NAMES))
 
 
@@ -100,8 +101,8 @@ def test_on_a_narrow_terminal_the_support_is_told_in_words():
     [
         ({"draw": 1, "chain": 1}, "draw 1 of chain 1"),
         ({"draw": "best"}, "draw 2 of chain 3, the best by log joint density"),
-        ({"chain": 1}, "draw 2 of chain 1"),
-        ({"draw": -1}, "draw 2 of chain 0"),
+        ({"chain": 1}, "draw 2 of chain 1, the best of the chain by log joint density"),
+        ({"draw": -1}, "draw 2 of chain 0, the best of the chain by log joint density"),
     ],
 )
 def test_a_single_draw_is_named_in_the_heading(how, source):

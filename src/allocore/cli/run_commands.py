@@ -150,7 +150,8 @@ def figures(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
     written = write_all(posterior, out, formats=wanted, rows=whole_number("--rows", rows), draw=shown, chain=chain)
-    terminal().print(Text(f"{len(written)} files written to {out}"))
+    only = "" if posterior.core_values.shape[1] else ": the run has no draws yet, so there are only its traces"
+    terminal().print(Text(f"{len(written)} files written to {out}{only}"))
 
 
 @app.command()

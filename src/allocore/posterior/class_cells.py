@@ -48,7 +48,9 @@ def top_cells(
     found = [_largest(summary, place, listed, top) for place in places]
     counts = _counts_of(record.tensor, listed, np.concatenate([groups.listed_LG for groups, _ in found], axis=1))
     cells_MN = np.concatenate([groups.cells_MN for groups, _ in found], axis=1)
-    expected_N = _expected(record, cells_MN, threads or available_threads())
+    # The whole model is that of the draw, if one is summarized.
+    model = record if summary.draw is None else record.with_draws(tuple(slice(at, at + 1) for at in summary.draw))
+    expected_N = _expected(model, cells_MN, threads or available_threads())
     tables, start = [], 0
     for groups, of_class in found:
         stop = start + groups.cells_MN.shape[1]

@@ -21,6 +21,8 @@ from allocore.posterior.class_summary import FAINT, Profile
 
 # A label names a profile alone if it holds at least half of it; otherwise the second one is named too.
 _ALONE = 0.5
+# A stretch of time is named if its periods hold at least this many times as much as the average period.
+_STANDS_OUT = 1.5
 # A label is at both ends if it is at least this share of the senders and of the receivers ..
 _BOTH_ENDS = 0.2
 # .. and takes part in at least this share of the class.
@@ -60,8 +62,19 @@ def _short(profile: Profile) -> str:
     if profile.empty or profile.even:
         return ""
     if profile.mode.kind == "time":
-        return profile.peaks(1)[0][0]
+        return _period(profile)
     return _listed(profile.top(2))
+
+
+def _period(profile: Profile) -> str:
+    """The stretch of time around the highest share, down to half of it; nothing if it holds hardly more than others."""
+    share_D, labels = profile.share_D, profile.mode.labels
+    high = np.concatenate([[False], share_D >= share_D.max() / 2.0, [False]])
+    edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
+    first, end = next((a, b) for a, b in edges.tolist() if a <= share_D.argmax() < b)
+    if share_D[first:end].mean() < _STANDS_OUT * share_D.mean():
+        return ""
+    return str(labels[first]) if end == first + 1 else f"{labels[first]} to {labels[end - 1]}"
 
 
 def _listed(top: list[tuple[str, float]]) -> str:

@@ -193,6 +193,8 @@ class ClassSummary:
         For each mode (D, C), the factor of each class as it has it itself, scaled to sum to one.
     sharing : tuple of ndarray or None
         For each mode (C, C), the probability that two classes use the same factor; None for a single draw.
+    draw : tuple of int or None
+        The chain and the draw of a single draw; None for the consensus.
     """
 
     tensor: CountTensor
@@ -212,6 +214,7 @@ class ClassSummary:
     profiles: tuple[tuple[Profile, ...], ...]
     factor_shares: tuple[Floats, ...]
     sharing: tuple[Floats, ...] | None
+    draw: tuple[int, int] | None = None
 
     @property
     def is_consensus(self) -> bool:

@@ -116,7 +116,7 @@ def _sentences(record: Record, found: Estimates, apart_C: Flags) -> str:
     if covered >= 0.5 and number > 1:
         words.append(f"The {half} largest hold half." if half > 1 else "The largest holds half.")
     if apart_C.any():
-        apart = f"{int(apart_C.sum())} of them {'is' if apart_C.sum() == 1 else 'are'}"
+        apart = f"{int(apart_C.sum())} of the {number} {'is' if apart_C.sum() == 1 else 'are'}"
         words.append(f"{apart} small, or not held by three quarters of the {_whose(chains)}.")
     words += _rest(found, covered, _whose(chains))
     return " ".join(words) + inferred_budget(record)

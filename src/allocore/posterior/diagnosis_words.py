@@ -156,6 +156,6 @@ def _on_samples(few: Few, found: Findings) -> str:
     # Draws that are almost independent could have been kept more often; others come from chains that move slowly.
     advice = "keep more draws" if few.samples > found.draws * found.chains / 2 else "run longer"
     return (
-        f"There are few effective samples{within}, {few.samples:.0f} of {few.words}, but there should be {few.wanted} "
-        f"({few.wanted // found.chains} per chain): for intervals, {advice}."
+        f"There are few effective samples{within}: {few.samples:.0f} for {few.words}, where there should be "
+        f"{few.wanted} ({few.wanted // found.chains} per chain). For intervals, {advice}."
     )

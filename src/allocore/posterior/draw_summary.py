@@ -42,6 +42,7 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
         profiles=tuple(profiles),
         factor_shares=classes.factors,
         sharing=None,
+        draw=(chain, draw),
     )
     return replace(summary, sentences=_sentences(record, chain, draw, summary))
 

@@ -57,6 +57,7 @@ class Posterior(CellPredictions):
         self._draw_summaries: dict[tuple[int, int], ClassSummary] = {}
         self._consensus: Consensus | None = None
         self._numbering: Numbered | None = None
+        self._diagnosis: Diagnosis | None = None
         self._log_joint: NDArray[np.float64] | None = None
 
     def consensus(self, *, progress: bool = True) -> "Consensus":
@@ -305,9 +306,11 @@ class Posterior(CellPredictions):
         from allocore.posterior.diagnostics import diagnose, judges_draws
         from allocore.posterior.traces import share_traces
 
-        record = self._drawn()
-        shares = share_traces(self.consensus()) if judges_draws(record) else []
-        return diagnose(record, self.likelihood_words(), shares)
+        if self._diagnosis is None:
+            record = self._drawn()
+            shares = share_traces(self.consensus()) if judges_draws(record) else []
+            self._diagnosis = diagnose(record, self.likelihood_words(), shares)
+        return self._diagnosis
 
     def show(self, rows: int = 15, top: int = 3, *, draw: ShownDraw = None, chain: int | None = None) -> None:
         """Print the largest classes and the factors they share: of the consensus, or of one draw on request.
@@ -377,7 +380,11 @@ class Posterior(CellPredictions):
         """The name of a draw, and whether it is the best of several."""
         chains, draws = self.core_values.shape[:2]
         of_chain = f" of chain {chain}" if chains > 1 else ""
-        best = ", the best by log joint density" if chains * draws > 1 and (chain, draw) == self.best_draw() else ""
+        best = ""
+        if chains * draws > 1 and (chain, draw) == self.best_draw():
+            best = ", the best by log joint density"
+        elif draws > 1 and draw == self._log_joint_of_draws()[chain].argmax():
+            best = ", the best of the chain by log joint density"
         return f"draw {draw}{of_chain}{best}"
 
 

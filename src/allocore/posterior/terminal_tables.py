@@ -38,6 +38,7 @@ _LISTED_CLASSES = 8
 # The least width of a mode beside others, and of a column with the modes on lines of their own.
 _COLUMN, _DESCRIPTION = 20, 36
 _BETWEEN = 2
+_LIGHTS = {"good": "green", "caution": "yellow", "poor": "red"}
 
 
 def class_report(
@@ -54,6 +55,7 @@ def class_report(
     table: list[RenderableType] = [Text(), _ClassList(summary, shown, top, colours), Text()]
     return Group(
         *_heading(summary, len(shown)),
+        *_verdict(posterior, summary),
         *(table if len(shown) else []),
         *_sharing_lines(summary, shown, top, colours),
         *(Text(sentence) for sentence in posterior.likelihood_words()),
@@ -68,6 +70,13 @@ def _heading(summary: ClassSummary, shown: int) -> Iterator[Text]:
         yield Text("Shares are averages over all draws, with 90% intervals.", style="dim")
     elif summary.is_consensus:
         yield Text("draw='best' (--draw best) shows the best draw.", style="dim")
+
+
+def _verdict(posterior: Posterior, summary: ClassSummary) -> Iterator[Text]:
+    """Yield the traffic light of the chains: intervals mean little if the chains have not settled."""
+    if summary.is_consensus:
+        diagnosis = posterior.diagnose()
+        yield Text(f"{diagnosis.level.capitalize()}: {diagnosis.headline}", style=_LIGHTS[diagnosis.level])
 
 
 def _counted(shown: int, known: int) -> str:
