@@ -41,7 +41,7 @@ def test_without_such_classes_there_is_no_line_and_a_table_of_weak_ones_alone_ha
     lines = told(with_summary(consensus(), apart_C=np.ones(4, dtype=bool)))
     assert lines[2] == "Caution: There are too few draws to judge: 3 per chain."
     assert lines[3].startswith(APART)
-    assert lines[3] == " ".join(("class share chains", *NAMES))
+    assert lines[4] == " ".join(("class share chains", *NAMES))
 
 
 def test_fewer_rows_show_the_strong_classes_first():
