@@ -356,3 +356,15 @@ def test_whatever_the_rows_the_new_tensor_counts_those_whose_labels_it_has(old, 
 
 def _frame(rows):
     return pd.DataFrame(rows, columns=["a", "b", "day"]).astype({"day": str})
+
+
+def dyads(number):
+    names = [f"state {place}" for place in range(number)]
+    return pd.DataFrame({"a": names, "b": names[1:] + names[:1]})
+
+
+def test_two_modes_with_the_same_labels_that_were_not_said_to_be_shared_are_noted():
+    told = "a and b have 6 labels in common: shared_modes=['a', 'b'] (--shared-modes a,b) gives both"
+    assert any(note.startswith(told) for note in ac.read_events(dyads(6), modes=["a", "b"]).report.notes)
+    assert not ac.read_events(dyads(6), modes=["a", "b"], shared_modes=["a", "b"]).report.notes
+    assert not ac.read_events(dyads(4), modes=["a", "b"]).report.notes

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 Modes = Sequence[str] | Mapping[str, str]
 _MEMORY = "2GB"
 _HEAVIEST = 5
+# With fewer labels in common, two modes may have them by chance.
+_SOME_LABELS = 5
 
 
 def read_events(
@@ -164,7 +167,8 @@ def read_events(
             _raise_first(connection, table, wanted, loaded.rejects)
         options = CellOptions(freq, shared, diagonal, least, unobserved, template, table.orders(wanted.modes))
         tensor, tally = make_tensor(connection, wanted, options, loaded)
-    tensor = tensor._replaced(report=_report(table, tensor, tally, loaded.notes))
+    notes = [*loaded.notes, *(() if shared else _on_shared_labels(tensor))]
+    tensor = tensor._replaced(report=_report(table, tensor, tally, notes))
     if tally.repaired:
         rows = sum(tally.repaired.values())
         warnings.warn(
@@ -305,6 +309,19 @@ def _raise_first(
                 f"{where}{column} is {shown!r}, which {rules[name]} ({number:,} such row{'s' * (number > 1)}); "
                 f"on_error='drop' drops such rows"
             )
+
+
+def _on_shared_labels(tensor: CountTensor) -> Iterator[str]:
+    """Yield a note on the first two modes that seem to have the same actors, if none were declared as shared."""
+    texts = [(name, set(of_mode)) for name, of_mode in zip(tensor.mode_names, tensor.labels, strict=True)]
+    for (one, ours), (other, theirs) in combinations(texts, 2):
+        common = len(ours & theirs)
+        if common >= _SOME_LABELS and 2 * common >= min(len(ours), len(theirs)):
+            yield (
+                f"{one} and {other} have {common} labels in common: shared_modes=[{one!r}, {other!r}] (--shared-modes "
+                f"{one},{other}) gives both the same labels and makes cells of a label with itself missing"
+            )
+            return
 
 
 def _report(table: FileTable | FrameTable, tensor: CountTensor, tally: RowTally, loading: list[str]) -> EventReport:
