@@ -310,6 +310,15 @@ def test_resume_makes_a_run_longer_and_prints_its_classes(run, data, tmp_path):
     assert ac.open_run(path).core_values.tobytes() == post.core_values.tobytes()
 
 
+def test_resume_of_a_finished_run_says_that_nothing_was_left_to_do(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    run("fit", data, "--budget", 2, "--burn-in", 2, "--draws", 3, "--thin", 1, "--seed", 1, "--out", path)
+    code, out, _ = run("resume", path)
+    assert code == 0
+    assert as_words(out).endswith("The run was finished: it has its 3 draws. A larger --draws extends it")
+    assert "Run written to" in as_words(run("resume", path, "--draws", 4)[1])
+
+
 def test_resume_goes_on_with_any_model(run, data, tmp_path):
     path = tmp_path / "run.zarr"
     settings = {"burn_in": 1, "thin": 1, "seed": 1, "progress": False}

@@ -16,7 +16,7 @@ from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
 from allocore.cli.model_options import CHAINS, ChosenModel, takes_model
-from allocore.errors import InputError, whole_number
+from allocore.errors import InputError, StoreError, whole_number
 
 Seed = Annotated[int | None, typer.Option(help="The seed: the same seed gives the same draws, to the byte.")]
 Threads = Annotated[int | None, typer.Option(help="Threads; by default one per processor.")]
@@ -151,12 +151,26 @@ def resume(
     whole_number("--rows", rows), whole_number("--top", top)
     from allocore.estimators import model_of
 
+    before = _draws_of(run)
     with telling_of_stops(run):
         model = model_of(run).resume(run, draws=draws, threads=threads, on_error=on_error)  # type: ignore[arg-type]
     posterior = model.posterior_
     _print_classes(console, posterior, rows, top)
-    console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
+    if posterior.finished and posterior.core_values.shape[1] == before:
+        console.print(Text(f"\nThe run was finished: it has its {before} draws. A larger --draws extends it"))
+    else:
+        console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
     exit_if_stopped(posterior.finished)
+
+
+def _draws_of(run: Path) -> int | None:
+    """How many draws a run has; None if that cannot be read before it is repaired."""
+    from allocore.run.run_reader import stored_sizes
+
+    try:
+        return stored_sizes(run)["draw"]
+    except StoreError:
+        return None
 
 
 def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
