@@ -103,7 +103,7 @@ def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Wo
     left, high = 0.45, sheet.height - 0.32 - _BELOW
     wide = sheet.width - left - _MASS - _BETWEEN - 0.3
     heat, bars = sheet.panel(left, 0.32, wide, high), sheet.panel(left + wide + _BETWEEN, 0.32, _MASS, high)
-    _shade(heat, np.array([factor.share_D for factor in shown]), colour, sheet, left)
+    _shade(heat, np.array([factor.share_D for factor in shown]), colour, sheet, left, power=1.0)
     if mode.kind == "time":
         style.name_ticks(heat, date_ticks(mode.labels, max(2, int(wide * 72 / _TICK))))
     else:
@@ -154,11 +154,14 @@ def _heaviest(shown: list[Factor], most: int) -> _Ints:
     return rows[np.lexsort((-share_FD[home, rows], home))]
 
 
-def _shade(heat: Axes, share: _Floats, colour: str, sheet: style.Sheet, left: float) -> None:
-    """Draw the shares, with square-root shades so that small ones can be seen, and a key to the shades below."""
+def _shade(heat: Axes, share: _Floats, colour: str, sheet: style.Sheet, left: float, power: float = 0.5) -> None:
+    """Draw the shares, with square-root shades so that small ones can be seen, and a key to the shades below.
+
+    Over time every period has some share, so there the shades grow with it: peaks stand out.
+    """
     shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, _dark(colour))])
     highest = float(share.max()) or 1.0
-    norm = PowerNorm(0.5, vmin=0.0, vmax=highest)
+    norm = PowerNorm(power, vmin=0.0, vmax=highest)
     heat.pcolormesh(
         np.arange(share.shape[1] + 1) - 0.5,
         np.arange(share.shape[0] + 1) - 0.5,
@@ -175,7 +178,7 @@ def _shade(heat: Axes, share: _Floats, colour: str, sheet: style.Sheet, left: fl
     key = sheet.panel(left, sheet.height - 0.3, 1.1, _KEY)
     key.pcolormesh(np.linspace(0, highest, 65), [0, 1], np.linspace(0, highest, 64)[None], cmap=shades, norm=norm)
     key.set_yticks([])
-    marks = [0.0, highest / 4, highest]
+    marks = [0.0, highest * 0.5 ** (1.0 / power), highest]
     key.set_xticks(marks, [f"{mark:.0%}" if highest > 0.2 else f"{100 * mark:.2g}%" for mark in marks])
 
 
