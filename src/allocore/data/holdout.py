@@ -89,16 +89,10 @@ class HeldOut:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HeldOut):
             return NotImplemented
-        same_cells = np.array_equal(self.coords, other.coords) and np.array_equal(self.counts, other.counts)
-        return same_cells and self._tensor == other._tensor
+        return np.array_equal(self.coords, other.coords) and np.array_equal(self.counts, other.counts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return HeldOut, (self.coords, self.counts, *self._tensor)
-
-    @property
-    def _tensor(self) -> tuple[Any, ...]:
-        """What is known of the tensor that the cells come from."""
-        return self.shape, self.mode_names, self.labels
+        return HeldOut, (self.coords, self.counts, self.shape, self.mode_names, self.labels)
 
     def __repr__(self) -> str:
         positive = int(np.count_nonzero(self.counts))

@@ -77,6 +77,10 @@ class Likelihood:
         """The variance of the count."""
         raise NotImplementedError
 
+    def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
+        """a and b of P(y + 1) / P(y) = (a r + b y) / (y + 1), which holds for counts without a bound (Panjer 1981)."""
+        raise NotImplementedError
+
     def latent_scale(self, log_odds_N: Floats) -> Floats:
         """c: the latent count has the rate c r, and a count is zero with probability exp(-c r)."""
         return np.ones_like(log_odds_N)
@@ -117,6 +121,10 @@ class Poisson(Likelihood):
     def variance(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The rate itself."""
         return rates_N
+
+    def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
+        """P(y + 1) / P(y) = r / (y + 1)."""
+        return np.ones_like(log_odds_N), np.zeros_like(log_odds_N)
 
     def draw(self, rates_N: Floats, log_odds_N: Floats, rng: np.random.Generator) -> Counts:
         """Draw counts."""
@@ -180,6 +188,10 @@ class NegativeBinomial(Likelihood):
     def latent_scale(self, log_odds_N: Floats) -> Floats:
         """c = -ln(1 - p)."""
         return np.asarray(np.logaddexp(0.0, log_odds_N))
+
+    def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
+        """P(y + 1) / P(y) = p (r + y) / (y + 1)."""
+        return dispersion_of(log_odds_N), dispersion_of(log_odds_N)
 
     def draw(self, rates_N: Floats, log_odds_N: Floats, rng: np.random.Generator) -> Counts:
         """Draw counts: Poisson with gamma rates of shape r and mean r p / (1 - p)."""

@@ -1,6 +1,6 @@
 """What the draws predict, averaged over all of them: expected counts, probabilities of counts, surprises."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from allocore.run.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from allocore.posterior.cell_sums import Boxes
 
 
 class CellPredictions(Draws):
@@ -171,6 +173,106 @@ class CellPredictions(Draws):
             number += len(counts)
         return total / number
 
+    @overload
+    def predict(
+        self, cells: object, interval: float = 0.9, *, draws: Literal[False] = False, missing: bool = False
+    ) -> "pd.DataFrame": ...
+
+    @overload
+    def predict(
+        self, cells: object, interval: float = 0.9, *, draws: Literal[True], missing: bool = False
+    ) -> "tuple[pd.DataFrame, NDArray[np.float64]]": ...
+
+    def predict(
+        self, cells: object, interval: float = 0.9, *, draws: bool = False, missing: bool = False
+    ) -> "pd.DataFrame | tuple[pd.DataFrame, NDArray[np.float64]]":
+        """Predict the counts of cells and of sums of cells, by their labels.
+
+        Parameters
+        ----------
+        cells : data frame, list, dict, tuple, HeldOut, or array of int, shape (M, n)
+            A frame of pandas, polars or any other library that narwhals supports, with a column of labels for each
+            mode. A dict from mode names to labels, or a tuple with one entry per mode, is one cell; a list of them is
+            several. Or coordinates.
+
+            A mode that is not named, or whose entry is None or empty, is summed over. In dicts and tuples, a list or
+            a slice of labels, such as `slice("2019-01", "2019-12")` with both ends included, is a sum too. Other
+            columns of a frame are kept, if it has a column for each mode.
+        interval : float
+            The probability of the intervals, above 0 and below 1.
+        draws : bool
+            Also return the expected counts in each draw of all chains. `simulate` draws counts.
+        missing : bool
+            Include cells that were missing in training in sums. By default a sum is over its observed cells, so that
+            a masked diagonal is not part of it; nor is what was held out. Single cells are always predicted.
+
+        Returns
+        -------
+        pandas.DataFrame
+            What was asked, and `rate`, the expected count, averaged over all draws; `low` and `high`, the ends of the
+            central posterior predictive interval of the count itself, with the noise of the likelihood. Intervals are
+            exact, except for sums under the Bernoulli likelihood or with a dispersion for each row, which are
+            simulated. With `draws`, a pair of the frame and an array (n, draws).
+
+        Examples
+        --------
+        >>> post.predict({"carrier": "JetBlue Airways", "month": ["Jun", "Jul", "Aug"]}).round(1)
+                   carrier            month  rate  low  high
+        0  JetBlue Airways  [Jun, Jul, Aug]  ...
+        >>> table = post.predict(Y.to_frame().head(3), interval=0.5)
+        >>> list(table.columns)
+        ['origin', 'destination', 'carrier', 'month', 'hour', 'count', 'rate', 'low', 'high']
+        """
+        from allocore.posterior.predict_by_name import check_sums, predict, with_predictions
+
+        if not (isinstance(interval, float | np.floating) and 0.0 < interval < 1.0):
+            raise InputError(f"interval is {interval!r}, but it must be a number above 0 and below 1")
+        boxes, told = self._named(cells)
+        check_sums(self._drawn(), boxes)
+        threads = self._threads or available_threads()
+        found = predict(self._drawn(), boxes, float(interval), missing=missing, draws=draws, threads=threads)
+        table = with_predictions(told, found)
+        return table if found.draws_NS is None else (table, found.draws_NS)
+
+    def simulate(
+        self, cells: object, draws: int | None = None, *, seed: int = 0, missing: bool = False
+    ) -> NDArray[np.int64]:
+        """Draw counts of cells and of sums of cells from the posterior predictive distribution.
+
+        Cells of one draw share the values of one draw of the posterior, so that sums, differences and maxima over the
+        cells of a draw have the right distribution.
+
+        Parameters
+        ----------
+        cells : data frame, list, dict, tuple, HeldOut, or array of int, shape (M, n)
+            The cells, as for `predict`.
+        draws : int, optional
+            How many times to draw, with the draws of the posterior in turn; by default once for each of them.
+        seed : int
+            The seed. The same seed gives the same counts.
+        missing : bool
+            Include cells that were missing in training in sums, as for `predict`.
+
+        Returns
+        -------
+        ndarray of int64, shape (draws, n)
+
+        Examples
+        --------
+        >>> counts = post.simulate([{"month": "Jan"}, {"month": "Feb"}], draws=100, seed=1)
+        >>> counts.shape
+        (100, 2)
+        """
+        from allocore.posterior.predict_by_name import check_sums, simulate
+        from allocore.posterior.prediction import number_of_draws
+
+        boxes, _ = self._named(cells)
+        record = self._drawn()
+        check_sums(record, boxes)
+        times = number_of_draws(record) if draws is None else whole_number("draws", draws)
+        threads = self._threads or available_threads()
+        return simulate(record, boxes, times, whole_number("seed", seed, least=0), missing=missing, threads=threads)
+
     def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
         """Return the observed cells whose counts are least expected, most surprising first.
 
@@ -208,6 +310,14 @@ class CellPredictions(Draws):
         coords_counts = self._check_counted(cells.coords, cells.counts)
         threads = self._threads or available_threads()
         return surprises(self._drawn(), *coords_counts, top=whole_number("top", top), threads=threads, missing=missing)
+
+    def _named(self, cells: object) -> "tuple[Boxes, pd.DataFrame]":
+        """Return the boxes that `cells` names, and a frame with a row for each."""
+        from allocore.posterior.named_cells import boxes_of_cells, named_cells
+
+        if isinstance(cells, np.ndarray) or hasattr(cells, "coords"):
+            return boxes_of_cells(self._check_cells(cells), self.tensor)
+        return named_cells(cells, self.tensor)
 
     def _check_cells(self, coords: object) -> NDArray[np.int64]:
         """Return coordinates, or those of something that has them, after a check that they fit the fitted tensor."""

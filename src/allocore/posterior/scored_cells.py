@@ -58,12 +58,12 @@ def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None
     for m, (own, other) in enumerate(zip(fitted.mode_names, getattr(given, "mode_names", None) or (), strict=False)):
         if own != other and f"mode_{m}" not in (own, other):
             raise InputError(f"{argument} has the mode {other!r} where the fitted tensor has {own!r}: they must agree")
-    for name, own, other in zip(fitted.mode_names, fitted.labels, getattr(given, "labels", None) or (), strict=False):
-        if not isinstance(own, range) and not isinstance(other, range) and own != other:
-            place = next(d for d, labels in enumerate(zip(own, other, strict=True)) if labels[0] != labels[1])
+    for name, mine, theirs in zip(fitted.mode_names, fitted.labels, getattr(given, "labels", None) or (), strict=False):
+        if not isinstance(mine, range) and not isinstance(theirs, range) and mine != theirs:
+            place = next(d for d, labels in enumerate(zip(mine, theirs, strict=True)) if labels[0] != labels[1])
             raise InputError(
-                f"{argument} has different labels in mode {name}: {other[place]!r} at position {place}, where the "
-                f"fitted tensor has {own[place]!r}; they must be equal"
+                f"{argument} has different labels in mode {name}: {theirs[place]!r} at position {place}, where the "
+                f"fitted tensor has {mine[place]!r}; they must be equal"
             )
 
 
