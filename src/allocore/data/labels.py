@@ -80,7 +80,9 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """Return the end of a sentence that names the nearest of the known names, if any is near or contains the text."""
     by_folded = {name.casefold(): name for name in known}
     given = wrong.casefold()
-    near = get_close_matches(given, by_folded, 3) or [name for name in by_folded if given and given in name][:3]
+    near = (
+        get_close_matches(given, by_folded, 3) or [name for name in by_folded if len(given) > 2 and given in name][:3]
+    )
     return f"; did you mean {' or '.join(repr(by_folded[name]) for name in near)}?" if near else ""
 
 

@@ -161,7 +161,7 @@ def _in_order(row: Any, number: int, names: tuple[str, ...]) -> tuple[object, ..
         raise InputError(f"cells has a {type(row).__name__} at position {number}, but cells must be {_HOW}")
     if len(row) != len(names):
         raise InputError(
-            f"cells has {len(row)} entries at position {number}, but a tuple must have one for each of the "
+            f"cells has a tuple of length {len(row)} at position {number}, but it must have an entry for each of the "
             f"{len(names)} modes; None sums over a mode"
         )
     return row
