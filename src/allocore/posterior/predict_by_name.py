@@ -42,10 +42,8 @@ def predict(record: Record, boxes: Boxes, interval: float, *, missing: bool, dra
     rate_N, ends_LN = np.empty(number), np.empty((2, number), dtype=np.int64)
     draws_NS = np.empty((number, number_of_draws(record))) if draws else None
     for cut in _blocks(record, boxes):
-        expected_NS, ends_LN[:, cut] = _block(record, boxes, cut, levels_L, missing, threads)
-        rate_N[cut] = expected_NS.mean(axis=1)
-        if draws_NS is not None:
-            draws_NS[cut] = expected_NS
+        own_NS = None if draws_NS is None else draws_NS[cut]
+        rate_N[cut], ends_LN[:, cut] = _block(record, boxes, cut, levels_L, missing, threads, own_NS)
     return Predicted(rate_N, ends_LN[0], ends_LN[1], draws_NS)
 
 
@@ -111,25 +109,28 @@ def _blocks(record: Record, boxes: Boxes) -> Iterator[slice]:
 
 
 def _block(
-    record: Record, boxes: Boxes, cut: slice, levels_L: Floats, missing: bool, threads: int
+    record: Record, boxes: Boxes, cut: slice, levels_L: Floats, missing: bool, threads: int, draws_NS: Floats | None
 ) -> tuple[Floats, Ints]:
-    """Expected counts in each draw (N, S) and quantiles (L, N) of some boxes."""
+    """Expected counts (N) and quantiles (L, N) of some boxes; fills `draws_NS` with those of each draw."""
     boxes, places, likelihood = boxes.taken(cut), _places(record), record.spec.observation
     terms, table_RS = terms_of(record, boxes, cut.start, missing), _log_odds_table(record)
     number = boxes.places_MN.shape[1]
-    expected_NS, rates_NS = np.empty((number, len(places))), np.empty((number, len(places)))
+    total_N, rates_NS = np.zeros(number), np.empty((number, len(places)))
     first_N = np.searchsorted(terms.owner_T, np.arange(number))
     simulation = _Simulation(record, terms, number, cut.start)
     for s, rates_T in enumerate(term_rates(record, boxes, terms, places, threads)):
         log_odds_T = table_RS[terms.odds_row_T, s]
-        expected_NS[:, s] = terms.added_up(likelihood.mean(rates_T, log_odds_T), number)
+        expected_N = terms.added_up(likelihood.mean(rates_T, log_odds_T), number)
+        total_N += expected_N
+        if draws_NS is not None:
+            draws_NS[:, s] = expected_N
         rates_NS[:, s] = rates_T[first_N]
         simulation.add(s, rates_T, log_odds_T)
     with Workers(threads) as workers:
         mixtures = Mixtures(rates_NS, terms.odds_row_T[first_N], table_RS)
         quantiles_LN = mixture_quantiles(likelihood, mixtures, levels_L, workers)
     quantiles_LN[:, simulation.sums] = simulation.quantiles(levels_L)
-    return expected_NS, quantiles_LN
+    return total_N / len(places), quantiles_LN
 
 
 class _Simulation:
