@@ -41,9 +41,15 @@ def predict(record: Record, boxes: Boxes, interval: float, *, missing: bool, dra
     levels_L, number = np.array([0.5 - interval / 2, 0.5 + interval / 2]), boxes.places_MN.shape[1]
     rate_N, ends_LN = np.empty(number), np.empty((2, number), dtype=np.int64)
     draws_NS = np.empty((number, number_of_draws(record))) if draws else None
+    # Sorted cells share products. Sums stay in their order: their random numbers and errors go by position.
+    order_N = np.arange(number) if boxes.summed_N.any() else np.lexsort(boxes.places_MN[::-1])
+    boxes = boxes._replace(places_MN=boxes.places_MN[:, order_N])
     for cut in _blocks(record, boxes):
-        own_NS = None if draws_NS is None else draws_NS[cut]
-        rate_N[cut], ends_LN[:, cut] = _block(record, boxes, cut, levels_L, missing, threads, own_NS)
+        chosen = order_N[cut]
+        own_NS = None if draws_NS is None else np.empty((len(chosen), draws_NS.shape[1]))
+        rate_N[chosen], ends_LN[:, chosen] = _block(record, boxes, cut, levels_L, missing, threads, own_NS)
+        if draws_NS is not None:
+            draws_NS[chosen] = own_NS
     return Predicted(rate_N, ends_LN[0], ends_LN[1], draws_NS)
 
 
