@@ -13,7 +13,7 @@ import pytest
 import allocore as ac
 
 ROOT = Path(__file__).parent.parent
-NAMES = ("README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs/comparing.md")
+NAMES = ("README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs/comparing.md", "docs/predicting.md")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README = PAGES["README.md"]
 TOLD = {
@@ -21,6 +21,7 @@ TOLD = {
     "summary": "expected counts",
     "figures": "files written",
     "report": "Report written",
+    "predict": "rate low high",
 }
 QUICK = ["--burn-in", "1", "--draws", "1", "--thin", "1", "--threads", "1"]
 QUICK_NNTUCK = ["--restarts", "1", "--max-iter", "2", "--threads", "1"]
@@ -84,6 +85,13 @@ def test_the_python_examples_about_comparing_run(run_page, capsys):
     assert f"Selection: budget {names['choice'].budget}" in told
 
 
+@pytest.mark.slow
+def test_the_python_examples_about_predicting_run(run_page, capsys):
+    names = run_page("docs/predicting.md")
+    assert names["counts"].shape == (1000, 3)
+    assert "JetBlue Airways" in capsys.readouterr().out
+
+
 def write_events(folder):
     """The files that the commands name."""
     header = ("Event ID", "Event Date", "Source Country", "Event Text", "CAMEO Code", "Target Country")
@@ -94,6 +102,7 @@ def write_events(folder):
     april = (header, (60, "2020-04-05", "Chad", "", "010", "Niger"))
     (folder / "april.tab").write_text("\n".join("\t".join(map(str, row)) for row in april) + "\n")
     sales = [("store", "product", "week", "sold"), *((n % 2, n % 3, n % 4, "2024-01-05") for n in range(30))]
+    (folder / "cells.csv").write_text("mode_0,mode_3\n1,2\n3,\n")
     (folder / "sales.csv").write_text("\n".join(",".join(map(str, row)) for row in sales) + "\n")
 
 
@@ -131,6 +140,8 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
     assert (code, err) == (0, "")
     from_events = words[1] in ("icews/*.tab", "sales.csv", "april.tab")
     told = TOLD.get(words[0], "CountTensor: 9 x 9 x 4 x 5")
+    if words[0] == "predict" and "--out" in words:
+        told = "2 predictions written to"
     assert ("rows read" if from_events else told) in " ".join(out.split())
 
 

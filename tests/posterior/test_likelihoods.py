@@ -341,5 +341,5 @@ def test_an_inferred_budget_predicts_and_is_summarised(likelihood, tmp_path):
     total = post.rate(np.indices(SHAPE).reshape(3, -1)).sum()
     assert np.isfinite(total)
     assert post.draw_summary().value_C.sum() > 0
-    assert np.isfinite(post.log_ppd(Y))
+    assert np.isfinite(post.log_ppd(Y, allow_training=True))
     assert len(post.surprises(top=5)) == 5

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -144,17 +145,24 @@ def test_ppd_is_the_geometric_mean_of_the_predictive_probabilities(positive_only
     each = dense_log_predictive(post, coords, counts)
     expected = each[counts > 0].mean() if positive_only else each.mean()
     test = SimpleNamespace(coords=coords, counts=counts)
-    assert post.log_ppd(test, positive_only) == pytest.approx(expected, rel=1e-10)
-    assert post.ppd(test, positive_only=positive_only) == pytest.approx(np.exp(expected), rel=1e-9)
+    assert post.log_ppd(test, positive_only, allow_training=True) == pytest.approx(expected, rel=1e-10)
+    assert post.ppd(test, positive_only=positive_only, allow_training=True) == pytest.approx(np.exp(expected), rel=1e-9)
+
+
+def with_tensor(post, tensor):
+    """The same draws, as if they had been fitted to another tensor."""
+    return Posterior(replace(post.record, tensor=tensor))
 
 
 def test_ppd_of_a_held_out_set_counts_its_zeros():
     split = ac.hold_out(ac.as_tensor(np.random.default_rng(3).poisson(0.8, SHAPE)), 0.3, seed=1)
-    post = posterior()
+    post = with_tensor(posterior(), split.train)
     expected = dense_log_predictive(post, split.test.coords, split.test.counts)
     assert (split.test.counts == 0).any()
     assert post.log_ppd(split.test) == pytest.approx(expected.mean(), rel=1e-10)
     assert post.log_ppd(split.test.positive) == pytest.approx(post.log_ppd(split.test, positive_only=True), rel=1e-12)
+    assert post.log_predictive(split.test).tolist() == pytest.approx(expected.tolist(), rel=1e-10)
+    assert post.rate(split.test).tolist() == post.rate(split.test.coords).tolist()
 
 
 # Mistakes
@@ -207,7 +215,7 @@ def test_bad_counts_are_named_with_value_and_rule(counts, message):
 def test_ppd_of_nothing_is_refused(counts, positive_only):
     test = SimpleNamespace(coords=np.zeros((3, len(counts)), dtype=int), counts=np.array(counts, dtype=int))
     with pytest.raises(InputError, match=f"^test has {len(counts)} cells, but it must have at least one"):
-        posterior().log_ppd(test, positive_only)
+        posterior().log_ppd(test, positive_only, allow_training=True)
 
 
 @pytest.mark.parametrize("counts", [[1], [1, 2, 3], ["a", "b"]])

@@ -8,7 +8,7 @@ are drawn by their coordinates, and the first distinct ones that are not missing
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from allocore.data.convert import as_tensor
 from allocore.data.coordinates import Int64s, Integers, column_keys, locate, read_only
 from allocore.data.display import plural
+from allocore.data.labels import ModeLabels
 from allocore.data.missing import WILDCARD, Missing, covered
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
@@ -36,6 +37,12 @@ class HeldOut:
         Coordinates of the cells, one column per cell; read-only.
     counts : ndarray of int64, shape (n,)
         Counts of the cells; read-only.
+    shape : tuple of int, optional
+        The shape of the tensor that the cells come from.
+    mode_names : tuple of str, optional
+        The names of its modes.
+    labels : tuple, optional
+        Their labels. With all three, a posterior refuses to score the cells of another tensor.
 
     Examples
     --------
@@ -45,10 +52,15 @@ class HeldOut:
     HeldOut: 120,960 cells, 1,683 positive, 34,854 counts
     >>> len(test), test.coords.shape
     (120960, (5, 120960))
+    >>> test.mode_names
+    ('origin', 'destination', 'carrier', 'month', 'hour')
     """
 
     coords: Integers
     counts: Int64s
+    shape: tuple[int, ...] | None = None
+    mode_names: tuple[str, ...] | None = None
+    labels: tuple[ModeLabels, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "coords", read_only(self.coords.view()))
@@ -69,7 +81,7 @@ class HeldOut:
         HeldOut: 1,683 cells, 1,683 positive, 34,854 counts
         """
         some = np.flatnonzero(self.counts)
-        return HeldOut(self.coords.take(some, axis=1), self.counts[some])
+        return replace(self, coords=self.coords.take(some, axis=1), counts=self.counts[some])
 
     def __len__(self) -> int:
         return self.counts.size
@@ -80,7 +92,7 @@ class HeldOut:
         return np.array_equal(self.coords, other.coords) and np.array_equal(self.counts, other.counts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return HeldOut, (self.coords, self.counts)
+        return HeldOut, (self.coords, self.counts, self.shape, self.mode_names, self.labels)
 
     def __repr__(self) -> str:
         positive = int(np.count_nonzero(self.counts))
@@ -232,4 +244,4 @@ def _cells(tensor: CountTensor, fibres: Int64s, along: int) -> HeldOut:
     if len(tensor.missing):
         observed = np.flatnonzero(~covered(coords, tensor.missing))
         coords, counts = coords.take(observed, axis=1), counts[observed]
-    return HeldOut(coords, counts)
+    return HeldOut(coords, counts, tensor.shape, tensor.mode_names, tensor.labels)

@@ -2,8 +2,9 @@
 
     rate = sum_q lambda_q prod_m phi[m][d_m, k[q, m]].
 
-Consecutive cells of a fibre share the product over all modes but the last. Cost: cells * Q multiplications if fibres
-are long, at most M times that.
+Consecutive cells share the products over the first modes in which they agree, so sorted cells are quick. Cost: cells *
+Q multiplications if fibres are long, at most M times that. The sum over q has four partial sums, so that it
+vectorises, in one fixed order.
 """
 
 from collections.abc import Sequence
@@ -33,18 +34,28 @@ def rates_of_cells(
 
 @kernel
 def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Floats, rates_N: Floats) -> None:
-    shared_Q = np.empty(core_Q.size)
-    final = rows_MN.shape[0] - 1
+    final, width = rows_MN.shape[0] - 1, core_Q.size
+    whole = width - width % 4
+    # Row m: the core times the factors of the modes before m.
+    products_MQ = np.empty((final + 1, width))
+    for q in range(width):
+        products_MQ[0, q] = core_Q[q]
     for n in range(first, last):
-        same = n > first
-        for m in range(final):
-            same = same and rows_MN[m, n] == rows_MN[m, n - 1]
-        if not same:
-            for q in range(core_Q.size):
-                shared_Q[q] = core_Q[q]
-                for m in range(final):
-                    shared_Q[q] *= phi_RQ[rows_MN[m, n], q]
-        rate = 0.0
-        for q in range(core_Q.size):
-            rate += shared_Q[q] * phi_RQ[rows_MN[final, n], q]
-        rates_N[n] = rate
+        m = 0
+        while n > first and m < final and rows_MN[m, n] == rows_MN[m, n - 1]:
+            m += 1
+        while m < final:
+            row = rows_MN[m, n]
+            for q in range(width):
+                products_MQ[m + 1, q] = products_MQ[m, q] * phi_RQ[row, q]
+            m += 1
+        row = rows_MN[final, n]
+        sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
+        for q in range(0, whole, 4):
+            sum_0 += products_MQ[final, q] * phi_RQ[row, q]
+            sum_1 += products_MQ[final, q + 1] * phi_RQ[row, q + 1]
+            sum_2 += products_MQ[final, q + 2] * phi_RQ[row, q + 2]
+            sum_3 += products_MQ[final, q + 3] * phi_RQ[row, q + 3]
+        for q in range(whole, width):
+            sum_0 += products_MQ[final, q] * phi_RQ[row, q]
+        rates_N[n] = (sum_0 + sum_1) + (sum_2 + sum_3)

@@ -65,12 +65,20 @@ class Likelihood:
         """log P(Y >= y) and log P(Y <= y). A rate that underflows to 0 is replaced by the smallest normal float."""
         raise NotImplementedError
 
+    def cdf(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
+        """P(Y <= y), for y of at least 0."""
+        raise NotImplementedError
+
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The expected count."""
         raise NotImplementedError
 
     def variance(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The variance of the count."""
+        raise NotImplementedError
+
+    def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
+        """a and b of P(y + 1) / P(y) = (a r + b y) / (y + 1), which holds for counts without a bound (Panjer 1981)."""
         raise NotImplementedError
 
     def latent_scale(self, log_odds_N: Floats) -> Floats:
@@ -96,11 +104,15 @@ class Poisson(Likelihood):
         """log P(Y >= y) and log P(Y <= y), by the incomplete gamma functions."""
         y_N, r_N = counts_N.astype(float), _not_zero(rates_N)
         density_N = self.log_density(counts_N, r_N, log_odds_N)
-        more_N, fewer_N = gammainc(y_N, r_N), gammaincc(y_N + 1, r_N)
+        more_N, fewer_N = gammainc(y_N, r_N), self.cdf(y_N, r_N, log_odds_N)
         far, below = _far(more_N), _far(fewer_N)
         beyond = _series(len(far), lambda n, i: r_N[far[n]] / (y_N[far[n]] + i))
         short = _series(len(below), lambda n, i: (y_N[below[n]] - i + 1.0) / r_N[below[n]])
         return _in_logs(more_N, far, density_N[far], beyond), _in_logs(fewer_N, below, density_N[below], short)
+
+    def cdf(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
+        """P(Y <= y), by the incomplete gamma function."""
+        return np.asarray(gammaincc(counts_N + 1.0, rates_N))
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The rate itself."""
@@ -109,6 +121,10 @@ class Poisson(Likelihood):
     def variance(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The rate itself."""
         return rates_N
+
+    def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
+        """P(y + 1) / P(y) = r / (y + 1)."""
+        return np.ones_like(log_odds_N), np.zeros_like(log_odds_N)
 
     def draw(self, rates_N: Floats, log_odds_N: Floats, rng: np.random.Generator) -> Counts:
         """Draw counts."""
@@ -142,8 +158,7 @@ class NegativeBinomial(Likelihood):
         # Of p and 1 - p, the smaller one has all its digits.
         some_more_N = np.where(log_odds_N < 0.0, betainc(some_N, r_N, p_N), betaincc(r_N, some_N, q_N))
         more_N = np.asarray(np.where(y_N > 0, some_more_N, 1.0), dtype=np.float64)
-        fewer_N = np.where(log_odds_N < 0.0, betaincc(y_N + 1.0, r_N, p_N), betainc(r_N, y_N + 1.0, q_N))
-        fewer_N = np.asarray(fewer_N, dtype=np.float64)
+        fewer_N = self.cdf(y_N, r_N, log_odds_N)
         far, below = _far(more_N), _far(fewer_N)
         beyond = _beta_fraction(y_N[far], r_N[far], p_N[far])
         short = _beta_fraction(r_N[below], y_N[below] + 1.0, q_N[below]) * p_N[below] * (1.0 + y_N[below] / r_N[below])
@@ -151,6 +166,15 @@ class NegativeBinomial(Likelihood):
         log_more_N += np.where((y_N > 0) & (given_N < r_N), np.log(given_N / r_N), 0.0)
         log_fewer_N = _in_logs(fewer_N, below, density_N[below], short)
         return log_more_N, np.where(y_N > 0, log_fewer_N, -self.latent_scale(log_odds_N) * given_N)
+
+    def cdf(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
+        """P(Y <= y), by the incomplete beta function; of p and 1 - p, the smaller one has all its digits."""
+        r_N, more_N = np.maximum(rates_N, _TINY_RATE), counts_N + 1.0
+        below_N, above_N = (
+            betaincc(more_N, r_N, dispersion_of(log_odds_N)),
+            betainc(r_N, more_N, dispersion_of(-log_odds_N)),
+        )
+        return np.asarray(np.where(log_odds_N < 0.0, below_N, above_N), dtype=np.float64)
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The expected count, r p / (1 - p)."""
@@ -164,6 +188,10 @@ class NegativeBinomial(Likelihood):
     def latent_scale(self, log_odds_N: Floats) -> Floats:
         """c = -ln(1 - p)."""
         return np.asarray(np.logaddexp(0.0, log_odds_N))
+
+    def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
+        """P(y + 1) / P(y) = p (r + y) / (y + 1)."""
+        return dispersion_of(log_odds_N), dispersion_of(log_odds_N)
 
     def draw(self, rates_N: Floats, log_odds_N: Floats, rng: np.random.Generator) -> Counts:
         """Draw counts: Poisson with gamma rates of shape r and mean r p / (1 - p)."""
@@ -190,6 +218,10 @@ class Bernoulli(Likelihood):
         r_N = _not_zero(rates_N)
         one_N = np.where(counts_N <= 1, np.log(-np.expm1(-r_N)), -np.inf)
         return np.where(counts_N == 0, 0.0, one_N), np.where(counts_N == 0, -r_N, 0.0)
+
+    def cdf(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
+        """P(Y <= y): exp(-r) for a zero."""
+        return np.asarray(np.where(counts_N == 0, np.exp(-rates_N), 1.0))
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The probability of a one."""

@@ -31,6 +31,7 @@ from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
 from allocore.posterior.prediction import number_of_draws, rates_by_draw, sampled
+from allocore.posterior.scored_cells import check_has_cells, check_same_tensor
 from allocore.posterior.zero_search import ZeroSearch
 from allocore.run.record import Record
 
@@ -102,18 +103,9 @@ def surprises(
 
 def comparable(Y: object, fitted: CountTensor) -> Any:
     """Return `Y` after a check that its cells mean the same as those of the fitted tensor."""
-    if not (hasattr(Y, "coords") and hasattr(Y, "counts")):
-        hint = ": pass split.test" if hasattr(Y, "test") else ""
-        raise InputError(f"Y is a {type(Y).__name__}, but it must have coords and counts{hint}")
-    if isinstance(Y, CountTensor):
-        if Y.shape != fitted.shape:
-            raise InputError(f"Y has shape {Y.shape}, but it must have the shape of the fitted tensor, {fitted.shape}")
-        for name, given, own in zip(fitted.mode_names, Y.labels, fitted.labels, strict=True):
-            if not isinstance(given, range) and not isinstance(own, range) and given != own:
-                raise InputError(
-                    f"Y has different labels in mode {name} from the fitted tensor, but they must be equal"
-                )
-    elif not np.size(Y.counts):
+    check_has_cells(Y, "Y")
+    check_same_tensor(Y, fitted, "Y")
+    if not isinstance(Y, CountTensor) and not np.size(Y.counts):  # type: ignore[attr-defined]
         raise InputError("Y has 0 cells, but it must hold at least one")
     return Y
 

@@ -1,0 +1,343 @@
+"""Predictions by label: sums and intervals against brute force on small dense tensors, and what may be asked."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from test_likelihoods import KINDS, PATTERNS, SHAPE, dense, frozen, observed, posterior
+
+import allocore as ac
+from allocore.errors import InputError
+from allocore.posterior import cell_sums, mixture_quantiles, predict_by_name
+from allocore.posterior.posterior import Posterior
+
+NAMES, LABELS = ("who", "what", "when"), (("Ada", "Max", "Eve", "Adam", "7"), tuple("wxyz"), ("2001", "2002", "2003"))
+CELLS = np.indices(SHAPE).reshape(3, -1)
+SUMS = [
+    {},
+    {"who": "Ada"},
+    {"what": "y", "when": "2002"},
+    {"who": ["Max", "Eve", "Max"], "when": slice("2002", None)},
+    (None, slice("x", "y"), "2001"),
+    ("Max", ["w", "z"], "2003"),
+    ("Adam", ["x"], "2001"),
+    ("Eve", "x", "2001"),
+]
+
+
+def labelled(*arguments, **settings):
+    post = posterior(*arguments, **settings)
+    return Posterior(replace(post.record, tensor=post.tensor.with_labels(LABELS, NAMES)), 1)
+
+
+def members(row):
+    """The positions that a row of SUMS names in each mode."""
+    values = [row.get(name) for name in NAMES] if isinstance(row, dict) else row
+    for value, labels in zip(values, LABELS, strict=True):
+        if isinstance(value, slice):
+            first = 0 if value.start is None else labels.index(value.start)
+            yield range(first, len(labels) if value.stop is None else labels.index(value.stop) + 1)
+        else:
+            wanted = labels if value is None else [value] if isinstance(value, str) else value
+            yield [labels.index(label) for label in dict.fromkeys(wanted)]
+
+
+def inside(row, post, missing):
+    """Which cells are in a row of SUMS; a single cell is, observed or not."""
+    box = np.zeros(SHAPE, dtype=bool)
+    box[np.ix_(*members(row))] = True
+    single = not isinstance(row, dict) and all(isinstance(value, str) for value in row)
+    return box if missing or single else box & observed(post.tensor)
+
+
+def without_empty(post):
+    return [row for row in SUMS if inside(row, post, False).any()]
+
+
+# Rates
+
+
+@pytest.mark.parametrize("infer", [False, True])
+@pytest.mark.parametrize("patterns", [(), PATTERNS], ids=["whole", "missing"])
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+def test_expected_counts_of_sums_are_those_of_all_their_cells(likelihood, by, patterns, infer):
+    post = labelled(likelihood, by, missing=patterns, infer=infer)
+    mean = frozen(post).mean()
+    for missing in (False, True):
+        rows = SUMS if missing else without_empty(post)
+        table, draws = post.predict(rows, draws=True, missing=missing)
+        expected = np.array([mean[:, inside(row, post, missing)].sum(axis=1) for row in rows])
+        np.testing.assert_allclose(draws, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(table["rate"], expected.mean(axis=1), rtol=1e-9, atol=1e-12)
+
+
+def test_a_masked_diagonal_is_not_part_of_a_sum():
+    Y = ac.as_tensor(np.random.default_rng(0).poisson(2.0, (4, 4, 3))).mask_diagonal()
+    post = ac.AlloCore(3, burn_in=3, draws=4, thin=1, seed=1, progress=False).fit(Y).posterior_
+    rates = post.rate(np.indices((4, 4, 3)).reshape(3, -1)).reshape(4, 4, 3)
+    off = ~np.eye(4, dtype=bool)
+    assert post.predict({})["rate"][0] == pytest.approx(rates[off].sum())
+    assert post.predict({"mode_0": 1})["rate"][0] == pytest.approx(rates[1][off[1]].sum())
+    assert post.predict({}, missing=True)["rate"][0] == pytest.approx(rates.sum())
+    assert post.predict((2, 2, 0))["rate"][0] == pytest.approx(rates[2, 2, 0])
+
+
+def test_the_sum_of_all_cells_is_that_of_the_trace():
+    from allocore.posterior.traces import expected
+
+    post = labelled("negative-binomial", 0, missing=PATTERNS)
+    totals, _ = expected(post.record, np.empty((3, 0), dtype=np.int64))
+    _, draws = post.predict({}, draws=True)
+    np.testing.assert_allclose(draws[0], totals.ravel(), rtol=1e-10)
+
+
+# Intervals
+
+
+def dense_quantiles(pmf_sum, levels):
+    """The smallest counts whose cumulative probability, averaged over draws, reaches the levels."""
+    return [int(np.searchsorted(np.cumsum(pmf_sum.mean(axis=0)), level)) for level in levels]
+
+
+def dense_pmf(post, chosen, most=800):
+    """The distribution of the sum of some cells in each draw, by convolution of the distributions of its cells."""
+    law = frozen(post)
+    pmf = law.pmf(np.arange(most).reshape(-1, *[1] * 4))[:, :, chosen]
+    sums = []
+    for s in range(pmf.shape[1]):
+        waves = np.fft.rfft(pmf[:, s], 2 * most, axis=0).prod(axis=1)
+        sums.append(np.fft.irfft(waves, 2 * most)[:most])
+    assert np.sum(sums, axis=1) == pytest.approx(1.0, abs=1e-9)
+    return np.array(sums)
+
+
+@pytest.mark.parametrize("interval", [0.5, 0.9])
+@pytest.mark.parametrize("walk", [1000, 0], ids=["walk", "bisection"])
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+def test_intervals_of_cells_are_the_quantiles_of_the_mixture(likelihood, by, interval, walk, monkeypatch):
+    monkeypatch.setattr(mixture_quantiles, "_LONGEST_WALK", walk)
+    post = labelled(likelihood, by, missing=PATTERNS)
+    table = post.predict(CELLS, interval)
+    cdf = frozen(post).cdf(np.arange(2000).reshape(-1, *[1] * 4)).mean(axis=1).reshape(2000, -1)
+    for name, level in (("low", 0.5 - interval / 2), ("high", 0.5 + interval / 2)):
+        assert table[name].tolist() == (cdf < level).sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize(("likelihood", "by"), [("poisson", None), ("negative-binomial", None)])
+def test_intervals_of_sums_are_exact_where_rates_add_up(likelihood, by):
+    post = labelled(likelihood, by, missing=PATTERNS, scale=0.5)
+    rows = without_empty(post)
+    table = post.predict(rows, 0.8)
+    expected = [dense_quantiles(dense_pmf(post, inside(row, post, False)), (0.1, 0.9)) for row in rows]
+    assert table[["low", "high"]].to_numpy().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "by"), [("negative-binomial", 0), ("negative-binomial", 2), ("bernoulli", None)]
+)
+def test_simulated_intervals_of_sums_have_their_probability(likelihood, by, monkeypatch):
+    """With 20,000 simulated counts, a level is off by more than 0.02 with a probability below 1e-12 for each end."""
+    monkeypatch.setattr(predict_by_name, "_SIMULATIONS", 20_000)
+    post = labelled(likelihood, by, missing=PATTERNS, scale=0.5)
+    rows = without_empty(post)
+    table = post.predict(rows, 0.8)
+    for row, low, high in zip(rows, table["low"], table["high"], strict=True):
+        cdf = np.cumsum(dense_pmf(post, inside(row, post, False)).mean(axis=0))
+        for count, level in ((low, 0.1), (high, 0.9)):
+            assert cdf[count] >= level - 0.02
+            assert count == 0 or cdf[count - 1] < level + 0.02
+
+
+@pytest.mark.parametrize(("likelihood", "log_odds"), [("poisson", 0.0), ("negative-binomial", 3.0)])
+def test_large_rates_have_exact_intervals_too(likelihood, log_odds):
+    post = labelled(likelihood, scale=1e6)
+    if likelihood == "negative-binomial":
+        post = Posterior(replace(post.record, log_odds=np.full((2, 9), log_odds)), 1)
+    table, law = post.predict(CELLS, 0.9), frozen(post)
+    assert table["rate"].max() > 1e5
+    for name, level in (("low", 0.05), ("high", 0.95)):
+        counts = table[name].to_numpy().reshape(SHAPE)
+        assert (law.cdf(counts).mean(axis=0) >= level).all()
+        assert (law.cdf(counts - 1).mean(axis=0) < level)[counts > 0].all()
+
+
+def test_a_cell_that_is_impossible_has_an_interval_of_zero():
+    post = labelled("poisson")
+    record = replace(post.record, core_values=np.zeros_like(post.core_values))
+    assert Posterior(record, 1).predict(CELLS)[["rate", "low", "high"]].to_numpy().max() == 0
+
+
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+def test_blocks_and_threads_do_not_matter(likelihood, by, monkeypatch):
+    post = labelled(likelihood, by, missing=PATTERNS)
+    whole = post.predict(CELLS)
+    monkeypatch.setattr(predict_by_name, "_NUMBERS_AT_ONCE", 18 * 7)
+    monkeypatch.setattr(mixture_quantiles, "_CELLS_PER_THREAD", 1)
+    pd.testing.assert_frame_equal(Posterior(post.record, 3).predict(CELLS), whole)
+    sums = without_empty(post)
+    pd.testing.assert_frame_equal(Posterior(post.record, 3).predict(sums), post.predict(sums))
+
+
+# Simulation
+
+
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+def test_simulated_counts_have_the_mean_and_the_variance_of_the_mixture(likelihood, by):
+    """27 means and variances; each within 6 standard errors, which fails by chance once in some ten million times."""
+    post, times = labelled(likelihood, by, missing=PATTERNS, scale=0.5), 18 * 400
+    rows = without_empty(post)
+    counts = post.simulate(rows, times, seed=3)
+    assert counts.dtype == np.int64
+    for n, row in enumerate(rows):
+        pmf, values = dense_pmf(post, inside(row, post, False)).mean(axis=0), np.arange(800)
+        mean = (values * pmf).sum()
+        second, fourth = (((values - mean) ** power * pmf).sum() for power in (2, 4))
+        assert abs(counts[:, n].mean() - mean) < 6 * np.sqrt(second / times) + 1e-9
+        error = np.sqrt(max(fourth - second**2, 0.0) / times)
+        assert abs(counts[:, n].var() - second) < 6 * error + 6 * second / times + 1e-9
+
+
+def test_simulated_counts_depend_on_the_seed_and_on_nothing_else():
+    post = labelled("negative-binomial", 0)
+    first = post.simulate(CELLS, 30, seed=5)
+    assert first.tobytes() == Posterior(post.record, 3).simulate(CELLS, 30, seed=5).tobytes()
+    assert (first != post.simulate(CELLS, 30, seed=6)).any()
+    assert post.simulate(CELLS[:, :2]).shape == (18, 2)
+
+
+def test_cells_of_one_simulated_draw_share_a_draw_of_the_posterior():
+    """Two draws with rates of 0 and of thousands: all cells are zero, or none is."""
+    post = labelled("poisson", chains=1, draws=2, scale=1e7)
+    core = post.core_values * np.array([0.0, 1.0])[None, :, None]
+    busy = np.flatnonzero(dense(post)[0][1].ravel() > 100)
+    counts = Posterior(replace(post.record, core_values=core), 1).simulate(CELLS[:, busy], 6)
+    assert (counts > 0).all(axis=1).tolist() == [False] * 3 + [True] * 3
+    assert (counts == 0).all(axis=1).tolist() == [True] * 3 + [False] * 3
+
+
+# What may be asked
+
+
+def test_frames_of_all_kinds_dicts_tuples_and_coordinates_agree():
+    post = labelled("poisson")
+    coords = np.array([[0, 4, 2], [3, 0, 1], [2, 0, 1]])
+    given = {name: [labels[d] for d in row] for name, labels, row in zip(NAMES, LABELS, coords, strict=True)}
+    rows = pd.DataFrame(given)
+    expected = post.rate(coords).tolist()
+    categories = rows.astype("category")
+    asked = [
+        rows, categories, pl.DataFrame(given), rows.to_dict("records"), list(rows.itertuples(index=False, name=None)),
+        coords, SimpleNamespace(coords=coords), rows.assign(when=rows["when"].astype(int)), rows[list(NAMES[::-1])],
+        rows.assign(who=["Ada", 7.0, "Eve"]),
+    ]  # fmt: skip
+    for cells in asked:
+        table = post.predict(cells)
+        assert isinstance(table, pd.DataFrame)
+        assert table["rate"].tolist() == pytest.approx(expected, rel=1e-12)
+        assert set(table.columns) == {*NAMES, "rate", "low", "high"}
+    assert post.predict(coords)[list(NAMES)].to_numpy().tolist() == rows.to_numpy().tolist()
+
+
+def test_what_was_asked_is_told_and_other_columns_and_the_index_are_kept():
+    post = labelled("poisson")
+    frame = pd.DataFrame({"who": ["Ada", "Max"], "what": "x", "when": "2001", "rate": [5, 6]}, index=["a", "b"])
+    table = post.predict(frame)
+    assert list(table.columns) == ["who", "what", "when", "rate", "rate_", "low", "high"]
+    assert table.index.tolist() == ["a", "b"]
+    told = post.predict([{"when": "2001"}, {"who": ["Ada", "Max"]}])
+    assert list(told.columns) == ["who", "when", "rate", "low", "high"]
+    assert told["who"].tolist() == [None, ["Ada", "Max"]]
+    assert list(post.predict({}).columns) == ["rate", "low", "high"]
+
+
+def test_empty_entries_and_absent_columns_are_sums():
+    post = labelled("poisson")
+    totals = post.predict([{"who": "Ada", "when": "2001"}, {"who": "Ada"}])["rate"].tolist()
+    for empty in (None, np.nan, pd.NA):
+        frame = pd.DataFrame({"who": ["Ada", "Ada"], "when": ["2001", empty]})
+        assert post.predict(frame)["rate"].tolist() == pytest.approx(totals)
+    assert post.predict(pl.DataFrame({"who": ["Ada", "Ada"], "when": ["2001", None]}))["rate"].tolist() == totals
+
+
+def test_modes_without_labels_go_by_position():
+    post = posterior("poisson")
+    rate = post.rate([[1], [2], [0]]).tolist()
+    for cell in ((1, 2, 0), ("1", 2.0, np.int64(0))):
+        assert post.predict(cell)["rate"].tolist() == pytest.approx(rate)
+    with pytest.raises(InputError, match=r"cells has '5' in mode 'mode_0', which has no labels: .* from 0 to 4$"):
+        post.predict((5, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"who": "Adda"}, r"^cells has 'Adda' in mode 'who', which has no such label; did you mean 'Ada' or 'Adam'\?$"),
+        ({"who": "max"}, r"did you mean 'Max'\?$"),
+        ({"who": "Zoe"}, r"^cells has 'Zoe' in mode 'who', which has no such label$"),
+        ({"when": "200"}, r"did you mean '2003' or '2002' or '2001'\?$"),
+        ([{"who": "Al"}, {"who": "Bo"}], r"^cells has 'Al' in mode 'who' \(and 1 more that is unknown\)"),
+        ({"whom": "Ada"}, r"^cells has 'whom' at position 0, which is no mode; did you mean 'who'\?$"),
+        ({"zzz": "Ada"}, r"which is no mode; the modes are who, what, when$"),
+        (("Ada", "x"), r"^cells has a tuple of length 2 at position 0, but it must have an entry for each of the 3"),
+        ([("Ada", "x", None), "Ada"], r"^cells has a str at position 1"),
+        ([], r"^cells has 0 rows, but it must name at least one cell$"),
+        (pd.DataFrame({"who": []}), r"^cells has 0 rows"),
+        (pd.DataFrame({"x": [1]}), r"^cells has no column for any mode; the modes are who, what, when$"),
+        (
+            pd.DataFrame({"who": ["Ada"], "wat": ["x"]}),
+            r"the column 'wat', which is no mode; did you mean 'what'\? Other",
+        ),
+        (
+            pd.DataFrame({"who": ["Ada"], "n": [1]}),
+            r"the column 'n', which is no mode\. Other columns are allowed only",
+        ),
+        (pl.DataFrame({"who": ["Ada"]}).lazy(), r"^cells is a LazyFrame, but it must be a data frame"),
+        (pd.DataFrame([["Ada", "x"]], columns=["who", "who"]), r"^cells is a data frame that cannot be read"),
+        (5, r"^cells is a int, but it must be a data frame"),
+        ({"who": []}, r"^cells has an empty list in mode 'who'"),
+        ({"who": ["Ada", None]}, r"^cells has None in a list in mode 'who'"),
+        ({"when": slice("2003", "2001")}, r"but '2003' comes after '2001'$"),
+        ({"when": slice("2001", "2003", 2)}, r"a slice of labels cannot have a step$"),
+        ({"when": slice("2001", "2009")}, r"cells has '2009' in mode 'when'"),
+        (np.array([[9], [0], [0]]), r"^coords has 9 in mode 0 \(who\)"),
+    ],
+)
+def test_mistakes_are_named(cells, message):
+    for ask in (labelled("poisson").predict, labelled("poisson").simulate):
+        with pytest.raises(InputError, match=message):
+            ask(cells)
+
+
+@pytest.mark.parametrize("interval", [0.0, 1.0, 90, -0.1, "wide", None, np.nan, True])
+def test_an_interval_is_a_probability(interval):
+    with pytest.raises(InputError, match=r"^interval is .*, but it must be a number above 0 and below 1$"):
+        labelled("poisson").predict({}, interval)
+
+
+@pytest.mark.parametrize(("settings", "message"), [({"draws": 0}, "draws is 0"), ({"seed": -1}, "seed is -1")])
+def test_draws_and_seed_are_whole_numbers(settings, message):
+    with pytest.raises(InputError, match=message):
+        labelled("poisson").simulate({}, **settings)
+
+
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+def test_a_sum_without_an_observed_cell_is_refused(likelihood, by):
+    post = labelled(likelihood, by, missing=[(None, None, 1)])
+    with pytest.raises(
+        InputError, match=r"^cells has a sum without any observed cell, at position 1; pass missing=True"
+    ):
+        post.predict([{"when": "2001"}, {"when": "2002"}])
+    assert post.predict({"when": "2002"}, missing=True)["rate"][0] > 0
+
+
+def test_sums_that_are_too_large_are_refused(monkeypatch):
+    monkeypatch.setattr(cell_sums, "MOST_PIECES", 1)
+    with pytest.raises(InputError, match=r"^cells has sums that meet missing patterns in 2 places, but at most 1"):
+        labelled("poisson", missing=[(0, 0, 0), (1, 1, 1)]).predict({})
+    monkeypatch.setattr(predict_by_name, "MOST_BERNOULLI_CELLS", 59)
+    with pytest.raises(InputError, match=r"^cells has a sum of 60 cells, but under the Bernoulli likelihood"):
+        labelled("bernoulli").predict({})
+    assert labelled("poisson").predict({})["rate"][0] > 0

@@ -1,0 +1,76 @@
+"""Predictive intervals hold what they promise: truths from the prior, data given the truth, some fibres held out.
+
+Over such data sets, held-out counts fall into their intervals as often as the posterior predictive says, for cells and
+for sums of cells. Counts are discrete, so the probability of an interval is more than 0.8; it is found by simulation.
+Cells of a data set depend on one another, so a data set is one observation: its hits less its expected hits.
+
+Error rate: 1e-4 for each case, by a t-test. A planted bug, intervals of the mean instead of the count, is found.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import allocore as ac
+from allocore.errors import InputError
+from allocore.model.simulate import draw_counts, prior_state
+from allocore.model.spec import Spec
+
+pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
+SHAPE, PRIORS = (6, 5, 4), {"a0": 2.0, "b0": 1.0, "e0": 1.3, "f0": 1.0, "g0": 3.0, "h0": 4.0}
+KINDS = [("poisson", None), ("negative-binomial", None), ("negative-binomial", 0), ("bernoulli", None)]
+DATA_SETS, ERROR = 60, 1e-4
+
+
+def data_sets(likelihood, by):
+    """Posteriors with their held-out sets; data without a count to train on are passed over."""
+    spec = Spec(2, (2, 2, 2), **PRIORS, likelihood=likelihood, dispersion_by=by, model="CP")
+    rng, cells, number = np.random.default_rng(7), np.indices(SHAPE).reshape(3, -1), 0
+    while number < DATA_SETS:
+        counts = draw_counts(spec, prior_state(spec, SHAPE, rng), cells, rng)
+        try:
+            split = ac.hold_out(ac.CountTensor(cells, counts, SHAPE), 0.3, seed=number)
+        except InputError:  # no count is left to train on
+            continue
+        settings = {"burn_in": 150, "draws": 150, "thin": 4, "seed": number, "threads": 1, "progress": False}
+        model = ac.CP(2, **PRIORS, **settings, likelihood=likelihood, dispersion_by=by)
+        yield model.fit(split.train).posterior_, split.test
+        number += 1
+
+
+def excess_of_hits(post, test, ends):
+    """Hits less expected hits, for held-out cells and for the sums of held-out fibres."""
+    fibres, owner = np.unique(test.coords[:2], axis=1, return_inverse=True)
+    sums = [(int(i), int(j), None) for i, j in fibres.T]
+    totals = np.bincount(owner.ravel(), test.counts)
+    found = []
+    for asked, counts in ((test, test.counts), (sums, totals)):
+        low, high = ends(post, asked)
+        simulated = post.simulate(asked, 1500, seed=1, missing=True)
+        expected = ((low <= simulated) & (simulated <= high)).mean(axis=0)
+        found.append(((low <= counts) & (counts <= high)).mean() - expected.mean())
+    return found
+
+
+def predicted_ends(post, asked):
+    table = post.predict(asked, 0.8, missing=True)
+    return table["low"].to_numpy(), table["high"].to_numpy()
+
+
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+def test_held_out_counts_fall_into_their_intervals_as_often_as_they_should(likelihood, by):
+    excess = np.array([excess_of_hits(post, test, predicted_ends) for post, test in data_sets(likelihood, by)])
+    assert stats.ttest_1samp(excess, 0.0).pvalue.min() > ERROR / 2
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+def test_intervals_have_at_least_their_probability_and_those_of_the_mean_do_not(likelihood):
+    shares, of_the_mean = [], []
+    for post, test in data_sets(likelihood, None):
+        low, high = predicted_ends(post, test)
+        _, draws = post.predict(test, draws=True)
+        shares.append(((low <= test.counts) & (test.counts <= high)).mean())
+        least, most = np.quantile(draws, [0.1, 0.9], axis=1)
+        of_the_mean.append(((least <= test.counts) & (test.counts <= most)).mean())
+    assert stats.ttest_1samp(shares, 0.8, alternative="less").pvalue > ERROR
+    assert stats.ttest_1samp(of_the_mean, 0.8, alternative="less").pvalue < 1e-6
