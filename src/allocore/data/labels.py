@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -74,16 +73,6 @@ def fit_labels(
         if given is not None and len(given) != length:
             raise InputError(f"labels of mode {name!r} must number {length}, the length of the mode; got {len(given)}")
     return tuple(range(length) if given is None else given for given, length in zip(labels, shape, strict=True))
-
-
-def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that names the nearest of the known names, if any is near or contains the text."""
-    by_folded = {name.casefold(): name for name in known}
-    given = wrong.casefold()
-    near = (
-        get_close_matches(given, by_folded, 3) or [name for name in by_folded if len(given) > 2 and given in name][:3]
-    )
-    return f"; did you mean {' or '.join(repr(by_folded[name]) for name in near)}?" if near else ""
 
 
 def resolve_patterns(patterns: object, labels: tuple[ModeLabels, ...], mode_names: tuple[str, ...]) -> object:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from allocore.data.labels import ModeLabels, did_you_mean
+from allocore.data.labels import ModeLabels
+from allocore.data.near_labels import did_you_mean
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 from allocore.kernels.arrays import Ints
