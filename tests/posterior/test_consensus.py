@@ -1,5 +1,7 @@
 """The consensus of draws whose classes are known."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -204,3 +206,14 @@ def test_the_consensus_finds_planted_classes_better_than_the_best_draw(bug, monk
         profiles = [np.stack([each.share_D for each in of_mode], axis=1) for of_mode in summary.profiles]
         best += found_and_false(profiles, planted)
     assert (consensus[0] > best[0] and consensus[1] < best[1]) != bug
+
+
+def test_a_terminal_has_a_progress_bar_and_nothing_else_has(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for screen, wanted, shown in ((Terminal(), True, True), (Terminal(), False, False), (io.StringIO(), True, False)):
+        monkeypatch.setattr("sys.stderr", screen)
+        run([A, B, C], [A, B, C]).consensus(progress=wanted)
+        assert ("consensus" in screen.getvalue()) == shown
