@@ -185,7 +185,9 @@ def by_position(similarity, least, size=None):
     return same, same
 
 
-@pytest.mark.parametrize("bug", [False, True], ids=["right", "matched by number"])
+@pytest.mark.parametrize(
+    "bug", [pytest.param(False, id="right"), pytest.param(True, id="matched by number", marks=pytest.mark.slow)]
+)
 def test_the_consensus_finds_planted_classes_better_than_the_best_draw(bug, monkeypatch):
     """Over three data sets with bursts: more of the planted classes, fewer others. Taking numbers for classes fails.
 
