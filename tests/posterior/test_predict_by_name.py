@@ -114,7 +114,7 @@ def dense_pmf(post, chosen, most=800):
     return np.array(sums)
 
 
-@pytest.mark.parametrize("interval", [0.5, 0.9])
+@pytest.mark.parametrize("interval", [0.9, pytest.param(0.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("walk", [1000, 0], ids=["walk", "bisection"])
 @pytest.mark.parametrize(("likelihood", "by"), KINDS)
 def test_intervals_of_cells_are_the_quantiles_of_the_mixture(likelihood, by, interval, walk, monkeypatch):
