@@ -9,7 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 # The tests that run kernels: in kernels/, gibbs/, em/ and posterior/, and short chains of all models.
 KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/test_iteration.py \
-	tests/posterior/test_stability.py tests/posterior/test_surprises.py tests/test_golden_draws.py
+	tests/posterior/test_stability.py tests/posterior/test_class_matching.py tests/posterior/test_surprises.py \
+	tests/test_golden_draws.py
 SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
 
 .PHONY: demo test test-slow test-long test-interpreted test-checked coverage lint bench bench-quick format picture clean
