@@ -4,7 +4,10 @@ import signal
 import sys
 import warnings
 
+import numpy as np
 import pytest
+
+import allocore as ac
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and tests of Ctrl-C would wait for it in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -38,3 +41,11 @@ def run(monkeypatch, capfd):
         return code, *capfd.readouterr()
 
     return call
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A small tensor in a file."""
+    Y = ac.as_tensor(np.random.default_rng(5).poisson(1.5, (4, 3, 2)), mode_names=["who", "what", "when"])
+    Y.save(tmp_path / "y.npz")
+    return tmp_path / "y.npz"

@@ -1,26 +1,12 @@
 """The command line: likelihoods, dispersion, concentrations and binary data."""
 
-import numpy as np
 import pytest
 
 import allocore as ac
+from run.same_draws import assert_same_run
 
 QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1", "--chains", "1")
 SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 3, "progress": False}
-
-
-@pytest.fixture
-def data(tmp_path):
-    """A small tensor in a file."""
-    Y = ac.as_tensor(np.random.default_rng(5).poisson(1.5, (4, 3, 2)), mode_names=["who", "what", "when"])
-    Y.save(tmp_path / "y.npz")
-    return tmp_path / "y.npz"
-
-
-def assert_same_draws(path, post):
-    written = ac.open_run(path).record
-    for one, two in zip(written.draw_arrays, post.record.draw_arrays, strict=True):
-        assert one.tobytes() == two.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -45,10 +31,10 @@ def test_fit_and_resume_have_the_draws_of_the_api(run, data, tmp_path, words, se
     code, _, err = run("fit", data, "--budget", 3, "--out", path, *words, *QUICK)
     assert (code, err) == (0, "")
     Y = ac.load_tensor(data)
-    assert_same_draws(path, ac.AlloCore(3, **settings, **SCHEDULE).fit(Y).posterior_)
+    assert_same_run(path, ac.AlloCore(3, **settings, **SCHEDULE).fit(Y).posterior_)
     code, _, err = run("resume", path, "--draws", 4)
     assert (code, err) == (0, "")
-    assert_same_draws(path, ac.AlloCore(3, **settings, **{**SCHEDULE, "draws": 4}).fit(Y).posterior_)
+    assert_same_run(path, ac.AlloCore(3, **settings, **{**SCHEDULE, "draws": 4}).fit(Y).posterior_)
 
 
 def test_binary_data_are_made_and_fitted(run, data, tmp_path):
@@ -59,7 +45,7 @@ def test_binary_data_are_made_and_fitted(run, data, tmp_path):
     Y = ac.load_tensor(data).binary()
     assert f"{Y.nnz} non-zeros, {Y.nnz} counts" in " ".join(out.split())
     train = ac.hold_out(Y, 0.3, seed=3).train
-    assert_same_draws(path, ac.AlloCore(3, likelihood="bernoulli", **SCHEDULE).fit(train).posterior_)
+    assert_same_run(path, ac.AlloCore(3, likelihood="bernoulli", **SCHEDULE).fit(train).posterior_)
 
 
 def test_tensor_writes_binary_data(run, data, tmp_path):

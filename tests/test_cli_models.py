@@ -3,7 +3,6 @@
 import signal
 from dataclasses import fields
 
-import numpy as np
 import pytest
 import typer
 
@@ -11,26 +10,12 @@ import allocore as ac
 from allocore.cli.app import app
 from allocore.cli.model_options import MODELS
 from allocore.em import restarts
+from run.same_draws import assert_same_run
 
 CHAINS = ("--burn-in", 2, "--draws", 2, "--thin", 1, "--chains", 2)
 QUICK = ("--seed", 3, "--threads", 1)
 SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "chains": 2, "seed": 3, "progress": False}
 STARTS = ("--restarts", 2, "--max-iter", 4, "--tol", 1e-5)
-
-
-@pytest.fixture
-def data(tmp_path):
-    """A small tensor in a file."""
-    Y = ac.as_tensor(np.random.default_rng(5).poisson(1.5, (4, 3, 2)), mode_names=["who", "what", "when"])
-    Y.save(tmp_path / "y.npz")
-    return tmp_path / "y.npz"
-
-
-def assert_same_draws(path, post):
-    written = ac.open_run(path).record
-    assert written.spec == post.record.spec
-    for one, two in zip(written.draw_arrays, post.record.draw_arrays, strict=True):
-        assert one.tobytes() == two.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -61,10 +46,10 @@ def test_fit_and_resume_have_the_draws_of_the_api(run, data, tmp_path, words, mo
     path, Y = tmp_path / "run.zarr", ac.load_tensor(data)
     code, _, err = run("fit", data, "--out", path, *words, *CHAINS, *QUICK)
     assert (code, err) == (0, "")
-    assert_same_draws(path, model.set_params(**SCHEDULE).fit(Y).posterior_)
+    assert_same_run(path, model.set_params(**SCHEDULE).fit(Y).posterior_)
     code, _, err = run("resume", path, "--draws", 4)
     assert (code, err) == (0, "")
-    assert_same_draws(path, model.set_params(draws=4).fit(Y).posterior_)
+    assert_same_run(path, model.set_params(draws=4).fit(Y).posterior_)
 
 
 def test_the_priors_that_were_given_are_told_by_info(run, data, tmp_path):
@@ -84,7 +69,7 @@ def test_nntuck_writes_the_estimate_of_the_api_and_tells_of_its_starts(run, data
     assert (code, err) == (0, "")
     split = ac.hold_out(ac.load_tensor(data), 0.3, seed=3)
     model = ac.NNTuck((2, 2, 1), restarts=2, max_iter=4, tol=1e-5, seed=3, progress=False).fit(split.train)
-    assert_same_draws(path, model.posterior_)
+    assert_same_run(path, model.posterior_)
     told = " ".join(out.split())
     assert (
         f"the best of 2 random starts, {model.restarts_['converged'].sum()} of which converged: log-likelihood "

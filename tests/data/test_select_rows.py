@@ -183,7 +183,10 @@ def test_the_report_on_the_events_is_kept():
         ({"who": "ada"}, "select: mode 'who' has no label 'ada'; did you mean 'Ada'?"),
         ({"who": ["Ada", "Mx"]}, "select: mode 'who' has no label 'Mx'; did you mean 'Max'?"),
         ({"who": 0}, "select: mode 'who' has no label '0'; its labels go from 'Ada' to 'Max'"),
-        ({"who": slice("Max", "Ada")}, "mode 'who' has nothing in slice('Max', 'Ada', None): at least one row"),
+        (
+            {"who": slice("Max", "Ada")},
+            "mode 'who' has nothing in slice('Max', 'Ada', None): it must name at least one row",
+        ),
         ({"who": []}, "mode 'who' has nothing in []"),
         ({"who": [True]}, "mode 'who' has 2 rows, but the mask has 1"),
         ({"who": [False, False]}, "mode 'who' has nothing in [False, False]"),

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import allocore as ac
+
 KILLED = Path(__file__).with_name("killed.py")
 
 
@@ -27,3 +29,11 @@ def kill_and_resume(folder, what, kills, *more):
     assert told.returncode == 0, told.stderr[-3000:]
     *lines, last = told.stdout.splitlines()
     assert (len(lines), last) == (kills, "all is there")
+
+
+def assert_same_run(path, post):
+    """The run at a path has the specification and, to the byte, the draws of a posterior."""
+    written = ac.open_run(path).record
+    assert written.spec == post.record.spec
+    for one, two in zip(written.draw_arrays, post.record.draw_arrays, strict=True):
+        assert one.tobytes() == two.tobytes()

@@ -51,9 +51,9 @@ def rows_of(labels: ModeLabels, wanted: Wanted, subject: str) -> Rows:
     elif isinstance(labels, range):
         rows = _positions(wanted, len(labels), subject)
     else:
-        rows = _Labelled(labels, subject).rows(wanted)
+        rows = LabelRows(labels, subject).rows(wanted)
     if len(rows) == 0:
-        raise InputError(f"{subject} has nothing in {wanted!r}: at least one row must be left")
+        raise InputError(f"{subject} has nothing in {wanted!r}: it must name at least one row")
     return rows
 
 
@@ -91,8 +91,8 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 
 @dataclass(frozen=True)
-class _Labelled:
-    """The labels of a mode, to find some of them."""
+class LabelRows:
+    """The labels of a mode, to find some of them; errors begin with the subject."""
 
     labels: tuple[str, ...]
     subject: str
@@ -107,22 +107,27 @@ class _Labelled:
         return period_form(self.labels) if is_rising(self.labels) else None
 
     def rows(self, wanted: Wanted) -> Rows:
+        """Return the positions of a label, of a slice of labels, or of several labels."""
         if isinstance(wanted, slice):
             return self._between(wanted)
         if isinstance(wanted, str) or not isinstance(wanted, Iterable):
             return self._label(wanted)
         return np.unique(np.array([place for each in wanted for place in self._label(each)], dtype=np.int64))
 
-    def _label(self, label: object) -> range:
-        """Return the position of a label, or those of all periods in a longer one."""
+    def find(self, label: object) -> range | None:
+        """Return the position of a label, or those of all periods in a longer one; None if there is no such label."""
         text = _as_text(label)
         if text in self._places:
             return range(self._places[text], self._places[text] + 1)
         if self._form and is_wider_period(text, self._form):
-            rows = self._periods(text, text)
-            if len(rows):
-                return rows
-        raise self._unknown(text)
+            return self._periods(text, text) or None
+        return None
+
+    def _label(self, label: object) -> range:
+        rows = self.find(label)
+        if rows is None:
+            raise self._unknown(_as_text(label))
+        return rows
 
     def _between(self, wanted: slice) -> range:
         """Return the positions from one label to another, both included."""

@@ -196,8 +196,9 @@ class CellPredictions(Draws):
             several. Or coordinates.
 
             A mode that is not named, or whose entry is None or empty, is summed over. In dicts and tuples, a list or
-            a slice of labels, such as `slice("2019-01", "2019-12")` with both ends included, is a sum too. Other
-            columns of a frame are kept, if it has a column for each mode.
+            a slice of labels, such as `slice("2019-01", "2019-12")` with both ends included, is a sum too, and so is
+            a longer period, such as "2019", anywhere: labels mean what they mean to `Y.select`. Other columns of a
+            frame are kept, if it has a column for each mode.
         interval : float
             The probability of the intervals, above 0 and below 1.
         draws : bool

@@ -13,7 +13,7 @@ is a column of a factor matrix, shown as shares that sum to one over the observe
 itself, because the core value can absorb it. The two differ only where cells are missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -282,3 +282,16 @@ def is_even(share_D: Floats) -> bool:
     """Return whether no row stands out, above or below; False for fewer than three rows."""
     times_D = share_D * len(share_D)
     return len(share_D) > 2 and bool(times_D.min() >= _LEAST_EVEN and times_D.max() < _MOST_EVEN)
+
+
+def factors_in_use(mode: ShownMode, number_C: Ints, shown: Sequence[Profile], share_C: Floats) -> dict[int, Factor]:
+    """Return the factors of a mode by number, in the order of the classes, each as the largest class has it."""
+    factors = {}
+    for number in dict.fromkeys(number_C.tolist()):
+        places = np.flatnonzero(number_C == number)
+        own, mass = shown[places[0]], float(share_C[places].sum())
+        factors[number] = Factor(
+            mode, own.share_D, own.even, own.low_D, own.high_D, own.median_D,
+            number=number, classes=tuple(places.tolist()), mass=mass,
+        )  # fmt: skip
+    return factors

@@ -6,7 +6,15 @@ from scipy.spatial.distance import squareform
 
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.posterior.class_names import class_names
-from allocore.posterior.class_summary import ClassSummary, Factor, Profile, ShownMode, Support, is_even, shown_modes
+from allocore.posterior.class_summary import (
+    ClassSummary,
+    Profile,
+    ShownMode,
+    Support,
+    factors_in_use,
+    is_even,
+    shown_modes,
+)
 from allocore.posterior.consensus_estimates import Estimates, ProfileBand, enough_chains
 from allocore.posterior.draw_summary import inferred_budget
 from allocore.run.record import Record
@@ -32,7 +40,8 @@ def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names:
     for m, mode in enumerate(modes):
         profiles.append(_profiles(mode, found.profiles[m], observed[m]))
         location_CM[:, m] = _factor_numbers(found.sharing[m], number_C)
-        factors.append(_factors(mode, found.factors[m], location_CM[:, m], number_C, share_C, observed[m]))
+        own = _profiles(mode, found.factors[m], observed[m])
+        factors.append(factors_in_use(mode, location_CM[:, m], own, share_C))
     apart_C = (share_C < _SMALL) | (supported_C < _WEAK)
     by_chain_C = found.support_chains if chains > 1 else np.full(len(share_C), np.nan)
     return ClassSummary(
@@ -77,28 +86,6 @@ def _factor_numbers(sharing_CC: Floats, number_C: Ints) -> Ints:
     np.fill_diagonal(distance_CC, 0.0)
     group_C = fcluster(linkage(squareform(distance_CC, checks=False), "average"), 1.0 - _SHARED, "distance")
     return np.array([number_C[group_C == group].min() for group in group_C], dtype=np.int64)
-
-
-def _factors(
-    mode: ShownMode, band: ProfileBand, factor_C: Ints, number_C: Ints, share_C: Floats, observed_D: Flags
-) -> dict[int, Factor]:
-    """The factors in the order of their largest classes; a shared factor is shown as its largest class has it."""
-    factors = {}
-    for number in dict.fromkeys(factor_C.tolist()):
-        places = np.flatnonzero(factor_C == number)
-        first, mean_D = places[0], band.mean[:, places[0]]
-        factors[number] = Factor(
-            mode,
-            mean_D,
-            is_even(mean_D[observed_D]),
-            band.low[:, first],
-            band.high[:, first],
-            band.median[:, first],
-            number=number,
-            classes=tuple(places.tolist()),
-            mass=float(share_C[places].sum()),
-        )
-    return factors
 
 
 def _sentences(record: Record, found: Estimates, apart_C: Flags) -> str:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from allocore.kernels.arrays import Flags, Floats, Ints
+from allocore.kernels.arrays import Flags, Floats
 from allocore.posterior.class_names import class_names
 from allocore.posterior.class_profiles import ClassReader
-from allocore.posterior.class_summary import ClassSummary, Factor, Profile, ShownMode, is_even, shown_modes
+from allocore.posterior.class_summary import ClassSummary, Profile, ShownMode, factors_in_use, is_even, shown_modes
 from allocore.posterior.stability import stability
 from allocore.run.record import Record
 
@@ -16,14 +16,14 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
     """Summarize one draw: see `Posterior.draw_summary`."""
     record, classes = reader.record, reader.read(chain, draw)
     location_CM, value_C = classes.location_CM, classes.value_C
-    share_C = value_C / (value_C.sum() or 1.0)
+    share_C = classes.share_C
     modes = shown_modes(record.tensor)
     observed = [record.tensor.missing.observed_rows(mode) for mode in range(len(modes))]
     profiles, factors = [], []
     for m, mode in enumerate(modes):
-        shares = classes.profiles[m].T
-        profiles.append(tuple(Profile(mode, share_D, is_even(share_D[observed[m]])) for share_D in shares))
-        factors.append(_factors(mode, location_CM[:, m], classes.factors[m], share_C, observed[m]))
+        profiles.append(_profiles(mode, classes.profiles[m], observed[m]))
+        own = _profiles(mode, classes.factors[m], observed[m])
+        factors.append(factors_in_use(mode, location_CM[:, m], own, share_C))
     summary = ClassSummary(
         tensor=record.tensor,
         source=source,
@@ -47,23 +47,8 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
     return replace(summary, sentences=_sentences(record, chain, draw, summary))
 
 
-def _factors(
-    mode: ShownMode, number_C: Ints, factor_DC: Floats, share_C: Floats, observed_D: Flags
-) -> dict[int, Factor]:
-    """The factors of a mode in use, in the order of the classes."""
-    factors = {}
-    for number in dict.fromkeys(number_C.tolist()):
-        places = np.flatnonzero(number_C == number)
-        share_D = factor_DC[:, places[0]]
-        factors[number] = Factor(
-            mode,
-            share_D,
-            is_even(share_D[observed_D]),
-            number=number,
-            classes=tuple(places.tolist()),
-            mass=float(share_C[places].sum()),
-        )
-    return factors
+def _profiles(mode: ShownMode, share_DC: Floats, observed_D: Flags) -> tuple[Profile, ...]:
+    return tuple(Profile(mode, share_D, is_even(share_D[observed_D])) for share_D in share_DC.T)
 
 
 def _sentences(record: Record, chain: int, draw: int, summary: ClassSummary) -> str:

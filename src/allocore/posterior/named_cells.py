@@ -1,7 +1,8 @@
 """Cells and sums of cells as people name them: frames, dicts and tuples of labels, or coordinates.
 
 A dict or a tuple is one cell, a list of them several. What is not named, or None, is summed over, and so are lists and
-slices of labels. All become boxes (cell_sums.py), with a frame that repeats what was asked.
+slices of labels, and longer periods such as a year of months, as `Y.select` takes them. All become boxes
+(cell_sums.py), with a frame that repeats what was asked.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ import numpy as np
 
 from allocore.data.labels import ModeLabels
 from allocore.data.near_labels import did_you_mean
+from allocore.data.select_rows import LabelRows, Rows, rows_of
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 from allocore.kernels.arrays import Ints
@@ -46,8 +48,8 @@ class _Mode:
 
     def __init__(self, name: str, labels: ModeLabels) -> None:
         self.name, self.length = name, len(labels)
-        self._labels = labels
-        self._places = {} if isinstance(labels, range) else {label: d for d, label in enumerate(labels)}
+        self._labels, self._subject = labels, f"cells: mode {name!r}"
+        self._found = None if isinstance(labels, range) else LabelRows(labels, self._subject)
         self._sets: dict[tuple[int, ...], int] = {tuple(range(self.length)): 0}
 
     @property
@@ -57,10 +59,10 @@ class _Mode:
 
     def rows(self, values: Sequence[object]) -> Ints:
         """The row of the extended factors for each value: a label, None, or several labels."""
-        several = {i: self._row_of_set(value) for i, value in enumerate(values) if _is_several(value)}
+        several = {i: self._row_of_several(value) for i, value in enumerate(values) if _is_several(value)}
         alone = [None if i in several else value for i, value in enumerate(values)] if several else values
-        known = {value: self.length if _is_none(value) else self._place(value) for value in set(alone)}
-        unknown = [value for value, place in known.items() if place is None]
+        known = {value: self.length if _is_none(value) else self._row(value) for value in set(alone)}
+        unknown = [value for value, row in known.items() if row is None]
         if unknown:
             first = next(value for value in alone if known[value] is None)
             self._refuse(first, len(unknown) - 1)
@@ -68,14 +70,29 @@ class _Mode:
         rows_N[list(several)] = list(several.values())
         return rows_N
 
-    def _place(self, value: object) -> int | None:
-        """The position of a label; whole floats, as tables with gaps have them, are taken for integers."""
-        if isinstance(value, float | np.floating) and float(value).is_integer() and str(value) not in self._places:
-            value = int(value)
-        text = str(value)
-        if not isinstance(self._labels, range):
-            return self._places.get(text)
-        return int(text) if text.isdecimal() and int(text) < self.length else None
+    def _row(self, value: object) -> int | None:
+        """The row of a label, or of a longer period such as a year of months; None if it is unknown.
+
+        Whole floats, as tables with gaps have them, are taken for integers.
+        """
+        whole = int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
+        if self._found is None:
+            text = str(whole)
+            return int(text) if text.isdecimal() and int(text) < self.length else None
+        places = self._found.find(value) or self._found.find(whole)
+        return None if places is None else self._row_of(places)
+
+    def _row_of(self, places: Rows) -> int:
+        if len(places) == 1:
+            return int(places[0])
+        return self.length + self._sets.setdefault(tuple(int(place) for place in places), len(self._sets))
+
+    def _row_of_several(self, several: Any) -> int:
+        if not isinstance(several, slice):
+            several = list(several)
+            if any(_is_none(value) for value in several):
+                raise InputError(f"cells has None in a list in mode {self.name!r}, but a list must name labels")
+        return self._row_of(rows_of(self._labels, several, self._subject))
 
     def _refuse(self, value: object, others: int) -> None:
         text = str(value)
@@ -85,28 +102,6 @@ class _Mode:
         else:
             rule = f"which has no such label{did_you_mean(text, self._labels)}"
         raise InputError(f"cells has {text!r} in mode {self.name!r}{more}, {rule}")
-
-    def _row_of_set(self, several: Any) -> int:
-        places = self._slice(several) if isinstance(several, slice) else set(self.rows(list(several)).tolist())
-        if not places:
-            raise InputError(
-                f"cells has an empty list in mode {self.name!r}, but it must name a label; None is for all"
-            )
-        if self.length in places:
-            raise InputError(f"cells has None in a list in mode {self.name!r}, but a list must name labels")
-        return self.length + self._sets.setdefault(tuple(sorted(places)), len(self._sets))
-
-    def _slice(self, labels: slice) -> set[int]:
-        """The positions from the first label to the last, both included."""
-        if labels.step is not None:
-            raise InputError(f"cells has {labels} in mode {self.name!r}, but a slice of labels cannot have a step")
-        first = 0 if labels.start is None else int(self.rows([labels.start])[0])
-        last = self.length - 1 if labels.stop is None else int(self.rows([labels.stop])[0])
-        if first > last:
-            raise InputError(
-                f"cells has {labels} in mode {self.name!r}, but {labels.start!r} comes after {labels.stop!r}"
-            )
-        return set(range(first, last + 1))
 
 
 def _is_none(value: object) -> bool:
