@@ -8,6 +8,7 @@ import pytest
 import allocore as ac
 from allocore.model.joint import log_joint
 from allocore.posterior.log_joint import _state, log_joint_of_draws
+from posterior.planted import posterior_of
 
 
 @pytest.mark.parametrize(
@@ -33,12 +34,14 @@ def test_it_is_the_log_joint_of_the_state(options):
     assert post.class_summary("best").source.endswith(", the best by log joint density")
 
 
-def test_the_scale_of_the_factors_does_not_decide():
-    """Where e0 is small, the density of a factor itself has no bound: the best draw would be that nearest to zero."""
-    model = ac.AlloCore(20, burn_in=60, draws=20, thin=2, chains=2, seed=4, e0=0.1, progress=False)
-    post = model.fit(ac.load_flights()).posterior_
-    likelihood = post.stats["log_likelihood"][:, post.draw_sweeps - 1]
-    assert np.corrcoef(log_joint_of_draws(post.record).ravel(), likelihood.ravel())[0, 1] > 0.9
+def test_a_weight_near_zero_does_not_make_a_draw_the_best():
+    """Where e0 is below one, the density of a weight has no bound near zero, and such a draw would win by it."""
+    other = (0.5, 0.5)
+    draws = [[(1.0, ((0.7, weight), other))] for weight in (0.3, 1e-9)]
+    post = posterior_of([draws], (2, 2), e0=0.1, f0=2.0)
+    found = log_joint_of_draws(post.record)[0]
+    assert found[1] - found[0] == pytest.approx(0.1 * np.log(1e-9 / 0.3) - 2.0 * (1e-9 - 0.3))
+    assert post.best_draw() == (0, 0)
 
 
 def test_a_lost_trace_is_computed_again():

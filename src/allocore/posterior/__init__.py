@@ -1,1 +1,1 @@
-"""Finished runs: draws, summaries, prediction. Never imports the sampler."""
+"""Finished runs: draws, summaries, the consensus of chains, prediction. Never imports the sampler."""

@@ -14,13 +14,6 @@ from allocore.model.likelihood import odds_of
 from allocore.run.record import Record
 
 
-def odds_of_rows(record: Record, chain: int, draw: int, mode: int) -> Floats | None:
-    """The odds of the rows of a mode, (D), if each row of this mode has its own dispersion; otherwise None."""
-    if record.log_odds is None or record.spec.dispersion_by != mode:
-        return None
-    return odds_of(record.log_odds[chain, draw])
-
-
 def weighted_expansion(
     record: Record, chain: int, draw: int, subs_QM: Ints, missing: SignedPatterns
 ) -> tuple[Expanded, RowScale | None, float]:
