@@ -1,0 +1,126 @@
+"""Baselines: fitted to the observed cells alone, against dense arrays."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize_scalar
+
+import allocore as ac
+from allocore.model.likelihood import LIKELIHOODS
+from allocore.posterior.baselines import (
+    _predicted,
+    baselines,
+    fitted_margins,
+    independence,
+    mean_over,
+    missing_in_fibres,
+    one_rate,
+)
+
+SHAPE = (5, 4, 6)
+PATTERNS = [(1, None, 2), (None, 0, 3), (2, 1, None), (4, None, None), (0, 3, 5), (3, None, 1), (None, 2, 0)]
+CELLS = np.indices(SHAPE).reshape(3, -1)
+
+
+def sparse(patterns=PATTERNS, seed=0):
+    counts = np.random.default_rng(seed).negative_binomial(0.8, 0.4, SHAPE)
+    return ac.as_tensor(counts).with_missing(patterns)
+
+
+def dense(tensor):
+    """Counts, with NaN where they are missing."""
+    counts = np.zeros(SHAPE)
+    counts[tuple(tensor.coords)] = tensor.counts
+    counts[tensor.missing.contains(CELLS).reshape(SHAPE)] = np.nan
+    return counts
+
+
+@pytest.mark.parametrize("patterns", [[], PATTERNS])
+def test_one_rate_is_the_mean_of_the_observed_cells(patterns):
+    tensor = sparse(patterns)
+    means = one_rate(tensor, CELLS)
+    np.testing.assert_allclose(means.cells_N, np.nanmean(dense(tensor)))
+    assert means.total == pytest.approx(np.nansum(dense(tensor)))
+
+
+def test_independence_without_missing_cells_is_the_product_of_margins():
+    tensor = sparse([])
+    counts, total = dense(tensor), tensor.total
+    rows = [counts.sum(axis=tuple({0, 1, 2} - {m})) + 1 / SHAPE[m] for m in range(3)]
+    expected = np.einsum("i,j,k->ijk", *rows) * total / (total + 1) ** 3
+    np.testing.assert_allclose(independence(tensor, CELLS).cells_N, expected.ravel(), rtol=1e-9)
+
+
+def test_independence_fits_the_margins_of_the_observed_cells():
+    tensor = sparse()
+    expected = np.einsum("i,j,k->ijk", *fitted_margins(tensor))
+    expected[np.isnan(dense(tensor))] = np.nan
+    for m in range(3):
+        others = tuple({0, 1, 2} - {m})
+        seen = ~np.isnan(expected).all(axis=others)
+        wanted = (np.nansum(dense(tensor), axis=others) + 1 / seen.sum()) * tensor.total / (tensor.total + 1)
+        np.testing.assert_allclose(np.nansum(expected, axis=others)[seen], wanted[seen], rtol=1e-8)
+    assert (fitted_margins(tensor)[0][4] > 0).all(), "a row that was never observed is like the average row"
+
+
+def test_missing_cells_of_a_fibre_are_counted_by_patterns():
+    tensor = sparse()
+    gone = np.isnan(dense(tensor))
+    for mode in range(3):
+        expected = np.broadcast_to(gone.sum(axis=mode, keepdims=True), SHAPE).ravel()
+        np.testing.assert_array_equal(missing_in_fibres(tensor.missing, CELLS, mode), expected)
+    assert (missing_in_fibres(sparse([]).missing, CELLS, 1) == 0).all()
+
+
+def test_the_mean_over_the_last_mode_is_that_of_the_observed_cells_and_one_more():
+    tensor = sparse()
+    counts, rate = dense(tensor), np.nanmean(dense(tensor))
+    number = (~np.isnan(counts)).sum(axis=2, keepdims=True)
+    sums = np.nansum(counts, axis=2, keepdims=True)
+    means = mean_over(tensor, CELLS, 2)
+    np.testing.assert_allclose(means.cells_N.reshape(SHAPE), np.broadcast_to((sums + rate) / (number + 1), SHAPE))
+    left_out = np.where(np.isnan(counts), np.nan, (sums - np.nan_to_num(counts) + rate) / np.maximum(number, 1))
+    np.testing.assert_allclose(means.nonzeros, left_out[tuple(tensor.coords)])
+    assert means.total == pytest.approx(np.nansum(left_out))
+
+
+def test_there_is_no_mean_where_most_fibres_are_missing_whole():
+    split = ac.hold_out(sparse([]), 0.3, along=-1, seed=1)
+    assert mean_over(split.train, split.test.coords.astype(int), 2) is None
+    assert [name for name, _ in baselines(split.train, LIKELIHOODS["poisson"], split.test.coords.astype(int))] == [
+        "one rate",
+        "independence",
+    ]
+    other = ac.hold_out(sparse([]), 0.3, along=0, seed=1)
+    names = [name for name, _ in baselines(other.train, LIKELIHOODS["poisson"], other.test.coords.astype(int))]
+    assert names == ["one rate", "independence", "mean over mode_2"]
+
+
+@pytest.mark.parametrize("baseline", [one_rate, independence, lambda *given: mean_over(*given, 2)])
+def test_the_dispersion_is_that_of_the_largest_likelihood_of_all_observed_cells(baseline):
+    tensor = sparse([(1, None, 2), (2, 1, None)], seed=4)
+    counts = dense(tensor)
+    seen = ~np.isnan(counts)
+    likelihood, means = LIKELIHOODS["negative-binomial"], baseline(tensor, CELLS)
+    mean = means.cells_N.reshape(SHAPE)
+    if len(set(means.nonzeros)) > 1 and baseline is not independence:
+        number, rate = seen.sum(axis=2, keepdims=True), np.nanmean(counts)
+        mean = (np.nansum(counts, axis=2, keepdims=True) - np.nan_to_num(counts) + rate) / np.maximum(number, 1)
+
+    def loss(log_odds):
+        return -stats.nbinom(mean[seen] * np.exp(-log_odds), 1 / (1 + np.exp(log_odds))).logpmf(counts[seen]).sum()
+
+    best = minimize_scalar(loss, bounds=(-12, 12), method="bounded")
+    mixtures = _predicted(tensor, likelihood, means)
+    assert loss(mixtures.log_odds_RS[0, 0]) <= best.fun + 1e-3
+    expected = likelihood.mean(mixtures.rates_NS, mixtures.log_odds_RS)[:, 0]
+    np.testing.assert_allclose(expected, means.cells_N, rtol=1e-10)
+
+
+def test_probabilities_of_ones_stay_below_one():
+    tensor = sparse([]).binary()
+    for _, mixtures in baselines(tensor, LIKELIHOODS["bernoulli"], CELLS):
+        one = -np.expm1(-mixtures.rates_NS)
+        assert ((one > 0) & (one <= 0.999 + 1e-12)).all()
+    rate = next(iter(baselines(tensor, LIKELIHOODS["bernoulli"], CELLS)))[1]
+    np.testing.assert_allclose(-np.expm1(-rate.rates_NS), tensor.total / tensor.volume)

@@ -1,0 +1,359 @@
+"""`post.evaluate`: scores by brute force, standard errors over fibres, words, and what may be scored.
+
+The PIT of counts drawn from the predictive distribution is uniform. Error rate of the test: 1e-4, by Kolmogorov and
+Smirnov's test; planted bugs, a PIT that is not randomised and one that is off by one count, are found.
+"""
+
+import pickle
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from test_likelihoods import KINDS, QUICK, SHAPE, dense, frozen, posterior
+
+import allocore as ac
+from allocore.errors import InputError
+from allocore.kernels.workers import Workers
+from allocore.posterior import evaluation
+from allocore.posterior.evaluation import clustered_mean, evaluate, pit, score_cells
+from allocore.posterior.mixture_quantiles import Mixtures
+from allocore.posterior.posterior import Posterior
+
+LABELS = ("who", "what", "when"), (tuple("abcde"), tuple("wxyz"), ("2001", "2002", "2003"))
+
+
+def split_posterior(likelihood="poisson", by=None, along=1, **settings):
+    """A posterior whose tensor lacks some fibres, which it holds out."""
+    post = posterior(likelihood, by, **settings)
+    names, labels = LABELS
+    split = ac.hold_out(post.tensor.with_labels(labels, names), 0.4, along=along, seed=3)
+    return Posterior(replace(post.record, tensor=split.train, held_out=split.test), 2)
+
+
+@pytest.mark.parametrize("at_once", [100, 10**7])
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+def test_the_scores_of_the_model_are_those_of_brute_force(likelihood, by, at_once, monkeypatch):
+    monkeypatch.setattr(evaluation, "_NUMBERS_AT_ONCE", at_once)
+    post = split_posterior(likelihood, by)
+    test, model = post.held_out, post.evaluate().loc["model"]
+    cells, y, k = tuple(test.coords), test.counts, np.arange(3000)
+    given = frozen(post)
+    density = given.pmf(y_everywhere(test)).mean(axis=0)[cells]
+    means = given.mean().mean(axis=0)[cells]
+    rates, p = dense(post)
+    rates = rates[(slice(None), *cells)]
+    if likelihood == "bernoulli":
+        cdf = np.stack([np.exp(-rates).mean(axis=0), *[np.ones(len(y))] * (len(k) - 1)])
+    else:
+        kind = stats.poisson(rates) if likelihood == "poisson" else stats.nbinom(rates, 1 - p[(slice(None), *cells)])
+        cdf = np.stack([kind.cdf(each).mean(axis=0) for each in k])
+    crps = ((cdf - (y <= k[:, None])) ** 2).sum(axis=0)
+    assert model["log_ppd"] == pytest.approx(np.log(density).mean(), rel=1e-8)
+    assert model["log_ppd_positive"] == pytest.approx(np.log(density)[y > 0].mean(), rel=1e-8)
+    assert model["log_ppd_zero"] == pytest.approx(np.log(density)[y == 0].mean(), rel=1e-8)
+    assert model["mae"] == pytest.approx(np.abs(y - means).mean(), rel=1e-8)
+    assert model["crps"] == pytest.approx(crps.mean(), rel=1e-7)
+    below = np.where(y > 0, np.take_along_axis(cdf, np.maximum(y - 1, 0)[None], 0)[0], 0.0)
+    up_to = np.take_along_axis(cdf, y[None], 0)[0]
+    u = below + np.random.default_rng(evaluation._SEED).random(len(y)) * (up_to - below)
+    busy = cdf[0] <= 0.5
+    for level, low in ((50, 0.25), (90, 0.05)):
+        hit = (low <= u) & (u <= 1 - low)
+        assert model[f"coverage_{level}"] == pytest.approx(hit.mean())
+        assert model[f"coverage_{level}_busy"] == pytest.approx(hit[busy].mean() if busy.any() else np.nan, nan_ok=True)
+
+
+def y_everywhere(test):
+    counts = np.zeros(SHAPE, dtype=int)
+    counts[tuple(test.coords)] = test.counts
+    return counts
+
+
+def test_the_log_ppd_is_that_of_log_ppd_and_the_difference_that_of_the_columns():
+    post = split_posterior("negative-binomial")
+    table = post.evaluate()
+    assert list(table.index) == ["model", "one rate", "independence", "mean over when"]
+    assert table["log_ppd"]["model"] == pytest.approx(post.log_ppd(post.held_out))
+    np.testing.assert_allclose(table["behind"], table["log_ppd"]["model"] - table["log_ppd"])
+
+
+def test_standard_errors_are_those_of_means_of_fibres():
+    rng = np.random.default_rng(0)
+    values, fibre = rng.normal(size=60), np.repeat(np.arange(12), 5)
+    mean, error = clustered_mean(values, fibre + 7)
+    by_fibre = values.reshape(12, 5).mean(axis=1)
+    assert mean == pytest.approx(values.mean())
+    assert error == pytest.approx(by_fibre.std(ddof=1) / np.sqrt(12))
+    assert clustered_mean(values, np.arange(60))[1] == pytest.approx(values.std(ddof=1) / np.sqrt(60))
+    assert np.isnan(clustered_mean(values, np.zeros(60, dtype=int))[1])
+    assert np.isnan(clustered_mean(values[:0], fibre[:0])).all()
+    assert clustered_mean(np.array([-np.inf, 0.0]), np.arange(2))[0] == -np.inf
+
+
+def test_standard_errors_cover_the_mean_where_cells_of_a_fibre_are_alike():
+    """1,000 samples of fibres of different lengths; the share of means within two errors is 0.95, up to 0.03."""
+    rng, hits = np.random.default_rng(1), 0
+    for _ in range(1000):
+        lengths = rng.integers(1, 8, 80)
+        fibre = np.repeat(np.arange(80), lengths)
+        values = rng.normal(size=80)[fibre] + rng.normal(size=len(fibre))
+        mean, error = clustered_mean(values, fibre)
+        hits += abs(mean) < 2 * error
+    assert hits / 1000 == pytest.approx(0.955, abs=0.03)
+
+
+def test_the_errors_in_the_table_are_taken_over_the_held_out_fibres():
+    post = split_posterior()
+    test, table = post.held_out, post.evaluate()
+    log_density = post.log_predictive(test)
+    fibre = np.unique(test.coords[[0, 2]], axis=1, return_inverse=True)[1].ravel()
+    sums = np.bincount(fibre, log_density - log_density.mean())
+    groups = len(sums)
+    error = np.sqrt(groups / (groups - 1) * (sums**2).sum()) / len(test)
+    assert table["log_ppd_se"]["model"] == pytest.approx(error)
+    assert table.attrs["fibres"] == groups
+    cells = post.evaluate(replace(test, along=None))
+    assert cells["log_ppd_se"]["model"] == pytest.approx(log_density.std(ddof=1) / np.sqrt(len(test)))
+
+
+# Calibration
+
+
+def simulated(likelihood, seed=0, cells=20_000, draws=12):
+    """Counts from the predictive distribution, every cell from a draw of its own, and their scores."""
+    rng, kind = np.random.default_rng(seed), evaluation.mixture_scores
+    rates_NS = np.exp(rng.normal(0.0, 1.5, cells))[:, None] * rng.gamma(3.0, 1 / 3, (cells, draws))
+    table_RS = rng.normal(0.5, 0.3, (1, draws))
+    from allocore.model.likelihood import LIKELIHOODS
+
+    chosen = rng.integers(0, draws, cells)
+    rate_N, log_odds_N = rates_NS[np.arange(cells), chosen], table_RS[0, chosen]
+    counts_N = LIKELIHOODS[likelihood].draw(rate_N, log_odds_N, rng)
+    with Workers(2) as workers:
+        mixtures = Mixtures(rates_NS, np.zeros(cells, dtype=int), table_RS)
+        return kind(LIKELIHOODS[likelihood], mixtures, counts_N, workers), rng.random(cells)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial", "bernoulli"])
+def test_the_pit_of_counts_from_the_model_is_uniform_and_planted_bugs_are_found(likelihood):
+    scores, v = simulated(likelihood)
+    u = pit(scores, v)
+    busy = scores.zero_N <= 0.5
+    for chosen in (u, u[busy]):
+        assert stats.kstest(chosen, "uniform").pvalue > 1e-4
+    for level, low in ((0.5, 0.25), (0.9, 0.05)):
+        hits = int(((low <= u) & (u <= 1 - low)).sum())
+        assert stats.binomtest(hits, len(u), level).pvalue > 1e-4
+    assert stats.kstest(pit(scores, np.ones(len(u))), "uniform").pvalue < 1e-10, "not randomised"
+    late = scores._replace(below_N=scores.up_to_N)
+    assert stats.kstest(pit(late, v), "uniform").pvalue < 1e-10, "F(y) for F(y - 1)"
+
+
+def test_cells_are_scored_alike_in_any_order_and_on_any_number_of_threads():
+    post = split_posterior("negative-binomial", 0)
+    test, order = post.held_out, np.random.default_rng(0).permutation(len(post.held_out))
+    coords = test.coords.astype(np.int64)
+    first = score_cells(post.record, coords, test.counts, 1)
+    other = score_cells(post.record, coords[:, order], test.counts[order], 2)
+    for one, two in zip(first, other, strict=True):
+        np.testing.assert_array_equal(one[order], two)
+
+
+# Words
+
+
+def table_of(post):
+    return post.evaluate()
+
+
+def test_the_answer_comes_first_and_says_better_or_worse():
+    rng = np.random.default_rng(0)
+    blocks = np.kron(np.eye(3), np.ones((6, 5)))[:, :, None] * 9.0 + 0.01
+    Y = ac.as_tensor(rng.poisson(np.broadcast_to(blocks, (18, 15, 12))))
+    split = ac.hold_out(Y, 0.2, along=0, seed=0)
+    good = ac.CP(4, burn_in=80, draws=20, thin=1, seed=1, threads=2, progress=False).fit(split).posterior_
+    table = good.evaluate()
+    assert table.attrs["level"] == "good"
+    assert table.attrs["words"][0].startswith(
+        "Predicts clearly better than the best baseline (mean over mode_2): log PPD"
+    )
+    assert any("intervals can be trusted" in word for word in table.attrs["words"])
+    bad = Posterior(replace(good.record, core_values=good.core_values * 4.0), 1)
+    table = bad.evaluate()
+    assert table.attrs["level"] == "poor"
+    assert table.attrs["words"][0].startswith("Predicts clearly worse than the best baseline")
+    same = Posterior(replace(good.record, core_values=good.core_values * 1e-12), 1).evaluate()
+    assert same.attrs["level"] == "poor"
+
+
+def test_intervals_that_are_too_narrow_lead_to_the_negative_binomial():
+    rng = np.random.default_rng(1)
+    Y = ac.as_tensor(rng.negative_binomial(0.5, 0.02, (12, 12, 10)))
+    split = ac.hold_out(Y, 0.2, along=0, seed=0)
+    settings = {"burn_in": 60, "draws": 20, "thin": 1, "seed": 1, "threads": 2, "progress": False}
+    words = ac.CP(2, **settings).fit(split).posterior_.evaluate().attrs["words"]
+    assert any('too narrow; likelihood="negative-binomial"' in word for word in words)
+    wide = ac.CP(2, likelihood="negative-binomial", **settings).fit(split).posterior_.evaluate()
+    assert any("intervals can be trusted" in word for word in wide.attrs["words"])
+
+
+def test_few_counts_and_baselines_that_do_not_exist_are_told():
+    words = split_posterior(along=2).evaluate().attrs["words"]
+    assert (
+        "There is no baseline 'mean over when': the held-out fibres run along it, so nothing of them was observed."
+        in words
+    )
+    assert any(word.startswith("Few of these cells are positive (") and "hold out more" in word for word in words)
+
+
+def test_a_model_that_rules_a_count_out_is_poor():
+    counts = np.random.default_rng(0).poisson(2.0, (6, 5, 4))
+    split = ac.hold_out(ac.as_tensor(counts), 0.3, along=1, seed=1)
+    post = ac.NNTuck((1, 1, 1), restarts=1, max_iter=5, seed=1, progress=False).fit(split).posterior_
+    assert post.evaluate().attrs["level"] in ("good", "caution", "poor")
+    zero = tuple(np.where(np.arange(len(each[0, 0]))[:, None] == 0, 0.0, each) for each in post.record.factors)
+    table = Posterior(replace(post.record, factors=zero), 1).evaluate()
+    assert table["log_ppd"]["model"] == -np.inf
+    assert table.attrs["level"] == "poor"
+    assert "probability 0" in table.attrs["words"][0]
+
+
+# What may be scored
+
+
+def test_the_runs_own_hold_out_is_scored_once_and_the_result_cannot_be_spoilt(monkeypatch):
+    post = split_posterior()
+    first = post.evaluate()
+    first.loc["model", "log_ppd"] = 7.0
+    first.attrs["words"].append("nonsense")
+    monkeypatch.setattr(evaluation, "score_cells", None)
+    again = post.evaluate()
+    assert again["log_ppd"]["model"] < 0
+    assert "nonsense" not in again.attrs["words"]
+
+
+def test_a_posterior_without_a_hold_out_says_how_to_get_one():
+    with pytest.raises(InputError, match=r"holds out no cells: pass test, or fit a split.*allocore fit --hold-out"):
+        posterior("poisson").evaluate()
+
+
+def test_tests_of_all_kinds_are_taken():
+    post = split_posterior()
+    test, own = post.held_out, post.evaluate()
+    loose = post.evaluate(SimpleNamespace(coords=test.coords, counts=test.counts))
+    np.testing.assert_allclose(loose["crps"], own["crps"])
+    names, labels = LABELS
+    frame = pd.DataFrame(
+        {
+            name: np.array(each, dtype=object)[place]
+            for name, each, place in zip(names, labels, test.coords, strict=True)
+        }
+    )
+    for counts in (test.counts, test.counts.astype(str)):
+        table = post.evaluate(frame.assign(count=counts))
+        np.testing.assert_allclose(table["log_ppd"], own["log_ppd"])
+    everything = ac.CountTensor(test.coords[:, test.counts > 0], test.counts[test.counts > 0], SHAPE)
+    rest = ac.Missing(
+        np.argwhere(~post.tensor.missing.contains(np.indices(SHAPE).reshape(3, -1)).reshape(SHAPE)), SHAPE
+    )
+    table = post.evaluate(everything.with_missing(rest))
+    np.testing.assert_allclose(table["log_ppd"], own["log_ppd"])
+
+
+def test_what_cannot_be_scored_is_refused():
+    post = split_posterior()
+    names, labels = LABELS
+    seen = SimpleNamespace(coords=post.tensor.coords[:, :2], counts=post.tensor.counts[:2])
+    cell = dict(
+        zip(names, (each[place] for each, place in zip(labels, post.held_out.coords[:, 0], strict=True)), strict=True)
+    )
+    frame = pd.DataFrame([cell])
+    for test, message in [
+        (seen, r"test has cells that the model was fitted to: 2 of its 2 cells"),
+        (ac.hold_out(post.tensor, 0.1, seed=1), r"test is a Split, .*pass split\.test"),
+        (
+            SimpleNamespace(coords=np.empty((3, 0), dtype=int), counts=[]),
+            r"test has counts of shape \(0,\).*must have cells",
+        ),
+        (SimpleNamespace(coords=[[0], [0], [0]], counts=[-1]), r"least value -1"),
+        (SimpleNamespace(coords=[[9], [0], [0]], counts=[1]), r"coords has 9 in mode 0"),
+        (frame, r"test has no column 'count'"),
+        (
+            frame.assign(count=1.5),
+            r"test has .*1\.5.* in the column 'count' at position 0, but a count must be a whole",
+        ),
+        (frame.assign(count="x"), r"test has 'x' in the column 'count'"),
+        (frame.drop(columns="who").assign(count=1), r"'count', which is no mode"),
+        (frame.assign(who=None, count=1), r"test has a sum of cells at position 0"),
+        (pd.concat([frame, frame]).assign(count=1), r"test has the cell of position 1 twice"),
+        (42, r"test is a int, but it must have coords and counts"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            post.evaluate(test)
+    assert post.evaluate(seen, allow_training=True).shape[0] == 4
+
+
+def test_chains_that_are_left_out_do_not_count():
+    post = split_posterior()
+    alone = post.select_chains([1])
+    assert alone.held_out == post.held_out
+    assert alone.evaluate()["log_ppd"]["model"] == pytest.approx(alone.log_ppd(post.held_out))
+    assert alone.evaluate()["log_ppd"]["model"] != post.evaluate()["log_ppd"]["model"]
+
+
+def test_very_many_cells_are_judged_in_brief_by_some_of_the_draws(monkeypatch):
+    post = split_posterior(draws=40)
+    monkeypatch.setattr(evaluation, "_BRIEF", 100)
+    table = evaluate(post.record, post.held_out, 1, brief=True).table
+    assert table.attrs["draws"] == 20
+    assert "Judged by 20 of the 80 draws; post.evaluate() takes all of them." in table.attrs["words"]
+    assert post._evaluation(brief=True).table.attrs["draws"] == 20
+    assert post.evaluate().attrs["draws"] == 80
+    assert post._evaluation(brief=True).table.attrs["draws"] == 80, "what is known in full is not made in brief"
+
+
+@pytest.mark.parametrize(
+    "model", [ac.AlloCore(3), ac.CP(2), ac.Tucker((2, 1, 2)), ac.NNTuck((2, 1, 2), restarts=1, max_iter=5)]
+)
+def test_every_model_takes_a_split_and_keeps_what_was_held_out(model):
+    split = ac.hold_out(ac.as_tensor(np.random.default_rng(0).poisson(2.0, SHAPE)), 0.2, along=0, seed=1)
+    quick = {name: value for name, value in QUICK.items() if name in model.get_params()}
+    post = model.set_params(**quick).fit(split).posterior_
+    alone = type(model)(**model.get_params()).fit(split.train).posterior_
+    np.testing.assert_array_equal(post.core_values, alone.core_values)
+    assert alone.held_out is None
+    assert post.held_out == split.test
+    assert pickle.loads(pickle.dumps(post)).held_out.along == 0
+    assert post.evaluate().attrs["cells"] == len(split.test)
+
+
+def test_a_split_put_together_by_hand_is_checked():
+    Y = ac.as_tensor(np.random.default_rng(0).poisson(2.0, SHAPE))
+    split = ac.hold_out(Y, 0.2, along=0, seed=1)
+    other = ac.hold_out(Y, 0.2, along=0, seed=2).test
+    for test, message in [
+        (other, r"test of the split has \d+ cells that train has observed"),
+        (None, r"test of the split is a NoneType, but it must be a HeldOut"),
+        (replace(split.test, shape=(9, 9, 9)), r"has shape \(9, 9, 9\), but it must have that of train, \(5, 4, 3\)"),
+        (replace(split.test, counts=split.test.counts[:-1]), r"a count of at least 0 for each"),
+        (replace(split.test, along=3), r"along=3, but it must be from 0 to 2"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            ac.CP(2, **QUICK).fit(ac.Split(split.train, test))
+
+
+def test_cells_that_cannot_judge_a_model_get_no_verdict():
+    post = split_posterior(along=0)
+    test = post.held_out
+    positive, few = test.positive, ac.HeldOut(test.coords[:, :2], test.counts[:2], along=test.along)
+    only_counts = ac.HeldOut(np.tile(positive.coords, 9)[:, :40], np.tile(positive.counts, 9)[:40])
+    for given, told in ((only_counts, "All these cells have counts"), (few, "2 cells are too few to judge by.")):
+        table = post.evaluate(given)
+        assert table.attrs["level"] == "caution"
+        assert table.attrs["words"][0].startswith(told)
+        assert not any("interval" in word for word in table.attrs["words"])
+    assert any(word.startswith("Standard errors are over cells") for word in post.evaluate(only_counts).attrs["words"])
+    assert not any(word.startswith("Standard errors") for word in post.evaluate().attrs["words"])
