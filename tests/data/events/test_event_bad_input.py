@@ -233,7 +233,7 @@ def test_a_broken_file_is_an_input_error(tmp_path, name):
     with pytest.raises(InputError) as caught:
         read(path)
     assert str(path) in str(caught.value)
-    if name == "short.csv.gz":  # of which some lines are left
+    if name in ("short.csv.gz", "open.csv"):  # of which some lines are left
         return
     with pytest.raises(InputError) as caught:
         read(path, on_error="drop")

@@ -13,7 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
-from allocore.data.sql import as_pattern
+from allocore.data.sql import as_pattern, connect
+from allocore.errors import InputError
 
 LONGEST_LINE = 16777216
 _FRAME, _SKIPPABLE = 0xFD2FB528, 0x184D2A5  # magic numbers; a skippable frame has any last four bits
@@ -26,8 +27,17 @@ def open_lines(file: Path, encoding: str, errors: str = "replace") -> Iterator[I
     if file.suffix.lower() == ".zst":
         yield _zst_lines(file, encoding, errors)
         return
-    with _open(file, encoding, errors) as lines:
+    with _naming(file), _open(file, encoding, errors) as lines:
         yield iter(lambda: lines.readline(LONGEST_LINE), "")
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Turn errors in what is compressed into an InputError; duckdb does not look at the checksums of gzip files."""
+    try:
+        yield
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{file} cannot be read: the compressed data are damaged: {error}") from error
 
 
 def _open(file: Path, encoding: str, errors: str) -> IO[str]:
@@ -36,20 +46,35 @@ def _open(file: Path, encoding: str, errors: str) -> IO[str]:
     return file.open(encoding=encoding, errors=errors, newline="")
 
 
-def _zst_lines(file: Path, encoding: str, errors: str) -> Iterator[str]:
-    """Yield the lines of a zstd file. duckdb reads it as Latin-1, in which every byte is a character."""
-    import duckdb
+def open_bytes(file: Path, size: int) -> Iterator[bytes]:
+    """Yield the content of a file in pieces; of a zstd file its lines, which are not in pieces of that size."""
+    if file.suffix.lower() == ".zst":
+        for lines in _zst_batches(file):
+            yield "".join(f"{line}\n" for line in lines).encode("latin-1")
+        return
+    with _naming(file), gzip.open(file) if file.suffix.lower() == ".gz" else file.open("rb") as content:
+        while piece := content.read(size):
+            yield piece
 
+
+def _zst_lines(file: Path, encoding: str, errors: str) -> Iterator[str]:
+    """Yield the lines of a zstd file."""
+    for lines in _zst_batches(file):
+        for line in lines:
+            yield line.encode("latin-1").decode(encoding, errors)
+
+
+def _zst_batches(file: Path) -> Iterator[list[str]]:
+    """Yield lists of lines of a zstd file. duckdb reads it as Latin-1, in which every byte is a character."""
     query = (
-        f"SELECT line FROM read_csv({as_pattern(file)}, hive_partitioning = false, auto_detect = false, "
+        f"SELECT coalesce(line, '') FROM read_csv({as_pattern(file)}, hive_partitioning = false, auto_detect = false, "
         f"header = false, delim = '\x01', quote = '', escape = '', columns = {{'line': 'VARCHAR'}}, "
         f"encoding = 'latin-1', max_line_size = {LONGEST_LINE}, parallel = false, strict_mode = false)"
     )
-    with duckdb.connect() as connection:
+    with connect([file]) as connection:
         result = connection.execute(query)
         while rows := result.fetchmany(_AT_A_TIME):
-            for (line,) in rows:
-                yield (line or "").encode("latin-1").decode(encoding, errors)
+            yield [line for (line,) in rows]
 
 
 def is_cut_off(file: Path) -> bool:
@@ -121,7 +146,7 @@ def decoded(line: str) -> str:
 
 def write_decoded(file: Path, folder: Path) -> Path:
     """Write the lines of a file, decoded one by one, as UTF-8 to a file of the same name in a folder."""
-    target = _path_of_copy(file, folder)
+    target = path_of_copy(file, folder)
     with open_lines(file, "latin-1") as lines, target.open("w", encoding="utf-8", newline="") as out:
         out.writelines(decoded(line.rstrip("\r\n")) + "\n" for line in lines)
     return target
@@ -132,7 +157,7 @@ def write_whole_lines(file: Path, folder: Path) -> tuple[Path, int]:
 
     Returns the new file and the number of its lines.
     """
-    target, number = _path_of_copy(file, folder), 0
+    target, number = path_of_copy(file, folder), 0
     with target.open("w", encoding="latin-1", newline="") as out:
         for line, _ in pairwise(_lines_before_the_cut(file)):
             out.write(line.rstrip("\r\n") + "\n")
@@ -140,7 +165,7 @@ def write_whole_lines(file: Path, folder: Path) -> tuple[Path, int]:
     return target, number
 
 
-def _path_of_copy(file: Path, folder: Path) -> Path:
+def path_of_copy(file: Path, folder: Path) -> Path:
     """Return a new path for the same text, not compressed."""
     own = folder / f"copy{sum(1 for _ in folder.iterdir())}"
     own.mkdir()

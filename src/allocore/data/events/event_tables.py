@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from allocore.data.events.compressed import is_cut_off, open_lines, write_decoded, write_whole_lines
 from allocore.data.events.formats import FORMATS, Format, Mode, detect
-from allocore.data.events.loading import NOT_UTF_8, Loaded, Wanted, as_label, load_files, load_frame
+from allocore.data.events.loading import NOT_UTF_8, Loaded, Wanted, load_files, load_frame
+from allocore.data.events.records import Account, account_of, write_sound_records
+from allocore.data.events.row_texts import as_label
 from allocore.data.events.sources import FileDialect, Sources, dialect_of, listed
 from allocore.data.sql import first_sentence
 from allocore.errors import InputError
@@ -42,7 +44,7 @@ class FileTable:
     def __init__(self, session: DuckdbSession, sources: Sources, wanted: str, *, lenient: bool) -> None:
         self._session, self._format, self._lenient = session, wanted, lenient
         self._given: dict[Path, Path] = {}  # for each copy, the file that the user gave
-        self._cut = 0
+        self._lost = 0  # lines that the copies lack
         self._notes: list[str] = []
         if sources.passed_over:
             names = [path.name + "/" * path.is_dir() for path in sources.passed_over]
@@ -88,7 +90,7 @@ class FileTable:
     def _whole_lines(self, file: Path) -> Path:
         copy, lines = write_whole_lines(file, self._session.folder)
         self._given[copy] = file
-        self._cut += 1
+        self._lost += 1  # the line that is cut off
         self._notes.append(f"{file} is cut off: its first {lines:,} lines were read")
         return copy
 
@@ -110,16 +112,58 @@ class FileTable:
 
     def load(self, wanted: Wanted) -> Loaded:
         """Make the view `events`."""
-        loaded = self._load_or_copy(wanted)
-        foreign = {Path(each.file) for each in loaded.rejects if each.problem == NOT_UTF_8}
-        if foreign:
-            self._replace(foreign, self._in_utf_8)
-            loaded = self._load_or_copy(wanted)
+        loaded = self._load_in_utf_8(wanted)
+        if self._lenient or not loaded.rejects:  # otherwise these are an error anyway
+            loaded = self._with_all_lines(loaded, wanted)
         loaded.rejects = [each._replace(file=str(self.given(Path(each.file)))) for each in loaded.rejects]
         loaded.name = self._name
-        loaded.lost += self._cut  # one line in each file that is cut off
+        loaded.lost += self._lost
         loaded.notes = [*self._notes, *self._without_rows(), *loaded.notes]
         return loaded
+
+    def _load_in_utf_8(self, wanted: Wanted) -> Loaded:
+        loaded = self._load_or_copy(wanted)
+        foreign = {Path(each.file) for each in loaded.rejects if each.problem == NOT_UTF_8}
+        if not foreign:
+            return loaded
+        self._replace(foreign, self._in_utf_8)
+        return self._load_or_copy(wanted)
+
+    def _with_all_lines(self, loaded: Loaded, wanted: Wanted) -> Loaded:
+        """Return what was loaded if it accounts for every line; files with stray quotes are replaced and read again."""
+        stray = []
+        for dialect, files in self._files.items():
+            for place, file in enumerate(files):
+                account = self._account(file, dialect, loaded.found[str(file)])
+                loaded.inner_lines += account.inner_lines
+                if account.problem:
+                    stray.append((dialect, place))
+        if not stray:
+            return loaded
+        for dialect, place in stray:
+            files = self._files[dialect]
+            files[place] = self._sound_records(files[place], dialect)
+        return self._with_all_lines(self._load_in_utf_8(wanted), wanted)
+
+    def _account(self, file: Path, dialect: FileDialect, found: int) -> Account:
+        """Return how the lines of a file compare with what was found in it; what cannot be mended is an InputError."""
+        try:
+            account = account_of(file, dialect, found, self._session.connection)
+        except EOFError as error:
+            raise InputError(f"{self.given(file)} is cut off: {error}") from error
+        if account.problem and not self._lenient:
+            number, what = account.problem
+            raise InputError(f"{self.given(file)}, line {number}: {what}; on_error='drop' drops such lines")
+        if not account.problem and not account.adds_up:
+            raise InputError(f"{self.given(file)} cannot be read: {account}")
+        return account
+
+    def _sound_records(self, file: Path, dialect: FileDialect) -> Path:
+        copy, lost = write_sound_records(file, self._session.folder, dialect)
+        self._given[copy] = given = self.given(file)
+        self._lost += lost
+        self._notes.append(f"{given} has {lost:,} lines with stray quotes, or that are too long: they were left out")
+        return copy
 
     def _load_or_copy(self, wanted: Wanted) -> Loaded:
         try:

@@ -13,6 +13,7 @@ Rows with the wrong number of columns do not get into the table: duckdb keeps a 
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from allocore.data.events.dates import make_dates
 from allocore.data.events.formats import Format, Mode
+from allocore.data.events.row_texts import BLANKS, meaning, trimmed
 from allocore.data.events.sources import FileDialect, float_columns, unreadable
 from allocore.data.sql import as_pattern, first_sentence, literal, quoted
 from allocore.errors import InputError
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     import duckdb
 
 NOT_UTF_8 = "it is not UTF-8"
-_BLANKS = " \t\r\n\u00a0"
-_NOTHING = ("", "NA", "NULL", "None", "NaN", "nan", "--", "---")
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,18 @@ class Wanted:
         for place, mode in enumerate(self.modes):
             text = self._text(mode.column)
             if self.lists and mode.kind == "country":
-                between = literal(f"[{_BLANKS}]*;[{_BLANKS}]*")
-                whole = f"coalesce({_trimmed(self._raw(mode.column))}, '')"
+                between = literal(f"[{BLANKS}]*;[{BLANKS}]*")
+                whole = f"coalesce({trimmed(self._raw(mode.column))}, '')"
                 items = f"list_distinct(regexp_split_to_array({whole}, {between}))"
                 each = f"SELECT unnest({items}) AS item, generate_subscripts({items}, 1) AS number"
                 froms.append(f"LATERAL ({each}) AS list{place}")
-                parts.append(f"{self._meaning(f'list{place}.item')} AS m{place}")
+                parts.append(f"{meaning(f'list{place}.item', self.strict_nothing)} AS m{place}")
                 leads.append(f"list{place}.number = 1")
             else:
                 parts.append(f"{text} AS m{place}")
         parts += self._count()
-        parts.append(f"{f'({self.where}) IS TRUE' if self.where else 'true'} AS keep")
+        # The condition may end in a comment, so the bracket is on a line of its own.
+        parts.append(f"({self.where}\n) IS TRUE AS keep" if self.where else "true AS keep")
         parts.append(f"{' AND '.join(leads)} AS lead")
         parts += [f"{self._text(name)} AS k{place}" for place, name in enumerate(self.keys)]
         return f"SELECT {', '.join(parts)}, {file} AS file, {is_row} AS is_row FROM {', '.join(froms)}"
@@ -92,55 +93,13 @@ class Wanted:
         ]
 
     def _text(self, column: str) -> str:
-        return self._meaning(_trimmed(self._raw(column)))
+        return meaning(trimmed(self._raw(column)), self.strict_nothing)
 
     def _raw(self, column: str) -> str:
         name = f"source.{quoted(column)}"
         if column not in self.floats:
             return f"CAST({name} AS VARCHAR)"
         return f"CASE WHEN NOT isnan({name}) THEN regexp_replace(CAST({name} AS VARCHAR), '\\.0$', '') END"
-
-    def _meaning(self, text: str) -> str:
-        nothing = _NOTHING[:1] if self.strict_nothing else _NOTHING
-        return f"CASE WHEN {text} IN ({', '.join(literal(each) for each in nothing)}) THEN NULL ELSE {text} END"
-
-
-def _trimmed(text: str) -> str:
-    return f"trim({text}, {literal(_BLANKS)})"
-
-
-def as_label(value: object) -> str:
-    """Return the text that a value in a column of a frame has in `events`."""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.removesuffix(".0") if isinstance(value, float) else text.strip(_BLANKS)
-
-
-def condition(where: object) -> str | None:
-    """Return the condition of the rows to keep as SQL; a dict gives for each column the value or values to keep."""
-    if where is None or isinstance(where, str):
-        return where
-    if not isinstance(where, Mapping):
-        raise InputError(f"where is {where!r}, but it must be a condition in SQL or a dict of columns and values")
-    parts = []
-    for name, value in where.items():
-        values = value if isinstance(value, list | tuple | set | frozenset) else [value]
-        text = _trimmed(f"CAST({quoted(str(name))} AS VARCHAR)")
-        texts = ", ".join(literal(spelling) for each in values for spelling in _spellings(each))
-        empty = f" OR coalesce({text}, '') = ''" if None in values else ""
-        parts.append(f"({f'{text} IN ({texts})' if texts else 'false'}{empty})")
-    return " AND ".join(parts) or None
-
-
-def _spellings(value: object) -> list[str]:
-    """Return how a value may be written in a column: 1 also as 1.0, True also as true."""
-    if value is None:
-        return []
-    if isinstance(value, bool):
-        return [str(value), str(value).lower()]
-    text = str(value)
-    if isinstance(value, int | float):
-        return [text.removesuffix(".0"), f"{text.removesuffix('.0')}.0"]
-    return [text.strip(_BLANKS)]
 
 
 class Reject(NamedTuple):
@@ -157,6 +116,8 @@ class Loaded:
 
     rejects: list[Reject] = field(default_factory=list)
     lost: int = 0
+    found: Counter[str] = field(default_factory=Counter)  # for each file, its rows and lines that are not rows
+    inner_lines: int = 0  # lines that are between the quotes of a field
     notes: list[str] = field(default_factory=list)
     name: str = "source"
 
@@ -181,26 +142,28 @@ def load_files(
         raise _explained(error, wanted, [file for members in files.values() for file in members]) from error
     loaded.rejects = _rejects(connection)
     loaded.lost += len(loaded.rejects)
+    loaded.found.update(each.file for each in loaded.rejects)
     return loaded
 
 
 def _make_events(connection: "duckdb.DuckDBPyConnection", selection: str, wanted: Wanted) -> Loaded:
     """Make the table `loaded`, which is compressed because it is on disk, and the view that has dates for texts."""
     connection.execute(f"CREATE OR REPLACE TABLE loaded AS {selection}")
+    found = Counter(dict(connection.execute("SELECT file, count(*) FROM loaded WHERE lead GROUP BY file").fetchall()))
     (lost,) = connection.execute("SELECT count(*) FROM loaded WHERE NOT is_row").fetchone() or (0,)
     if lost:
         connection.execute("DELETE FROM loaded WHERE NOT is_row")
     place = next((place for place, mode in enumerate(wanted.modes) if mode.kind == "time"), None)
     if place is None:
         connection.execute("CREATE OR REPLACE VIEW events AS SELECT *, NULL::VARCHAR AS bad_time FROM loaded")
-        return Loaded(lost=lost)
+        return Loaded(lost=lost, found=found)
     note = make_dates(connection, f"m{place}")
     connection.execute(
         f"CREATE OR REPLACE VIEW events AS SELECT loaded.* REPLACE (dates.day AS m{place}), "
         f"CASE WHEN dates.day IS NULL THEN loaded.m{place} END AS bad_time "
         f"FROM loaded LEFT JOIN dates ON dates.text = loaded.m{place}"
     )
-    return Loaded(lost=lost, notes=[note] if note else [])
+    return Loaded(lost=lost, found=found, notes=[note] if note else [])
 
 
 def _explained(error: Exception, wanted: Wanted, files: Sequence[Path] = ()) -> InputError:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from allocore.data.convert import as_tensor
 from allocore.data.event_report import EventReport
+from allocore.data.events.conditions import condition
 from allocore.data.events.event_tables import DuckdbSession, FileTable, FrameTable
 from allocore.data.events.formats import FORMATS, Format, Mode
 from allocore.data.events.label_template import LabelTemplate
-from allocore.data.events.loading import Reject, Wanted, condition, keys_for
+from allocore.data.events.loading import Reject, Wanted, keys_for
 from allocore.data.events.periods import check_frequency
-from allocore.data.events.sources import find_files, is_files, listed
+from allocore.data.events.sources import Sources, find_files, is_files, listed
 from allocore.data.events.tensors import CellOptions, RowTally, make_tensor
-from allocore.data.sql import first_sentence, literal
+from allocore.data.sql import connect, first_sentence, literal
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 
@@ -128,22 +129,20 @@ def read_events(
     >>> ac.concat([Y, new], mode="day").labels[2]
     ('2024-01', '2024-02', '2024-03', '2024-04')
     """
-    import duckdb
-
     _check("format", format, ("auto", *FORMATS))
     _check("diagonal", diagonal, ("missing", "drop", "keep"))
     _check("on_error", on_error, ("raise", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
+    files = find_files(source) if is_files(source) else Sources()
     with (
         tempfile.TemporaryDirectory() as folder,
-        duckdb.connect(f"{folder}/events") as connection,
+        connect(files.files, Path(folder), _settings()) as connection,
         _errors_in_our_words(),
     ):
-        _configure(connection, folder)
         session = DuckdbSession(connection, Path(folder))
         table = (
-            FileTable(session, find_files(source), format, lenient=on_error == "drop")
+            FileTable(session, files, format, lenient=on_error == "drop")
             if is_files(source)
             else FrameTable(session, source, format)
         )
@@ -153,7 +152,7 @@ def read_events(
         wanted = Wanted(
             modes=chosen,
             count=count,
-            where=condition(where),
+            where=condition(where, connection),
             keys=keys_for(dedup, table.format, chosen, table.columns),
             lists=table.format is not None and table.format.lists,
             strict_nothing=table.format is None,
@@ -168,7 +167,7 @@ def read_events(
         options = CellOptions(freq, shared, diagonal, least, unobserved, template, table.orders(wanted.modes))
         tensor, tally = make_tensor(connection, wanted, options, loaded)
     notes = [*loaded.notes, *(() if shared else _on_shared_labels(tensor))]
-    tensor = tensor._replaced(report=_report(table, tensor, tally, notes))
+    tensor = tensor._replaced(report=replace(_report(table, tensor, tally, notes), inner_lines=loaded.inner_lines))
     if tally.repaired:
         rows = sum(tally.repaired.values())
         warnings.warn(
@@ -195,21 +194,22 @@ def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemp
 
 @contextmanager
 def _errors_in_our_words() -> Iterator[None]:
-    """Turn other errors of duckdb, such as too little memory or too large sums, into InputErrors."""
+    """Turn other errors, such as too little memory, too large sums or a full disk, into InputErrors."""
     import duckdb
 
     try:
         yield
-    except duckdb.Error as error:
+    except (duckdb.Error, OSError, EOFError) as error:
         raise InputError(f"source cannot be made into a tensor: {first_sentence(error)}") from error
 
 
-def _configure(connection: "duckdb.DuckDBPyConnection", folder: str) -> None:
-    connection.execute(f"SET memory_limit = '{_MEMORY}'")
-    connection.execute(f"SET temp_directory = {literal(folder)}")
-    connection.execute("SET preserve_insertion_order = false")
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(f"SET enable_progress_bar = {str(sys.stderr.isatty()).lower()}")
+def _settings() -> dict[str, str]:
+    return {
+        "memory_limit": literal(_MEMORY),
+        "preserve_insertion_order": "false",
+        "TimeZone": "'UTC'",
+        "enable_progress_bar": str(sys.stderr.isatty()).lower(),
+    }
 
 
 def choose_modes(

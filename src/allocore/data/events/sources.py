@@ -8,6 +8,7 @@ import csv
 import glob
 import json
 import os
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -110,11 +111,14 @@ def find_files(source: object) -> Sources:
     for each in given:
         if not isinstance(each, str | os.PathLike):
             raise InputError(f"source has {each!r} in it, but every entry must be a path")
-        path = Path(each).expanduser()
-        if path.is_dir() and str(each):  # an empty text is not a path, though pathlib reads it as "."
-            _look_into(path, found)
-        else:
-            found.files += _matching(path, str(each))
+        try:
+            path = Path(each).expanduser()
+            if path.is_dir() and str(each):  # an empty text is not a path, though pathlib reads it as "."
+                _look_into(path, found)
+            else:
+                found.files += _matching(path, str(each))
+        except (OSError, RuntimeError, re.error) as error:  # no permission, or ~ of an unknown user
+            raise InputError(f"source is {str(each)!r}, which cannot be looked up: {error}") from None
     if not found.files:
         raise InputError(f"source is {source!r}, but it names no file")
     for file in found.files:
@@ -152,6 +156,8 @@ def _matching(path: Path, text: str) -> list[Path]:
     found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if Path(name).is_file()]
     if not found:
         what = "no file matches that pattern" if glob.has_magic(text) else "no such file exists"
+        if path.exists() and not path.is_dir():
+            what = "that is a pipe or a device: only files can be read"
         raise InputError(f"source is {text!r}, but {what}")
     return found
 
@@ -253,7 +259,7 @@ def _is_object(line: str) -> bool:
     try:
         line.encode()  # bytes that are not UTF-8 are not JSON either
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return value is None or isinstance(value, dict)
 
@@ -285,7 +291,10 @@ def _text_dialect(lines: list[str], file: Path, wanted: str) -> tuple[FileDialec
             raise InputError(f"{file} has {len(plain)} columns in its first line, but {found.name} has {numbers}")
         quote = "" if separator == "\t" else '"'
         return FileDialect("text", found.columns[len(plain)], separator, quote, has_header=False), found
-    fields = tuple(part.strip() for part in next(csv.reader([line], delimiter=separator)))
+    try:
+        fields = tuple(part.strip() for part in next(csv.reader([line], delimiter=separator)))
+    except csv.Error as error:
+        raise InputError(f"{file}, line 1: the names of the columns cannot be read: {error}") from None
     found = _format(wanted, fields)
     quote, escape = _quoting(lines, separator, found)
     return FileDialect("text", _unique(fields), separator, quote, escape), found

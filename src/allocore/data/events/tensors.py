@@ -41,6 +41,12 @@ class RowTally:
     empty_periods: tuple[str, ...] = ()
     unobserved: int = 0
 
+    def check(self) -> None:
+        """Raise an InputError unless every row was kept, dropped for a reason, or left out as a duplicate."""
+        told = self.kept + sum(self.dropped.values()) + self.duplicates
+        if told != self.pairs:
+            raise InputError(f"source has {self.pairs:,} rows, but {told:,} are accounted for: please report this")
+
 
 @dataclass(frozen=True)
 class CellOptions:
@@ -79,6 +85,7 @@ def make_tensor(
     if not tally.kept:
         rows = f"{tally.rows:,} row{'s' * (tally.rows != 1)}"
         raise InputError(f"{loaded.name} has {rows}, but none is left for the tensor: {_reasons(tally)}")
+    tally.check()
     on = _shared_places(wanted.modes, options) if options.diagonal == "missing" else []
     tally.diagonal = int(cells.rows[cells.on_diagonal(on)].sum())
     if tally.diagonal == tally.kept:

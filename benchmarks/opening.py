@@ -1,0 +1,97 @@
+"""The memory of a large run on disk: to open it, to score cells, and to write its report, each in a process of its own.
+
+Usage: python benchmarks/opening.py [--rows 100000] [--draws 100]
+       python benchmarks/opening.py --only open|rates|report RUN      prints one line of JSON
+
+The run has a mode of so many rows. Its states are simulated, because sampling them would take minutes.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+
+from memory import memory_mb
+
+BUDGET, COLUMNS = 50, 50
+STEPS = ("open", "rates", "report")
+
+
+def write_run(path: Path, rows: int, draws: int) -> int:
+    """A run of two modes whose classes stay what they are, with noise; returns the bytes of its draws."""
+    import numpy as np
+
+    import allocore as ac
+    from allocore.model.spec import Spec
+    from allocore.model.state import State
+    from allocore.model.sweep_info import SweepInfo
+    from allocore.run.plan import Plan
+    from allocore.run.schedule import Schedule
+    from allocore.run.zarr_store import ZarrStore
+
+    rng = np.random.default_rng(0)
+    coords = np.stack([np.arange(rows), rng.integers(0, COLUMNS, rows)])
+    tensor = ac.CountTensor(coords, rng.integers(1, 9, rows), (rows, COLUMNS))
+    plan = Plan(tensor, Spec(BUDGET, (BUDGET, BUDGET)), Schedule(0, draws, 1), 1, 0)
+    subs_QM = np.arange(BUDGET)[:, None] % np.array([BUDGET, BUDGET])
+    means = [rng.gamma(0.1, 10.0, (length, BUDGET)) + 1e-6 for length in tensor.shape]
+    with ZarrStore.create(path, plan) as store:
+        for sweep in range(1, draws + 1):
+            log_phi = tuple(np.log(mean_DK * rng.uniform(0.9, 1.1, mean_DK.shape)) for mean_DK in means)
+            state = State(np.log(rng.uniform(0.9, 1.1, BUDGET)), subs_QM, log_phi)
+            store.record_sweep(0, sweep, SweepInfo(-1.0, BUDGET, (BUDGET, BUDGET), 0.0), 0.1)
+            store.record_draw(0, sweep - 1, state)
+            store.save(0, sweep, state, now=sweep == draws)
+    return 8 * draws * BUDGET * (rows + COLUMNS)
+
+
+def step(name: str, run: Path) -> dict[str, float]:
+    """Open the run and, unless that is all, do one thing with it."""
+    import allocore as ac
+
+    begun, start = memory_mb("VmRSS"), perf_counter()
+    post = ac.open_run(run)
+    if name == "rates":
+        post.log_predictive(post.tensor.coords, post.tensor.counts)
+    elif name == "report":
+        ac.write_report(post, run.parent / "report.html")
+    return {"seconds": perf_counter() - start, "MB": memory_mb("VmHWM") - begun}
+
+
+def opening(rows: int, draws: int) -> dict[str, Any]:
+    """Measure all steps on one run."""
+    with TemporaryDirectory() as folder:
+        run = Path(folder) / "run.zarr"
+        size = write_run(run, rows, draws)
+        found = {}
+        for name in STEPS:
+            command = [sys.executable, __file__, "--only", name, str(run)]
+            found[name] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        stored = sum(file.stat().st_size for file in run.rglob("*") if file.is_file())
+    return {"rows": rows, "draws": draws, "MB": size / 2**20, "stored MB": stored / 2**20, "steps": found}
+
+
+def print_opening(result: dict[str, Any], console: Console) -> None:
+    told = ", ".join(f"{name} {each['MB']:.0f} MB in {each['seconds']:.0f} s" for name, each in result["steps"].items())
+    console.print(
+        f"A run of {result['rows']:,} rows, Q = {BUDGET}, {result['draws']} draws: {result['MB']:,.0f} MB of draws, "
+        f"{result['stored MB']:,.0f} MB on disk; peak memory beyond the imports: {told}"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--only", nargs=2, metavar=("STEP", "RUN"))
+    options = parser.parse_args()
+    if options.only:
+        print(json.dumps(step(options.only[0], Path(options.only[1]))))
+    else:
+        print_opening(opening(options.rows, options.draws), Console(width=150))

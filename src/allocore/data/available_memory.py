@@ -1,0 +1,70 @@
+"""How much memory this process can still take: what the machine has left, its container allows, and its own limits.
+
+So that something too large gets one sentence before, not an error in the middle.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from allocore.errors import InputError
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes of memory that can still be taken, swap included; None if nothing is known. `root` holds /proc and /sys."""
+    found = [*_machine(root), *_control_groups(root), *_own_limits(root)]
+    return max(0, min(found)) if found else None
+
+
+def require_memory(needed: int, what: str) -> None:
+    """Raise an InputError if `what` needs more bytes than can be taken."""
+    room = available_memory()
+    if room is not None and needed > room:
+        raise InputError(f"{what} needs {needed / 1e9:,.1f} GB of memory, but {room / 1e9:,.1f} GB are available")
+
+
+def _machine(root: Path) -> Iterator[int]:
+    with suppress(OSError, ValueError, IndexError):
+        lines = (line.split() for line in (root / "proc/meminfo").read_text().splitlines())
+        kilobytes = {parts[0].rstrip(":"): int(parts[1]) for parts in lines if len(parts) > 1}
+        if "MemAvailable" in kilobytes:
+            yield 1024 * (kilobytes["MemAvailable"] + kilobytes.get("SwapFree", 0))
+            return
+    with suppress(OSError, ValueError, AttributeError):
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _control_groups(root: Path) -> Iterator[int]:
+    """The limits of a container. The cache of files counts as used there, but is given back when memory runs short."""
+    mounted, own = root / "sys/fs/cgroup", "/"
+    with suppress(OSError, IndexError):
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        own = next((line.split(":", 2)[2] for line in lines if line.startswith("0::")), "/")
+    group = mounted / own.strip("/")
+    for folder in (group, *group.parents):
+        if folder == mounted or mounted in folder.parents:
+            yield from _left(folder, "memory.max", "memory.current", "inactive_file")
+    yield from _left(mounted / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def _left(folder: Path, limit: str, usage: str, cached: str) -> Iterator[int]:
+    with suppress(OSError, ValueError):  # "max" is no number: no limit
+        most, used = (int((folder / name).read_text()) for name in (limit, usage))
+        reclaimable = 0
+        with suppress(OSError, ValueError):
+            stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            reclaimable = int(stat.get(cached, 0))
+        yield most - used + reclaimable
+
+
+def _own_limits(root: Path) -> Iterator[int]:
+    """The limits of the process (ulimit), less what it has taken."""
+    with suppress(ImportError, OSError, ValueError, IndexError):
+        import resource
+
+        pages = [int(number) for number in (root / "proc/self/statm").read_text().split()]
+        for kind, taken in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+            most = resource.getrlimit(kind)[0]
+            if most != resource.RLIM_INFINITY:
+                yield most - taken * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,102 @@
+"""The memory that a run will need, told before the first sweep; what cannot be is refused.
+
+With R rows in all modes, Q classes and K factors in a mode of D rows, in numbers of 8 bytes:
+
+    to sample, each chain      2 sum(D K)  +  2 R Q                     factors before and after a step, and expanded
+    each chain at work         5 D Q, and 2 Q K if locations move       counts and exposures of the largest mode, scores
+    draws in memory            chains * draws * (sum(D K) + Q M + Q + ..)
+    draws on disk              one chunk of each variable and chain while it is filled, and three to encode one
+"""
+
+import math
+from typing import NamedTuple
+
+from allocore.data.available_memory import available_memory
+from allocore.errors import InputError, StoreError
+from allocore.run.chunks import chunk_shape
+from allocore.run.plan import Plan
+from allocore.run.schema import STATS, draw_variables
+
+AT_ONCE = 2**28  # draws of a run on disk of no more bytes are read into memory as a whole
+_NUMBER = 8
+_CELL_BYTES = 16  # of a non-zero: two bytes a coordinate and five more, and sorting
+_TOLD = 2**30  # smaller needs are not worth a word
+_CHECKED = 2**26
+
+
+class Needs(NamedTuple):
+    """Bytes of memory: to sample, for the draws while they are sampled, and to open the run and look at it."""
+
+    sampling: int
+    draws: int
+    opening: int
+
+    @property
+    def whole(self) -> int:
+        """What the fit needs."""
+        return self.sampling + self.draws
+
+
+def needs_of(plan: Plan, *, stored: bool, threads: int) -> Needs:
+    """The memory that the run of a plan needs if its draws are `stored` on disk, or else in memory."""
+    tensor, spec = plan.tensor, plan.spec
+    sizes = list(zip(tensor.shape, spec.core_shape, strict=True))
+    chain = 2 * sum(length * width for length, width in sizes) + 2 * sum(tensor.shape) * spec.budget
+    moving = 2 * spec.budget if spec.learn_locations else 0
+    at_work = max(5 * length * spec.budget + moving * width for length, width in sizes)
+    sampling = _NUMBER * (plan.chains * chain + min(plan.chains, threads) * at_work) + _CELL_BYTES * tensor.nnz
+    variables = draw_variables(tensor, spec)
+    values = [_NUMBER * math.prod(each.shape) for each in variables]
+    per_sweep = _NUMBER * (len(STATS) + tensor.ndim)
+    traces = plan.chains * plan.schedule.sweeps * per_sweep
+    kept = plan.chains * plan.schedule.draws * sum(values)
+    # On disk a value is in a chunk with others, or is cut into chunks. Encoding and decoding need a chunk three times.
+    whole = [_NUMBER * math.prod(chunk_shape(each)) for each in variables]
+    chunks = sum(max(pair) for pair in zip(values, whole, strict=True))
+    opening = min(kept, AT_ONCE) + 3 * chunks
+    # A run on disk is opened when it ends, which may be long before its last sweep: nobody knows how many traces.
+    draws = max((plan.chains + 3) * chunks, opening) if stored else traces + kept
+    return Needs(sampling, draws, traces + opening)
+
+
+def check_memory(plan: Plan, *, stored: bool, threads: int) -> str:
+    """Refuse a run that memory cannot hold. Return what it will need, in a sentence; empty if that is little."""
+    needs, room = needs_of(plan, stored=stored, threads=threads), available_memory()
+    draws, chains = plan.schedule.draws, f"{plan.chains} chain{'s' * (plan.chains > 1)}"
+    told = f"{in_bytes(needs.sampling)} to sample and {in_bytes(needs.draws)} for {draws:,} draws of {chains}"
+    if room is not None and needs.whole > room:
+        fits = needs.sampling + needs_of(plan, stored=True, threads=threads).draws <= room
+        advice = (
+            "store= (--out) keeps the draws on disk" if fits else "choose a smaller budget or core, or fewer chains"
+        )
+        given = f"draws is {draws:,}" if fits else f"budget is {plan.spec.budget:,}"
+        raise InputError(
+            f"{given}, but the run would need about {in_bytes(needs.whole)} of memory ({told}) and "
+            f"{in_bytes(room)} are available: {advice}"
+        )
+    if needs.whole < _TOLD:
+        return ""
+    kept = "on disk" if stored else "in memory"
+    return f"memory: about {told} ({kept}); opening the run on disk takes {in_bytes(needs.opening)}"
+
+
+def check_room(size: int, what: str) -> None:
+    """Refuse to read so many bytes of `what` if memory cannot hold them."""
+    if size < _CHECKED:
+        return
+    room = available_memory()
+    if room is not None and size > room:
+        raise StoreError(
+            f"{what} takes {in_bytes(size)} of memory, but {in_bytes(room)} are available: take it draw by draw, as "
+            "array[chain, draw]"
+        )
+
+
+def in_bytes(size: int) -> str:
+    """A size as people read it."""
+    number, unit = float(size), "bytes"
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
+        if number < 1000.0 or unit == "PB":
+            break
+        number /= 1000.0
+    return f"{number:,.0f} {unit}" if unit == "bytes" or number >= 100 else f"{number:.1f} {unit}"
