@@ -1,0 +1,60 @@
+"""The option --cluster: where the chains of a fit run."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from allocore.errors import InputError, whole_number
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run the chains on a Dask cluster: the address of its scheduler (tcp://host:8786), its scheduler file, or "
+        "local:4 for four processes on this machine. The draws are the same. Needs allocore[cluster].",
+    ),
+]
+_ANSWERS_WITHIN = 15  # seconds
+
+
+@contextmanager
+def cluster_of(address: str | None) -> Iterator[Any]:
+    """Connect to a cluster, or start a local one, for as long as it is needed; None if no address is given."""
+    if address is None:
+        yield None
+        return
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(
+            f"--cluster is {address!r}, but Dask is not installed: pip install 'allocore[cluster]'"
+        ) from None
+    client_of: Any = distributed.Client
+    cluster_on: Any = distributed.LocalCluster
+    local = re.fullmatch(r"local:(.*)", address)
+    if local is not None:
+        workers = whole_number("--cluster local:N", int(local[1]) if local[1].isdecimal() else local[1])
+        with (
+            cluster_on(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="ERROR") as own,
+            client_of(own) as client,
+        ):
+            yield client
+        return
+    with _connected(client_of, address) as client:
+        yield client
+
+
+def _connected(client: Any, address: str) -> Any:
+    """A client of the scheduler at an address or in a scheduler file."""
+    where = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+    try:
+        return client(**where, timeout=_ANSWERS_WITHIN)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"--cluster is {address!r}, but no scheduler answers there ({error}): it must be an address such as "
+            "tcp://host:8786, a scheduler file, or local:4"
+        ) from None

@@ -1,0 +1,251 @@
+"""Chains on executors: the same bytes as in one process, whatever happens to the workers."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import warnings
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+from same_draws import assert_same
+
+import allocore as ac
+from allocore.run import chain_slices, executors
+from allocore.run import chains as chains_module
+from allocore.run.chain_slices import Versions
+
+TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
+SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 30, "thin": 2, "chains": 3, "seed": 11, "progress": False}
+BURSTS = {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"}
+
+
+def fitted(**settings):
+    return ac.AlloCore(**{**SETTINGS, **settings}).fit(TENSOR).posterior_
+
+
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch):
+    """Slices of three sweeps, so that a chain has many; and workers of this process that know no run yet."""
+    monkeypatch.setattr(executors, "_LEAST_SWEEPS", 3)
+    monkeypatch.setattr(executors, "_SECONDS", 0.0)
+    monkeypatch.setattr(executors, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(chain_slices, "_known", {})
+
+
+class Faulty(Executor):
+    """Runs tasks at once in this thread, and loses those that `loses` says, by their number."""
+
+    def __init__(self, loses=lambda number: False):
+        self.loses, self.tasks = loses, 0
+
+    def submit(self, function, /, *arguments):
+        self.tasks += 1
+        future = Future()
+        if self.loses(self.tasks):
+            future.set_exception(ConnectionError("the worker is gone"))
+        else:
+            try:
+                future.set_result(function(*arguments))
+            except Exception as error:
+                future.set_exception(error)
+        return future
+
+
+@pytest.mark.parametrize("more", [{}, BURSTS], ids=["Poisson", "bursts"])
+def test_threads_of_an_executor_give_the_draws_of_one_process(more):
+    with ThreadPoolExecutor(2) as pool:
+        assert_same(fitted(executor=pool, **more), fitted(**more))
+
+
+@pytest.mark.slow
+def test_processes_give_the_draws_of_one_process(tmp_path):
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        post = fitted(executor=pool, threads=2, store=tmp_path / "run.zarr")
+    assert_same(post, fitted())
+    assert_same(ac.open_run(tmp_path / "run.zarr"), fitted())
+
+
+def test_a_worker_is_sent_the_plan_at_the_start_and_keeps_it():
+    sent = []
+
+    class Watched(Faulty):
+        def submit(self, function, /, wanted, plan):
+            sent.append(plan is not None)
+            return super().submit(function, wanted, plan)
+
+    fitted(executor=Watched())
+    assert not any(sent[:3]), "every chain begins with the name of the run alone"
+    assert all(sent[3:6]), "the worker did not know it"
+    assert len(sent) > 50
+    assert not any(sent[6:])
+
+
+def test_lost_tasks_are_repeated_and_change_no_byte():
+    executor = Faulty(loses=lambda number: number % 3 == 0)
+    with pytest.warns(UserWarning, match=r"^a task was lost and is repeated: ConnectionError\('the worker is gone'\)$"):
+        post = fitted(executor=executor)
+    assert_same(post, fitted())
+
+
+@pytest.mark.slow
+def test_if_all_tasks_are_lost_the_run_stops_and_can_be_resumed_without_an_executor(tmp_path):
+    path = tmp_path / "run.zarr"
+    told = r"^11 tasks failed in a row, .*the worker is gone.* Continue with AlloCore"
+    warnings.simplefilter("ignore")  # pytest brings its filters back
+    with pytest.raises(ac.StoreError, match=told):
+        fitted(executor=Faulty(loses=lambda number: number > 20), store=path)
+    assert_same(ac.AlloCore.resume(path, progress=False).posterior_, fitted())
+
+
+def test_a_run_goes_on_on_another_executor(tmp_path, monkeypatch):
+    path = tmp_path / "run.zarr"
+
+    class Interrupted(Faulty):
+        def submit(self, function, /, *arguments):
+            if self.tasks == 60:
+                signal.raise_signal(signal.SIGINT)
+            return super().submit(function, *arguments)
+
+    with pytest.warns(UserWarning, match=r"^stopped: \d+ of 30 draws of 3 chains are kept"):
+        post = fitted(executor=Interrupted(), store=path)
+    assert 0 < post.core_values.shape[1] < 30
+    with ThreadPoolExecutor(4) as pool:
+        assert_same(ac.AlloCore.resume(path, executor=pool, progress=False).posterior_, fitted())
+
+
+def test_a_broken_pool_is_one_sentence():
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        with pytest.raises(Exception):  # noqa: B017, PT011  whatever the pool says when its worker dies
+            pool.submit(os._exit, 1).result()
+        with pytest.raises(ac.StoreError, match=r"^the executor takes no more work: "):
+            fitted(executor=pool)
+
+
+def test_a_pool_that_is_shut_down_is_one_sentence():
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(ac.StoreError, match=r"^the executor takes no more work: cannot schedule new futures"):
+        fitted(executor=pool)
+
+
+def test_silence_has_an_end(monkeypatch):
+    class Silent(Faulty):
+        def submit(self, function, /, *arguments):
+            return Future()
+
+    monkeypatch.setattr(executors, "_PATIENCE", 0.1)
+    with pytest.raises(ac.StoreError, match=r"^no worker has answered for 0 seconds$"):
+        fitted(executor=Silent())
+
+
+@pytest.mark.parametrize(
+    ("theirs", "told"),
+    [
+        (Versions.here()._replace(sampler=1), "sampler version 1, but this is sampler version"),
+        (Versions.here()._replace(packages={**Versions.here().packages, "numba": "0.1"}), r"numba 0.1 \(here "),
+    ],
+)
+def test_workers_with_other_versions_are_refused(monkeypatch, theirs, told):
+    class Other(Faulty):
+        def submit(self, function, /, *arguments):
+            future = Future()
+            future.set_result(chain_slices.PlanWanted(theirs))
+            return future
+
+    with pytest.raises(ac.InputError, match=f"^executor has workers with .*{told}"):
+        fitted(executor=Other())
+
+
+@pytest.mark.parametrize("executor", [4, "tcp://nowhere:1", object()])
+def test_what_is_no_executor_is_refused_before_anything_is_written(tmp_path, executor):
+    with pytest.raises(ac.InputError, match=r"^executor is a \w+, but it must be a dask.distributed.Client or a "):
+        fitted(executor=executor, store=tmp_path / "run.zarr")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_of_the_model_is_told_as_in_one_process_and_not_repeated(monkeypatch):
+    def check(info, chain, sweep, spec):
+        raise ac.InputError("the log-likelihood of chain 0 is nan")
+
+    monkeypatch.setattr(chains_module, "_check", check)
+    with pytest.raises(ac.InputError, match=r"^the log-likelihood of chain 0 is nan$"):
+        fitted(executor=Faulty())
+
+
+def told_by_cluster(*words):
+    """What on_a_cluster.py prints, in a process of its own: Dask has its own threads, sockets and warnings."""
+    pytest.importorskip("distributed")
+    program = Path(__file__).with_name("on_a_cluster.py")
+    told = subprocess.run(
+        [sys.executable, program, *map(str, words)], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert told.returncode == 0, told.stderr[-3000:]
+    return told.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_gives_the_draws_of_one_process():
+    assert told_by_cluster("undisturbed")[-1] == "all is there"
+
+
+@pytest.mark.slow
+def test_workers_of_a_dask_cluster_are_killed_ten_times_and_no_byte_changes(tmp_path):
+    *kills, last = told_by_cluster("killed", 10, tmp_path)
+    assert last == "all is there"
+    assert len(kills) >= 10
+
+
+@pytest.mark.slow
+def test_the_example_and_the_commands_of_the_documentation_run(tmp_path):
+    pytest.importorskip("distributed")
+    page = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    (example,), (commands,) = (re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL) for kind in ("python", "sh"))
+    (tmp_path / "example.py").write_text(example)
+    TENSOR.save(tmp_path / "DATA.npz")
+    quick = ["--burn-in", "3", "--draws", "2", "--thin", "1", "--seed", "1"]
+    calls = [["example.py"]]
+    for line in commands.splitlines():
+        words = ["DATA.npz" if word == "DATA" else word for word in line.split()[1:]]
+        calls.append(["-m", "allocore.cli", *words, *(quick if words[0] == "fit" else ["--draws", "4"])])
+    for call in calls:
+        told = subprocess.run(
+            [sys.executable, *call], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
+        )
+        assert (told.returncode, told.stderr) == (0, ""), call
+    assert (
+        "2 chains of 10 draws"
+        in subprocess.run(
+            [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=True
+        ).stdout
+    )
+    alone = ac.AlloCore(50, burn_in=3, draws=4, thin=1, chains=8, seed=1, progress=False).fit(TENSOR).posterior_
+    assert_same(ac.open_run(tmp_path / "run.zarr"), alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("tcp://127.0.0.1:9", "but no scheduler answers there"),
+        ("nonsense", "but no scheduler answers there"),
+        ("local:0", "--cluster local:N is 0, but it must be"),
+        ("local:many", "--cluster local:N is 'many', but it must be"),
+    ],
+)
+def test_a_wrong_address_is_one_sentence(tmp_path, address, told):
+    pytest.importorskip("distributed")
+    TENSOR.save(tmp_path / "y.npz")
+    words = ["fit", "y.npz", "--budget", "2", "--cluster", address, "--out", "r.zarr"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "allocore.cli", *words],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert told in ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert not (tmp_path / "r.zarr").exists()
