@@ -10,10 +10,11 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 # The tests that run kernels: in kernels/, gibbs/, em/ and posterior/, and short chains of all models.
 KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/test_iteration.py \
 	tests/posterior/test_stability.py tests/posterior/test_class_matching.py tests/posterior/test_surprises.py \
+	tests/posterior/test_mixture_scores.py \
 	tests/test_golden_draws.py
 SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
 
-.PHONY: demo test test-slow test-long test-interpreted test-checked coverage lint bench bench-quick format picture clean
+.PHONY: demo test test-slow test-long test-interpreted test-checked fuzz coverage lint bench bench-quick format picture clean
 
 demo: $(VENV)/.run  ## Fit New York's flights of 2013 and print what was found
 	@$(BIN)/allocore demo
@@ -30,7 +31,10 @@ test-interpreted: $(VENV)/.dev  ## The kernels with the JIT off
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit" $(KERNEL_TESTS)
 
 test-checked: $(VENV)/.dev  ## The kernels with bounds checks on, in a cache of their own
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/numba-checked $(PYTEST) $(KERNEL_TESTS)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked $(PYTEST) $(KERNEL_TESTS)
+
+fuzz: $(VENV)/.dev  ## Damaged files of every kind, for ten minutes
+	FUZZ_SECONDS=600 $(BIN)/python -m pytest -q -s -m slow tests/fuzz
 
 coverage: $(VENV)/.dev  ## Lines that `make test` runs; numba hides compiled kernels, so their tests also run with the JIT off
 	rm -f .coverage .coverage.*
@@ -51,11 +55,15 @@ bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, s
 bench-quick: $(VENV)/.bench  ## The same with small sizes, in less than two minutes
 	$(BIN)/python benchmarks/speed.py --out .cache/bench-quick --quick $(TENSOR)
 
-.PHONY: dist test-lowest
+.PHONY: dist test-lowest test-newest
 
 AS_USERS_SEE := -W default -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
-LOWEST_TESTS := tests/data tests/model tests/posterior tests/run tests/figures tests/test_estimators.py tests/test_cli.py \
-	tests/test_cli_events.py tests/test_cli_run.py
+# What is tested with other versions: data, models, runs, posteriors, figures and the command line.
+OTHER_VERSIONS := -q -n 2 --dist worksteal -m "not slow" tests/data tests/model tests/posterior tests/run tests/figures \
+	tests/test_estimators.py tests/test_cli*.py
+# The newest Python from 3.13 on: on the path, or one of pyenv's.
+NEWEST_PYTHON ?= $(firstword $(foreach python,python3.14 python3.13 $(wildcard $(HOME)/.pyenv/versions/3.1[34].*/bin/python), \
+	$(shell $(python) -c 'import sys; print(sys.executable)' 2> /dev/null)))
 
 dist: $(VENV)/.release  ## Build the sdist and the wheel, check both, and run the demo from the wheel in a fresh environment
 	rm -rf dist .cache/dist
@@ -66,12 +74,22 @@ dist: $(VENV)/.release  ## Build the sdist and the wheel, check both, and run th
 	cd .cache && dist/bin/allocore demo
 
 # Old releases call what their own dependencies have since deprecated. Python does not show that to users; nor is it an error here.
-test-lowest: $(VENV)/bin/python  ## The tests of data, models, runs, posteriors, figures and the command line with the lowest versions of pyproject.toml
+test-lowest: $(VENV)/bin/python  ## With the lowest versions of pyproject.toml
 	rm -rf .cache/lowest && mkdir -p .cache
 	$(BIN)/python -m venv .cache/lowest
 	$(BIN)/python scripts/lowest_versions.py > .cache/lowest.txt
 	.cache/lowest/bin/python -m pip install --quiet --constraint .cache/lowest.txt -e '.[dev]'
-	NUMBA_CACHE_DIR=.cache/numba-lowest .cache/lowest/bin/python -m pytest -q $(AS_USERS_SEE) -m "not slow" $(LOWEST_TESTS)
+	NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-lowest .cache/lowest/bin/python -m pytest $(AS_USERS_SEE) $(OTHER_VERSIONS)
+
+test-newest:  ## With the newest versions there are, on Python 3.14 or 3.13 if the machine has it
+ifeq ($(NEWEST_PYTHON),)
+	@echo "SKIPPED: there is no Python 3.13 or later here; set NEWEST_PYTHON=/path/to/python3.13 to test with the newest versions"
+else
+	rm -rf .cache/newest && mkdir -p .cache
+	$(NEWEST_PYTHON) -m venv .cache/newest
+	.cache/newest/bin/python -m pip install --quiet -e '.[dev]'
+	NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-newest .cache/newest/bin/python -m pytest $(AS_USERS_SEE) $(OTHER_VERSIONS)
+endif
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -1,4 +1,6 @@
-"""How long do predictions take? Expected counts and intervals of many cells under 200 draws with Q = 100.
+"""How long do predictions take? Expected counts, intervals and scores of many cells under 200 draws with Q = 100.
+
+And how long does it take to fold in a new row of the last mode, a month say, given 4 chains of 50 draws with Q = 50?
 
 Usage: python benchmarks/predicting.py [TENSOR] [--cells N]
 """
@@ -14,10 +16,11 @@ import allocore as ac
 from tensors import generated
 
 BUDGET, DRAWS = 100, 200
+FOLDED_BUDGET, FOLDED_CHAINS, FOLDED_DRAWS = 50, 4, 50
 
 
 def predicting(Y: ac.CountTensor, cells: int) -> dict[str, Any]:
-    """Seconds for cells in no order, for cells of whole fibres, and for as many sums over the last mode as it has."""
+    """Seconds for cells in no order, cells of whole fibres, as many sums over the last mode as it has, and scores."""
     model = ac.AlloCore(BUDGET, burn_in=0, draws=DRAWS, thin=1, seed=0, progress=False)
     post = model.fit(Y).posterior_
     rng = np.random.default_rng(0)
@@ -30,6 +33,10 @@ def predicting(Y: ac.CountTensor, cells: int) -> dict[str, Any]:
         start = perf_counter()
         post.predict(asked)
         seconds[name] = perf_counter() - start
+    test = ac.HeldOut(fibres_MN, np.random.default_rng(1).poisson(post.rate(fibres_MN)), along=Y.ndim - 1)
+    start = perf_counter()
+    post.evaluate(test, allow_training=True)
+    seconds["scores"] = perf_counter() - start
     return {"cells": cells, "sums": len(sums), "seconds": seconds}
 
 
@@ -38,7 +45,27 @@ def print_predicting(result: dict[str, Any], console: Console) -> None:
     console.print(
         f"Predicting {result['cells']:,} cells with intervals ({DRAWS} draws, Q = {BUDGET}) took "
         f"{seconds['in no order']:.1f} s in no order, {seconds['of whole fibres']:.1f} s for whole fibres; "
-        f"{result['sums']} sums over all other modes {seconds['sums']:.2f} s"
+        f"{result['sums']} sums over all other modes {seconds['sums']:.2f} s; evaluating whole fibres beside baselines "
+        f"{seconds['scores']:.1f} s"
+    )
+
+
+def folding(Y: ac.CountTensor) -> dict[str, Any]:
+    """Seconds to fold the last row of the last mode into a fit of all others."""
+    rows = np.arange(Y.shape[-1])
+    old, new = (Y.select({Y.ndim - 1: chosen}) for chosen in (rows < rows[-1], rows == rows[-1]))
+    settings = {"burn_in": 10, "draws": FOLDED_DRAWS, "thin": 1, "chains": FOLDED_CHAINS, "seed": 0, "progress": False}
+    post = ac.AlloCore(FOLDED_BUDGET, **settings).fit(old).posterior_
+    post.fold_in(new, sweeps=1)  # compiles
+    start = perf_counter()
+    post.fold_in(new, progress=False)
+    return {"nnz": new.nnz, "seconds": perf_counter() - start}
+
+
+def print_folding(result: dict[str, Any], console: Console) -> None:
+    console.print(
+        f"Folding in a row of the last mode with {result['nnz']:,} non-zeros, given {FOLDED_CHAINS} chains of "
+        f"{FOLDED_DRAWS} draws (Q = {FOLDED_BUDGET}), took {result['seconds']:.1f} s"
     )
 
 
@@ -48,4 +75,6 @@ if __name__ == "__main__":
     parser.add_argument("--cells", type=int, default=1_000_000)
     options = parser.parse_args()
     whole = ac.as_tensor(options.tensor) if options.tensor else generated()
-    print_predicting(predicting(ac.hold_out(whole, 0.01, seed=0).train, options.cells), Console(width=150))
+    console = Console(width=150)
+    print_predicting(predicting(ac.hold_out(whole, 0.01, seed=0).train, options.cells), console)
+    print_folding(folding(whole), console)

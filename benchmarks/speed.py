@@ -26,7 +26,8 @@ from allocore.kernels.workers import available_threads
 from events import print_reading, reading
 from figure import draw
 from likelihoods import likelihoods, print_likelihoods
-from predicting import predicting, print_predicting
+from opening import opening, print_opening
+from predicting import folding, predicting, print_folding, print_predicting
 from rivals import compare, print_table
 from storing import print_storing, storing
 from tensors import generated
@@ -186,8 +187,12 @@ def main() -> None:
     print_curves(measured, console)
     measured["storing"] = storing(Y, 200 if quick else 5000)
     print_storing(measured["storing"], console)
+    measured["opening"] = opening(10_000 if quick else 100_000, 20 if quick else 100)
+    print_opening(measured["opening"], console)
     measured["predicting"] = predicting(Y, 100_000 if quick else 1_000_000)
     print_predicting(measured["predicting"], console)
+    measured["folding in"] = folding(whole)
+    print_folding(measured["folding in"], console)
     measured["reading"] = reading(200_000 if quick else 20_000_000)
     print_reading(measured["reading"], console)
     plans = [(ac.load_flights(), 10, 1.0)] if quick else [(whole, 50, 20.0), (ac.load_flights(), 25, 8.0)]

@@ -23,6 +23,14 @@ def posterior():
 
 
 @cache
+def forecast():
+    """The forecast `forecast` of the examples, as the docstring of `Forecast` makes it."""
+    months = {"month": [f"2013-{month:02d}" for month in range(1, 13)]}
+    model = ac.AlloCore(budget=5, burn_in=20, draws=10, chains=2, seed=0, **QUICK)
+    return model.fit(flights().with_labels(months)).posterior_.forecast(horizon=3)
+
+
+@cache
 def selection():
     """The selection `choice` of the examples, as the docstring of `select_budget` makes it."""
     return ac.select_budget(flights(), [2, 8], splits=2, burn_in=20, draws=2, **QUICK)
@@ -38,7 +46,13 @@ def run_here(folder, jobs, **_):
         write_json(folder.result(job), {"job": job.to_json(), **fit_and_judge(tensor, job, threads=1)})
 
 
-SHARED = {"Y": flights, "post": posterior, "choice": selection, "found": lambda: selection().comparison}
+SHARED = {
+    "Y": flights,
+    "post": posterior,
+    "forecast": forecast,
+    "choice": selection,
+    "found": lambda: selection().comparison,
+}
 COMPARING = {"choice", "found", "compare", "select_budget"}
 
 

@@ -116,6 +116,7 @@ def test_a_mistake_is_one_line(run, sales, tmp_path, monkeypatch, words, pieces)
     assert not (tmp_path / "out.npz").exists()
 
 
+@pytest.mark.slow
 def test_a_run_is_not_data_and_options_of_events_are_not_ignored_for_it(run, sales, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run("fit", "sales.csv", "--modes", "store,product", "--budget", 2, "--out", "run.zarr", *QUICK)

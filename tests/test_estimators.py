@@ -265,6 +265,7 @@ DEFAULTS = {
     "seed": None,
     "threads": None,
     "store": None,
+    "executor": None,
     "progress": True,
 }
 MODELS = [

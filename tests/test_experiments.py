@@ -10,7 +10,7 @@ import pytest
 import allocore as ac
 
 FOLDER = Path(__file__).parents[1] / "experiments"
-COMMANDS = ["agreement", "budgets", "wall_clock", "recovery", "qualitative"]
+COMMANDS = ["agreement", "budgets", "forecasting", "wall_clock", "recovery", "qualitative"]
 
 
 @pytest.fixture

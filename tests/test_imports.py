@@ -11,13 +11,14 @@ import allocore as ac
 
 SOURCE = Path(ac.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "rich", "typer", "matplotlib"]
+HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "rich", "typer", "matplotlib", "dask"]
 LONGEST = 400
 
-EVERYWHERE = ("errors", "_files", "_quartiles")
+EVERYWHERE = ("errors", "_files", "_locks", "_quartiles")
 MAY_IMPORT = {
     "errors": (),
     "_files": (),
+    "_locks": (),
     "_quartiles": (),
     "data": ("data",),
     "model": ("data", "model"),
@@ -26,9 +27,10 @@ MAY_IMPORT = {
     "run": ("data", "model", "kernels", "gibbs", "run"),
     # EM shares with the chains of Gibbs sampling what a run is, not how they are drawn.
     "em": ("data", "model", "kernels", "em", "run.progress", "run.record", "run.schedule", "run.stop"),
-    # A posterior reads finished runs: it knows nothing of how they were drawn.
+    # A posterior reads finished runs: it knows nothing of how they were drawn. New rows are drawn for it, given a run.
     "posterior": (
-        "data", "model", "kernels", "posterior", "run.record", "run.datatree", "run.run_reader", "run.zarr_store",
+        "data", "model", "kernels", "posterior", "run.record", "run.datatree", "run.damage", "run.run_reader",
+        "run.zarr_store", "run.fold_in",
     ),
     "estimator_base": ("kernels.workers",),
     "gibbs_estimator": ("data", "model", "run", "posterior", "estimator_base"),

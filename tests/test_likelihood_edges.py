@@ -169,6 +169,7 @@ def test_counts_above_one_are_refused_with_the_way_out_and_nothing_is_written(tm
     check(model.set_params(store=None).fit(data.binary()).posterior_)
 
 
+@pytest.mark.slow
 def test_the_expected_counts_of_a_row_without_cells_are_stable_if_h0_is_large_enough():
     """Its p follows the prior. With h0 = 3, p / (1 - p) has the mean g0 / (h0 - 1) = 1/2 and a finite variance."""
     Y = np.random.default_rng(0).negative_binomial(1.0, 0.4, (5, 4, 3))

@@ -13,7 +13,10 @@ import pytest
 import allocore as ac
 
 ROOT = Path(__file__).parent.parent
-NAMES = ("README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs/comparing.md", "docs/predicting.md")
+NAMES = (
+    "README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs/comparing.md", "docs/predicting.md",
+    "docs/forecasting.md",
+)  # fmt: skip
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README = PAGES["README.md"]
 TOLD = {
@@ -22,6 +25,9 @@ TOLD = {
     "figures": "files written",
     "report": "Report written",
     "predict": "rate low high",
+    "evaluate": "than the best baseline",
+    "fold-in": "in new rows of mode_3",
+    "forecast": "Forecast of month",
 }
 QUICK = ["--burn-in", "1", "--draws", "1", "--thin", "1", "--threads", "1"]
 QUICK_NNTUCK = ["--restarts", "1", "--max-iter", "2", "--threads", "1"]
@@ -89,7 +95,15 @@ def test_the_python_examples_about_comparing_run(run_page, capsys):
 def test_the_python_examples_about_predicting_run(run_page, capsys):
     names = run_page("docs/predicting.md")
     assert names["counts"].shape == (1000, 3)
+    assert names["scores"].attrs["level"] in ("good", "caution", "poor")
     assert "JetBlue Airways" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_python_examples_about_forecasting_run(run_page, capsys):
+    names = run_page("docs/forecasting.md")
+    assert names["forecast"].periods == ("2013-11", "2013-12")
+    assert "By cell the CRPS of the forecast is" in capsys.readouterr().out
 
 
 def write_events(folder):
@@ -104,6 +118,13 @@ def write_events(folder):
     sales = [("store", "product", "week", "sold"), *((n % 2, n % 3, n % 4, "2024-01-05") for n in range(30))]
     (folder / "cells.csv").write_text("mode_0,mode_3\n1,2\n3,\n")
     (folder / "sales.csv").write_text("\n".join(",".join(map(str, row)) for row in sales) + "\n")
+
+
+def write_test_cells(test, folder):
+    """The held-out cells as a table."""
+    rows = [*zip(*test.coords.tolist(), test.counts.tolist(), strict=True)]
+    lines = ["mode_0,mode_1,mode_2,mode_3,count", *(",".join(map(str, row)) for row in rows)]
+    (folder / "test.csv").write_text("\n".join(lines) + "\n")
 
 
 def commands(*pages):
@@ -131,8 +152,13 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
     Y = ac.as_tensor(np.random.default_rng(0).poisson(0.3, (9, 9, 4, 5)))
     Y.save(tmp_path / "DATA.npz")
     write_events(tmp_path)
-    if command[2] == "run.zarr":
-        ac.AlloCore(3, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False).fit(Y)
+    if command[1] == "forecast":
+        months = {"month": [f"2020-{month:02d}" for month in range(1, 6)]}
+        Y = Y.with_labels(months, mode_names=["source", "target", "action", "month"])
+    if command[2] == "run.zarr" or "--start" in command:
+        split, budget = ac.hold_out(Y, 0.1, along=0, seed=1), 50 if "--start" in command else 3
+        ac.AlloCore(budget, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False).fit(split)
+        write_test_cells(split.test, tmp_path)
     words = ["DATA.npz" if word == "DATA" else word for word in command[1:]]
     monkeypatch.chdir(tmp_path)
     quick = QUICK_NNTUCK if "nntuck" in words else QUICK

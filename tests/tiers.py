@@ -12,3 +12,9 @@ def by_tier(quick, *values):
     if unknown:
         raise ValueError(f"no combination of the values: {sorted(unknown)}")
     return [pytest.param(*each, marks=[] if each in quick else [pytest.mark.slow]) for each in combinations]
+
+
+def first_quick(number, values):
+    """The values as parameters of a test; all but the first few are slow."""
+    values = list(values)
+    return [*values[:number], *(pytest.param(value, marks=pytest.mark.slow) for value in values[number:])]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from allocore.nntuck import NNTuck
     from allocore.posterior.consensus import Consensus
     from allocore.posterior.diagnostics import Diagnosis
+    from allocore.posterior.forecast import Forecast
     from allocore.posterior.open_run import open_run
     from allocore.posterior.posterior import Posterior
 
@@ -40,6 +41,7 @@ _HOMES = {
     "Consensus": "posterior.consensus",
     "CountTensor": "data.tensor",
     "Diagnosis": "posterior.diagnostics",
+    "Forecast": "posterior.forecast",
     "HeldOut": "data.holdout",
     "InputError": "errors",
     "StoreError": "errors",
@@ -68,6 +70,7 @@ __all__ = [
     "Consensus",
     "CountTensor",
     "Diagnosis",
+    "Forecast",
     "HeldOut",
     "InputError",
     "Missing",

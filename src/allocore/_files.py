@@ -1,5 +1,6 @@
-"""Atomic writes: a file appears whole or not at all, even if the process is killed while writing."""
+"""Files: a written file appears whole or not at all, even if the process is killed; what is read must be one."""
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -7,7 +8,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from allocore.errors import InputError
+
 _UNFINISHED = ".tmp"
+_CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
+
+
+def existing_file(path: str | os.PathLike[str], argument: str = "path") -> Path:
+    """Return the path of a file that can be read to its end: pipes and devices may have none, and are refused."""
+    try:
+        target = Path(path).expanduser()
+        if target.is_file():
+            return target
+        kind = "is a folder" if target.is_dir() else "is a pipe or a device" if target.exists() else "does not exist"
+    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, ~ of an unknown user
+        raise InputError(f"{argument} is {str(path)!r}, which cannot be a file: {error}") from None
+    raise InputError(f"{target} {kind}; {argument} must be an existing file")
 
 
 @contextmanager
@@ -18,7 +34,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
         with open(temporary, "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            _sync(file.fileno())
         os.replace(temporary, target)
     finally:
         with suppress(OSError):
@@ -30,9 +46,18 @@ def settle(folder: Path) -> None:
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            _sync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    """Wait until a file or a folder is on the disk, where the file system can say so; some cannot for folders."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from allocore.errors import InputError, not_fitted, whole_number
 from allocore.kernels.workers import available_threads
 
+_MOST_THREADS = 1024
+
 
 @dataclass(eq=False, repr=False)
 class Estimator:
@@ -104,7 +106,10 @@ class Estimator:
 
 def thread_number(threads: int | None) -> int:
     """Check a number of threads; None is all processors."""
-    return available_threads() if threads is None else whole_number("threads", threads)
+    number = available_threads() if threads is None else whole_number("threads", threads)
+    if number > _MOST_THREADS:
+        raise InputError(f"threads is {number:,}, but it must be at most {_MOST_THREADS:,}")
+    return number
 
 
 def seed_number(seed: int | None) -> int:

@@ -82,6 +82,9 @@ class AlloCore(GibbsEstimator):
     store : str or path, default=None
         A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
         during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
+    executor : concurrent.futures.Executor or dask.distributed.Client, default=None
+        Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
+        the same to the byte. `threads` is then the number for each chain, one by default.
     progress : bool, default=True
         Whether to show a progress bar. It appears on a terminal only.
 
@@ -180,6 +183,9 @@ class CP(GibbsEstimator):
     store : str or path, default=None
         A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
         during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
+    executor : concurrent.futures.Executor or dask.distributed.Client, default=None
+        Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
+        the same to the byte. `threads` is then the number for each chain, one by default.
     progress : bool, default=True
         Whether to show a progress bar. It appears on a terminal only.
 
@@ -258,6 +264,9 @@ class Tucker(GibbsEstimator):
     store : str or path, default=None
         A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
         during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
+    executor : concurrent.futures.Executor or dask.distributed.Client, default=None
+        Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
+        the same to the byte. `threads` is then the number for each chain, one by default.
     progress : bool, default=True
         Whether to show a progress bar. It appears on a terminal only.
 

@@ -1,26 +1,29 @@
 """What the three models drawn by Gibbs sampling share: their common settings, `fit` and `resume`."""
 
-import json
 import os
+import sys
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from allocore.data.convert import as_tensor
+from allocore.data.holdout import training_data
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.estimator_base import Estimator, seed_number, thread_number
-from allocore.model.spec import LikelihoodName, Spec, check_likelihood
+from allocore.model.spec import LikelihoodName, Spec, check_counts, check_likelihood
 from allocore.run.plan import Plan
 from allocore.run.progress import progress_bar
 from allocore.run.schedule import Schedule
+from allocore.run.start import number_of_states, start_states
 from allocore.run.store import MemoryStore
 
 if TYPE_CHECKING:
+    from allocore.model.state import State
     from allocore.posterior.posterior import Posterior
-    from allocore.run.run_reader import OnError
+    from allocore.run.damage import OnError
     from allocore.run.store import Store
 
 _DRAWN_MODELS = ("AlloCore", "CP", "Tucker")
@@ -50,22 +53,28 @@ class GibbsEstimator(Estimator):
     seed: int | None = None
     threads: int | None = None
     store: str | os.PathLike[str] | None = None
+    executor: object = None
     progress: bool = True
 
     if TYPE_CHECKING:
         posterior_: Posterior = field(init=False)
 
-    def fit(self, Y: object, y: object = None) -> Self:
+    def fit(self, Y: object, y: object = None, *, start: "Posterior | None" = None) -> Self:
         """Draw from the posterior given a tensor of counts.
 
         Ctrl-C and SIGTERM stop the run after the current sweep; `posterior_` then has the draws made so far.
 
         Parameters
         ----------
-        Y : CountTensor, array, sparse array or path
-            The counts: anything that `as_tensor` takes.
+        Y : CountTensor, array, sparse array, path or Split
+            The counts: anything that `as_tensor` takes. Of a split of `hold_out`, the training tensor is fitted, and
+            the run keeps the held-out cells for `evaluate`.
         y : object, default=None
             Not used: there is no target. scikit-learn passes one to every estimator.
+        start : Posterior, default=None
+            A fit of the same model to other data of the same kind, such as last month's: the chains begin at its last
+            draws and need less burn-in. Rows are matched by label; new ones begin at the mean of the others. None
+            begins at draws from the prior.
 
         Returns
         -------
@@ -79,16 +88,19 @@ class GibbsEstimator(Estimator):
         Posterior: 1 chain of 2 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
         """
         self._forget_fit()
-        tensor = as_tensor(Y)
+        tensor, held_out = training_data(Y)
         schedule = Schedule(self.burn_in, self.draws, self.thin)
         seed = seed_number(self.seed)
-        plan = Plan(tensor, _fitting(self._spec(tensor), tensor), schedule, whole_number("chains", self.chains), seed)
-        threads = thread_number(self.threads)
+        spec, chains = _fitting(self._spec(tensor), tensor), whole_number("chains", self.chains)
+        executor, states = self._executor(), None if start is None else _states(start, tensor, spec, chains)
+        started = None if states is None else number_of_states(states)
+        plan = Plan(tensor, spec, schedule, chains, seed, held_out, started)
+        self._tell_memory(plan, thread_number(self.threads))
         if self.store is None:
-            return self._run(MemoryStore(plan), threads)
+            return self._run(MemoryStore(plan, states), executor)
         from allocore.run.zarr_store import ZarrStore
 
-        return self._run(ZarrStore.create(_path("store", self.store), plan), threads)
+        return self._run(ZarrStore.create(_path("store", self.store), plan, states), executor)
 
     @classmethod
     def resume(
@@ -97,6 +109,7 @@ class GibbsEstimator(Estimator):
         *,
         draws: int | None = None,
         threads: int | None = None,
+        executor: object = None,
         progress: bool = True,
         on_error: "OnError" = "raise",
     ) -> Self:
@@ -111,6 +124,8 @@ class GibbsEstimator(Estimator):
             run longer.
         threads : int, default=None
             Threads to use; None is all processors. The number may differ from that of the first part of the run.
+        executor : Executor or dask.distributed.Client, default=None
+            Where to run the chains; None is this process. It may differ from that of the first part of the run.
         progress : bool, default=True
             Whether to show a progress bar. It appears on a terminal only.
         on_error : {"raise", "drop"}, default="raise"
@@ -130,6 +145,7 @@ class GibbsEstimator(Estimator):
         >>> ac.CP.resume(path, draws=4).posterior_
         Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
         """
+        from allocore.run.executors import as_executor
         from allocore.run.zarr_store import ZarrStore
 
         name = model_name(path)
@@ -138,19 +154,42 @@ class GibbsEstimator(Estimator):
         for argument, value in (("draws", draws), ("threads", threads)):
             if value is not None:
                 whole_number(argument, value)
+        given = None if executor is None else as_executor(executor)
         store = ZarrStore.reopen(_path("path", path), draws, on_error)
         model = cls._of_plan(store.plan)
-        model.set_params(threads=threads, progress=progress, store=path)
-        return model._run(store, thread_number(model.threads))
+        model.set_params(threads=threads, executor=executor, progress=progress, store=path)
+        return model._run(store, given)
 
-    def _run(self, store: "Store", threads: int) -> Self:
+    def _tell_memory(self, plan: Plan, threads: int) -> None:
+        """Refuse a run that memory cannot hold, and say what a large one will need."""
+        from allocore.run.memory_needs import check_memory
+
+        told = check_memory(plan, stored=self.store is not None, threads=threads)
+        if told and self.progress and sys.stderr is not None:
+            print(told, file=sys.stderr)
+
+    def _run(self, store: "Store", executor: Executor | None) -> Self:
         from allocore.posterior.posterior import Posterior
         from allocore.run.chains import run_chains
+        from allocore.run.executors import run_on_executor
 
-        observer = progress_bar(self.progress, store.plan.schedule, store.plan.chains)
-        record = run_chains(store, threads=threads, observer=observer)
-        self.posterior_ = Posterior(record, threads, folder=store.path)
+        observer, threads = progress_bar(self.progress, store.plan.schedule, store.plan.chains), self.threads
+        if executor is None:
+            record = run_chains(store, threads=thread_number(threads), observer=observer)
+        else:
+            threads_each = 1 if threads is None else whole_number("threads", threads)
+            record = run_on_executor(store, executor, threads=threads_each, observer=observer)
+        self.posterior_ = Posterior(record, thread_number(threads if executor is None else None), folder=store.path)
         return self
+
+    def _executor(self) -> Executor | None:
+        """The executor, checked before anything is written."""
+        thread_number(self.threads)
+        if self.executor is None:
+            return None
+        from allocore.run.executors import as_executor
+
+        return as_executor(self.executor)
 
     @classmethod
     def _of_plan(cls, plan: Plan) -> Self:
@@ -178,12 +217,23 @@ class GibbsEstimator(Estimator):
 
 def model_name(path: str | os.PathLike[str]) -> str:
     """The name of the model of a run on disk; a run without chains cannot be continued and is an error."""
-    from allocore.run.run_reader import read_attributes
+    from allocore.run.attributes import stored_model
 
-    name: str = json.loads(read_attributes(_path("path", path))["settings"])["model"]
+    name = stored_model(_path("path", path))
     if name not in _DRAWN_MODELS:
         raise InputError(f"path is {str(path)!r}, but it holds an estimate of {name}, which has no chains to continue")
     return name
+
+
+def _states(start: object, tensor: CountTensor, spec: Spec, chains: int) -> "list[State]":
+    """The states in which the chains begin, from a posterior."""
+    from allocore.posterior.posterior import Posterior
+
+    if not isinstance(start, Posterior):
+        raise InputError(
+            f"start is a {type(start).__name__}, but it must be a posterior: model.posterior_, or ac.open_run(path)"
+        )
+    return start_states(start._drawn(), tensor, spec, chains)
 
 
 def _mode(tensor: CountTensor, dispersion_by: str | int) -> int:
@@ -197,13 +247,8 @@ def _mode(tensor: CountTensor, dispersion_by: str | int) -> int:
 
 def _fitting(spec: Spec, tensor: CountTensor) -> Spec:
     """Check that a likelihood suits the counts of a tensor."""
-    largest = int(tensor.counts.max())
-    if spec.likelihood == "bernoulli" and largest > 1:
-        raise InputError(
-            f"likelihood is 'bernoulli', but the tensor has counts up to {largest:,} and they must be 0 or 1: "
-            "Y.binary(), or --binary on the command line, makes them so"
-        )
-    if spec.likelihood == "negative-binomial" and largest == 1:
+    check_counts(spec.likelihood, tensor.counts)
+    if spec.likelihood == "negative-binomial" and int(tensor.counts.max()) == 1:
         warnings.warn(
             "all counts are 1, so they say nothing about the dispersion p of the negative binomial: its prior and the "
             "zeros decide; likelihood='bernoulli' is made for such data",

@@ -1,10 +1,11 @@
 """NNTuck, Poisson Tucker by maximum likelihood, as an estimator with the same methods as Tucker."""
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from math import isfinite
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from allocore.data.convert import as_tensor
+from allocore.data.available_memory import require_memory
+from allocore.data.holdout import training_data
 from allocore.errors import InputError, whole_number
 from allocore.estimator_base import Estimator, seed_number, thread_number
 from allocore.estimators import whole_core
@@ -88,8 +89,9 @@ class NNTuck(Estimator):
 
         Parameters
         ----------
-        Y : CountTensor, array, sparse array or path
-            The counts: anything that `as_tensor` takes.
+        Y : CountTensor, array, sparse array, path or Split
+            The counts: anything that `as_tensor` takes. Of a split of `hold_out`, the training tensor is fitted, and
+            the run keeps the held-out cells for `evaluate`.
         y : object, default=None
             Not used: there is no target. scikit-learn passes one to every estimator.
 
@@ -105,9 +107,11 @@ class NNTuck(Estimator):
         5
         """
         self._forget_fit()
-        tensor = as_tensor(Y)
+        tensor, held_out = training_data(Y)
         spec = Spec.without_priors(whole_core(tensor.shape, self.core_shape, "NNTuck"))
         restarts, most = whole_number("restarts", self.restarts), whole_number("max_iter", self.max_iter)
+        numbers = spec.budget + sum(length * width for length, width in zip(tensor.shape, spec.core_shape, strict=True))
+        require_memory(8 * numbers, f"core_shape is {spec.core_shape}, which on a tensor of shape {tensor.shape}")
         tol, threads, seed = self._tolerance(), thread_number(self.threads), seed_number(self.seed)
 
         import pandas as pd
@@ -125,7 +129,7 @@ class NNTuck(Estimator):
             threads=threads,
             observer=restart_bar(self.progress, restarts, most),
         )
-        self.posterior_ = Posterior(record_of(tensor, spec, seed, found.best), threads)
+        self.posterior_ = Posterior(replace(record_of(tensor, spec, seed, found.best), held_out=held_out), threads)
         self.log_likelihood_, self.n_iter_ = found.best.log_likelihood, len(found.best.infos)
         self.restarts_ = pd.DataFrame(found.outcomes).drop(columns="ended")
         return self

@@ -238,6 +238,7 @@ def test_a_killed_job_is_in_the_table_the_rest_goes_on_and_can_be_tried_again(no
 
 
 @linux
+@pytest.mark.slow
 def test_after_a_kill_of_the_whole_nothing_runs_on_and_nothing_is_done_twice(no_report, tmp_path):
     out = tmp_path / "out"
     words = ["--models", "cp", "--budgets", "2", "--splits", "2", "--jobs", "1"]
@@ -260,6 +261,7 @@ def test_after_a_kill_of_the_whole_nothing_runs_on_and_nothing_is_done_twice(no_
 
 
 @linux
+@pytest.mark.slow
 def test_ctrl_c_ends_the_jobs_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "out"
     words = ["--models", "cp", "--budgets", "2", "--splits", "2", "--jobs", "2"]
@@ -355,6 +357,7 @@ def test_a_split_without_a_count_held_out_has_no_ppd_of_counts():
     assert np.isfinite(found["log_ppd"])
 
 
+@pytest.mark.slow
 def test_the_peak_of_memory_is_that_of_the_job_and_not_of_who_started_it():
     code = "from allocore.comparison.job import peak_megabytes; print(peak_megabytes())"
     large = np.ones(60_000_000)

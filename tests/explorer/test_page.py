@@ -13,6 +13,7 @@ from allocore.explorer.payload import payload
 from allocore.run.schedule import Schedule
 from explorer.shown_posteriors import chains_apart, showing, varied_posterior
 from handmade_posterior import ACTIONS, COUNTRIES, FACTORS, MONTHS, posterior, with_likelihood
+from tiers import first_quick
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 # As root, and in containers, Chromium runs only without its sandbox; the page under test is our own.
@@ -197,7 +198,7 @@ def contrast(*colours):
     return (max(light) + 0.05) / (min(light) + 0.05)
 
 
-@pytest.mark.parametrize("chains", [1, 4, 8])
+@pytest.mark.parametrize("chains", first_quick(1, [4, 1, 8]))
 def test_the_traces_have_a_legend_of_chains_and_titles_of_axes(opened, chains):
     shown = opened(posterior(chains=chains, draws=9))
     page = shown.go()
@@ -413,6 +414,7 @@ def test_a_single_draw_is_named_on_every_page_and_has_no_intervals(opened):
     assert "The page shows draw 2 of chain 1. The run has 4 draws in each of 2 chains." in seen.go().inner_text("main")
 
 
+@pytest.mark.slow
 def test_small_and_weakly_supported_classes_are_set_apart(opened):
     seen = opened(showing(varied_posterior(), apart_C=np.array([False, True, False, False])))
     page = seen.go("classes")
@@ -496,6 +498,7 @@ def test_every_class_lists_its_top_cells(opened):
     assert "summed over time" in page.inner_text("main")
 
 
+@pytest.mark.slow
 def test_where_cells_are_missing_the_factor_itself_can_be_seen(opened):
     post = varied_posterior(masked=True)
     summary = post.class_summary()
@@ -663,6 +666,7 @@ def test_names_in_any_script_are_searched_for(opened):
     assert seen.listed() == ["Class 0"]
 
 
+@pytest.mark.slow
 def test_a_mode_of_a_hundred_thousand_labels_shows_its_heaviest(opened, long_payload):
     seen = opened(long_payload)
     page = seen.go("class/0")

@@ -58,7 +58,7 @@ def test_letters_in_pdf_are_letters(files):
 def test_rows_is_the_number_of_classes_progress_hears_of_every_file_and_modes_may_have_any_name(tmp_path, monkeypatch):
     monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
     heard = []
-    post = posterior(names=("../up", "a/b", "A B"))
+    post = posterior(names=("/up", "a/b", "A B"))
     written = figures.write_all(post, tmp_path, formats="svg", rows=1, progress=heard.append)
     assert heard == written
     expected = ["classes-1.svg", "core.svg", "factors-up.svg", "factors-a-b.svg", "factors-A-B-2.svg"]

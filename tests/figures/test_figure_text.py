@@ -28,9 +28,9 @@ AWKWARD = (
     "مرحبا بالعالم",
     "\U0001f600\U0001f9d1\u200d\U0001f33e emoji",
     "日本語の長い名前",
-    "line\nbreak\ttab\x00null",
+    "line\nbreak\ttab\x1bescape",
     "a" * 500,
-    "\ud800 alone",
+    "\uffff alone",
     "_underscore ^ \\textbf{x} % #",
 )
 

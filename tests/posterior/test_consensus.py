@@ -185,6 +185,7 @@ def by_position(similarity, least, size=None):
     return same, same
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug", [pytest.param(False, id="right"), pytest.param(True, id="matched by number", marks=pytest.mark.slow)]
 )

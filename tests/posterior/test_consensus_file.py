@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
+from allocore.posterior import consensus_file
 from allocore.posterior.consensus_file import FILE, number_and_keep, number_classes, read_consensus
 from posterior.planted import planted_tensor
 from posterior.test_consensus import A, B, C, D, a_class, run
@@ -193,6 +194,7 @@ def test_some_chains_have_the_numbers_of_the_run(stored):
     assert (path / FILE).read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same_numbers(stored):
     path, post = stored
     command = "import sys, allocore as ac; print(ac.open_run(sys.argv[1]).consensus().names)"
@@ -209,8 +211,44 @@ def test_numbers_are_given_without_a_file_if_it_cannot_be_locked(stored, monkeyp
     def locked(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("allocore.posterior.consensus_file.FileLock", locked)
+    monkeypatch.setattr("allocore.posterior.consensus_file.ProcessLock", locked)
     found = run([A, B, C], [A, B, C]).consensus().numbered.estimates
     missing = path.parent / "nowhere"
     assert number_and_keep(missing, post.record, found, ("a", "b", "c")).number_C.tolist() == [0, 1, 2]
     assert not missing.exists()
+
+
+# Files of strangers
+
+
+def test_a_file_that_claims_more_than_a_consensus_can_be_is_not_unpacked(stored, monkeypatch):
+    path, _ = stored
+    ac.open_run(path).consensus(progress=False)
+    monkeypatch.setattr(consensus_file, "_FEW_BYTES", 0)
+    with np.load(path / FILE) as arrays:
+        np.savez_compressed(path / FILE, **{**arrays, "known_profile_0": np.zeros((1000, 5000))})
+    with pytest.warns(UserWarning, match=r"cannot be read \(.* claims 40,\d+,\d+ bytes of content, where at most"):
+        ac.open_run(path).consensus(progress=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("name", lambda array: array[:-1]),
+        ("value", lambda array: np.append(array, 1.0)),
+        ("shares", lambda array: array[:, 0]),
+        ("held", lambda array: array[:, :1]),
+        ("draws", lambda array: array[:-1]),
+        ("sharing_0", lambda array: array[:, :1]),
+        ("known_name", lambda array: array[:-1]),
+        ("known_profile_1", lambda array: array[:-1]),
+        ("profile_0_low", lambda array: array[:, :-1]),
+    ],
+)
+def test_a_file_whose_arrays_do_not_fit_together_is_found_again(stored, name, change):
+    path, _ = stored
+    ac.open_run(path).consensus(progress=False)
+    with np.load(path / "consensus.npz") as arrays:
+        np.savez_compressed(path / "consensus.npz", **{**arrays, name: change(arrays[name])})
+    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+        ac.open_run(path).consensus(progress=False)

@@ -7,7 +7,7 @@ import pytest
 
 import allocore as ac
 from allocore.model.joint import log_joint
-from allocore.posterior.log_joint import _state, log_joint_of_draws
+from allocore.posterior.log_joint import log_joint_of_draws
 from posterior.planted import posterior_of
 
 
@@ -21,7 +21,7 @@ def test_it_is_the_log_joint_of_the_state(options):
     post = model.fit(Y).posterior_
     found = log_joint_of_draws(post.record)
     for chain, draw in np.ndindex(found.shape):
-        state = _state(post.record, chain, draw)
+        state = post.record.state_of(chain, draw)
         variables = [state.core_values(), state.concentrations_M]
         variables += [state.factors(mode)[:, state.used(mode)] for mode in range(5)]
         wanted = log_joint(post.tensor, post.record.spec, state) + sum(np.log(each).sum() for each in variables)

@@ -25,6 +25,7 @@ from allocore import _files
 from allocore.run import chunks, zarr_store
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
+SPLIT = ac.hold_out(TENSOR, 0.1, seed=1)
 SETTINGS = {"budget": 3, "core_shape": (3, 2, 3), "f0": 1.0, "alpha0": 3.0, "thin": 2, "chains": 2, "seed": 11}
 BURSTS = {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"}
 
@@ -99,7 +100,7 @@ def go_on(path, draws, threads):
     if path.exists():
         return ac.AlloCore.resume(path, threads=threads, progress=False)
     model = ac.AlloCore(burn_in=3, draws=draws, store=path, threads=threads, progress=False, **SETTINGS)
-    return model.fit(TENSOR)
+    return model.fit(SPLIT)
 
 
 def arrays_of(post):
@@ -110,6 +111,7 @@ def arrays_of(post):
 def compare(path, expected, whole):
     """All that can be read is as it should be; and all of it is there if the run is `whole`."""
     post = ac.open_run(path)
+    assert post.held_out == SPLIT.test
     for mine, theirs in zip(arrays_of(post), arrays_of(expected), strict=True):
         for array, other in zip(mine, theirs, strict=True):
             size = array.shape[1]
@@ -166,7 +168,7 @@ def main(what, folder, kills, seed, likelihood="poisson"):
     zarr_store.SECONDS = zarr_store.TIMES = 0.0
     chunks._MOST_VALUES = 4  # so that chunks fill up and new ones begin
     draws = 6 if what == "steps" else 400
-    expected = ac.AlloCore(burn_in=3, draws=draws, threads=1, progress=False, **SETTINGS).fit(TENSOR).posterior_
+    expected = ac.AlloCore(burn_in=3, draws=draws, threads=1, progress=False, **SETTINGS).fit(SPLIT).posterior_
     options = {"signals": (signal.SIGINT, signal.SIGTERM)} if what == "signals" else {}
     {"steps": steps, "moments": moments, "signals": moments}[what](
         folder, int(kills), chance, expected, draws, **options

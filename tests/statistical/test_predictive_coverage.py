@@ -15,6 +15,7 @@ import allocore as ac
 from allocore.errors import InputError
 from allocore.model.simulate import draw_counts, prior_state
 from allocore.model.spec import Spec
+from allocore.posterior.evaluation import pit, score_cells
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 SHAPE, PRIORS = (6, 5, 4), {"a0": 2.0, "b0": 1.0, "e0": 1.3, "f0": 1.0, "g0": 3.0, "h0": 4.0}
@@ -74,3 +75,23 @@ def test_intervals_have_at_least_their_probability_and_those_of_the_mean_do_not(
         of_the_mean.append(((least <= test.counts) & (test.counts <= most)).mean())
     assert stats.ttest_1samp(shares, 0.8, alternative="less").pvalue > ERROR
     assert stats.ttest_1samp(of_the_mean, 0.8, alternative="less").pvalue < 1e-6
+
+
+def excess_of_coverage(post, test, rng):
+    """How far the mean of the PIT and the coverage of intervals are from what they should be."""
+    u = pit(score_cells(post.record, test.coords.astype(np.int64), test.counts, 1), rng.random(len(test)))
+    inside = [np.mean(np.abs(u - 0.5) <= level / 2) - level for level in (0.5, 0.9)]
+    return [u.mean() - 0.5, *inside]
+
+
+@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+def test_the_pit_of_held_out_counts_is_uniform_and_one_draw_in_place_of_all_is_found(likelihood, by):
+    # Each data set has random numbers of its own: those of `evaluate` are always the same.
+    found, planted, rng = [], [], np.random.default_rng(8)
+    for post, test in data_sets(likelihood, by):
+        found.append(excess_of_coverage(post, test, rng))
+        one = type(post)(post.record.with_draws((slice(None), slice(0, 1))), 1)
+        planted.append(excess_of_coverage(one, test, rng))
+    assert (stats.ttest_1samp(found, 0.0).pvalue > ERROR / 3).all()
+    if likelihood != "bernoulli":  # a probability that is right on average is all that the PIT of a bit asks for
+        assert stats.ttest_1samp(planted, 0.0).pvalue.min() < ERROR

@@ -1,10 +1,12 @@
 """The command line: each command calls the Python API once and prints the result.
 
-A user's mistake gets one line on standard error and exit code 2, never a traceback.
+A user's mistake gets one line on standard error and exit code 2. A mistake of ours gets one line, exit code 70, and how
+to report it. There is never a traceback, unless --traceback asks for it.
 """
 
 import shlex
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,8 @@ import typer
 from rich.console import Console
 
 import allocore as ac
+from allocore.data.display import visible
+from allocore.data.safe_console import SafeConsole
 from allocore.errors import InputError
 
 app = typer.Typer(
@@ -29,7 +33,8 @@ app = typer.Typer(
 )
 
 _PIPE_WIDTH = 140
-_STOPPED = 130
+_LONGEST_MESSAGE = 300
+_STOPPED, _UNFORESEEN = 130, 70
 # Some versions of Typer have their own copy of click. This is the base class of Typer's errors in all versions.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
@@ -45,14 +50,23 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where an error came from, for a report of it.")
+    ] = False,
 ) -> None:
-    pass
+    _Shown.traceback = traceback
+
+
+class _Shown:
+    """What is shown of an error."""
+
+    traceback = False
 
 
 def terminal() -> Console:
     """Return where to print: as wide as the terminal, or wide enough for a table in a pipe."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_PIPE_WIDTH)
+    console = SafeConsole()
+    return console if console.is_terminal else SafeConsole(width=_PIPE_WIDTH)
 
 
 class _StoppedEarly(Exception):
@@ -84,12 +98,13 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"allocore: warning: {message}", file=sys.stderr)
+    print(visible(f"allocore: warning: {message}"), file=sys.stderr)
 
 
 def main() -> None:
     """Run the command line. User mistakes, unwritable files and lack of memory end with one line and exit code 2."""
     warnings.showwarning = _warn
+    _Shown.traceback = False
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -98,16 +113,29 @@ def main() -> None:
         if code == _STOPPED:  # Ctrl-C before a run began; Typer prints nothing
             print("allocore: interrupted", file=sys.stderr)
         sys.exit(code)
-    except _UsageError as error:
+    except _StoppedEarly as error:
+        print(visible(f"allocore: {error}"), file=sys.stderr)
+        sys.exit(_STOPPED)
+    except Exception as error:
+        sys.exit(_told(error))
+
+
+def _told(error: Exception) -> int:
+    """Say in one line what went wrong, and return the exit code."""
+    if _Shown.traceback:
+        print(visible("".join(traceback.format_exception(error))), file=sys.stderr)
+    message, code = str(error), 2
+    if isinstance(error, _UsageError):
         message = error.format_message()
         if not message:  # no command: the help has been printed
-            sys.exit(2)
-    except (InputError, OSError) as error:
-        message = str(error)
-    except MemoryError as error:
+            return code
+    elif isinstance(error, MemoryError):
         message = f"not enough memory: {error}"
-    except _StoppedEarly as error:
-        print(f"allocore: {error}", file=sys.stderr)
-        sys.exit(_STOPPED)
-    print(f"allocore: error: {message.rstrip()}", file=sys.stderr)
-    sys.exit(2)
+    elif not isinstance(error, InputError | OSError):
+        name, code = type(error).__name__, _UNFORESEEN
+        message = (
+            f"{name}: {' '.join(message.split())[:_LONGEST_MESSAGE]}. This is a mistake in allocore: please report it, "
+            "with what `allocore --traceback ...` prints (SECURITY.md says how)"
+        )
+    print(visible(f"allocore: error: {message.rstrip()}"), file=sys.stderr)
+    return code

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -67,7 +68,7 @@ def info(
         table.add_column(heading, justify="right" if heading in ("length", "in use") else "left")
     for mode, (name, length) in enumerate(zip(Y.mode_names, Y.shape, strict=True)):
         heaviest = ", ".join(f"{label} ({count:,})" for label, count in Y.heaviest(mode))
-        used = int((Y.mode_totals(mode) > 0).sum())
+        used = np.unique(Y.coords[mode]).size
         table.add_row(Text(name), f"{length:,}", f"{used:,}", Text(heaviest))
     console.print(table)
     ones = float((Y.counts == 1).mean())

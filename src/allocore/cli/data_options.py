@@ -69,14 +69,14 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
 takes_events = takes("events", _OPTIONS, _chosen)
 
 
-def read_data(data: str, events: dict[str, Any]) -> ac.CountTensor:
-    """Read a tensor from a tensor file or a table of events."""
-    if Path(data).name.endswith((".npz", ".npy", ".tns", ".tns.gz")) or _is_saved_tensor(data):
+def read_data(data: str, events: dict[str, Any], like: ac.CountTensor | None = None) -> ac.CountTensor:
+    """Read a tensor from a tensor file or a table of events; events are read into the rows of `like`, if given."""
+    if is_tensor_file(data):
         refuse_options(events, f"{data} is a tensor already")
         return ac.as_tensor(data)
     if (Path(data) / ".zgroup").is_file():
         raise InputError(f"{data} is a run, not data: allocore info describes it, allocore resume continues it")
-    return ac.read_events(data, **events)
+    return ac.read_events(data, **(events if like is None else {**events, "like": like}))
 
 
 def refuse_options(events: dict[str, Any], because: str) -> None:
@@ -86,10 +86,12 @@ def refuse_options(events: dict[str, Any], because: str) -> None:
         raise InputError(f"{named} can be used only with tables of events, but {because}")
 
 
-def _is_saved_tensor(data: str) -> bool:
-    """Return whether a Parquet file is a tensor that allocore wrote, and not a table of events."""
+def is_tensor_file(data: str) -> bool:
+    """Return whether a file is a tensor: by its name, or a Parquet file that allocore wrote, and not a table."""
     from allocore.data.export import is_tensor
 
+    if Path(data).name.endswith((".npz", ".npy", ".tns", ".tns.gz")):
+        return True
     return data.endswith(".parquet") and Path(data).is_file() and is_tensor(Path(data))
 
 

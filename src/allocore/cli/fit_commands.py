@@ -13,6 +13,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
+from allocore.cli.cluster_options import Cluster, cluster_of
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
 from allocore.cli.model_options import CHAINS, ChosenModel, takes_model
@@ -21,10 +22,20 @@ from allocore.errors import InputError, StoreError, whole_number
 Seed = Annotated[int | None, typer.Option(help="The seed: the same seed gives the same draws, to the byte.")]
 Threads = Annotated[int | None, typer.Option(help="Threads; by default one per processor.")]
 HoldOut = Annotated[
-    float | None, typer.Option(help="Hold out this share of the fibres, and report how well they are predicted.")
+    float | None,
+    typer.Option(
+        help="Hold out this share of the fibres, keep them with the run, and report how well it predicts them."
+    ),
 ]
 Along = Annotated[
     str | None, typer.Option(help="The mode along which fibres are held out, by name or number; by default the last.")
+]
+Start = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RUN",
+        help="A run of the same model, of last month's data say: the chains begin at its last draws. Rows go by label.",
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -71,7 +82,9 @@ def fit(
     threads: Threads = None,
     hold_out: HoldOut = None,
     along: Along = None,
+    start: Start = None,
     out: Out = None,
+    cluster: Cluster = None,
     rows: Rows = 15,
     top: Top = 3,
     likelihood: dict[str, Any],
@@ -86,6 +99,8 @@ def fit(
     allocore fit "icews/*.tab" --budget 50 --likelihood negative-binomial --e0 infer
 
     allocore fit "icews/*.tab" --model tucker --core-shape 20x20x6x3 --f0 1
+
+    allocore fit "icews/*.tab" --budget 50 --start last_month.zarr --burn-in 100
     """
     console = terminal()
     whole_number("--rows", rows), whole_number("--top", top)
@@ -102,26 +117,31 @@ def fit(
     split = None if hold_out is None else _split(Y, hold_out, along, seed)
     print_data(console, Y, binary=likelihood["binary"])
     model = chosen.estimator(settings, seed=seed, threads=threads)
-    _fit_and_keep(model, Y if split is None else split.train, out)
+    _fit_and_keep(model, Y if split is None else split, out, start, cluster)
     _print_classes(console, model.posterior_, rows, top)
     if isinstance(model, ac.NNTuck):
         _print_starts(console, model)
-    if split is not None:
-        _print_prediction(console, model.posterior_, split.test)
+    _print_held_out(console, model.posterior_)
     console.print(Text(f"\nSeed {seed}" if out is None else f"\nSeed {seed}. Run written to {out}"))
     exit_if_stopped(_is_whole(model))
 
 
-def _fit_and_keep(model: Any, Y: ac.CountTensor, out: Path | None) -> None:
+def _fit_and_keep(
+    model: Any, Y: "ac.CountTensor | ac.Split", out: Path | None, start: Path | None, cluster: str | None
+) -> None:
     """Fit a model; chains are written as they go, and an estimate of NNTuck once it is found."""
     if isinstance(model, ac.NNTuck):
+        if start is not None:
+            raise InputError(f"--start is {str(start)!r}, but nntuck has no chains that could begin there")
+        if cluster is not None:
+            raise InputError(f"--cluster is {cluster!r}, but nntuck has no chains that could run there")
         with telling_of_stops(None):
             model.fit(Y)
         if out is not None:
             model.posterior_.save(out)
     else:
-        with telling_of_stops(out):
-            model.set_params(store=out).fit(Y)
+        with telling_of_stops(out), cluster_of(cluster) as executor:
+            model.set_params(store=out, executor=executor).fit(Y, start=None if start is None else ac.open_run(start))
 
 
 def _is_whole(model: Any) -> bool:
@@ -137,6 +157,7 @@ def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote.")],
     draws: Annotated[int | None, typer.Option(help="Draws in total; more than planned extend the run.")] = None,
     threads: Threads = None,
+    cluster: Cluster = None,
     on_error: OnError = "raise",
     rows: Rows = 15,
     top: Top = 3,
@@ -152,10 +173,11 @@ def resume(
     from allocore.estimators import model_of
 
     before = _draws_of(run)
-    with telling_of_stops(run):
-        model = model_of(run).resume(run, draws=draws, threads=threads, on_error=on_error)  # type: ignore[arg-type]
+    with telling_of_stops(run), cluster_of(cluster) as executor:
+        model = model_of(run).resume(run, draws=draws, threads=threads, executor=executor, on_error=on_error)  # type: ignore[arg-type]
     posterior = model.posterior_
     _print_classes(console, posterior, rows, top)
+    _print_held_out(console, posterior)
     if posterior.finished and posterior.core_values.shape[1] == before:
         console.print(Text(f"\nThe run was finished: it has its {before} draws. A larger --draws extends it"))
     else:
@@ -180,6 +202,12 @@ def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: in
     console.print(class_report(posterior, rows, top))
 
 
+def _print_held_out(console: Console, posterior: ac.Posterior) -> None:
+    from allocore.posterior.terminal_evaluation import print_held_out
+
+    print_held_out(console, posterior)
+
+
 def _print_starts(console: Console, model: ac.NNTuck) -> None:
     starts = model.restarts_
     number = f"{len(starts)} random start{'s' * (len(starts) > 1)}"
@@ -187,15 +215,6 @@ def _print_starts(console: Console, model: ac.NNTuck) -> None:
         f"\nMaximum likelihood, the best of {number}, {int(starts['converged'].sum())} of which converged: "
         f"log-likelihood [bold]{model.log_likelihood_:.2f}[/] after {model.n_iter_:,} iterations"
     )
-
-
-def _print_prediction(console: Console, posterior: ac.Posterior, test: "ac.HeldOut") -> None:
-    console.print(f"\nHeld out: {len(test):,} cells, {len(test.positive):,} of them positive")
-    for name, positive_only in (("all cells", False), ("positive cells", True)):
-        if positive_only and not len(test.positive):
-            continue
-        log_ppd = posterior.log_ppd(test, positive_only)
-        console.print(f"  log PPD of {name}: [bold]{log_ppd:.4f}[/]")
 
 
 def _split(Y: ac.CountTensor, hold_out: float, along: str | None, seed: int) -> "ac.Split":

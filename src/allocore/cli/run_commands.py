@@ -71,6 +71,8 @@ def summary(
 
     They are the consensus: what the draws of all chains agree on, with 90% intervals.
 
+    If the run holds out cells, how well it predicts them follows.
+
     The numbers and names of its classes stay the same when the run is resumed. --draw best shows one draw instead.
 
     allocore summary run.zarr --rows 30
@@ -82,6 +84,7 @@ def summary(
     allocore summary run.zarr --out classes.csv --profiles profiles.csv --factors factors.parquet
     """
     from allocore.posterior.terminal_class import class_details
+    from allocore.posterior.terminal_evaluation import print_held_out
     from allocore.posterior.terminal_tables import class_report
 
     whole_number("--rows", rows)
@@ -92,6 +95,7 @@ def summary(
     console = terminal()
     if number is None:
         console.print(class_report(posterior, rows, top, draw=shown, chain=chain))
+        print_held_out(console, posterior)
     else:
         console.print(class_details(posterior, number, top, draw=shown, chain=chain))
     if wanted:

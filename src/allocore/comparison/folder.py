@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from allocore._files import remove_unfinished, replacing
+from allocore._locks import ProcessLock
 from allocore.comparison.settings import Job, Settings
 from allocore.data.files import load_tensor
 from allocore.data.tensor import CountTensor
@@ -42,10 +41,10 @@ class Folder:
             (self.path / "jobs").mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise _in_the_way(self.path) from None
-        lock = FileLock(self.path / "lock")
+        lock = ProcessLock(self.path / "lock")
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
+            lock.acquire()
+        except BlockingIOError:
             raise StoreError(f"{self.path} is being written by another process; wait until it ends") from None
         try:
             remove_unfinished(self.path)

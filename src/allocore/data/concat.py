@@ -89,13 +89,13 @@ def concat(
         for m in range(parts[0].ndim)
     ]
     starts = np.cumsum([0, *(part.shape[along] for part in parts)])
-    places = [_places(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
+    places = [places_of(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
     coords = [
-        np.stack([_moved(row, place) for row, place in zip(part.coords, each, strict=True)])
+        np.stack([moved(row, place) for row, place in zip(part.coords, each, strict=True)])
         for part, each in zip(parts, places, strict=True)
     ]
     lengths = [len(each) for each in labels]
-    patterns = [_patterns(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
+    patterns = [patterns_of(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
     return CountTensor(
         np.concatenate(coords, axis=1),
         np.concatenate([part.counts for part in parts]),
@@ -144,7 +144,7 @@ def _joined(parts: list[CountTensor], mode: int) -> ModeLabels:
         twice = [label for label in map(str, part.labels[mode]) if label in owner]
         if twice:
             raise InputError(
-                f"mode {name!r} has {_listed(twice)} both in tensor {owner[twice[0]]} and in tensor {number}: parts "
+                f"mode {name!r} has {listed(twice)} both in tensor {owner[twice[0]]} and in tensor {number}: parts "
                 f"must not overlap along the mode that is joined; leave these out of one of them with select"
             )
         owner |= {str(label): number for label in part.labels[mode]}
@@ -158,7 +158,7 @@ def _check_order(parts: list[CountTensor], mode: int, labels: tuple[str, ...]) -
     name = parts[0].mode_names[mode]
     if period_form(labels) is None:
         firsts = [str(part.labels[mode][0]) for part in parts]
-        raise InputError(f"mode {name!r} has periods of several lengths: the parts begin with {_listed(firsts)}")
+        raise InputError(f"mode {name!r} has periods of several lengths: the parts begin with {listed(firsts)}")
     if not is_rising(labels):
         before, after = next((a, b) for a, b in pairwise(labels) if a >= b)
         raise InputError(f"mode {name!r} has the period {after!r} after {before!r}: give the parts in order of time")
@@ -173,7 +173,7 @@ def _equal(parts: list[CountTensor], mode: int) -> ModeLabels:
         other = part.labels[mode]
         if other == first:
             continue
-        differ = [f"{_listed(some)} only in tensor {which}" for some, which in _differences(first, other, number)]
+        differ = [f"{listed(some)} only in tensor {which}" for some, which in _differences(first, other, number)]
         what = " and ".join(differ) or f"the labels of tensor 0 in another order in tensor {number}"
         raise InputError(f"mode {name!r} has {what}; join='outer' unites the labels")
     return first
@@ -209,12 +209,13 @@ def _united(parts: list[CountTensor], mode: int) -> ModeLabels:
     return labels if keys is None else tuple(label for _, label in sorted(zip(keys, labels, strict=True)))
 
 
-def _listed(labels: Sequence[str]) -> str:
+def listed(labels: Sequence[str]) -> str:
+    """Return the first few labels in a sentence, and how many more there are."""
     more = f" and {len(labels) - _LISTED:,} more" if len(labels) > _LISTED else ""
     return ", ".join(repr(label) for label in labels[:_LISTED]) + more
 
 
-def _places(part: CountTensor, labels: Sequence[ModeLabels], along: int, start: int) -> list[Places]:
+def places_of(part: CountTensor, labels: Sequence[ModeLabels], along: int, start: int) -> list[Places]:
     """Return for each mode where the part's rows are in the joined tensor."""
     places: list[Places] = []
     for mode, (own, joined) in enumerate(zip(part.labels, labels, strict=True)):
@@ -226,11 +227,12 @@ def _places(part: CountTensor, labels: Sequence[ModeLabels], along: int, start: 
     return places
 
 
-def _moved(positions: Integers, places: Places) -> Int64s:
+def moved(positions: Integers, places: Places) -> Int64s:
+    """Return positions of a part as positions of the joined tensor."""
     return positions.astype(np.int64) + places if isinstance(places, int) else places[positions]
 
 
-def _patterns(part: CountTensor, places: list[Places], labels: Sequence[ModeLabels], absent: str) -> Int64s:
+def patterns_of(part: CountTensor, places: list[Places], labels: Sequence[ModeLabels], absent: str) -> Int64s:
     """Return the patterns of a part, in positions of the joined tensor.
 
     A wildcard along the joined mode is still one: it stands for the rows of this part.
@@ -238,7 +240,7 @@ def _patterns(part: CountTensor, places: list[Places], labels: Sequence[ModeLabe
     own = part.missing.patterns.copy()
     for mode, place in enumerate(places):
         fixed = own[:, mode] != WILDCARD
-        own[fixed, mode] = _moved(own[fixed, mode], place)
+        own[fixed, mode] = moved(own[fixed, mode], place)
     united = [mode for mode, place in enumerate(places) if not isinstance(place, int)]
     diagonals = missing_diagonals(part) if united else []
     groups = [(mode,) for mode in united] if absent == "missing" else [each for each in diagonals if each[0] in united]

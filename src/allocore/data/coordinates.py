@@ -95,7 +95,7 @@ def column_keys(lengths: Sequence[int], *tables: NDArray[Any]) -> list[Int64s]:
         column = np.concatenate([table[m] for table in tables])
         if radix * length > INT64_MAX:
             keys, radix = _ranks(keys)
-        if radix * length > INT64_MAX:
+        if max(radix, 1) * length > INT64_MAX:  # the radix is 0 if there are no columns
             column, length = _ranks(column)
         keys *= length
         keys += column

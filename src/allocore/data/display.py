@@ -1,7 +1,8 @@
-"""How a tensor is shown: one line of text, and a small table for notebooks."""
+"""How text from data is shown: a tensor in one line, a small table for notebooks, and no control characters."""
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,13 @@ if TYPE_CHECKING:
     from allocore.data.tensor_parts import TensorParts
 
 LABELS_SHOWN = 3
+# Control characters but line ends and tabs, lone surrogates, and what reverses the direction of text or breaks lines.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """Return a text that is safe to print: "\\x1b" for the character that begins a command to a terminal."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def plural(number: int, noun: str) -> str:
@@ -32,7 +40,7 @@ def facts(tensor: TensorParts) -> list[str]:
 def as_text(tensor: TensorParts) -> str:
     """Return the line shown by `repr`."""
     lengths = " x ".join(str(length) for length in tensor.shape)
-    return ", ".join([f"CountTensor: {lengths} ({', '.join(tensor.mode_names)})", *facts(tensor)])
+    return visible(", ".join([f"CountTensor: {lengths} ({', '.join(tensor.mode_names)})", *facts(tensor)]))
 
 
 def as_html(tensor: TensorParts) -> str:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
+from allocore.data.display import visible
+from allocore.data.json_text import parsed_json
 from allocore.errors import InputError
 
 _LISTED = 6
@@ -50,6 +52,9 @@ class EventReport:
         The periods between the first and the last that have no row and count as zeros.
     unobserved : int
         The number of kept rows in periods that are missing because they were not observed.
+    inner_lines : int
+        The number of lines that are between the quotes of a field. The lines of a text file that are not empty are its
+        rows, these, and the header.
     """
 
     format: str
@@ -67,11 +72,13 @@ class EventReport:
     new_labels: dict[str, dict[str, int]] = field(default_factory=dict)
     empty_periods: tuple[str, ...] = ()
     unobserved: int = 0
+    inner_lines: int = 0
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the report as pairs of a name and a text."""
         files = f" from {self.files:,} file{'s' * (self.files != 1)}" if self.files else ""
         lines = [("rows read", f"{self.rows:,}{files}, format {self.format}")]
+        lines += [("lines between quotes", f"{self.inner_lines:,}")] if self.inner_lines else []
         lines += [(f"dropped: {reason}", f"{rows:,}") for reason, rows in self.dropped.items()]
         lines += [("duplicates left out", f"{self.duplicates:,}")] if self.duplicates else []
         lines.append(("rows kept", f"{self.kept:,}"))
@@ -100,7 +107,7 @@ class EventReport:
     def from_json(cls, text: str) -> EventReport:
         """Return the report that `to_json` wrote; it is an InputError if the text is something else."""
         try:
-            parts: dict[str, Any] = json.loads(text)
+            parts: dict[str, Any] = parsed_json(text)
             heaviest = {mode: [(label, count) for label, count in each] for mode, each in parts["heaviest"].items()}
             dates = parts["dates"] and (parts["dates"][0], parts["dates"][1])
             tuples = {name: tuple(parts[name]) for name in ("notes", "empty_periods") if name in parts}
@@ -111,7 +118,7 @@ class EventReport:
     def __str__(self) -> str:
         lines = self.lines()
         width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+        return visible("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
 
     def _repr_html_(self) -> str:
         rows = "".join(

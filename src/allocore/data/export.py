@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from allocore._files import replacing
+from allocore.data.coordinates import Integers, as_integers
 from allocore.data.event_report import EventReport
-from allocore.data.sql import as_pattern, first_sentence, literal
+from allocore.data.json_text import parsed_json
+from allocore.data.sql import as_pattern, connect, first_sentence, write_parquet_file
 from allocore.data.tensor import CountTensor
 from allocore.data.tensor_parts import TensorParts
 from allocore.errors import InputError
@@ -74,27 +76,22 @@ def from_frame(frame: pd.DataFrame) -> CountTensor:
 
 
 def write_parquet(tensor: TensorParts, path: Path) -> None:
-    """Write the frame of `to_frame` as Parquet."""
-    import duckdb
-
+    """Write the frame of `to_frame` as Parquet, all of it or nothing."""
     frame = to_frame(tensor)
-    metadata = json.dumps(frame.attrs[KEY])
-    with replacing(path) as file, duckdb.connect(":memory:") as connection:
-        connection.register("frame", frame)
-        connection.execute(
-            f"COPY frame TO {literal(file.name)} "
-            f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{literal(KEY)}: {literal(metadata)}}})"
-        )
+    names = _column_names(tensor.mode_names)
+    metadata = json.dumps(frame.attrs[KEY] | {"columns": names})
+    with replacing(path) as file:
+        write_parquet_file(frame, names, file.name, {KEY: metadata})
 
 
 def is_tensor(path: Path) -> bool:
     """Return whether a Parquet file was written by `write_parquet`."""
     import duckdb
 
-    with duckdb.connect(":memory:") as connection:
+    with connect([path]) as connection:
         try:
             return _stored_metadata(connection, path) is not None
-        except duckdb.Error:
+        except (duckdb.Error, ValueError):
             return False
 
 
@@ -102,7 +99,7 @@ def read_parquet(path: Path) -> CountTensor:
     """Read a Parquet file that `write_parquet` made."""
     import duckdb
 
-    with duckdb.connect(":memory:") as connection:
+    with connect([path]) as connection:
         try:
             metadata = _stored_metadata(connection, path)
             if metadata is None:
@@ -110,7 +107,12 @@ def read_parquet(path: Path) -> CountTensor:
             columns = connection.execute(f"SELECT * FROM read_parquet({as_pattern(path)})").fetchnumpy()
         except duckdb.Error as error:
             raise InputError(f"{path} is damaged or not a Parquet file: {first_sentence(error)}") from error
-    return _from_columns({str(name): np.asarray(values) for name, values in columns.items()}, json.loads(metadata))
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is damaged: its metadata are not UTF-8") from error
+    try:
+        return _from_columns(dict(columns), parsed_json(metadata))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def _stored_metadata(connection: duckdb.DuckDBPyConnection, path: Path) -> str | None:
@@ -127,6 +129,16 @@ def _count_name(mode_names: tuple[str, ...]) -> str:
     return name
 
 
+def _column_names(mode_names: tuple[str, ...]) -> list[str]:
+    """Return the names of modes and counts with underscores added where they would differ only by case."""
+    names: list[str] = []
+    for name in (*mode_names, COUNT):
+        while name.casefold() in [other.casefold() for other in names]:
+            name += "_"
+        names.append(name)
+    return names
+
+
 def _metadata(tensor: TensorParts) -> dict[str, Any]:
     return {
         "shape": list(tensor.shape),
@@ -137,23 +149,45 @@ def _metadata(tensor: TensorParts) -> dict[str, Any]:
     }
 
 
-def _from_columns(columns: dict[str, Any], metadata: dict[str, Any]) -> CountTensor:
-    names, coords = tuple(metadata["mode_names"]), []
-    for name, labels in zip(names, metadata["labels"], strict=True):
-        if name not in columns:
-            raise InputError(f"the table has no column {name!r}, which is a mode of the tensor it was made from")
-        if labels is None:
-            coords.append(np.asarray(columns[name], dtype=np.int64))
-        else:
-            places = {label: place for place, label in enumerate(labels)}
-            coords.append(np.array([places[label] for label in columns[name].tolist()], dtype=np.int64))
-    tensor = CountTensor(
-        np.stack(coords),
-        np.asarray(columns[_count_name(names)]),
-        metadata["shape"],
-        mode_names=names,
-        labels=metadata["labels"],
-        missing=np.array(metadata["missing"], dtype=np.int64).reshape(-1, len(names)),
-    )
-    report = metadata.get("report")  # files of earlier versions have none
+def _from_columns(columns: dict[str, Any], metadata: Any) -> CountTensor:
+    """Return the tensor of columns and metadata, of which any may have been changed or damaged."""
+    try:
+        names, shape, labels = tuple(metadata["mode_names"]), metadata["shape"], metadata["labels"]
+        missing, report = metadata["missing"], metadata.get("report")  # files of earlier versions have no report
+        stored = metadata.get("columns") or [*names, _count_name(names)]
+        *mode_columns, counts = [_complete(columns, name) for name in stored]
+        coords = [_places(*each) for each in zip(stored, mode_columns, labels, strict=False)]
+        if len(names) != len(coords):
+            raise ValueError(f"{len(names)} modes, but {len(coords)} columns")
+        patterns = as_integers(missing, "missing").reshape(-1, len(names))
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"the metadata of the table are damaged: {type(error).__name__}: {error}") from error
+    tensor = CountTensor(np.stack(coords), counts, shape, mode_names=names, labels=labels, missing=patterns)
     return tensor if report is None else tensor._replaced(report=EventReport.from_json(report))
+
+
+def _complete(columns: dict[str, Any], name: str) -> np.ndarray[Any, Any]:
+    """Return a column, which must be there and have a value in every row."""
+    if name not in columns:
+        raise InputError(f"the table has no column {name!r}, which the tensor it was made from had")
+    column = columns[name]
+    values = np.asarray(column)
+    gaps = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(values.shape, dtype=bool)
+    if values.dtype.kind in "Of":
+        gaps = gaps | np.array([value is None or value != value for value in values.tolist()], dtype=bool)
+    if gaps.any():
+        raise InputError(f"column {name!r} has no value in row {int(np.argmax(gaps)) + 1}; every cell needs one")
+    return values
+
+
+def _places(name: str, values: np.ndarray[Any, Any], labels: list[str] | None) -> Integers:
+    """Return the positions that a column gives, by label or, in a mode without labels, by number."""
+    if labels is None:
+        return as_integers(values, f"column {name!r}")
+    places = {label: place for place, label in enumerate(labels)}
+    try:
+        return np.array([places[label] for label in values.tolist()], dtype=np.int64)
+    except KeyError as error:
+        raise InputError(f"column {name!r} has {error.args[0]!r}, which is not a label of that mode") from None

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +16,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from allocore._files import replacing
+from allocore._files import existing_file, replacing
 from allocore.data.event_report import EventReport
+from allocore.data.json_text import parsed_json
+from allocore.data.numpy_files import UNREADABLE, Arrays, read_npy, read_npz
 from allocore.data.tensor import CountTensor
 from allocore.data.tensor_parts import TensorParts
 from allocore.data.tns import read_tns, write_entries
@@ -31,8 +30,6 @@ VERSION = 1
 
 _SUFFIXES = (".npz", ".parquet", ".tns", ".tns.gz")
 _SUFFIXES_IN_WORDS = ".npz, .parquet, .tns or .tns.gz"
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def save_tensor(tensor: TensorParts, path: str | os.PathLike[str]) -> None:
@@ -113,12 +110,12 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
     ...     ac.load_tensor(pathlib.Path(folder) / "flights.npz") == Y
     True
     """
-    target = _existing(path)
+    target = existing_file(path)
     if not target.name.endswith(_SUFFIXES):
         raise InputError(f"{target} has an unknown suffix; it must be {_SUFFIXES_IN_WORDS}")
     if target.suffix != ".npz":
         return read(target)
-    arrays = _npz_arrays(target)
+    arrays = read_npz(target)
     if not _is_ours(arrays):
         raise InputError(f"{target} is not a saved CountTensor; as_tensor reads files of other programs")
     return _from_own(target, arrays)
@@ -131,7 +128,7 @@ def read(path: str | os.PathLike[str]) -> CountTensor:
     `data`) and perhaps `shape`; `.npy` files with a dense array; `.parquet` files of `CountTensor.save`; and FROSTT
     `.tns` and `.tns.gz` files.
     """
-    target = _existing(path)
+    target = existing_file(path)
     if target.suffix == ".npz":
         return _read_npz(target)
     if target.suffix == ".parquet":
@@ -142,7 +139,7 @@ def read(path: str | os.PathLike[str]) -> CountTensor:
         if target.name.endswith((".tns", ".tns.gz")):
             return CountTensor(*read_tns(target))
         if target.suffix == ".npy":
-            return _as_tensor(_npy_array(target))
+            return _as_tensor(read_npy(target))
     except InputError as error:
         raise _about(target, error) from None
     raise InputError(f"{target} has an unknown suffix; it must be .npz, .npy, .parquet, .tns or .tns.gz")
@@ -175,55 +172,14 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
-def _existing(path: str | os.PathLike[str]) -> Path:
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"{target} is a folder; path must be a file")
-    if not target.exists():
-        raise InputError(f"{target} does not exist; path must be an existing file")
-    return target
-
-
 def _about(path: Path, error: InputError) -> InputError:
     """Return the error with the path in front, unless it is there already."""
     text = str(error)
     return InputError(text if text.startswith(str(path)) else f"{path}: {text}")
 
 
-# What NumPy and zipfile raise on damaged, truncated, encrypted or pickled content.
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    SyntaxError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-def _npz_arrays(path: Path) -> Arrays:
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} is damaged or not an .npz file of plain arrays")
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (*_UNREADABLE, AttributeError, TypeError) as error:
-        raise InputError(f"{path} is damaged or not an .npz file of plain arrays: {error}") from error
-
-
-def _npy_array(path: Path) -> np.ndarray[Any, Any]:
-    try:
-        with open(path, "rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except _UNREADABLE as error:
-        raise InputError(f"{path} is damaged or not an .npy file of a plain array: {error}") from error
-
-
 def _read_npz(path: Path) -> CountTensor:
-    arrays = _npz_arrays(path)
+    arrays = read_npz(path)
     if _is_ours(arrays):
         return _from_own(path, arrays)
     try:
@@ -244,28 +200,37 @@ def _from_own(path: Path, arrays: Arrays) -> CountTensor:
     if version != str(VERSION):
         raise InputError(f"{path} has format version {version}; this allocore reads version {VERSION}")
     try:
-        header = json.loads(arrays["header"].tobytes())
+        header = parsed_json(arrays["header"].tobytes())
         tensor = CountTensor(
             arrays["coords"],
             arrays["counts"],
-            arrays["shape"].tolist(),
+            _listed_shape(arrays["shape"]),
             mode_names=header["mode_names"],
             labels=header["labels"],
             missing=arrays["missing"],
         )
         return tensor._replaced(report=EventReport.from_json(header["report"])) if "report" in header else tensor
-    except (KeyError, TypeError, ValueError) as error:
+    except InputError as error:
         raise InputError(f"{path} is damaged: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged: it lacks a part, or a part is of another kind: {error}") from error
 
 
 def _from_scipy(path: Path) -> CountTensor:
+    """Return the tensor of a file of scipy.sparse.save_npz."""
     import scipy.sparse
 
     try:
         matrix = scipy.sparse.load_npz(path)
-    except _UNREADABLE as error:
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(
+                full_check=True
+            )  # SciPy trusts indices, and those of a damaged file reach beyond arrays
+        return _as_tensor(matrix)
+    except InputError:
+        raise
+    except UNREADABLE as error:
         raise InputError(f"not a file of scipy.sparse.save_npz: {error}") from error
-    return _as_tensor(matrix)
 
 
 def _from_plain(arrays: Arrays) -> CountTensor:
@@ -275,7 +240,13 @@ def _from_plain(arrays: Arrays) -> CountTensor:
     fill = arrays.get("fill_value")
     if fill is not None and np.any(fill != 0):
         raise InputError(f"fill_value must be 0; got {fill}")
-    return CountTensor(arrays["coords"], counts, arrays["shape"].tolist() if "shape" in arrays else None)
+    return CountTensor(arrays["coords"], counts, _listed_shape(arrays["shape"]) if "shape" in arrays else None)
+
+
+def _listed_shape(shape: np.ndarray[Any, Any]) -> list[Any]:
+    if shape.ndim != 1:
+        raise InputError(f"shape must be a list of lengths; got an array with {shape.ndim} dimensions")
+    return list(shape.tolist())
 
 
 def _as_tensor(x: object) -> CountTensor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allocore._files import replacing
-from allocore.data.sql import as_pattern, first_sentence, literal
+from allocore._files import existing_file, replacing
+from allocore.data.sql import as_pattern, connect, first_sentence, write_parquet_file
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ def check_suffix(path: Path, argument: str) -> None:
 def read_frame(path: Path, argument: str) -> pd.DataFrame:
     """Read a table. Cells of CSV and TSV files are text, or None if they are empty."""
     check_suffix(path, argument)
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"{argument} is {str(path)!r}, but there is no such file")
+    path = existing_file(path, argument)
     return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_text(path)
 
 
@@ -43,7 +44,7 @@ def _read_text(path: Path) -> pd.DataFrame:
 def _read_parquet(path: Path) -> pd.DataFrame:
     import duckdb
 
-    with duckdb.connect(":memory:") as connection:
+    with connect([path]) as connection:
         try:
             return connection.execute(f"SELECT * FROM read_parquet({as_pattern(path)})").df()
         except duckdb.Error as error:
@@ -52,12 +53,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """Write a table, all of it or nothing; the index is left out."""
-    import duckdb
-
     with replacing(path) as file:
         if path.suffix.lower() != ".parquet":
             frame.to_csv(file, sep=_SEPARATORS[path.suffix.lower()], index=False)
-            return
-        with duckdb.connect(":memory:") as connection:
-            connection.register("frame", frame)
-            connection.execute(f"COPY frame TO {literal(file.name)} (FORMAT parquet, COMPRESSION zstd)")
+        else:
+            write_parquet_file(frame, [str(name) for name in frame], file.name)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from allocore.data.convert import as_tensor
-from allocore.data.coordinates import Int64s, Integers, column_keys, locate, read_only
+from allocore.data.coordinates import Int64s, Integers, check_coordinates, column_keys, locate, read_only
 from allocore.data.display import plural
 from allocore.data.labels import ModeLabels
 from allocore.data.missing import WILDCARD, Missing, covered
@@ -43,6 +43,8 @@ class HeldOut:
         The names of its modes.
     labels : tuple, optional
         Their labels. With all three, a posterior refuses to score the cells of another tensor.
+    along : int, optional
+        The mode that the held-out fibres run along. Standard errors are taken over fibres; without it, over cells.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class HeldOut:
     shape: tuple[int, ...] | None = None
     mode_names: tuple[str, ...] | None = None
     labels: tuple[ModeLabels, ...] | None = None
+    along: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "coords", read_only(self.coords.view()))
@@ -83,6 +86,29 @@ class HeldOut:
         some = np.flatnonzero(self.counts)
         return replace(self, coords=self.coords.take(some, axis=1), counts=self.counts[some])
 
+    @property
+    def fibres(self) -> Int64s:
+        """The number of the fibre that each cell belongs to: cells of a fibre differ in the mode `along` only.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            Numbers from 0. Without `along`, each cell is a fibre of its own.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> test = ac.hold_out(ac.load_flights(), fraction=0.1, along="month", seed=1).test
+        >>> test.fibres[:24:6], int(test.fibres.max())
+        (array([0, 0, 1, 1]), 10079)
+        """
+        if self.along is None:
+            return np.arange(len(self))
+        others = [m for m in range(len(self.coords)) if m != self.along]
+        lengths = self.coords.max(axis=1, initial=0) + 1
+        (keys,) = column_keys([int(lengths[m]) for m in others], self.coords[others])
+        return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+
     def __len__(self) -> int:
         return self.counts.size
 
@@ -92,7 +118,7 @@ class HeldOut:
         return np.array_equal(self.coords, other.coords) and np.array_equal(self.counts, other.counts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return HeldOut, (self.coords, self.counts, self.shape, self.mode_names, self.labels)
+        return HeldOut, (self.coords, self.counts, self.shape, self.mode_names, self.labels, self.along)
 
     def __repr__(self) -> str:
         positive = int(np.count_nonzero(self.counts))
@@ -125,6 +151,28 @@ class Split:
 
     def __repr__(self) -> str:
         return f"Split:\n  train {self.train!r}\n  test  {self.test!r}"
+
+
+def training_data(given: object) -> tuple[CountTensor, HeldOut | None]:
+    """Return the tensor to train on and, of a split, the cells held out from it.
+
+    A split may be put together by hand, so its test set is checked: cells of the same tensor, all missing in training.
+    """
+    if not isinstance(given, Split):
+        return as_tensor(given), None
+    train, test = as_tensor(given.train), given.test
+    if not isinstance(test, HeldOut):
+        raise InputError(f"test of the split is a {type(test).__name__}, but it must be a HeldOut")
+    if test.shape not in (None, train.shape):
+        raise InputError(f"test of the split has shape {test.shape}, but it must have that of train, {train.shape}")
+    check_coordinates(test.coords, train.shape, train.mode_names)
+    if test.counts.shape != test.coords.shape[1:] or not test.counts.size or (test.counts < 0).any():
+        raise InputError("test of the split must have cells, and a count of at least 0 for each of them")
+    if test.along is not None and not 0 <= test.along < train.ndim:
+        raise InputError(f"test of the split has along={test.along}, but it must be from 0 to {train.ndim - 1}")
+    if seen := int((~covered(test.coords, train.missing)).sum()):
+        raise InputError(f"test of the split has {seen:,} cells that train has observed; they must be missing there")
+    return train, replace(test, shape=train.shape, mode_names=train.mode_names, labels=train.labels)
 
 
 def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed: int = 0) -> Split:
@@ -244,4 +292,4 @@ def _cells(tensor: CountTensor, fibres: Int64s, along: int) -> HeldOut:
     if len(tensor.missing):
         observed = np.flatnonzero(~covered(coords, tensor.missing))
         coords, counts = coords.take(observed, axis=1), counts[observed]
-    return HeldOut(coords, counts, tensor.shape, tensor.mode_names, tensor.labels)
+    return HeldOut(coords, counts, tensor.shape, tensor.mode_names, tensor.labels, along)

@@ -24,6 +24,10 @@ def check_mode_names(mode_names: Sequence[str] | None, modes: int) -> tuple[str,
     for name in names:
         if not isinstance(name, str) or not name:
             raise InputError(f"mode_names must be non-empty strings; got {name!r}")
+        if name.startswith(".") or "\\" in name or not _is_plain(name):
+            raise InputError(
+                f"mode_names must not begin with a dot, and have no backslash, NUL or lone surrogate; got {name!r}"
+            )
         if names.count(name) > 1:
             raise InputError(f"mode_names must differ from each other; {name!r} occurs more than once")
     return names
@@ -59,10 +63,21 @@ def _check_mode_labels(labels: object, mode_name: str) -> ModeLabels | None:
     if any(label is None or label != label for label in given):
         raise InputError(f"labels of mode {mode_name!r} must all be given; one is missing (None or NaN)")
     result = tuple(str(label) for label in given)
+    if not _is_plain("".join(result)):
+        wrong = next(label for label in result if not _is_plain(label))
+        raise InputError(f"labels of mode {mode_name!r} must have no NUL and no lone surrogate; got {wrong!r}")
     twice = [label for label, times in Counter(result).items() if times > 1]
     if twice:
         raise InputError(f"labels of mode {mode_name!r} must differ from each other; {twice[0]!r} is repeated")
     return result
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether files of all formats can hold a text: it has no NUL, and UTF-8 can express it."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def fit_labels(

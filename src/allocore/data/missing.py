@@ -176,7 +176,7 @@ class Missing:
             self._cells = sum(
                 int(weights[members].sum())
                 * math.prod(length for m, length in enumerate(self._shape) if m not in modes)
-                for modes, members in _by_fixed_modes(rows)
+                for modes, members in by_fixed_modes(rows)
             )
         return self._cells
 
@@ -322,7 +322,7 @@ def _canonical(rows: Int64s, shape: tuple[int, ...]) -> Int64s:
     (keys,) = column_keys([length + 1 for length in shape], rows.T + 1)
     order = np.argsort(keys, kind="stable")
     rows = rows[order[run_starts(keys[order])]]
-    groups = _by_fixed_modes(rows)
+    groups = by_fixed_modes(rows)
     keep = np.ones(len(rows), dtype=bool)
     for modes, members in groups:
         for wider, others in groups:
@@ -331,7 +331,7 @@ def _canonical(rows: Int64s, shape: tuple[int, ...]) -> Int64s:
     return rows[keep]
 
 
-def _by_fixed_modes(rows: Int64s) -> list[tuple[tuple[int, ...], Int64s]]:
+def by_fixed_modes(rows: Int64s) -> list[tuple[tuple[int, ...], Int64s]]:
     """Group the patterns by the modes that they fix: (those modes, positions of the patterns)."""
     fixed = rows != WILDCARD
     (codes,) = column_keys([2] * rows.shape[1], fixed.T)
@@ -349,16 +349,16 @@ def _matches(coords: NDArray[Any], rows: Int64s, modes: tuple[int, ...], shape: 
 def covered(coords: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:
     """Return which of some cells, known to lie inside the shape, are missing."""
     hit = np.zeros(coords.shape[1], dtype=bool)
-    for modes, members in _by_fixed_modes(missing.patterns):
+    for modes, members in by_fixed_modes(missing.patterns):
         hit |= _matches(coords, missing.patterns[members], modes, missing.shape)
     return hit
 
 
 def _signed(rows: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
     union, weights = rows[:0], np.zeros(0, dtype=np.int64)
-    for modes, members in _by_fixed_modes(rows):
+    for modes, members in by_fixed_modes(rows):
         block = rows[members]
-        both, both_weights = _intersections(union, weights, block, modes, shape)
+        both, both_weights = intersections(union, weights, block, modes, shape)
         signs = np.concatenate([weights, np.ones(len(block), dtype=np.int64), -both_weights])
         union, weights = _merged(np.concatenate([union, block, both]), signs, shape)
     return union, weights
@@ -372,12 +372,12 @@ def _merged(rows: Int64s, weights: Int64s, shape: tuple[int, ...]) -> tuple[Int6
     return rows[weights != 0], weights[weights != 0]
 
 
-def _intersections(
+def intersections(
     union: Int64s, weights: Int64s, block: Int64s, block_modes: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[Int64s, Int64s]:
     """Return where patterns of `union` and of `block` intersect, with the weights of the former."""
     found, found_weights, size = [union[:0]], [weights[:0]], 0
-    for modes, members in _by_fixed_modes(union):
+    for modes, members in by_fixed_modes(union):
         common = sorted(set(modes) & set(block_modes))
         left, right = column_keys([shape[m] for m in common], union[members][:, common].T, block[:, common].T)
         order = np.argsort(right, kind="stable")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from allocore.data import display
+from allocore.data.available_memory import require_memory
 from allocore.data.coordinates import Int64s, Integers, read_only
 from allocore.data.labels import ModeLabels
 from allocore.data.missing import Missing
@@ -15,6 +16,8 @@ from allocore.errors import InputError
 
 if TYPE_CHECKING:
     from allocore.data.event_report import EventReport
+
+_FEW = 1_000_000  # an array of so many totals is made without thinking
 
 
 class CanonicalParts(NamedTuple):
@@ -297,6 +300,7 @@ class TensorParts:
         array([120835, 111279, 104662])
         """
         m = self.mode(mode)
+        require_memory(8 * self.shape[m], f"an array of the totals of mode {self.mode_names[m]!r}")
         totals = np.zeros(self.shape[m], dtype=np.int64)
         np.add.at(totals, self.coords[m], self.counts)
         return totals
@@ -324,9 +328,20 @@ class TensorParts:
         """
         if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
             raise InputError(f"top must be a whole number of at least 1; got {top!r}")
-        totals, labels = self.mode_totals(mode), self.labels[self.mode(mode)]
-        order = np.argsort(-totals, kind="stable")[:top]
-        return [(labels[d], int(totals[d])) for d in order.tolist() if totals[d] > 0]
+        places, totals = self._totals_in_use(self.mode(mode))
+        labels, order = self.labels[self.mode(mode)], np.argsort(-totals, kind="stable")[:top]
+        return [(labels[int(places[d])], int(totals[d])) for d in order.tolist()]
+
+    def _totals_in_use(self, m: int) -> tuple[Int64s, Int64s]:
+        """Return the positions of a mode that have counts, and their totals. The mode itself may be very long."""
+        if self.shape[m] <= _FEW + 4 * self.nnz:
+            totals = self.mode_totals(m)
+            places = np.flatnonzero(totals)
+            return places, totals[places]
+        places, which = np.unique(self.coords[m], return_inverse=True)
+        totals = np.zeros(places.size, dtype=np.int64)
+        np.add.at(totals, which, self.counts)
+        return places.astype(np.int64), totals
 
     def __repr__(self) -> str:
         return display.as_text(self)

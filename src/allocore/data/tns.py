@@ -21,6 +21,7 @@ from allocore.errors import InputError
 # From here on floats cannot represent every integer.
 EXACT_FLOATS = 2.0**53
 ROWS_PER_BLOCK = 100_000
+_LONGEST_LINE = 1 << 20
 
 
 def read_tns(path: Path) -> tuple[Int64s, Int64s]:
@@ -55,9 +56,11 @@ def _write_blocks(file: IO[bytes] | gzip.GzipFile, coords: Integers, counts: Int
 def _entries(path: Path) -> Generator[tuple[int, list[str]]]:
     """Yield the number and the columns of each line that holds an entry."""
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            columns = line.decode("utf-8", errors="replace").partition("#")[0].split()
+    with opener(path, "rt", encoding="utf-8", errors="replace") as file:  # lines may end as on any system
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), start=1):
+            if len(line) == _LONGEST_LINE:
+                raise InputError(f"{path}, line {number}: the line is longer than {_LONGEST_LINE:,} characters")
+            columns = line.partition("#")[0].split()
             if columns:
                 yield number, columns
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from allocore.data.countries import resolve
 from allocore.posterior.class_cells import top_cells
 from allocore.posterior.class_summary import ClassSummary, Profile, ShownMode
+from allocore.posterior.evaluation_words import HEADINGS, heading, score_rows
 from allocore.posterior.run_description import diagnosis_rows, number_text, progress_line, settings_line
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def payload(
         "finished": posterior.finished,
         "likelihood": diagnosis.likelihood_words,
         "health": _health(diagnosis),
+        "heldOut": _held_out(posterior),
         "traces": _traces(posterior),
         "modes": [_mode(summary, columns) for columns in modes],
         "classes": _classes(summary, modes),
@@ -92,6 +94,20 @@ def _health(diagnosis: Diagnosis) -> dict[str, Any]:
         "moves": None if np.isnan(diagnosis.move_rate) else diagnosis.move_rate,
         "headings": headings,
         "rows": rows,
+    }
+
+
+def _held_out(posterior: Posterior) -> dict[str, Any] | None:
+    """How well the run predicts the cells that it holds out, in words and as a table; None if it holds out none."""
+    if posterior.held_out is None:
+        return None
+    table = posterior._evaluation(brief=True).table
+    return {
+        "level": table.attrs["level"],
+        "words": table.attrs["words"],
+        "cells": heading(table),
+        "headings": HEADINGS,
+        "rows": score_rows(table),
     }
 
 

@@ -12,19 +12,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from allocore.figures.calibration_plot import calibration
     from allocore.figures.class_pages import classes, one_class
     from allocore.figures.core_map import core
     from allocore.figures.figure_files import write_all
+    from allocore.figures.forecast_fan import forecast
     from allocore.figures.heat_map import factors
     from allocore.figures.predictive import ppd
     from allocore.figures.run_lines import traces
     from allocore.figures.sizes import effective_shape, mass
 
 _HOMES = {
+    "calibration": "calibration_plot",
     "classes": "class_pages",
     "core": "core_map",
     "effective_shape": "sizes",
     "factors": "heat_map",
+    "forecast": "forecast_fan",
     "mass": "sizes",
     "one_class": "class_pages",
     "ppd": "predictive",
@@ -32,7 +36,19 @@ _HOMES = {
     "write_all": "figure_files",
 }
 
-__all__ = ["classes", "core", "effective_shape", "factors", "mass", "one_class", "ppd", "traces", "write_all"]
+__all__ = [
+    "calibration",
+    "classes",
+    "core",
+    "effective_shape",
+    "factors",
+    "forecast",
+    "mass",
+    "one_class",
+    "ppd",
+    "traces",
+    "write_all",
+]
 
 
 def __getattr__(name: str) -> Any:

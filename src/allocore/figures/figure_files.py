@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from allocore._files import replacing
 from allocore.errors import InputError, whole_number
 from allocore.figures import style
+from allocore.figures.calibration_plot import calibration
 from allocore.figures.class_pages import classes
 from allocore.figures.core_map import core
 from allocore.figures.heat_map import factors
@@ -41,7 +42,8 @@ def write_all(
 
     `classes-1`, `classes-2` and so on are pages of the largest classes, with small or weakly supported ones last.
     `core` shows where they lie, `factors-<mode>` shows the factors of a mode, `mass` shows how much the largest classes
-    hold, `effective-shape` and `traces` describe the run. A run without draws has `traces` only.
+    hold, `effective-shape` and `traces` describe the run. If the run holds out cells, `calibration` shows whether its
+    intervals are right. A run without draws has `traces` only.
 
     Parameters
     ----------
@@ -121,6 +123,8 @@ def _figures(post: Posterior, rows: int, on_page: int, draw: ShownDraw, chain: i
             yield f"factors-{name}", partial(factors, post, mode, draw=draw, chain=chain)
         yield "mass", partial(mass, post, draw=draw, chain=chain)
         yield "effective-shape", partial(effective_shape, post)
+        if post.held_out is not None:
+            yield "calibration", partial(calibration, post)
     yield "traces", partial(traces, post)
 
 

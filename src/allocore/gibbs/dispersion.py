@@ -35,8 +35,13 @@ def draw_dispersion(
     counts_D, rates_D = counts_and_rates(layout, mode, state, exposure_Q, workspace)
     log_odds_D = np.empty(len(counts_D))
     _draw(spec.g0 + counts_D, spec.h0 + rates_D, key.stream(Step.DISPERSION), scratch(), log_odds_D)
+    return replace(state, dispersion=Dispersion(log_odds_D, mode)), log_part(counts_D, rates_D, log_odds_D)
+
+
+def log_part(counts_D: Floats, rates_D: Floats, log_odds_D: Floats) -> float:
+    """The part of the log-likelihood that depends on p, given the sums of y and of r over the cells of each p."""
     log_p_D = counts_D * log_dispersion_of(log_odds_D) + rates_D * log_dispersion_of(-log_odds_D)
-    return replace(state, dispersion=Dispersion(log_odds_D, mode)), float(log_p_D.sum())
+    return float(log_p_D.sum())
 
 
 def counts_and_rates(

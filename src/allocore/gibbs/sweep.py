@@ -98,7 +98,7 @@ def sweep(
         workspace.rescale(state)
     allocation = thin(key, layout, spec, state, workspace)
     log_likelihood = allocation.log_fit - layout.log_factorials + log_rest
-    return state, allocation, _info(layout, before, state, allocation, log_likelihood)
+    return state, allocation, info_of(layout, before, state, allocation, log_likelihood)
 
 
 def _visit_mode(
@@ -115,7 +115,8 @@ def _visit_mode(
     return state, view
 
 
-def _info(layout: Layout, before: State, state: State, allocation: Allocation, log_likelihood: float) -> SweepInfo:
+def info_of(layout: Layout, before: State, state: State, allocation: Allocation, log_likelihood: float) -> SweepInfo:
+    """The statistics of what led from one state to the next, which has this allocation and log-likelihood."""
     holding_Q = allocation.y_RQ[layout.rows(0)].sum(axis=0) > 0
     locations = state.subs_QM[holding_Q]
     (cell_keys,) = column_keys([log_phi_DK.shape[1] for log_phi_DK in state.log_phi], locations.T)

@@ -3,8 +3,7 @@
     rate = sum_q lambda_q prod_m phi[m][d_m, k[q, m]].
 
 Consecutive cells share the products over the first modes in which they agree, so sorted cells are quick. Cost: cells *
-Q multiplications if fibres are long, at most M times that. The sum over q has four partial sums, so that it
-vectorises, in one fixed order.
+Q multiplications if fibres are long, at most M times that. The sum over q has one fixed order (dot_product.py).
 """
 
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from allocore.kernels.arrays import Floats, Ints
+from allocore.kernels.dot_product import dot_of_rows
 from allocore.kernels.expansion import expand_factors, row_offsets
 from allocore.kernels.jit import kernel
 from allocore.kernels.workers import Workers
@@ -24,9 +24,18 @@ def rates_of_cells(
     core_Q: Floats, subs_QM: Ints, factors: Sequence[Floats], coords_MN: Ints, workers: Workers
 ) -> Floats:
     """The rate of each cell in `coords_MN`, given core values, locations and the factors (D, K) of all modes."""
-    offsets_M = row_offsets([len(phi_DK) for phi_DK in factors])
-    rows_MN = np.ascontiguousarray(coords_MN + offsets_M[:-1, None])
-    phi_RQ, rates_N = expand_factors(factors, subs_QM), np.empty(coords_MN.shape[1])
+    rows_MN = rows_of_cells([len(phi_DK) for phi_DK in factors], coords_MN)
+    return rates_at_rows(core_Q, subs_QM, factors, rows_MN, workers)
+
+
+def rows_of_cells(shape: Sequence[int], coords_MN: Ints) -> Ints:
+    """The rows of cells in a table over all rows of all modes: what many draws have in common."""
+    return np.ascontiguousarray(coords_MN + row_offsets(shape)[:-1, None])
+
+
+def rates_at_rows(core_Q: Floats, subs_QM: Ints, factors: Sequence[Floats], rows_MN: Ints, workers: Workers) -> Floats:
+    """The rates of cells that are given by their rows."""
+    phi_RQ, rates_N = expand_factors(factors, subs_QM), np.empty(rows_MN.shape[1])
     cuts = workers.ranges(rates_N.size, _CELLS_PER_THREAD)
     workers.run([partial(_fill_rates, *cut, rows_MN, phi_RQ, core_Q, rates_N) for cut in cuts])
     return rates_N
@@ -35,7 +44,6 @@ def rates_of_cells(
 @kernel
 def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Floats, rates_N: Floats) -> None:
     final, width = rows_MN.shape[0] - 1, core_Q.size
-    whole = width - width % 4
     # Row m: the core times the factors of the modes before m.
     products_MQ = np.empty((final + 1, width))
     for q in range(width):
@@ -49,13 +57,4 @@ def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Fl
             for q in range(width):
                 products_MQ[m + 1, q] = products_MQ[m, q] * phi_RQ[row, q]
             m += 1
-        row = rows_MN[final, n]
-        sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
-        for q in range(0, whole, 4):
-            sum_0 += products_MQ[final, q] * phi_RQ[row, q]
-            sum_1 += products_MQ[final, q + 1] * phi_RQ[row, q + 1]
-            sum_2 += products_MQ[final, q + 2] * phi_RQ[row, q + 2]
-            sum_3 += products_MQ[final, q + 3] * phi_RQ[row, q + 3]
-        for q in range(whole, width):
-            sum_0 += products_MQ[final, q] * phi_RQ[row, q]
-        rates_N[n] = (sum_0 + sum_1) + (sum_2 + sum_3)
+        rates_N[n] = dot_of_rows(products_MQ, final, phi_RQ, rows_MN[final, n])

@@ -6,13 +6,18 @@ Kernels write out their loops: numba compiles a loop nest faster than one slice 
 """
 
 import hashlib
+import os
 import re
+import stat
+import tempfile
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.misc.appdirs import user_cache_dir
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,25 +38,63 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` with numba on first use (a plain Python function when the JIT is off)."""
     given = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    numba.config.CACHE_DIR = _cache_folder(given)  # type: ignore[attr-defined]
+    folder = _cache_folder(given)
+    numba.config.CACHE_DIR = folder or given  # type: ignore[attr-defined]
     try:
-        options: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
-        return cast(Callable[P, R], numba.njit(**options)(function))
+        options: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+        return cast(Callable[P, R], numba.njit(**options, cache=folder is not None)(function))
     finally:
         numba.config.CACHE_DIR = given  # type: ignore[attr-defined]
 
 
 @cache
-def _cache_folder(given: str) -> str:
+def _cache_folder(given: str) -> str | None:
     """A folder for compiled kernels, inside `given` if there is one, named after the sources of all kernels.
 
     numba compiles a kernel again when its own file changes, but not when a kernel that it calls changes, or a constant
-    or tuple that it reads. If the folder cannot be written, numba falls back to its usual places.
+    or tuple that it reads. If the folder cannot be written, it is among the user's caches, or a temporary one; if none
+    can, nothing is cached. A cache is code: a temporary folder must be the user's own.
     """
     digest = hashlib.sha256()
     for path in kernel_sources():
         digest.update(path.read_bytes())
-    return str(Path(given or _PACKAGE / "__pycache__") / f"kernels-{digest.hexdigest()[:16]}")
+    name = f"kernels-{digest.hexdigest()[:16]}"
+    wanted = Path(given or _PACKAGE / "__pycache__")
+    of_user = Path(user_cache_dir("numba", False))  # type: ignore[no-untyped-call]
+    # A user without a home has the relative path ~/.cache.
+    for parent in [wanted] if given or not of_user.is_absolute() else [wanted, of_user]:
+        if _is_writable(parent / name):
+            return str(parent / name)
+    own = Path(tempfile.gettempdir()) / f"allocore-{os.getuid() if hasattr(os, 'getuid') else 'kernels'}"
+    folder = str(own / name) if _is_own(own) and _is_writable(own / name) else None
+    kept = f"they are kept in {folder}" if folder else "every process compiles them again, which takes some 15 seconds"
+    warnings.warn(
+        f"compiled kernels cannot be cached in {wanted}: {kept}; NUMBA_CACHE_DIR can name a folder that is writable",
+        stacklevel=3,
+    )
+    return folder
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether there is such a folder, now if not before, and files can be made in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder, now if not before, belongs to this user and is closed to all others."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    if not hasattr(os, "getuid"):  # on Windows the temporary folder is the user's own
+        return True
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def kernel_sources() -> list[Path]:

@@ -66,9 +66,10 @@ class Key:
     sweep: int = 0
 
     @classmethod
-    def of(cls, seed: int, chain: int) -> "Key":
-        """The key of one chain of a run."""
-        low, high = np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(2, np.uint32)
+    def of(cls, seed: int, chain: int, started: int | None = None) -> "Key":
+        """The key of one chain of a run; if it begins at the states of another run, with a number made from these."""
+        spawn_key = (chain,) if started is None else (chain, started)
+        low, high = np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(2, np.uint32)
         return cls((int(low), int(high)))
 
     def at(self, sweep: int) -> "Key":

@@ -20,6 +20,7 @@ _FLAT: dict[str, Any] = {"alpha0": 0.0, "a0": 1.0, "b0": 0.0, "e0": 1.0, "f0": 0
 _PRIORS = ("a0", "b0", "f0", "alpha0", "c0", "d0", "g0", "h0", "s0", "t0")
 # Beyond these limits, products of rates over the modes leave the range of 64-bit floats.
 _LEAST, _MOST = 1e-30, 1e30
+_MOST_CLASSES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Spec:
         object.__setattr__(self, "budget", whole_number("budget", self.budget))
         shape = tuple(whole_number("core_shape", size, self.core_shape) for size in self.core_shape)
         object.__setattr__(self, "core_shape", shape)
+        if max(self.budget, *shape) > _MOST_CLASSES and not self.dense_core:
+            raise InputError(f"budget is {self.budget} and core_shape {shape}, but their numbers must be below 2^31")
         for name in _PRIORS if self.has_priors else ():
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "e0", concentrations_for(len(shape), self.e0) if self.has_priors else self.e0)
@@ -144,6 +147,16 @@ def check_likelihood(likelihood: object, dispersion_by: object = None, options: 
         raise InputError(
             f"{by} is {dispersion_by!r}, but the likelihood {likelihood!r} has no dispersion: only 'negative-binomial' "
             "has one"
+        )
+
+
+def check_counts(likelihood: LikelihoodName, counts: NDArray[np.int64]) -> None:
+    """Check that a likelihood can explain the counts of a tensor."""
+    largest = int(counts.max())
+    if likelihood == "bernoulli" and largest > 1:
+        raise InputError(
+            f"likelihood is 'bernoulli', but the tensor has counts up to {largest:,} and they must be 0 or 1: "
+            "Y.binary(), or --binary on the command line, makes them so"
         )
 
 

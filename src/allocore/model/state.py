@@ -66,6 +66,11 @@ class State:
         """The factor matrix of one mode, (D, K); zero in the columns that no class uses."""
         return np.exp(self.log_phi[mode])
 
+    def log_mean_row(self, mode: int) -> NDArray[np.float64]:
+        """The logarithm of the mean over the rows of a mode, (K): a start for rows of which nothing is known."""
+        mean_K = self.factors(mode).mean(axis=0)
+        return np.asarray(np.log(mean_K, where=mean_K > 0.0, out=np.full(mean_K.shape, -np.inf)))
+
     def used(self, mode: int) -> NDArray[np.bool_]:
         """Which factors of the mode are used by some class, (K)."""
         width = self.log_phi[mode].shape[1]

@@ -24,7 +24,7 @@ from allocore.data.coordinates import column_keys, locate
 from allocore.data.missing import Missing, covered
 from allocore.errors import InputError
 from allocore.kernels.arrays import Floats, Ints
-from allocore.kernels.cell_rates import rates_of_cells
+from allocore.kernels.cell_rates import rates_at_rows, rows_of_cells
 from allocore.kernels.workers import Workers
 from allocore.run.record import Record
 
@@ -108,11 +108,13 @@ def term_rates(
     record: Record, boxes: Boxes, terms: Terms, places: Sequence[tuple[int, int]], threads: int
 ) -> Iterator[Floats]:
     """The rates of the terms in some draws, each given by chain and draw."""
+    shape = [length + len(sets) for length, sets in zip(boxes.shape, boxes.sets, strict=True)]
+    rows_MJ = rows_of_cells(shape, terms.pieces_MJ)
     with Workers(threads) as workers:
         for place in places:
             factors = [_extended(factor[place], sets) for factor, sets in zip(record.factors, boxes.sets, strict=True)]
             core_Q, subs_QM = record.core_values[place], record.core_locations[place]
-            rates_J = rates_of_cells(core_Q, subs_QM, factors, terms.pieces_MJ, workers)
+            rates_J = rates_at_rows(core_Q, subs_QM, factors, rows_MJ, workers)
             if len(rates_J) == len(terms.owner_T):
                 yield rates_J
             else:

@@ -43,6 +43,13 @@ class DrawClasses(NamedTuple):
         """The share of each class in the expected counts of the draw."""
         return self.value_C / (self.total or 1.0)
 
+    def in_order(self, order_C: Ints) -> "DrawClasses":
+        """Some of the classes, in the order given."""
+        factors = tuple(factor_DC[:, order_C] for factor_DC in self.factors)
+        same = self.factors is self.profiles
+        profiles = factors if same else tuple(profile_DC[:, order_C] for profile_DC in self.profiles)
+        return DrawClasses(self.location_CM[order_C], self.value_C[order_C], self.total, profiles, factors)
+
 
 class ClassReader:
     """Reads the classes of the draws of a run."""

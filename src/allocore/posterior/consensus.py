@@ -1,8 +1,5 @@
 """The consensus: what many draws of all chains agree on, as classes with support, intervals and stable numbers."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +18,7 @@ from allocore.posterior.consensus_file import (
     write_consensus,
 )
 from allocore.posterior.consensus_summary import names_of, summarize_consensus
+from allocore.posterior.draw_bar import draw_bar
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -369,24 +367,10 @@ def find_consensus(record: Record, folder: Path | None, numbering: Numbered | No
     kept = read_consensus(folder, record) if folder is not None else None
     if kept is not None and kept.is_of(record):
         return Consensus(record, kept.numbered)
-    with _bar(progress) as tick:
+    with draw_bar("consensus", progress) as tick:
         found = estimate(ClassReader(record), tick)
     names = names_of(record, found)
     if folder is not None and record.chosen is None:
         return Consensus(record, number_and_keep(folder, record, found, names))
     earlier = kept.numbered if kept is not None else numbering
     return Consensus(record, number_classes(found, names, earlier.known if earlier is not None else None))
-
-
-@contextmanager
-def _bar(wanted: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, if it is wanted and standard error is a terminal."""
-    if not (wanted and sys.stderr is not None and sys.stderr.isatty()):
-        yield lambda done, whole: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("consensus", total=None)
-        yield lambda done, whole: bar.update(task, completed=done, total=whole)

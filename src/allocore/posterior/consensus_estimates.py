@@ -102,32 +102,33 @@ def estimate(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates
         tick(done, whole)
 
     found = centres(follow(reader, chain, seeds, one_more) for chain in range(chains))
-    tally = _Tally(chains, judged, found, reader.has_missing)
+    tally = Tally(chains, judged, found, reader)
     for chain in range(chains):
         for place, draw in enumerate(judged.tolist()):
             tally.add(chain, place, reader.read(chain, draw, MOST_CLASSES))
             one_more()
-    return tally.estimates(reader)
+    return tally.estimates(tally.kept())
 
 
-class _Tally:
-    """What each draw says about each cluster."""
+class Tally:
+    """What each draw says about each cluster: `found` are the centres, and `reader` reads what is counted."""
 
-    def __init__(self, chains: int, draws: Ints, found: tuple[Floats, ...], has_missing: bool) -> None:
-        self._centres, self._draws = Directions.of(found), draws
-        lead = chains, len(draws), found[0].shape[1]
+    def __init__(self, chains: int, draws: Ints, found: tuple[Floats, ...], reader: ClassReader) -> None:
+        self._centres, self._draws, self._reader = Directions.of(found), draws, reader
+        lead, lengths = (chains, len(draws), found[0].shape[1]), reader.record.tensor.shape
         self._shares, self._value_G = np.zeros(lead), np.zeros(lead[2])
         # The class of a draw that is matched with a cluster, and its location; -1 if there is none.
         self._class = np.full(lead, -1, dtype=np.int32)
         self._location = np.full((*lead, len(found)), -1, dtype=np.int32)
-        self._profiles: list[Floats] = [np.zeros(each.T.shape) for each in found]
-        self._factors: list[Floats] = [np.zeros(each.T.shape) for each in found] if has_missing else []
+        self._profiles: list[Floats] = [np.zeros((lead[2], length)) for length in lengths]
+        self._factors: list[Floats] = [np.zeros_like(sums) for sums in self._profiles] if reader.has_missing else []
         self._alike_G = np.zeros(lead[2])
 
-    def add(self, chain: int, place: int, classes: DrawClasses) -> None:
-        """Match the classes of one draw and add what they say."""
-        similarity_CG = similarities(Directions.of(classes.profiles), self._centres, HOLDS)
-        ours, clusters = match_similar(similarity_CG, HOLDS, classes.share_C)
+    def add(self, chain: int, place: int, judged: DrawClasses, told: DrawClasses | None = None) -> None:
+        """Match the classes of one draw and add what they say, or what is told of the same classes elsewhere."""
+        similarity_CG = similarities(Directions.of(judged.profiles), self._centres, HOLDS)
+        ours, clusters = match_similar(similarity_CG, HOLDS, judged.share_C)
+        classes = judged if told is None else told
         self._add_unmatched(np.delete(similarity_CG, ours, axis=0), np.delete(classes.share_C, ours))
         share_C = classes.share_C[ours]
         self._shares[chain, place, clusters] = share_C
@@ -145,14 +146,17 @@ class _Tally:
             nearest_C, similar_C = similarity_CG.argmax(axis=1), similarity_CG.max(axis=1) >= HOLDS
             self._alike_G += np.bincount(nearest_C[similar_C], share_C[similar_C], len(self._alike_G))
 
-    def estimates(self, reader: ClassReader) -> Estimates:
-        """Keep the clusters with enough support, and estimate their profiles."""
-        chains, draws, _ = self._shares.shape
+    def kept(self) -> Ints:
+        """The clusters with enough support, largest first."""
         held, share_G = self._class >= 0, self._shares.mean(axis=(0, 1))
         holding_G = (held.mean(axis=1) >= HELD).sum(axis=0)
-        kept = np.flatnonzero((holding_G >= enough_chains(chains)) & (share_G > 0.0))
-        kept = kept[np.argsort(-share_G[kept], kind="stable")]
-        profiles, factors = self._bands(reader, kept)
+        kept = np.flatnonzero((holding_G >= enough_chains(len(held))) & (share_G > 0.0))
+        return kept[np.argsort(-share_G[kept], kind="stable")]
+
+    def estimates(self, kept: Ints) -> Estimates:
+        """What the draws say about these clusters, with their profiles."""
+        (chains, draws, _), held = self._shares.shape, self._class >= 0
+        profiles, factors = self._bands(kept)
         return Estimates(
             draws=self._draws,
             value=self._value_G[kept] / (chains * draws),
@@ -164,7 +168,7 @@ class _Tally:
             alike=float(self._alike_G[kept].sum() / (chains * draws)),
         )
 
-    def _bands(self, reader: ClassReader, kept: Ints) -> tuple[tuple[ProfileBand, ...], tuple[ProfileBand, ...]]:
+    def _bands(self, kept: Ints) -> tuple[tuple[ProfileBand, ...], tuple[ProfileBand, ...]]:
         """The means over all draws, with quantiles over about a hundred of them."""
         chains, draws, _ = self._shares.shape
         rows = sum(sum_GD.shape[1] for sum_GD in (*self._profiles, *self._factors))
@@ -174,7 +178,7 @@ class _Tally:
         profiles = [_Sample(number, sum_GD[kept]) for sum_GD in self._profiles]
         factors = [_Sample(number, sum_GD[kept]) for sum_GD in self._factors]
         for turn, (chain, place) in enumerate((c, p) for c in range(chains) for p in places.tolist()):
-            classes = reader.read(chain, int(self._draws[place]), MOST_CLASSES)
+            classes = self._reader.read(chain, int(self._draws[place]), MOST_CLASSES)
             class_C = self._class[chain, place, kept]
             for mode, sample in enumerate(profiles):
                 sample.add(turn, class_C, classes.profiles[mode])

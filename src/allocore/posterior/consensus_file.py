@@ -6,15 +6,18 @@ is never given twice. Numbers are given and written under a lock, because severa
 """
 
 import warnings
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from filelock import FileLock, Timeout
+from numpy.lib import format as npy
 
 from allocore._files import replacing
+from allocore._locks import ProcessLock
+from allocore.data.numpy_files import read_npz
 from allocore.kernels.arrays import Floats, Ints
 from allocore.posterior.class_matching import Directions, match
 from allocore.posterior.consensus_clusters import HOLDS
@@ -25,6 +28,7 @@ FILE = "consensus.npz"
 _LOCK = "consensus.lock"
 _SECONDS = 10.0  # to wait for another process that writes the file
 _FORMAT = 1
+_FEW_BYTES = 2**24
 
 
 class Known(NamedTuple):
@@ -101,7 +105,7 @@ def _all_different(names: list[str], taken: tuple[str, ...]) -> list[str]:
 
 def number_and_keep(folder: Path, record: Record, found: Estimates, names: tuple[str, ...]) -> Numbered:
     """Give numbers that agree with the file, and write it, unless it is of more draws or cannot be written."""
-    with suppress(OSError, Timeout), FileLock(folder / _LOCK, timeout=_SECONDS):
+    with suppress(OSError), ProcessLock(folder / _LOCK, timeout=_SECONDS):
         kept = _read_again(folder, record)
         numbered = number_classes(found, names, kept.numbered.known if kept else None)
         if kept is None or kept.draws <= record.core_values.shape[1]:
@@ -147,22 +151,50 @@ def write_consensus(folder: Path, record: Record, numbered: Numbered) -> None:
 
 def read_consensus(folder: Path, record: Record) -> Kept | None:
     """The consensus that is kept with a run; None if there is none that can be read."""
-    try:
-        # NumPy does not close a file that it cannot read.
-        with open(folder / FILE, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            if int(arrays["format"]) != _FORMAT:
-                _warn(folder, f"it has format {int(arrays['format'])}, and this version reads {_FORMAT}")
-                return None
-            numbered = _numbered(arrays, len(record.factors))
-            if tuple(len(band.mean) for band in numbered.estimates.profiles) != record.tensor.shape:
-                raise ValueError("its modes have other lengths")
-            chains, draws = arrays["run"].tolist()
-            return Kept(numbered, chains, draws)
-    except FileNotFoundError:
+    if not (folder / FILE).exists():
         return None
+    try:
+        arrays = read_npz(folder / FILE, _most_bytes(record))
+        if int(arrays["format"]) != _FORMAT:
+            _warn(folder, f"it has format {int(arrays['format'])}, and this version reads {_FORMAT}")
+            return None
+        numbered = _numbered(arrays, len(record.factors))
+        _check_shapes(numbered, record.tensor.shape)
+        chains, draws = arrays["run"].tolist()
+        return Kept(numbered, chains, draws)
     except Exception as error:  # a damaged archive raises errors of many kinds
         _warn(folder, str(error) or type(error).__name__)
         return None
+
+
+def _most_bytes(record: Record) -> int:
+    """More than a consensus of this run can take: four bands a mode and a profile of every class that had a number."""
+    chains, draws, budget = record.core_values.shape
+    classes = min(chains * budget, 100_000)
+    return int(_FEW_BYTES + classes * (100 * sum(record.tensor.shape) + 16 * chains * draws))
+
+
+def _check_shapes(numbered: Numbered, shape: tuple[int, ...]) -> None:
+    """Raise a ValueError unless all arrays are of the same classes, and of the modes of the run."""
+    found, known, classes = numbered.estimates, numbered.known, len(numbered.number_C)
+    lengths = {len(numbered.names), len(found.value), *(each.shape[-1] for each in (found.shares, found.held))}
+    wrong = [
+        part
+        for bands in (found.profiles, found.factors)
+        for band, length in zip(bands, shape, strict=True)
+        for part in band
+        if part.shape != (length, classes)
+    ]
+    if lengths != {classes} or wrong:
+        raise ValueError("its arrays have other lengths than its classes and the modes of the run")
+    if found.shares.ndim != 3 or found.held.shape != found.shares.shape or found.draws.shape != found.shares.shape[1:2]:
+        raise ValueError("its shares are not those of chains, draws and classes")
+    if any(each.shape != (classes, classes) for each in found.sharing):
+        raise ValueError("what its classes share is not a square table")
+    if len(known.names) != len(known.number_K) or [each.shape for each in known.profiles] != [
+        (length, len(known.number_K)) for length in shape
+    ]:
+        raise ValueError("the classes that it knows have other lengths")
 
 
 def _warn(folder: Path, why: str) -> None:
@@ -174,11 +206,11 @@ def _warn(folder: Path, why: str) -> None:
 
 def _is_foreign(folder: Path) -> bool:
     """Whether there is a file of another version, or one that may not be read: neither should be replaced."""
-    try:
-        with open(folder / FILE, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return int(arrays["format"]) != _FORMAT
-    except FileNotFoundError:
+    if not (folder / FILE).exists():
         return False
+    try:
+        with zipfile.ZipFile(folder / FILE) as archive, archive.open("format.npy") as file:
+            return int(npy.read_array(file, allow_pickle=False, max_header_size=1000)) != _FORMAT
     except OSError:
         return True
     except Exception:  # damaged: nothing is lost if it is replaced

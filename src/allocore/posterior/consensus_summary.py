@@ -46,7 +46,7 @@ def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names:
     by_chain_C = found.support_chains if chains > 1 else np.full(len(share_C), np.nan)
     return ClassSummary(
         tensor=record.tensor,
-        source=f"consensus of {chains} chain{'s' * (chains > 1)}, {chains * draws} draw{'s' * (chains * draws > 1)}",
+        source=_source(record, chains, chains * draws),
         sentences=_sentences(record, found, apart_C),
         counted=record.spec.observation.class_sizes,
         modes=modes,
@@ -63,6 +63,12 @@ def summarize_consensus(record: Record, found: Estimates, number_C: Ints, names:
         factor_shares=tuple(band.mean for band in found.factors),
         sharing=found.sharing,
     )
+
+
+def _source(record: Record, chains: int, draws: int) -> str:
+    mode, names = record.folded_mode, record.tensor.mode_names
+    where = "" if mode is None else f", in new rows of {names[mode]}"
+    return f"consensus of {chains} chain{'s' * (chains > 1)}, {draws} draw{'s' * (draws > 1)}{where}"
 
 
 def names_of(record: Record, found: Estimates) -> tuple[str, ...]:

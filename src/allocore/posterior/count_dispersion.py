@@ -69,6 +69,12 @@ def count_dispersion(record: Record) -> CountDispersion:
 
 def _of_draw(counts_N: Ints, mu_N: Floats, total: float) -> tuple[float, float]:
     """The ratio of the largest likelihood and its gain, given the rates of the non-zeros and the total rate."""
+    log_odds, gain = likeliest_log_odds(counts_N, mu_N, total)
+    return (1.0 + float(np.exp(log_odds)), gain) if gain > 0.0 else (1.0, 0.0)
+
+
+def likeliest_log_odds(counts_N: Ints, mu_N: Floats, total: float) -> tuple[float, float]:
+    """The log odds of p of the largest likelihood and its gain; `total` is the sum of mu over all observed cells."""
     zeros, chosen = total - float(mu_N.sum()), _sample(len(mu_N))
     counts_n, mu_n = counts_N[chosen].astype(np.int64), np.maximum(mu_N[chosen], np.finfo(float).tiny)
     nothing_n, weight = np.zeros(len(mu_n)), len(mu_N) / len(mu_n)
@@ -81,8 +87,7 @@ def _of_draw(counts_N: Ints, mu_N: Floats, total: float) -> tuple[float, float]:
         return -(float((log_density_n - poisson_n).sum()) * weight - (scale - 1.0) * zeros)
 
     best = minimize_scalar(loss, bounds=_LOG_ODDS, method="bounded", options={"xatol": _TOLERANCE})
-    gain = -float(best.fun)
-    return (1.0 + float(np.exp(best.x)), gain) if gain > 0.0 else (1.0, 0.0)
+    return float(best.x), -float(best.fun)
 
 
 def _sample(nonzeros: int) -> Ints | slice:

@@ -1,9 +1,11 @@
 """The summary of one draw: its classes by size, their profiles and factors. Classes at the same location are one."""
 
+import operator
 from dataclasses import replace
 
 import numpy as np
 
+from allocore.errors import InputError
 from allocore.kernels.arrays import Flags, Floats
 from allocore.posterior.class_names import class_names
 from allocore.posterior.class_profiles import ClassReader
@@ -81,3 +83,15 @@ def inferred_budget(record: Record) -> str:
     included = (record.core_values > 0.0).sum(axis=2).ravel()
     low, median, high = np.quantile(included, (0.025, 0.5, 0.975), method="nearest")
     return f" The budget was inferred: {median} classes are on (median of all draws, 95% from {low} to {high})."
+
+
+def place_of(name: str, value: int, length: int) -> int:
+    """The place of a chain or draw that is given by its number; negative numbers count from the end."""
+    try:
+        place = operator.index(value)
+    except TypeError:
+        rule = "a whole number or 'best'" if name == "draw" else "a whole number"
+        raise InputError(f"{name} is {value!r}, but it must be {rule}") from None
+    if not -length <= place < length:
+        raise InputError(f"{name} is {value}, but there are {length}: it must be from {-length} to {length - 1}")
+    return place % length

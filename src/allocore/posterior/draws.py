@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class Draws:
         >>> post.core_locations.shape
         (2, 10, 5, 5)
         """
-        return self._record.core_locations
+        return cast("NDArray[np.int64]", self._record.core_locations)
 
     @property
     def factors(self) -> list[NDArray[np.float64]]:
@@ -64,13 +64,15 @@ class Draws:
         -------
         list of ndarray of float
             One array of shape (chain, draw, D_m, K_m) per mode. A factor that no class uses in a draw is zero there.
+            The arrays of a large run stay on disk: `factors[m][chain, draw]` reads one draw, and all else that is done
+            with them (`np.asarray`, arithmetic, methods) reads them whole.
 
         Examples
         --------
         >>> [factor.shape for factor in post.factors[:2]]
         [(2, 10, 3, 5), (2, 10, 105, 5)]
         """
-        return list(self._record.factors)
+        return list(cast("tuple[NDArray[np.float64], ...]", self._record.factors))
 
     @property
     def budget(self) -> NDArray[np.int64]:
@@ -297,11 +299,11 @@ class Draws:
         kept = (given % number).tolist()
         if len(set(kept)) < len(kept):
             raise InputError(f"chains is {chains!r}, but it must not name a chain twice")
-        return self._with_record(self._record.with_chains(kept))
+        return self._with_chains(kept)
 
-    def _with_record(self, record: Record) -> Self:
-        """Return the same kind of posterior for another record."""
-        return type(self)(record)
+    def _with_chains(self, kept: list[int]) -> Self:
+        """Return the same kind of posterior with some of the chains."""
+        return type(self)(self._record.with_chains(kept))
 
     def to_datatree(self) -> "xr.DataTree":
         """Return the run as a DataTree in the ArviZ schema.

@@ -3,14 +3,18 @@
 It is the density of the logarithms of core values, factors and concentrations, and of the log odds of the dispersion,
 as Stan takes it: the density of a factor itself has no bound where e0 is below one and an entry is near zero. Draws
 with different numbers of factors in use are compared all the same, though their densities have different dimensions.
+
+Of new rows that were folded in, it is the density of their counts and of what was drawn of them: their factors and p.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
 from allocore.kernels.arrays import Floats
-from allocore.model.joint import log_likelihood, log_prior
+from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion, log_prior_factors
 from allocore.model.likelihood import log_dispersion_of
-from allocore.model.state import Dispersion, State
+from allocore.model.state import State
 from allocore.run.record import Record
 
 
@@ -22,12 +26,25 @@ def log_joint_of_draws(record: Record) -> Floats:
     told = record.stats["log_likelihood"][:, record.draw_sweeps - 1]
     log_joint = np.empty(told.shape)
     for chain, draw in np.ndindex(told.shape):
-        state, likelihood = _state(record, chain, draw), float(told[chain, draw])
+        state, likelihood = record.state_of(chain, draw), float(told[chain, draw])
         if not np.isfinite(likelihood):
             likelihood = log_likelihood(record.tensor, record.spec, state)
-        prior = log_prior(record.spec, state) + _log_jacobian(state) if record.spec.has_priors else 0.0
-        log_joint[chain, draw] = likelihood + prior
+        log_joint[chain, draw] = likelihood + _log_prior(record, state)
     return log_joint
+
+
+def _log_prior(record: Record, state: State) -> float:
+    """The log prior density of all variables, or of those of new rows, on their unconstrained scales."""
+    spec, mode = record.spec, record.folded_mode
+    if not spec.has_priors:
+        return 0.0
+    if mode is None:
+        return log_prior(spec, state) + _log_jacobian(state)
+    own_p = state.dispersion is not None and state.dispersion.mode == mode
+    rows = [log_phi_DK if m == mode else log_phi_DK[:0] for m, log_phi_DK in enumerate(state.log_phi)]
+    new = State(np.empty(0), state.subs_QM, tuple(rows), np.empty(0), state.dispersion if own_p else None)
+    factors = log_prior_factors(spec, replace(new, concentrations_M=state.concentrations_M))
+    return factors + log_prior_dispersion(spec, new) + _log_jacobian(new)
 
 
 def _log_jacobian(state: State) -> float:
@@ -39,17 +56,3 @@ def _log_jacobian(state: State) -> float:
         log_odds_D = state.dispersion.log_odds_D
         total += (log_dispersion_of(log_odds_D) + log_dispersion_of(-log_odds_D)).sum()
     return float(total)
-
-
-def _state(record: Record, chain: int, draw: int) -> State:
-    tiny = np.finfo(float).tiny
-    core_Q, subs_QM = record.core_values[chain, draw], record.core_locations[chain, draw]
-    with np.errstate(divide="ignore"):  # a class that is not included has the core value zero
-        log_core_Q = np.log(core_Q if record.spec.infer_budget else np.maximum(core_Q, tiny))
-    # A stored weight may have underflowed to zero. The smallest normal float stands in for it.
-    log_phi = tuple(np.log(np.maximum(factor[chain, draw], tiny)) for factor in record.factors)
-    concentrations_M = np.empty(0) if record.concentrations is None else record.concentrations[chain, draw]
-    dispersion = None
-    if record.log_odds is not None:
-        dispersion = Dispersion(np.atleast_1d(record.log_odds[chain, draw]), record.spec.dispersion_by)
-    return State(log_core_Q, subs_QM, log_phi, concentrations_M, dispersion)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from allocore.data.coordinates import column_keys
+from allocore.data.export import COUNT
+from allocore.data.holdout import HeldOut
 from allocore.data.labels import ModeLabels
 from allocore.data.near_labels import did_you_mean
 from allocore.data.select_rows import LabelRows, Rows, rows_of
@@ -41,6 +44,42 @@ def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, "pd.Dat
     for name, labels, places in zip(tensor.mode_names, tensor.labels, coords_MN, strict=True):
         columns[name] = places if isinstance(labels, range) else np.array(labels, dtype=object)[places]
     return Boxes(coords_MN, ((),) * tensor.ndim, tensor.shape), pd.DataFrame(columns)
+
+
+def is_frame(given: object) -> bool:
+    """Return whether something is a data frame: it has columns, and it is no held-out set."""
+    return hasattr(given, "columns") and not hasattr(given, "coords")
+
+
+def cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
+    """Return the cells that a frame names, with a label for each mode, and their counts."""
+    boxes, told = named_cells(given, tensor)
+    name = COUNT + "_" * (COUNT in tensor.mode_names)
+    if name not in told.columns:
+        raise InputError(f"test has no column {name!r}, but it must have one with the count of each cell")
+    if boxes.summed_N.any():
+        row = int(boxes.summed_N.argmax())
+        raise InputError(f"test has a sum of cells at position {row}, but each row must name a label for each mode")
+    (keys_N,) = column_keys(tensor.shape, boxes.places_MN)
+    _, first = np.unique(keys_N, return_index=True)
+    if len(first) < len(keys_N):
+        row = int(np.setdiff1d(np.arange(len(keys_N)), first)[0])
+        raise InputError(f"test has the cell of position {row} twice, but each cell must be there once")
+    return HeldOut(boxes.places_MN, _whole_counts(told[name]))
+
+
+def _whole_counts(column: "pd.Series[Any]") -> Ints:
+    import pandas as pd
+
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    bad = ~((numbers >= 0) & (numbers == np.floor(numbers)) & (numbers < 2.0**53))
+    if bad.any():
+        row = int(bad.argmax())
+        raise InputError(
+            f"test has {column.iloc[row]!r} in the column {column.name!r} at position {row}, but a count must be a "
+            "whole number of at least 0"
+        )
+    return numbers.astype(np.int64)
 
 
 class _Mode:

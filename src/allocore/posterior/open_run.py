@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from allocore.posterior.posterior import Posterior
-from allocore.run.run_reader import OnError, read_record
+from allocore.run.damage import OnError
+from allocore.run.run_reader import read_record
 
 
 def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Posterior:
@@ -20,7 +21,8 @@ def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Po
     Returns
     -------
     Posterior
-        The draws, read into memory. It does not follow a run that goes on; open the run again for newer draws.
+        The draws, of which those of a large run stay on disk. It does not follow a run that goes on; open the run
+        again for newer draws.
 
     Examples
     --------

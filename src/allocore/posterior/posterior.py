@@ -1,15 +1,14 @@
 """The posterior: the draws of a fitted model, what they predict, and what they mean."""
 
-import operator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.errors import InputError, whole_number
+from allocore.errors import whole_number
 from allocore.kernels.workers import available_threads
-from allocore.posterior.cell_predictions import CellPredictions
+from allocore.posterior.new_data import NewData
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 ShownDraw = int | Literal["best"] | None
 
 
-class Posterior(CellPredictions):
+class Posterior(NewData):
     """The draws of a fitted model, with predictions, tables and diagnostics.
 
     `model.posterior_` and `ac.open_run` return one. Nothing in it changes after the fit, whatever happens to the model.
@@ -90,7 +89,9 @@ class Posterior(CellPredictions):
         from allocore.posterior.consensus import find_consensus
 
         if self._consensus is None:
-            self._consensus = find_consensus(self._drawn(), self._folder, self._numbering, progress)
+            self._consensus = self._consensus_of_new_rows(progress) or find_consensus(
+                self._drawn(), self._folder, self._numbering, progress
+            )
         return self._consensus
 
     def best_draw(self) -> tuple[int, int]:
@@ -330,21 +331,22 @@ class Posterior(CellPredictions):
         2 of ... classes, consensus of 2 chains, 20 draws
         ...
         """
-        from rich.console import Console
-
+        from allocore.data.safe_console import SafeConsole
         from allocore.posterior.terminal_tables import class_report
 
-        Console().print(class_report(self, rows, top, draw=draw, chain=chain))
+        SafeConsole().print(class_report(self, rows, top, draw=draw, chain=chain))
 
     def _repr_html_(self) -> str:
         from allocore.posterior.notebook import posterior_html
 
         return posterior_html(self)
 
-    def _with_record(self, record: Record) -> Self:
-        other = type(self)(record, self._threads)
+    def _with_chains(self, kept: list[int]) -> Self:
+        other = type(self)(self._record.with_chains(kept), self._threads)
         # Some chains have their own consensus. Its classes are numbered as those of the run, whose file stays as it is.
-        other._numbering = self._consensus.numbered if self._consensus else self._kept_numbering()
+        found = self._found_consensus()
+        other._numbering = found.numbered if found else self._kept_numbering()
+        other._fitted = None if self._fitted is None else self._fitted.select_chains(kept)
         return other
 
     def _kept_numbering(self) -> "Numbered | None":
@@ -354,19 +356,25 @@ class Posterior(CellPredictions):
         kept = None if self._folder is None else read_consensus(self._folder, self._record)
         return self._numbering if kept is None else kept.numbered
 
+    def _found_consensus(self) -> "Consensus | None":
+        """The consensus, if it is found already. That of new rows can only be found beside the fit."""
+        return self._consensus if self._fitted is None else self.consensus()
+
     def _save_more(self, folder: Path) -> None:
-        if self._consensus is not None:
-            self._consensus.keep(folder)
+        if (found := self._found_consensus()) is not None:
+            found.keep(folder)
 
     def _position(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
         """The chain and the draw that are meant."""
+        from allocore.posterior.draw_summary import place_of
+
         chains, draws = self._drawn().core_values.shape[:2]
         if draw is None or draw == "best":
             if chain is None:
                 return self.best_draw()
-            chain = _position("chain", chain, chains)
+            chain = place_of("chain", chain, chains)
             return chain, int(self._log_joint_of_draws()[chain].argmax())
-        return _position("chain", 0 if chain is None else chain, chains), _position("draw", draw, draws)
+        return place_of("chain", 0 if chain is None else chain, chains), place_of("draw", draw, draws)
 
     def _log_joint_of_draws(self) -> NDArray[np.float64]:
         """The log joint density of each draw, (chain, draw); found once and kept."""
@@ -386,14 +394,3 @@ class Posterior(CellPredictions):
         elif draws > 1 and draw == self._log_joint_of_draws()[chain].argmax():
             best = ", the best of the chain by log joint density"
         return f"draw {draw}{of_chain}{best}"
-
-
-def _position(name: str, value: int, length: int) -> int:
-    try:
-        place = operator.index(value)
-    except TypeError:
-        rule = "a whole number or 'best'" if name == "draw" else "a whole number"
-        raise InputError(f"{name} is {value!r}, but it must be {rule}") from None
-    if not -length <= place < length:
-        raise InputError(f"{name} is {value}, but there are {length}: it must be from {-length} to {length - 1}")
-    return place % length

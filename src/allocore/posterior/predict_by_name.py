@@ -15,7 +15,7 @@ from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.posterior.cell_sums import MOST_BERNOULLI_CELLS, Boxes, Terms, number_of_terms, term_rates, terms_of
 from allocore.posterior.mixture_quantiles import Mixtures, mixture_quantiles
-from allocore.posterior.prediction import number_of_draws
+from allocore.posterior.prediction import Columns, log_odds_table, number_of_draws
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -39,18 +39,29 @@ class Predicted(NamedTuple):
 def predict(record: Record, boxes: Boxes, interval: float, *, missing: bool, draws: bool, threads: int) -> Predicted:
     """Expected counts and predictive intervals of boxes."""
     levels_L, number = np.array([0.5 - interval / 2, 0.5 + interval / 2]), boxes.places_MN.shape[1]
-    rate_N, ends_LN = np.empty(number), np.empty((2, number), dtype=np.int64)
     draws_NS = np.empty((number, number_of_draws(record))) if draws else None
+    rate_N, ends_LN = expected_and_quantiles(
+        record, boxes, levels_L, missing=missing, threads=threads, draws_NS=draws_NS
+    )
+    return Predicted(rate_N, ends_LN[0], ends_LN[1], draws_NS)
+
+
+def expected_and_quantiles(
+    record: Record, boxes: Boxes, levels_L: Floats, *, missing: bool, threads: int, draws_NS: Floats | None = None
+) -> tuple[Floats, Ints]:
+    """Expected counts (N) and quantiles (L, N) of boxes at rising levels; fills `draws_NS` with those of each draw."""
+    number = boxes.places_MN.shape[1]
+    rate_N, quantiles_LN = np.empty(number), np.empty((len(levels_L), number), dtype=np.int64)
     # Sorted cells share products. Sums stay in their order: their random numbers and errors go by position.
     order_N = np.arange(number) if boxes.summed_N.any() else np.lexsort(boxes.places_MN[::-1])
     boxes = boxes._replace(places_MN=boxes.places_MN[:, order_N])
     for cut in _blocks(record, boxes):
         chosen = order_N[cut]
         own_NS = None if draws_NS is None else np.empty((len(chosen), draws_NS.shape[1]))
-        rate_N[chosen], ends_LN[:, chosen] = _block(record, boxes, cut, levels_L, missing, threads, own_NS)
+        rate_N[chosen], quantiles_LN[:, chosen] = _block(record, boxes, cut, levels_L, missing, threads, own_NS)
         if draws_NS is not None:
             draws_NS[chosen] = own_NS
-    return Predicted(rate_N, ends_LN[0], ends_LN[1], draws_NS)
+    return rate_N, quantiles_LN
 
 
 def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bool, threads: int) -> Ints:
@@ -62,7 +73,7 @@ def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bo
     counts_SN, i = np.empty((draws, number), dtype=np.int64), 0
     rates = term_rates(record, boxes, terms, [every[s] for s in used.tolist()], threads)
     for s, times, rates_T in zip(used.tolist(), repeats.tolist(), rates, strict=True):
-        log_odds_T = _log_odds_table(record)[terms.odds_row_T, s]
+        log_odds_T = log_odds_table(record)[terms.odds_row_T, s]
         for _ in range(times):
             counts_T = record.spec.observation.draw(rates_T, log_odds_T, np.random.default_rng([seed, i]))
             counts_SN[i] = terms.added_up(counts_T, number)
@@ -95,14 +106,6 @@ def _places(record: Record) -> list[tuple[int, int]]:
     return [(chain, draw) for chain in range(chains) for draw in range(draws)]
 
 
-def _log_odds_table(record: Record) -> Floats:
-    """The log odds of the dispersion, (R, S): one row, or one for each row of the mode that they differ by."""
-    places = _places(record)
-    if record.log_odds is None:
-        return np.zeros((1, len(places)))
-    return np.ascontiguousarray(record.log_odds.reshape(len(places), -1).T)
-
-
 def _blocks(record: Record, boxes: Boxes) -> Iterator[slice]:
     """Cut the boxes into blocks of limited memory, at least one box each. They depend on nothing but the request."""
     work_N = np.maximum(number_of_terms(record, boxes) / _TERMS_AT_ONCE, number_of_draws(record) / _NUMBERS_AT_ONCE)
@@ -119,9 +122,9 @@ def _block(
 ) -> tuple[Floats, Ints]:
     """Expected counts (N) and quantiles (L, N) of some boxes; fills `draws_NS` with those of each draw."""
     boxes, places, likelihood = boxes.taken(cut), _places(record), record.spec.observation
-    terms, table_RS = terms_of(record, boxes, cut.start, missing), _log_odds_table(record)
+    terms, table_RS = terms_of(record, boxes, cut.start, missing), log_odds_table(record)
     number = boxes.places_MN.shape[1]
-    total_N, rates_NS = np.zeros(number), np.empty((number, len(places)))
+    total_N, rates = np.zeros(number), Columns(number, len(places))
     first_N = np.searchsorted(terms.owner_T, np.arange(number))
     simulation = _Simulation(record, terms, number, cut.start)
     for s, rates_T in enumerate(term_rates(record, boxes, terms, places, threads)):
@@ -130,10 +133,10 @@ def _block(
         total_N += expected_N
         if draws_NS is not None:
             draws_NS[:, s] = expected_N
-        rates_NS[:, s] = rates_T[first_N]
+        rates.add(s, rates_T[first_N])
         simulation.add(s, rates_T, log_odds_T)
     with Workers(threads) as workers:
-        mixtures = Mixtures(rates_NS, terms.odds_row_T[first_N], table_RS)
+        mixtures = Mixtures(rates.table_NS, terms.odds_row_T[first_N], table_RS)
         quantiles_LN = mixture_quantiles(likelihood, mixtures, levels_L, workers)
     quantiles_LN[:, simulation.sums] = simulation.quantiles(levels_L)
     return total_N / len(places), quantiles_LN

@@ -47,6 +47,15 @@ def progress_line(record: Record, *, being_written: bool = False) -> str:
     if not record.spec.has_priors:
         return f"{sweeps:,} iterations; the best of its restarts."
     draws, seconds = record.core_values.shape[1], record.stats["seconds"]
+    if record.folded_mode is not None:
+        rows = plural(record.tensor.shape[record.folded_mode], "new row")
+        name, where = (
+            record.tensor.mode_names[record.folded_mode],
+            f"{'each of ' * (chains > 1)}{plural(chains, 'chain')}",
+        )
+        return (
+            f"{rows} of {name}, folded into {draws:,} draws of {where}; {np.nanmean(seconds):.3g} s per draw; finished."
+        )
     text = f"{sweeps:,} of {schedule.sweeps:,} sweeps"
     text += f" ({schedule.burn_in:,} of burn-in, then {plural(schedule.thin, 'sweep')} per draw)"
     text += f", {draws:,} of {schedule.draws:,} draws in {'each of ' * (chains > 1)}{plural(chains, 'chain')}"
@@ -55,6 +64,15 @@ def progress_line(record: Record, *, being_written: bool = False) -> str:
     if sweeps >= schedule.sweeps:
         return f"{text}; finished."
     return f"{text}; {'being written now' if being_written else 'stopped: allocore resume continues it'}."
+
+
+def held_out_line(record: Record) -> str:
+    """Return how many cells the run holds out; empty if it holds out none."""
+    test = record.held_out
+    if test is None:
+        return ""
+    along = "" if test.along is None else f", in fibres along {record.tensor.mode_names[test.along]}"
+    return f"{test!r}{along}; allocore evaluate scores them."
 
 
 def diagnosis_rows(diagnosis: Diagnosis) -> tuple[list[str], list[list[str]]]:

@@ -11,7 +11,14 @@ from rich.text import Text
 from allocore.posterior.diagnostics import R_HAT_SETTLED, Diagnosis
 from allocore.posterior.moves import move_rate_sentences
 from allocore.posterior.posterior import Posterior
-from allocore.posterior.run_description import HEADINGS, number_text, progress_line, settings_line, short_table
+from allocore.posterior.run_description import (
+    HEADINGS,
+    held_out_line,
+    number_text,
+    progress_line,
+    settings_line,
+    short_table,
+)
 
 _STYLES = {"good": "bold green", "caution": "bold yellow", "poor": "bold red"}
 
@@ -24,6 +31,8 @@ def run_report(posterior: Posterior, *, being_written: bool) -> RenderableType:
         Text(repr(record.tensor)),
         Text(progress_line(record, being_written=being_written)),
     ]
+    if record.held_out is not None:
+        parts.append(Text(held_out_line(record)))
     if record.core_values.shape[1]:
         parts += _health(posterior.diagnose())
     return Group(*parts)

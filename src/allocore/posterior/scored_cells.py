@@ -12,11 +12,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.data.coordinates import column_keys, locate
+from allocore.data.coordinates import as_integers, check_coordinates, column_keys, locate
+from allocore.data.holdout import HeldOut
 from allocore.data.missing import covered
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 from allocore.kernels.arrays import Ints
+from allocore.posterior.named_cells import cells_with_counts, is_frame
 
 # A minute or two with Q = 100, 100 draws and two processors.
 MOST_CELLS = 10_000_000
@@ -95,6 +97,31 @@ def _refuse_training(number: int, words: str) -> None:
         f"test has cells that the model was fitted to: {number:,} {words}; score cells that were missing in training "
         "(ac.hold_out), or pass allow_training=True"
     )
+
+
+def cells_to_score(test: object, fitted: CountTensor, allow_training: bool) -> HeldOut:
+    """The cells of a test set with their counts, zeros included, after a check that they may be scored."""
+    if isinstance(test, CountTensor):
+        check_same_tensor(test, fitted, "test")
+        if not allow_training:
+            refuse_training_tensor(test, fitted)
+        coords_MN, counts_N = (np.concatenate(each, axis=-1) for each in zip(*observed_cells(test), strict=True))
+        return HeldOut(coords_MN, counts_N)
+    if is_frame(test):
+        test = cells_with_counts(test, fitted)
+    check_has_cells(test, "test")
+    check_same_tensor(test, fitted, "test")
+    coords, counts = as_integers(test.coords, "coords"), as_integers(test.counts, "counts")  # type: ignore[attr-defined]
+    check_coordinates(coords, fitted.shape, fitted.mode_names)
+    coords_MN, counts_N = coords.astype(np.int64), counts.astype(np.int64)
+    if counts_N.shape != coords_MN.shape[1:] or not counts_N.size or (counts_N < 0).any():
+        raise InputError(
+            f"test has counts of shape {counts_N.shape} and least value {counts_N.min(initial=0)} for "
+            f"{coords_MN.shape[1]} cells, but it must have cells, and a count of at least 0 for each"
+        )
+    if not allow_training:
+        refuse_training_cells(coords_MN, fitted)
+    return HeldOut(coords_MN, counts_N, along=getattr(test, "along", None))
 
 
 def observed_cells(test: CountTensor) -> Iterator[tuple[Ints, Ints]]:

@@ -158,7 +158,7 @@ def _judged(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> Ju
     likelihood, rates = record.spec.observation, rates_by_draw(record, coords_MN, threads)
     with Workers(threads) as workers:
         cuts = [slice(*cut) for cut in workers.ranges(len(counts_N), _CELLS_PER_THREAD)]
-        for given in _watched(rates if len(counts_N) else iter(()), draws, "judging cells"):
+        for given in watched(rates if len(counts_N) else iter(()), draws, "judging cells"):
             total_N += likelihood.mean(*given)
             sums = (log_more_N, log_fewer_N)
             workers.run([partial(_add_tails, likelihood, cut, counts_N, given, sums) for cut in cuts])
@@ -175,7 +175,7 @@ def _add_tails(
         np.logaddexp(log_sum_N[cut], log_tail_N, out=log_sum_N[cut])
 
 
-def _watched(steps: Iterator[_T], total: int, words: str) -> Iterator[_T]:
+def watched(steps: Iterator[_T], total: int, words: str) -> Iterator[_T]:
     """Pass the steps on. On a terminal, a bar appears after a few seconds."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield from steps

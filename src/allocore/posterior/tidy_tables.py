@@ -6,10 +6,9 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from allocore._files import replacing
-from allocore.data.sql import first_sentence, literal, quoted
+from allocore.data.sql import write_parquet_file
 from allocore.errors import InputError, whole_number
 from allocore.posterior.class_summary import ClassSummary, Factor, Profile, TidyTable
 from allocore.posterior.class_tables import class_table
@@ -96,24 +95,7 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         if path.suffix.lower() == ".csv":
             table.to_csv(file, index=False, encoding="utf-8", lineterminator="\n")
         else:
-            _write_parquet(table, path, file.name)
-
-
-def _write_parquet(table: pd.DataFrame, path: Path, unfinished: str) -> None:
-    import duckdb
-
-    # duckdb takes names that differ only by case for the same: columns are found by their places, and in the file the
-    # second of two such names ends in _1.
-    plain = table.set_axis([f"c{place}" for place in range(table.shape[1])], axis=1)
-    # It would guess the type of texts from the first rows, and there may be none.
-    texts = [name for name in plain if not (is_numeric_dtype(plain[name]) or is_bool_dtype(plain[name]))]
-    columns = ", ".join(
-        f"{f'CAST({name} AS VARCHAR)' if name in texts else name} AS {quoted(str(shown))}"
-        for name, shown in zip(plain, table, strict=True)
-    )
-    try:
-        with duckdb.connect(":memory:") as connection:
-            connection.register("plain", plain)
-            connection.execute(f"COPY (SELECT {columns} FROM plain) TO {literal(unfinished)} (FORMAT parquet)")
-    except duckdb.Error as error:
-        raise OSError(f"{path} cannot be written: {first_sentence(error)}") from error
+            try:
+                write_parquet_file(table, [str(name) for name in table], file.name)
+            except OSError as error:
+                raise OSError(f"{path} cannot be written: {error}") from error

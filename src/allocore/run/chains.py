@@ -49,7 +49,7 @@ def run_chains(store: Store, *, threads: int, observer: Observer | None = None) 
         )
         record = store.finish()
     if stop.asked and record.stats["moved"].shape[1] < store.plan.schedule.sweeps:
-        _report_stop(store, record)
+        report_stop(store, record)
     return record
 
 
@@ -63,7 +63,7 @@ class Chain:
     def __init__(self, store: Store, number: int, layout: Layout, watch: Watch) -> None:
         self._store, self._number, self._layout, self._watch = store, number, layout, watch
         plan = store.plan
-        self._key = Key.of(plan.seed, number)
+        self._key = Key.of(plan.seed, number, plan.started)
         point = store.resume_point(number)
         if point is None:
             point = 0, first_state(plan.spec, layout.shape, first_values(plan.seed, number))
@@ -173,7 +173,7 @@ def first_values(seed: int, chain: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(chain, 0))))
 
 
-def _report_stop(store: Store, record: Record) -> None:
+def report_stop(store: Store, record: Record) -> None:
     """Warn that the run is incomplete; if it has no draw at all, raise KeyboardInterrupt again."""
     plan, draws, how = store.plan, record.core_values.shape[1], store.how_to_resume()
     after = f"; {how}" if how else ""

@@ -2,15 +2,18 @@
 
 The state is enough: every random number is a function of the seed, the chain, the sweep and a place in the data, so the
 allocation of the counts can be drawn again (`gibbs.sweep.begin`). A checkpoint is an `.npz` file, whose zip format has
-a checksum for every array. It holds only the factors in use. A chain keeps its two newest checkpoints.
+a checksum for every array. It holds only the factors in use. A chain keeps its two newest checkpoints, and that of
+sweep 0, which only a chain has that began at the state of another run: without it, it could not start again.
 """
 
 import zipfile
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allocore._files import replacing, settle
 from allocore.model.simulate import dispersions
@@ -23,7 +26,7 @@ _KEPT = 2
 def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
     """Write a chain's state after `sweep`, then remove all but the newest checkpoints."""
     folder.mkdir(parents=True, exist_ok=True)
-    arrays = {"sweep": np.array(sweep), "log_core_Q": state.log_core_Q, "subs_QM": state.subs_QM}
+    arrays: dict[str, Any] = {"sweep": np.array(sweep), "log_core_Q": state.log_core_Q, "subs_QM": state.subs_QM}
     if state.concentrations_M.size:
         arrays["concentrations_M"] = state.concentrations_M
     if state.dispersion is not None:
@@ -32,9 +35,9 @@ def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
         used_U = np.flatnonzero(state.used(mode))
         arrays |= {f"used_{mode}": used_U, f"log_phi_{mode}": log_phi_DK[:, used_U]}
     with replacing(folder / f"{sweep:09d}.npz") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(file, **arrays)
     settle(folder)
-    for old in [path for path in _checkpoints(folder) if int(path.stem) <= sweep][_KEPT:]:
+    for old in [path for path in _checkpoints(folder) if 0 < int(path.stem) <= sweep][_KEPT:]:
         with suppress(OSError):
             old.unlink()
 
@@ -56,6 +59,16 @@ def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[i
     raise FileNotFoundError(str(folder))
 
 
+def _array(content: bytes) -> NDArray[Any]:
+    """A whole array of numbers. Its shape is checked before it is believed, and nothing is unpickled."""
+    file = BytesIO(content)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, by_column, dtype = read_header[np.lib.format.read_magic(file)](file)
+    if dtype.str not in ("<f8", "<i8"):
+        raise ValueError(f"the checkpoint has an array of type {dtype.str}")
+    return np.frombuffer(file.read(), dtype=dtype).reshape(shape, order="F" if by_column else "C").copy()
+
+
 def _checkpoints(folder: Path) -> list[Path]:
     """All checkpoints, newest first."""
     return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit()), reverse=True)
@@ -64,22 +77,35 @@ def _checkpoints(folder: Path) -> list[Path]:
 def _parsed(content: bytes, sweep: int, shape: tuple[int, ...], spec: Spec) -> tuple[int, State]:
     """The state in a checkpoint. Arrays are read whole; otherwise their checksums would not be checked."""
     with zipfile.ZipFile(BytesIO(content)) as archive:
-        arrays = {
-            name.removesuffix(".npy"): np.lib.format.read_array(BytesIO(archive.read(name)), allow_pickle=False)
-            for name in archive.namelist()
-        }
+        # Nothing is compressed, so no array can be larger than the file.
+        if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
+            raise ValueError("the checkpoint is compressed")
+        # NumPy before 2.1 took an option that earlier versions passed for one more array.
+        names = [name for name in archive.namelist() if name != "allow_pickle.npy"]
+        arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in names}
+    _check_parts(arrays, sweep, shape, spec)
     log_phi = []
     for mode, size in enumerate(zip(shape, spec.core_shape, strict=True)):
         log_phi_DK = np.full(size, -np.inf)
         log_phi_DK[:, arrays[f"used_{mode}"]] = arrays[f"log_phi_{mode}"]
         log_phi.append(log_phi_DK)
-    if int(arrays["sweep"]) != sweep or arrays["subs_QM"].shape != (arrays["log_core_Q"].size, len(shape)):
-        raise ValueError("the parts of the checkpoint do not fit together")
     concentrations_M = arrays["concentrations_M"] if spec.infer_concentrations else np.empty(0)
     has_dispersion = spec.observation.has_dispersion
     dispersion = Dispersion(arrays["log_odds_D"], spec.dispersion_by) if has_dispersion else None
-    if concentrations_M.size != len(shape) * spec.infer_concentrations:
-        raise ValueError("the parts of the checkpoint do not fit together")
-    if dispersion is not None and dispersion.log_odds_D.shape != (dispersions(spec, shape),):
-        raise ValueError("the parts of the checkpoint do not fit together")
     return sweep, State(arrays["log_core_Q"], arrays["subs_QM"], tuple(log_phi), concentrations_M, dispersion)
+
+
+def _check_parts(arrays: dict[str, NDArray[Any]], sweep: int, shape: tuple[int, ...], spec: Spec) -> None:
+    """Check that the parts fit together and the plan. Kernels do not check locations: a wrong one would harm."""
+    modes = range(len(shape))
+    used = [arrays[f"used_{mode}"] for mode in modes]
+    expected = {"sweep": (), "log_core_Q": (spec.budget,), "subs_QM": (spec.budget, len(shape))}
+    expected |= {f"log_phi_{mode}": (shape[mode], used[mode].size) for mode in modes}
+    expected |= {"concentrations_M": (len(shape),)} if spec.infer_concentrations else {}
+    expected |= {"log_odds_D": (dispersions(spec, shape),)} if spec.observation.has_dispersion else {}
+    fits = all(arrays[name].shape == each for name, each in expected.items()) and int(arrays["sweep"]) == sweep
+    for mode, used_U in enumerate(used):
+        fits &= used_U.ndim == 1 and bool(np.isin(arrays["subs_QM"][:, mode], used_U).all())
+        fits &= bool(((used_U >= 0) & (used_U < spec.core_shape[mode])).all())
+    if not fits or any(each.dtype.kind != "i" for each in (arrays["subs_QM"], *used)):
+        raise ValueError("the parts of the checkpoint do not fit together")

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numcodecs import Zstd
 from numpy.typing import NDArray
 
 from allocore._files import replacing, settle
+from allocore.run.codec import decode, encode
 from allocore.run.schema import FLOAT, WHOLE, Growing
 
-COMPRESSOR = Zstd(level=1, checksum=True)
 # Called with a file that cannot be read, the places of its values, and the reason. It raises, or records the damage.
 OnDamage: TypeAlias = Callable[[Path, range, Exception], None]
 # Marks places that were never written: no value of a run equals these.
@@ -85,7 +84,7 @@ class GrowingChunks:
             return
         for key, block in _blocks(self._chain, self._index, self._values[None], self._shape):
             with replacing(self._folder / key) as file:
-                file.write(COMPRESSOR.encode(block.tobytes(order="F")))
+                file.write(encode(block, order="F"))
         settle(self._folder)
         self._changed = False
 
@@ -104,17 +103,19 @@ def read_values(
             part = values[start : start + shape[1]]
             part = part[:, block * step : (block + 1) * step] if variable.shape else part
             try:
-                stored = np.frombuffer(COMPRESSOR.decode(path.read_bytes()), dtype=variable.dtype)
+                stored = decode(path.read_bytes(), 8 * math.prod(shape)).view(variable.dtype)
                 part[...] = stored.reshape(shape, order="F")[0][tuple(slice(0, size) for size in part.shape)]
                 if _has_gaps(part):
                     raise ValueError("some values were never written")
+                if variable.below is not None and (part >= variable.below).any():
+                    raise ValueError(f"some values are not below {variable.below}")
             except (OSError, RuntimeError, ValueError) as error:
                 on_damage(path, range(start + first, start + first + len(part)), error)
     return values
 
 
 def _has_gaps(values: NDArray[Any]) -> bool:
-    return bool(np.isnan(values).any() if values.dtype.kind == "f" else (values == _NEVER[WHOLE]).any())
+    return bool(np.isnan(values).any() if values.dtype.kind == "f" else (values < 0).any())
 
 
 def _blocks(chain: int, index: int, values: NDArray[Any], shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -1,8 +1,9 @@
 """The names of a run's variables in the ArviZ schema, and which of them grow while it runs.
 
 Groups: `posterior`, `sample_stats`, `observed_data`, `constant_data`, and `sweep_stats`, the statistics of all sweeps,
-burn-in included. The dimensions chain and draw (or sweep) come first, then dimensions with the tensor's labels as
-coordinates. The Q classes are the dimension `q`. The number of a class has no meaning from one draw to the next.
+burn-in included; and `held_out`, the cells kept for testing, if there are any. The dimensions chain and draw (or sweep)
+come first, then dimensions with the tensor's labels as coordinates. The Q classes are the dimension `q`. The number of
+a class has no meaning from one draw to the next.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ STATS = {
 }
 DRAWS, SWEEPS = "sample_stats", "sweep_stats"
 CONCENTRATIONS, LOG_ODDS = "concentrations", "dispersion_log_odds"
+HELD_OUT = "held_out"  # a group, only if cells were held out
+_MOST_BYTES = 240  # of the name of an array: file systems allow 255
 EVENT_REPORT = "event_report"  # in constant_data, only if the tensor was made from events
 
 
@@ -37,7 +40,10 @@ class Names(NamedTuple):
 
 
 class Growing(NamedTuple):
-    """A variable with one value, of `shape`, for each chain and each draw or sweep."""
+    """A variable with one value, of `shape`, for each chain and each draw or sweep.
+
+    Whole numbers are never negative; if `below` is given, they are below it, along the last dimension.
+    """
 
     group: str
     name: str
@@ -45,6 +51,7 @@ class Growing(NamedTuple):
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     dtype: str
+    below: tuple[int, ...] | None = None
 
     @property
     def path(self) -> str:
@@ -64,8 +71,11 @@ def dimension_names(mode_names: Sequence[str]) -> list[Names]:
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:
-    """`wanted`, or a similar name that xarray allows and that is not taken; it is added to `taken`."""
-    name = wanted.replace("/", "_")
+    """`wanted`, or a similar name that is no path and not taken; it is added to `taken`.
+
+    A name of a mode begins with no dot and has no backslash (data/labels.py), so it is none of Zarr's own files.
+    """
+    name = wanted.replace("/", "_").encode()[:_MOST_BYTES].decode(errors="ignore")
     while name in taken:
         name += "_"
     taken.add(name)
@@ -80,7 +90,7 @@ def draw_variables(tensor: CountTensor, spec: Spec) -> list[Growing]:
     modes, budget, names_M = len(tensor.shape), spec.budget, dimension_names(tensor.mode_names)
     variables = [
         Growing("posterior", "core_values", "draw", ("q",), (budget,), FLOAT),
-        Growing("posterior", "core_locations", "draw", ("q", "mode"), (budget, modes), WHOLE),
+        Growing("posterior", "core_locations", "draw", ("q", "mode"), (budget, modes), WHOLE, spec.core_shape),
     ]
     for names, length, width in zip(names_M, tensor.shape, spec.core_shape, strict=True):
         dims = names.row, names.column
@@ -112,3 +122,9 @@ def stat_variables(tensor: CountTensor, group: str) -> list[Growing]:
         Growing(group, name, along, ("mode",) if by_mode else (), modes if by_mode else (), dtype)
         for name, (dtype, by_mode) in STATS.items()
     ]
+
+
+def growing_variables(tensor: CountTensor, spec: Spec) -> list[Growing]:
+    """All variables that grow while a run goes on."""
+    stats = [each for group in (DRAWS, SWEEPS) for each in stat_variables(tensor, group)]
+    return [*draw_variables(tensor, spec), *stats]

@@ -1,5 +1,6 @@
 """Stores for the draws of a run: the protocol, and the store that keeps them in memory."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -63,7 +64,7 @@ def stats_of(info: "SweepInfo", seconds: float) -> dict[str, Any]:
 class MemoryStore:
     """Keeps draws and statistics in memory."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, start: Sequence[State] | None = None) -> None:
         self.plan = plan
         self.path: Path | None = None
         draws, sweeps = (plan.chains, plan.schedule.draws), (plan.chains, plan.schedule.sweeps)
@@ -73,6 +74,8 @@ class MemoryStore:
             name: np.zeros((*sweeps, modes) if by_mode else sweeps, dtype) for name, (dtype, by_mode) in STATS.items()
         }
         self._points: list[tuple[int, State] | None] = [None] * plan.chains
+        if start is not None:
+            self._points = [(0, state) for state in start]
 
     def record_sweep(self, chain: int, sweep: int, info: "SweepInfo", seconds: float) -> None:
         """Keep the statistics of sweep 1, 2, .. of a chain."""
@@ -104,6 +107,7 @@ class MemoryStore:
             plan.seed,
             **draw_fields(plan.spec, [kept[:, :draws] for kept in self._draws]),
             stats={name: values[:, :sweeps] for name, values in self._stats.items()},
+            held_out=plan.held_out,
         )
 
     def how_to_resume(self) -> str:

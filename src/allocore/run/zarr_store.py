@@ -1,6 +1,6 @@
 """A run on disk, written while it runs: a Zarr folder that xarray can open as a DataTree at any time.
 
-    run.zarr/  posterior/ sample_stats/ sweep_stats/ observed_data/ constant_data/     as in schema.py
+    run.zarr/  posterior/ sample_stats/ sweep_stats/ observed_data/ constant_data/ held_out/     as in schema.py
                .zmetadata          Zarr's consolidated metadata, the only record of the number of draws
                checkpoints/0/      the newest states of chain 0
                lock                held by the process that writes
@@ -15,7 +15,7 @@ import shlex
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,18 +24,19 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from filelock import FileLock, Timeout
-
 from allocore._files import remove_unfinished
+from allocore._locks import ProcessLock
 from allocore.errors import InputError, StoreError
 from allocore.gibbs.version import SAMPLER_VERSION
 from allocore.model.state import State
+from allocore.run.attributes import is_run, read_attributes
 from allocore.run.checkpoint import read_checkpoint, write_checkpoint
 from allocore.run.chunks import GrowingChunks
-from allocore.run.datatree import variables_of
-from allocore.run.plan import Plan, other_packages
+from allocore.run.damage import Damage, OnError
+from allocore.run.datatree import plan_of, variables_of
+from allocore.run.plan import Plan, other_packages, with_checksum
 from allocore.run.record import Record
-from allocore.run.run_reader import Damage, OnError, is_run, read_attributes, read_plan, read_record
+from allocore.run.run_reader import read_plan, read_record
 from allocore.run.schema import DRAWS, SWEEPS, draw_values, draw_variables, stat_variables
 from allocore.run.skeleton import Sizes, write_skeleton
 from allocore.run.store import stats_of
@@ -51,7 +52,7 @@ TIMES = 50.0  # the time between saves, at least, relative to the last save: sav
 class ZarrStore:
     """Keeps a run on disk. `create` starts a run, `reopen` continues one. Only one process at a time can write it."""
 
-    def __init__(self, path: Path, plan: Plan, lock: FileLock, on_error: OnError = "raise") -> None:
+    def __init__(self, path: Path, plan: Plan, lock: ProcessLock, on_error: OnError = "raise") -> None:
         self.path, self.plan = path, plan
         self._lock, self._on_error = lock, on_error
         self._sizes = Sizes(path, plan)
@@ -60,12 +61,14 @@ class ZarrStore:
             self._chains = [_ChainFiles(path, chain, plan, self._sizes.now, on_error) for chain in range(plan.chains)]
 
     @classmethod
-    def create(cls, path: Path, plan: Plan) -> Self:
-        """Start a run at a path that does not exist yet."""
+    def create(cls, path: Path, plan: Plan, start: Sequence[State] | None = None) -> Self:
+        """Start a run at a path that does not exist yet; the states in which chains begin, if given, are kept in it."""
         check_free("store", path)
         with new_folder(path) as folder:
             write_skeleton(folder, plan)
             (folder / CHECKPOINTS).mkdir()
+            for chain, state in enumerate(start or ()):
+                write_checkpoint(folder / CHECKPOINTS / str(chain), 0, state)
         return cls(path, plan, _locked(path))
 
     @classmethod
@@ -74,11 +77,11 @@ class ZarrStore:
         attributes = read_attributes(path)
         lock = _locked(path)
         try:
-            plan = _continued(path, read_plan(path), attributes, draws)
+            plan = _continued(path, read_plan(path, on_error), attributes, draws)
             remove_unfinished(path)
             store = cls(path, plan, lock, on_error)
             with store._telling():
-                store._sizes.set_attributes({**attributes, "settings": plan.settings()})
+                store._sizes.set_attributes(with_checksum({**attributes, "settings": plan.settings()}))
                 store._show_what_is_saved()
             return store
         except BaseException:
@@ -197,10 +200,10 @@ class _ChainFiles:
 def check_free(name: str, path: Path) -> None:
     """Refuse a path that already exists, or whose parent folder does not exist."""
     if is_run(path):
-        again = f"allocore resume {shlex.quote(str(path))}"
+        again = f"`allocore resume {shlex.quote(str(path))}` continues it, or resume in Python; "
+        can_continue = again if (path / CHECKPOINTS).is_dir() else ""
         raise InputError(
-            f"{name} is {str(path)!r}, but a run is there already: `{again}` continues it, or resume in Python; a "
-            f"new run needs another path"
+            f"{name} is {str(path)!r}, but a run is there already: {can_continue}a new run needs another path"
         )
     if path.exists():
         raise InputError(f"{name} is {str(path)!r}, but that exists already: name a path that does not")
@@ -235,14 +238,14 @@ def write_record(record: Record, path: Path) -> None:
     check_free("path", path)
     if record.chosen is not None:
         raise InputError("some draws of this run are left out because they are damaged: only whole runs can be saved")
-    plan = Plan(record.tensor, record.spec, record.schedule, len(record.core_values), record.seed)
+    plan = plan_of(record)
     with new_folder(path) as folder:
         write_skeleton(folder, plan)
         for variable, values in variables_of(record).items():
             for chain in range(plan.chains):
                 chunks = GrowingChunks(folder, chain, variable)
-                for place, value in enumerate(values[chain]):
-                    chunks.put(place, value)
+                for place in range(values.shape[1]):
+                    chunks.put(place, values[chain, place])
                 chunks.flush()
         sizes = Sizes(folder, plan)
         sizes.grow({"draw": record.core_values.shape[1], "sweep": record.stats["moved"].shape[1]})
@@ -251,32 +254,35 @@ def write_record(record: Record, path: Path) -> None:
 
 def is_being_written(path: Path) -> bool:
     """Whether some process holds the lock of a run."""
-    lock = FileLock(path / "lock", timeout=0)
     try:
-        lock.acquire()
-    except Timeout:
+        with warnings.catch_warnings(action="ignore"), ProcessLock(path / "lock"):
+            return False
+    except BlockingIOError:
         return True
     except OSError:  # a read-only disk
         return False
-    lock.release()
-    return False
 
 
-def _locked(path: Path) -> FileLock:
-    lock = FileLock(path / "lock", timeout=0)
+def _locked(path: Path) -> ProcessLock:
     try:
-        lock.acquire()
-    except Timeout:
-        raise StoreError(f"{path} is being written by another process: wait for it to end, or stop it") from None
+        return ProcessLock(path / "lock").acquire()
+    except BlockingIOError as error:
+        raise StoreError(
+            f"{path} is being written by another process: wait for it to end, or stop it{error.strerror}"
+        ) from None
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
-    return lock
 
 
 def _newest(folder: Path, plan: Plan) -> tuple[int, State] | None:
     try:
         sweep, state, damaged = read_checkpoint(folder, plan.tensor.shape, plan.spec)
     except FileNotFoundError:
+        if plan.started:
+            raise StoreError(
+                f"no checkpoint in {folder} can be read, not even the state of another run that the chain began with: "
+                "its draws can be read, but it cannot continue"
+            ) from None
         if folder.is_dir() and any(folder.iterdir()):
             warnings.warn(f"no checkpoint in {folder} can be read: the chain starts again", stacklevel=6)
         return None
@@ -295,6 +301,11 @@ def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | 
             f"{path} was begun by sampler version {begun_with} (allocore {attributes['inference_library_version']}), "
             f"but this is sampler version {SAMPLER_VERSION}: its draws can be read, but only the same sampler version "
             "continues a run"
+        )
+    if plan.folded_mode is not None:
+        raise StoreError(
+            f"{path} holds new rows that were folded into the draws of another run: it has no chains to continue; "
+            "resume that run, and fold the rows in again"
         )
     if not (path / CHECKPOINTS).is_dir():
         raise StoreError(f"{path} has no checkpoints: it was saved from memory. A run made with store= can continue")

@@ -31,6 +31,7 @@ export function overview() {
     make("p", { class: "lead" }, given.summary),
     given.finished ? null : make("p", { class: "warn" }, "This run is not finished. The page shows the draws so far."),
     classes.length ? classPanels() : make("p", { class: "warn" }, NO_CLASSES),
+    given.heldOut ? heldOutPanel(given.heldOut) : null,
     make(
       "div",
       { class: "grid" },
@@ -163,6 +164,30 @@ function banner(health) {
       { class: "quiet" },
       facts.filter(Boolean).map((fact) => [fact, " · "]),
       link("#/health", "Health of the chains"),
+    ),
+  );
+}
+
+// Whether the predictions of held-out cells are good or bad, beside simple baselines.
+function heldOutPanel({ level, words: sentences, cells, headings, rows }) {
+  const [answer, ...others] = sentences;
+  return panel(
+    "How well it predicts",
+    make("p", {}, light(level), ` ${answer}`),
+    make(
+      "ul",
+      {},
+      others.map((text) => make("li", {}, text)),
+    ),
+    make("div", { class: "tablebox" }, simpleTable(headings, rows, "Scores of held-out cells, beside baselines")),
+    make(
+      "p",
+      { class: "quiet" },
+      `${cells}. Means over cells, \u00b1 standard errors over fibres. `,
+      "The log PPD is the log predictive probability of a count, higher is better; ",
+      "MAE and CRPS are errors, lower is better. ",
+      "The last two columns have the share of counts within 50% and 90% intervals, ",
+      "of all cells and of those where a count is likely.",
     ),
   );
 }
