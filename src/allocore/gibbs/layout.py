@@ -27,6 +27,8 @@ class NonZeros(NamedTuple):
     """The non-zero cells as thinning's kernels read them: modes in thinning's `order`, cells sorted by these modes.
 
     A count of LARGE or more is 0 in `small_N`; `large_L` has the cells with such counts, `large_counts_L` the counts.
+    Cell n is number `first_cell` + n of the whole tensor, which may be cut into shards between blocks (shards.py). By
+    these numbers, and by `first_draw_B` for the blocks, every cell has its own random numbers.
     """
 
     coords_MN: NDArray[Any]
@@ -36,6 +38,7 @@ class NonZeros(NamedTuple):
     large_counts_L: Ints
     first_draw_B: Ints
     starts_M: Ints
+    first_cell: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Layout:
         return cls(
             shape=shape,
             order=order,
-            nonzeros=_nonzeros(coords_MN, counts, row_offsets(shape)[list(order)]),
+            nonzeros=nonzeros_of(coords_MN, counts, row_offsets(shape)[list(order)]),
             row_totals_R=_row_totals(coords_MN, counts, shape, order),
             log_factorials=sum(float(gammaln(counts[part] + 1.0).sum()) for part in cell_ranges(len(counts))),
             total=int(counts.sum()),
@@ -109,7 +112,10 @@ class Layout:
         return slice(int(self.offsets_M[mode]), int(self.offsets_M[mode + 1]))
 
 
-def _nonzeros(coords_MN: NDArray[Any], counts: Ints, starts_M: Ints) -> NonZeros:
+def nonzeros_of(
+    coords_MN: NDArray[Any], counts: Ints, starts_M: Ints, first_cell: int = 0, first_draw: int = 0
+) -> NonZeros:
+    """Sorted cells as the kernels read them: those of the whole tensor, or from some block of it on."""
     cells = coords_MN.shape[1]
     small_N, draws_B = np.empty(cells, dtype=np.uint8), np.empty(-(-cells // BLOCK), dtype=np.int64)
     for part in cell_ranges(cells):
@@ -117,10 +123,11 @@ def _nonzeros(coords_MN: NDArray[Any], counts: Ints, starts_M: Ints) -> NonZeros
         edges = np.arange(0, part.stop - part.start, BLOCK)
         draws_B[part.start // BLOCK :][: len(edges)] = np.add.reduceat(small_N[part], edges, dtype=np.int64)
     # A batch of cells may waste a uniform number, so every cell has one to spare. Blocks begin at even numbers.
-    first_draw_B = np.concatenate([[0], np.cumsum(draws_B + draws_B % 2 + BLOCK)])
+    first_draw_B = first_draw + np.concatenate([[0], np.cumsum(draws_B + draws_B % 2 + BLOCK)])
     large_L = np.flatnonzero(small_N == 0)
     large_counts_L = counts[large_L].astype(np.int64)
-    return NonZeros(coords_MN, changed_modes(coords_MN), small_N, large_L, large_counts_L, first_draw_B, starts_M)
+    changed_N = changed_modes(coords_MN)
+    return NonZeros(coords_MN, changed_N, small_N, large_L, large_counts_L, first_draw_B, starts_M, first_cell)
 
 
 def _row_totals(coords_MN: NDArray[Any], counts: Ints, shape: Sequence[int], order: Sequence[int]) -> Floats:

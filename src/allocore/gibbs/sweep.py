@@ -49,7 +49,7 @@ from allocore.gibbs.inclusion import draw_inclusion
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.relocation import relocate
 from allocore.gibbs.split_merge import split_merge
-from allocore.gibbs.thinning import Allocation, thin
+from allocore.gibbs.thinning import Allocation, ThinCells, thin, thin_here
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.model.spec import Spec
@@ -57,21 +57,36 @@ from allocore.model.state import State
 from allocore.model.sweep_info import SweepInfo
 
 
-def begin(key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace | None = None) -> Allocation:
+def begin(
+    key: Key,
+    layout: Layout,
+    spec: Spec,
+    state: State,
+    workspace: Workspace | None = None,
+    thin_cells: ThinCells = thin_here,
+) -> Allocation:
     """The allocation that a sweep from `state` starts with.
 
     With the key of the sweep that gave `state`, it is the allocation that this sweep ended with, bit for bit. Resuming
     relies on it. A new chain calls it with sweep 0.
     """
-    return thin(key, layout, spec, state, Workspace.of(layout, state) if workspace is None else workspace)
+    workspace = Workspace.of(layout, state) if workspace is None else workspace
+    return thin(key, layout, spec, state, workspace, thin_cells)
 
 
 def sweep(
-    key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace | None = None
+    key: Key,
+    layout: Layout,
+    spec: Spec,
+    state: State,
+    allocation: Allocation,
+    workspace: Workspace | None = None,
+    thin_cells: ThinCells = thin_here,
 ) -> tuple[State, Allocation, SweepInfo]:
     """Make one sweep: the next state, its allocation and its statistics.
 
     `workspace` belongs to `state` before the call, and to the returned state after it. A chain keeps it between sweeps.
+    `thin_cells` says where the cells are: in the layout, or in shards on workers (run/sharded_thinning.py).
     """
     before, modes = state, len(layout.shape)
     if workspace is None:
@@ -96,7 +111,7 @@ def sweep(
     if state.dispersion is not None:
         state, log_rest = draw_dispersion(key, layout, spec, state, exposure_Q, workspace)
         workspace.rescale(state)
-    allocation = thin(key, layout, spec, state, workspace)
+    allocation = thin(key, layout, spec, state, workspace, thin_cells)
     log_likelihood = allocation.log_fit - layout.log_factorials + log_rest
     return state, allocation, info_of(layout, before, state, allocation, log_likelihood)
 

@@ -18,9 +18,10 @@ Every draw has its own place in the random stream, and counts are integers, so t
 threads. The log-likelihood is summed in blocks of fixed size, then over the blocks in order.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ from allocore.gibbs.thinning_batch import (
     list_draws,
     raise_towers,
 )
-from allocore.gibbs.thinning_exact import ExactStreams, SplitBuffers, Weights, split_in_logs, split_large
+from allocore.gibbs.thinning_exact import CELLS_AT_ONCE, ExactStreams, SplitBuffers, Weights, split_in_logs, split_large
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Flags, Floats, Ints, Singles
 from allocore.kernels.jit import kernel
@@ -60,6 +61,25 @@ class Allocation:
 
     y_RQ: NDArray[Any]
     log_fit: float
+
+
+@dataclass(frozen=True)
+class ThinnedCells:
+    """What thinning gives for some cells: their counts by row and class, and the parts of the log-likelihood.
+
+    There is one part for each block (B), large count (L) and cell whose products underflowed (U). If the likelihood is
+    Poisson, they do not contain the scales of the rows, `log_scale_R`.
+    """
+
+    y_RQ: NDArray[Any]
+    log_fit_B: Floats
+    log_fit_L: Floats
+    log_fit_U: Floats
+    log_scale_R: Floats
+
+
+# How the cells are thinned: here, or shard by shard on workers. `thin_here` is the one for here.
+ThinCells: TypeAlias = Callable[[Key, Layout, int, State, Workspace, type[np.signedinteger[Any]]], ThinnedCells]
 
 
 class _Streams(NamedTuple):
@@ -77,24 +97,13 @@ class _Rows(NamedTuple):
     scale_R: Floats
 
 
-def thin(key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace) -> Allocation:
-    """Allocate every count to a class. Classes that are not included get no counts and cost nothing."""
-    included_Q, likelihood = np.flatnonzero(state.included()), CODES[spec.likelihood]
-    if len(included_Q) == len(state.log_core_Q):
-        return _thin(key, layout, likelihood, state, workspace)
-    shape_RQ = workspace.expanded.phi_RQ.shape
-    if not len(included_Q):  # then there are no counts either
-        return Allocation(np.zeros(shape_RQ, dtype=layout.count_type), 0.0)
-    only = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
-    allocation = _thin(key, layout, likelihood, only, workspace.of_classes(included_Q))
-    y_RQ = np.zeros(shape_RQ, dtype=allocation.y_RQ.dtype)
-    y_RQ[:, included_Q] = allocation.y_RQ
-    return Allocation(y_RQ, allocation.log_fit)
-
-
-def _thin(key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace) -> Allocation:
+def thin_here(
+    key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace,
+    count_type: type[np.signedinteger[Any]],
+) -> ThinnedCells:  # fmt: skip
+    """Thin the cells of a layout with its own threads."""
     scaled, nonzeros, budget = workspace.scaled_rows(state), layout.nonzeros, len(state.log_core_Q)
-    tables = Tables.of(layout, budget, _count_type(layout, likelihood, state, workspace))
+    tables = Tables.of(layout, budget, count_type)
     log_fit_B, log_fit_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
     underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
     streams = _Streams(*(key.stream(step) for step in (Step.THIN, Step.THIN_AGAIN, Step.LATENT)))
@@ -116,13 +125,42 @@ def _thin(key: Key, layout: Layout, likelihood: int, state: State, workspace: Wo
     layout.workers.run(
         [partial(work, *share) for share in zip(blocks + nothing, large + nothing, tables.by_thread, strict=False)]
     )
-    log_fit = float(log_fit_B.sum()) + float(log_fit_L.sum())
+    which = np.flatnonzero(underflow_N)
+    log_fit_U = split_in_logs(which, layout, likelihood, state, scaled, exact, tables.by_thread[0])
+    return ThinnedCells(tables.add_up(), log_fit_B, log_fit_L, log_fit_U, scaled.log_scale_R)
+
+
+def thin(
+    key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace,
+    thin_cells: ThinCells = thin_here,
+) -> Allocation:  # fmt: skip
+    """Allocate every count to a class. Classes that are not included get no counts and cost nothing."""
+    included_Q, likelihood = np.flatnonzero(state.included()), CODES[spec.likelihood]
+    if len(included_Q) == len(state.log_core_Q):
+        return _thin(key, layout, likelihood, state, workspace, thin_cells)
+    shape_RQ = workspace.expanded.phi_RQ.shape
+    if not len(included_Q):  # then there are no counts either
+        return Allocation(np.zeros(shape_RQ, dtype=layout.count_type), 0.0)
+    only = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
+    allocation = _thin(key, layout, likelihood, only, workspace.of_classes(included_Q), thin_cells)
+    y_RQ = np.zeros(shape_RQ, dtype=allocation.y_RQ.dtype)
+    y_RQ[:, included_Q] = allocation.y_RQ
+    return Allocation(y_RQ, allocation.log_fit)
+
+
+def _thin(
+    key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace, thin_cells: ThinCells
+) -> Allocation:
+    """Thin the cells, and add up their log-likelihood: in one order, whatever the threads and shards."""
+    count_type = _count_type(layout, likelihood, state, workspace)
+    cells = thin_cells(key, layout, likelihood, state, workspace, count_type)
+    log_fit = float(cells.log_fit_B.sum()) + float(cells.log_fit_L.sum())
     if likelihood == POISSON:
-        log_fit += float((layout.row_totals_R * scaled.log_scale_R).sum())
-    if underflow_N.any():
-        which = np.flatnonzero(underflow_N)
-        log_fit += split_in_logs(which, layout, likelihood, state, scaled, exact, tables.by_thread[0])
-    return Allocation(tables.add_up(), log_fit)
+        log_fit += float((layout.row_totals_R * cells.log_scale_R).sum())
+    if cells.log_fit_U.size:
+        parts = np.split(cells.log_fit_U, range(CELLS_AT_ONCE, cells.log_fit_U.size, CELLS_AT_ONCE))
+        log_fit += sum(float(part.sum() if likelihood == POISSON else np.cumsum(part)[-1]) for part in parts)
+    return Allocation(cells.y_RQ, log_fit)
 
 
 def _count_type(layout: Layout, likelihood: int, state: State, workspace: Workspace) -> type[np.signedinteger[Any]]:
@@ -141,7 +179,7 @@ def _first_draws(layout: Layout, likelihood: int) -> Ints:
     """Where the random numbers of each block begin. A latent count is at most y, or MOST_BINARY for binary cells."""
     if likelihood != BERNOULLI:
         return layout.nonzeros.first_draw_B
-    return np.arange(layout.blocks + 1) * (BLOCK * (MOST_BINARY + 1))
+    return (layout.nonzeros.first_cell + np.arange(layout.blocks + 1) * BLOCK) * (MOST_BINARY + 1)
 
 
 def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
@@ -160,7 +198,7 @@ def _thin_blocks(
     # Each array that is taken out of a tuple costs two atomic operations, and threads disturb one another by them: in
     # the parts below, which are called for every few dozen cells, that made two threads slower than one. So it is done
     # once, here, and the parts take arrays.
-    coords_MN, changed_N, small_N, _, _, _, starts_M = nonzeros
+    coords_MN, changed_N, small_N, _, _, _, starts_M, first_cell = nonzeros
     (products, count_C, rate_C, expm1_C, latent_C, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D,
      class_D, rest_D, uniforms, rng) = batch  # fmt: skip
     draw_stream, redraw_stream, latent_stream = streams
@@ -183,7 +221,7 @@ def _thin_blocks(
                     latent_number += draws + draws % 2
                     draws, gained = draw_tables(size, rate_C, uniforms, count_C)
                 else:
-                    fill_uniforms(latent_stream, n - n % 2, size + 1, uniforms)
+                    fill_uniforms(latent_stream, first_cell + n - n % 2, size + 1, uniforms)  # first_cell is even
                     draws, gained = draw_truncated(size, rate_C, uniforms[n % 2 :], expm1_C, latent_C, count_C)
                 log_fit += gained
             list_draws(size, count_C, cell_D)

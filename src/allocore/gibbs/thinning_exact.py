@@ -23,7 +23,7 @@ from allocore.kernels.random import Words, scratch, seat
 from allocore.model.state import State
 
 _LEAST = 1e-250  # 64-bit products are trusted if the largest is at least this large
-_CELLS_AT_ONCE = 1024
+CELLS_AT_ONCE = 1024
 _MOST_LOG = 700.0  # exp of anything larger may overflow
 
 
@@ -67,7 +67,7 @@ def split_large(
 
     Writes the log-likelihood of each to `log_fit_L`; if it is Poisson, without the scales of the rows.
     """
-    coords_MN, _, _, large_L, large_counts_L, _, starts_M = nonzeros
+    coords_MN, _, _, large_L, large_counts_L, _, starts_M, first_cell = nonzeros
     core_Q, phi_RQ, log_scale_R = weights
     cumulative_Q, budget = buffers.cumulative_Q, core_Q.size
     for i in range(first, last):
@@ -87,21 +87,22 @@ def split_large(
         for q in range(1, budget):
             cumulative_Q[q] += cumulative_Q[q - 1]
         log_rate = log(cumulative_Q[budget - 1])
-        _split(coords_MN, n, large_counts_L[i], likelihood, cumulative_Q[budget - 1], streams, buffers, table)
+        rate = cumulative_Q[budget - 1]
+        _split(coords_MN, n, first_cell, large_counts_L[i], likelihood, rate, streams, buffers, table)
         log_fit_L[i] = log_fit(likelihood, large_counts_L[i], log_rate - log_scale * (likelihood == POISSON))
 
 
 @part
 def _split(
-    coords_MN: NDArray[Any], n: int, count: int, likelihood: int, rate: float, streams: ExactStreams,
+    coords_MN: NDArray[Any], n: int, first_cell: int, count: int, likelihood: int, rate: float, streams: ExactStreams,
     buffers: SplitBuffers, table: Table,
 ) -> None:  # fmt: skip
     """Split a cell's latent count by the running sum of the weights, and add the parts to the tables."""
     cumulative_Q, split_Q, stack, candidates, rng = buffers
     if likelihood != POISSON:
-        seat(rng, streams.latent, n)
+        seat(rng, streams.latent, first_cell + n)
         count = draw_latent(rng, likelihood, count, rate, candidates)
-    seat(rng, streams.split, n)
+    seat(rng, streams.split, first_cell + n)
     multinomial(rng, count, cumulative_Q, stack, split_Q)
     for q in range(split_Q.size):
         if split_Q[q] > 0:
@@ -116,38 +117,39 @@ def split_in_logs(
     scaled: ScaledRows,
     streams: ExactStreams,
     table: Table,
-) -> float:
+) -> Floats:
     """Split the cells `which` over weights computed in logarithms.
 
-    Returns their log-likelihood; if it is Poisson, without the scales of the rows.
+    Returns the log-likelihood of each; if it is Poisson, without the scales of the rows.
     """
-    coords_MN, buffers, total = layout.nonzeros.coords_MN, SplitBuffers.of(len(state.log_core_Q)), 0.0
-    for start in range(0, len(which), _CELLS_AT_ONCE):
-        chosen = which[start : start + _CELLS_AT_ONCE]
+    nonzeros, buffers, log_fit_U = layout.nonzeros, SplitBuffers.of(len(state.log_core_Q)), np.empty(len(which))
+    for start in range(0, len(which), CELLS_AT_ONCE):
+        chosen, here = which[start : start + CELLS_AT_ONCE], slice(start, start + CELLS_AT_ONCE)
         counts_N = layout.counts_of(chosen)
         log_weights_NQ = np.tile(state.log_core_Q, (len(chosen), 1))
         log_scale_N = np.zeros(len(chosen))
-        for mode, coords_N in zip(layout.order, coords_MN[:, chosen].astype(np.int64), strict=True):
+        for mode, coords_N in zip(layout.order, nonzeros.coords_MN[:, chosen].astype(np.int64), strict=True):
             log_weights_NQ += state.log_phi[mode][coords_N[:, None], state.subs_QM[:, mode]]
             log_scale_N += scaled.log_scale_R[layout.offsets_M[mode] + coords_N]
         log_totals_N = logsumexp(log_weights_NQ, axis=1)
         cumulative_NQ = np.cumsum(np.exp(log_weights_NQ - log_totals_N[:, None]), axis=1)
         rates_N = np.exp(np.minimum(log_totals_N, _MOST_LOG))
-        _split_all(coords_MN, chosen, counts_N, likelihood, rates_N, cumulative_NQ, streams, buffers, table)
+        _split_all(nonzeros, chosen, counts_N, likelihood, rates_N, cumulative_NQ, streams, buffers, table)
         if likelihood == POISSON:
-            total += float((counts_N * (log_totals_N - log_scale_N)).sum())
+            log_fit_U[here] = counts_N * (log_totals_N - log_scale_N)
         else:
             pairs = zip(counts_N.tolist(), log_totals_N.tolist(), strict=True)
-            total += sum(log_fit(likelihood, count, log_rate) for count, log_rate in pairs)
-    return total
+            log_fit_U[here] = [log_fit(likelihood, count, log_rate) for count, log_rate in pairs]
+    return log_fit_U
 
 
 @kernel
 def _split_all(
-    coords_MN: NDArray[Any], which: Ints, counts_N: Ints, likelihood: int, rates_N: Floats, cumulative_NQ: Floats,
+    nonzeros: NonZeros, which: Ints, counts_N: Ints, likelihood: int, rates_N: Floats, cumulative_NQ: Floats,
     streams: ExactStreams, buffers: SplitBuffers, table: Table,
 ) -> None:  # fmt: skip
+    coords_MN, first_cell = nonzeros.coords_MN, nonzeros.first_cell
     for i in range(which.size):
         for q in range(buffers.cumulative_Q.size):
             buffers.cumulative_Q[q] = cumulative_NQ[i, q]
-        _split(coords_MN, which[i], counts_N[i], likelihood, rates_N[i], streams, buffers, table)
+        _split(coords_MN, which[i], first_cell, counts_N[i], likelihood, rates_N[i], streams, buffers, table)
