@@ -1,7 +1,9 @@
 """What the examples in docstrings share: a small fit of the flights, and a choice of its budget, made on first use."""
 
 import re
+import tempfile
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,14 @@ QUICK = {"thin": 1, "progress": False}
 def flights():
     """The tensor `Y` of the examples."""
     return ac.load_flights()
+
+
+@cache
+def sharded():
+    """The tensor `sharded` of the examples, as the docstring of `ShardedTensor` makes it."""
+    path = Path(tempfile.mkdtemp()) / "flights.zarr"
+    flights().save(path, shards=4)
+    return ac.load_tensor(path)
 
 
 @cache
@@ -48,6 +58,7 @@ def run_here(folder, jobs, **_):
 
 SHARED = {
     "Y": flights,
+    "sharded": sharded,
     "post": posterior,
     "forecast": forecast,
     "choice": selection,

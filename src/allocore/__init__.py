@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from allocore.data.flights import load_flights
     from allocore.data.holdout import HeldOut, Split, hold_out
     from allocore.data.missing import Missing
+    from allocore.data.sharded_tensor import ShardedTensor
     from allocore.data.tensor import CountTensor
     from allocore.errors import InputError, StoreError
     from allocore.estimators import CP, AlloCore, Tucker
@@ -49,6 +50,7 @@ _HOMES = {
     "NNTuck": "nntuck",
     "Posterior": "posterior.posterior",
     "Selection": "comparison.selection",
+    "ShardedTensor": "data.sharded_tensor",
     "Split": "data.holdout",
     "Tucker": "estimators",
     "as_tensor": "data.convert",
@@ -77,6 +79,7 @@ __all__ = [
     "NNTuck",
     "Posterior",
     "Selection",
+    "ShardedTensor",
     "Split",
     "StoreError",
     "Tucker",

@@ -3,12 +3,14 @@
 import errno
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from allocore.errors import InputError
+from allocore.errors import InputError, StoreError
 
 _UNFINISHED = ".tmp"
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
@@ -39,6 +41,28 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder; it is renamed to `path` after everything in it has been written."""
+    try:
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
+        try:
+            yield unfinished
+            unfinished.chmod(0o777 & ~_umask())
+            unfinished.rename(path)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def settle(folder: Path) -> None:

@@ -166,7 +166,7 @@ def test_a_size_that_not_all_arrays_have_is_told(run, size):
 
 
 def test_a_location_outside_the_core_is_told_before_any_kernel_sees_it(run):
-    from allocore.run.codec import encode
+    from allocore.data.zstd_codec import encode
 
     wrong = np.zeros((1, 512, 3, 3), dtype="<i8")
     wrong[0, 2, 1, 1] = 10**6

@@ -13,7 +13,7 @@ import allocore as ac
 from allocore.data.available_memory import available_memory
 from allocore.model.spec import Spec
 from allocore.run import memory_needs
-from allocore.run.memory_needs import check_memory, in_bytes, needs_of
+from allocore.run.memory_needs import check_memory, needs_of
 from allocore.run.plan import Plan
 from allocore.run.schedule import Schedule
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from allocore.errors import InputError
+from allocore.errors import InputError, StoreError
+
+_CHECKED = 2**26
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
@@ -22,6 +24,28 @@ def require_memory(needed: int, what: str) -> None:
     room = available_memory()
     if room is not None and needed > room:
         raise InputError(f"{what} needs {needed / 1e9:,.1f} GB of memory, but {room / 1e9:,.1f} GB are available")
+
+
+def check_room(size: int, what: str) -> None:
+    """Refuse to read so many bytes of `what` if memory cannot hold them."""
+    if size < _CHECKED:
+        return
+    room = available_memory()
+    if room is not None and size > room:
+        raise StoreError(
+            f"{what} takes {in_bytes(size)} of memory, but {in_bytes(room)} are available: take it draw by draw, as "
+            "array[chain, draw]"
+        )
+
+
+def in_bytes(size: int) -> str:
+    """A size as people read it."""
+    number, unit = float(size), "bytes"
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
+        if number < 1000.0 or unit == "PB":
+            break
+        number /= 1000.0
+    return f"{number:,.0f} {unit}" if unit == "bytes" or number >= 100 else f"{number:.1f} {unit}"
 
 
 def _machine(root: Path) -> Iterator[int]:

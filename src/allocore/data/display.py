@@ -34,13 +34,14 @@ def facts(tensor: TensorParts) -> list[str]:
     ]
     if len(tensor.missing):
         result.append(plural(len(tensor.missing), "missing pattern"))
-    return result
+    shards = getattr(tensor, "shards", None)
+    return result if shards is None else [*result, f"in {plural(shards, 'shard')}"]
 
 
 def as_text(tensor: TensorParts) -> str:
     """Return the line shown by `repr`."""
     lengths = " x ".join(str(length) for length in tensor.shape)
-    return visible(", ".join([f"CountTensor: {lengths} ({', '.join(tensor.mode_names)})", *facts(tensor)]))
+    return visible(", ".join([f"{type(tensor).__name__}: {lengths} ({', '.join(tensor.mode_names)})", *facts(tensor)]))
 
 
 def as_html(tensor: TensorParts) -> str:
@@ -50,7 +51,7 @@ def as_html(tensor: TensorParts) -> str:
         heaviest = "; ".join(f"{label} ({count:,})" for label, count in tensor.heaviest(m, top=LABELS_SHOWN))
         rows.append(f"<tr><td>{escape(name)}</td><td>{length:,}</td><td>{escape(heaviest)}</td></tr>")
     return (
-        f"<table><caption>CountTensor: {', '.join(facts(tensor))}</caption>"
+        f"<table><caption>{type(tensor).__name__}: {', '.join(facts(tensor))}</caption>"
         "<thead><tr><th>mode</th><th>length</th><th>heaviest (counts)</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )

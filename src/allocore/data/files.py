@@ -29,7 +29,7 @@ FORMAT = "allocore.CountTensor"
 VERSION = 1
 
 _SUFFIXES = (".npz", ".parquet", ".tns", ".tns.gz")
-_SUFFIXES_IN_WORDS = ".npz, .parquet, .tns or .tns.gz"
+_SUFFIXES_IN_WORDS = ".npz, .parquet, .tns, .tns.gz or .zarr"
 
 
 def save_tensor(tensor: TensorParts, path: str | os.PathLike[str]) -> None:
@@ -64,10 +64,16 @@ def save_tensor(tensor: TensorParts, path: str | os.PathLike[str]) -> None:
         )
 
 
-def save(tensor: TensorParts, path: str | os.PathLike[str]) -> None:
-    """Write a tensor in the format that the suffix names: `.npz`, `.parquet`, `.tns` or `.tns.gz`."""
+def save(tensor: TensorParts, path: str | os.PathLike[str], shards: int | None = None) -> None:
+    """Write a tensor in the format that the suffix names: `.npz`, `.parquet`, `.tns`, `.tns.gz` or `.zarr`."""
     target = Path(path)
-    if target.suffix == ".parquet":
+    if target.suffix == ".zarr":
+        from allocore.data.sharded_tensor import SHARDS, save_sharded
+
+        save_sharded(tensor, target, SHARDS if shards is None else shards)
+    elif shards is not None:
+        raise InputError(f"shards is {shards}, but only a folder that ends in .zarr has shards; path is {str(path)!r}")
+    elif target.suffix == ".parquet":
         from allocore.data.export import write_parquet
 
         try:
@@ -88,13 +94,14 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
     Parameters
     ----------
     path : str or path-like
-        A file that ends in `.npz`, `.parquet`, `.tns` or `.tns.gz`. `as_tensor` also reads files of other programs.
+        A file that ends in `.npz`, `.parquet`, `.tns` or `.tns.gz`, or a folder of shards that ends in `.zarr`.
+        `as_tensor` also reads files of other programs.
 
     Returns
     -------
     CountTensor
         The tensor that was saved. A `.tns` file keeps the counts alone: labels and mode names are lost, and each mode
-        ends with its last non-zero.
+        ends with its last non-zero. Of a folder of shards, a `ShardedTensor`, whose cells stay on disk.
 
     Raises
     ------
@@ -110,6 +117,8 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
     ...     ac.load_tensor(pathlib.Path(folder) / "flights.npz") == Y
     True
     """
+    if Path(path).suffix == ".zarr":
+        return _sharded(path)
     target = existing_file(path)
     if not target.name.endswith(_SUFFIXES):
         raise InputError(f"{target} has an unknown suffix; it must be {_SUFFIXES_IN_WORDS}")
@@ -126,8 +135,10 @@ def read(path: str | os.PathLike[str]) -> CountTensor:
 
     These are `.npz` files of `save_tensor`, of pydata sparse or of scipy.sparse, or with arrays `coords`, `counts` (or
     `data`) and perhaps `shape`; `.npy` files with a dense array; `.parquet` files of `CountTensor.save`; and FROSTT
-    `.tns` and `.tns.gz` files.
+    `.tns` and `.tns.gz` files; and folders of shards (`.zarr`).
     """
+    if Path(path).suffix == ".zarr":
+        return _sharded(path)
     target = existing_file(path)
     if target.suffix == ".npz":
         return _read_npz(target)
@@ -142,7 +153,19 @@ def read(path: str | os.PathLike[str]) -> CountTensor:
             return _as_tensor(read_npy(target))
     except InputError as error:
         raise _about(target, error) from None
-    raise InputError(f"{target} has an unknown suffix; it must be .npz, .npy, .parquet, .tns or .tns.gz")
+    raise InputError(f"{target} has an unknown suffix; it must be .npz, .npy, .parquet, .tns, .tns.gz or .zarr")
+
+
+def _sharded(path: str | os.PathLike[str]) -> CountTensor:
+    from allocore.data.shard_files import is_sharded
+    from allocore.data.sharded_tensor import ShardedTensor
+
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}")
+    if not is_sharded(folder) and (folder / "posterior").is_dir():
+        raise InputError(f"{folder} is a run, not a tensor: ac.open_run reads it")
+    return ShardedTensor(folder)
 
 
 def write_tns(tensor: TensorParts, path: str | os.PathLike[str]) -> None:

@@ -24,14 +24,18 @@ class TensorExports(TensorParts):
 
     __slots__ = ()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tensor to a file, all of it or nothing; `load_tensor` reads it back.
+    def save(self, path: str | os.PathLike[str], *, shards: int | None = None) -> None:
+        """Write the tensor to a file, or to a folder of shards, all of it or nothing; `load_tensor` reads it back.
 
         Parameters
         ----------
         path : str or path-like
             The suffix names the format. `.npz` and `.parquet` keep everything. `.tns` and `.tns.gz` keep the counts
-            alone, and tensors with missing cells are refused.
+            alone, and tensors with missing cells are refused. `.zarr` is a folder that keeps everything in shards
+            (`ShardedTensor`), for fits on a cluster.
+        shards : int, optional
+            Only for `.zarr`: into how many shards the cells are cut, of at least 1,024 cells each; by default 16. A
+            few times the number of workers leaves room for workers of different speed.
 
         Raises
         ------
@@ -49,7 +53,7 @@ class TensorExports(TensorParts):
         """
         from allocore.data.files import save
 
-        save(self, path)
+        save(self, path, shards)
 
     def to_scipy(self) -> scipy.sparse.coo_array:
         """Return the counts as a SciPy array with the same number of dimensions. Labels are lost.

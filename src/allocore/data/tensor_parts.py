@@ -35,14 +35,19 @@ class CanonicalParts(NamedTuple):
 class TensorParts:
     """The parts of a tensor, one by one. Nothing is checked here: `CountTensor` does that."""
 
-    __slots__ = ("_observed_cells", "_parts", "_total")
+    __slots__ = ("_nnz", "_observed_cells", "_parts", "_total")
 
     def _keep(self, parts: CanonicalParts) -> None:
         """Store the parts; the arrays are locked."""
         self._parts = parts._replace(coords=read_only(parts.coords), counts=read_only(parts.counts))
-        self._total = int(parts.counts.sum())
+        self._nnz, self._total = parts.counts.size, int(parts.counts.sum())
         # Counted now: patterns that overlap too much are refused here, not in the middle of a fit.
         self._observed_cells = math.prod(parts.shape) - parts.missing.cells
+
+    @property
+    def _described(self) -> CanonicalParts:
+        """The parts, of which the cells may not be there yet (sharded_tensor.py)."""
+        return self._parts
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,7 +63,7 @@ class TensorParts:
         >>> ac.load_flights().shape
         (3, 105, 16, 12, 20)
         """
-        return self._parts.shape
+        return self._described.shape
 
     @property
     def ndim(self) -> int:
@@ -90,7 +95,7 @@ class TensorParts:
         >>> ac.load_flights().nnz
         16914
         """
-        return self.counts.size
+        return self._nnz
 
     @property
     def total(self) -> int:
@@ -190,7 +195,7 @@ class TensorParts:
         >>> ac.CountTensor([[1, 0], [0, 2]], [3, 4], labels=[["Ada", "Max"], None]).labels
         (('Ada', 'Max'), range(0, 3))
         """
-        return self._parts.labels
+        return self._described.labels
 
     @property
     def mode_names(self) -> tuple[str, ...]:
@@ -206,7 +211,7 @@ class TensorParts:
         >>> ac.load_flights().mode_names
         ('origin', 'destination', 'carrier', 'month', 'hour')
         """
-        return self._parts.mode_names
+        return self._described.mode_names
 
     @property
     def missing(self) -> Missing:
@@ -222,7 +227,7 @@ class TensorParts:
         >>> ac.CountTensor([[1, 0], [0, 1]], [3, 4]).mask_diagonal().missing
         Missing: 2 patterns, 2 of 4 cells
         """
-        return self._parts.missing
+        return self._described.missing
 
     @property
     def report(self) -> EventReport | None:
@@ -243,7 +248,7 @@ class TensorParts:
         >>> Y.report.rows, Y.report.kept, Y.report.dropped
         (3, 2, {'no store': 1})
         """
-        return self._parts.report
+        return self._described.report
 
     def mode(self, mode: int | str) -> int:
         """Return the position of a mode.

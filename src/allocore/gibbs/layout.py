@@ -9,18 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from allocore.data.fibre_order import cell_ranges, fibre_order
 from allocore.data.missing import Missing
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.expansion import row_offsets
-from allocore.kernels.fibres import cell_ranges, changed_modes, sorted_coords
+from allocore.kernels.fibres import changed_modes, sorted_coords
 from allocore.kernels.signed_patterns import SignedPatterns
 from allocore.kernels.workers import Workers
 
 BLOCK = 1024  # consecutive cells that one thread thins
 LARGE = 256  # counts from here on are split by binomials, smaller ones are drawn one by one
-_SAMPLE = 2_000_000
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class NonZeros(NamedTuple):
@@ -67,7 +66,7 @@ class Layout:
     def of_cells(cls, coords: NDArray[Any], counts: Ints, missing: Missing, workers: Workers) -> "Layout":
         """Lay out cells that are sorted, the first mode slowest. Unlike a tensor, there may be no cells at all."""
         shape = missing.shape
-        order = thinning_order(coords, shape)
+        order = fibre_order([coords], shape, coords.shape[1])
         coords_MN, place_N = sorted_coords(coords, order, shape, sorted_already=True)
         counts = counts[place_N]
         return cls(
@@ -137,29 +136,3 @@ def _row_totals(coords_MN: NDArray[Any], counts: Ints, shape: Sequence[int], ord
         for mode, column in zip(order, coords_MN[:, part], strict=True):
             totals[mode] += np.bincount(column, counts[part], shape[mode])
     return np.concatenate(totals)
-
-
-def thinning_order(coords: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of the modes for thinning: as given, but with the mode of the fewest fibres moved to the end.
-
-    A mode is moved only if that saves a quarter of the fibres; otherwise sorting the cells again would not pay.
-    """
-    modes = range(len(shape))
-    fibres = [_count_fibres(coords, shape, mode) for mode in modes]
-    best = min(modes, key=fibres.__getitem__)
-    last = best if fibres[best] < 0.75 * fibres[-1] else modes[-1]
-    return (*(mode for mode in modes if mode != last), last)
-
-
-def _count_fibres(coords: NDArray[Any], shape: tuple[int, ...], along: int) -> int:
-    """The number of fibres along a mode; if there are many cells, the number in a sample that a hash selects."""
-    others = [mode for mode in range(len(shape)) if mode != along]
-    sampled = max(1, coords.shape[1] // _SAMPLE)
-    keys = []
-    for part in cell_ranges(coords.shape[1]):
-        mixed = np.zeros(part.stop - part.start, dtype=np.uint64)
-        for mode in others:
-            mixed = (mixed ^ coords[mode, part].astype(np.uint64)) * _ODD
-            mixed ^= mixed >> np.uint64(29)
-        keys.append(mixed[mixed % np.uint64(sampled) == 0] if sampled > 1 else mixed)
-    return len(np.unique(np.concatenate(keys))) if keys else 0

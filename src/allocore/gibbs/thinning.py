@@ -172,7 +172,7 @@ def _count_type(layout: Layout, likelihood: int, state: State, workspace: Worksp
     if likelihood != BERNOULLI:
         return layout.count_type
     total_rate = float((state.core_values() * np.prod(workspace.expanded.sums_MQ, axis=0)).sum())
-    return np.int32 if layout.nnz + total_rate < 2**30 else np.int64
+    return np.int32 if layout.total + total_rate < 2**30 else np.int64  # the cells are ones
 
 
 def _first_draws(layout: Layout, likelihood: int) -> Ints:

@@ -4,20 +4,14 @@ Kernels that walk over sorted cells compute a product over the leading modes onc
 `changed_N` says from which mode the product must be made again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.data.fibre_order import cell_ranges
 from allocore.kernels.arrays import Ints
-
-_CELLS_AT_ONCE = 2**22  # a limit, so that temporary arrays do not grow with the data
-
-
-def cell_ranges(cells: int) -> Iterator[slice]:
-    """Ranges that cover the cells, each short enough for temporary arrays."""
-    return (slice(start, min(start + _CELLS_AT_ONCE, cells)) for start in range(0, cells, _CELLS_AT_ONCE))
 
 
 def sorted_coords(

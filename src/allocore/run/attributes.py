@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from allocore.data.zarr_metadata import parsed_object, read_json
 from allocore.errors import InputError, StoreError
-from allocore.run.metadata import parsed_object, read_json
 from allocore.run.plan import RUN_FORMAT, with_checksum
 
 _ATTRIBUTES = ("inference_library_version", "packages", "settings", "seed", "tensor")

@@ -12,13 +12,14 @@ from math import isfinite
 from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from allocore.errors import InputError
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
-from allocore.gibbs.thinning import Allocation
+from allocore.gibbs.thinning import Allocation, ThinCells, thin_here
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
@@ -30,9 +31,17 @@ from allocore.run.record import Record
 from allocore.run.stop import Stop
 from allocore.run.store import Store
 
+if TYPE_CHECKING:
+    from allocore.run.sharded_thinning import ShardedThinning
 
-def run_chains(store: Store, *, threads: int, observer: Observer | None = None) -> Record:
-    """Run the chains of the store's plan, from where the store left them to their end, or until someone stops them."""
+
+def run_chains(
+    store: Store, *, threads: int, observer: Observer | None = None, sharded: "ShardedThinning | None" = None
+) -> Record:
+    """Run the chains of the store's plan, from where the store left them to their end, or until someone stops them.
+
+    If the cells of the tensor are `sharded`, they are thinned on workers, and all else is done here.
+    """
     chains = range(store.plan.chains)
     lanes = min(len(chains), threads)
     watch, stop = Watch(observer), Stop()
@@ -41,10 +50,13 @@ def run_chains(store: Store, *, threads: int, observer: Observer | None = None) 
         stack.callback(watch.close)
         stack.enter_context(stop)
         pools = [stack.enter_context(Workers(_share(threads, lanes, lane))) for lane in range(lanes)]
-        layout = Layout.of(store.plan.tensor, pools[0])
-        layouts = [replace(layout, workers=pool) for pool in pools]
+        layout = Layout.of(store.plan.tensor, pools[0]) if sharded is None else sharded.layout(pools[0])
+        layouts, thin_cells = [replace(layout, workers=pool) for pool in pools], sharded or thin_here
         _side_by_side(
-            [[Chain(store, chain, layouts[lane], watch) for chain in chains[lane::lanes]] for lane in range(lanes)],
+            [
+                [Chain(store, chain, layouts[lane], watch, thin_cells) for chain in chains[lane::lanes]]
+                for lane in range(lanes)
+            ],
             stop,
         )
         record = store.finish()
@@ -60,8 +72,11 @@ def _share(threads: int, lanes: int, lane: int) -> int:
 class Chain:
     """One chain between two sweeps. It starts from its first state, or from the state in the store."""
 
-    def __init__(self, store: Store, number: int, layout: Layout, watch: Watch) -> None:
+    def __init__(
+        self, store: Store, number: int, layout: Layout, watch: Watch, thin_cells: ThinCells = thin_here
+    ) -> None:
         self._store, self._number, self._layout, self._watch = store, number, layout, watch
+        self._thin_cells = thin_cells
         plan = store.plan
         self._key = Key.of(plan.seed, number, plan.started)
         point = store.resume_point(number)
@@ -81,7 +96,7 @@ class Chain:
         workspace, allocation = self._work or self._begin()
         start = perf_counter()
         state, allocation, info = sweep(
-            self._key.at(number), self._layout, plan.spec, self._state, allocation, workspace
+            self._key.at(number), self._layout, plan.spec, self._state, allocation, workspace, self._thin_cells
         )
         _check(info, self._number, number, plan.spec)
         self._store.record_sweep(self._number, number, info, perf_counter() - start)
@@ -102,8 +117,9 @@ class Chain:
 
         The last sweep ended with an allocation of the counts. It is drawn again with the same random numbers.
         """
-        workspace = Workspace.of(self._layout, self._state)
-        return workspace, begin(self._key.at(self._sweep), self._layout, self._store.plan.spec, self._state, workspace)
+        workspace, key = Workspace.of(self._layout, self._state), self._key.at(self._sweep)
+        given = key, self._layout, self._store.plan.spec, self._state, workspace, self._thin_cells
+        return workspace, begin(*given)
 
 
 def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:

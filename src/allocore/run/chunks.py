@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._files import replacing, settle
-from allocore.run.codec import decode, encode
+from allocore.data.zstd_codec import decode, encode
 from allocore.run.schema import FLOAT, WHOLE, Growing
 
 # Called with a file that cannot be read, the places of its values, and the reason. It raises, or records the damage.

@@ -11,8 +11,8 @@ With R rows in all modes, Q classes and K factors in a mode of D rows, in number
 import math
 from typing import NamedTuple
 
-from allocore.data.available_memory import available_memory
-from allocore.errors import InputError, StoreError
+from allocore.data.available_memory import available_memory, in_bytes
+from allocore.errors import InputError
 from allocore.run.chunks import chunk_shape
 from allocore.run.plan import Plan
 from allocore.run.schema import STATS, draw_variables
@@ -21,7 +21,6 @@ AT_ONCE = 2**28  # draws of a run on disk of no more bytes are read into memory 
 _NUMBER = 8
 _CELL_BYTES = 16  # of a non-zero: two bytes a coordinate and five more, and sorting
 _TOLD = 2**30  # smaller needs are not worth a word
-_CHECKED = 2**26
 
 
 class Needs(NamedTuple):
@@ -78,25 +77,3 @@ def check_memory(plan: Plan, *, stored: bool, threads: int) -> str:
         return ""
     kept = "on disk" if stored else "in memory"
     return f"memory: about {told} ({kept}); opening the run on disk takes {in_bytes(needs.opening)}"
-
-
-def check_room(size: int, what: str) -> None:
-    """Refuse to read so many bytes of `what` if memory cannot hold them."""
-    if size < _CHECKED:
-        return
-    room = available_memory()
-    if room is not None and size > room:
-        raise StoreError(
-            f"{what} takes {in_bytes(size)} of memory, but {in_bytes(room)} are available: take it draw by draw, as "
-            "array[chain, draw]"
-        )
-
-
-def in_bytes(size: int) -> str:
-    """A size as people read it."""
-    number, unit = float(size), "bytes"
-    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
-        if number < 1000.0 or unit == "PB":
-            break
-        number /= 1000.0
-    return f"{number:,.0f} {unit}" if unit == "bytes" or number >= 100 else f"{number:.1f} {unit}"

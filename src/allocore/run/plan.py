@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from allocore.data.holdout import HeldOut
 from allocore.data.tensor import CountTensor
+from allocore.data.zarr_metadata import parsed_object
 from allocore.errors import whole_number
 from allocore.gibbs.version import SAMPLER_VERSION
 from allocore.model.spec import Model, Spec
-from allocore.run.metadata import parsed_object
 from allocore.run.schedule import Schedule
 from allocore.run.schema import HELD_OUT
 

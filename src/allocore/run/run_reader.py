@@ -15,12 +15,13 @@ import numpy as np
 from allocore.data.event_report import EventReport
 from allocore.data.holdout import HeldOut
 from allocore.data.tensor import CountTensor
+from allocore.data.zarr_arrays import read_static
+from allocore.data.zarr_metadata import ArrayInfo, read_json
 from allocore.errors import StoreError
 from allocore.run.attributes import read_attributes, telling
 from allocore.run.chunks import OnDamage, chunk_shape
 from allocore.run.damage import Damage, OnError
 from allocore.run.memory_needs import AT_ONCE
-from allocore.run.metadata import ArrayInfo, read_json
 from allocore.run.plan import Plan, fingerprint, fingerprint_of_cells, planned
 from allocore.run.record import DrawArray, Record, draw_fields
 from allocore.run.schema import (
@@ -33,7 +34,6 @@ from allocore.run.schema import (
     growing_variables,
     stat_variables,
 )
-from allocore.run.static_arrays import read_static
 from allocore.run.stored_array import StoredArray
 from allocore.run.stored_labels import read_labels
 

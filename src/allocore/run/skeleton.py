@@ -12,12 +12,12 @@ import xarray as xr
 import zarr
 
 from allocore._files import replacing, settle
+from allocore.data.zarr_metadata import ArrayInfo, read_json, write_json
+from allocore.data.zstd_codec import compressor, encode
 from allocore.errors import StoreError
 from allocore.run.attributes import telling
 from allocore.run.chunks import chunk_shape, fill_value
-from allocore.run.codec import compressor, encode
 from allocore.run.datatree import frame
-from allocore.run.metadata import ArrayInfo, read_json, write_json
 from allocore.run.plan import Plan
 from allocore.run.run_reader import METADATA, check_arrays, stored_sizes
 from allocore.run.schema import DRAWS, SWEEPS, WHOLE, growing_variables

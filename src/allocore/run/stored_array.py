@@ -12,11 +12,11 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
+from allocore.data.available_memory import check_room
 from allocore.errors import StoreError
 from allocore.run.attributes import read_attributes
 from allocore.run.chunks import OnDamage, chunk_shape, read_values
 from allocore.run.damage import Damage
-from allocore.run.memory_needs import check_room
 from allocore.run.schema import Growing
 
 _SAME = ("seed", "tensor")

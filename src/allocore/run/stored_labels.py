@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.data.labels import ModeLabels
-from allocore.run.static_arrays import array_info, read_static
+from allocore.data.zarr_arrays import array_info, read_static
 
 _SMALL = 2**26
 _WASTE = 8  # the most bytes of NumPy's text per byte of UTF-8, beyond _SMALL

@@ -10,10 +10,7 @@ then the new sizes in `.zmetadata`. So at any instant a reader sees whole draws,
 on the disk. All files are replaced as a whole. What a killed process had not saved is drawn again.
 """
 
-import os
 import shlex
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +21,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from allocore._files import remove_unfinished
+from allocore._files import new_folder, remove_unfinished
 from allocore._locks import ProcessLock
 from allocore.errors import InputError, StoreError
 from allocore.gibbs.version import SAMPLER_VERSION
@@ -209,28 +206,6 @@ def check_free(name: str, path: Path) -> None:
         raise InputError(f"{name} is {str(path)!r}, but that exists already: name a path that does not")
     if not path.resolve().parent.is_dir():
         raise InputError(f"{name} is {str(path)!r}, but the folder {str(path.resolve().parent)!r} does not exist")
-
-
-@contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder; it is renamed to `path` after everything in it has been written."""
-    try:
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
-        try:
-            yield unfinished
-            unfinished.chmod(0o777 & ~_umask())
-            unfinished.rename(path)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def write_record(record: Record, path: Path) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.run.codec import decode
-from allocore.run.memory_needs import check_room
-from allocore.run.metadata import ArrayInfo, read_json
+from allocore.data.available_memory import check_room
+from allocore.data.zarr_metadata import ArrayInfo, read_json
+from allocore.data.zstd_codec import decode
 
 _CHUNK = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
 _SMALL = 2**20

@@ -1,0 +1,216 @@
+"""A count tensor whose cells stay on disk, in shards, until something needs all of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore._files import new_folder
+from allocore.data.coordinates import Int64s, Integers
+from allocore.data.event_report import EventReport
+from allocore.data.fibre_order import fibre_order
+from allocore.data.labels import fit_labels
+from allocore.data.missing import Missing
+from allocore.data.shard_files import ShardFiles, telling
+from allocore.data.shard_writer import ShardWriter
+from allocore.data.tensor import CountTensor
+from allocore.data.tensor_parts import CanonicalParts
+from allocore.errors import InputError, whole_number
+
+if TYPE_CHECKING:
+    from allocore.data.tensor_parts import TensorParts
+
+SHARDS = 16
+_AT_ONCE = 2**22  # cells
+_NO_CELLS = np.empty((0, 0), dtype=np.int32), np.empty(0, dtype=np.int64)
+
+
+class ShardedTensor(CountTensor):
+    """A count tensor on disk, in shards: as large as the disk allows, and fitted shard by shard.
+
+    `Y.save("y.zarr", shards=16)` writes one, and so do `read_events(..., out="y.zarr")` and `allocore tensor`; the
+    latter two never hold all cells in memory. `load_tensor` opens it. A fit with `executor=` lets every worker load
+    its shards once and keep them. Shape, names, labels and missing cells are at hand. `coords` and `counts`, and all
+    that needs them, read the whole tensor into memory, if it can hold them.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The folder.
+
+    Raises
+    ------
+    InputError
+        If the folder is not a sharded tensor, or is damaged.
+
+    Examples
+    --------
+    >>> import allocore as ac, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> ac.load_flights().save(folder / "flights.zarr", shards=4)
+    >>> Y = ac.load_tensor(folder / "flights.zarr")
+    >>> Y
+    ShardedTensor: 3 x 105 x 16 x 12 x 20 (origin, destination, carrier, month, hour), 16,914 non-zeros, ... in 4 shards
+    >>> Y == ac.load_flights()
+    True
+    """
+
+    __slots__ = ("_about", "_loaded", "files")
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        files = ShardFiles.open(Path(path).expanduser().resolve())
+        with telling(files.path):
+            labels = fit_labels(tuple(files.labels()), files.shape, files.mode_names)
+            missing = Missing(files.missing_patterns(), files.shape)
+            report = EventReport.from_json(files.report) if files.report else None
+        about = CanonicalParts(*_NO_CELLS, files.shape, files.mode_names, labels, missing, report)
+        self._describe(files, about, files.sizes.nnz, files.sizes.total)
+
+    @classmethod
+    def _elsewhere(cls, files: ShardFiles, about: CanonicalParts) -> ShardedTensor:
+        """Return the tensor of a run whose folder is not where it was: all but its cells is known."""
+        tensor = cls.__new__(cls)
+        tensor._describe(files, about, files.sizes.nnz, files.sizes.total)
+        return tensor
+
+    def _describe(self, files: ShardFiles, about: CanonicalParts, nnz: int, total: int) -> None:
+        self.files, self._about, self._loaded = files, about, None
+        self._nnz, self._total = nnz, total
+        self._observed_cells = math.prod(about.shape) - about.missing.cells
+
+    @property
+    def _described(self) -> CanonicalParts:
+        return self._about
+
+    @property
+    def _parts(self) -> CanonicalParts:  # type: ignore[override]
+        """All parts; the cells are read at the first call, and kept."""
+        if self._loaded is None:
+            coords, counts = self.files.cells(0, self.shards)
+            whole = CountTensor(coords, counts, self.shape, missing=self.missing)
+            self._loaded = self._about._replace(coords=whole.coords, counts=whole.counts)
+        return self._loaded
+
+    @property
+    def path(self) -> Path:
+        """The folder of the tensor.
+
+        Returns
+        -------
+        pathlib.Path
+
+        Examples
+        --------
+        >>> sharded.path.name
+        'flights.zarr'
+        """
+        return self.files.path
+
+    @property
+    def shards(self) -> int:
+        """The number of shards.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> sharded.shards
+        4
+        """
+        return self.files.sizes.shards
+
+    def load(self) -> CountTensor:
+        """Read all cells.
+
+        Returns
+        -------
+        CountTensor
+            The tensor in memory.
+
+        Raises
+        ------
+        InputError
+            If memory cannot hold the cells, or if they are damaged.
+
+        Examples
+        --------
+        >>> sharded.load()
+        CountTensor: 3 x 105 x 16 x 12 x 20 (origin, destination, carrier, month, hour), 16,914 non-zeros, ...
+        """
+        return CountTensor._trusted(self._parts)
+
+    def mode_totals(self, mode: int | str) -> Int64s:
+        """Return the sum of the counts at each position of a mode, without reading the cells.
+
+        Parameters
+        ----------
+        mode : int or str
+            The mode, by name or by index.
+
+        Returns
+        -------
+        ndarray of int64, shape (length of the mode,)
+            The totals, in the order of the positions.
+
+        Examples
+        --------
+        >>> sharded.mode_totals("origin")
+        array([120835, 111279, 104662])
+        """
+        m = self.mode(mode)
+        ends = np.cumsum(self.shape)
+        return self.files.row_totals()[ends[m] - self.shape[m] : ends[m]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShardedTensor, (self.path,)
+
+
+def save_sharded(tensor: TensorParts, path: str | os.PathLike[str], shards: int) -> None:
+    """Write a tensor to a new folder, in shards."""
+    order = fibre_order([tensor.coords], tensor.shape, tensor.nnz)
+    place = np.lexsort([tensor.coords[m] for m in reversed(order)]) if order != tuple(range(tensor.ndim)) else None
+
+    def parts() -> Iterable[tuple[Integers, Int64s]]:
+        for start in range(0, tensor.nnz, _AT_ONCE):
+            which: Any = slice(start, start + _AT_ONCE) if place is None else place[start : start + _AT_ONCE]
+            yield tensor.coords[:, which], tensor.counts[which]
+
+    write_shards(path, tensor, order, parts(), shards)
+
+
+def write_shards(
+    path: str | os.PathLike[str],
+    about: TensorParts,
+    order: tuple[int, ...],
+    parts: Iterable[tuple[NDArray[Any], Int64s]],
+    shards: int,
+) -> None:
+    """Write cells that come in the order of the shards to a new folder; all else is taken from `about`."""
+    target = new_path(path)
+    number = whole_number("shards", shards)
+    report = about.report.to_json() if about.report is not None else ""
+    with new_folder(target) as folder:
+        writer = ShardWriter(folder, about.shape, order, about.nnz, number)
+        for coords, counts in parts:
+            writer.add(coords, counts)
+        writer.finish(about.mode_names, about.labels, about.missing.patterns, report)
+
+
+def new_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a sharded tensor that is not there yet."""
+    target = Path(path).expanduser()
+    if target.suffix != ".zarr":
+        raise InputError(f"path is {str(target)!r}, but the folder of a sharded tensor must end in .zarr")
+    if target.exists():
+        raise InputError(f"path is {str(target)!r}, but that exists already: name a path that does not")
+    if not target.resolve().parent.is_dir():
+        raise InputError(f"path is {str(target)!r}, but the folder {str(target.resolve().parent)!r} does not exist")
+    return target
