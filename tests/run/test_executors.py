@@ -15,9 +15,9 @@ import pytest
 from same_draws import assert_same
 
 import allocore as ac
-from allocore.run import chain_slices, executors
 from allocore.run import chains as chains_module
-from allocore.run.chain_slices import Versions
+from allocore.run import executors, tasks, worker_data
+from allocore.run.worker_data import DataWanted, Versions
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 30, "thin": 2, "chains": 3, "seed": 11, "progress": False}
@@ -33,8 +33,8 @@ def short_slices(monkeypatch):
     """Slices of three sweeps, so that a chain has many; and workers of this process that know no run yet."""
     monkeypatch.setattr(executors, "_LEAST_SWEEPS", 3)
     monkeypatch.setattr(executors, "_SECONDS", 0.0)
-    monkeypatch.setattr(executors, "_LOOK_EVERY", 0.02)
-    monkeypatch.setattr(chain_slices, "_known", {})
+    monkeypatch.setattr(tasks, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(worker_data, "_known", {})
 
 
 class Faulty(Executor):
@@ -138,7 +138,7 @@ def test_silence_has_an_end(monkeypatch):
         def submit(self, function, /, *arguments):
             return Future()
 
-    monkeypatch.setattr(executors, "_PATIENCE", 0.1)
+    monkeypatch.setattr(tasks, "_PATIENCE", 0.1)
     with pytest.raises(ac.StoreError, match=r"^no worker has answered for 0 seconds$"):
         fitted(executor=Silent())
 
@@ -154,7 +154,7 @@ def test_workers_with_other_versions_are_refused(monkeypatch, theirs, told):
     class Other(Faulty):
         def submit(self, function, /, *arguments):
             future = Future()
-            future.set_result(chain_slices.PlanWanted(theirs))
+            future.set_result(DataWanted(theirs))
             return future
 
     with pytest.raises(ac.InputError, match=f"^executor has workers with .*{told}"):

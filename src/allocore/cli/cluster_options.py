@@ -1,4 +1,4 @@
-"""The option --cluster: where the chains of a fit run."""
+"""The option --cluster: where the chains of a fit run, or the fits of a comparison."""
 
 import re
 from collections.abc import Iterator
@@ -16,6 +16,14 @@ Cluster = Annotated[
         metavar="ADDRESS",
         help="Run the chains on a Dask cluster: the address of its scheduler (tcp://host:8786), its scheduler file, or "
         "local:4 for four processes on this machine. The draws are the same. Needs allocore[cluster].",
+    ),
+]
+ClusterOfFits = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run the fits on a Dask cluster: the address of its scheduler (tcp://host:8786), its scheduler file, or "
+        "local:4 for four processes on this machine. The scores are the same. Needs allocore[cluster].",
     ),
 ]
 _ANSWERS_WITHIN = 15  # seconds

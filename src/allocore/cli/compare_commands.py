@@ -10,6 +10,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, telling_of_stops, terminal
+from allocore.cli.cluster_options import ClusterOfFits, cluster_of
 from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
 from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
 from allocore.cli.model_options import sizes_given
@@ -40,7 +41,15 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "draws": (_option(int, "Draws to keep."), 200),
     "thin": (_option(int, "Sweeps per draw."), 20),
     "chains": (_option(int, "Chains per fit; their predictions are averaged."), 1),
-    "jobs": (_option(int | None, "How many fits run at a time; by default one per processor."), None),
+    "jobs": (
+        _option(int | None, "How many fits run at a time; by default one per processor, or per place of the cluster."),
+        None,
+    ),
+    "threads": (
+        _option(int | None, "Threads per fit; by default an even share of the processors, and 1 on a cluster."),
+        None,
+    ),
+    "cluster": (ClusterOfFits, None),
     "retry": (Annotated[bool, typer.Option("--retry", help="Run fits again that failed before.")], False),
     "seed": (_option(int, "Seed of the first split; the next splits have the next numbers."), 0),
 }
@@ -88,10 +97,9 @@ def compare(
     """
     console = terminal()
     Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
-    with telling_of_stops(out):
-        found = ac.compare(
-            Y, _listed(models), numbers, splits=splits, restarts=restarts, max_iter=max_iter, out=out, **fits
-        )
+    more = {"restarts": restarts, "max_iter": max_iter}
+    with telling_of_stops(out), cluster_of(fits.pop("cluster")) as executor:
+        found = ac.compare(Y, _listed(models), numbers, splits=splits, executor=executor, out=out, **more, **fits)
     console.print(Text("\n" + str(found)))
     console.print(Text(f"\nTable, figures and report written to {out}"))
     if found.failed:
@@ -124,8 +132,9 @@ def select_budget(
     console = terminal()
     check_dispersion_by(likelihood)
     Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
-    with telling_of_stops(out):
-        found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, out=out, **fits)  # type: ignore[arg-type]
+    with telling_of_stops(out), cluster_of(fits.pop("cluster")) as executor:
+        options = {**fits, "executor": executor, "out": out}
+        found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, **options)  # type: ignore[arg-type]
     console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
     if found.comparison.failed:
         errors = found.comparison.table["error"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -18,6 +18,7 @@ from allocore.comparison.folder import Folder
 from allocore.comparison.job_processes import run_jobs
 from allocore.comparison.job_progress import observer_for
 from allocore.comparison.model_names import Defaults
+from allocore.comparison.runner import Runner
 from allocore.comparison.score_tables import results_table, summary_table
 from allocore.comparison.sentences import words
 from allocore.comparison.settings import Job, Request, Settings
@@ -25,8 +26,7 @@ from allocore.data.convert import as_tensor
 from allocore.data.display import plural
 from allocore.data.holdout import hold_out as split_tensor
 from allocore.data.tensor import CountTensor
-from allocore.errors import InputError, whole_number
-from allocore.kernels.workers import available_threads
+from allocore.errors import InputError
 from allocore.model.spec import LikelihoodName
 
 if TYPE_CHECKING:
@@ -194,13 +194,15 @@ def compare(
     core_shape: Sequence[int] | None = None,
     out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
+    threads: int | None = None,
+    executor: object = None,
     retry: bool = False,
     seed: int = 0,
     progress: bool = True,
 ) -> Comparison:
     """Fit models at several budgets to random splits of a tensor, and judge how well they predict held-out cells.
 
-    Each fit (a model, a budget, a split) is a job in its own process. With a folder `out`, the same call continues an
+    Each fit (a model, a budget, a split) is a job in its own process, here or on an executor. With a folder `out`, the same call continues an
     interrupted comparison, and later calls can add models, budgets and splits.
 
     Parameters
@@ -239,7 +241,12 @@ def compare(
     out : str or path, optional
         A folder for the results: `results.csv`, figures, `report.md`, and the files needed to continue.
     jobs : int, optional
-        How many jobs run at a time; by default one per processor. The jobs share the processors evenly.
+        How many jobs run at a time; by default one per processor, or as many as `executor` has room for.
+    threads : int, optional
+        Threads of a job. By default the jobs share the processors evenly; on an executor each has one thread.
+    executor : concurrent.futures.Executor or dask.distributed.Client, optional
+        Where the jobs run: a process pool, a Dask cluster, any other executor. None is processes of this machine. The
+        scores are the same.
     retry : bool
         Run jobs again that failed before.
     seed : int
@@ -269,8 +276,8 @@ def compare(
     request = Request.of(tensor, models, budgets, splits, core_shape, defaults)
     numbers = {"burn_in": burn_in, "draws": draws, "thin": thin, "restarts": restarts, "max_iter": max_iter}
     settings = Settings.of(tensor, hold_out, along, e0=e0, seed=seed, chains=chains, **numbers)
-    parallel = available_threads() if jobs is None else whole_number("jobs", jobs)
-    return run_comparison(tensor, request, settings, out=out, parallel=parallel, retry=retry, progress=progress)
+    runner = Runner.of(jobs, threads, executor)
+    return run_comparison(tensor, request, settings, out=out, runner=runner, retry=retry, progress=progress)
 
 
 def run_comparison(
@@ -279,7 +286,7 @@ def run_comparison(
     settings: Settings,
     *,
     out: str | os.PathLike[str] | None,
-    parallel: int,
+    runner: Runner,
     retry: bool,
     progress: bool,
 ) -> Comparison:
@@ -290,7 +297,7 @@ def run_comparison(
     _check_splits(tensor, settings, request.splits)
     with _place(out, requested) as folder, folder.opened(tensor, settings):
         todo = [job for job in requested if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
-        _run(folder, todo, len(requested), parallel, tensor.mode_names, progress)
+        _run(folder, tensor, todo, len(requested), runner, progress)
         found = _gather(folder, requested, settings, tensor)
         if out is not None:
             write(found, folder.path)
@@ -317,19 +324,22 @@ def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator
             rmtree(folder.path, ignore_errors=True)
 
 
-def _run(
-    folder: Folder, todo: list[Job], requested: int, parallel: int, mode_names: Sequence[str], progress: bool
-) -> None:
+def _run(folder: Folder, tensor: CountTensor, todo: list[Job], requested: int, runner: Runner, progress: bool) -> None:
     """Run jobs, and write the table of results after each."""
-    parallel = max(1, min(parallel, len(todo)))
-    run_jobs(
-        folder,
-        todo,
-        parallel=parallel,
-        threads=max(1, available_threads() // parallel),
-        observer=observer_for(progress, todo, requested - len(todo), parallel),
-        after_each=lambda: markdown_report.write_table(results_table(folder.outcomes(), mode_names), folder.path),
-    )
+    parallel = runner.at_a_time(len(todo))
+    common: dict[str, Any] = {
+        "threads": runner.threads_each(parallel),
+        "observer": observer_for(progress, todo, requested - len(todo), parallel),
+        "after_each": lambda: markdown_report.write_table(
+            results_table(folder.outcomes(), tensor.mode_names), folder.path
+        ),
+    }
+    if runner.executor is None:
+        run_jobs(folder, todo, parallel=parallel, **common)
+    else:
+        from allocore.comparison.job_tasks import run_jobs_on
+
+        run_jobs_on(runner.executor, folder, todo, tensor, parallel=runner.jobs, **common)
 
 
 def _gather(folder: Folder, requested: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:

@@ -127,7 +127,12 @@ def main(tensor: str, result: str, threads: str) -> None:
     # A fit that is stopped only warns and returns its draws so far. Here they would pass for a whole result.
     warnings.filterwarnings("error", message="stopped")
     found = fit_and_judge(ac.load_tensor(tensor), job, int(threads))
-    with replacing(Path(result)) as file:
+    write_result(Path(result), job, found)
+
+
+def write_result(path: Path, job: Job, found: dict[str, Any]) -> None:
+    """Write what was found, with the job and the version that did it."""
+    with replacing(path) as file:
         file.write(json.dumps({"job": job.to_json(), **found, "allocore": ac.__version__}).encode())
 
 

@@ -21,7 +21,7 @@ from allocore.comparison.job_progress import Silent
 from allocore.comparison.settings import Job
 
 _LOOK_EVERY = 0.05
-_LOG = 20_000
+LOG = 20_000
 
 
 class JobObserver(Protocol):
@@ -84,15 +84,15 @@ def run_jobs(
                 _end(folder, each)
                 after_each()
             now = [(each.job, each.seconds) for each in running]
-            observer = _tell(observer, partial(observer.show, finished, now, len(waiting)))
+            observer = tell(observer, partial(observer.show, finished, now, len(waiting)))
             sleep(_LOOK_EVERY)
     finally:
         for each in running:
             each.stop()
-        _tell(observer, observer.close)
+        tell(observer, observer.close)
 
 
-def _tell(observer: JobObserver, tell: Callable[[], None]) -> JobObserver:
+def tell(observer: JobObserver, tell: Callable[[], None]) -> JobObserver:
     """Tell an observer; one that fails is replaced with a warning, and the jobs go on."""
     try:
         tell()
@@ -133,7 +133,7 @@ def _environment(threads: int) -> dict[str, str]:
 def _end(folder: Folder, ended: Running) -> None:
     """Write the error of a job that failed; remove the old error of one that succeeded."""
     ended.log.seek(0)
-    log = ended.log.read().decode(errors="replace")[-_LOG:].strip()
+    log = ended.log.read().decode(errors="replace")[-LOG:].strip()
     ended.close()
     if folder.is_done(ended.job):
         folder.failure(ended.job).unlink(missing_ok=True)

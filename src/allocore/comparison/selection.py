@@ -148,8 +148,8 @@ def select_budget(
     dispersion_by : str or int, optional
         The mode by which the dispersion of the negative binomial differs.
     **options
-        Other arguments of `ac.compare`: hold_out, along, burn_in, draws, thin, chains, core_shape, out, jobs, retry,
-        seed, progress.
+        Other arguments of `ac.compare`: hold_out, along, burn_in, draws, thin, chains, core_shape, out, jobs, threads,
+        executor, retry, seed, progress.
 
     Returns
     -------

@@ -1,88 +1,94 @@
 """Slices of a chain: some sweeps from a given state, as one task for a worker of a cluster or of a process pool.
 
 A task is a function of its arguments alone: the plan of the run, the number of the chain, and the sweep and the state
-to start from. It returns the draws, the statistics and the state it ended with. Every random number is a function of
-the seed, the chain, the sweep and a place in the data, so a task can be repeated anywhere, and any cut of a chain into
+to start from. It gives the draws, the statistics and the state it ended with. Every random number is a function of the
+seed, the chain, the sweep and a place in the data, so a task can be repeated anywhere, and any cut of a chain into
 slices gives the same bytes.
 
-A worker keeps the data of the last run it worked for. A task names the run; a worker that does not know it says so, and
-is sent the plan.
+A worker keeps the data of the last run it worked for (worker_data.py). If it reaches the folder of the run, it writes
+the states there (slice_files.py), and only the statistics travel.
 """
 
 from dataclasses import dataclass, field, replace
-from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from allocore.gibbs.layout import Layout
-from allocore.gibbs.version import SAMPLER_VERSION
 from allocore.kernels.workers import Workers
 from allocore.model.state import State
 from allocore.run.chains import Chain
-from allocore.run.plan import Plan, packages
+from allocore.run.plan import Plan
 from allocore.run.progress import Watch
+from allocore.run.slice_files import Place
+from allocore.run.worker_data import DataWanted, Versions, remembered
 
 if TYPE_CHECKING:
     from allocore.model.sweep_info import SweepInfo
 
 
 class Slice(NamedTuple):
-    """What a task is about: a chain of a run, where it starts, and how many sweeps to make with how many threads."""
+    """What a task is about: a chain of a run, where it starts, and how many sweeps to make with how many threads.
+
+    `place` is where the states may be written, if the worker reaches it.
+    """
 
     run: str
     chain: int
     start: tuple[int, State] | None
     sweeps: int
     threads: int
+    place: Place | None = None
 
 
 @dataclass
 class Outcome:
-    """What a slice gave: its sweeps in order, the states that are kept as draws, and the last state."""
+    """What a slice gave: its sweeps in order; and by their sweeps, the states kept as draws and the last one.
+
+    `states` is None if they are in the file of the slice.
+    """
 
     chain: int
     sweeps: list[tuple[int, "SweepInfo", float]] = field(default_factory=list)
-    draws: list[tuple[int, State]] = field(default_factory=list)
-    end: tuple[int, State] | None = None
+    states: dict[int, State] | None = None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last sweep."""
+        return self.sweeps[0][0], self.sweeps[-1][0]
 
 
-class Versions(NamedTuple):
-    """What must agree between the workers and the process that wants their draws."""
-
-    sampler: int
-    packages: dict[str, str]
-
-    @classmethod
-    def here(cls) -> "Versions":
-        """The versions of this process."""
-        return cls(SAMPLER_VERSION, packages())
-
-
-class PlanWanted(NamedTuple):
-    """The answer of a worker that has not seen the run yet, with its versions."""
-
-    versions: Versions
-
-
-def run_slice(wanted: Slice, plan: Plan | None) -> Outcome | PlanWanted:
+def run_slice(wanted: Slice, plan: Plan | None) -> Outcome | DataWanted:
     """Make the sweeps of a slice. Without a plan, the worker must know the run from an earlier task."""
-    kept = _remember(wanted.run, plan)
+    kept = remembered(wanted.run, plan, _laid_out)
     if kept is None:
-        return PlanWanted(Versions.here())
+        return DataWanted(Versions.here())
     known, layout = kept
-    store = _SliceStore(known, wanted.start, Outcome(wanted.chain))
+    store = _SliceStore(known, wanted.start, wanted.chain)
     with Workers(wanted.threads) as workers:
         chain = Chain(store, wanted.chain, replace(layout, workers=workers), Watch(None))  # type: ignore[arg-type]
         for _ in range(wanted.sweeps):
             if not chain.done:
                 chain.advance()
-    return store.outcome
+    outcome, states = store.outcome, store.states()
+    if wanted.place is None or not wanted.place.write(outcome.chain, *outcome.span, states):
+        outcome.states = states
+    return outcome
+
+
+def _laid_out(plan: Plan) -> tuple[Plan, Layout]:
+    with Workers(1) as workers:
+        return plan, Layout.of(plan.tensor, workers)
 
 
 class _SliceStore:
     """What a chain needs of a store: the plan, where to start, and a place for what the sweeps give."""
 
-    def __init__(self, plan: Plan, start: tuple[int, State] | None, outcome: Outcome) -> None:
-        self.plan, self.outcome, self._start = plan, outcome, start
+    def __init__(self, plan: Plan, start: tuple[int, State] | None, chain: int) -> None:
+        self.plan, self.outcome, self._start = plan, Outcome(chain), start
+        self._draws, self._end = dict[int, State](), dict[int, State]()
+
+    def states(self) -> dict[int, State]:
+        """The draws and the last state, by their sweeps."""
+        return {**self._draws, **self._end}
 
     def resume_point(self, chain: int) -> tuple[int, State] | None:
         return self._start
@@ -91,21 +97,7 @@ class _SliceStore:
         self.outcome.sweeps.append((sweep, info, seconds))
 
     def record_draw(self, chain: int, draw: int, state: State) -> None:
-        self.outcome.draws.append((draw, state))
+        self._draws[self.plan.schedule.sweep_of(draw)] = state
 
     def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
-        self.outcome.end = sweep, state
-
-
-_one_at_a_time = Lock()
-_known: dict[str, tuple[Plan, Layout]] = {}
-
-
-def _remember(run: str, plan: Plan | None) -> tuple[Plan, Layout] | None:
-    """The plan and the data of a run, laid out; those of other runs are forgotten, because a worker serves one run."""
-    with _one_at_a_time:
-        if run not in _known and plan is not None:
-            _known.clear()
-            with Workers(1) as workers:
-                _known[run] = plan, Layout.of(plan.tensor, workers)
-        return _known.get(run)
+        self._end = {sweep: state}

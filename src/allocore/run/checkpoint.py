@@ -26,16 +26,8 @@ _KEPT = 2
 def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
     """Write a chain's state after `sweep`, then remove all but the newest checkpoints."""
     folder.mkdir(parents=True, exist_ok=True)
-    arrays: dict[str, Any] = {"sweep": np.array(sweep), "log_core_Q": state.log_core_Q, "subs_QM": state.subs_QM}
-    if state.concentrations_M.size:
-        arrays["concentrations_M"] = state.concentrations_M
-    if state.dispersion is not None:
-        arrays["log_odds_D"] = state.dispersion.log_odds_D
-    for mode, log_phi_DK in enumerate(state.log_phi):
-        used_U = np.flatnonzero(state.used(mode))
-        arrays |= {f"used_{mode}": used_U, f"log_phi_{mode}": log_phi_DK[:, used_U]}
     with replacing(folder / f"{sweep:09d}.npz") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays_of(sweep, state))
     settle(folder)
     for old in [path for path in _checkpoints(folder) if 0 < int(path.stem) <= sweep][_KEPT:]:
         with suppress(OSError):
@@ -52,11 +44,25 @@ def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[i
     for path in _checkpoints(folder):
         content = path.read_bytes()
         try:
-            return *_parsed(content, int(path.stem), shape, spec), damaged
+            sweep = int(path.stem)
+            return sweep, state_of(read_arrays(content), sweep, shape, spec), damaged
         except Exception:  # NumPy and zipfile raise many kinds for a file that is truncated, zeroed or changed
             damaged.append(path)
             path.replace(path.with_suffix(".damaged"))
     raise FileNotFoundError(str(folder))
+
+
+def arrays_of(sweep: int, state: State) -> dict[str, Any]:
+    """The arrays that hold a state: of the factors, only those in use."""
+    arrays: dict[str, Any] = {"sweep": np.array(sweep), "log_core_Q": state.log_core_Q, "subs_QM": state.subs_QM}
+    if state.concentrations_M.size:
+        arrays["concentrations_M"] = state.concentrations_M
+    if state.dispersion is not None:
+        arrays["log_odds_D"] = state.dispersion.log_odds_D
+    for mode, log_phi_DK in enumerate(state.log_phi):
+        used_U = np.flatnonzero(state.used(mode))
+        arrays |= {f"used_{mode}": used_U, f"log_phi_{mode}": log_phi_DK[:, used_U]}
+    return arrays
 
 
 def _array(content: bytes) -> NDArray[Any]:
@@ -74,15 +80,19 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit()), reverse=True)
 
 
-def _parsed(content: bytes, sweep: int, shape: tuple[int, ...], spec: Spec) -> tuple[int, State]:
-    """The state in a checkpoint. Arrays are read whole; otherwise their checksums would not be checked."""
+def read_arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays in a file. They are read whole; otherwise their checksums would not be checked."""
     with zipfile.ZipFile(BytesIO(content)) as archive:
         # Nothing is compressed, so no array can be larger than the file.
         if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
             raise ValueError("the checkpoint is compressed")
         # NumPy before 2.1 took an option that earlier versions passed for one more array.
         names = [name for name in archive.namelist() if name != "allow_pickle.npy"]
-        arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in names}
+        return {name.removesuffix(".npy"): _array(archive.read(name)) for name in names}
+
+
+def state_of(arrays: dict[str, NDArray[Any]], sweep: int, shape: tuple[int, ...], spec: Spec) -> State:
+    """The state that arrays hold, if they fit together and the plan."""
     _check_parts(arrays, sweep, shape, spec)
     log_phi = []
     for mode, size in enumerate(zip(shape, spec.core_shape, strict=True)):
@@ -92,7 +102,7 @@ def _parsed(content: bytes, sweep: int, shape: tuple[int, ...], spec: Spec) -> t
     concentrations_M = arrays["concentrations_M"] if spec.infer_concentrations else np.empty(0)
     has_dispersion = spec.observation.has_dispersion
     dispersion = Dispersion(arrays["log_odds_D"], spec.dispersion_by) if has_dispersion else None
-    return sweep, State(arrays["log_core_Q"], arrays["subs_QM"], tuple(log_phi), concentrations_M, dispersion)
+    return State(arrays["log_core_Q"], arrays["subs_QM"], tuple(log_phi), concentrations_M, dispersion)
 
 
 def _check_parts(arrays: dict[str, NDArray[Any]], sweep: int, shape: tuple[int, ...], spec: Spec) -> None:

@@ -1,8 +1,9 @@
 """Chains on an executor: a Dask cluster, a process pool, or anything else with the interface of concurrent.futures.
 
 The process that calls `fit` drives: it hands out slices of chains (chain_slices.py), takes their draws home, and passes
-them to the store in the order of the sweeps. Workers need no disk and keep nothing that cannot be made again. A slice
-that is lost with its worker is handed out again.
+them to the store in the order of the sweeps. Workers keep nothing that cannot be made again. A slice that is lost with
+its worker is handed out again (tasks.py). Draws come home as files in the folder of the run, if there is one that the
+worker reaches, or else with the answer (slice_files.py).
 
     slice      at least 20 sweeps, so that drawing the first allocation again costs little; about 5 seconds
     stopping   no new slice is handed out, and those under way are waited for
@@ -10,29 +11,27 @@ that is lost with its worker is handed out again.
 """
 
 import warnings
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import replace
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from allocore.errors import InputError, StoreError
-from allocore.run.chain_slices import Outcome, PlanWanted, Slice, Versions, run_slice
+from allocore.run.chain_slices import Outcome, Slice, run_slice
 from allocore.run.chains import report_stop
-from allocore.run.plan import Plan
 from allocore.run.progress import Observer, Watch
 from allocore.run.record import Record
+from allocore.run.slice_files import SliceFolder
 from allocore.run.stop import Stop
 from allocore.run.store import Store
+from allocore.run.tasks import Tasks
 
 if TYPE_CHECKING:
     from allocore.model.state import State
 
 _LEAST_SWEEPS, _SECONDS = 20, 5.0
-_LOOK_EVERY = 0.5  # seconds between two looks at whether someone asked to stop
-_LOSSES = 10  # of slices in a row, before the run gives up
-_PATIENCE = 600.0  # seconds without any answer, at least; and 20 times what a slice has taken
+_STOPS_WITHIN = 30.0  # seconds that a stopped run waits for its slices, at least; and 3 times what a slice has taken
 
 
 def as_executor(given: object) -> Executor:
@@ -56,13 +55,12 @@ def run_on_executor(store: Store, executor: Executor, *, threads: int, observer:
         stack.callback(watch.close)
         stack.enter_context(stop)
         driver = _Driver(store, executor, threads, watch)
+        stack.callback(driver.close)
         try:
             driver.drive(stop)
         except StoreError:  # of the executor: what came home is safe
             driver.save()
             raise
-        finally:
-            driver.cancel()
         driver.save()
         record = store.finish()
     if stop.asked and record.stats["moved"].shape[1] < store.plan.schedule.sweeps:
@@ -74,23 +72,29 @@ class _Driver:
     """Hands out slices and takes their outcomes home."""
 
     def __init__(self, store: Store, executor: Executor, threads: int, watch: Watch) -> None:
-        self._store, self._executor, self._threads, self._watch = store, executor, threads, watch
+        self._store, self._threads, self._watch = store, threads, watch
         self._run = uuid4().hex
         self._points: list[tuple[int, State] | None] = [store.resume_point(c) for c in range(store.plan.chains)]
-        self._under_way: dict[Future[Any], tuple[int, float]] = {}
         self._sweeps = _LEAST_SWEEPS
-        self._losses, self._longest, self._last_answer = 0, 0.0, monotonic()
+        self._folder = None if store.path is None else SliceFolder(store.path)
+        self._place = None if self._folder is None else self._folder.open()
+        self._told = False
+        # Nobody needs the held-out cells to draw.
+        self._tasks: Tasks[int] = Tasks(
+            executor, run_slice, lambda: replace(store.plan, held_out=None), go_on=store.how_to_resume()
+        )
 
     def drive(self, stop: Stop) -> None:
         """Until all chains are done, or until those under way have ended after someone asked to stop."""
         for chain in range(self._store.plan.chains):
-            self._hand_out(chain, None)
-        while self._under_way:
-            done, _ = wait(self._under_way, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
-            for future in done:
-                chain, since = self._under_way.pop(future)
-                self._take(chain, future, monotonic() - since, stop)
-            self._check_patience()
+            self._hand_out(chain)
+        while len(self._tasks):
+            for chain, outcome, _ in self._tasks.answers(repeat=not stop.now):
+                self._keep(outcome)
+                if not stop.now:
+                    self._hand_out(chain)
+            if stop.now and self._tasks.silence() > max(_STOPS_WITHIN, 3.0 * self._tasks.longest()):
+                return
 
     def save(self) -> None:
         """Save the states of the chains that are not done; the others are saved."""
@@ -98,88 +102,56 @@ class _Driver:
             if point is not None and point[0] < self._store.plan.schedule.sweeps:
                 self._store.save(chain, *point, now=True)
 
-    def cancel(self) -> None:
-        """Take back what has not begun."""
-        for future in self._under_way:
-            future.cancel()
+    def close(self) -> None:
+        """Take back what has not begun, and remove the files of slices."""
+        self._tasks.cancel()
+        if self._folder is not None:
+            self._folder.close()
 
-    def _hand_out(self, chain: int, plan: Plan | None) -> None:
+    def _hand_out(self, chain: int) -> None:
         """Hand out the next slice of a chain, unless it is done."""
         point = self._points[chain]
         left = self._store.plan.schedule.sweeps - (0 if point is None else point[0])
-        if left <= 0:
-            return
-        wanted = Slice(self._run, chain, point, min(left, self._sweeps), self._threads)
-        try:
-            future = self._executor.submit(run_slice, wanted, plan)
-        except (BrokenExecutor, RuntimeError) as error:
-            raise self._lost(f"the executor takes no more work: {error}") from error
-        self._under_way[future] = chain, monotonic()
+        if left > 0:
+            wanted = Slice(self._run, chain, point, min(left, self._sweeps), self._threads, self._place)
+            self._tasks.hand_out(chain, wanted)
 
-    def _take(self, chain: int, future: "Future[Any]", seconds: float, stop: Stop) -> None:
-        """Take an answer: draws, a wish for the plan, or the news that a worker is gone."""
-        plan = None
-        try:
-            answer = future.result()
-        except BrokenExecutor as error:
-            raise self._lost(f"the workers of the executor are gone: {error}") from error
-        except InputError:
-            raise
-        except (Exception, CancelledError) as error:
-            self._count_loss(error)
-        else:
-            self._last_answer = monotonic()
-            if isinstance(answer, PlanWanted):
-                self._check_versions(answer.versions)
-                plan = replace(self._store.plan, held_out=None)
-            else:
-                self._losses = 0
-                self._keep(answer, seconds)
-        if not stop.now:
-            self._hand_out(chain, plan)
-
-    def _keep(self, outcome: Outcome, seconds: float) -> None:
+    def _keep(self, outcome: Outcome) -> None:
         """Pass what a slice gave to the store, and choose the length of the next."""
-        chain, draws, schedule = outcome.chain, dict(outcome.draws), self._store.plan.schedule
-        for sweep, info, own_seconds in outcome.sweeps:
-            self._store.record_sweep(chain, sweep, info, own_seconds)
+        states = self._states(outcome)
+        if states is None:
+            return
+        chain, schedule = outcome.chain, self._store.plan.schedule
+        for sweep, info, seconds in outcome.sweeps:
+            self._store.record_sweep(chain, sweep, info, seconds)
             draw = schedule.draw_of(sweep)
             if draw is not None:
-                self._store.record_draw(chain, draw, draws[draw])
+                self._store.record_draw(chain, draw, states[sweep])
             self._watch.sweep_done(chain, sweep, info, last=sweep == schedule.sweeps)
-        assert outcome.end is not None
-        self._points[chain] = outcome.end
-        self._store.save(chain, *outcome.end, now=outcome.end[0] >= schedule.sweeps)
-        self._longest = max(self._longest, seconds)
-        each = sum(own for _, _, own in outcome.sweeps) / len(outcome.sweeps)
+        last = outcome.span[1]
+        self._points[chain] = last, states[last]
+        self._store.save(chain, last, states[last], now=last >= schedule.sweeps)
+        each = sum(seconds for _, _, seconds in outcome.sweeps) / len(outcome.sweeps)
         self._sweeps = max(_LEAST_SWEEPS, int(_SECONDS / max(each, 1e-9)))
 
-    def _check_versions(self, theirs: Versions) -> None:
-        ours = Versions.here()
-        if theirs.sampler != ours.sampler:
-            raise InputError(
-                f"executor has workers with sampler version {theirs.sampler}, but this is sampler version "
-                f"{ours.sampler}: install the same allocore on all machines"
+    def _states(self, outcome: Outcome) -> "dict[int, State] | None":
+        """The states of a slice, from its file or from its answer; None if its file cannot be read here."""
+        if outcome.states is not None:
+            if self._place is not None:
+                self._tell("a worker does not reach it")
+            return outcome.states
+        states, plan = None, self._store.plan
+        if self._folder is not None:
+            states = self._folder.take(outcome.chain, *outcome.span, plan.tensor.shape, plan.spec)
+        if states is None:
+            self._tell("a file that a worker has written there cannot be read here")
+            self._place = None  # the same slice is wanted again, with its states in the answer
+        return states
+
+    def _tell(self, why: str) -> None:
+        """Say once that draws do not come home as files."""
+        if not self._told:
+            warnings.warn(
+                f"draws are sent home through the executor, not through {self._store.path}: {why}", stacklevel=5
             )
-        other = [f"{name} {theirs.packages[name]} (here {own})" for name, own in ours.packages.items()
-                 if theirs.packages.get(name) != own]  # fmt: skip
-        if other:
-            raise InputError(
-                f"executor has workers with other versions of packages: {', '.join(other)}; draws may differ in their "
-                "last bits, so install the same versions on all machines"
-            )
-
-    def _count_loss(self, error: BaseException) -> None:
-        self._losses += 1
-        if self._losses > _LOSSES:
-            raise self._lost(f"{self._losses} tasks failed in a row, the last with {error!r}") from error
-        warnings.warn(f"a task was lost and is repeated: {error!r}", stacklevel=6)
-
-    def _check_patience(self) -> None:
-        if monotonic() - self._last_answer > max(_PATIENCE, 20.0 * self._longest):
-            waited = monotonic() - self._last_answer
-            raise self._lost(f"no worker has answered for {waited:.0f} seconds")
-
-    def _lost(self, why: str) -> StoreError:
-        how = self._store.how_to_resume()
-        return StoreError(f"{why}. {how[:1].upper()}{how[1:]}" if how else why)
+            self._told = True

@@ -3,6 +3,7 @@
     run.zarr/  posterior/ sample_stats/ sweep_stats/ observed_data/ constant_data/ held_out/     as in schema.py
                .zmetadata          Zarr's consolidated metadata, the only record of the number of draws
                checkpoints/0/      the newest states of chain 0
+               slices/             while chains run on an executor: draws on their way home (slice_files.py)
                lock                held by the process that writes
 
 Draws and statistics are collected in memory until it is time to save. A save writes first chunks, then the checkpoint,
@@ -36,6 +37,7 @@ from allocore.run.record import Record
 from allocore.run.run_reader import read_plan, read_record
 from allocore.run.schema import DRAWS, SWEEPS, draw_values, draw_variables, stat_variables
 from allocore.run.skeleton import Sizes, write_skeleton
+from allocore.run.slice_files import remove_slices
 from allocore.run.store import stats_of
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class ZarrStore:
         try:
             plan = _continued(path, read_plan(path, on_error), attributes, draws)
             remove_unfinished(path)
+            remove_slices(path)
             store = cls(path, plan, lock, on_error)
             with store._telling():
                 store._sizes.set_attributes(with_checksum({**attributes, "settings": plan.settings()}))
