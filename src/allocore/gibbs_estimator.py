@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from allocore.data.holdout import training_data
+from allocore.data.sharded_tensor import ShardedTensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, whole_number
 from allocore.estimator_base import Estimator, seed_number, thread_number
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from allocore.model.state import State
     from allocore.posterior.posterior import Posterior
     from allocore.run.damage import OnError
+    from allocore.run.progress import Observer
+    from allocore.run.record import Record
     from allocore.run.store import Store
 
 _DRAWN_MODELS = ("AlloCore", "CP", "Tucker")
@@ -174,13 +177,29 @@ class GibbsEstimator(Estimator):
         from allocore.run.executors import run_on_executor
 
         observer, threads = progress_bar(self.progress, store.plan.schedule, store.plan.chains), self.threads
-        if executor is None:
+        if isinstance(store.plan.tensor, ShardedTensor):
+            record = self._run_sharded(store, store.plan.tensor, executor, observer)
+        elif executor is None:
             record = run_chains(store, threads=thread_number(threads), observer=observer)
         else:
             threads_each = 1 if threads is None else whole_number("threads", threads)
             record = run_on_executor(store, executor, threads=threads_each, observer=observer)
         self.posterior_ = Posterior(record, thread_number(threads if executor is None else None), folder=store.path)
         return self
+
+    def _run_sharded(
+        self, store: "Store", tensor: ShardedTensor, executor: Executor | None, observer: "Observer | None"
+    ) -> "Record":
+        """Run chains whose cells are thinned in shards: on the workers of an executor, or one after another here."""
+        from allocore.run.chains import run_chains
+        from allocore.run.sharded_thinning import Here, ShardedThinning
+
+        here, go_on = thread_number(self.threads if executor is None else None), store.how_to_resume()
+        if executor is None:
+            sharded = ShardedThinning(tensor, Here(), here, go_on)
+        else:
+            sharded = ShardedThinning(tensor, executor, self.threads, go_on)
+        return run_chains(store, threads=here, observer=observer, sharded=sharded)
 
     def _executor(self) -> Executor | None:
         """The executor, checked before anything is written."""
@@ -247,8 +266,8 @@ def _mode(tensor: CountTensor, dispersion_by: str | int) -> int:
 
 def _fitting(spec: Spec, tensor: CountTensor) -> Spec:
     """Check that a likelihood suits the counts of a tensor."""
-    check_counts(spec.likelihood, tensor.counts)
-    if spec.likelihood == "negative-binomial" and int(tensor.counts.max()) == 1:
+    check_counts(spec.likelihood, tensor.largest)
+    if spec.likelihood == "negative-binomial" and tensor.largest == 1:
         warnings.warn(
             "all counts are 1, so they say nothing about the dispersion p of the negative binomial: its prior and the "
             "zeros decide; likelihood='bernoulli' is made for such data",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from allocore.kernels import fibres
 from allocore.data.fibre_order import cell_ranges
+from allocore.kernels import fibres
 from allocore.kernels.fibres import changed_modes, sorted_coords
 
 SHAPE = (5, 4, 3)

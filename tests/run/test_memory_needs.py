@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.data.available_memory import available_memory
+from allocore.data.available_memory import available_memory, in_bytes
 from allocore.model.spec import Spec
 from allocore.run import memory_needs
 from allocore.run.memory_needs import check_memory, needs_of

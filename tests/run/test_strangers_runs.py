@@ -11,8 +11,8 @@ import pytest
 from numcodecs import Zstd
 
 import allocore as ac
-from allocore.run import memory_needs
 from allocore.data.zstd_codec import encode
+from allocore.run import memory_needs
 from damages import copy_of
 
 TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3), mode_names=["who", "what"], labels=[["a", "b"], ["x", "y", "z"]])

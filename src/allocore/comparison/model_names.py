@@ -183,7 +183,7 @@ def _mode_name(argument: str, mode: str | int, tensor: CountTensor) -> str:
 
 def _check_counts(models: list[ModelName], tensor: CountTensor) -> None:
     """Refuse to compare Bernoulli models on counts that are not binary: they give other counts probability 0."""
-    largest = int(tensor.counts.max())
+    largest = tensor.largest
     for each in models:
         if each.likelihood == "bernoulli" and largest > 1:
             raise InputError(

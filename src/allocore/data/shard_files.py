@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,7 +91,7 @@ class ShardFiles:
                 raise ValueError(f"its format is {about.get('format')!r}, but {FORMAT!r} is expected")
             shape = check_shape(about["shape"])
             names = check_mode_names(about["mode_names"], len(shape))
-            sizes = _sizes(about, len(shape))
+            sizes = sizes_of(about, len(shape))
             hashes = tuple(str(each) for each in about["chunk_hashes"])
             if len(hashes) != sizes.chunks:
                 raise ValueError(f"it has {len(hashes)} hashes for {sizes.chunks} chunks")
@@ -106,11 +107,11 @@ class ShardFiles:
             raise ValueError(f"missing_patterns has the shape {patterns.shape} and the type {patterns.dtype}")
         return patterns
 
-    def labels(self) -> list[list[str] | None]:
+    def labels(self) -> tuple[tuple[str, ...] | None, ...]:
         """The labels of each mode; None for a mode without labels."""
         with telling(self.path):
-            found = [self._labels_of(mode) for mode in range(len(self.shape))]
-            if hash_of_labels([None if each is None else tuple(each) for each in found]) != self._about("labels"):
+            found = tuple(self._labels_of(mode) for mode in range(len(self.shape)))
+            if hash_of_labels(found) != self._about("labels"):
                 raise ValueError("its labels are not as they were written")
             return found
 
@@ -142,13 +143,13 @@ class ShardFiles:
     def _about(self, name: str) -> Any:
         return read_json(self.path / ".zattrs")[name]
 
-    def _labels_of(self, mode: int) -> list[str] | None:
+    def _labels_of(self, mode: int) -> tuple[str, ...] | None:
         name = f"labels_{mode}"
         if not (self.path / f"{name}_utf8").is_dir():
             return None
         text = read_static(self.path, f"{name}_utf8").tobytes()
         offsets = read_static(self.path, f"{name}_offsets", (self.shape[mode] + 1,)).tolist()
-        return [text[start:stop].decode() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+        return tuple(text[start:stop].decode() for start, stop in pairwise(offsets))
 
     def _chunk(self, chunk: int, dtype: np.dtype[Any], cells: int) -> tuple[NDArray[Any], Int64s]:
         """One chunk, checked: kernels rely on its coordinates being inside the tensor."""
@@ -173,7 +174,9 @@ def telling(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except FileNotFoundError as error:
-        raise InputError(f"{path} is no whole sharded tensor: {Path(error.filename or '?').name} is not there") from error
+        raise InputError(
+            f"{path} is no whole sharded tensor: {Path(error.filename or '').name} is not there"
+        ) from error
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError) as error:
         raise InputError(f"{path} is damaged, or no sharded tensor: {error}") from error
 
@@ -186,7 +189,8 @@ def is_sharded(path: Path) -> bool:
         return False
 
 
-def _sizes(about: dict[str, Any], modes: int) -> Sizes:
+def sizes_of(about: dict[str, Any], modes: int) -> Sizes:
+    """The sizes in the attributes of a sharded tensor, or in a run; a ValueError, KeyError or TypeError if wrong."""
     numbers = {name: about[name] for name in ("nnz", "total", "largest", "chunk", "chunks_per_shard")}
     for name, value in numbers.items():
         if type(value) is not int or not 0 < value < 2**62:

@@ -29,11 +29,9 @@ class ShardWriter:
         self._waiting = 0
         self._log_factorials = _LogFactorials()
         self._total = self._largest = 0
-        for name, sizes, dtype in (
-            ("coords", ((len(shape), nnz), (len(shape), self._chunk)), self._type),
-            ("counts", ((nnz,), (self._chunk,)), COUNT),
-        ):
-            _describe(folder / name, *sizes, dtype, ["mode", "cell"][-len(sizes[0]) :])
+        modes, step = len(shape), self._chunk
+        _describe(folder / "coords", (modes, nnz), (modes, step), self._type, ["mode", "cell"])
+        _describe(folder / "counts", (nnz,), (step,), COUNT, ["cell"])
 
     def add(self, coords: NDArray[Any], counts: Int64s) -> None:
         """Write more cells: coordinates (M, n) and counts (n)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._files import new_folder
-from allocore.data.coordinates import Int64s, Integers
+from allocore.data.coordinates import Int64s, Integers, check_shape
 from allocore.data.event_report import EventReport
 from allocore.data.fibre_order import fibre_order
-from allocore.data.labels import fit_labels
+from allocore.data.labels import check_labels, check_mode_names, fit_labels
 from allocore.data.missing import Missing
-from allocore.data.shard_files import ShardFiles, telling
+from allocore.data.shard_files import ShardFiles, is_sharded, sizes_of, telling
 from allocore.data.shard_writer import ShardWriter
 from allocore.data.tensor import CountTensor
 from allocore.data.tensor_parts import CanonicalParts
@@ -66,7 +66,7 @@ class ShardedTensor(CountTensor):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         files = ShardFiles.open(Path(path).expanduser().resolve())
         with telling(files.path):
-            labels = fit_labels(tuple(files.labels()), files.shape, files.mode_names)
+            labels = fit_labels(files.labels(), files.shape, files.mode_names)
             missing = Missing(files.missing_patterns(), files.shape)
             report = EventReport.from_json(files.report) if files.report else None
         about = CanonicalParts(*_NO_CELLS, files.shape, files.mode_names, labels, missing, report)
@@ -80,7 +80,8 @@ class ShardedTensor(CountTensor):
         return tensor
 
     def _describe(self, files: ShardFiles, about: CanonicalParts, nnz: int, total: int) -> None:
-        self.files, self._about, self._loaded = files, about, None
+        self.files, self._about = files, about
+        self._loaded: CanonicalParts | None = None
         self._nnz, self._total = nnz, total
         self._observed_cells = math.prod(about.shape) - about.missing.cells
 
@@ -92,10 +93,21 @@ class ShardedTensor(CountTensor):
     def _parts(self) -> CanonicalParts:  # type: ignore[override]
         """All parts; the cells are read at the first call, and kept."""
         if self._loaded is None:
+            self.check_there()
             coords, counts = self.files.cells(0, self.shards)
             whole = CountTensor(coords, counts, self.shape, missing=self.missing)
             self._loaded = self._about._replace(coords=whole.coords, counts=whole.counts)
         return self._loaded
+
+    def check_there(self) -> None:
+        """Raise an InputError if the folder of the tensor, which may come from a run, is not where it was.
+
+        Examples
+        --------
+        >>> sharded.check_there()
+        """
+        if not is_sharded(self.files.path):
+            raise InputError(f"the cells of this tensor are in {self.files.path}, which is not there: bring it back")
 
     @property
     def path(self) -> Path:
@@ -126,6 +138,21 @@ class ShardedTensor(CountTensor):
         4
         """
         return self.files.sizes.shards
+
+    @property
+    def largest(self) -> int:
+        """The largest count.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> sharded.largest
+        62
+        """
+        return self.files.sizes.largest
 
     def load(self) -> CountTensor:
         """Read all cells.
@@ -171,6 +198,30 @@ class ShardedTensor(CountTensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ShardedTensor, (self.path,)
+
+
+def sharded_reference(tensor: ShardedTensor) -> dict[str, Any]:
+    """Return where a sharded tensor is, and what a run must know of its cells."""
+    sizes = tensor.files.sizes
+    numbers = {**sizes._asdict(), "log_factorials": sizes.log_factorials.hex()}
+    return {**numbers, "path": str(tensor.path), "fingerprint": tensor.files.fingerprint}
+
+
+def referred(
+    reference: dict[str, Any], names: Sequence[str], shape: Sequence[int], labels: Any, patterns: Int64s, report: Any
+) -> ShardedTensor:
+    """Return the sharded tensor of a run. If it is not where it was, all but its cells is known."""
+    path = Path(str(reference["path"]))
+    if is_sharded(path):
+        tensor = ShardedTensor(path)
+        if tensor.files.fingerprint == reference["fingerprint"]:
+            return tensor
+    lengths, mode_names = check_shape(shape), check_mode_names(names, len(shape))
+    sizes = sizes_of(reference, len(lengths))
+    files = ShardFiles(path, lengths, mode_names, sizes, (), str(reference["fingerprint"]), "")
+    fitted = fit_labels(check_labels(labels, mode_names), lengths, mode_names)
+    missing = Missing(patterns, lengths)
+    return ShardedTensor._elsewhere(files, CanonicalParts(*_NO_CELLS, lengths, mode_names, fitted, missing, report))
 
 
 def save_sharded(tensor: TensorParts, path: str | os.PathLike[str], shards: int) -> None:

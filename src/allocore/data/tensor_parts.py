@@ -114,6 +114,22 @@ class TensorParts:
         return self._total
 
     @property
+    def largest(self) -> int:
+        """The largest count.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [2, 0]], [4, 3]).largest
+        4
+        """
+        return int(self.counts.max())
+
+    @property
     def volume(self) -> int:
         """The number of cells, observed or missing.
 

@@ -32,7 +32,7 @@ from allocore.model.state import State
 
 @dataclass(frozen=True)
 class Shard:
-    """The cells of a shard, whose rows have numbers of their own, and for each mode the rows that these numbers mean."""
+    """The cells of a shard, whose rows have numbers of their own, and for each mode the rows that are meant by them."""
 
     layout: Layout
     rows: tuple[Ints, ...]

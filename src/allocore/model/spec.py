@@ -150,9 +150,8 @@ def check_likelihood(likelihood: object, dispersion_by: object = None, options: 
         )
 
 
-def check_counts(likelihood: LikelihoodName, counts: NDArray[np.int64]) -> None:
-    """Check that a likelihood can explain the counts of a tensor."""
-    largest = int(counts.max())
+def check_counts(likelihood: LikelihoodName, largest: int) -> None:
+    """Check that a likelihood can explain the counts of a tensor, given the largest."""
     if likelihood == "bernoulli" and largest > 1:
         raise InputError(
             f"likelihood is 'bernoulli', but the tensor has counts up to {largest:,} and they must be 0 or 1: "

@@ -35,7 +35,7 @@ def learned_sentences(record: Record) -> Iterator[str]:
 
 
 def _on_dispersion(record: Record, log_odds: NDArray[np.float64]) -> str:
-    if record.tensor.counts.max() == 1:
+    if record.tensor.largest == 1:
         return f"Negative binomial likelihood, but p is not identified: all counts are 1; {_FOR_ONES}"
     p, mode = dispersion_of(log_odds), record.spec.dispersion_by
     if mode is None:
@@ -50,7 +50,7 @@ def _on_dispersion(record: Record, log_odds: NDArray[np.float64]) -> str:
 
 
 def _after_poisson(record: Record) -> str:
-    if record.tensor.counts.max() == 1:
+    if record.tensor.largest == 1:
         return f"Poisson likelihood, but all counts are 1: {_FOR_ONES}"
     found = count_dispersion(record)
     told = f"Poisson likelihood: given the fit, the variance of a count is {_digits(found.ratio)} times its mean"

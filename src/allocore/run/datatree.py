@@ -1,5 +1,6 @@
 """A run as an xarray DataTree in the ArviZ schema (schema.py): labels as coordinates, settings as attributes."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from allocore.data.holdout import HeldOut
+from allocore.data.sharded_tensor import ShardedTensor, sharded_reference
 from allocore.data.tensor import CountTensor
 from allocore.run.plan import Plan
 from allocore.run.record import DrawArray, Record
@@ -14,6 +16,7 @@ from allocore.run.schema import (
     DRAWS,
     EVENT_REPORT,
     HELD_OUT,
+    SHARDED,
     SWEEPS,
     Growing,
     dimension_names,
@@ -79,7 +82,9 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
 
 
 def _observed(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
-    """The non-zero cells. Every other cell that is not missing is zero."""
+    """The non-zero cells. Every other cell that is not missing is zero. A sharded tensor is not copied into the run."""
+    if isinstance(tensor, ShardedTensor):
+        return xr.Dataset({SHARDED: ((), np.array(json.dumps(sharded_reference(tensor))))}, mode)
     return xr.Dataset({"counts": ("cell", tensor.counts), "coords": (("mode", "cell"), tensor.coords)}, mode)
 
 

@@ -45,7 +45,7 @@ def fold_in(
             f"{record.spec.model} is fitted by maximum likelihood and has no posterior, so no rows can be folded in: "
             "fit AlloCore, CP or Tucker"
         )
-    check_counts(record.spec.likelihood, tensor.counts)
+    check_counts(record.spec.likelihood, tensor.largest)
     kept = _Kept(record, tensor, mode, tick)
     with Workers(1) as alone, Workers(threads) as workers:
         layout = Layout.of(tensor, alone)

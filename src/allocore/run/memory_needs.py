@@ -12,6 +12,7 @@ import math
 from typing import NamedTuple
 
 from allocore.data.available_memory import available_memory, in_bytes
+from allocore.data.sharded_tensor import ShardedTensor
 from allocore.errors import InputError
 from allocore.run.chunks import chunk_shape
 from allocore.run.plan import Plan
@@ -43,7 +44,9 @@ def needs_of(plan: Plan, *, stored: bool, threads: int) -> Needs:
     chain = 2 * sum(length * width for length, width in sizes) + 2 * sum(tensor.shape) * spec.budget
     moving = 2 * spec.budget if spec.learn_locations else 0
     at_work = max(5 * length * spec.budget + moving * width for length, width in sizes)
-    sampling = _NUMBER * (plan.chains * chain + min(plan.chains, threads) * at_work) + _CELL_BYTES * tensor.nnz
+    sampling = _NUMBER * (plan.chains * chain + min(plan.chains, threads) * at_work)
+    if not isinstance(tensor, ShardedTensor):  # its cells stay with the workers
+        sampling += _CELL_BYTES * tensor.nnz
     variables = draw_variables(tensor, spec)
     values = [_NUMBER * math.prod(each.shape) for each in variables]
     per_sweep = _NUMBER * (len(STATS) + tensor.ndim)

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from numpy.typing import NDArray
 
 from allocore.data.holdout import HeldOut
+from allocore.data.sharded_tensor import ShardedTensor
 from allocore.data.tensor import CountTensor
 from allocore.data.zarr_metadata import parsed_object
 from allocore.errors import whole_number
@@ -100,6 +101,8 @@ def planned(tensor: CountTensor, attributes: dict[str, Any], held_out: HeldOut |
 
 def fingerprint(tensor: CountTensor) -> str:
     """A hash of everything in a tensor: shape, names, labels, cells, counts and missing patterns."""
+    if isinstance(tensor, ShardedTensor):
+        return tensor.files.fingerprint
     labels = [list(each) if isinstance(each, tuple) else None for each in tensor.labels]
     about = json.dumps([tensor.shape, tensor.mode_names, labels])
     return _hash(about, tensor.missing.patterns.ravel(), *tensor.coords, tensor.counts)

@@ -14,9 +14,10 @@ import numpy as np
 
 from allocore.data.event_report import EventReport
 from allocore.data.holdout import HeldOut
+from allocore.data.sharded_tensor import referred
 from allocore.data.tensor import CountTensor
 from allocore.data.zarr_arrays import read_static
-from allocore.data.zarr_metadata import ArrayInfo, read_json
+from allocore.data.zarr_metadata import ArrayInfo, parsed_object, read_json
 from allocore.errors import StoreError
 from allocore.run.attributes import read_attributes, telling
 from allocore.run.chunks import OnDamage, chunk_shape
@@ -27,6 +28,7 @@ from allocore.run.record import DrawArray, Record, draw_fields
 from allocore.run.schema import (
     EVENT_REPORT,
     HELD_OUT,
+    SHARDED,
     SWEEPS,
     Growing,
     dimension_names,
@@ -103,19 +105,16 @@ def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: 
 def _read_tensor(run: Path) -> CountTensor:
     names = read_static(run, "constant_data/mode").tolist()
     shape = read_static(run, "constant_data/shape", (len(names),)).tolist()
+    labels = [read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
+    patterns, stored = read_static(run, "constant_data/missing_patterns"), f"constant_data/{EVENT_REPORT}"
+    report = EventReport.from_json(str(read_static(run, stored))) if (run / stored).is_dir() else None
+    if (run / "observed_data" / SHARDED).is_dir():
+        reference = parsed_object(str(read_static(run, f"observed_data/{SHARDED}")), SHARDED)
+        return referred(reference, names, shape, labels, patterns, report)
     counts = read_static(run, "observed_data/counts")
-    tensor = CountTensor(
-        read_static(run, "observed_data/coords", (len(names), len(counts))),
-        counts,
-        shape,
-        mode_names=names,
-        labels=[read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))],
-        missing=read_static(run, "constant_data/missing_patterns"),
-    )
-    stored = f"constant_data/{EVENT_REPORT}"
-    if not (run / stored).is_dir():
-        return tensor
-    return tensor._replaced(report=EventReport.from_json(str(read_static(run, stored))))
+    coords = read_static(run, "observed_data/coords", (len(names), len(counts)))
+    tensor = CountTensor(coords, counts, shape, mode_names=names, labels=labels, missing=patterns)
+    return tensor if report is None else tensor._replaced(report=report)
 
 
 def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise") -> Record:

@@ -28,6 +28,7 @@ DRAWS, SWEEPS = "sample_stats", "sweep_stats"
 CONCENTRATIONS, LOG_ODDS = "concentrations", "dispersion_log_odds"
 HELD_OUT = "held_out"  # a group, only if cells were held out
 _MOST_BYTES = 240  # of the name of an array: file systems allow 255
+SHARDED = "sharded_tensor"  # in observed_data in place of the cells, only if the tensor is sharded: where it is
 EVENT_REPORT = "event_report"  # in constant_data, only if the tensor was made from events
 
 

@@ -24,7 +24,7 @@ from allocore.kernels.arrays import Ints
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.state import State
-from allocore.run.chain_slices import Versions
+from allocore.run.worker_data import Versions
 
 
 class ShardRange(NamedTuple):
@@ -70,13 +70,13 @@ class Thinned(NamedTuple):
     seconds: float
 
 
-def load_range(where: ShardRange) -> RangeFacts:
+def load_range(where: ShardRange, data: None) -> RangeFacts:
     """Load a range of shards, and say what it is."""
     shard = _loaded(where)
     return RangeFacts(shard.rows, shard.draws, Versions.here())
 
 
-def thin_range(task: ThinTask) -> Thinned:
+def thin_range(task: ThinTask, data: None) -> Thinned:
     """Thin the cells of a range. Tables travel in the narrowest type that holds their counts."""
     shard, start = _loaded(task.where), perf_counter()
     with Workers(task.threads) as workers:

@@ -12,35 +12,38 @@ the cells (gibbs/shards.py). So the draws are those of one process, whatever the
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from dataclasses import dataclass, field
-from functools import partial
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
 from time import monotonic, sleep
 from typing import Any, NamedTuple
-from warnings import warn
 
 import numpy as np
 
 from allocore.data.sharded_tensor import ShardedTensor
-from allocore.errors import InputError, StoreError
+from allocore.errors import StoreError
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.shards import joined, layout_without_cells, state_of_rows
 from allocore.gibbs.thinning import ThinnedCells
 from allocore.gibbs.workspace import Workspace
-from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.state import State
 from allocore.run.shard_tasks import RangeFacts, ShardRange, Thinned, ThinTask, load_range, thin_range
+from allocore.run.tasks import Tasks, slots, threads_by_worker
+from allocore.run.worker_data import check_versions
 
 _LOOK_EVERY = 0.5  # seconds
-_LOSSES = 10  # of tasks in a row, before the run gives up
-_PATIENCE = 600.0  # seconds without any answer, at least; and 20 times what a task has taken
+_PATIENCE = 600.0  # seconds without a worker
 _SLOW, _SLOW_SECONDS = 5.0, 30.0
+_LOADING = 60.0  # seconds that a worker may take to load its shards, before another one loads them as well
 _LOOK_FOR_WORKERS = 5.0  # seconds
 _UNEVEN, _SWEEPS = 1.3, 20  # when to cut anew: the longest time over the mean, and sweeps since the last cut
+
+
+def _no_data() -> None:
+    """Nothing is sent with the tasks: a worker reads its shards from disk."""
 
 
 class Place(NamedTuple):
@@ -63,19 +66,12 @@ class _Range:
     seconds: float = 0.0
 
 
-@dataclass
-class _Call:
-    """A task under way for range number `number`: since when, and whether it is a second try of a slow one."""
-
-    number: int
-    since: float = field(default_factory=monotonic)
-
-
 class ShardedThinning:
     """Thins the cells of a sharded tensor on the workers of an executor: a `ThinCells` of gibbs/thinning.py."""
 
-    def __init__(self, tensor: ShardedTensor, executor: Executor, threads: int | None, client: Any = None) -> None:
-        self._tensor, self._executor, self._threads, self._client = tensor, executor, threads, client
+    def __init__(self, tensor: ShardedTensor, executor: Executor, threads: int | None, go_on: str = "") -> None:
+        self._tensor, self._executor, self._threads, self._go_on = tensor, executor, threads, go_on
+        self._client: Any = getattr(executor, "_client", None)  # of Dask
         self._ranges: list[_Range] = []
         self._cutting = Lock()
         self._looked, self._sweeps, self._longest = -np.inf, 0, 0.0
@@ -83,6 +79,7 @@ class ShardedThinning:
     def layout(self, workers: Workers) -> Layout:
         """What the steps that are made here read of the tensor."""
         tensor, sizes = self._tensor, self._tensor.files.sizes
+        tensor.check_there()
         totals_R = tensor.files.row_totals().astype(np.float64)
         return layout_without_cells(
             tensor.shape, sizes.order, totals_R, sizes.log_factorials, sizes.total, tensor.missing, workers
@@ -95,19 +92,21 @@ class ShardedThinning:
         """Thin all cells."""
         ranges = self._cut_if_needed()
 
-        def task(number: int) -> tuple[Callable[..., Any], ThinTask]:
+        def wanted(number: int) -> ThinTask:
             each = ranges[number]
             rows_state = state_of_rows(state, each.facts.rows)
             given = each.where, key, each.first_draw, likelihood, rows_state, count_type, each.place.threads
-            return thin_range, ThinTask(*given)
+            return ThinTask(*given)
 
-        gathered = _Gathering(self._executor, task, [each.place for each in ranges], self._longest)
+        tasks: Tasks[int] = Tasks(self._executor, thin_range, _no_data, go_on=self._go_on)
+        for number, each in enumerate(ranges):
+            tasks.hand_out(number, wanted(number), each.place.options)
         # The scales of the rows are computed while the workers are at work.
         log_scale_R = workspace.scaled_rows(state).log_scale_R
-        answers: list[Thinned] = gathered.answers()
+        answers: list[Thinned] = _gathered(tasks, wanted, self._longest)
         for each, answer in zip(ranges, answers, strict=True):
             each.seconds = answer.seconds
-        self._sweeps, self._longest = self._sweeps + 1, max(gathered.longest, self._longest)
+        self._sweeps, self._longest = self._sweeps + 1, max(tasks.longest(), self._longest)
         thinned, rows = [each.cells for each in answers], [each.facts.rows for each in ranges]
         return joined(thinned, rows, layout, log_scale_R, count_type)
 
@@ -117,8 +116,8 @@ class ShardedThinning:
             now = monotonic()
             if not self._ranges or now - self._looked > _LOOK_FOR_WORKERS:
                 self._looked = now
-                places = self._places()
-                if [each.place.name for each in self._ranges] != [each.name for each in places[: len(self._ranges)]]:
+                places = self._places()[: self._tensor.shards]
+                if [each.place.name for each in self._ranges] != [each.name for each in places]:
                     self._ranges = self._cut(places, [each.threads for each in places])
                 elif self._is_uneven():
                     speeds = [each.cells / each.seconds for each in self._ranges]
@@ -133,12 +132,11 @@ class ShardedThinning:
     def _places(self) -> list[Place]:
         """All workers; if there is none yet, wait for one."""
         if self._client is None:
-            number = getattr(self._executor, "num_workers", None) or getattr(self._executor, "_max_workers", None) or 1
-            return [Place(str(each), self._threads or 1, {}) for each in range(number)]
+            return [Place(str(each), self._threads or 1, {}) for each in range(slots(self._executor) or 1)]
         begun = monotonic()
-        while not (found := self._client.nthreads()):
+        while not (found := threads_by_worker(self._executor)):
             if monotonic() - begun > _PATIENCE:
-                raise StoreError(f"the cluster has had no worker for {_PATIENCE:.0f} seconds")
+                raise StoreError(f"the cluster has had no worker for {_PATIENCE:.0f} seconds. {self._go_on}")
             sleep(_LOOK_EVERY)
         return [
             Place(address, self._threads or threads, {"workers": [address], "allow_other_workers": True})
@@ -148,15 +146,15 @@ class ShardedThinning:
     def _cut(self, places: Sequence[Place], speeds: Sequence[float]) -> list[_Range]:
         """Cut the shards into a range for each worker, in proportion to their speeds, and let them be loaded."""
         files, shards = self._tensor.files, self._tensor.shards
-        edges = cut_in_proportion(shards, speeds[:shards])
+        edges = cut_in_proportion(shards, speeds)
         wheres = [ShardRange(str(files.path), files.fingerprint, *pair) for pair in pairwise(edges)]
 
-        def task(number: int) -> tuple[Callable[..., Any], ShardRange]:
-            return load_range, wheres[number]
-
-        facts: list[RangeFacts] = _Gathering(self._executor, task, places[: len(wheres)], 0.0).answers()
+        tasks: Tasks[int] = Tasks(self._executor, load_range, _no_data, go_on=self._go_on)
+        for number, (where, place) in enumerate(zip(wheres, places, strict=False)):
+            tasks.hand_out(number, where, place.options)
+        facts: list[RangeFacts] = _gathered(tasks, wheres.__getitem__, _LOADING)
         for each in facts:
-            each.versions.check()
+            check_versions(each.versions)
         first_draws = np.cumsum([0, *(each.draws for each in facts)]).tolist()
         cells = [len(files.sizes.cells_of(*pair)) for pair in pairwise(edges)]
         self._sweeps = 0
@@ -174,75 +172,31 @@ def cut_in_proportion(shards: int, speeds: Sequence[float]) -> list[int]:
     return edges
 
 
-class _Gathering:
-    """One task for each range, under way at the same time; lost ones are repeated, slow ones doubled."""
+class Here(Executor):
+    """Makes every task at once, in the thread that asks for it: for a sharded tensor without a cluster."""
 
-    def __init__(
-        self,
-        executor: Executor,
-        task: Callable[[int], tuple[Callable[..., Any], Any]],
-        places: Sequence[Place],
-        usual: float,
-    ) -> None:
-        self._executor, self._task, self._usual = executor, task, usual
-        self._under_way: dict[Future[Any], _Call] = {}
-        self._answers: dict[int, Any] = {}
-        self._number, self._losses, self._doubled = len(places), 0, set[int]()
-        self._begun = self._last_answer = monotonic()
-        for number, place in enumerate(places):
-            self._submit(number, place.options)
-
-    @property
-    def longest(self) -> float:
-        """Seconds until the last answer came."""
-        return self._last_answer - self._begun
-
-    def answers(self) -> list[Any]:
-        """The answers, in the order of the ranges."""
+    def submit(self, function: Callable[..., Any], /, *given: Any, **options: Any) -> "Future[Any]":
+        """Make a task."""
+        future: Future[Any] = Future()
         try:
-            while len(self._answers) < self._number:
-                done, _ = wait(self._under_way, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
-                for future in done:
-                    self._take(future)
-                self._look_after_slow_ones()
-        finally:
-            for future in self._under_way:
-                future.cancel()
-        return [self._answers[number] for number in range(self._number)]
+            future.set_result(function(*given))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
-    def _submit(self, number: int, options: dict[str, Any]) -> None:
-        function, argument = self._task(number)
-        try:
-            future = self._executor.submit(function, argument, **options)
-        except (BrokenExecutor, RuntimeError) as error:
-            raise StoreError(f"the executor takes no more work: {error}") from error
-        self._under_way[future] = _Call(number)
 
-    def _take(self, future: "Future[Any]") -> None:
-        call = self._under_way.pop(future)
-        try:
-            answer = future.result()
-        except BrokenExecutor as error:
-            raise StoreError(f"the workers of the executor are gone: {error}") from error
-        except InputError:
-            raise
-        except (Exception, CancelledError) as error:
-            self._losses += 1
-            if self._losses > _LOSSES:
-                raise StoreError(f"{self._losses} tasks failed in one sweep, the last with {error!r}") from error
-            if call.number not in self._answers:
-                warn(f"a task was lost and is repeated: {error!r}", stacklevel=8)
-                self._submit(call.number, {})
-        else:
-            self._answers.setdefault(call.number, answer)
-            self._last_answer = monotonic()
-
-    def _look_after_slow_ones(self) -> None:
-        now = monotonic()
-        if now - self._last_answer > max(_PATIENCE, 20.0 * self._usual):
-            raise StoreError(f"no worker has answered for {now - self._last_answer:.0f} seconds")
-        slow = max(_SLOW_SECONDS, _SLOW * self._usual)
-        for call in [each for each in self._under_way.values() if now - each.since > slow]:
-            if call.number not in self._answers and call.number not in self._doubled:
-                self._doubled.add(call.number)
-                self._submit(call.number, {})
+def _gathered(tasks: "Tasks[int]", wanted: Callable[[int], Any], usual: float) -> list[Any]:
+    """The answers to tasks 0, 1, .. that are under way. One that is slow is handed out once more."""
+    found, doubled, number = dict[int, Any](), set[int](), len(tasks)
+    slow = max(_SLOW_SECONDS, _SLOW * usual)
+    try:
+        while len(found) < number:
+            for answer in tasks.answers():
+                found.setdefault(answer.key, answer.content)
+            for key, seconds in tasks.under_way():
+                if seconds > slow and key not in found and key not in doubled:
+                    doubled.add(key)
+                    tasks.hand_out(key, wanted(key))
+    finally:
+        tasks.cancel()
+    return [found[key] for key in range(number)]

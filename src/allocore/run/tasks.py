@@ -8,7 +8,7 @@ anywhere. It is first sent without its data; a worker that does not have them ye
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
 from time import monotonic
@@ -22,6 +22,8 @@ _LOSSES = 10  # in a row, before the run gives up
 _PATIENCE = 600.0  # seconds without any answer, at least; and 20 times what a task has taken
 _ASK_EVERY = 30.0  # seconds between two questions to the scheduler about its workers
 _SCHEDULER_ANSWERS_WITHIN = 10  # seconds
+
+_NO_OPTIONS: Mapping[str, Any] = {}
 
 Key = TypeVar("Key")
 
@@ -80,9 +82,9 @@ class Tasks(Generic[Key]):
         now = monotonic()
         return [(task.key, now - task.since) for task in self._under_way.values()]
 
-    def hand_out(self, key: Key, wanted: Any) -> None:
-        """Hand out a task."""
-        self._submit(_Task(key, wanted, monotonic()), None)
+    def hand_out(self, key: Key, wanted: Any, options: Mapping[str, Any] | None = None) -> None:
+        """Hand out a task; `options`, such as a preferred worker, go to the executor, unless it is repeated."""
+        self._submit(_Task(key, wanted, monotonic()), None, options or {})
 
     def answers(self, *, repeat: bool = True) -> Iterator[Answer[Key]]:
         """Wait a moment, and yield what has come home. What was lost is repeated, unless that is not wanted."""
@@ -115,12 +117,12 @@ class Tasks(Generic[Key]):
         """The error that says why the tasks cannot go on, and how the run can."""
         return StoreError(f"{why}. {self._go_on[:1].upper()}{self._go_on[1:]}" if self._go_on else why)
 
-    def _submit(self, task: _Task[Key], data: Any) -> None:
+    def _submit(self, task: _Task[Key], data: Any, options: Mapping[str, Any] = _NO_OPTIONS) -> None:
         try:
             with warnings.catch_warnings():
                 # Dask warns of large arguments. They are sent once to a worker, and it has no better way for them.
                 warnings.filterwarnings("ignore", message="Sending large graph")
-                future = self._executor.submit(self._function, task.wanted, data)
+                future = self._executor.submit(self._function, task.wanted, data, **options)
         except Exception as error:  # each executor has its own for an end: BrokenExecutor, RuntimeError, ..
             raise self.lost(f"the executor takes no more work: {error}") from error
         self._under_way[future] = task
@@ -179,15 +181,23 @@ class Tasks(Generic[Key]):
                 raise self.lost(f"no worker has answered for {silence:.0f} seconds, and none is left")
 
 
+def threads_by_worker(executor: Executor) -> dict[str, int] | None:
+    """The threads of each worker of a Dask cluster, by its address; empty if nobody is there now. None without Dask."""
+    client: Any = getattr(executor, "_client", None)
+    if client is None or not hasattr(client, "scheduler"):
+        return None
+    try:
+        threads = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_ANSWERS_WITHIN)
+    except Exception:  # whatever a lost connection raises
+        return {}
+    return {str(address): int(number) for address, number in threads.items()}
+
+
 def slots(executor: Executor) -> int | None:
     """How many tasks the executor runs at a time; 0 if nobody is there now, None if it does not say."""
-    client: Any = getattr(executor, "_client", None)
-    if client is not None and hasattr(client, "scheduler"):
-        try:
-            threads = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_ANSWERS_WITHIN)
-        except Exception:  # whatever a lost connection raises
-            return 0
-        return sum(int(number) for number in threads.values())
+    threads = threads_by_worker(executor)
+    if threads is not None:
+        return sum(threads.values())
     for name in ("num_workers", "_max_workers"):
         number = getattr(executor, name, None)
         if isinstance(number, int):
