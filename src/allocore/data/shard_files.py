@@ -135,6 +135,13 @@ class ShardFiles:
                 coords[:, here], counts[here] = self._chunk(chunk, dtype, here.stop - here.start)
             return coords, counts
 
+    def coords_at(self, places: Sequence[int]) -> NDArray[Any]:
+        """The coordinates (M, n) of a few cells, by their numbers."""
+        with telling(self.path):
+            dtype, size = array_info(self.path, "coords").dtype, self.sizes.chunk
+            found = [self._chunk(place // size, dtype, place % size + 1)[0][:, -1] for place in places]
+            return np.stack(found, axis=1)
+
     def parts(self) -> Iterator[tuple[NDArray[Any], Int64s]]:
         """All cells, shard by shard."""
         for shard in range(self.sizes.shards):
@@ -152,7 +159,7 @@ class ShardFiles:
         return tuple(text[start:stop].decode() for start, stop in pairwise(offsets))
 
     def _chunk(self, chunk: int, dtype: np.dtype[Any], cells: int) -> tuple[NDArray[Any], Int64s]:
-        """One chunk, checked: kernels rely on its coordinates being inside the tensor."""
+        """The cells of one chunk, checked: kernels rely on coordinates being inside the tensor."""
         modes, size = len(self.shape), self.sizes.chunk
         content = (self.path / f"coords/0.{chunk}").read_bytes()
         coords = decode(content, modes * size * dtype.itemsize).view(dtype).reshape(modes, size)

@@ -6,12 +6,13 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocore._files import new_folder
+from allocore.data.available_memory import require_memory
 from allocore.data.coordinates import Int64s, Integers, check_shape
 from allocore.data.event_report import EventReport
 from allocore.data.fibre_order import fibre_order
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SHARDS = 16
 _AT_ONCE = 2**22  # cells
+_LOOK = 2**25  # cells that are read to look at a fit; they take a gigabyte or two
 _NO_CELLS = np.empty((0, 0), dtype=np.int32), np.empty(0, dtype=np.int64)
 
 
@@ -200,6 +202,11 @@ class ShardedTensor(CountTensor):
         return ShardedTensor, (self.path,)
 
 
+def stays_on_disk(tensor: TensorParts) -> TypeGuard[ShardedTensor]:
+    """Return whether the cells of a tensor are too many to be read only to describe a fit."""
+    return isinstance(tensor, ShardedTensor) and tensor.nnz > _LOOK
+
+
 def sharded_reference(tensor: ShardedTensor) -> dict[str, Any]:
     """Return where a sharded tensor is, and what a run must know of its cells."""
     sizes = tensor.files.sizes
@@ -247,6 +254,7 @@ def write_shards(
     """Write cells that come in the order of the shards to a new folder; all else is taken from `about`."""
     target = new_path(path)
     number = whole_number("shards", shards)
+    require_memory(8 * sum(about.shape), f"the totals of {sum(about.shape):,} rows")
     report = about.report.to_json() if about.report is not None else ""
     with new_folder(target) as folder:
         writer = ShardWriter(folder, about.shape, order, about.nnz, number)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.data.sharded_tensor import stays_on_disk
 from allocore.model.likelihood import dispersion_of, odds_of
 from allocore.posterior.count_dispersion import NEAR_POISSON, count_dispersion
 from allocore.run.record import Record
@@ -52,6 +53,10 @@ def _on_dispersion(record: Record, log_odds: NDArray[np.float64]) -> str:
 def _after_poisson(record: Record) -> str:
     if record.tensor.largest == 1:
         return f"Poisson likelihood, but all counts are 1: {_FOR_ONES}"
+    if stays_on_disk(record.tensor):
+        return (
+            "Poisson likelihood. Whether counts are more dispersed was not judged: there are too many to read."
+        )
     found = count_dispersion(record)
     told = f"Poisson likelihood: given the fit, the variance of a count is {_digits(found.ratio)} times its mean"
     if found.clear:

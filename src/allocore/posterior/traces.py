@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from allocore.data.coordinates import column_keys, locate
+from allocore.data.sharded_tensor import stays_on_disk
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.cell_rates import rates_of_cells
@@ -82,6 +83,10 @@ def judged_cells(tensor: CountTensor) -> Ints:
     """At most twelve observed cells (M, C), half of them zeros if possible; always the same for a tensor."""
     rng = np.random.Generator(np.random.PCG64(_CELL_SEED))
     candidates_MN = np.array([rng.integers(0, length, _CANDIDATES) for length in tensor.shape])
+    if stays_on_disk(tensor):  # and nobody looks up whether the others are zeros
+        others = candidates_MN[:, ~tensor.missing.contains(candidates_MN)][:, : _CELLS // 2]
+        places = np.sort(rng.choice(tensor.nnz, _CELLS // 2, replace=False, shuffle=False)).tolist()
+        return np.concatenate([tensor.files.coords_at(places), others], axis=1).astype(np.int64)
     drawn_N, taken_N = column_keys(tensor.shape, candidates_MN, tensor.coords)
     first = np.zeros(_CANDIDATES, dtype=bool)
     first[np.unique(drawn_N, return_index=True)[1]] = True
