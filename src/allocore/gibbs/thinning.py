@@ -48,6 +48,7 @@ from allocore.gibbs.thinning_batch import (
 from allocore.gibbs.thinning_exact import ExactStreams, SplitBuffers, Weights, split_in_logs, split_large
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Flags, Floats, Ints, Singles
+from allocore.kernels.elementary import exp_of
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, Words, fill_uniforms
 from allocore.model.spec import Spec
@@ -100,7 +101,7 @@ def _thin(key: Key, layout: Layout, likelihood: int, state: State, workspace: Wo
     streams = _Streams(*(key.stream(step) for step in (Step.THIN, Step.THIN_AGAIN, Step.LATENT)))
     exact = ExactStreams(key.stream(Step.THIN_EXACT), key.stream(Step.LATENT_EXACT))
     weights = Weights(state.core_values(), workspace.expanded.phi_RQ, scaled.log_scale_R)
-    rows = _Rows(scaled.scaled_RL, np.exp(scaled.log_scale_R) if likelihood != POISSON else scaled.log_scale_R)
+    rows = _Rows(scaled.scaled_RL, exp_of(scaled.log_scale_R) if likelihood != POISSON else scaled.log_scale_R)
     first_draw_B = _first_draws(layout, likelihood)
 
     def work(blocks: tuple[int, int], large: tuple[int, int], table: Table) -> None:

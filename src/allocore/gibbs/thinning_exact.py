@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from allocore.gibbs.count_tables import Table, add
 from allocore.gibbs.latent_counts import POISSON, draw_latent, log_fit
@@ -18,6 +17,7 @@ from allocore.gibbs.workspace import ScaledRows
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.chinese_restaurant import SCRATCH
 from allocore.kernels.distributions import multinomial
+from allocore.kernels.elementary import exp_of, log_sums
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words, scratch, seat
 from allocore.model.state import State
@@ -130,9 +130,9 @@ def split_in_logs(
         for mode, coords_N in zip(layout.order, coords_MN[:, chosen].astype(np.int64), strict=True):
             log_weights_NQ += state.log_phi[mode][coords_N[:, None], state.subs_QM[:, mode]]
             log_scale_N += scaled.log_scale_R[layout.offsets_M[mode] + coords_N]
-        log_totals_N = logsumexp(log_weights_NQ, axis=1)
-        cumulative_NQ = np.cumsum(np.exp(log_weights_NQ - log_totals_N[:, None]), axis=1)
-        rates_N = np.exp(np.minimum(log_totals_N, _MOST_LOG))
+        log_totals_N = log_sums(log_weights_NQ)
+        cumulative_NQ = np.cumsum(exp_of(log_weights_NQ - log_totals_N[:, None]), axis=1)
+        rates_N = exp_of(np.minimum(log_totals_N, _MOST_LOG))
         _split_all(coords_MN, chosen, counts_N, likelihood, rates_N, cumulative_NQ, streams, buffers, table)
         if likelihood == POISSON:
             total += float((counts_N * (log_totals_N - log_scale_N)).sum())
