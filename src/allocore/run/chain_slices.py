@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.version import SAMPLER_VERSION
+from allocore.kernels.rounding import rounding
 from allocore.kernels.workers import Workers
 from allocore.model.state import State
 from allocore.run.chains import Chain
@@ -50,11 +51,12 @@ class Versions(NamedTuple):
 
     sampler: int
     packages: dict[str, str]
+    rounding: str = ""  # workers from before there was a fingerprint have none
 
     @classmethod
     def here(cls) -> "Versions":
         """The versions of this process."""
-        return cls(SAMPLER_VERSION, packages())
+        return cls(SAMPLER_VERSION, packages(), rounding())
 
 
 class PlanWanted(NamedTuple):

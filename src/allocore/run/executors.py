@@ -168,6 +168,13 @@ class _Driver:
                 f"executor has workers with other versions of packages: {', '.join(other)}; draws may differ in their "
                 "last bits, so install the same versions on all machines"
             )
+        if theirs.rounding != ours.rounding:
+            raise InputError(
+                f"executor has workers with arithmetic that rounds as {theirs.rounding!r}, but here it rounds as "
+                f"{ours.rounding!r}: draws would differ in their last bits, so use the same C library on all machines "
+                "and, if not all of them have fused multiply-add or Intel's SVML, set "
+                "GLIBC_TUNABLES=glibc.cpu.hwcaps=-FMA and NUMBA_DISABLE_INTEL_SVML=1 on all"
+            )
 
     def _count_loss(self, error: BaseException) -> None:
         self._losses += 1
