@@ -77,6 +77,7 @@ def test_the_search_finds_what_is_planted(source, found):
     assert what_differs(source) == found
 
 
+@pytest.mark.jit
 def test_exp_and_log_are_those_of_the_c_library():
     numbers = np.random.default_rng(1).normal(size=2_000) * 20.0
     assert exp_of(numbers).tolist() == [math.exp(each) for each in numbers.tolist()]
@@ -93,9 +94,14 @@ def test_arrays_keep_their_shape_whatever_their_order_in_memory(shape):
 
 
 def test_zero_and_the_infinities_are_no_error():
-    assert exp_of([-np.inf, 0.0, 800.0]).tolist() == [0.0, 1.0, np.inf]
+    assert exp_of([-np.inf, 0.0, np.inf]).tolist() == [0.0, 1.0, np.inf]
     assert log_of([0.0, 1.0, np.inf]).tolist() == [-np.inf, 0.0, np.inf]
     assert float(exp_of(-np.inf)) == 0.0
+
+
+@pytest.mark.jit
+def test_what_is_beyond_floats_is_infinite_without_a_warning():
+    assert exp_of([800.0, -800.0]).tolist() == [np.inf, 0.0]
 
 
 def test_log_sums_are_those_of_logsumexp():
