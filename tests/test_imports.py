@@ -21,8 +21,9 @@ MAY_IMPORT = {
     "_locks": (),
     "_quartiles": (),
     "data": ("data",),
-    "model": ("data", "model"),
-    "kernels": ("data", "model", "kernels"),
+    # The states of a model have the exp and log of the sampler, so that a stored draw has the same bytes everywhere.
+    "model": ("data", "model", "kernels.elementary"),
+    "kernels": ("data", "kernels"),
     "gibbs": ("data", "model", "kernels", "gibbs"),
     "run": ("data", "model", "kernels", "gibbs", "run"),
     # EM shares with the chains of Gibbs sampling what a run is, not how they are drawn.

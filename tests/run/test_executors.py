@@ -148,6 +148,8 @@ def test_silence_has_an_end(monkeypatch):
     [
         (Versions.here()._replace(sampler=1), "sampler version 1, but this is sampler version"),
         (Versions.here()._replace(packages={**Versions.here().packages, "numba": "0.1"}), r"numba 0.1 \(here "),
+        (Versions.here()._replace(rounding="0123"), "arithmetic that rounds as '0123', but here it rounds as"),
+        (Versions(1, {}), "sampler version 1, but this is sampler version"),
     ],
 )
 def test_workers_with_other_versions_are_refused(monkeypatch, theirs, told):

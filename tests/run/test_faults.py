@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from functools import cache
 from importlib.metadata import version
 
@@ -15,6 +16,7 @@ import xarray as xr
 
 import allocore as ac
 from allocore.gibbs.version import SAMPLER_VERSION
+from allocore.kernels.rounding import rounding
 from allocore.run import chunks, zarr_store
 
 TENSOR = ac.CountTensor(
@@ -358,6 +360,23 @@ def test_another_version_of_a_numeric_package_is_warned_of(run, finished):
     with pytest.warns(UserWarning, match=r"was begun with numba 0.1 \(now .*\): draws may differ in their last bits$"):
         model = ac.AlloCore.resume(run, progress=False)
     assert_draws(model.posterior_, finished[1], slice(None))
+
+
+def test_arithmetic_that_rounds_otherwise_is_warned_of(run, finished):
+    rewrite(run, rounding="0123456789abcdef")
+    words = r"was begun with arithmetic that rounds as 0123456789abcdef \(now \w{16}\): draws may differ in their last"
+    with pytest.warns(UserWarning, match=words):
+        model = ac.AlloCore.resume(run, progress=False)
+    assert_draws(model.posterior_, finished[1], slice(None))
+
+
+def test_a_run_from_before_rounding_was_recorded_is_read_and_continued(run, finished):
+    attributes = json.loads((run / ".zattrs").read_text())
+    assert attributes.pop("rounding") == rounding()
+    (run / ".zattrs").write_text(json.dumps(attributes))
+    assert_draws(ac.open_run(run), finished[1], slice(None))
+    with warnings.catch_warnings(action="error"):
+        assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
 
 
 def test_a_run_with_the_tensor_of_another_is_told(run, tmp_path):

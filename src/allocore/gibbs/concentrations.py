@@ -23,6 +23,7 @@ from allocore.gibbs.layout import Layout
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.chinese_restaurant import SCRATCH, crt_sum
 from allocore.kernels.distributions import log_gamma
+from allocore.kernels.elementary import exp_of
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, scratch, seat
 from allocore.model.spec import Spec
@@ -50,7 +51,7 @@ def draw_concentration(key: Key, layout: Layout, spec: Spec, state: State, view:
     present = float(state.concentrations_M[mode])
     tables = crt_sum(rng, counts_J, np.cumsum(counts_J), present, np.empty(SCRATCH, dtype=np.int64))
     concentrations_M = state.concentrations_M.copy()
-    drawn = np.exp(log_gamma(rng, spec.s0 + tables, spec.t0 + float(log_D.sum())))
+    drawn = exp_of(log_gamma(rng, spec.s0 + tables, spec.t0 + float(log_D.sum())))
     concentrations_M[mode] = max(float(drawn), _LEAST)
     return replace(state, concentrations_M=concentrations_M)
 

@@ -14,9 +14,8 @@ keeps a location in every mode, drawn from the prior. Cost: Q.
 from math import exp, log
 from typing import NamedTuple
 
-import numpy as np
-
 from allocore.kernels.arrays import Flags, Floats, Ints
+from allocore.kernels.elementary import log_of
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
 from allocore.model.spec import Spec
@@ -32,7 +31,7 @@ def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, exposure_Q: Fl
     """Draw which classes are included (all, unless the budget is inferred); `exposure_Q` is X_q / lambda_q."""
     included_Q = state.included()
     if spec.infer_budget:
-        log_empty_Q = spec.a0 * (log(spec.b0) - np.log(spec.b0 + exposure_Q))
+        log_empty_Q = spec.a0 * (log(spec.b0) - log_of(spec.b0 + exposure_Q))
         prior, stream = _BetaPrior(spec.c0, spec.d0), key.stream(Step.INCLUSION)
         _include(y_Q, log_empty_Q, prior, stream, scratch(), included_Q)
     return included_Q

@@ -38,6 +38,7 @@ from allocore.gibbs.layout import Layout
 from allocore.gibbs.priors import Priors
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.distributions import categorical_from_logs, log_gamma
+from allocore.kernels.elementary import exp_of
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
 from allocore.model.spec import Spec
@@ -118,7 +119,7 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
 def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: ByClass) -> Scores:
     """The scores of all classes, without the prior."""
     log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, state.used(mode)])
-    priors, phi_DU = Priors.of(spec, state, mode), np.exp(log_phi_DU)
+    priors, phi_DU = Priors.of(spec, state, mode), exp_of(log_phi_DU)
     pairs = -(-spec.budget // 2)
     exposure_QK, scores_QK = np.zeros((2, 2 * pairs, spec.core_shape[mode]))
     scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, FIT_SIZE)))

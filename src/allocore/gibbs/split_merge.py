@@ -38,6 +38,7 @@ from allocore.gibbs.split_proposal import Explained, FactorsInUse, explain, log_
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.distributions import categorical_from_logs, log_gamma
+from allocore.kernels.elementary import exp_of, log_of
 from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -173,7 +174,7 @@ def _pair(draft: Draft, q: int, r: int) -> Pair | None:
     factors = FactorsInUse(used_U, draft.phi_DK, draft.log_phi_DK)
     explain(y_D, draft.exposure_QD[q], draft.priors, factors, Explained(weights_U, exposure_U, scores[:-1]))
     fit_collapsed(y_D, draft.exposure_QD[q], draft.priors, fitted)
-    scores[:-1] += np.log(others_MK[mode, used_U] + alpha)
+    scores[:-1] += log_of(others_MK[mode, used_U] + alpha)
     free = draft.phi_DK.shape[1] - len(used_U)
     scores[-1] = log(free * alpha) + fitted[LOG_INTEGRAL] if free else -inf
     return Pair(q, r, others_MK, y_D, used_U, weights_U, exposure_U, scores, fitted)
@@ -189,8 +190,10 @@ def _can_return(draft: Draft, pair: Pair, splits: bool) -> bool:
 
 def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
     """Draw two factors for q and r, and the counts of each."""
-    first = _by_weight(pair.weights_U, rng)
-    second = _by_weight(np.where(np.arange(len(pair.used_U)) == first, 0.0, pair.weights_U), rng)
+    log_weights_U = log_of(pair.weights_U)
+    first = _by_weight(log_weights_U, rng)
+    log_weights_U[first] = -inf
+    second = _by_weight(log_weights_U, rng)
     kept_D, odds_D = np.empty_like(pair.y_D), _log_odds(draft, pair, first, second)
     share_counts(pair.y_D, odds_D, rng, kept_D)
     return SplitState(first, second, kept_D, odds_D)
@@ -215,7 +218,7 @@ def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
     given_D, modes = pair.y_D - split.kept_D, np.delete(np.arange(len(draft.alpha_M)), draft.mode)
     if not split.kept_D.any() or not given_D.any():
         return -inf
-    log_weight = np.log(pair.others_MK[modes, draft.subs_QM[pair.q, modes]] + draft.alpha_M[modes]).sum()
+    log_weight = log_of(pair.others_MK[modes, draft.subs_QM[pair.q, modes]] + draft.alpha_M[modes]).sum()
     for u, counts_D in ((split.first, split.kept_D), (split.second, given_D)):
         some, factor = counts_D > 0, pair.used_U[u]
         log_weight += log(pair.others_MK[draft.mode, factor] + draft.alpha_M[draft.mode])
@@ -227,9 +230,8 @@ def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
     return float(log_weight - log(first * second / (1.0 - first)))
 
 
-def _by_weight(weights_U: Floats, rng: Words) -> int:
-    with np.errstate(divide="ignore"):
-        return int(categorical_from_logs(rng, np.log(weights_U), len(weights_U), np.empty(len(weights_U))))
+def _by_weight(log_weights_U: Floats, rng: Words) -> int:
+    return int(categorical_from_logs(rng, log_weights_U, len(log_weights_U), np.empty(len(log_weights_U))))
 
 
 def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
@@ -256,7 +258,7 @@ def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
     factors_M = draft.subs_QM[merged.away_M, modes]
     others_M, beside_q = pair.others_MK[modes, factors_M], (modes == draft.mode) & (factors_M == merged.factor)
     choices_M = len(draft.y_Q) - np.where(modes == draft.mode, 2, 1)
-    return float(log_weight + (np.log(others_M + beside_q + draft.alpha_M) - np.log(others_M / choices_M)).sum())
+    return float(log_weight + log_of((others_M + beside_q + draft.alpha_M) * choices_M / others_M).sum())
 
 
 def _choose_factor(pair: Pair, others_K: Ints, rng: Words) -> tuple[int, float]:
@@ -293,7 +295,7 @@ def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> 
     draft.y_QD[r], draft.y_Q[r], draft.exposure_Q[r] = 0, 0, merged.exposure_r
     draft.log_core_Q[r] = log_gamma(rng, priors.a0, priors.b0 + merged.exposure_r)
     if own:
-        rates = priors.f0 + np.exp(merged.log_core) * draft.exposure_QD[q]
+        rates = priors.f0 + exp_of(merged.log_core) * draft.exposure_QD[q]
         shapes = priors.e0 + pair.y_D
         draft.set_factor(merged.factor, np.array([log_gamma(rng, *each) for each in zip(shapes, rates, strict=True)]))
     exposure = (draft.phi_DK[:, merged.factor] * draft.exposure_QD[q]).sum()

@@ -11,6 +11,7 @@ from allocore.gibbs.relocation import ByClass
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.distributions import log_gamma
+from allocore.kernels.elementary import exp_of
 from allocore.kernels.random import Words
 from allocore.kernels.signed_patterns import Expanded, RowScale, SignedPatterns, scaled_sums
 from allocore.model.spec import Spec
@@ -51,9 +52,10 @@ class Draft:
     ) -> "Draft":
         """A draft of a state; `exposure_Q` is X_q / lambda_q."""
         mode, by_rows = view.mode, ByClass.of(view)
-        log_phi_DK, used_U = state.log_phi[mode].copy(), np.flatnonzero(state.used(mode))
+        log_phi_DK, rows_DQ = state.log_phi[mode].copy(), workspace.rows(mode).copy()
+        used_U, class_U = np.unique(state.subs_QM[:, mode], return_index=True)
         phi_DK = np.zeros_like(log_phi_DK)
-        phi_DK[:, used_U] = np.exp(log_phi_DK[:, used_U])
+        phi_DK[:, used_U] = rows_DQ[:, class_U]
         classes_MK = np.array([np.bincount(subs_Q, minlength=max(spec.core_shape)) for subs_Q in state.subs_QM.T])
         return cls(
             mode=mode,
@@ -63,7 +65,7 @@ class Draft:
             scale=workspace.scale,
             expanded=workspace.expanded,
             holder_MQ=np.tile(np.arange(spec.budget), (len(layout.shape), 1)),
-            rows_DQ=workspace.rows(mode).copy(),
+            rows_DQ=rows_DQ,
             sums_Q=workspace.expanded.sums_MQ[mode].copy(),
             y_QD=by_rows.y_QD.copy(),
             y_Q=by_rows.y_QD.sum(axis=1),
@@ -112,7 +114,7 @@ class Draft:
 
     def set_factor(self, factor: int, log_phi_D: Floats | float) -> None:
         """Set the values of a factor of this mode; -inf if no class uses it any more."""
-        self.log_phi_DK[:, factor], self.phi_DK[:, factor] = log_phi_D, np.exp(log_phi_D)
+        self.log_phi_DK[:, factor], self.phi_DK[:, factor] = log_phi_D, exp_of(log_phi_D)
 
     def _put(self, q: int, mode: int, factor: int) -> None:
         self.classes_MK[mode, self.subs_QM[q, mode]] -= 1

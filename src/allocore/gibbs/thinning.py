@@ -46,9 +46,10 @@ from allocore.gibbs.thinning_batch import (
     list_draws,
     raise_towers,
 )
-from allocore.gibbs.thinning_exact import CELLS_AT_ONCE, ExactStreams, SplitBuffers, Weights, split_in_logs, split_large
+from allocore.gibbs.thinning_exact import ExactStreams, SplitBuffers, Weights, split_in_logs, split_large
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Flags, Floats, Ints, Singles
+from allocore.kernels.elementary import exp_of
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, Words, fill_uniforms
 from allocore.model.spec import Spec
@@ -109,7 +110,7 @@ def thin_here(
     streams = _Streams(*(key.stream(step) for step in (Step.THIN, Step.THIN_AGAIN, Step.LATENT)))
     exact = ExactStreams(key.stream(Step.THIN_EXACT), key.stream(Step.LATENT_EXACT))
     weights = Weights(state.core_values(), workspace.expanded.phi_RQ, scaled.log_scale_R)
-    rows = _Rows(scaled.scaled_RL, np.exp(scaled.log_scale_R) if likelihood != POISSON else scaled.log_scale_R)
+    rows = _Rows(scaled.scaled_RL, exp_of(scaled.log_scale_R) if likelihood != POISSON else scaled.log_scale_R)
     first_draw_B = _first_draws(layout, likelihood)
 
     def work(blocks: tuple[int, int], large: tuple[int, int], table: Table) -> None:
@@ -154,12 +155,9 @@ def _thin(
     """Thin the cells, and add up their log-likelihood: in one order, whatever the threads and shards."""
     count_type = _count_type(layout, likelihood, state, workspace)
     cells = thin_cells(key, layout, likelihood, state, workspace, count_type)
-    log_fit = float(cells.log_fit_B.sum()) + float(cells.log_fit_L.sum())
+    log_fit = sum(float(part.sum()) for part in (cells.log_fit_B, cells.log_fit_L, cells.log_fit_U))
     if likelihood == POISSON:
         log_fit += float((layout.row_totals_R * cells.log_scale_R).sum())
-    if cells.log_fit_U.size:
-        parts = np.split(cells.log_fit_U, range(CELLS_AT_ONCE, cells.log_fit_U.size, CELLS_AT_ONCE))
-        log_fit += sum(float(part.sum() if likelihood == POISSON else np.cumsum(part)[-1]) for part in parts)
     return Allocation(cells.y_RQ, log_fit)
 
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from allocore.gibbs.count_tables import Table, add
 from allocore.gibbs.latent_counts import POISSON, draw_latent, log_fit
@@ -18,12 +17,13 @@ from allocore.gibbs.workspace import ScaledRows
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.chinese_restaurant import SCRATCH
 from allocore.kernels.distributions import multinomial
+from allocore.kernels.elementary import exp_of, log_sums
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words, scratch, seat
 from allocore.model.state import State
 
 _LEAST = 1e-250  # 64-bit products are trusted if the largest is at least this large
-CELLS_AT_ONCE = 1024
+_CELLS_AT_ONCE = 1024
 _MOST_LOG = 700.0  # exp of anything larger may overflow
 
 
@@ -123,17 +123,17 @@ def split_in_logs(
     Returns the log-likelihood of each; if it is Poisson, without the scales of the rows.
     """
     nonzeros, buffers, log_fit_U = layout.nonzeros, SplitBuffers.of(len(state.log_core_Q)), np.empty(len(which))
-    for start in range(0, len(which), CELLS_AT_ONCE):
-        chosen, here = which[start : start + CELLS_AT_ONCE], slice(start, start + CELLS_AT_ONCE)
+    for start in range(0, len(which), _CELLS_AT_ONCE):
+        chosen, here = which[start : start + _CELLS_AT_ONCE], slice(start, start + _CELLS_AT_ONCE)
         counts_N = layout.counts_of(chosen)
         log_weights_NQ = np.tile(state.log_core_Q, (len(chosen), 1))
         log_scale_N = np.zeros(len(chosen))
         for mode, coords_N in zip(layout.order, nonzeros.coords_MN[:, chosen].astype(np.int64), strict=True):
             log_weights_NQ += state.log_phi[mode][coords_N[:, None], state.subs_QM[:, mode]]
             log_scale_N += scaled.log_scale_R[layout.offsets_M[mode] + coords_N]
-        log_totals_N = logsumexp(log_weights_NQ, axis=1)
-        cumulative_NQ = np.cumsum(np.exp(log_weights_NQ - log_totals_N[:, None]), axis=1)
-        rates_N = np.exp(np.minimum(log_totals_N, _MOST_LOG))
+        log_totals_N = log_sums(log_weights_NQ)
+        cumulative_NQ = np.cumsum(exp_of(log_weights_NQ - log_totals_N[:, None]), axis=1)
+        rates_N = exp_of(np.minimum(log_totals_N, _MOST_LOG))
         _split_all(nonzeros, chosen, counts_N, likelihood, rates_N, cumulative_NQ, streams, buffers, table)
         if likelihood == POISSON:
             log_fit_U[here] = counts_N * (log_totals_N - log_scale_N)

@@ -36,8 +36,8 @@ def _ziggurat(layers: int = 256, edge: float = 3.6541528853610088) -> tuple[Floa
     widths = [area * math.exp(0.5 * edge**2), edge]
     while len(widths) < layers:
         widths.append(math.sqrt(-2.0 * math.log(area / widths[-1] + math.exp(-0.5 * widths[-1] ** 2))))
-    widths_L = np.array([*widths, 0.0])
-    return widths_L, np.exp(-0.5 * widths_L**2)
+    widths.append(0.0)
+    return np.array(widths), np.array([math.exp(-0.5 * width**2) for width in widths])
 
 
 _WIDTHS, _HEIGHTS = _ziggurat()

@@ -4,9 +4,12 @@ The first state of a chain is a draw from the prior, with two exceptions. The sp
 start, and concentrations and the dispersion start at their prior means: an extreme draw of these would spoil the start.
 """
 
+from math import log
+
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.kernels.elementary import exp_of, log_of
 from allocore.model.rates import log_odds_at, rates_at
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
@@ -19,7 +22,7 @@ def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) ->
     log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
     dispersion = None
     if spec.observation.has_dispersion:
-        log_odds_D = np.full(dispersions(spec, shape), np.log(spec.g0 / spec.h0))
+        log_odds_D = np.full(dispersions(spec, shape), log(spec.g0 / spec.h0))
         dispersion = Dispersion(log_odds_D, spec.dispersion_by)
     return State(log_core_Q, subs_QM, log_phi, concentrations_M, dispersion)
 
@@ -27,7 +30,7 @@ def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) ->
 def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
     """A draw of all variables from the prior; locations that the specification fixes stay fixed."""
     subs_QM = draw_locations(spec, shape, rng) if spec.learn_locations else spec.start_locations()
-    concentrations_M = np.exp(_log_gamma(spec.s0, spec.t0, (_learned(spec),), rng))
+    concentrations_M = exp_of(_log_gamma(spec.s0, spec.t0, (_learned(spec),), rng))
     log_core_Q = draw_log_core(spec, rng)
     log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
     return State(log_core_Q, subs_QM, log_phi, concentrations_M, draw_dispersion(spec, shape, rng))
@@ -101,5 +104,5 @@ def draw_counts(spec: Spec, state: State, coords: NDArray[np.int64], rng: np.ran
 
 def _log_gamma(shape: float, rate: float, size: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
     """Logarithms of gamma variates. Gamma(s) is Gamma(s + 1) times U^(1/s), a sum of logs that cannot underflow."""
-    boost = np.log1p(-rng.random(size)) / shape
-    return np.asarray(np.log(rng.standard_gamma(shape + 1.0, size)) + boost - np.log(rate))
+    boost = log_of(1.0 - rng.random(size)) / shape
+    return np.asarray(log_of(rng.standard_gamma(shape + 1.0, size)) + boost - log(rate))

@@ -52,7 +52,7 @@ class State:
 
     def core_values(self) -> NDArray[np.float64]:
         """The values lambda_q."""
-        return np.exp(self.log_core_Q)
+        return _exp_of(self.log_core_Q)
 
     def included(self) -> NDArray[np.bool_]:
         """Which classes are included, (Q): all of them, unless the budget is inferred."""
@@ -64,14 +64,21 @@ class State:
 
     def factors(self, mode: int) -> NDArray[np.float64]:
         """The factor matrix of one mode, (D, K); zero in the columns that no class uses."""
-        return np.exp(self.log_phi[mode])
+        return _exp_of(self.log_phi[mode])
 
     def log_mean_row(self, mode: int) -> NDArray[np.float64]:
         """The logarithm of the mean over the rows of a mode, (K): a start for rows of which nothing is known."""
-        mean_K = self.factors(mode).mean(axis=0)
-        return np.asarray(np.log(mean_K, where=mean_K > 0.0, out=np.full(mean_K.shape, -np.inf)))
+        from allocore.kernels.elementary import log_of
+
+        return log_of(self.factors(mode).mean(axis=0))
 
     def used(self, mode: int) -> NDArray[np.bool_]:
         """Which factors of the mode are used by some class, (K)."""
         width = self.log_phi[mode].shape[1]
         return np.bincount(self.subs_QM[:, mode], minlength=width) > 0
+
+
+def _exp_of(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    from allocore.kernels.elementary import exp_of  # on use: it loads the compiler, which readers of a run do not need
+
+    return exp_of(logs)

@@ -55,7 +55,9 @@ class Plan:
         return json.dumps({**settings, "chains": self.chains, **told})
 
     def attributes(self) -> dict[str, str]:
-        """The attributes of the run: library, versions, settings, seed, and the fingerprints of its data."""
+        """The attributes of the run: library, versions, rounding, settings, seed, and the fingerprints of its data."""
+        from allocore.kernels.rounding import rounding  # on use: it loads the compiler
+
         held_out = {} if self.held_out is None else {HELD_OUT: fingerprint_of_cells(self.held_out)}
         return {
             "inference_library": "allocore",
@@ -63,6 +65,7 @@ class Plan:
             "run_format": RUN_FORMAT,
             "sampler_version": str(SAMPLER_VERSION),
             "packages": json.dumps(packages()),
+            "rounding": rounding(),
             **with_checksum({"settings": self.settings(), "seed": str(self.seed), "tensor": fingerprint(self.tensor)}),
             **held_out,
         }
@@ -127,3 +130,11 @@ def other_packages(attributes: dict[str, Any]) -> list[str]:
     recorded = parsed_object(attributes["packages"], "packages")
     changed = {name: recorded[name] for name in _PACKAGES if name in recorded and recorded[name] != version(name)}
     return [f"{name} {old} (now {version(name)})" for name, old in changed.items()]
+
+
+def other_rounding(attributes: dict[str, Any]) -> list[str]:
+    """The fingerprint in a run's attributes, in words, if this process rounds otherwise; older runs have none."""
+    from allocore.kernels.rounding import rounding
+
+    recorded = attributes.get("rounding")
+    return [] if recorded in (None, rounding()) else [f"arithmetic that rounds as {recorded} (now {rounding()})"]

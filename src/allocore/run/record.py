@@ -79,13 +79,15 @@ class Record:
 
     def state_of(self, chain: int, draw: int) -> State:
         """One draw as a state. The smallest normal float stands in for a stored weight that underflowed to zero."""
+        from allocore.kernels.elementary import log_of  # on use: it loads the compiler
+
         tiny, subs_QM = np.finfo(float).tiny, self.core_locations[chain, draw]
         core_Q, log_phi = self.core_values[chain, draw], []
-        with np.errstate(divide="ignore"):  # a class that is not included has the core value zero
-            log_core_Q = np.log(core_Q if self.spec.infer_budget else np.maximum(core_Q, tiny))
+        # A class that is not included has the core value zero.
+        log_core_Q = log_of(core_Q if self.spec.infer_budget else np.maximum(core_Q, tiny))
         for mode, factor in enumerate(self.factors):
             log_phi_DK, used_U = np.full(factor.shape[2:], -np.inf), np.unique(subs_QM[:, mode])
-            log_phi_DK[:, used_U] = np.log(np.maximum(factor[chain, draw][:, used_U], tiny))
+            log_phi_DK[:, used_U] = log_of(np.maximum(factor[chain, draw][:, used_U], tiny))
             log_phi.append(log_phi_DK)
         concentrations_M = np.empty(0) if self.concentrations is None else self.concentrations[chain, draw]
         dispersion = None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from allocore.errors import InputError
 from allocore.gibbs.version import SAMPLER_VERSION
+from allocore.kernels.rounding import rounding
 from allocore.run.plan import Plan, packages
 
 Sent = TypeVar("Sent")
@@ -21,11 +22,12 @@ class Versions(NamedTuple):
 
     sampler: int
     packages: dict[str, str]
+    rounding: str = ""  # workers from before there was a fingerprint have none
 
     @classmethod
     def here(cls) -> "Versions":
         """The versions of this process."""
-        return cls(SAMPLER_VERSION, {"allocore": Plan.library_version(), **packages()})
+        return cls(SAMPLER_VERSION, {"allocore": Plan.library_version(), **packages()}, rounding())
 
 
 class DataWanted(NamedTuple):
@@ -62,4 +64,11 @@ def check_versions(theirs: Versions) -> None:
         raise InputError(
             f"executor has workers with other versions of packages: {', '.join(other)}; draws may differ in their "
             "last bits, so install the same versions on all machines"
+        )
+    if theirs.rounding != ours.rounding:
+        raise InputError(
+            f"executor has workers with arithmetic that rounds as {theirs.rounding!r}, but here it rounds as "
+            f"{ours.rounding!r}: draws would differ in their last bits, so use the same C library on all machines "
+            "and, if not all of them have fused multiply-add or Intel's SVML, set "
+            "GLIBC_TUNABLES=glibc.cpu.hwcaps=-FMA and NUMBA_DISABLE_INTEL_SVML=1 on all"
         )

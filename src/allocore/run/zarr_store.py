@@ -32,7 +32,7 @@ from allocore.run.checkpoint import read_checkpoint, write_checkpoint
 from allocore.run.chunks import GrowingChunks
 from allocore.run.damage import Damage, OnError
 from allocore.run.datatree import plan_of, variables_of
-from allocore.run.plan import Plan, other_packages, with_checksum
+from allocore.run.plan import Plan, other_packages, other_rounding, with_checksum
 from allocore.run.record import Record
 from allocore.run.run_reader import read_plan, read_record
 from allocore.run.schema import DRAWS, SWEEPS, draw_values, draw_variables, stat_variables
@@ -287,7 +287,7 @@ def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | 
         )
     if not (path / CHECKPOINTS).is_dir():
         raise StoreError(f"{path} has no checkpoints: it was saved from memory. A run made with store= can continue")
-    if changed := other_packages(attributes):
+    if changed := other_packages(attributes) + other_rounding(attributes):
         warnings.warn(f"{path} was begun with {', '.join(changed)}: draws may differ in their last bits", stacklevel=4)
     if draws is None:
         return plan
