@@ -155,7 +155,7 @@ def _thin(
     """Thin the cells, and add up their log-likelihood: in one order, whatever the threads and shards."""
     count_type = _count_type(layout, likelihood, state, workspace)
     cells = thin_cells(key, layout, likelihood, state, workspace, count_type)
-    log_fit = sum(float(part.sum()) for part in (cells.log_fit_B, cells.log_fit_L, cells.log_fit_U))
+    log_fit = float(cells.log_fit_B.sum()) + float(cells.log_fit_L.sum()) + float(cells.log_fit_U.sum())
     if likelihood == POISSON:
         log_fit += float((layout.row_totals_R * cells.log_scale_R).sum())
     return Allocation(cells.y_RQ, log_fit)

@@ -40,6 +40,7 @@ _SLOW, _SLOW_SECONDS = 5.0, 30.0
 _LOADING = 60.0  # seconds that a worker may take to load its shards, before another one loads them as well
 _LOOK_FOR_WORKERS = 5.0  # seconds
 _UNEVEN, _SWEEPS = 1.3, 20  # when to cut anew: the longest time over the mean, and sweeps since the last cut
+_LEAST_SECONDS = 0.05  # below that it is not worth it
 
 
 def _no_data() -> None:
@@ -127,7 +128,7 @@ class ShardedThinning:
     def _is_uneven(self) -> bool:
         seconds = [each.seconds for each in self._ranges]
         mean = sum(seconds) / len(seconds)
-        return self._sweeps >= _SWEEPS and 0.0 < _UNEVEN * mean < max(seconds) and mean > 0.05
+        return self._sweeps >= _SWEEPS and 0.0 < _UNEVEN * mean < max(seconds) and mean >= _LEAST_SECONDS
 
     def _places(self) -> list[Place]:
         """All workers; if there is none yet, wait for one."""

@@ -1,0 +1,282 @@
+"""Fits of sharded tensors: the bytes of a fit in memory, whoever thins the shards and whatever happens to them."""
+
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+from same_draws import assert_same
+
+import allocore as ac
+from allocore.data import sharded_tensor
+from allocore.data.shard_files import ShardFiles
+from allocore.run import shard_tasks, sharded_thinning, tasks
+from allocore.run.shard_tasks import ShardRange
+from allocore.run.sharded_thinning import cut_in_proportion
+from allocore.run.worker_data import Versions
+
+SHAPE = (60, 40, 12)
+SETTINGS = {"budget": 6, "burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
+MODELS = {
+    "poisson": {},
+    "bursts": {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"},
+    "binary": {"likelihood": "bernoulli", "f0": 0.5},
+}
+
+
+def tensor(binary=False):
+    rng = np.random.default_rng(5)
+    coords = np.array([(length * rng.random(9000) ** 1.5).astype(int) for length in SHAPE])
+    counts = 1 + rng.poisson(np.where(rng.random(9000) < 0.01, 400.0, 1.0))
+    labels = [None, [f"b{i}" for i in range(40)], None]
+    Y = ac.CountTensor(coords, counts, SHAPE, labels=labels).with_missing([(0, None, None), (None, 3, 1)])
+    return Y.binary() if binary else Y
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tensors")
+    tensor().save(folder / "y.zarr", shards=5)
+    tensor(binary=True).save(folder / "binary.zarr", shards=5)
+    return folder
+
+
+@pytest.fixture
+def sharded(folder):
+    Y = ac.load_tensor(folder / "y.zarr")
+    assert Y.shards > 3
+    return Y
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Looks at workers are frequent; and this process knows no shards of an earlier test."""
+    monkeypatch.setattr(sharded_thinning, "_LOOK_FOR_WORKERS", 0.0)
+    monkeypatch.setattr(tasks, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(shard_tasks, "_known", {})
+
+
+def fitted(Y, **settings):
+    return ac.AlloCore(**{**SETTINGS, **settings}).fit(Y).posterior_
+
+
+class Crew(Executor):
+    """Makes tasks at once, as so many workers; `happens` is told the number of every task, and may raise."""
+
+    def __init__(self, workers=3, happens=lambda number, task: None):
+        self.num_workers, self._happens, self.tasks = workers, happens, 0
+
+    def submit(self, function, /, *given, **options):
+        self.tasks += 1
+        future = Future()
+        try:
+            self._happens(self.tasks, given[0])
+            future.set_result(function(*given))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shards_on_workers_give_the_bytes_of_a_fit_in_memory(folder, name):
+    binary = name == "binary"
+    Y = ac.load_tensor(folder / ("binary.zarr" if binary else "y.zarr"))
+    alone = fitted(tensor(binary), **MODELS[name])
+    assert_same(fitted(Y, **MODELS[name]), alone)
+    assert_same(fitted(Y, executor=Crew(3), **MODELS[name]), alone)
+    with ThreadPoolExecutor(2) as pool:
+        assert_same(fitted(Y, executor=pool, threads=2, **MODELS[name]), alone)
+
+
+@pytest.mark.parametrize("make", [lambda **each: ac.CP(4, **each), lambda **each: ac.Tucker((2, 3, 2), **each)])
+def test_cp_and_tucker_are_fitted_in_shards(sharded, make):
+    more = {name: value for name, value in SETTINGS.items() if name != "budget"}
+    assert_same(make(**more, executor=Crew(2)).fit(sharded).posterior_, make(**more).fit(tensor()).posterior_)
+
+
+@pytest.mark.slow
+def test_processes_of_a_pool_give_the_bytes_of_a_fit_in_memory(sharded, tmp_path):
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        assert_same(fitted(sharded, executor=pool, store=tmp_path / "run.zarr"), fitted(tensor()))
+
+
+def test_a_run_of_a_sharded_tensor_keeps_no_cells_and_goes_on_with_other_workers_and_with_none(sharded, tmp_path):
+    path = tmp_path / "run.zarr"
+    fitted(sharded, executor=Crew(2), store=path)
+    assert not (path / "observed_data" / "counts").exists()
+    assert ac.open_run(path).tensor == tensor()
+    ac.AlloCore.resume(path, draws=7, executor=Crew(4), progress=False)
+    assert_same(ac.AlloCore.resume(path, draws=9, progress=False).posterior_, fitted(tensor(), draws=9))
+
+
+def test_cells_are_read_by_workers_only(sharded, tmp_path, monkeypatch):
+    """The process that drives never reads all cells: they may not fit into its memory."""
+    read = ShardFiles.cells
+
+    def by_shard(files, first, last):
+        assert last - first < files.sizes.shards, "all cells were read at once"
+        return read(files, first, last)
+
+    monkeypatch.setattr(ShardFiles, "cells", by_shard)
+    monkeypatch.setattr(sharded_tensor, "_LOOK", 100)  # as if the tensor were very large
+    path = tmp_path / "run.zarr"
+    model = ac.AlloCore(**SETTINGS, executor=Crew(3), store=path).fit(sharded)
+    post = ac.open_run(path)
+    assert_same(post, model.posterior_)
+    post.show()
+    assert post.consensus().classes().shape[1] > 10
+    assert "too many to read" in " ".join(post.diagnose().likelihood_words)
+    assert "sharded_tensor" in post.to_datatree()["observed_data"]
+
+
+def test_a_tensor_that_was_moved_is_named_when_its_cells_are_needed(tmp_path):
+    tensor().save(tmp_path / "y.zarr", shards=5)
+    path = tmp_path / "run.zarr"
+    post = fitted(ac.load_tensor(tmp_path / "y.zarr"), store=path)
+    (tmp_path / "y.zarr").rename(tmp_path / "elsewhere.zarr")
+    moved = ac.open_run(path)
+    assert_same(moved, post)
+    assert (moved.tensor.shape, moved.tensor.labels, moved.tensor.missing) == (SHAPE, tensor().labels, tensor().missing)
+    told = r"the cells of this tensor are in .*y\.zarr, which is not there"
+    with pytest.raises(ac.InputError, match=told):
+        _ = moved.tensor.counts
+    with pytest.raises(ac.InputError, match=told):
+        ac.AlloCore.resume(path, draws=9, progress=False)
+    tensor(binary=True).save(tmp_path / "y.zarr", shards=5)
+    with pytest.raises(ac.InputError, match="is not the one"):
+        ac.AlloCore.resume(path, draws=9, progress=False)
+
+
+def test_lost_tasks_are_repeated_and_change_no_byte(sharded):
+    def lose(number, task):
+        if number % 3 == 0:
+            raise ConnectionError("the worker is gone")
+
+    with pytest.warns(UserWarning, match="^a task was lost and is repeated: "):
+        post = fitted(sharded, executor=Crew(3, lose))
+    assert_same(post, fitted(tensor()))
+
+
+def test_if_all_tasks_are_lost_the_run_stops_with_a_sentence_and_can_be_resumed(sharded, tmp_path):
+    def lose(number, task):
+        if number > 30:
+            raise ConnectionError("the worker is gone")
+
+    path = tmp_path / "run.zarr"
+    with (
+        pytest.warns(UserWarning, match="^a task was lost"),
+        pytest.raises(ac.StoreError, match=r"^11 tasks failed in a row, .*the worker is gone.*allocore resume"),
+    ):
+        fitted(sharded, executor=Crew(3, lose), store=path)
+    assert_same(ac.AlloCore.resume(path, progress=False).posterior_, fitted(tensor()))
+
+
+def test_a_task_that_hangs_is_given_to_another_worker_and_its_late_answer_does_no_harm(sharded, monkeypatch):
+    monkeypatch.setattr(sharded_thinning, "_SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(sharded_thinning, "_SLOW", 0.0)
+    hung = []
+
+    def hang(number, task):
+        if number == 9:
+            hung.append(number)
+            time.sleep(1.0)
+
+    class Threads(Crew):
+        def __init__(self):
+            super().__init__(3, hang)
+            self._pool = ThreadPoolExecutor(4)
+
+        def submit(self, function, /, *given, **options):
+            self.tasks += 1
+            number = self.tasks
+
+            def call():
+                self._happens(number, given[0])
+                return function(*given)
+
+            return self._pool.submit(call)
+
+    post = fitted(sharded, executor=Threads(), chains=1)
+    assert hung == [9]
+    assert_same(post, fitted(tensor(), chains=1))
+
+
+def test_workers_that_come_and_go_get_shards_of_their_own(sharded):
+    crew, seen = Crew(1), set()
+
+    def come_and_go(number, task):
+        where = task if isinstance(task, ShardRange) else task.where
+        seen.add((where.first, where.last))
+        crew.num_workers = {0: 1, 1: 3, 2: 2}[number // 12 % 3]
+
+    crew._happens = come_and_go
+    assert_same(fitted(sharded, executor=crew), fitted(tensor()))
+    assert len(seen) >= 1 + 3 + 2
+    assert (0, sharded.shards) in seen
+
+
+def test_a_slow_worker_gets_fewer_shards(sharded, monkeypatch):
+    monkeypatch.setattr(sharded_thinning, "_SWEEPS", 3)
+    monkeypatch.setattr(sharded_thinning, "_LEAST_SECONDS", 0.0)
+    lengths = []
+    thin = shard_tasks.thin_range
+
+    def slow(task, data):
+        found = thin(task, data)
+        lengths.append((task.where.first, task.where.last))
+        return found._replace(seconds=(task.where.last - task.where.first) * (5.0 if task.where.first == 0 else 1.0))
+
+    monkeypatch.setattr(sharded_thinning, "thin_range", slow)
+    assert_same(fitted(sharded, executor=Crew(2), chains=1), fitted(tensor(), chains=1))
+    assert lengths[0][1] >= 2
+    assert min(last for first, last in lengths if first == 0) == 1
+
+
+@pytest.mark.parametrize("speeds", [[1.0], [1.0, 1.0], [5.0, 1.0, 1.0], [1e-9, 1.0], [1.0] * 7])
+def test_every_worker_has_a_shard_and_every_shard_a_worker(speeds):
+    edges = cut_in_proportion(7, speeds)
+    assert (edges[0], edges[-1], len(edges)) == (0, 7, len(speeds) + 1)
+    assert np.diff(edges).min() >= 1
+
+
+def test_shards_that_workers_cannot_reach_are_one_sentence(sharded, monkeypatch):
+    def unreachable(path):
+        raise ac.InputError(f"{path} is no whole sharded tensor: .zattrs is not there")
+
+    monkeypatch.setattr(shard_tasks.ShardFiles, "open", unreachable)
+    told = r"^shards 0 to \d of .*y\.zarr cannot be loaded on .*\.zattrs is not there; every worker must reach"
+    with pytest.raises(ac.InputError, match=told):
+        fitted(sharded, executor=Crew(2))
+
+
+def test_too_little_memory_for_shards_is_one_sentence(sharded, monkeypatch):
+    from allocore.data import available_memory
+
+    monkeypatch.setattr(available_memory, "available_memory", lambda: 1000)
+    with pytest.raises(
+        ac.InputError, match=r"cannot be loaded on .*needs 0\.0 GB of memory.* write the tensor in more"
+    ):
+        fitted(sharded, executor=Crew(2))
+
+
+def test_workers_with_other_versions_are_refused(sharded, monkeypatch):
+    here = Versions.here()
+    monkeypatch.setattr(shard_tasks.Versions, "here", lambda: here._replace(sampler=1))
+    facts = shard_tasks.load_range
+
+    def older(where, data):
+        return facts(where, data)._replace(versions=here._replace(sampler=0))
+
+    monkeypatch.setattr(sharded_thinning, "load_range", older)
+    with pytest.raises(ac.InputError, match="executor has workers with sampler version 0"):
+        fitted(sharded, executor=Crew(2))
+
+
+def test_a_worker_keeps_its_shards_until_the_tensor_is_cut_anew(sharded, monkeypatch):
+    read, loads = shard_tasks._read, []
+    monkeypatch.setattr(shard_tasks, "_read", lambda where: loads.append((where.first, where.last)) or read(where))
+    fitted(sharded, executor=Crew(2))
+    assert len(loads) == 2, "each range was read once, for all sweeps of both chains"
+    fitted(sharded, executor=Crew(3))
+    assert len(shard_tasks._known) == 3
