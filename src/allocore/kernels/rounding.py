@@ -28,9 +28,10 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @cache
 def rounding() -> str:
-    """16 hexadecimal digits: if two processes have the same, the same seed gives the same bytes in both.
+    """16 hexadecimal digits: if they differ between two processes, draws may too.
 
-    It is a promise for the same versions of packages only: another version may also compute in another order.
+    If they agree, no difference was found at the points. It says nothing of other versions of packages, which may also
+    compute in another order.
     """
     points = _points()
     digest = hashlib.sha256(platform.machine().encode())
