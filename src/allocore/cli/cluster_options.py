@@ -27,6 +27,14 @@ ClusterOfFits = Annotated[
     ),
 ]
 _ANSWERS_WITHIN = 15  # seconds
+_LOCAL: dict[str, Any] = {
+    "threads_per_worker": 1,
+    "preload": ["allocore.cli.local_worker"],
+    "silence_logs": "CRITICAL",
+    # No dashboard, and any port: without an address, Dask wants its usual port, and warns if it is taken.
+    "dashboard_address": ":0",
+    "scheduler_kwargs": {"dashboard": False},
+}
 
 
 @contextmanager
@@ -46,10 +54,7 @@ def cluster_of(address: str | None) -> Iterator[Any]:
     local = re.fullmatch(r"local:(.*)", address)
     if local is not None:
         workers = whole_number("--cluster local:N", int(local[1]) if local[1].isdecimal() else local[1])
-        with (
-            cluster_on(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="ERROR") as own,
-            client_of(own) as client,
-        ):
+        with cluster_on(n_workers=workers, **_LOCAL) as own, client_of(own) as client:
             yield client
         return
     with _connected(client_of, address) as client:

@@ -49,7 +49,7 @@ def as_executor(given: object) -> Executor:
 
 def run_on_executor(store: Store, executor: Executor, *, threads: int, observer: Observer | None = None) -> Record:
     """Run the chains of the store's plan on an executor, to their end or until someone stops them."""
-    watch, stop = Watch(observer), Stop()
+    watch, stop = Watch(observer), Stop("stopping after the sweeps that workers have begun (Ctrl-C again: at once)")
     with ExitStack() as stack:
         stack.enter_context(store)
         stack.callback(watch.close)

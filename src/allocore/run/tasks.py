@@ -46,14 +46,16 @@ class _Task(Generic[Key]):
     wanted: Any
     since: float
     losses: int = 0
+    ended_before: int = 0  # tasks that had ended when it was lost for the first time
 
 
 class Tasks(Generic[Key]):
     """The tasks that are under way on an executor.
 
-    Without a bound on the `losses_of_one` task, only losses in a row end the run; with it, a task that is lost more
-    often, perhaps because it needs more memory than a worker has, is given up alone. If tasks are `long`, silence ends
-    the run only until the first answer, and from then on if no worker is left.
+    Without a bound on the `losses_of_one` task, only losses in a row end the run. With it, a task that is lost more
+    often is given up alone, if it seems to be its own fault, perhaps because it needs more memory than a worker has:
+    others have ended meanwhile, or Dask says that it has killed its workers. If tasks are `long`, silence ends the run
+    only until the first answer, and from then on if no worker is left.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Tasks(Generic[Key]):
         self._executor, self._function, self._data, self._go_on = executor, function, data, go_on
         self._losses_of_one, self._long = losses_of_one, long
         self._under_way: dict[Future[Any], _Task[Key]] = {}
-        self._losses, self._longest, self._answered = 0, 0.0, False
+        self._losses, self._ended, self._longest, self._answered = 0, 0, 0.0, False
         self._last_answer = self._last_question = monotonic()
 
     def __len__(self) -> int:
@@ -141,7 +143,7 @@ class Tasks(Generic[Key]):
         else:
             self._last_answer, self._answered = monotonic(), True
             if not isinstance(content, DataWanted):
-                self._losses = 0
+                self._losses, self._ended = 0, self._ended + 1
                 return content
             check_versions(content.versions)
             data = self._data()
@@ -158,9 +160,12 @@ class Tasks(Generic[Key]):
             ) from error
         self._losses += 1
         task.losses += 1
+        if task.losses == 1:
+            task.ended_before = self._ended
         if self._losses > _LOSSES:
             raise self.lost(f"{self._losses} tasks failed in a row, the last with {_in_words(error)}") from error
-        if self._losses_of_one is not None and task.losses > self._losses_of_one and not _is_cancelled(error):
+        own_fault = self._ended > task.ended_before or type(error).__name__ == "KilledWorker"
+        if self._losses_of_one is not None and task.losses > self._losses_of_one and own_fault:
             return Lost(f"lost {task.losses} times with its worker, at last with {_in_words(error)}")
         warnings.warn(f"a task was lost and is repeated: {_in_words(error)}", stacklevel=6)
         return None
