@@ -1,5 +1,6 @@
 """The option --cluster: where the chains of a fit run, or the fits of a comparison."""
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,8 @@ def cluster_of(address: str | None) -> Iterator[Any]:
         raise InputError(
             f"--cluster is {address!r}, but Dask is not installed: pip install 'allocore[cluster]'"
         ) from None
+    for name in ("distributed", "distributed.client"):  # what Dask has to say of lost workers, we say in one sentence
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     client_of: Any = distributed.Client
     cluster_on: Any = distributed.LocalCluster
     local = re.fullmatch(r"local:(.*)", address)

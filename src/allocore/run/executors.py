@@ -127,8 +127,9 @@ class _Driver:
             draw = schedule.draw_of(sweep)
             if draw is not None:
                 self._store.record_draw(chain, draw, states[sweep])
-            self._watch.sweep_done(chain, sweep, info, last=sweep == schedule.sweeps)
         last = outcome.span[1]
+        # Sweeps come home many at a time: the newest is shown, and not the first, after which the display has its rest.
+        self._watch.sweep_done(chain, last, outcome.sweeps[-1][1], last=last >= schedule.sweeps)
         self._points[chain] = last, states[last]
         self._store.save(chain, last, states[last], now=last >= schedule.sweeps)
         each = sum(seconds for _, _, seconds in outcome.sweeps) / len(outcome.sweeps)

@@ -109,8 +109,9 @@ class Tasks(Generic[Key]):
 
     def cancel(self) -> None:
         """Take back what has not begun, and forget the rest."""
-        for future in list(self._under_way):
-            future.cancel()
+        if not self._is_closed():  # nobody is there to be told
+            for future in list(self._under_way):
+                future.cancel()
         self._under_way.clear()
 
     def lost(self, why: str) -> StoreError:
@@ -170,8 +171,12 @@ class Tasks(Generic[Key]):
         warnings.warn(f"a task was lost and is repeated: {_in_words(error)}", stacklevel=6)
         return None
 
+    def _is_closed(self) -> bool:
+        """Whether a client of Dask has given up: it has tried for some time to reach its scheduler again."""
+        return getattr(getattr(self._executor, "_client", None), "status", "running") == "closed"
+
     def _check_patience(self) -> None:
-        if getattr(getattr(self._executor, "_client", None), "status", "running") == "closed":
+        if self._is_closed():
             raise self.lost("the scheduler of the cluster is gone")
         silence = self.silence()
         if silence <= max(_PATIENCE, 20.0 * self._longest):
