@@ -1,7 +1,7 @@
 """What can happen to a cluster, on real Dask clusters: the run goes on or stops with a sentence, and no byte changes.
 
-Everything runs in processes of its own, and every wait has an end. The nannies of a LocalCluster start workers again that
-were killed, also those that were killed while they started.
+Everything runs in processes of its own, and every wait has an end. The nannies of a LocalCluster start workers again
+that were killed, also those that were killed while they started.
 """
 
 import contextlib
