@@ -28,7 +28,7 @@ def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0,
     print(f"Figures in {folder / 'figures'}, and a page to explore: {report}")
 
 
-def go_on(path: Path, tensor: ac.CountTensor, seed: int, executor: object) -> ac.AlloCore:
+def go_on(path: Path, tensor: ac.CountTensor, seed: int, executor: object = None) -> ac.AlloCore:
     """Continue a run, if it has the same data and seed."""
     begun = ac.open_run(path)
     if fingerprint(begun.tensor) != fingerprint(tensor) or begun.seed != seed:
@@ -36,7 +36,7 @@ def go_on(path: Path, tensor: ac.CountTensor, seed: int, executor: object) -> ac
     return ac.AlloCore.resume(path, executor=executor)
 
 
-def fit(tensor: ac.CountTensor, full: bool, seed: int, path: Path, executor: object) -> ac.AlloCore:
+def fit(tensor: ac.CountTensor, full: bool, seed: int, path: Path, executor: object = None) -> ac.AlloCore:
     """The paper's run: Q = 400, core 50 x 50 x 20 x 300, 10,000 sweeps. The quick run has a tenth of the sweeps."""
     sizes = (50, 50, 20, 300) if full else (20, 20, 10, 36)
     core = sizes if len(sizes) == tensor.ndim else tuple(map(int, fitting(sizes, tensor).split("x")))
