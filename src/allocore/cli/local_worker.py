@@ -1,4 +1,4 @@
-"""What a worker process of `--cluster local:N` does first: it ignores Ctrl-C, as Dask loads this module in it.
+"""What a worker process of `--cluster local:N` does first. Dask loads this module in it, and calls `dask_setup`.
 
 A terminal sends Ctrl-C to all processes of a command. The process that drives decides what it means, and ends the
 workers.
@@ -7,5 +7,8 @@ workers.
 import signal
 import threading
 
-if threading.current_thread() is threading.main_thread():
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+def dask_setup(worker: object) -> None:
+    """Ignore Ctrl-C."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
