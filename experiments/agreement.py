@@ -1,6 +1,6 @@
 """Do chains find the same classes? Compares the consensus of disjoint sets of chains, and single draws of two chains.
 
-Usage: python experiments/agreement.py [DATA] [--likelihood negative-binomial] [--chains 16] [--full] [--out FOLDER]
+Usage: python experiments/agreement.py [DATA] [--chains 16] [--full] [--out FOLDER] [--cluster ADDRESS]
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from setting import Data, Full, Out, Seed, folder_of, tensor_of
+from setting import Cluster, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
 from allocore.posterior.class_matching import Directions, match
@@ -26,15 +26,17 @@ def main(
     full: Full = False,
     out: Out = None,
     seed: Seed = 0,
+    cluster: Cluster = None,
 ) -> None:
     """Fit many chains, and report on which share of the counts random disjoint sets of them agree."""
     run = folder_of(out, "agreement", full) / f"{likelihood}-{budget}-{chains}.zarr"
     schedule = {"burn_in": 3000, "draws": 20, "thin": 50} if full else {"burn_in": 600, "draws": 20, "thin": 20}
-    if not run.exists():
-        tensor = tensor_of(data, full, seed)
-        model = ac.AlloCore(budget, likelihood=likelihood, chains=chains, seed=seed, store=run, **schedule)  # type: ignore[arg-type]
-        model.fit(tensor)
-    post = ac.AlloCore.resume(run).posterior_
+    with cluster_of(cluster) as executor:
+        if not run.exists():
+            tensor = tensor_of(data, full, seed)
+            model = ac.AlloCore(budget, likelihood=likelihood, chains=chains, seed=seed, store=run, **schedule)  # type: ignore[arg-type]
+            model.set_params(executor=executor).fit(tensor)
+        post = ac.AlloCore.resume(run, executor=executor).posterior_
     rng = np.random.default_rng(seed)
     pairs = [rng.permutation(chains)[:2] for _ in range(REPEATS)]
     single = [agreement(*(last_draw(post, int(chain)) for chain in pair)) for pair in pairs]

@@ -1,12 +1,12 @@
 """ALL0CORE, CP, Tucker and NNTuck as the budget Q grows: how well does each predict held-out cells?
 
-Usage: python experiments/budgets.py [DATA] [--models NAMES] [--chains N] [--bursts SHARE] [--full] [--out FOLDER]
+Usage: python experiments/budgets.py [DATA] [--models NAMES] [--chains N] [--bursts SHARE] [--full] [--cluster ADDRESS]
 """
 
 from typing import Annotated
 
 import typer
-from setting import Bursts, Data, Full, Out, Seed, folder_of, tensor_of
+from setting import Bursts, ClusterOfFits, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
 
@@ -22,6 +22,7 @@ def main(
     full: Full = False,
     out: Out = None,
     seed: Seed = 0,
+    cluster: ClusterOfFits = None,
 ) -> None:
     """Compare models over budgets and splits; write a table, figures and a report in words."""
     tensor = tensor_of(data, full, seed, bursts)
@@ -29,17 +30,19 @@ def main(
     budgets = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300) if full else (5, 10, 25, 50, 100)
     schedule = {"burn_in": 1000, "draws": 200, "thin": 20} if full else {"burn_in": 300, "draws": 30, "thin": 5}
     search = {"restarts": 20, "max_iter": 1000} if full else {"restarts": 3, "max_iter": 200}
-    found = ac.compare(
-        tensor,
-        models.split(","),
-        budgets=budgets,
-        chains=chains,
-        splits=8 if full else 4,
-        out=folder_of(out, "bursts" if bursts else "budgets", full),
-        seed=seed,
-        **schedule,
-        **search,
-    )
+    with cluster_of(cluster) as executor:
+        found = ac.compare(
+            tensor,
+            models.split(","),
+            budgets=budgets,
+            chains=chains,
+            splits=8 if full else 4,
+            out=folder_of(out, "bursts" if bursts else "budgets", full),
+            executor=executor,
+            seed=seed,
+            **schedule,
+            **search,
+        )
     print(found)
 
 

@@ -1,13 +1,13 @@
 """How well are coming periods forecast? Fits to the past of rolling origins, scored beside simple forecasts.
 
-Usage: python experiments/forecasting.py [DATA] [--likelihood negative-binomial] [--horizon 3] [--origins 3] [--full]
+Usage: python experiments/forecasting.py [DATA] [--horizon 3] [--origins 3] [--full] [--cluster ADDRESS]
 """
 
 from typing import Annotated
 
 import pandas as pd
 import typer
-from setting import Bursts, Data, Full, Out, Seed, folder_of, tensor_of
+from setting import Bursts, Cluster, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
 from allocore.posterior.label_kinds import label_kind
@@ -24,6 +24,7 @@ def main(
     out: Out = None,
     seed: Seed = 0,
     bursts: Bursts = 0.0,
+    cluster: Cluster = None,
 ) -> None:
     """Fit the periods before each origin, forecast those after it, and report mean scores over the origins."""
     tensor = tensor_of(data, full, seed, bursts)
@@ -33,11 +34,10 @@ def main(
     for origin in range(len(labels) - horizon * origins, len(labels), horizon):
         past = tensor.select({tensor.mode_names[mode]: labels[:origin]})
         print(f"fitted to {labels[0]} .. {labels[origin - 1]}, scored on {labels[origin]} and what follows")
-        scores = (
-            fit(past, likelihood, budget, full, seed)
-            .forecast(horizon)
-            .evaluate(tensor.select({tensor.mode_names[mode]: labels[: origin + horizon]}))
-        )
+        with cluster_of(cluster) as executor:
+            post = fit(past, likelihood, budget, full, seed, executor)
+        whole = tensor.select({tensor.mode_names[mode]: labels[: origin + horizon]})
+        scores = post.forecast(horizon).evaluate(whole)
         for sentence in scores.attrs["words"]:
             print(f"  {sentence}")
         found.append(scores.assign(origin=labels[origin]).set_index("origin", append=True))
@@ -46,12 +46,12 @@ def main(
     tell(table)
 
 
-def fit(past: ac.CountTensor, likelihood: str, budget: int, full: bool, seed: int) -> ac.Posterior:
+def fit(past: ac.CountTensor, likelihood: str, budget: int, full: bool, seed: int, executor: object) -> ac.Posterior:
     """The posterior of one past: two short chains, or four longer ones."""
     schedule = {"burn_in": 1500, "draws": 50, "thin": 20} if full else {"burn_in": 300, "draws": 20, "thin": 5}
     chains = 4 if full else 2
     model = ac.AlloCore(budget, likelihood=likelihood, e0="infer", chains=chains, seed=seed, **schedule)  # type: ignore[arg-type]
-    return model.fit(past).posterior_
+    return model.set_params(executor=executor).fit(past).posterior_
 
 
 def tell(table: pd.DataFrame) -> None:

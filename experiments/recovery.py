@@ -1,13 +1,13 @@
 """Are planted classes recovered? Fits a network with known classes, with a budget of more classes than it has.
 
-Usage: python experiments/recovery.py [--full] [--out FOLDER]
+Usage: python experiments/recovery.py [--full] [--out FOLDER] [--cluster ADDRESS]
 """
 
 import numpy as np
 import typer
 from networks import FULL, QUICK, Network, simulate
 from numpy.typing import NDArray
-from setting import Full, Out, Seed, folder_of
+from setting import Cluster, Full, Out, Seed, cluster_of, folder_of
 
 import allocore as ac
 from allocore.posterior.class_matching import Directions, match
@@ -15,14 +15,15 @@ from allocore.posterior.class_matching import Directions, match
 ALIKE = 0.9
 
 
-def main(full: Full = False, out: Out = None, seed: Seed = 0) -> None:
+def main(full: Full = False, out: Out = None, seed: Seed = 0, cluster: Cluster = None) -> None:
     """Simulate, fit, and report which planted classes are found; write traces and histograms as figures."""
     folder = folder_of(out, "recovery", full)
     network = simulate(FULL if full else QUICK, seed)
     print(network.tensor)
     schedule = {"burn_in": 2000, "draws": 200, "thin": 10} if full else {"burn_in": 400, "draws": 40, "thin": 5}
     budget = 2 * len(network.values_Q)
-    model = ac.AlloCore(budget, chains=4, seed=seed, **schedule).fit(network.tensor)
+    with cluster_of(cluster) as executor:
+        model = ac.AlloCore(budget, chains=4, seed=seed, executor=executor, **schedule).fit(network.tensor)
     posterior = model.posterior_
     for name in ("traces", "effective_shape", "mass"):
         getattr(ac.figures, name)(posterior).figure.savefig(folder / f"{name}.png", dpi=150)

@@ -7,7 +7,11 @@ import typer
 from networks import FULL, QUICK, simulate
 
 import allocore as ac
+from allocore.cli.cluster_options import Cluster, ClusterOfFits, cluster_of
 from allocore.cli.data_options import read_data
+
+__all__ = ["Bursts", "Cluster", "ClusterOfFits", "Data", "Full", "Out", "Seed", "cluster_of", "fitting", "folder_of",
+           "tensor_of"]  # fmt: skip
 
 Data = Annotated[str | None, typer.Argument(help="A tensor, or events in a known format; simulated by default.")]
 Full = Annotated[bool, typer.Option("--full", help="The settings of the paper: hours instead of minutes.")]

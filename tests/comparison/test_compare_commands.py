@@ -63,7 +63,21 @@ def test_compare_hands_everything_to_the_function_and_tells_in_words(run, asked)
         "whom",
     ]
     options += ["--core-shape", "2x2x3", "--burn-in", "9", "--draws", "8", "--thin", "7", "--restarts", "6"]
-    options += ["--max-iter", "55", "--jobs", "4", "--retry", "--seed", "11", "--out", "DIR", "--chains", "2"]
+    options += [
+        "--max-iter",
+        "55",
+        "--jobs",
+        "4",
+        "--threads",
+        "3",
+        "--retry",
+        "--seed",
+        "11",
+        "--out",
+        "DIR",
+        "--chains",
+        "2",
+    ]
     options += ["--likelihood", "negative-binomial", "--dispersion-by", "0", "--e0", "0.1,0.2,1"]
     code, told, complaint = run("compare", "Y.npz", *options)
     assert (code, complaint) == (0, "")
@@ -83,6 +97,8 @@ def test_compare_hands_everything_to_the_function_and_tells_in_words(run, asked)
         "restarts": 6,
         "max_iter": 55,
         "jobs": 4,
+        "threads": 3,
+        "executor": None,
         "retry": True,
         "seed": 11,
         "chains": 2,

@@ -213,7 +213,8 @@ def test_the_example_and_the_commands_of_the_documentation_run(tmp_path):
     calls = [["example.py"]]
     for line in commands.splitlines():
         words = ["DATA.npz" if word == "DATA" else word for word in line.split()[1:]]
-        calls.append(["-m", "allocore.cli", *words, *(quick if words[0] == "fit" else ["--draws", "4"])])
+        more = {"fit": quick, "resume": ["--draws", "4"]}.get(words[0], [*quick, "--hold-out", "0.15"])
+        calls.append(["-m", "allocore.cli", *words, *more])
     for call in calls:
         told = subprocess.run(
             [sys.executable, *call], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False

@@ -1,5 +1,6 @@
 """The option --cluster: where the chains of a fit run, or the fits of a comparison."""
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,14 @@ ClusterOfFits = Annotated[
     ),
 ]
 _ANSWERS_WITHIN = 15  # seconds
+_LOCAL: dict[str, Any] = {
+    "threads_per_worker": 1,
+    "preload": ["allocore.cli.local_worker"],
+    "silence_logs": "CRITICAL",
+    # No dashboard, and any port: without an address, Dask wants its usual port, and warns if it is taken.
+    "dashboard_address": ":0",
+    "scheduler_kwargs": {"dashboard": False},
+}
 
 
 @contextmanager
@@ -41,15 +50,14 @@ def cluster_of(address: str | None) -> Iterator[Any]:
         raise InputError(
             f"--cluster is {address!r}, but Dask is not installed: pip install 'allocore[cluster]'"
         ) from None
+    for name in ("distributed", "distributed.client"):  # what Dask has to say of lost workers, we say in one sentence
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     client_of: Any = distributed.Client
     cluster_on: Any = distributed.LocalCluster
     local = re.fullmatch(r"local:(.*)", address)
     if local is not None:
         workers = whole_number("--cluster local:N", int(local[1]) if local[1].isdecimal() else local[1])
-        with (
-            cluster_on(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs="ERROR") as own,
-            client_of(own) as client,
-        ):
+        with cluster_on(n_workers=workers, **_LOCAL) as own, client_of(own) as client:
             yield client
         return
     with _connected(client_of, address) as client:

@@ -97,9 +97,9 @@ def compare(
     """
     console = terminal()
     Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
-    more = {"restarts": restarts, "max_iter": max_iter}
+    fits |= {"restarts": restarts, "max_iter": max_iter}
     with telling_of_stops(out), cluster_of(fits.pop("cluster")) as executor:
-        found = ac.compare(Y, _listed(models), numbers, splits=splits, executor=executor, out=out, **more, **fits)
+        found = ac.compare(Y, _listed(models), numbers, splits=splits, executor=executor, out=out, **fits)
     console.print(Text("\n" + str(found)))
     console.print(Text(f"\nTable, figures and report written to {out}"))
     if found.failed:

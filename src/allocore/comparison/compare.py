@@ -26,7 +26,7 @@ from allocore.data.convert import as_tensor
 from allocore.data.display import plural
 from allocore.data.holdout import hold_out as split_tensor
 from allocore.data.tensor import CountTensor
-from allocore.errors import InputError
+from allocore.errors import InputError, StoreError
 from allocore.model.spec import LikelihoodName
 
 if TYPE_CHECKING:
@@ -202,8 +202,8 @@ def compare(
 ) -> Comparison:
     """Fit models at several budgets to random splits of a tensor, and judge how well they predict held-out cells.
 
-    Each fit (a model, a budget, a split) is a job in its own process, here or on an executor. With a folder `out`, the same call continues an
-    interrupted comparison, and later calls can add models, budgets and splits.
+    Each fit (a model, a budget, a split) is a job in its own process, or a task of an executor. With a folder `out`,
+    the same call continues an interrupted comparison, and later calls can add models, budgets and splits.
 
     Parameters
     ----------
@@ -308,7 +308,8 @@ def run_comparison(
 def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator[Folder]:
     """Yield the folder of a comparison: the one named by the user, or a temporary one that is removed at the end.
 
-    A temporary folder with results, perhaps the work of hours, is kept after Ctrl-C, and the message says where it is.
+    A temporary folder with results, perhaps the work of hours, is kept after Ctrl-C, and if the cluster is gone; the
+    message says where it is.
     """
     folder = Folder(Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out))
     keep = out is not None
@@ -319,6 +320,9 @@ def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator
         keep = keep or done > 0
         rest = f"the same call with out={str(folder.path)!r} continues it" if keep else "nothing was kept"
         raise KeyboardInterrupt(f"interrupted with {done} of {len(requested)} jobs done; {rest}") from None
+    except StoreError:
+        keep = keep or any(folder.is_done(job) for job in requested)
+        raise
     finally:
         if not keep:
             rmtree(folder.path, ignore_errors=True)

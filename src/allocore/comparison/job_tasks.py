@@ -7,6 +7,7 @@ seconds depend on what else the worker does.
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import ExitStack
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
@@ -17,10 +18,11 @@ from allocore.comparison.job import fit_and_judge, write_result
 from allocore.comparison.job_processes import LOG, JobObserver, tell
 from allocore.comparison.settings import Job
 from allocore.data.tensor import CountTensor
+from allocore.run.stop import Stop
 from allocore.run.tasks import Lost, Tasks, slots
 from allocore.run.worker_data import DataWanted, Versions, remembered
 
-_LOSSES_OF_ONE = 3  # a cluster may have tried several workers before it counts as a loss
+_LOSSES_OF_ONE = 2  # a cluster may have tried several workers before it counts as a loss
 _LOOK_FOR_WORKERS_EVERY = 10.0  # seconds
 
 
@@ -66,8 +68,13 @@ def run_jobs_on(
     go_on = f"the same call with out={str(folder.path)!r} goes on"
     tasks: Tasks[Job] = Tasks(executor, run_job, lambda: tensor, go_on=go_on, losses_of_one=_LOSSES_OF_ONE, long=True)
     most = _Most(executor, parallel)
-    try:
+    # A flag, because an exception of Ctrl-C may be raised in a destructor of Dask's, where Python drops it.
+    with Stop(told="") as stop, ExitStack() as stack:
+        stack.callback(lambda: tell(observer, observer.close))
+        stack.callback(tasks.cancel)
         while waiting or len(tasks):
+            if stop.now:
+                raise KeyboardInterrupt
             # No more than can run: what waits here is sent to workers that have the data by then.
             while waiting and len(tasks) < most.now():
                 job = waiting.pop(0)
@@ -77,9 +84,6 @@ def run_jobs_on(
                 _keep(folder, job, content)
                 after_each()
             observer = tell(observer, partial(observer.show, finished, tasks.under_way(), len(waiting)))
-    finally:
-        tasks.cancel()
-        tell(observer, observer.close)
 
 
 class _Most:

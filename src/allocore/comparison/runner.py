@@ -1,7 +1,7 @@
 """Where the jobs of a comparison run: in processes of this machine, or on an executor."""
 
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from allocore.errors import whole_number
 from allocore.kernels.workers import available_threads
@@ -18,13 +18,12 @@ class Runner:
     @classmethod
     def of(cls, jobs: int | None, threads: int | None, executor: object) -> "Runner":
         """Return what the user wants, checked."""
-        given = {"jobs": jobs, "threads": threads}
-        numbers = {name: None if value is None else whole_number(name, value) for name, value in given.items()}
+        given = cls(_optional("jobs", jobs), _optional("threads", threads))
         if executor is None:
-            return cls(**numbers)
+            return given
         from allocore.run.executors import as_executor
 
-        return cls(**numbers, executor=as_executor(executor))
+        return replace(given, executor=as_executor(executor))
 
     def at_a_time(self, jobs: int) -> int:
         """Return how many of so many jobs run at a time; on an executor, now."""
@@ -41,3 +40,7 @@ class Runner:
         if self.threads is not None:
             return self.threads
         return max(1, available_threads() // parallel) if self.executor is None else 1
+
+
+def _optional(name: str, value: int | None) -> int | None:
+    return None if value is None else whole_number(name, value)

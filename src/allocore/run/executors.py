@@ -49,7 +49,7 @@ def as_executor(given: object) -> Executor:
 
 def run_on_executor(store: Store, executor: Executor, *, threads: int, observer: Observer | None = None) -> Record:
     """Run the chains of the store's plan on an executor, to their end or until someone stops them."""
-    watch, stop = Watch(observer), Stop()
+    watch, stop = Watch(observer), Stop("stopping after the sweeps that workers have begun (Ctrl-C again: at once)")
     with ExitStack() as stack:
         stack.enter_context(store)
         stack.callback(watch.close)
@@ -127,8 +127,9 @@ class _Driver:
             draw = schedule.draw_of(sweep)
             if draw is not None:
                 self._store.record_draw(chain, draw, states[sweep])
-            self._watch.sweep_done(chain, sweep, info, last=sweep == schedule.sweeps)
         last = outcome.span[1]
+        # Sweeps come home many at a time: the newest is shown, and not the first, after which the display has its rest.
+        self._watch.sweep_done(chain, last, outcome.sweeps[-1][1], last=last >= schedule.sweeps)
         self._points[chain] = last, states[last]
         self._store.save(chain, last, states[last], now=last >= schedule.sweeps)
         each = sum(seconds for _, _, seconds in outcome.sweeps) / len(outcome.sweeps)

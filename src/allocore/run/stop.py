@@ -13,11 +13,12 @@ class Stop:
     """Flags of a run that must stop: `now`, after the current sweep; `asked`, by a signal; `at_once`, without saving.
 
     As a context manager it catches the first signal and sets `asked` and `now`; a second signal acts as usual. Python
-    delivers signals to the main thread only, so in other threads nothing is caught.
+    delivers signals to the main thread only, so in other threads nothing is caught. On a terminal, `told` is printed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told: str = "stopping after this sweep (Ctrl-C again: at once)") -> None:
         self.asked = self.now = self.at_once = False
+        self._told = told
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -34,8 +35,8 @@ class Stop:
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self.asked = self.now = True
         self._restore()
-        if sys.stderr is not None and sys.stderr.isatty():
-            print("\nstopping after this sweep (Ctrl-C again: at once)", file=sys.stderr)
+        if self._told and sys.stderr is not None and sys.stderr.isatty():
+            print(f"\n{self._told}", file=sys.stderr)
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

@@ -48,14 +48,16 @@ class _Task(Generic[Key]):
     wanted: Any
     since: float
     losses: int = 0
+    ended_before: int = 0  # tasks that had ended when it was lost for the first time
 
 
 class Tasks(Generic[Key]):
     """The tasks that are under way on an executor.
 
-    Without a bound on the `losses_of_one` task, only losses in a row end the run; with it, a task that is lost more
-    often, perhaps because it needs more memory than a worker has, is given up alone. If tasks are `long`, silence ends
-    the run only until the first answer, and from then on if no worker is left.
+    Without a bound on the `losses_of_one` task, only losses in a row end the run. With it, a task that is lost more
+    often is given up alone, if it seems to be its own fault, perhaps because it needs more memory than a worker has:
+    others have ended meanwhile, or Dask says that it has killed its workers. If tasks are `long`, silence ends the run
+    only until the first answer, and from then on if no worker is left.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Tasks(Generic[Key]):
         self._executor, self._function, self._data, self._go_on = executor, function, data, go_on
         self._losses_of_one, self._long = losses_of_one, long
         self._under_way: dict[Future[Any], _Task[Key]] = {}
-        self._losses, self._longest, self._answered = 0, 0.0, False
+        self._losses, self._ended, self._longest, self._answered = 0, 0, 0.0, False
         self._last_answer = self._last_question = monotonic()
 
     def __len__(self) -> int:
@@ -109,8 +111,9 @@ class Tasks(Generic[Key]):
 
     def cancel(self) -> None:
         """Take back what has not begun, and forget the rest."""
-        for future in list(self._under_way):
-            future.cancel()
+        if not self._is_closed():  # nobody is there to be told
+            for future in list(self._under_way):
+                future.cancel()
         self._under_way.clear()
 
     def lost(self, why: str) -> StoreError:
@@ -143,7 +146,7 @@ class Tasks(Generic[Key]):
         else:
             self._last_answer, self._answered = monotonic(), True
             if not isinstance(content, DataWanted):
-                self._losses = 0
+                self._losses, self._ended = 0, self._ended + 1
                 return content
             check_versions(content.versions)
             data = self._data()
@@ -160,15 +163,22 @@ class Tasks(Generic[Key]):
             ) from error
         self._losses += 1
         task.losses += 1
+        if task.losses == 1:
+            task.ended_before = self._ended
         if self._losses > _LOSSES:
             raise self.lost(f"{self._losses} tasks failed in a row, the last with {_in_words(error)}") from error
-        if self._losses_of_one is not None and task.losses > self._losses_of_one and not _is_cancelled(error):
+        own_fault = self._ended > task.ended_before or type(error).__name__ == "KilledWorker"
+        if self._losses_of_one is not None and task.losses > self._losses_of_one and own_fault:
             return Lost(f"lost {task.losses} times with its worker, at last with {_in_words(error)}")
         warnings.warn(f"a task was lost and is repeated: {_in_words(error)}", stacklevel=6)
         return None
 
+    def _is_closed(self) -> bool:
+        """Whether a client of Dask has given up: it has tried for some time to reach its scheduler again."""
+        return getattr(getattr(self._executor, "_client", None), "status", "running") == "closed"
+
     def _check_patience(self) -> None:
-        if getattr(getattr(self._executor, "_client", None), "status", "running") == "closed":
+        if self._is_closed():
             raise self.lost("the scheduler of the cluster is gone")
         silence = self.silence()
         if silence <= max(_PATIENCE, 20.0 * self._longest):
