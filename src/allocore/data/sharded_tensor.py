@@ -230,7 +230,11 @@ def referred(
 
 
 def save_sharded(tensor: TensorParts, path: str | os.PathLike[str], shards: int) -> None:
-    """Write a tensor to a new folder, in shards."""
+    """Write a tensor to a new folder, in shards; one that is in shards already is not read into memory."""
+    if isinstance(tensor, ShardedTensor):
+        tensor.check_there()
+        write_shards(path, tensor, tensor.files.sizes.order, tensor.files.parts(), shards)
+        return
     order = fibre_order([tensor.coords], tensor.shape, tensor.nnz)
     place = np.lexsort([tensor.coords[m] for m in reversed(order)]) if order != tuple(range(tensor.ndim)) else None
 

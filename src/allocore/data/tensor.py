@@ -91,13 +91,13 @@ class CountTensor(TensorExports):
         cells, totals = drop_missing(*canonical(given, values, lengths), masked, masked)
         self._keep(CanonicalParts(cells, totals, lengths, names, fitted, masked))
 
-    @classmethod
-    def _trusted(cls, parts: CanonicalParts) -> CountTensor:
+    @staticmethod
+    def _trusted(parts: CanonicalParts) -> CountTensor:
         """Return a tensor of parts that are canonical already: nothing is checked, sorted or copied.
 
-        Only for parts of another CountTensor. The arrays are locked.
+        Only for parts of another CountTensor. The arrays are locked. It is in memory, wherever the parts are from.
         """
-        tensor = cls.__new__(cls)
+        tensor = CountTensor.__new__(CountTensor)
         tensor._keep(parts)
         return tensor
 
