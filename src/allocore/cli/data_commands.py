@@ -1,17 +1,29 @@
 """Commands about data: tensor builds a tensor; info describes data, a tensor or a run."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, terminal
-from allocore.cli.data_options import DataPath, print_data, read_data, refuse_options, takes_events
-from allocore.errors import InputError
+from allocore.cli.data_options import (
+    DataPath,
+    is_run,
+    is_tensor_file,
+    print_data,
+    read_data,
+    refuse_options,
+    takes_events,
+)
+from allocore.data.display import plural
+from allocore.data.sharded_tensor import SHARDS, new_path, write_shards
+from allocore.errors import InputError, whole_number
 
 
 @app.command()
@@ -19,15 +31,36 @@ from allocore.errors import InputError
 def tensor(
     *,
     data: DataPath,
-    out: Annotated[Path, typer.Option(help="The file to write: .npz, .parquet, .tns or .tns.gz.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The file to write: .npz, .parquet, .tns or .tns.gz; or .zarr, a folder of shards, which may be "
+            "larger than the memory."
+        ),
+    ],
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            help=f"How many shards a .zarr has: what a worker of --cluster loads at once; {SHARDS} by default."
+        ),
+    ] = None,
     binary: Annotated[bool, typer.Option("--binary", help="Set every count above 0 to 1.")] = False,
     events: dict[str, Any],
 ) -> None:
     """Build a tensor from a table of events, or from another file, and write it.
 
     allocore tensor "gdelt/*.export.CSV" --format gdelt --freq week --out gdelt.npz
+
+    allocore tensor "gdelt/*.export.CSV" --format gdelt --freq day --out gdelt.zarr --shards 64
     """
     console = terminal()
+    if out.suffix == ".zarr":
+        _write_shards(console, data, events, new_path(out, "--out"), shards, binary=binary)
+        return
+    if shards is not None:
+        raise InputError(
+            f"--shards is {shards}, but only a folder that ends in .zarr has shards; --out is {str(out)!r}"
+        )
     if out.exists():
         raise InputError(f"--out is {str(out)!r}, but that exists already: name a path that does not")
     Y = read_data(data, events)
@@ -35,6 +68,28 @@ def tensor(
     print_data(console, Y, binary=binary)
     Y.save(out)
     console.print(Text(f"Tensor written to {out}"))
+
+
+def _write_shards(
+    console: Console, data: str, events: dict[str, Any], out: Path, shards: int | None, *, binary: bool
+) -> None:
+    """Write a tensor in shards; the cells of a table of events, or of a tensor in shards, are never all in memory."""
+    number = SHARDS if shards is None else whole_number("--shards", shards)
+    if not binary:
+        Y = read_data(data, events, out=out, shards=number)
+        if is_tensor_file(data):
+            Y.save(out, shards=number)
+    else:
+        with TemporaryDirectory(prefix=f".{out.name}.", dir=out.resolve().parent) as folder:
+            Y = read_data(data, events, out=Path(folder) / "counts.zarr", shards=number)
+            if not isinstance(Y, ac.ShardedTensor):
+                Y.binary().save(out, shards=number)
+            else:
+                ones = ((coords, np.ones_like(counts)) for coords, counts in Y.files.parts())
+                write_shards(out, Y, Y.files.sizes.order, ones, number)
+    written = ac.ShardedTensor(out)
+    print_data(console, written, binary=binary)
+    console.print(Text(f"Tensor written to {out}, in {plural(written.shards, 'shard')}"))
 
 
 @app.command()
@@ -48,12 +103,12 @@ def info(
 ) -> None:
     """Describe a table of events, a tensor or a run.
 
-    For a tensor: its modes, heaviest labels, counts and missing cells.
+    For a tensor: its modes, heaviest labels, counts and missing cells. A tensor in shards is read shard by shard.
 
     For a run, finished or not: its settings, its progress, and whether its chains agree (R-hat).
     """
     console = terminal()
-    if (Path(data) / ".zgroup").is_file():
+    if is_run(data):
         from allocore.posterior.run_status import run_report
         from allocore.run.zarr_store import is_being_written
 
@@ -68,11 +123,12 @@ def info(
         table.add_column(heading, justify="right" if heading in ("length", "in use") else "left")
     for mode, (name, length) in enumerate(zip(Y.mode_names, Y.shape, strict=True)):
         heaviest = ", ".join(f"{label} ({count:,})" for label, count in Y.heaviest(mode))
-        used = np.unique(Y.coords[mode]).size
+        used = Y._totals_in_use(mode)[0].size
         table.add_row(Text(name), f"{length:,}", f"{used:,}", Text(heaviest))
     console.print(table)
-    ones = float((Y.counts == 1).mean())
+    parts = (counts for _, counts in Y.files.parts()) if isinstance(Y, ac.ShardedTensor) else [Y.counts]
+    ones = sum(int((counts == 1).sum()) for counts in parts) / Y.nnz
     console.print(
-        f"Counts: {ones:.0%} of the non-zeros are 1, the largest is {Y.counts.max():,}, "
+        f"Counts: {ones:.0%} of the non-zeros are 1, the largest is {Y.largest:,}, "
         f"the mean is {Y.total / Y.nnz:.3g}. Missing cells: {Y.missing.cells:,} of {Y.volume:,}."
     )

@@ -10,11 +10,12 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.option_groups import takes
+from allocore.data.shard_files import is_sharded
 from allocore.errors import InputError
 
 _WHAT = (
     "A table of events (CSV, TSV, Parquet, JSON lines, .gz, .zst; a file, a folder or a quoted pattern) or a tensor "
-    "(.npz of allocore, SciPy or pydata sparse, .npy, .parquet, .tns, .tns.gz)."
+    "(.npz of allocore, SciPy or pydata sparse, .npy, .parquet, .tns, .tns.gz, or a folder of shards, .zarr)."
 )
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help=_WHAT)]
 _PANEL = "How to read a table of events"
@@ -69,14 +70,24 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
 takes_events = takes("events", _OPTIONS, _chosen)
 
 
-def read_data(data: str, events: dict[str, Any], like: ac.CountTensor | None = None) -> ac.CountTensor:
-    """Read a tensor from a tensor file or a table of events; events are read into the rows of `like`, if given."""
+def read_data(data: str, events: dict[str, Any], **more: Any) -> ac.CountTensor:
+    """Read a tensor from a tensor file or a table of events; events are read with `more` arguments of `read_events`."""
     if is_tensor_file(data):
         refuse_options(events, f"{data} is a tensor already")
         return ac.as_tensor(data)
-    if (Path(data) / ".zgroup").is_file():
+    if is_run(data):
         raise InputError(f"{data} is a run, not data: allocore info describes it, allocore resume continues it")
-    return ac.read_events(data, **(events if like is None else {**events, "like": like}))
+    return ac.read_events(data, **events, **more)
+
+
+def is_run(data: str) -> bool:
+    """Return whether a path is the folder of a run, and not that of a tensor in shards."""
+    return (Path(data) / ".zgroup").is_file() and not _is_in_shards(data)
+
+
+def _is_in_shards(data: str) -> bool:
+    """Return whether a folder is a tensor in shards, sound or damaged; a run has no cells at this place."""
+    return is_sharded(Path(data)) or ((Path(data) / ".zgroup").is_file() and (Path(data) / "coords").is_dir())
 
 
 def refuse_options(events: dict[str, Any], because: str) -> None:
@@ -87,10 +98,10 @@ def refuse_options(events: dict[str, Any], because: str) -> None:
 
 
 def is_tensor_file(data: str) -> bool:
-    """Return whether a file is a tensor: by its name, or a Parquet file that allocore wrote, and not a table."""
+    """Return whether a file is a tensor: by its name, or a Parquet file or a folder of shards that allocore wrote."""
     from allocore.data.export import is_tensor
 
-    if Path(data).name.endswith((".npz", ".npy", ".tns", ".tns.gz")):
+    if Path(data).name.endswith((".npz", ".npy", ".tns", ".tns.gz")) or _is_in_shards(data):
         return True
     return data.endswith(".parquet") and Path(data).is_file() and is_tensor(Path(data))
 

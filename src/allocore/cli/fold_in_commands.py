@@ -51,7 +51,7 @@ def fold_in(
 
         check_free("--out", out)  # before the data are read, not after
     posterior, console = ac.open_run(run), terminal()
-    Y = read_data(data, events, posterior.tensor)
+    Y = read_data(data, events, like=posterior.tensor)
     print_data(console, Y, binary=binary)
     folded = posterior.fold_in(
         Y.binary() if binary else Y,

@@ -38,14 +38,14 @@ def check_entries(coords: object, counts: object) -> tuple[Integers, Integers]:
         raise InputError(f"counts must not be negative; got {values[place]} at position {place}")
     if not values.any():
         raise InputError("no positive counts: there is nothing to fit")
-    _check_total(values)
+    # The int64 sum is used only where it cannot overflow.
+    bound = int(values.max()) * values.size
+    check_total(bound if bound <= MAX_TOTAL else sum(values.tolist()))
     return places, values
 
 
-def _check_total(counts: Integers) -> None:
-    # The int64 sum is used only where it cannot overflow.
-    bound = int(counts.max()) * counts.size
-    total = bound if bound <= MAX_TOTAL else sum(counts.tolist())
+def check_total(total: int) -> None:
+    """Raise an InputError if the counts of a tensor add up to more than the sampler can handle."""
     if total > MAX_TOTAL:
         raise InputError(f"counts must add up to at most 2^50; got a total of {total}")
 
@@ -90,9 +90,14 @@ def drop_missing(coords: Integers, counts: Int64s, new: Missing, missing: Missin
     """Return the entries outside the `new` cells of `missing`; entries in its other cells were dropped before."""
     observed = np.flatnonzero(~covered(coords, new))
     if observed.size == 0:
-        all_missing = missing.cells == math.prod(missing.shape)
-        reason = "all cells are missing" if all_missing else f"all {counts.size:,} non-zeros lie in missing cells"
-        raise InputError(f"no positive counts: there is nothing to fit, because {reason}")
+        raise nothing_left(counts.size, missing)
     if observed.size < counts.size:
         return coords.take(observed, axis=1), counts[observed]
     return coords, counts
+
+
+def nothing_left(nonzeros: int, missing: Missing) -> InputError:
+    """Return the error for a tensor all of whose non-zeros are missing."""
+    all_missing = missing.cells == math.prod(missing.shape)
+    reason = "all cells are missing" if all_missing else f"all {nonzeros:,} non-zeros lie in missing cells"
+    return InputError(f"no positive counts: there is nothing to fit, because {reason}")

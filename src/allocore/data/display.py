@@ -38,10 +38,12 @@ def facts(tensor: TensorParts) -> list[str]:
     return result if shards is None else [*result, f"in {plural(shards, 'shard')}"]
 
 
-def as_text(tensor: TensorParts) -> str:
-    """Return the line shown by `repr`."""
+def as_text(tensor: TensorParts, kind: str | None = None) -> str:
+    """Return the line shown by `repr`; it begins with the kind of the tensor, by default its type."""
     lengths = " x ".join(str(length) for length in tensor.shape)
-    return visible(", ".join([f"{type(tensor).__name__}: {lengths} ({', '.join(tensor.mode_names)})", *facts(tensor)]))
+    return visible(
+        ", ".join([f"{kind or type(tensor).__name__}: {lengths} ({', '.join(tensor.mode_names)})", *facts(tensor)])
+    )
 
 
 def as_html(tensor: TensorParts) -> str:

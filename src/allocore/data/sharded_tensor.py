@@ -198,6 +198,11 @@ class ShardedTensor(CountTensor):
         ends = np.cumsum(self.shape)
         return self.files.row_totals()[ends[m] - self.shape[m] : ends[m]]
 
+    def _totals_in_use(self, m: int) -> tuple[Int64s, Int64s]:
+        totals = self.mode_totals(m)  # kept on disk, however long the mode is
+        places = np.flatnonzero(totals)
+        return places, totals[places]
+
     def __reduce__(self) -> tuple[Any, ...]:
         return ShardedTensor, (self.path,)
 
@@ -232,7 +237,11 @@ def referred(
 
 
 def save_sharded(tensor: TensorParts, path: str | os.PathLike[str], shards: int) -> None:
-    """Write a tensor to a new folder, in shards."""
+    """Write a tensor to a new folder, in shards; one that is in shards already is not read into memory."""
+    if isinstance(tensor, ShardedTensor):
+        tensor.check_there()
+        write_shards(path, tensor, tensor.files.sizes.order, tensor.files.parts(), shards)
+        return
     order = fibre_order([tensor.coords], tensor.shape, tensor.nnz)
     place = np.lexsort([tensor.coords[m] for m in reversed(order)]) if order != tuple(range(tensor.ndim)) else None
 
@@ -263,13 +272,15 @@ def write_shards(
         writer.finish(about.mode_names, about.labels, about.missing.patterns, report)
 
 
-def new_path(path: str | os.PathLike[str]) -> Path:
+def new_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
     """Return the path of a sharded tensor that is not there yet."""
     target = Path(path).expanduser()
     if target.suffix != ".zarr":
-        raise InputError(f"path is {str(target)!r}, but the folder of a sharded tensor must end in .zarr")
+        raise InputError(f"{argument} is {str(target)!r}, but the folder of a sharded tensor must end in .zarr")
     if target.exists():
-        raise InputError(f"path is {str(target)!r}, but that exists already: name a path that does not")
+        raise InputError(f"{argument} is {str(target)!r}, but that exists already: name a path that does not")
     if not target.resolve().parent.is_dir():
-        raise InputError(f"path is {str(target)!r}, but the folder {str(target.resolve().parent)!r} does not exist")
+        raise InputError(
+            f"{argument} is {str(target)!r}, but the folder {str(target.resolve().parent)!r} does not exist"
+        )
     return target

@@ -95,7 +95,7 @@ class CountTensor(TensorExports):
     def _trusted(parts: CanonicalParts) -> CountTensor:
         """Return a tensor of parts that are canonical already: nothing is checked, sorted or copied.
 
-        Only for parts of another CountTensor. The arrays are locked.
+        Only for parts of another CountTensor. The arrays are locked. It is in memory, wherever the parts are from.
         """
         tensor = CountTensor.__new__(CountTensor)
         tensor._keep(parts)

@@ -9,7 +9,9 @@ dates.py           the dates in that table, and whether the day or the month com
 periods.py         the labels of days, weeks, months, quarters and years
 label_template.py  modes and labels as in another tensor, and labels that it does not have
 vocabulary.py      the texts in a column -> the labels of a mode
-event_cells.py     cells with their counts, without the labels that are too rare
-tensors.py         that table -> labels, coordinates, counts
+tensors.py         that table -> labels, and a table of cells
+event_cells.py     cells with their counts, without the labels that are too rare, as a table of duckdb
+table_tensor.py    the tensor of these cells: in memory, or in shards on disk
+reports.py         the report on the rows
 read_events.py     `read_events`: all of this in order
 """

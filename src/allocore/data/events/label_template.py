@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from allocore.data.calendar_labels import frequency_of, period_form
 from allocore.data.display import plural
 from allocore.data.events.event_cells import EventCells
@@ -83,14 +81,18 @@ class LabelTemplate:
         known = set(own)
         return [*own, *(label for label in found if label not in known)]
 
-    def new_in(self, cells: EventCells, labels: list[list[str]], modes: tuple[Mode, ...]) -> dict[str, dict[str, int]]:
-        """Return for each mode the new labels that rows have, with the number of these rows, the largest first."""
+    def new_in(
+        self, cells: EventCells, labels: list[list[str]], modes: tuple[Mode, ...], condition: str
+    ) -> dict[str, dict[str, int]]:
+        """Return for each mode the new labels that rows have, with the number of these rows, the largest first.
+
+        Only cells that meet the condition, which is SQL, are looked at.
+        """
         found = {}
         for place, mode in enumerate(modes):
             if mode.kind == "time":
                 continue
-            rows = np.zeros(len(labels[place]), dtype=np.int64)
-            np.add.at(rows, cells.places[place], cells.rows)
+            rows = cells.rows_by_label(place, len(labels[place]), condition)
             new = [(int(rows[n]), labels[place][n]) for n in range(len(self.labels(mode.name)), len(rows)) if rows[n]]
             if new:
                 found[mode.name] = {label: number for number, label in sorted(new, key=lambda each: -each[0])}

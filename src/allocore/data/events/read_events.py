@@ -1,37 +1,35 @@
 """`read_events`: from event files or a data frame to a labelled tensor, with a report on the rows."""
 
+import os
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from allocore.data.convert import as_tensor
-from allocore.data.event_report import EventReport
 from allocore.data.events.conditions import condition
 from allocore.data.events.event_tables import DuckdbSession, FileTable, FrameTable
 from allocore.data.events.formats import FORMATS, Format, Mode
 from allocore.data.events.label_template import LabelTemplate
 from allocore.data.events.loading import Reject, Wanted, keys_for
 from allocore.data.events.periods import check_frequency
+from allocore.data.events.reports import report_of
 from allocore.data.events.sources import Sources, find_files, is_files, listed
-from allocore.data.events.tensors import CellOptions, RowTally, make_tensor
+from allocore.data.events.tensors import CellOptions, count_rows
+from allocore.data.sharded_tensor import SHARDS, new_path
 from allocore.data.sql import connect, first_sentence, literal
 from allocore.data.tensor import CountTensor
-from allocore.errors import InputError, whole_number
+from allocore.errors import InputError, StoreError, whole_number
 
 if TYPE_CHECKING:
     import duckdb
 
 Modes = Sequence[str] | Mapping[str, str]
 _MEMORY = "2GB"
-_HEAVIEST = 5
-# With fewer labels in common, two modes may have them by chance.
-_SOME_LABELS = 5
 
 
 def read_events(
@@ -51,6 +49,8 @@ def read_events(
     unobserved: str | Sequence[str] | slice | None = None,
     like: object = None,
     new_labels: Literal["error", "drop", "append"] = "error",
+    out: str | os.PathLike[str] | None = None,
+    shards: int | None = None,
 ) -> CountTensor:
     """Read a table of events, one row per event, and count them in the cells of a tensor.
 
@@ -98,16 +98,24 @@ def read_events(
         With `like`, what to do with labels that it does not have: raise an error that lists them, drop their rows, or
         append them after the others. In the last two cases the report lists them. To drop rows silently would make
         totals wrong, and to append labels would make tensors that do not fit each other: neither is the default.
+    out : path-like or str, optional
+        A new folder that ends in .zarr, to write the tensor to in shards. The cells are never all in memory: duckdb
+        sums them up and sorts them, on disk if need be.
+    shards : int, default 16
+        With `out`, the number of shards: what a worker of a cluster loads at once.
 
     Returns
     -------
     CountTensor
-        The tensor. Its `report` says what was read, dropped, repaired and not understood.
+        The tensor. Its `report` says what was read, dropped, repaired and not understood. With `out`, a
+        `ShardedTensor`, whose cells stay on disk: the same tensor, as `save` would write it.
 
     Raises
     ------
     InputError
         If an argument, a file or a row breaks one of these rules, or if no row is left.
+    StoreError
+        If `out` cannot be written. Then nothing is left there.
 
     Examples
     --------
@@ -128,7 +136,18 @@ def read_events(
     CountTensor: 2 x 2 x 1 (store, item, day), 1 non-zero, 1 count, 25% dense
     >>> ac.concat([Y, new], mode="day").labels[2]
     ('2024-01', '2024-02', '2024-03', '2024-04')
+
+    A tensor that memory cannot hold goes to disk:
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> sharded = ac.read_events(sales, modes=["store", "item"], time="day", out=folder / "sales.zarr", shards=2)
+    >>> sharded
+    ShardedTensor: 2 x 2 x 3 (store, item, day), 2 non-zeros, 2 counts, 17% dense, in 1 shard
+    >>> sharded == Y
+    True
     """
+    target, number = _target(out, shards)
     _check("format", format, ("auto", *FORMATS))
     _check("diagonal", diagonal, ("missing", "drop", "keep"))
     _check("on_error", on_error, ("raise", "drop"))
@@ -165,9 +184,9 @@ def read_events(
         if on_error == "raise":
             _raise_first(connection, table, wanted, loaded.rejects)
         options = CellOptions(freq, shared, diagonal, least, unobserved, template, table.orders(wanted.modes))
-        tensor, tally = make_tensor(connection, wanted, options, loaded)
-    notes = [*loaded.notes, *(() if shared else _on_shared_labels(tensor))]
-    tensor = tensor._replaced(report=replace(_report(table, tensor, tally, notes), inner_lines=loaded.inner_lines))
+        counted, tally = count_rows(connection, wanted, options, loaded)
+        counted = counted.reported(report_of(table, counted, tally, loaded, shared))
+        tensor = counted.in_memory() if target is None else counted.in_shards(target, number)
     if tally.repaired:
         rows = sum(tally.repaired.values())
         warnings.warn(
@@ -179,6 +198,15 @@ def read_events(
 def _check(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise InputError(f"{name} is {value!r}, but it must be one of {', '.join(allowed)}")
+
+
+def _target(out: str | os.PathLike[str] | None, shards: int | None) -> tuple[Path | None, int]:
+    """Return the folder for the shards, if there shall be one, and their number."""
+    if out is None:
+        if shards is not None:
+            raise InputError(f"shards is {shards!r}, but it needs out, the folder to write the tensor to")
+        return None, 0
+    return new_path(out, "out"), SHARDS if shards is None else whole_number("shards", shards)
 
 
 def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemplate | None:
@@ -199,6 +227,8 @@ def _errors_in_our_words() -> Iterator[None]:
 
     try:
         yield
+    except StoreError:  # of `out`, and in our words already
+        raise
     except (duckdb.Error, OSError, EOFError) as error:
         raise InputError(f"source cannot be made into a tensor: {first_sentence(error)}") from error
 
@@ -309,43 +339,3 @@ def _raise_first(
                 f"{where}{column} is {shown!r}, which {rules[name]} ({number:,} such row{'s' * (number > 1)}); "
                 f"on_error='drop' drops such rows"
             )
-
-
-def _on_shared_labels(tensor: CountTensor) -> Iterator[str]:
-    """Yield a note on the first two modes that seem to have the same actors, if none were declared as shared."""
-    texts = [(name, set(of_mode)) for name, of_mode in zip(tensor.mode_names, tensor.labels, strict=True)]
-    for (one, ours), (other, theirs) in combinations(texts, 2):
-        common = len(ours & theirs)
-        if common >= _SOME_LABELS and 2 * common >= min(len(ours), len(theirs)):
-            yield (
-                f"{one} and {other} have {common} labels in common: shared_modes=[{one!r}, {other!r}] (--shared-modes "
-                f"{one},{other}) gives both the same labels and makes cells of a label with itself missing"
-            )
-            return
-
-
-def _report(table: FileTable | FrameTable, tensor: CountTensor, tally: RowTally, loading: list[str]) -> EventReport:
-    notes = [*loading]
-    if tally.pairs > tally.rows:
-        notes.append(f"lists of actors turned {tally.rows:,} rows into {tally.pairs:,} pairs")
-    notes += [
-        f"{rows:,} codes in {mode} had lost their leading zeros and were repaired"
-        for mode, rows in tally.repaired.items()
-    ]
-    return EventReport(
-        format=table.format.name if table.format else "custom",
-        files=table.number,
-        rows=tally.rows,
-        kept=tally.kept,
-        dropped=tally.dropped,
-        duplicates=tally.duplicates,
-        diagonal=tally.diagonal,
-        unknown=tally.unknown,
-        notes=tuple(notes),
-        dates=tally.dates,
-        tensor=repr(tensor),
-        new_labels=tally.new_labels,
-        empty_periods=tally.empty_periods,
-        unobserved=tally.unobserved,
-        heaviest={name: tensor.heaviest(mode)[:_HEAVIEST] for mode, name in enumerate(tensor.mode_names)},
-    )

@@ -1,4 +1,4 @@
-"""From the view `events` to a tensor: labels for texts, periods for dates, then one sum over all rows."""
+"""From the view `events` to the cells of a tensor: labels for texts, periods for dates, then one sum over all rows."""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from allocore.data.events.event_cells import EventCells, frequent, relabelled
+from allocore.data.coordinates import Int64s
+from allocore.data.events.event_cells import EventCells, on_diagonal
 from allocore.data.events.formats import Mode
 from allocore.data.events.label_template import LabelTemplate, refused
 from allocore.data.events.loading import Loaded, Wanted
 from allocore.data.events.periods import periods
+from allocore.data.events.table_tensor import TableTensor
 from allocore.data.events.vocabulary import Reading, read_labels, vocabulary
-from allocore.data.missing import WILDCARD
 from allocore.data.select_rows import rows_of
 from allocore.data.sql import literal
-from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class CellOptions:
     )  # for modes whose labels have an order of their own
 
 
-def make_tensor(
+def count_rows(
     connection: "duckdb.DuckDBPyConnection", wanted: Wanted, options: CellOptions, loaded: Loaded
-) -> tuple[CountTensor, RowTally]:
-    """Return the tensor of all valid rows, and what became of the others."""
+) -> tuple[TableTensor, RowTally]:
+    """Return the tensor of all valid rows, whose cells are in a table, and what became of the other rows."""
     tally = RowTally(*connection.execute("SELECT count(*) FILTER (lead), count(*) FROM events").fetchone() or (0, 0))
     _leave_out_duplicates(connection, wanted, tally)
     labels = _label_modes(connection, wanted.modes, options, tally)
@@ -77,44 +77,39 @@ def make_tensor(
     if tally.kept:
         cells = _sum_up(connection, wanted.modes, options)
         if options.like is None:
-            cells, labels = _without_rare(cells, labels, wanted.modes, options, tally)
+            labels = _without_rare(cells, labels, wanted.modes, options, tally)
         else:
-            cells, labels = _without_new(cells, labels, wanted.modes, options, tally)
+            labels = _without_new(cells, labels, wanted.modes, options, tally)
             if tally.new_labels and options.like.new_labels == "error":
                 raise refused(tally.new_labels, loaded.name)
     if not tally.kept:
         rows = f"{tally.rows:,} row{'s' * (tally.rows != 1)}"
         raise InputError(f"{loaded.name} has {rows}, but none is left for the tensor: {_reasons(tally)}")
     tally.check()
-    on = _shared_places(wanted.modes, options) if options.diagonal == "missing" else []
-    tally.diagonal = int(cells.rows[cells.on_diagonal(on)].sum())
+    diagonal = _missing_diagonal(wanted.modes, options)
+    tally.diagonal = cells.rows(on_diagonal(diagonal))
     if tally.diagonal == tally.kept:
         raise InputError(f"{loaded.name} has only events of actors with themselves; diagonal='keep' counts these")
+    time = next((place for place, mode in enumerate(wanted.modes) if mode.kind == "time"), None)
+    unobserved = np.empty(0, dtype=np.int64)
+    if time is not None:
+        unobserved = _unobserved(cells, time, labels[time], wanted.modes[time].name, options, tally)
     names = [mode.name for mode in wanted.modes]
-    tensor = CountTensor(cells.places, cells.counts, [len(each) for each in labels], mode_names=names, labels=labels)
-    if on:
-        tensor = tensor.mask_diagonal(tuple(on))
-    return _without_unobserved(tensor, cells, wanted.modes, options, tally), tally
+    return TableTensor(cells, names, labels, diagonal=diagonal, time=time, unobserved=unobserved), tally
 
 
-def _without_unobserved(
-    tensor: CountTensor, cells: EventCells, modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
-) -> CountTensor:
-    """Make the periods missing that were not observed, and remember those of the others that have no rows."""
-    place = next((place for place, mode in enumerate(modes) if mode.kind == "time"), None)
-    if place is None:
-        return tensor
-    labels, rows = tensor.labels[place], np.zeros(tensor.shape[place], dtype=np.int64)
-    np.add.at(rows, cells.places[place], cells.rows)
+def _unobserved(
+    cells: EventCells, time: int, labels: list[str], name: str, options: CellOptions, tally: RowTally
+) -> Int64s:
+    """Return the periods that were not observed, and remember those of the others that have no rows."""
+    rows = cells.rows_by_label(time, len(labels))
     unobserved = np.zeros(rows.size, dtype=bool)
     if options.unobserved is not None:
-        subject = f"unobserved: mode {modes[place].name!r}"
-        unobserved[np.asarray(rows_of(labels, options.unobserved, subject), dtype=np.int64)] = True
-    tally.empty_periods = tuple(str(labels[number]) for number in np.flatnonzero((rows == 0) & ~unobserved).tolist())
+        chosen = rows_of(tuple(labels), options.unobserved, f"unobserved: mode {name!r}")
+        unobserved[np.asarray(chosen, dtype=np.int64)] = True
+    tally.empty_periods = tuple(labels[number] for number in np.flatnonzero((rows == 0) & ~unobserved).tolist())
     tally.unobserved = int(rows[unobserved].sum())
-    patterns = np.full((int(unobserved.sum()), tensor.ndim), WILDCARD, dtype=np.int64)
-    patterns[:, place] = np.flatnonzero(unobserved)
-    return tensor.with_missing(patterns)
+    return np.flatnonzero(unobserved)
 
 
 def _one(connection: "duckdb.DuckDBPyConnection", query: str) -> Any:
@@ -237,7 +232,12 @@ def _shared_places(modes: tuple[Mode, ...], options: CellOptions) -> list[int]:
     return [place for place, mode in enumerate(modes) if mode.name in options.shared]
 
 
-def _on_diagonal(modes: tuple[Mode, ...], options: CellOptions) -> str:
+def _missing_diagonal(modes: tuple[Mode, ...], options: CellOptions) -> list[int]:
+    """Return the modes whose diagonal is missing."""
+    return _shared_places(modes, options) if options.diagonal == "missing" else []
+
+
+def _same_labels(modes: tuple[Mode, ...], options: CellOptions) -> str:
     """Return SQL that says whether all modes that share labels have the same label."""
     places = _shared_places(modes, options)
     return " AND ".join(f"map{place}.place = map{places[0]}.place" for place in places[1:]) or "false"
@@ -251,7 +251,7 @@ def _reason(modes: tuple[Mode, ...], options: CellOptions) -> str:
     cases += [f"WHEN map{place}.why IS NOT NULL THEN map{place}.why" for place in range(len(modes))]
     if options.shared and options.diagonal == "drop":
         what = " = ".join(options.shared)
-        cases.append(f"WHEN {_on_diagonal(modes, options)} THEN {literal(what)}")
+        cases.append(f"WHEN {_same_labels(modes, options)} THEN {literal(what)}")
     return f"CASE {' '.join(cases)} END"
 
 
@@ -267,50 +267,41 @@ def _count_reasons(
 
 
 def _sum_up(connection: "duckdb.DuckDBPyConnection", modes: tuple[Mode, ...], options: CellOptions) -> EventCells:
-    places = ", ".join(f"map{place}.place AS c{place}" for place in range(len(modes)))
-    result = connection.execute(
-        f"SELECT {places}, CAST(sum(n) AS BIGINT) AS total, count(*) AS number FROM chosen {_joined(modes)} "
-        f"WHERE {_reason(modes, options)} IS NULL GROUP BY ALL"
-    ).fetchnumpy()
-    cells = np.stack([np.asarray(result[f"c{place}"], dtype=np.int64) for place in range(len(modes))])
-    return EventCells(cells, np.asarray(result["total"]), np.asarray(result["number"]))
+    rows = f"chosen {_joined(modes)} WHERE {_reason(modes, options)} IS NULL"
+    return EventCells.sum_up(connection, rows, [f"map{place}.place" for place in range(len(modes))])
 
 
 def _without_rare(
     cells: EventCells, labels: list[list[str]], modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
-) -> tuple[EventCells, list[list[str]]]:
-    """Leave out labels with too few counts, and labels whose rows were all dropped."""
+) -> list[list[str]]:
+    """Leave out labels with too few counts, and labels whose rows were all dropped; return the others."""
     shared = _shared_places(modes, options)
     free = [place for place, mode in enumerate(modes) if mode.kind in ("plain", "country")]
     groups = [[place] for place in free if place not in shared] + ([shared] if shared else [])
-    left = frequent(
-        cells, groups, options.min_count, blind=cells.on_diagonal(shared if options.diagonal == "missing" else [])
-    )
-    if dropped := int(cells.rows[~left].sum()):
+    blind = on_diagonal(_missing_diagonal(modes, options))
+    if dropped := cells.drop_rare(groups, options.min_count, blind):
         tally.dropped[f"counts below min_count {options.min_count}"] = dropped
         tally.kept -= dropped
-    return relabelled(cells.where(left), labels, groups)
+    return cells.relabel(labels, groups)
 
 
 def _without_new(
     cells: EventCells, labels: list[list[str]], modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
-) -> tuple[EventCells, list[list[str]]]:
+) -> list[list[str]]:
     """Drop the rows with labels that `like` does not have, or else only those of these labels that no row has.
 
     If such labels are an error, rows on a missing diagonal are none: they are dropped, for they add nothing.
     """
     if options.like is None:
-        return cells, labels
+        return labels
     shared = _shared_places(modes, options)
-    blind = cells.on_diagonal(shared if (options.diagonal, options.like.new_labels) == ("missing", "error") else [])
-    tally.new_labels = options.like.new_in(cells.where(~blind), labels, modes)
+    blind = on_diagonal(_missing_diagonal(modes, options) if options.like.new_labels == "error" else [])
+    tally.new_labels = options.like.new_in(cells, labels, modes, f"NOT ({blind})")
     known = {place: len(options.like.labels(mode.name)) for place, mode in enumerate(modes) if mode.kind != "time"}
     if options.like.new_labels != "append":
         for place, number in known.items():
-            is_known = cells.places[place] < number
-            if dropped := int(cells.rows[~is_known].sum()):
+            if dropped := cells.drop(f"c{place} >= {number}"):
                 tally.dropped[f"new {modes[place].name}"] = dropped
                 tally.kept -= dropped
-            cells = cells.where(is_known)
     groups = [[place] for place in known if place not in shared] + ([shared] if shared else [])
-    return relabelled(cells, labels, groups, keep=[known[group[0]] for group in groups])
+    return cells.relabel(labels, groups, keep=[known[group[0]] for group in groups])
