@@ -4,6 +4,8 @@
     moody        a run begins without any worker; one comes late, and another; one is stopped by SIGSTOP for some
                  seconds, and one is retired while it makes sweeps
     compared     workers are killed while they fit the models of a comparison
+    sharded      workers that thin the shards of one tensor are killed, twelve times
+    sharded-moody    as moody, for workers that thin shards
 
 Each ends by comparing all bytes with those of an undisturbed run in this process. Prints a line for everything that
 happens, and at last that all is there.
@@ -19,6 +21,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 from cluster_runs import TENSOR, WAIT, fitted, sweeps_on_disk, until
 from distributed import Client, LocalCluster
 from same_draws import assert_same
@@ -29,7 +32,7 @@ LOCAL = {"threads_per_worker": 1, "dashboard_address": ":0", "scheduler_kwargs":
 KILLS = 12
 
 
-def while_fitting(client, path, happens):
+def while_fitting(client, path, happens, tensor=None):
     """Fit on a cluster, and go on with more draws for as long as things happen; then compare with a run alone."""
     errors = []
 
@@ -41,14 +44,14 @@ def while_fitting(client, path, happens):
 
     thread, draws = threading.Thread(target=watched, daemon=True), 100
     thread.start()
-    post = fitted(draws, executor=client, store=path)
+    post = fitted(draws, tensor=tensor, executor=client, store=path)
     while thread.is_alive():
         draws += 100
         post = ac.AlloCore.resume(path, draws=draws, executor=client, progress=False).posterior_
     if errors:
         raise errors[0]
     assert not (path / "slices").exists(), "nothing is left on its way home"
-    alone = fitted(draws)
+    alone = fitted(draws, tensor=None if tensor is None else tensor.load())
     assert_same(post, alone)
     assert_same(ac.open_run(path), alone)
 
@@ -64,12 +67,20 @@ def kill_workers(cluster, kills):
         os.kill(nanny.pid, signal.SIGKILL)
 
 
-def killed(folder):
+def killed(folder, tensor=None):
     with LocalCluster(n_workers=3, silence_logs="CRITICAL", **LOCAL) as cluster, Client(cluster) as client:
-        while_fitting(client, folder / "run.zarr", lambda: kill_workers(cluster, KILLS))
+        while_fitting(client, folder / "run.zarr", lambda: kill_workers(cluster, KILLS), tensor)
 
 
-def moody(folder):
+def in_shards(folder):
+    """A tensor of some blocks, in shards."""
+    rng = np.random.default_rng(7)
+    coords = np.array([rng.integers(0, length, 12_000) for length in (40, 30, 20)])
+    ac.CountTensor(coords, np.ones(12_000, dtype=int)).save(folder / "y.zarr", shards=8)
+    return ac.load_tensor(folder / "y.zarr")
+
+
+def moody(folder, tensor=None):
     path = folder / "run.zarr"
     with LocalCluster(n_workers=0, silence_logs="CRITICAL", **LOCAL) as cluster, Client(cluster) as client:
 
@@ -88,7 +99,7 @@ def moody(folder):
             print("left", flush=True)
             time.sleep(1.0)
 
-        while_fitting(client, path, come_and_go)
+        while_fitting(client, path, come_and_go, tensor)
 
 
 def compared(folder):
@@ -108,5 +119,9 @@ def compared(folder):
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
-    {"killed": killed, "moody": moody, "compared": compared}[sys.argv[1]](Path(sys.argv[2]))
+    what, folder = sys.argv[1], Path(sys.argv[2])
+    if what.startswith("sharded"):
+        {"sharded": killed, "sharded-moody": moody}[what](folder, in_shards(folder))
+    else:
+        {"killed": killed, "moody": moody, "compared": compared}[what](folder)
     print("all is there")

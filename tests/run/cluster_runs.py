@@ -17,8 +17,8 @@ SETTINGS |= {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer
 WAIT = 30.0  # seconds, for anything
 
 
-def fitted(draws, **settings):
-    return ac.AlloCore(**SETTINGS, draws=draws, **settings).fit(TENSOR).posterior_
+def fitted(draws, tensor=None, **settings):
+    return ac.AlloCore(**SETTINGS, draws=draws, **settings).fit(TENSOR if tensor is None else tensor).posterior_
 
 
 def until(true, what):

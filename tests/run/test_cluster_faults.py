@@ -49,6 +49,16 @@ def test_workers_come_late_are_slow_and_leave_politely_and_no_byte_changes(tmp_p
 
 
 @pytest.mark.slow
+def test_workers_that_thin_shards_are_killed_at_random_moments_and_no_byte_changes(tmp_path):
+    assert len([line for line in told_by("sharded", tmp_path) if line.startswith("killed")]) >= 10
+
+
+@pytest.mark.slow
+def test_workers_that_thin_shards_come_late_are_slow_and_leave_politely_and_no_byte_changes(tmp_path):
+    assert told_by("sharded-moody", tmp_path) == ["joined", "joined", "stopped", "left"]
+
+
+@pytest.mark.slow
 def test_workers_that_are_killed_change_no_score_of_a_comparison(tmp_path):
     assert [line.split()[0] for line in told_by("compared", tmp_path)] == 3 * ["killed"]
 

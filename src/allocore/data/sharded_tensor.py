@@ -102,7 +102,7 @@ class ShardedTensor(CountTensor):
         return self._loaded
 
     def check_there(self) -> None:
-        """Raise an InputError if the folder of the tensor, which may come from a run, is not where it was.
+        """Raise an InputError if the folder of the tensor, which a run may refer to, is not there or another one.
 
         Examples
         --------
@@ -110,6 +110,8 @@ class ShardedTensor(CountTensor):
         """
         if not is_sharded(self.files.path):
             raise InputError(f"the cells of this tensor are in {self.files.path}, which is not there: bring it back")
+        if ShardFiles.open(self.files.path).fingerprint != self.files.fingerprint:
+            raise InputError(f"the cells of this tensor were in {self.files.path}, which is another tensor now")
 
     @property
     def path(self) -> Path:
