@@ -11,10 +11,12 @@ the cells (gibbs/shards.py). So the draws are those of one process, whatever the
     waiting    ends: if no worker answers for long, the run stops with an error, and what was saved can be resumed
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import median
 from threading import Lock
 from time import monotonic, sleep
 from typing import Any, NamedTuple
@@ -40,6 +42,7 @@ _SLOW, _SLOW_SECONDS = 5.0, 30.0
 _LOADING = 60.0  # seconds that a worker may take to load its shards, before another one loads them as well
 _LOOK_FOR_WORKERS = 5.0  # seconds
 _UNEVEN, _SWEEPS = 1.3, 20  # when to cut anew: the longest time over the mean, and sweeps since the last cut
+_REMEMBERED = 5  # tasks
 
 
 def _no_data() -> None:
@@ -56,7 +59,7 @@ class Place(NamedTuple):
 
 @dataclass
 class _Range:
-    """A range of shards, the worker that has it, what is known of it, and the seconds of its last tasks."""
+    """A range of shards, the worker that has it, what is known of it, and the usual seconds of its tasks."""
 
     where: ShardRange
     place: Place
@@ -64,6 +67,12 @@ class _Range:
     first_draw: int
     cells: int
     seconds: float = 0.0
+    last: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+    def note(self, seconds: float) -> None:
+        """Note what a task took. The median is usual: a worker may compile, hang once, or be disturbed by others."""
+        self.last.append(seconds)
+        self.seconds = median(self.last)
 
 
 class ShardedThinning:
@@ -105,7 +114,7 @@ class ShardedThinning:
         log_scale_R = workspace.scaled_rows(state).log_scale_R
         answers: list[Thinned] = _gathered(tasks, wanted, self._longest)
         for each, answer in zip(ranges, answers, strict=True):
-            each.seconds = answer.seconds
+            each.note(answer.seconds)
         self._sweeps, self._longest = self._sweeps + 1, max(tasks.longest(), self._longest)
         thinned, rows = [each.cells for each in answers], [each.facts.rows for each in ranges]
         return joined(thinned, rows, layout, log_scale_R, count_type)
