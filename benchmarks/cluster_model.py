@@ -155,7 +155,7 @@ def print_model(result: dict[str, Any], console: Console) -> None:
     console.print(
         f"The model: a cell {1e9 * costs['a']:.1f} ns + {1e9 * costs['b']:.3f} ns a class; a row and class "
         f"{1e9 * costs['c']:.1f} ns on a worker, {1e9 * costs['d']:.1f} + {1e9 * costs['e']:.4f} Q ns on the driver; "
-        f"travel {1e3 * costs['f']:.1f} ms + {1e9 * costs['g']:.2f} ns a byte; to add a number {1e9 * costs['add']:.2f} ns"
+        f"travel {1e3 * costs['f']:.1f} ms + {1e9 * costs['g']:.2f} ns a byte; an addition {1e9 * costs['add']:.2f} ns"
     )
     fit = ", ".join(f"{p['cells']:,} {p['measured']:.3f} ({p['model']:.3f})" for p in result["fit"])
     console.print(f"Seconds a sweep with two workers, in brackets the model's, which was fitted to them: {fit}")

@@ -71,7 +71,7 @@ class Way:
         turn = {"sweep": perf_counter() - start} | _spent
         turn["processor"] = self.processor_seconds() - busy
         if isinstance(self.thin_cells, ShardedThinning):
-            self.seconds_of_ranges.append([each.seconds for each in self.ranges()])
+            self.seconds_of_ranges.append([each.last[-1] for each in self.ranges()])
             turn["on the workers"] = max(self.seconds_of_ranges[-1])
             turn["travel and waiting"] = turn["thin"] - sum(turn[name] for name in THINNING_PARTS[:-1])
         self.turns.append(turn)
