@@ -64,22 +64,21 @@ class Way:
 
     def advance(self) -> None:
         """Make a sweep, and note the seconds of its parts."""
-        busy = self.processor_seconds()
         _spent.clear()
+        busy = -self.processor_seconds_of_workers() - process_time()
         start = perf_counter()
         self.sweep()
         turn = {"sweep": perf_counter() - start} | _spent
-        turn["processor"] = self.processor_seconds() - busy
+        turn["processor"] = busy + process_time() + self.processor_seconds_of_workers()
         if isinstance(self.thin_cells, ShardedThinning):
             self.seconds_of_ranges.append([each.last[-1] for each in self.ranges()])
             turn["on the workers"] = max(self.seconds_of_ranges[-1])
             turn["travel and waiting"] = turn["thin"] - sum(turn[name] for name in THINNING_PARTS[:-1])
         self.turns.append(turn)
 
-    def processor_seconds(self) -> float:
-        """The seconds that the processors have spent on this process and its workers: other work does not count."""
-        workers = self.client.run(process_time).values() if self.client else ()
-        return process_time() + sum(workers)
+    def processor_seconds_of_workers(self) -> float:
+        """The seconds that the processors have spent on the workers; other work on the machine does not count."""
+        return sum(self.client.run(process_time).values()) if self.client else 0.0
 
     def ranges(self) -> list[Any]:
         assert isinstance(self.thin_cells, ShardedThinning)
