@@ -50,24 +50,26 @@ def _way(way: Way) -> dict[str, Any]:
 
 
 def _point(way: Way) -> dict[str, Any]:
-    """What the model needs to know of two workers: the best that each part took, because parts are disturbed apart."""
-    best = {name: min(turn[name] for turn in way.turns) for name in way.turns[0]}
-    seconds = np.min(way.seconds_of_ranges, axis=0).tolist()
+    """What the model needs to know of two workers: the least that each part took, because parts are disturbed apart.
+
+    For the workers these are processor seconds. Without other work on the machine they are those of the clock.
+    """
+    least = {name: min(turn[name] for turn in way.turns) for name in way.turns[0]}
+    seconds = np.min(way.processor_of_ranges, axis=0).tolist()
     ranges = [
-        {"cells": each.cells, "rows": sum(len(rows) for rows in each.facts.rows), "seconds": least}
-        for each, least in zip(way.ranges(), seconds, strict=True)
+        {"cells": each.cells, "rows": sum(len(rows) for rows in each.facts.rows), "seconds": processor}
+        for each, processor in zip(way.ranges(), seconds, strict=True)
     ]
-    travel = sum(best[name] for name in THINNING_PARTS if name != "on the workers")
-    driver = min(turn["sweep"] - turn["thin"] for turn in way.turns)
     return {
         "cells": sum(each["cells"] for each in ranges),
         "rows": sum(way.layout.shape),
         "budget": way.spec.budget,
         "ranges": ranges,
-        "driver": driver,
-        "travel": travel,
+        "driver": min(turn["sweep"] - turn["thin"] for turn in way.turns),
+        "handling": least["states"] + least["submitting"] + least["joining"],
+        "waiting": least["travel and waiting"],
         "bytes": way.messages["driver"][1] + way.messages["workers"][1],
-        "sweep": best["sweep"],
+        "sweep": least["sweep"],
     }
 
 
@@ -164,7 +166,12 @@ def measure(sizes: list[int], budget: int, quick: bool, console: Console) -> dic
             measured["sizes"].append(result)
             points.append(result["point"])
             _remove(path)
-        for shape, classes in ((SMALL_SHAPE, budget // 2), (SMALL_SHAPE, budget), (SHAPE, budget // 2)):
+        for shape, classes in (
+            (SMALL_SHAPE, budget // 2),
+            (SMALL_SHAPE, 2 * budget),
+            (SHAPE, budget // 2),
+            (SHAPE, 2 * budget),
+        ):
             path = Path(folder) / f"{shape[0]}-{classes}.zarr"
             write_large(path, shape, sizes[0])
             points.append(size_of(path, classes, rounds, ("two workers",))["point"])

@@ -71,9 +71,11 @@ def fitted(points: Sequence[dict[str, Any]]) -> Costs:
         for each in point["ranges"]
     ]
     driver = [(p["rows"] * p["budget"], p["rows"] * p["budget"] ** 2, p["driver"]) for p in points]
-    travel = [(1.0, point["bytes"], point["travel"]) for point in points]
-    found = [_least_squares(np.array(rows)) for rows in (ranges, driver, travel)]
-    return Costs(*(float(cost) for group in found for cost in group), add=_seconds_to_add())
+    handling = [(point["bytes"], point["handling"]) for point in points]
+    waiting = [(1.0, point["bytes"], point["waiting"]) for point in points]
+    found = [_least_squares(np.array(rows)).tolist() for rows in (ranges, driver, handling, waiting)]
+    (a, b, c), (d, e), (handled,), (f, waited) = found
+    return Costs(a, b, c, d, e, f, handled + waited, add=_seconds_to_add())
 
 
 def _least_squares(rows: np.ndarray) -> np.ndarray:
@@ -100,7 +102,14 @@ def explained(costs: Costs, point: dict[str, Any]) -> dict[str, float]:
         "other steps": costs.driver(point["rows"], point["budget"]),
         "travel": costs.travel(point["bytes"]),
     }
-    return parts | {"sweep": sum(parts.values())}
+    return parts | {"all parts": sum(parts.values())}
+
+
+def _parts(point: dict[str, Any]) -> dict[str, float]:
+    """The parts that were measured."""
+    workers = max(each["seconds"] for each in point["ranges"])
+    parts = {"on the workers": workers, "other steps": point["driver"], "travel": point["handling"] + point["waiting"]}
+    return parts | {"all parts": sum(parts.values())}
 
 
 def predicted(
@@ -140,12 +149,19 @@ def modelled(points: Sequence[dict[str, Any]], check: dict[str, Any]) -> dict[st
             parts = predicted(costs, machines, shape, cells, budget)
             speed_up = on_one(costs, machines, shape, cells, budget) / parts["sweep"]
             predictions.append({**asdict(machines), "parts": parts, "speed-up over one machine": speed_up})
-    measured = {"on the workers": max(each["seconds"] for each in check["ranges"]), "other steps": check["driver"]}
-    measured |= {"travel": check["travel"], "sweep": check["sweep"]}
+    measured = _parts(check) | {"sweep, by the clock": check["sweep"]}
     return {
         "costs": asdict(costs),
         "check": {"cells": check["cells"], "measured": measured, "model": explained(costs, check)},
-        "fit": [{"cells": p["cells"], "measured": p["sweep"], "model": explained(costs, p)["sweep"]} for p in points],
+        "fit": [
+            {
+                "cells": p["cells"],
+                "budget": p["budget"],
+                "measured": _parts(p)["all parts"],
+                "model": explained(costs, p)["all parts"],
+            }
+            for p in points
+        ],
         "predictions": predictions,
     }
 
@@ -157,11 +173,11 @@ def print_model(result: dict[str, Any], console: Console) -> None:
         f"{1e9 * costs['c']:.1f} ns on a worker, {1e9 * costs['d']:.1f} + {1e9 * costs['e']:.4f} Q ns on the driver; "
         f"travel {1e3 * costs['f']:.1f} ms + {1e9 * costs['g']:.2f} ns a byte; an addition {1e9 * costs['add']:.2f} ns"
     )
-    fit = ", ".join(f"{p['cells']:,} {p['measured']:.3f} ({p['model']:.3f})" for p in result["fit"])
-    console.print(f"Seconds a sweep with two workers, in brackets the model's, which was fitted to them: {fit}")
+    fit = ", ".join(f"{p['cells']:,}, Q = {p['budget']}: {p['measured']:.3f} ({p['model']:.3f})" for p in result["fit"])
+    console.print(f"Seconds of the parts with two workers, in brackets the model's, which was fitted to them: {fit}")
     table = Table("seconds", "measured", "model", title=f"A check: {check['cells']:,} non-zeros, not used for the fit")
     for name, seconds in check["measured"].items():
-        table.add_row(name, f"{seconds:.3f}", f"{check['model'][name]:.3f}")
+        table.add_row(name, f"{seconds:.3f}", f"{check['model'][name]:.3f}" if name in check["model"] else "")
     console.print(table)
     table = Table("", title="Predicted: 10^9 non-zeros, 5000 x 5000 x 50 x 1000, Q = 100, 10 Gbit/s, 32 cores each")
     for each in result["predictions"]:

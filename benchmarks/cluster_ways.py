@@ -44,6 +44,7 @@ class Way:
         self.key, self.number = Key.of(1, 0), 0
         self.turns: list[dict[str, float]] = []
         self.seconds_of_ranges: list[list[float]] = []
+        self.processor_of_ranges: list[list[float]] = []
         self.messages: dict[str, list[int]] = {}
         self.client: Client | None = None
 
@@ -65,20 +66,23 @@ class Way:
     def advance(self) -> None:
         """Make a sweep, and note the seconds of its parts."""
         _spent.clear()
-        busy = -self.processor_seconds_of_workers() - process_time()
+        workers, here = self.processor_seconds_of_workers(), process_time()
         start = perf_counter()
         self.sweep()
         turn = {"sweep": perf_counter() - start} | _spent
-        turn["processor"] = busy + process_time() + self.processor_seconds_of_workers()
+        here = process_time() - here
+        spent = {name: seconds - workers[name] for name, seconds in self.processor_seconds_of_workers().items()}
+        turn["processor"] = here + sum(spent.values())
         if isinstance(self.thin_cells, ShardedThinning):
             self.seconds_of_ranges.append([each.last[-1] for each in self.ranges()])
+            self.processor_of_ranges.append([spent[each.place.name] for each in self.ranges()])
             turn["on the workers"] = max(self.seconds_of_ranges[-1])
             turn["travel and waiting"] = turn["thin"] - sum(turn[name] for name in THINNING_PARTS[:-1])
         self.turns.append(turn)
 
-    def processor_seconds_of_workers(self) -> float:
-        """The seconds that the processors have spent on the workers; other work on the machine does not count."""
-        return sum(self.client.run(process_time).values()) if self.client else 0.0
+    def processor_seconds_of_workers(self) -> dict[str, float]:
+        """The seconds that processors have spent on each worker: other work on the machine does not count."""
+        return self.client.run(process_time) if self.client else {}
 
     def ranges(self) -> list[Any]:
         assert isinstance(self.thin_cells, ShardedThinning)
