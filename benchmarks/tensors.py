@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import allocore as ac
+from allocore.data.fibre_order import fibre_order
 from allocore.data.shard_writer import ShardWriter
 
 SHAPE = (206, 206, 20, 84)
@@ -35,22 +36,31 @@ def scattered(shape: tuple[int, ...], entries: int, seed: int = 0) -> ac.CountTe
 def write_large(path: Path, shape: tuple[int, int, int, int], entries: int, shards: int = 16, seed: int = 0) -> int:
     """Write a sharded tensor row by row of its first mode, without a sort of all cells; returns its non-zeros.
 
-    Rows, columns and counts are heavy-tailed; the last mode is flat, so that fibres run along it. Entries in the same
-    cell are one cell, so there are fewer non-zeros than entries.
+    Rows, columns and counts are heavy-tailed. Entries in the same cell are one cell, so there are fewer non-zeros than
+    entries. Cells are sorted as a fit in memory sorts them, or its draws would be others.
     """
     rng = np.random.default_rng(seed)
     shares_D = (np.arange(shape[0]) + 10.0) ** -0.8
     slabs = [_slab(rng, shape[1:], round(entries * share)) for share in shares_D / shares_D.sum()]
     nnz = sum(len(keys) for keys, _ in slabs)
+    order = fibre_order((_cells(row, keys, shape) for row, (keys, _) in enumerate(slabs)), shape, nnz)
+    if order[0] != 0:
+        raise ValueError(f"order is {order}, but rows of the first mode can only be written if it comes first")
     path.mkdir(parents=True)
-    writer = ShardWriter(path, shape, range(len(shape)), nnz, shards)
+    writer = ShardWriter(path, shape, order, nnz, shards)
     for row, (keys, counts) in enumerate(slabs):
-        others = np.unravel_index(keys, shape[1:])
-        writer.add(np.stack([np.full(len(keys), row), *others]).astype(np.int32), counts.astype(np.int64))
+        coords = _cells(row, keys, shape)
+        place = np.lexsort(coords[list(reversed(order))])
+        writer.add(coords[:, place], counts[place].astype(np.int64))
     names = [f"mode_{m}" for m in range(len(shape))]
     labels = [range(length) for length in shape]
     writer.finish(names, labels, np.empty((0, len(shape)), dtype=np.int64), "")
     return nnz
+
+
+def _cells(row: int, keys: NDArray[np.int32], shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """The coordinates of numbered cells of a row of the first mode."""
+    return np.stack([np.full(len(keys), row), *np.unravel_index(keys, shape[1:])]).astype(np.int32)
 
 
 def _slab(
