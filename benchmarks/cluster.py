@@ -29,7 +29,7 @@ from memory import memory_mb
 from tensors import write_large
 from timing import STEPS
 
-SHAPE, SMALL_SHAPE = (2000, 2000, 20, 500), (1000, 1000, 20, 250)
+SHAPE, SMALL_SHAPE = (2000, 20, 500, 2000), (1000, 20, 250, 1000)
 TARGET = 1.15
 FITS = ("threads", "workers")
 

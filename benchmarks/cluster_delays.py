@@ -46,7 +46,7 @@ def delays(entries: int, budget: int, quick: bool) -> list[dict[str, Any]]:
     """Run the scenarios; each result has the seconds of a sweep and what is expected of them."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "y.zarr"
-        write_large(path, (2000, 2000, 20, 500), entries)
+        write_large(path, (2000, 20, 500, 2000), entries)
         with all_ways(path, budget, ("two threads", "two workers")) as ways:
             here, there = ways["two threads"], ways["two workers"]
             assert there.client is not None

@@ -36,8 +36,9 @@ def scattered(shape: tuple[int, ...], entries: int, seed: int = 0) -> ac.CountTe
 def write_large(path: Path, shape: tuple[int, int, int, int], entries: int, shards: int = 16, seed: int = 0) -> int:
     """Write a sharded tensor row by row of its first mode, without a sort of all cells; returns its non-zeros.
 
-    Rows, columns and counts are heavy-tailed. Entries in the same cell are one cell, so there are fewer non-zeros than
-    entries. Cells are sorted as a fit in memory sorts them, or its draws would be others.
+    Rows and counts are heavy-tailed; the last mode is flat and should be long, so that fibres run along it. Entries in
+    one cell are added up, so there are fewer non-zeros than entries. Cells are sorted as a fit in memory sorts them, or
+    its draws would be others.
     """
     rng = np.random.default_rng(seed)
     shares_D = (np.arange(shape[0]) + 10.0) ** -0.8
@@ -68,7 +69,7 @@ def _slab(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
     """The cells of a row of the first mode, as sorted numbers within it, and their counts: P(y > n) is about n^-1.8."""
     columns = [
-        (rng.random(entries) ** power * length).astype(np.int32) for power, length in zip((4, 2, 1), shape, strict=True)
+        (rng.random(entries) ** power * length).astype(np.int32) for power, length in zip((2, 2, 1), shape, strict=True)
     ]
     keys = np.unique(np.ravel_multi_index(columns, shape).astype(np.int32))
     return keys, np.minimum(rng.random(len(keys)) ** (-1 / 1.8), 60_000).astype(np.uint16)

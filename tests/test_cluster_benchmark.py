@@ -15,7 +15,7 @@ def benchmarks(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
 
 
-@pytest.mark.parametrize(("shape", "last"), [((50, 40, 5, 30), 3), ((50, 200, 3, 4), 1)])
+@pytest.mark.parametrize(("shape", "last"), [((50, 5, 30, 40), 3), ((50, 200, 3, 4), 1)])
 def test_a_tensor_that_is_written_row_by_row_is_sound_and_sorted_into_fibres(benchmarks, tmp_path, shape, last):
     from tensors import write_large
 
