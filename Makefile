@@ -14,7 +14,7 @@ KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/
 	tests/test_golden_draws.py
 SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
 
-.PHONY: demo test test-slow test-long test-interpreted test-checked fuzz coverage lint bench bench-quick format picture clean
+.PHONY: demo test test-slow test-long test-interpreted test-checked fuzz coverage lint bench bench-quick bench-cluster format picture clean
 
 demo: $(VENV)/.run  ## Fit New York's flights of 2013 and print what was found
 	@$(BIN)/allocore demo
@@ -54,6 +54,9 @@ bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, s
 
 bench-quick: $(VENV)/.bench  ## The same with small sizes, in less than two minutes
 	$(BIN)/python benchmarks/speed.py --out .cache/bench-quick --quick $(TENSOR)
+
+bench-cluster: $(VENV)/.dev  ## Sweeps on worker processes beside threads, a model of the cost, delays and slow workers: half an hour
+	$(BIN)/python benchmarks/cluster.py --out .cache/bench-cluster $(CLUSTER)
 
 .PHONY: dist test-lowest test-newest
 

@@ -1,8 +1,13 @@
 """Generated tensors for the benchmarks."""
 
+from pathlib import Path
+
 import numpy as np
+from numpy.typing import NDArray
 
 import allocore as ac
+from allocore.data.fibre_order import fibre_order
+from allocore.data.shard_writer import ShardWriter
 
 SHAPE = (206, 206, 20, 84)
 EVENTS, CLASSES, CONCENTRATIONS = 1_160_000, 100, (0.02, 0.02, 0.05, 0.12)
@@ -26,3 +31,45 @@ def scattered(shape: tuple[int, ...], entries: int, seed: int = 0) -> ac.CountTe
     for m, length in enumerate(shape):
         coords[m] = (rng.random(entries) ** 2 * length).astype(np.int32)
     return ac.CountTensor(coords, 1 + rng.poisson(0.3, entries), shape)
+
+
+def write_large(path: Path, shape: tuple[int, int, int, int], entries: int, shards: int = 16, seed: int = 0) -> int:
+    """Write a sharded tensor row by row of its first mode, without a sort of all cells; returns its non-zeros.
+
+    Rows and counts are heavy-tailed; the last mode is flat and should be long, so that fibres run along it. Entries in
+    one cell are added up, so there are fewer non-zeros than entries. Cells are sorted as a fit in memory sorts them, or
+    its draws would be others.
+    """
+    rng = np.random.default_rng(seed)
+    shares_D = (np.arange(shape[0]) + 10.0) ** -0.8
+    slabs = [_slab(rng, shape[1:], round(entries * share)) for share in shares_D / shares_D.sum()]
+    nnz = sum(len(keys) for keys, _ in slabs)
+    order = fibre_order((_cells(row, keys, shape) for row, (keys, _) in enumerate(slabs)), shape, nnz)
+    if order[0] != 0:
+        raise ValueError(f"order is {order}, but rows of the first mode can only be written if it comes first")
+    path.mkdir(parents=True)
+    writer = ShardWriter(path, shape, order, nnz, shards)
+    for row, (keys, counts) in enumerate(slabs):
+        coords = _cells(row, keys, shape)
+        place = np.lexsort(coords[list(reversed(order))])
+        writer.add(coords[:, place], counts[place].astype(np.int64))
+    names = [f"mode_{m}" for m in range(len(shape))]
+    labels = [range(length) for length in shape]
+    writer.finish(names, labels, np.empty((0, len(shape)), dtype=np.int64), "")
+    return nnz
+
+
+def _cells(row: int, keys: NDArray[np.int32], shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """The coordinates of numbered cells of a row of the first mode."""
+    return np.stack([np.full(len(keys), row), *np.unravel_index(keys, shape[1:])]).astype(np.int32)
+
+
+def _slab(
+    rng: np.random.Generator, shape: tuple[int, ...], entries: int
+) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+    """The cells of a row of the first mode, as sorted numbers within it, and their counts: P(y > n) is about n^-1.8."""
+    columns = [
+        (rng.random(entries) ** power * length).astype(np.int32) for power, length in zip((2, 2, 1), shape, strict=True)
+    ]
+    keys = np.unique(np.ravel_multi_index(columns, shape).astype(np.int32))
+    return keys, np.minimum(rng.random(len(keys)) ** (-1 / 1.8), 60_000).astype(np.uint16)

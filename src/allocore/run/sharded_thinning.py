@@ -4,17 +4,20 @@ The shards are cut into ranges, one for each worker. In every sweep each worker 
 cells touch, and returns tables of counts and the parts of the log-likelihood; they are put together in the order of
 the cells (gibbs/shards.py). So the draws are those of one process, whatever the ranges.
 
-    lost       a task whose worker is gone is repeated on another, which loads the range
+    lost       a task whose worker is gone is repeated on another, which loads the range. Dask may take half a minute
+               to notice that an answer went with its worker, so the driver looks who is gone, and does not wait
     slow       a task that takes five times as long as it should, and at least 30 seconds, is given to another worker
                as well; the first answer counts, and both would be the same
     joining    if workers come or go, or if some take a third longer than the others, the shards are cut anew
     waiting    ends: if no worker answers for long, the run stops with an error, and what was saved can be resumed
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import median
 from threading import Lock
 from time import monotonic, sleep
 from typing import Any, NamedTuple
@@ -38,9 +41,10 @@ _LOOK_EVERY = 0.5  # seconds
 _PATIENCE = 600.0  # seconds without a worker
 _SLOW, _SLOW_SECONDS = 5.0, 30.0
 _LOADING = 60.0  # seconds that a worker may take to load its shards, before another one loads them as well
-_LOOK_FOR_WORKERS = 5.0  # seconds
+_LOOK_FOR_WORKERS, _LOOK_WHO_IS_GONE = 5.0, 1.0  # seconds: between sweeps, and while answers are waited for
 _UNEVEN, _SWEEPS = 1.3, 20  # when to cut anew: the longest time over the mean, and sweeps since the last cut
 _LEAST_SECONDS = 0.05  # below that it is not worth it
+_REMEMBERED = 5  # tasks
 
 
 def _no_data() -> None:
@@ -57,7 +61,7 @@ class Place(NamedTuple):
 
 @dataclass
 class _Range:
-    """A range of shards, the worker that has it, what is known of it, and the seconds of its last tasks."""
+    """A range of shards, the worker that has it, what is known of it, and the usual seconds of its tasks."""
 
     where: ShardRange
     place: Place
@@ -65,6 +69,12 @@ class _Range:
     first_draw: int
     cells: int
     seconds: float = 0.0
+    last: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+    def note(self, seconds: float) -> None:
+        """Note what a task took. The median is usual: a worker may compile, hang once, or be disturbed by others."""
+        self.last.append(seconds)
+        self.seconds = median(self.last)
 
 
 class ShardedThinning:
@@ -76,6 +86,7 @@ class ShardedThinning:
         self._ranges: list[_Range] = []
         self._cutting = Lock()
         self._looked, self._sweeps, self._longest = -np.inf, 0, 0.0
+        self._there = frozenset[str]()  # the addresses of the workers, when they were last looked for
 
     def layout(self, workers: Workers) -> Layout:
         """What the steps that are made here read of the tensor."""
@@ -104,9 +115,9 @@ class ShardedThinning:
             tasks.hand_out(number, wanted(number), each.place.options)
         # The scales of the rows are computed while the workers are at work.
         log_scale_R = workspace.scaled_rows(state).log_scale_R
-        answers: list[Thinned] = _gathered(tasks, wanted, self._longest)
+        answers: list[Thinned] = self._gathered(tasks, wanted, self._longest)
         for each, answer in zip(ranges, answers, strict=True):
-            each.seconds = answer.seconds
+            each.note(answer.seconds)
         self._sweeps, self._longest = self._sweeps + 1, max(tasks.longest(), self._longest)
         thinned, rows = [each.cells for each in answers], [each.facts.rows for each in ranges]
         return joined(thinned, rows, layout, log_scale_R, count_type)
@@ -139,10 +150,34 @@ class ShardedThinning:
             if monotonic() - begun > _PATIENCE:
                 raise StoreError(f"the cluster has had no worker for {_PATIENCE:.0f} seconds. {self._go_on}")
             sleep(_LOOK_EVERY)
+        self._there = frozenset(found)
         return [
             Place(address, self._threads or threads, {"workers": [address], "allow_other_workers": True})
             for address, threads in sorted(found.items())
         ]
+
+    def _gathered(self, tasks: "Tasks[int]", wanted: Callable[[int], Any], usual: float) -> list[Any]:
+        """The answers to tasks 0, 1, .. that are under way. One that is slow, or perhaps lost, is handed out again."""
+        found, number, patience = dict[int, Any](), len(tasks), max(_SLOW_SECONDS, _SLOW * usual)
+        doubled, there, looked = set[int](), self._there, monotonic()
+        try:
+            while len(found) < number:
+                for answer in tasks.answers():
+                    found.setdefault(answer.key, answer.content)
+                slow = {key for key, seconds in tasks.under_way() if seconds > patience} - doubled
+                if monotonic() - looked > _LOOK_WHO_IS_GONE:
+                    before, there, looked = there, self._names(), monotonic()
+                    slow = set(range(number)) if before and before - there else slow
+                for key in slow - found.keys():
+                    doubled.add(key)
+                    tasks.hand_out(key, wanted(key))
+        finally:
+            tasks.cancel()
+        return [found[key] for key in range(number)]
+
+    def _names(self) -> frozenset[str]:
+        """The addresses of the workers of a Dask cluster; of others there is nothing to know."""
+        return frozenset(threads_by_worker(self._executor) or ())
 
     def _cut(self, places: Sequence[Place], speeds: Sequence[float]) -> list[_Range]:
         """Cut the shards into a range for each worker, in proportion to their speeds, and let them be loaded."""
@@ -153,7 +188,7 @@ class ShardedThinning:
         tasks: Tasks[int] = Tasks(self._executor, load_range, _no_data, go_on=self._go_on)
         for number, (where, place) in enumerate(zip(wheres, places, strict=False)):
             tasks.hand_out(number, where, place.options)
-        facts: list[RangeFacts] = _gathered(tasks, wheres.__getitem__, _LOADING)
+        facts: list[RangeFacts] = self._gathered(tasks, wheres.__getitem__, _LOADING)
         for each in facts:
             check_versions(each.versions)
         first_draws = np.cumsum([0, *(each.draws for each in facts)]).tolist()
@@ -184,20 +219,3 @@ class Here(Executor):
         except Exception as error:
             future.set_exception(error)
         return future
-
-
-def _gathered(tasks: "Tasks[int]", wanted: Callable[[int], Any], usual: float) -> list[Any]:
-    """The answers to tasks 0, 1, .. that are under way. One that is slow is handed out once more."""
-    found, doubled, number = dict[int, Any](), set[int](), len(tasks)
-    slow = max(_SLOW_SECONDS, _SLOW * usual)
-    try:
-        while len(found) < number:
-            for answer in tasks.answers():
-                found.setdefault(answer.key, answer.content)
-            for key, seconds in tasks.under_way():
-                if seconds > slow and key not in found and key not in doubled:
-                    doubled.add(key)
-                    tasks.hand_out(key, wanted(key))
-    finally:
-        tasks.cancel()
-    return [found[key] for key in range(number)]
