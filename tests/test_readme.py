@@ -159,12 +159,14 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
         split, budget = ac.hold_out(Y, 0.1, along=0, seed=1), 50 if "--start" in command else 3
         ac.AlloCore(budget, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False).fit(split)
         write_test_cells(split.test, tmp_path)
+    if command[2] == "icews.zarr":
+        ac.load_tensor(tmp_path / "icews.npz").save(tmp_path / "icews.zarr")
     words = ["DATA.npz" if word == "DATA" else word for word in command[1:]]
     monkeypatch.chdir(tmp_path)
     quick = QUICK_NNTUCK if "nntuck" in words else QUICK
     code, out, err = run(*words, *(quick if words[0] == "fit" else []))
     assert (code, err) == (0, "")
-    from_events = words[1] in ("icews/*.tab", "sales.csv", "april.tab")
+    from_events = words[1] in ("icews/*.tab", "icews.zarr", "sales.csv", "april.tab")
     told = TOLD.get(words[0], "CountTensor: 9 x 9 x 4 x 5")
     if words[0] == "predict" and "--out" in words:
         told = "2 predictions written to"

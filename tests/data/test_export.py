@@ -94,7 +94,7 @@ def test_parquet_of_other_programs_is_told_apart_and_so_is_a_damaged_file(tmp_pa
 
 
 def test_an_unknown_suffix_and_a_folder_that_is_not_there_are_named(tmp_path):
-    with pytest.raises(ac.InputError, match=r"^path must end in .npz, .parquet, .tns or .tns.gz; got 'y.csv'$"):
+    with pytest.raises(ac.InputError, match=r"^path must end in .npz, .parquet, .tns, .tns.gz or .zarr; got 'y.csv'$"):
         PLAIN.save("y.csv")
     with pytest.raises(ac.InputError, match=r"y.parquet cannot be written: No such file or directory$"):
         PLAIN.save(tmp_path / "nowhere" / "y.parquet")

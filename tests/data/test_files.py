@@ -81,7 +81,8 @@ def test_load_tensor_opens_every_file_that_save_writes(tmp_path, suffix):
 
 def test_load_tensor_refuses_files_that_save_never_writes(tmp_path):
     np.save(tmp_path / "y.npy", PLAIN.to_dense())
-    with pytest.raises(InputError, match=r"y.npy has an unknown suffix; it must be .npz, .parquet, .tns or .tns.gz$"):
+    known = ".npz, .parquet, .tns, .tns.gz or .zarr"
+    with pytest.raises(InputError, match=f"y.npy has an unknown suffix; it must be {known}$"):
         load_tensor(tmp_path / "y.npy")
     PLAIN.to_frame().to_parquet(tmp_path / "other.parquet")
     with pytest.raises(InputError, match=r"other.parquet was not written by allocore"):
@@ -266,7 +267,7 @@ def test_paths_that_cannot_be_read_are_errors(tmp_path):
 
 
 def test_paths_that_cannot_be_written_are_errors(tmp_path):
-    with pytest.raises(InputError, match=r"path must end in .npz, .parquet, .tns or .tns.gz; got '.*y.txt'"):
+    with pytest.raises(InputError, match=r"path must end in .npz, .parquet, .tns, .tns.gz or .zarr; got '.*y.txt'"):
         TENSOR.save(tmp_path / "y.txt")
     with pytest.raises(InputError, match=r"path must end in .tns or .tns.gz; got '.*y.txt'"):
         write_tns(PLAIN, tmp_path / "y.txt")
