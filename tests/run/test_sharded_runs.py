@@ -261,15 +261,25 @@ def test_too_little_memory_for_shards_is_one_sentence(sharded, monkeypatch):
 
 
 def test_workers_with_other_versions_are_refused(sharded, monkeypatch):
-    here = Versions.here()
-    monkeypatch.setattr(shard_tasks.Versions, "here", lambda: here._replace(sampler=1))
     facts = shard_tasks.load_range
 
     def older(where, data):
-        return facts(where, data)._replace(versions=here._replace(sampler=0))
+        return facts(where, data)._replace(versions=Versions.here()._replace(sampler=0))
 
     monkeypatch.setattr(sharded_thinning, "load_range", older)
     with pytest.raises(ac.InputError, match="executor has workers with sampler version 0"):
+        fitted(sharded, executor=Crew(2))
+
+
+def test_a_worker_that_joins_later_with_other_versions_is_refused_with_its_first_answer(sharded, monkeypatch):
+    thin, here = shard_tasks.thin_range, Versions.here()
+
+    def later(task, data):
+        found = thin(task, data)
+        return found._replace(versions=here._replace(rounding="other")) if task.key.sweep == 5 else found
+
+    monkeypatch.setattr(sharded_thinning, "thin_range", later)
+    with pytest.raises(ac.InputError, match="executor has workers with arithmetic that rounds as 'other'"):
         fitted(sharded, executor=Crew(2))
 
 

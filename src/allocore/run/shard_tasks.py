@@ -64,10 +64,11 @@ class ThinTask:
 
 
 class Thinned(NamedTuple):
-    """The cells of a range, thinned, and the seconds that it took."""
+    """The cells of a range, thinned, the seconds that it took, and the versions of the worker: it may be a new one."""
 
     cells: ThinnedCells
     seconds: float
+    versions: Versions
 
 
 def load_range(where: ShardRange, data: None) -> RangeFacts:
@@ -84,7 +85,7 @@ def thin_range(task: ThinTask, data: None) -> Thinned:
     y_RQ = cells.y_RQ.astype(np.min_scalar_type(cells.y_RQ.max(initial=0)))
     # The scales of the rows are known to the driver.
     sent = ThinnedCells(y_RQ, cells.log_fit_B, cells.log_fit_L, cells.log_fit_U, np.empty(0))
-    return Thinned(sent, perf_counter() - start)
+    return Thinned(sent, perf_counter() - start, Versions.here())
 
 
 _one_at_a_time = Lock()

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from allocore.data.sharded_tensor import ShardedTensor
-from allocore.errors import StoreError
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.shards import joined, layout_without_cells, state_of_rows
 from allocore.gibbs.thinning import ThinnedCells
@@ -34,7 +33,7 @@ from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.state import State
 from allocore.run.shard_tasks import RangeFacts, ShardRange, Thinned, ThinTask, load_range, thin_range
-from allocore.run.tasks import Tasks, slots, threads_by_worker
+from allocore.run.tasks import Tasks, slots, threads_by_worker, told_how_to_go_on
 from allocore.run.worker_data import check_versions
 
 _LOOK_EVERY = 0.5  # seconds
@@ -117,6 +116,7 @@ class ShardedThinning:
         log_scale_R = workspace.scaled_rows(state).log_scale_R
         answers: list[Thinned] = self._gathered(tasks, wanted, self._longest)
         for each, answer in zip(ranges, answers, strict=True):
+            check_versions(answer.versions)
             each.note(answer.seconds)
         self._sweeps, self._longest = self._sweeps + 1, max(tasks.longest(), self._longest)
         thinned, rows = [each.cells for each in answers], [each.facts.rows for each in ranges]
@@ -147,8 +147,10 @@ class ShardedThinning:
             return [Place(str(each), self._threads or 1, {}) for each in range(slots(self._executor) or 1)]
         begun = monotonic()
         while not (found := threads_by_worker(self._executor)):
+            if self._client.status == "closed":
+                raise told_how_to_go_on("the scheduler of the cluster is gone", self._go_on)
             if monotonic() - begun > _PATIENCE:
-                raise StoreError(f"the cluster has had no worker for {_PATIENCE:.0f} seconds. {self._go_on}")
+                raise told_how_to_go_on(f"the cluster has had no worker for {_PATIENCE:.0f} seconds", self._go_on)
             sleep(_LOOK_EVERY)
         self._there = frozenset(found)
         return [

@@ -118,7 +118,7 @@ class Tasks(Generic[Key]):
 
     def lost(self, why: str) -> StoreError:
         """The error that says why the tasks cannot go on, and how the run can."""
-        return StoreError(f"{why}. {self._go_on[:1].upper()}{self._go_on[1:]}" if self._go_on else why)
+        return told_how_to_go_on(why, self._go_on)
 
     def _submit(self, task: _Task[Key], data: Any, options: Mapping[str, Any] = _NO_OPTIONS) -> None:
         try:
@@ -189,6 +189,11 @@ class Tasks(Generic[Key]):
             self._last_question = monotonic()
             if slots(self._executor) == 0:
                 raise self.lost(f"no worker has answered for {silence:.0f} seconds, and none is left")
+
+
+def told_how_to_go_on(why: str, how: str) -> StoreError:
+    """The error of a run that stops: why, and how it can go on, if it can."""
+    return StoreError(f"{why}. {how[:1].upper()}{how[1:]}" if how else why)
 
 
 def threads_by_worker(executor: Executor) -> dict[str, int] | None:

@@ -5,6 +5,7 @@ with the data. It keeps those of the last name only, because a worker serves one
 """
 
 from collections.abc import Callable
+from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +26,7 @@ class Versions(NamedTuple):
     rounding: str = ""  # workers from before there was a fingerprint have none
 
     @classmethod
+    @cache
     def here(cls) -> "Versions":
         """The versions of this process."""
         return cls(SAMPLER_VERSION, {"allocore": Plan.library_version(), **packages()}, rounding())
