@@ -48,20 +48,10 @@ def shorten(path, draws):
         file.write_text(json.dumps(document))
 
 
-def fit_command(folder, *words):
+def fit_command(folder, *words, data="y.npz"):
     """The command that fits the same model; its run is so long that it must be stopped or shortened."""
-    TENSOR.save(folder / "y.npz")
+    TENSOR.save(folder / data)
     model = ["--budget", "3", "--f0", "1", "--likelihood", "negative-binomial", "--dispersion-by", "1", "--e0", "infer"]
     sweeps = ["--burn-in", "7", "--draws", "100000", "--thin", "2", "--chains", "2", "--seed", "11"]
-    return [
-        sys.executable,
-        "-m",
-        "allocore.cli",
-        "fit",
-        folder / "y.npz",
-        *model,
-        *sweeps,
-        "--out",
-        folder / "run.zarr",
-        *words,
-    ]
+    out = ["--out", folder / "run.zarr"]
+    return [sys.executable, "-m", "allocore.cli", "fit", folder / data, *model, *sweeps, *out, *words]

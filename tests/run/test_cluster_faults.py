@@ -63,9 +63,9 @@ def test_workers_that_are_killed_change_no_score_of_a_comparison(tmp_path):
     assert [line.split()[0] for line in told_by("compared", tmp_path)] == 3 * ["killed"]
 
 
-def begun(folder, *words, **options):
+def begun(folder, *words, data="y.npz", **options):
     """A fit on a cluster, in a session of its own as a terminal has it."""
-    return subprocess.Popen(fit_command(folder, *words), text=True, start_new_session=True, **options)
+    return subprocess.Popen(fit_command(folder, *words, data=data), text=True, start_new_session=True, **options)
 
 
 def goes_on_alone(path):
@@ -77,7 +77,8 @@ def goes_on_alone(path):
 
 
 @pytest.mark.slow
-def test_if_the_scheduler_is_killed_the_run_stops_with_one_sentence_and_goes_on_without_a_cluster(tmp_path):
+@pytest.mark.parametrize("data", ["y.npz", "y.zarr"], ids=["chains", "shards"])
+def test_if_the_scheduler_is_killed_the_run_stops_with_one_sentence_and_goes_on_without_a_cluster(tmp_path, data):
     where, path = tmp_path / "scheduler.json", tmp_path / "run.zarr"
     address = ["--scheduler-file", str(where)]
     dask = [PYTHON, "-m", "dask"]
@@ -85,7 +86,7 @@ def test_if_the_scheduler_is_killed_the_run_stops_with_one_sentence_and_goes_on_
     worker = subprocess.Popen([*dask, "worker", "--no-nanny", "--nthreads", "1", "--no-dashboard", *address], **QUIET)
     try:
         until(where.exists, "the scheduler")
-        run = begun(tmp_path, "--cluster", str(where), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        run = begun(tmp_path, "--cluster", str(where), data=data, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         until(lambda: sweeps_on_disk(path) > 0, "the first sweeps")
         scheduler.kill()
         _, told = run.communicate(timeout=2 * WAIT)
@@ -102,8 +103,9 @@ def test_if_the_scheduler_is_killed_the_run_stops_with_one_sentence_and_goes_on_
 
 
 @pytest.mark.slow
-def test_if_the_process_that_drives_is_killed_its_workers_end_and_the_run_goes_on_without_them(tmp_path):
-    run = begun(tmp_path, "--cluster", "local:2", **QUIET)
+@pytest.mark.parametrize("data", ["y.npz", "y.zarr"], ids=["chains", "shards"])
+def test_if_the_process_that_drives_is_killed_its_workers_end_and_the_run_goes_on_without_them(tmp_path, data):
+    run = begun(tmp_path, "--cluster", "local:2", data=data, **QUIET)
     until(lambda: sweeps_on_disk(tmp_path / "run.zarr") > 0, "the first sweeps")
     run.kill()
     run.wait(WAIT)
