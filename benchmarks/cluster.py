@@ -57,7 +57,7 @@ def _point(way: Way) -> dict[str, Any]:
     least = {name: min(turn[name] for turn in way.turns) for name in way.turns[0]}
     seconds = np.min(way.processor_of_ranges, axis=0).tolist()
     ranges = [
-        {"cells": each.cells, "rows": sum(len(rows) for rows in each.facts.rows), "seconds": processor}
+        {"cells": each.facts.cells, "rows": sum(len(rows) for rows in each.facts.rows), "seconds": processor}
         for each, processor in zip(way.ranges(), seconds, strict=True)
     ]
     return {

@@ -151,7 +151,6 @@ def _with_long_hang(here: Way, there: Way, hang: float = 12.0, patience: float =
     """A hang that is longer than patience, which is shortened here: the other worker gets the range as well."""
     assert there.client is not None
     before, compute = _seconds(here, there, 5), max(_compute(there, 5))
-    there.thin_cells._longest = 0.0  # type: ignore[union-attr]  # patience also grows with the longest task so far
     usual, sharded_thinning._SLOW_SECONDS = sharded_thinning._SLOW_SECONDS, patience
     try:
         with _first_worker(there.client, hang=hang):

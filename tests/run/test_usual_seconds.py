@@ -8,8 +8,8 @@ from allocore.run.worker_data import Versions
 
 
 def range_with(*seconds):
-    facts = RangeFacts((), 0, Versions.here())
-    made = _Range(ShardRange("y.zarr", "", 0, 1), Place("0", 1, {}), facts, 0, 1024)
+    facts = RangeFacts((), 0, 0, Versions.here())
+    made = _Range(ShardRange("y.zarr", "", 0, 1), Place("0", 1, {}), facts, 0)
     for each in seconds:
         made.note(each)
     return made

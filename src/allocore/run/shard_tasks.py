@@ -43,9 +43,10 @@ class ShardRange(NamedTuple):
 
 
 class RangeFacts(NamedTuple):
-    """What the driver needs to know of a range: its rows of each mode, its random numbers, the worker's versions."""
+    """What the driver needs to know of a range: its rows of each mode, cells, random numbers, the worker's versions."""
 
     rows: tuple[Ints, ...]
+    cells: int
     draws: int
     versions: Versions
 
@@ -74,7 +75,7 @@ class Thinned(NamedTuple):
 def load_range(where: ShardRange, data: None) -> RangeFacts:
     """Load a range of shards, and say what it is."""
     shard = _loaded(where)
-    return RangeFacts(shard.rows, shard.draws, Versions.here())
+    return RangeFacts(shard.rows, shard.layout.nnz, shard.draws, Versions.here())
 
 
 def thin_range(task: ThinTask, data: None) -> Thinned:

@@ -6,9 +6,10 @@ the cells (gibbs/shards.py). So the draws are those of one process, whatever the
 
     lost       a task whose worker is gone is repeated on another, which loads the range. Dask may take half a minute
                to notice that an answer went with its worker, so the driver looks who is gone, and does not wait
-    slow       a task that takes five times as long as it should, and at least 30 seconds, is given to another worker
-               as well; the first answer counts, and both would be the same
-    joining    if workers come or go, or if some take a third longer than the others, the shards are cut anew
+    slow       a task that takes five times as long as usual, and at least 30 seconds, is given to another worker as
+               well; the first answer counts, and both would be the same
+    cutting    if workers come or go, the shards are cut anew; also if another cut would save a twentieth of the time,
+               but more and more rarely, because workers must read their shards again
     waiting    ends: if no worker answers for long, the run stops with an error, and what was saved can be resumed
 """
 
@@ -41,7 +42,7 @@ _PATIENCE = 600.0  # seconds without a worker
 _SLOW, _SLOW_SECONDS = 5.0, 30.0
 _LOADING = 60.0  # seconds that a worker may take to load its shards, before another one loads them as well
 _LOOK_FOR_WORKERS, _LOOK_WHO_IS_GONE = 5.0, 1.0  # seconds: between sweeps, and while answers are waited for
-_UNEVEN, _SWEEPS = 1.3, 20  # when to cut anew: the longest time over the mean, and sweeps since the last cut
+_WORTH, _SWEEPS = 0.95, 20  # when to cut anew: the new time over the old one, and sweeps since the last cut at first
 _LEAST_SECONDS = 0.05  # below that it is not worth it
 _REMEMBERED = 5  # tasks
 
@@ -66,7 +67,6 @@ class _Range:
     place: Place
     facts: RangeFacts
     first_draw: int
-    cells: int
     seconds: float = 0.0
     last: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
@@ -84,7 +84,8 @@ class ShardedThinning:
         self._client: Any = getattr(executor, "_client", None)  # of Dask
         self._ranges: list[_Range] = []
         self._cutting = Lock()
-        self._looked, self._sweeps, self._longest = -np.inf, 0, 0.0
+        self._looked, self._sweeps, self._next_cut = -np.inf, 0, _SWEEPS
+        self._taken: deque[float] = deque(maxlen=_REMEMBERED)
         self._there = frozenset[str]()  # the addresses of the workers, when they were last looked for
 
     def layout(self, workers: Workers) -> Layout:
@@ -114,11 +115,12 @@ class ShardedThinning:
             tasks.hand_out(number, wanted(number), each.place.options)
         # The scales of the rows are computed while the workers are at work.
         log_scale_R = workspace.scaled_rows(state).log_scale_R
-        answers: list[Thinned] = self._gathered(tasks, wanted, self._longest)
+        answers: list[Thinned] = self._gathered(tasks, wanted, median(self._taken) if self._taken else 0.0)
         for each, answer in zip(ranges, answers, strict=True):
             check_versions(answer.versions)
             each.note(answer.seconds)
-        self._sweeps, self._longest = self._sweeps + 1, max(tasks.longest(), self._longest)
+        self._sweeps += 1
+        self._taken.append(tasks.longest())
         thinned, rows = [each.cells for each in answers], [each.facts.rows for each in ranges]
         return joined(thinned, rows, layout, log_scale_R, count_type)
 
@@ -130,16 +132,25 @@ class ShardedThinning:
                 self._looked = now
                 places = self._places()[: self._tensor.shards]
                 if [each.place.name for each in self._ranges] != [each.name for each in places]:
-                    self._ranges = self._cut(places, [each.threads for each in places])
-                elif self._is_uneven():
-                    speeds = [each.cells / each.seconds for each in self._ranges]
-                    self._ranges = self._cut([each.place for each in self._ranges], speeds)
+                    self._ranges, self._next_cut = self._cut(places, self._evenly(places)), _SWEEPS
+                elif (edges := self._better_edges()) is not None:
+                    self._ranges, self._next_cut = self._cut(places, edges), 2 * self._next_cut
             return self._ranges
 
-    def _is_uneven(self) -> bool:
+    def _evenly(self, places: Sequence[Place]) -> list[int]:
+        """The edges of ranges in proportion to the threads of the workers."""
+        return cut_in_proportion(self._tensor.shards, [each.threads for each in places])
+
+    def _better_edges(self) -> list[int] | None:
+        """The edges of ranges that would take clearly less time, going by what each worker usually takes."""
         seconds = [each.seconds for each in self._ranges]
-        mean = sum(seconds) / len(seconds)
-        return self._sweeps >= _SWEEPS and 0.0 < _UNEVEN * mean < max(seconds) and mean >= _LEAST_SECONDS
+        if self._sweeps < self._next_cut or min(seconds) <= 0.0 or max(seconds) < _LEAST_SECONDS:
+            return None
+        lengths = [each.where.last - each.where.first for each in self._ranges]
+        speeds = [length / each for length, each in zip(lengths, seconds, strict=True)]
+        edges = cut_in_proportion(self._tensor.shards, speeds)
+        expected = max((stop - start) / speed for (start, stop), speed in zip(pairwise(edges), speeds, strict=True))
+        return edges if expected < _WORTH * max(seconds) else None
 
     def _places(self) -> list[Place]:
         """All workers; if there is none yet, wait for one."""
@@ -181,10 +192,9 @@ class ShardedThinning:
         """The addresses of the workers of a Dask cluster; of others there is nothing to know."""
         return frozenset(threads_by_worker(self._executor) or ())
 
-    def _cut(self, places: Sequence[Place], speeds: Sequence[float]) -> list[_Range]:
-        """Cut the shards into a range for each worker, in proportion to their speeds, and let them be loaded."""
-        files, shards = self._tensor.files, self._tensor.shards
-        edges = cut_in_proportion(shards, speeds)
+    def _cut(self, places: Sequence[Place], edges: Sequence[int]) -> list[_Range]:
+        """Cut the shards into a range for each worker, and let them be loaded."""
+        files = self._tensor.files
         wheres = [ShardRange(str(files.path), files.fingerprint, *pair) for pair in pairwise(edges)]
 
         tasks: Tasks[int] = Tasks(self._executor, load_range, _no_data, go_on=self._go_on)
@@ -194,9 +204,8 @@ class ShardedThinning:
         for each in facts:
             check_versions(each.versions)
         first_draws = np.cumsum([0, *(each.draws for each in facts)]).tolist()
-        cells = [len(files.sizes.cells_of(*pair)) for pair in pairwise(edges)]
         self._sweeps = 0
-        made = zip(wheres, places, facts, first_draws, cells, strict=False)
+        made = zip(wheres, places, facts, first_draws, strict=False)
         return [_Range(*each) for each in made]
 
 
