@@ -4,6 +4,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,13 @@ def existing_file(path: str | os.PathLike[str], argument: str = "path") -> Path:
     except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, ~ of an unknown user
         raise InputError(f"{argument} is {str(path)!r}, which cannot be a file: {error}") from None
     raise InputError(f"{target} {kind}; {argument} must be an existing file")
+
+
+def read_regular(path: Path) -> bytes:
+    """Read a file whole; a ValueError if it is a pipe or a device, which may have no end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{path.name} is no regular file")
+    return path.read_bytes()
 
 
 @contextmanager

@@ -167,7 +167,8 @@ class GibbsEstimator(Estimator):
         """Refuse a run that memory cannot hold, and say what a large one will need."""
         from allocore.run.memory_needs import check_memory
 
-        told = check_memory(plan, stored=self.store is not None, threads=threads)
+        cells_here = self.executor is None or not isinstance(plan.tensor, ShardedTensor)
+        told = check_memory(plan, stored=self.store is not None, threads=threads, cells_here=cells_here)
         if told and self.progress and sys.stderr is not None:
             print(told, file=sys.stderr)
 
@@ -192,14 +193,18 @@ class GibbsEstimator(Estimator):
     ) -> "Record":
         """Run chains whose cells are thinned in shards: on the workers of an executor, or one after another here."""
         from allocore.run.chains import run_chains
+        from allocore.run.shard_tasks import forget
         from allocore.run.sharded_thinning import Here, ShardedThinning
 
         here, go_on = thread_number(self.threads if executor is None else None), store.how_to_resume()
-        if executor is None:
-            sharded = ShardedThinning(tensor, Here(), here, go_on)
-        else:
+        if executor is not None:
             sharded = ShardedThinning(tensor, executor, self.threads, go_on)
-        return run_chains(store, threads=here, observer=observer, sharded=sharded)
+            return run_chains(store, threads=here, observer=observer, sharded=sharded)
+        try:
+            sharded = ShardedThinning(tensor, Here(), here, go_on)
+            return run_chains(store, threads=here, observer=observer, sharded=sharded)
+        finally:
+            forget()
 
     def _executor(self) -> Executor | None:
         """The executor, checked before anything is written."""

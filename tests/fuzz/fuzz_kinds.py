@@ -114,7 +114,10 @@ DATA = {
         ".parquet", lambda path: events().to_parquet(path), lambda path: read_frame(path, "cells")
     ),
 }
-RUNS = {"run": Kind(".zarr", write_run, read_run)}
+RUNS = {
+    "run": Kind(".zarr", write_run, read_run),
+    "tensor in shards": Kind(".zarr", saved, lambda path: (read_tensor(path), ac.load_tensor(path).load())),
+}
 
 
 def _wait(path):

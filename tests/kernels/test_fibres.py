@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from allocore.data import fibre_order
 from allocore.data.fibre_order import cell_ranges
-from allocore.kernels import fibres
 from allocore.kernels.fibres import changed_modes, sorted_coords
 
 SHAPE = (5, 4, 3)
@@ -41,7 +41,7 @@ def test_coordinates_have_the_narrowest_type_that_holds_them(length, expected):
 
 @pytest.mark.parametrize("at_once", [1, 3, 1000])
 def test_the_first_mode_that_changed_is_found_also_where_ranges_of_cells_meet(monkeypatch, at_once):
-    monkeypatch.setattr(fibres, "_CELLS_AT_ONCE", at_once)
+    monkeypatch.setattr(fibre_order, "_CELLS_AT_ONCE", at_once)
     coords = some_cells(1)
     expected = [2, *(int(np.argmax(here != before)) for before, here in zip(coords.T, coords.T[1:], strict=False))]
     assert changed_modes(coords).tolist() == expected

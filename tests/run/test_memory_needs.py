@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
+from allocore.data import available_memory as available_memory_module
 from allocore.data.available_memory import available_memory, in_bytes
 from allocore.model.spec import Spec
 from allocore.run import memory_needs
@@ -23,7 +24,12 @@ SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1}
 @pytest.fixture
 def room(monkeypatch):
     """Call with bytes: so much memory is available."""
-    return lambda size: monkeypatch.setattr(memory_needs, "available_memory", lambda: size)
+
+    def set_room(size):
+        for module in (memory_needs, available_memory_module):
+            monkeypatch.setattr(module, "available_memory", lambda: size)
+
+    return set_room
 
 
 def tensor_of(rows, columns=50):
@@ -113,7 +119,7 @@ def test_reading_more_than_memory_holds_is_told(tmp_path, room, monkeypatch):
     ac.CP(2, store=path, progress=False, **SETTINGS).fit(tensor_of(6, 3))
     monkeypatch.setattr(run_reader, "AT_ONCE", 0)
     post = ac.open_run(path)
-    monkeypatch.setattr(memory_needs, "_CHECKED", 0)
+    monkeypatch.setattr(available_memory_module, "_CHECKED", 0)
     room(100)
     with pytest.raises(
         ac.StoreError, match=r"factors_mode_0 of .* takes 192 bytes of memory, but 100 bytes are available"

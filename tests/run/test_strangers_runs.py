@@ -11,8 +11,8 @@ import pytest
 from numcodecs import Zstd
 
 import allocore as ac
+from allocore.data import available_memory
 from allocore.data.zstd_codec import encode
-from allocore.run import memory_needs
 from damages import copy_of
 
 TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3), mode_names=["who", "what"], labels=[["a", "b"], ["x", "y", "z"]])
@@ -171,7 +171,7 @@ def test_a_chunk_that_claims_to_be_larger_than_its_array_is_refused_before_it_is
 
 
 def test_an_array_that_memory_cannot_hold_is_refused_before_it_is_allocated(run, monkeypatch):
-    monkeypatch.setattr(memory_needs, "available_memory", lambda: 10)
-    monkeypatch.setattr(memory_needs, "_CHECKED", 0)
+    monkeypatch.setattr(available_memory, "available_memory", lambda: 10)
+    monkeypatch.setattr(available_memory, "_CHECKED", 0)
     with pytest.raises(ac.StoreError, match="of memory, but 10 bytes are available"):
         ac.open_run(run)

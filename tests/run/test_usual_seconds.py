@@ -3,13 +3,13 @@
 import pytest
 
 from allocore.run.shard_tasks import RangeFacts, ShardRange
-from allocore.run.sharded_thinning import Place, _Range
+from allocore.run.sharded_thinning import RangePlace, _Range
 from allocore.run.worker_data import Versions
 
 
 def range_with(*seconds):
     facts = RangeFacts((), 0, 0, Versions.here())
-    made = _Range(ShardRange("y.zarr", "", 0, 1), Place("0", 1, {}), facts, 0)
+    made = _Range(ShardRange("y.zarr", "", 0, 1), RangePlace("0", 1, {}), facts, 0)
     for each in seconds:
         made.note(each)
     return made

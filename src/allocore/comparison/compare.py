@@ -25,6 +25,7 @@ from allocore.comparison.settings import Job, Request, Settings
 from allocore.data.convert import as_tensor
 from allocore.data.display import plural
 from allocore.data.holdout import hold_out as split_tensor
+from allocore.data.sharded_tensor import ShardedTensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, StoreError
 from allocore.model.spec import LikelihoodName
@@ -272,6 +273,7 @@ def compare(
     [['allocore', 5, 0, 7.0], ['cp', 5, 0, 7.0]]
     """
     tensor = as_tensor(Y)
+    tensor = tensor.load() if isinstance(tensor, ShardedTensor) else tensor  # every job needs all of it
     defaults = Defaults(likelihood, e0, dispersion_by)
     request = Request.of(tensor, models, budgets, splits, core_shape, defaults)
     numbers = {"burn_in": burn_in, "draws": draws, "thin": thin, "restarts": restarts, "max_iter": max_iter}

@@ -20,7 +20,7 @@ from allocore.comparison.settings import Job
 from allocore.data.tensor import CountTensor
 from allocore.run.stop import Stop
 from allocore.run.tasks import Lost, Tasks, slots
-from allocore.run.worker_data import DataWanted, Versions, remembered
+from allocore.run.worker_data import DataWanted, Versions, check_versions, remembered
 
 _LOSSES_OF_ONE = 2  # a cluster may have tried several workers before it counts as a loss
 _LOOK_FOR_WORKERS_EVERY = 10.0  # seconds
@@ -41,15 +41,23 @@ class Failed(NamedTuple):
     log: str
 
 
-def run_job(wanted: Wanted, tensor: CountTensor | None) -> dict[str, Any] | Failed | DataWanted:
+class Judged(NamedTuple):
+    """What came of a job, and the versions of the worker."""
+
+    result: dict[str, Any] | Failed
+    versions: Versions
+
+
+def run_job(wanted: Wanted, tensor: CountTensor | None) -> Judged | DataWanted:
     """Fit and judge. An error of the job is an answer: only what happens to the worker counts as a loss."""
     kept = remembered(wanted.comparison, tensor, lambda sent: sent)
     if kept is None:
         return DataWanted(Versions.here())
     try:
-        return fit_and_judge(kept, wanted.job, wanted.threads)
+        return Judged(fit_and_judge(kept, wanted.job, wanted.threads), Versions.here())
     except Exception as error:
-        return Failed(f"{type(error).__name__}: {error}".replace("\n", " "), traceback.format_exc())
+        failed = Failed(f"{type(error).__name__}: {error}".replace("\n", " "), traceback.format_exc())
+        return Judged(failed, Versions.here())
 
 
 def run_jobs_on(
@@ -103,12 +111,14 @@ class _Most:
         return self._number
 
 
-def _keep(folder: Folder, job: Job, content: Any) -> None:
+def _keep(folder: Folder, job: Job, content: Judged | Lost) -> None:
     """Write the result of a job and remove an old error, or write its error."""
-    if isinstance(content, Failed):
-        folder.fail(job, content.error, content.log[-LOG:])
-    elif isinstance(content, Lost):
+    if isinstance(content, Lost):
         folder.fail(job, f"{content.why}; perhaps there was not enough memory", "")
+        return
+    check_versions(content.versions)
+    if isinstance(content.result, Failed):
+        folder.fail(job, content.result.error, content.result.log[-LOG:])
     else:
-        write_result(folder.result(job), job, content)
+        write_result(folder.result(job), job, content.result)
         folder.failure(job).unlink(missing_ok=True)

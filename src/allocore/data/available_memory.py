@@ -26,16 +26,13 @@ def require_memory(needed: int, what: str) -> None:
         raise InputError(f"{what} needs {needed / 1e9:,.1f} GB of memory, but {room / 1e9:,.1f} GB are available")
 
 
-def check_room(size: int, what: str) -> None:
+def check_room(size: int, what: str, advice: str = "") -> None:
     """Refuse to read so many bytes of `what` if memory cannot hold them."""
     if size < _CHECKED:
         return
     room = available_memory()
     if room is not None and size > room:
-        raise StoreError(
-            f"{what} takes {in_bytes(size)} of memory, but {in_bytes(room)} are available: take it draw by draw, as "
-            "array[chain, draw]"
-        )
+        raise StoreError(f"{what} takes {in_bytes(size)} of memory, but {in_bytes(room)} are available{advice}")
 
 
 def in_bytes(size: int) -> str:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore._files import read_regular
 from allocore.data.available_memory import require_memory
 from allocore.data.coordinates import Int64s, check_shape
 from allocore.data.labels import ModeLabels, check_mode_names
@@ -80,6 +81,7 @@ class ShardFiles:
     sizes: Sizes
     hashes: tuple[str, ...]
     fingerprint: str
+    row_totals_hash: str
     report: str
 
     @classmethod
@@ -95,7 +97,8 @@ class ShardFiles:
             hashes = tuple(str(each) for each in about["chunk_hashes"])
             if len(hashes) != sizes.chunks:
                 raise ValueError(f"it has {len(hashes)} hashes for {sizes.chunks} chunks")
-            files = cls(path, shape, names, sizes, hashes, str(about["fingerprint"]), str(about["report"]))
+            told = (str(about[name]) for name in ("fingerprint", "row_totals_hash", "report"))
+            files = cls(path, shape, names, sizes, hashes, *told)
             if fingerprint_of(about, files.missing_patterns()) != files.fingerprint:
                 raise ValueError("it is not as it was written")
             return files
@@ -118,13 +121,16 @@ class ShardFiles:
     def row_totals(self) -> Int64s:
         """The sum of the counts of each row of each mode, one mode after another."""
         with telling(self.path):
-            return read_static(self.path, "row_totals", (sum(self.shape),)).astype(np.int64)
+            totals = read_static(self.path, "row_totals", (sum(self.shape),))
+            if hash_of_totals(totals) != self.row_totals_hash:
+                raise ValueError("its totals are not as they were written, or those of another tensor")
+            return totals.astype(np.int64)
 
     def cells(self, first: int, last: int) -> tuple[NDArray[Any], Int64s]:
         """The coordinates (M, n) and counts (n) of shards `first` to `last`, the last one excluded."""
         within, sizes = self.sizes.cells_of(first, last), self.sizes
         with telling(self.path):
-            dtype = array_info(self.path, "coords").dtype
+            dtype = self._coordinate_type()
             needed = len(within) * (len(self.shape) * dtype.itemsize + COUNT.itemsize)
             require_memory(needed, f"reading {len(within):,} cells of {self.path}")
             coords = np.empty((len(self.shape), len(within)), dtype=dtype)
@@ -133,19 +139,20 @@ class ShardFiles:
                 start = chunk * sizes.chunk - within.start
                 here = slice(start, min(start + sizes.chunk, len(within)))
                 coords[:, here], counts[here] = self._chunk(chunk, dtype, here.stop - here.start)
+            if not _is_sorted(coords[list(sizes.order)]):
+                raise ValueError("its cells are not in order, or some are there twice")
             return coords, counts
-
-    def coords_at(self, places: Sequence[int]) -> NDArray[Any]:
-        """The coordinates (M, n) of a few cells, by their numbers."""
-        with telling(self.path):
-            dtype, size = array_info(self.path, "coords").dtype, self.sizes.chunk
-            found = [self._chunk(place // size, dtype, place % size + 1)[0][:, -1] for place in places]
-            return np.stack(found, axis=1)
 
     def parts(self) -> Iterator[tuple[NDArray[Any], Int64s]]:
         """All cells, shard by shard."""
         for shard in range(self.sizes.shards):
             yield self.cells(shard, shard + 1)
+
+    def _coordinate_type(self) -> np.dtype[Any]:
+        dtype = array_info(self.path, "coords").dtype
+        if dtype.kind not in "iu":
+            raise ValueError(f"its coordinates have the type {dtype.str}")
+        return dtype
 
     def _about(self, name: str) -> Any:
         return read_json(self.path / ".zattrs")[name]
@@ -161,9 +168,9 @@ class ShardFiles:
     def _chunk(self, chunk: int, dtype: np.dtype[Any], cells: int) -> tuple[NDArray[Any], Int64s]:
         """The cells of one chunk, checked: kernels rely on coordinates being inside the tensor."""
         modes, size = len(self.shape), self.sizes.chunk
-        content = (self.path / f"coords/0.{chunk}").read_bytes()
+        content = read_regular(self.path / f"coords/0.{chunk}")
         coords = decode(content, modes * size * dtype.itemsize).view(dtype).reshape(modes, size)
-        counts = decode((self.path / f"counts/{chunk}").read_bytes(), size * COUNT.itemsize).view(COUNT)
+        counts = decode(read_regular(self.path / f"counts/{chunk}"), size * COUNT.itemsize).view(COUNT)
         if hash_of_chunk(coords, counts) != self.hashes[chunk]:
             raise ValueError(f"chunk {chunk} is not as it was written")
         coords, counts = coords[:, :cells], counts[:cells]
@@ -171,6 +178,16 @@ class ShardFiles:
         if (coords >= limits).any() or (coords < 0).any() or (counts < 1).any():
             raise ValueError(f"chunk {chunk} has coordinates outside the tensor, or counts that are not positive")
         return coords, counts
+
+
+def _is_sorted(coords_MN: NDArray[Any]) -> bool:
+    """Whether every cell comes after the one before, the first mode slowest."""
+    equal = np.ones(max(0, coords_MN.shape[1] - 1), dtype=np.bool_)
+    for column in coords_MN:
+        if (equal & (column[1:] < column[:-1])).any():
+            return False
+        equal &= column[1:] == column[:-1]
+    return not equal.any()
 
 
 @contextmanager
@@ -222,6 +239,11 @@ def hash_of_labels(labels: Sequence[ModeLabels | None]) -> str:
     """A hash of the labels of all modes."""
     listed = [list(each) if isinstance(each, tuple) else None for each in labels]
     return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+
+
+def hash_of_totals(totals: NDArray[Any]) -> str:
+    """A hash of the totals of all rows."""
+    return hashlib.sha256(np.ascontiguousarray(totals, dtype="<i8").tobytes()).hexdigest()
 
 
 def hash_of_chunk(coords: NDArray[Any], counts: Int64s) -> str:

@@ -11,7 +11,16 @@ from allocore._files import replacing
 from allocore.data.coordinates import Int64s
 from allocore.data.fibre_order import cell_ranges
 from allocore.data.labels import ModeLabels
-from allocore.data.shard_files import COUNT, FORMAT, Sizes, cut, fingerprint_of, hash_of_chunk, hash_of_labels
+from allocore.data.shard_files import (
+    COUNT,
+    FORMAT,
+    Sizes,
+    cut,
+    fingerprint_of,
+    hash_of_chunk,
+    hash_of_labels,
+    hash_of_totals,
+)
 from allocore.data.zarr_metadata import CODEC, write_json
 from allocore.data.zstd_codec import encode
 
@@ -52,7 +61,8 @@ class ShardWriter:
         written = self._chunk * (len(self._hashes) - 1) + self._last
         if written != self._nnz:
             raise ValueError(f"{written} cells were written where {self._nnz} were announced")
-        write_array(self._folder / "row_totals", np.concatenate(self._row_totals), ["row"])
+        row_totals = np.concatenate(self._row_totals)
+        write_array(self._folder / "row_totals", row_totals, ["row"])
         write_array(self._folder / "missing_patterns", np.asarray(patterns, dtype=np.int64), ["pattern", "mode"])
         for mode, each in enumerate(labels):
             if not isinstance(each, range):
@@ -67,6 +77,7 @@ class ShardWriter:
         )  # fmt: skip
         about = {"format": FORMAT, "shape": self._shape, "mode_names": list(mode_names), **sizes._asdict()}
         about |= {"report": report, "chunk_hashes": self._hashes, "labels": hash_of_labels(labels)}
+        about["row_totals_hash"] = hash_of_totals(row_totals)
         about["log_factorials"] = sizes.log_factorials.hex()
         about["fingerprint"] = fingerprint_of(about, patterns)
         write_json(self._folder / ".zattrs", about)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -68,7 +69,7 @@ class ShardedTensor(CountTensor):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         files = ShardFiles.open(Path(path).expanduser().resolve())
         with telling(files.path):
-            labels = fit_labels(files.labels(), files.shape, files.mode_names)
+            labels = fit_labels(check_labels(files.labels(), files.mode_names), files.shape, files.mode_names)
             missing = Missing(files.missing_patterns(), files.shape)
             report = EventReport.from_json(files.report) if files.report else None
         about = CanonicalParts(*_NO_CELLS, files.shape, files.mode_names, labels, missing, report)
@@ -110,8 +111,15 @@ class ShardedTensor(CountTensor):
         """
         if not is_sharded(self.files.path):
             raise InputError(f"the cells of this tensor are in {self.files.path}, which is not there: bring it back")
-        if ShardFiles.open(self.files.path).fingerprint != self.files.fingerprint:
-            raise InputError(f"the cells of this tensor were in {self.files.path}, which is another tensor now")
+        if not self._is_there():
+            self._reopened(self.files.path, self.files.fingerprint)  # says what is wrong
+            raise InputError(f"{self.files.path} has come back: open the run again")
+
+    def _is_there(self) -> bool:
+        """Return whether the cells can be read: not if the folder was moved, replaced or damaged when it was opened."""
+        with suppress(InputError):
+            return bool(self.files.hashes) and ShardFiles.open(self.files.path).fingerprint == self.files.fingerprint
+        return False
 
     @property
     def path(self) -> Path:
@@ -206,19 +214,28 @@ class ShardedTensor(CountTensor):
         return places, totals[places]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ShardedTensor, (self.path,)
+        return ShardedTensor._reopened, (self.path, self.files.fingerprint)
+
+    @classmethod
+    def _reopened(cls, path: Path, fingerprint: str) -> ShardedTensor:
+        """Return the tensor in a folder, if it is the one with this fingerprint."""
+        tensor = cls(path)
+        if tensor.files.fingerprint != fingerprint:
+            raise InputError(f"{path} is another tensor now")
+        return tensor
 
 
 def stays_on_disk(tensor: TensorParts) -> TypeGuard[ShardedTensor]:
-    """Return whether the cells of a tensor are too many to be read only to describe a fit."""
-    return isinstance(tensor, ShardedTensor) and tensor.nnz > _LOOK
+    """Return whether the cells of a tensor are too many to be read only to describe a fit, or are not there."""
+    return isinstance(tensor, ShardedTensor) and (tensor.nnz > _LOOK or not tensor._is_there())
 
 
 def sharded_reference(tensor: ShardedTensor) -> dict[str, Any]:
     """Return where a sharded tensor is, and what a run must know of its cells."""
     sizes = tensor.files.sizes
     numbers = {**sizes._asdict(), "log_factorials": sizes.log_factorials.hex()}
-    return {**numbers, "path": str(tensor.path), "fingerprint": tensor.files.fingerprint}
+    hashes = {"fingerprint": tensor.files.fingerprint, "row_totals_hash": tensor.files.row_totals_hash}
+    return {**numbers, "path": str(tensor.path), **hashes}
 
 
 def referred(
@@ -226,13 +243,13 @@ def referred(
 ) -> ShardedTensor:
     """Return the sharded tensor of a run. If it is not where it was, all but its cells is known."""
     path = Path(str(reference["path"]))
-    if is_sharded(path):
-        tensor = ShardedTensor(path)
-        if tensor.files.fingerprint == reference["fingerprint"]:
-            return tensor
+    with suppress(InputError):  # a damaged folder is told when its cells are needed
+        if is_sharded(path):
+            return ShardedTensor._reopened(path, str(reference["fingerprint"]))
     lengths, mode_names = check_shape(shape), check_mode_names(names, len(shape))
     sizes = sizes_of(reference, len(lengths))
-    files = ShardFiles(path, lengths, mode_names, sizes, (), str(reference["fingerprint"]), "")
+    hashes = str(reference["fingerprint"]), str(reference["row_totals_hash"])
+    files = ShardFiles(path, lengths, mode_names, sizes, (), *hashes, "")
     fitted = fit_labels(check_labels(labels, mode_names), lengths, mode_names)
     missing = Missing(patterns, lengths)
     return ShardedTensor._elsewhere(files, CanonicalParts(*_NO_CELLS, lengths, mode_names, fitted, missing, report))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore._files import read_regular
 from allocore.data.available_memory import check_room
 from allocore.data.zarr_metadata import ArrayInfo, read_json
 from allocore.data.zstd_codec import decode
@@ -45,7 +46,7 @@ def read_static(run: Path, name: str, shape: tuple[int, ...] | None = None) -> N
         raise ValueError(f"{name} has the shape {info.shape}, but its files cannot hold as much")
     values = np.zeros(info.shape, dtype=info.dtype)
     for place, file in files.items():
-        chunk = decode(file.read_bytes(), size).view(info.dtype).reshape(info.chunks, order=info.order)
+        chunk = decode(read_regular(file), size).view(info.dtype).reshape(info.chunks, order=info.order)
         where: Any = (slice(i * step, (i + 1) * step) for i, step in zip(place, info.chunks, strict=True))
         part = values[(*where, ...)]
         part[...] = chunk[tuple(slice(0, length) for length in part.shape)]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from allocore._files import replacing
+from allocore._files import read_regular, replacing
 
 CODEC = "zstd"
 _MOST_BYTES = 2**26  # of a JSON file; the consolidated metadata of six modes take 50 kB
@@ -20,7 +20,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an OSError or ValueError if there is none."""
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"{path.name} has more than {_MOST_BYTES:,} bytes")
-    return parsed_object(path.read_bytes(), path.name)
+    return parsed_object(read_regular(path), path.name)
 
 
 def parsed_object(text: str | bytes, name: str) -> dict[str, Any]:

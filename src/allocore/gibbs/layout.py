@@ -111,9 +111,7 @@ class Layout:
         return slice(int(self.offsets_M[mode]), int(self.offsets_M[mode + 1]))
 
 
-def nonzeros_of(
-    coords_MN: NDArray[Any], counts: Ints, starts_M: Ints, first_cell: int = 0, first_draw: int = 0
-) -> NonZeros:
+def nonzeros_of(coords_MN: NDArray[Any], counts: Ints, starts_M: Ints, first_cell: int = 0) -> NonZeros:
     """Sorted cells as the kernels read them: those of the whole tensor, or from some block of it on."""
     cells = coords_MN.shape[1]
     small_N, draws_B = np.empty(cells, dtype=np.uint8), np.empty(-(-cells // BLOCK), dtype=np.int64)
@@ -122,7 +120,7 @@ def nonzeros_of(
         edges = np.arange(0, part.stop - part.start, BLOCK)
         draws_B[part.start // BLOCK :][: len(edges)] = np.add.reduceat(small_N[part], edges, dtype=np.int64)
     # A batch of cells may waste a uniform number, so every cell has one to spare. Blocks begin at even numbers.
-    first_draw_B = first_draw + np.concatenate([[0], np.cumsum(draws_B + draws_B % 2 + BLOCK)])
+    first_draw_B = np.concatenate([[0], np.cumsum(draws_B + draws_B % 2 + BLOCK)])
     large_L = np.flatnonzero(small_N == 0)
     large_counts_L = counts[large_L].astype(np.int64)
     changed_N = changed_modes(coords_MN)

@@ -54,7 +54,7 @@ def _after_poisson(record: Record) -> str:
     if record.tensor.largest == 1:
         return f"Poisson likelihood, but all counts are 1: {_FOR_ONES}"
     if stays_on_disk(record.tensor):
-        return "Poisson likelihood. Whether counts are more dispersed was not judged: there are too many to read."
+        return "Poisson likelihood. Whether counts are more dispersed was not judged: they stay on disk."
     found = count_dispersion(record)
     told = f"Poisson likelihood: given the fit, the variance of a count is {_digits(found.ratio)} times its mean"
     if found.clear:

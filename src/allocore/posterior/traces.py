@@ -83,10 +83,8 @@ def judged_cells(tensor: CountTensor) -> Ints:
     """At most twelve observed cells (M, C), half of them zeros if possible; always the same for a tensor."""
     rng = np.random.Generator(np.random.PCG64(_CELL_SEED))
     candidates_MN = np.array([rng.integers(0, length, _CANDIDATES) for length in tensor.shape])
-    if stays_on_disk(tensor):  # and nobody looks up whether the others are zeros
-        others = candidates_MN[:, ~tensor.missing.contains(candidates_MN)][:, : _CELLS // 2]
-        places = np.sort(rng.choice(tensor.nnz, _CELLS // 2, replace=False, shuffle=False)).tolist()
-        return np.concatenate([tensor.files.coords_at(places), others], axis=1).astype(np.int64)
+    if stays_on_disk(tensor):  # then any observed cells are judged, whatever their counts
+        return candidates_MN[:, ~tensor.missing.contains(candidates_MN)][:, :_CELLS].astype(np.int64)
     drawn_N, taken_N = column_keys(tensor.shape, candidates_MN, tensor.coords)
     first = np.zeros(_CANDIDATES, dtype=bool)
     first[np.unique(drawn_N, return_index=True)[1]] = True

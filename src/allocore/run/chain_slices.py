@@ -43,12 +43,13 @@ class Slice(NamedTuple):
 class Outcome:
     """What a slice gave: its sweeps in order; and by their sweeps, the states kept as draws and the last one.
 
-    `states` is None if they are in the file of the slice.
+    `states` is None if they are in the file of the slice. `versions` are those of the worker that made it.
     """
 
     chain: int
     sweeps: list[tuple[int, "SweepInfo", float]] = field(default_factory=list)
     states: dict[int, State] | None = None
+    versions: Versions = field(default_factory=Versions.here)
 
     @property
     def span(self) -> tuple[int, int]:

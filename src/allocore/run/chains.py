@@ -6,7 +6,7 @@ threads as chains, every chain has its own threads. Otherwise chains take turns 
 
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from math import isfinite
 from queue import SimpleQueue
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from allocore.errors import InputError
+from allocore.errors import InputError, StoreError
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
 from allocore.gibbs.thinning import Allocation, ThinCells, thin_here
@@ -175,10 +175,16 @@ def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
 
 def _take_turns(lane: Sequence[Chain], stop: Stop) -> None:
     """Advance the chains in turn, sweep by sweep, until they are done or must stop; then save them."""
-    while not stop.now and (waiting := [chain for chain in lane if not chain.done]):
-        for chain in waiting:
-            if not stop.now:
-                chain.advance()
+    try:
+        while not stop.now and (waiting := [chain for chain in lane if not chain.done]):
+            for chain in waiting:
+                if not stop.now:
+                    chain.advance()
+    except StoreError:  # if the workers that thin shards are gone, the last whole sweeps are safe
+        with suppress(StoreError):
+            for chain in lane:
+                chain.save()
+        raise
     for chain in lane:
         if not stop.at_once:
             chain.save()

@@ -77,7 +77,7 @@ def _array(content: bytes) -> NDArray[Any]:
 
 def _checkpoints(folder: Path) -> list[Path]:
     """All checkpoints, newest first."""
-    return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit()), reverse=True)
+    return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit() and path.is_file()), reverse=True)
 
 
 def read_arrays(content: bytes) -> dict[str, NDArray[Any]]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore._files import replacing, settle
+from allocore._files import read_regular, replacing, settle
 from allocore.data.zstd_codec import decode, encode
 from allocore.run.schema import FLOAT, WHOLE, Growing
 
@@ -103,7 +103,7 @@ def read_values(
             part = values[start : start + shape[1]]
             part = part[:, block * step : (block + 1) * step] if variable.shape else part
             try:
-                stored = decode(path.read_bytes(), 8 * math.prod(shape)).view(variable.dtype)
+                stored = decode(read_regular(path), 8 * math.prod(shape)).view(variable.dtype)
                 part[...] = stored.reshape(shape, order="F")[0][tuple(slice(0, size) for size in part.shape)]
                 if _has_gaps(part):
                     raise ValueError("some values were never written")

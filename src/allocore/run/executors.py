@@ -14,7 +14,7 @@ import warnings
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from allocore.errors import InputError, StoreError
@@ -26,6 +26,7 @@ from allocore.run.slice_files import SliceFolder
 from allocore.run.stop import Stop
 from allocore.run.store import Store
 from allocore.run.tasks import Tasks
+from allocore.run.worker_data import check_versions
 
 if TYPE_CHECKING:
     from allocore.model.state import State
@@ -36,11 +37,14 @@ _STOPS_WITHIN = 30.0  # seconds that a stopped run waits for its slices, at leas
 
 def as_executor(given: object) -> Executor:
     """The executor that was meant: a Dask client has one, and everything else must be one."""
+    if type(given).__module__.partition(".")[0] == "distributed":
+        client: Any = getattr(given, "_client", given)
+        if hasattr(client, "get_executor"):
+            # Not pure: a task that is repeated must be made again.
+            executor: Executor = client.get_executor(**{**getattr(given, "_kwargs", {}), "pure": False})
+            return executor
     if isinstance(given, Executor):
         return given
-    if type(given).__module__.partition(".")[0] == "distributed" and hasattr(given, "get_executor"):
-        executor: Executor = given.get_executor(pure=False)
-        return executor
     raise InputError(
         f"executor is a {type(given).__name__}, but it must be a dask.distributed.Client or a "
         "concurrent.futures.Executor, such as a ProcessPoolExecutor"
@@ -118,6 +122,7 @@ class _Driver:
 
     def _keep(self, outcome: Outcome) -> None:
         """Pass what a slice gave to the store, and choose the length of the next."""
+        check_versions(outcome.versions)
         states = self._states(outcome)
         if states is None:
             return

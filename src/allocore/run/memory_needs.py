@@ -12,7 +12,6 @@ import math
 from typing import NamedTuple
 
 from allocore.data.available_memory import available_memory, in_bytes
-from allocore.data.sharded_tensor import ShardedTensor
 from allocore.errors import InputError
 from allocore.run.chunks import chunk_shape
 from allocore.run.plan import Plan
@@ -37,16 +36,18 @@ class Needs(NamedTuple):
         return self.sampling + self.draws
 
 
-def needs_of(plan: Plan, *, stored: bool, threads: int) -> Needs:
-    """The memory that the run of a plan needs if its draws are `stored` on disk, or else in memory."""
+def needs_of(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True) -> Needs:
+    """The memory that the run of a plan needs if its draws are `stored` on disk, or else in memory.
+
+    If the cells are not here, they are in shards on workers.
+    """
     tensor, spec = plan.tensor, plan.spec
     sizes = list(zip(tensor.shape, spec.core_shape, strict=True))
     chain = 2 * sum(length * width for length, width in sizes) + 2 * sum(tensor.shape) * spec.budget
     moving = 2 * spec.budget if spec.learn_locations else 0
     at_work = max(5 * length * spec.budget + moving * width for length, width in sizes)
     sampling = _NUMBER * (plan.chains * chain + min(plan.chains, threads) * at_work)
-    if not isinstance(tensor, ShardedTensor):  # its cells stay with the workers
-        sampling += _CELL_BYTES * tensor.nnz
+    sampling += _CELL_BYTES * tensor.nnz * cells_here
     variables = draw_variables(tensor, spec)
     values = [_NUMBER * math.prod(each.shape) for each in variables]
     per_sweep = _NUMBER * (len(STATS) + tensor.ndim)
@@ -61,13 +62,13 @@ def needs_of(plan: Plan, *, stored: bool, threads: int) -> Needs:
     return Needs(sampling, draws, traces + opening)
 
 
-def check_memory(plan: Plan, *, stored: bool, threads: int) -> str:
+def check_memory(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True) -> str:
     """Refuse a run that memory cannot hold. Return what it will need, in a sentence; empty if that is little."""
-    needs, room = needs_of(plan, stored=stored, threads=threads), available_memory()
+    needs, room = needs_of(plan, stored=stored, threads=threads, cells_here=cells_here), available_memory()
     draws, chains = plan.schedule.draws, f"{plan.chains} chain{'s' * (plan.chains > 1)}"
     told = f"{in_bytes(needs.sampling)} to sample and {in_bytes(needs.draws)} for {draws:,} draws of {chains}"
     if room is not None and needs.whole > room:
-        fits = needs.sampling + needs_of(plan, stored=True, threads=threads).draws <= room
+        fits = needs.sampling + needs_of(plan, stored=True, threads=threads, cells_here=cells_here).draws <= room
         advice = (
             "store= (--out) keeps the draws on disk" if fits else "choose a smaller budget or core, or fewer chains"
         )

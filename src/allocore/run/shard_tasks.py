@@ -1,8 +1,8 @@
 """What workers do for a sharded tensor: load a range of shards and keep it; thin its cells, given a state.
 
 A task is a function of its arguments and of the tensor on disk. It can be repeated anywhere: a worker that does not
-have the range yet loads it first. A worker keeps what it loaded until it is given a range that overlaps it, which
-means that the tensor was cut anew, or another tensor.
+have the range yet loads it first. A worker keeps the last ranges it was given, `kept` of them: its own, and one that it
+took over from another. It drops all that overlap a new one, because then the tensor was cut anew, or is another one.
 """
 
 import socket
@@ -62,6 +62,7 @@ class ThinTask:
     state: State
     count_type: type[np.signedinteger[Any]]
     threads: int
+    kept: int
 
 
 class Thinned(NamedTuple):
@@ -72,36 +73,51 @@ class Thinned(NamedTuple):
     versions: Versions
 
 
-def load_range(where: ShardRange, data: None) -> RangeFacts:
-    """Load a range of shards, and say what it is."""
-    shard = _loaded(where)
+def load_range(given: tuple[ShardRange, int], data: None) -> RangeFacts:
+    """Load a range of shards, of which so many are kept, and say what it is."""
+    shard = _loaded(*given)
     return RangeFacts(shard.rows, shard.layout.nnz, shard.draws, Versions.here())
 
 
 def thin_range(task: ThinTask, data: None) -> Thinned:
     """Thin the cells of a range. Tables travel in the narrowest type that holds their counts."""
-    shard, start = _loaded(task.where), perf_counter()
+    shard, start = _loaded(task.where, task.kept), perf_counter()
     with Workers(task.threads) as workers:
         cells = shard.thin(task.key, task.first_draw, task.likelihood, task.state, task.count_type, workers)
-    y_RQ = cells.y_RQ.astype(np.min_scalar_type(cells.y_RQ.max(initial=0)))
+    y_RQ = cells.y_RQ.astype(_narrowest(int(cells.y_RQ.max(initial=0)), task.count_type))
     # The scales of the rows are known to the driver.
     sent = ThinnedCells(y_RQ, cells.log_fit_B, cells.log_fit_L, cells.log_fit_U, np.empty(0))
     return Thinned(sent, perf_counter() - start, Versions.here())
+
+
+def _narrowest(largest: int, count_type: type[np.signedinteger[Any]]) -> type[np.integer[Any]]:
+    """The narrowest type for numbers up to `largest`: without a sign up to 32 bits, which every table can add."""
+    return next((kind for kind in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(kind).max), count_type)
 
 
 _one_at_a_time = Lock()
 _known: dict[ShardRange, Shard] = {}
 
 
-def _loaded(where: ShardRange) -> Shard:
-    """A range of shards: the one that is kept, or read from disk in place of those that overlap it."""
+def _loaded(where: ShardRange, kept: int) -> Shard:
+    """A range of shards: one that is known, or read from disk in place of those that overlap it or are too many."""
     with _one_at_a_time:
-        if where not in _known:
+        shard = _known.pop(where, None)
+        if shard is None:
             for other in [each for each in _known if each.overlaps(where)]:
                 del _known[other]
+            while len(_known) >= kept:
+                del _known[next(iter(_known))]
             with _telling(where):
-                _known[where] = _read(where)
-        return _known[where]
+                shard = _read(where)
+        _known[where] = shard  # the last one is the newest
+        return shard
+
+
+def forget() -> None:
+    """Drop all ranges that this process has loaded."""
+    with _one_at_a_time:
+        _known.clear()
 
 
 def _read(where: ShardRange) -> Shard:

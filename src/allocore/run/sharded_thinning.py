@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from statistics import median
 from threading import Lock
 from time import monotonic, sleep
@@ -40,7 +41,8 @@ from allocore.run.worker_data import check_versions
 _LOOK_EVERY = 0.5  # seconds
 _PATIENCE = 600.0  # seconds without a worker
 _SLOW, _SLOW_SECONDS = 5.0, 30.0
-_LOADING = 60.0  # seconds that a worker may take to load its shards, before another one loads them as well
+_LEAST_CELLS_A_SECOND = 1e5  # that are read, before patience ends
+_OWN_AND_ANOTHER = 2
 _LOOK_FOR_WORKERS, _LOOK_WHO_IS_GONE = 5.0, 1.0  # seconds: between sweeps, and while answers are waited for
 _WORTH, _SWEEPS = 0.95, 20  # when to cut anew: the new time over the old one, and sweeps since the last cut at first
 _LEAST_SECONDS = 0.05  # below that it is not worth it
@@ -51,7 +53,7 @@ def _no_data() -> None:
     """Nothing is sent with the tasks: a worker reads its shards from disk."""
 
 
-class Place(NamedTuple):
+class RangePlace(NamedTuple):
     """Where a range is thinned: a worker of a Dask cluster, or whatever process another executor chooses."""
 
     name: str
@@ -64,7 +66,7 @@ class _Range:
     """A range of shards, the worker that has it, what is known of it, and the usual seconds of its tasks."""
 
     where: ShardRange
-    place: Place
+    place: RangePlace
     facts: RangeFacts
     first_draw: int
     seconds: float = 0.0
@@ -74,6 +76,14 @@ class _Range:
         """Note what a task took. The median is usual: a worker may compile, hang once, or be disturbed by others."""
         self.last.append(seconds)
         self.seconds = median(self.last)
+
+
+class _Gathered(NamedTuple):
+    """An answer, the seconds since its task was first handed out, and whether it was handed out again."""
+
+    content: Any
+    seconds: float
+    doubled: bool
 
 
 class ShardedThinning:
@@ -108,21 +118,27 @@ class ShardedThinning:
             each = ranges[number]
             rows_state = state_of_rows(state, each.facts.rows)
             given = each.where, key, each.first_draw, likelihood, rows_state, count_type, each.place.threads
-            return ThinTask(*given)
+            return ThinTask(*given, self._kept(ranges))
 
         tasks: Tasks[int] = Tasks(self._executor, thin_range, _no_data, go_on=self._go_on)
         for number, each in enumerate(ranges):
             tasks.hand_out(number, wanted(number), each.place.options)
         # The scales of the rows are computed while the workers are at work.
         log_scale_R = workspace.scaled_rows(state).log_scale_R
-        answers: list[Thinned] = self._gathered(tasks, wanted, median(self._taken) if self._taken else 0.0)
-        for each, answer in zip(ranges, answers, strict=True):
-            check_versions(answer.versions)
-            each.note(answer.seconds)
+        answers = self._gathered(tasks, wanted, median(self._taken) if self._taken else 0.0)
+        thinned: list[Thinned] = [each.content for each in answers]
+        for each, answer, found in zip(ranges, answers, thinned, strict=True):
+            check_versions(found.versions)
+            # If another worker had to help, its seconds say nothing of this one.
+            each.note(answer.seconds if answer.doubled else found.seconds)
         self._sweeps += 1
         self._taken.append(tasks.longest())
-        thinned, rows = [each.cells for each in answers], [each.facts.rows for each in ranges]
-        return joined(thinned, rows, layout, log_scale_R, count_type)
+        rows = [each.facts.rows for each in ranges]
+        return joined([each.cells for each in thinned], rows, layout, log_scale_R, count_type)
+
+    def _kept(self, ranges: Sequence[object]) -> int:
+        """How many ranges a worker keeps: its own and one of another; all, if nobody can say who gets which."""
+        return _OWN_AND_ANOTHER if self._client is not None else len(ranges)
 
     def _cut_if_needed(self) -> list[_Range]:
         """The ranges, cut anew if workers came or went or are unevenly loaded."""
@@ -137,7 +153,7 @@ class ShardedThinning:
                     self._ranges, self._next_cut = self._cut(places, edges), 2 * self._next_cut
             return self._ranges
 
-    def _evenly(self, places: Sequence[Place]) -> list[int]:
+    def _evenly(self, places: Sequence[RangePlace]) -> list[int]:
         """The edges of ranges in proportion to the threads of the workers."""
         return cut_in_proportion(self._tensor.shards, [each.threads for each in places])
 
@@ -152,10 +168,10 @@ class ShardedThinning:
         expected = max((stop - start) / speed for (start, stop), speed in zip(pairwise(edges), speeds, strict=True))
         return edges if expected < _WORTH * max(seconds) else None
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[RangePlace]:
         """All workers; if there is none yet, wait for one."""
         if self._client is None:
-            return [Place(str(each), self._threads or 1, {}) for each in range(slots(self._executor) or 1)]
+            return [RangePlace(str(each), self._threads or 1, {}) for each in range(slots(self._executor) or 1)]
         begun = monotonic()
         while not (found := threads_by_worker(self._executor)):
             if self._client.status == "closed":
@@ -165,42 +181,49 @@ class ShardedThinning:
             sleep(_LOOK_EVERY)
         self._there = frozenset(found)
         return [
-            Place(address, self._threads or threads, {"workers": [address], "allow_other_workers": True})
+            RangePlace(address, self._threads or threads, {"workers": [address], "allow_other_workers": False})
             for address, threads in sorted(found.items())
         ]
 
-    def _gathered(self, tasks: "Tasks[int]", wanted: Callable[[int], Any], usual: float) -> list[Any]:
+    def _gathered(self, tasks: "Tasks[int]", wanted: Callable[[int], Any], usual: float) -> list["_Gathered"]:
         """The answers to tasks 0, 1, .. that are under way. One that is slow, or perhaps lost, is handed out again."""
-        found, number, patience = dict[int, Any](), len(tasks), max(_SLOW_SECONDS, _SLOW * usual)
-        doubled, there, looked = set[int](), self._there, monotonic()
+        found, number, patience = dict[int, _Gathered](), len(tasks), max(_SLOW_SECONDS, _SLOW * usual)
+        doubled, there, begun = set[int](), self._there, monotonic()
+        looked = begun
         try:
             while len(found) < number:
                 for answer in tasks.answers():
-                    found.setdefault(answer.key, answer.content)
-                slow = {key for key, seconds in tasks.under_way() if seconds > patience} - doubled
+                    gathered = _Gathered(answer.content, monotonic() - begun, answer.key in doubled)
+                    found.setdefault(answer.key, gathered)
+                again = {key for key, seconds in tasks.under_way() if seconds > patience} - doubled
                 if monotonic() - looked > _LOOK_WHO_IS_GONE:
-                    before, there, looked = there, self._names(), monotonic()
-                    slow = set(range(number)) if before and before - there else slow
-                for key in slow - found.keys():
+                    before, there, looked = there, self._names(there), monotonic()
+                    again = set(range(number)) if before - there else again
+                for key in again - found.keys():
                     doubled.add(key)
                     tasks.hand_out(key, wanted(key))
         finally:
             tasks.cancel()
         return [found[key] for key in range(number)]
 
-    def _names(self) -> frozenset[str]:
-        """The addresses of the workers of a Dask cluster; of others there is nothing to know."""
-        return frozenset(threads_by_worker(self._executor) or ())
+    def _names(self, before: frozenset[str]) -> frozenset[str]:
+        """The addresses of the workers of a Dask cluster; those of before if nobody knows."""
+        threads = threads_by_worker(self._executor)
+        return before if threads is None else frozenset(threads)
 
-    def _cut(self, places: Sequence[Place], edges: Sequence[int]) -> list[_Range]:
+    def _cut(self, places: Sequence[RangePlace], edges: Sequence[int]) -> list[_Range]:
         """Cut the shards into a range for each worker, and let them be loaded."""
         files = self._tensor.files
         wheres = [ShardRange(str(files.path), files.fingerprint, *pair) for pair in pairwise(edges)]
 
-        tasks: Tasks[int] = Tasks(self._executor, load_range, _no_data, go_on=self._go_on)
-        for number, (where, place) in enumerate(zip(wheres, places, strict=False)):
-            tasks.hand_out(number, where, place.options)
-        facts: list[RangeFacts] = self._gathered(tasks, wheres.__getitem__, _LOADING)
+        wanted = [(where, self._kept(wheres)) for where in wheres]
+        # A disk may be slow, and all workers read from it.
+        tasks: Tasks[int] = Tasks(
+            self._executor, load_range, _no_data, go_on=self._go_on, patience=files.sizes.nnz / _LEAST_CELLS_A_SECOND
+        )
+        for number, place in enumerate(places[: len(wanted)]):
+            tasks.hand_out(number, wanted[number], place.options)
+        facts: list[RangeFacts] = [each.content for each in self._gathered(tasks, wanted.__getitem__, inf)]
         for each in facts:
             check_versions(each.versions)
         first_draws = np.cumsum([0, *(each.draws for each in facts)]).tolist()

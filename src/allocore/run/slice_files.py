@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from allocore._files import replacing
+from allocore._files import read_regular, replacing
 from allocore.model.spec import Spec
 from allocore.model.state import State
 from allocore.run.checkpoint import arrays_of, read_arrays, state_of
@@ -75,7 +75,7 @@ class SliceFolder:
         path = self._folder / _name(chain, first, last)
         by_sweep: dict[int, dict[str, np.ndarray]] = {}
         try:
-            for name, array in read_arrays(path.read_bytes()).items():
+            for name, array in read_arrays(read_regular(path)).items():
                 sweep, _, part = name.partition("/")
                 by_sweep.setdefault(int(sweep), {})[part] = array
             return {sweep: state_of(arrays, sweep, shape, spec) for sweep, arrays in by_sweep.items()}

@@ -110,7 +110,8 @@ class StoredArray(NDArrayOperatorsMixin):
 
     def read(self, on_damage: OnDamage | None = None) -> NDArray[Any]:
         """The whole array in memory. Unless `on_damage` is given, damage is an error."""
-        check_room(self.nbytes, f"{self._variable.path} of {self._run}")
+        advice = ": take it draw by draw, as array[chain, draw]"
+        check_room(self.nbytes, f"{self._variable.path} of {self._run}", advice)
         values = np.empty(self.shape, dtype=self.dtype)
         for chain, draws, chunk in self._chunks(on_damage):
             values[chain, draws] = chunk

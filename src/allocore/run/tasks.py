@@ -69,9 +69,10 @@ class Tasks(Generic[Key]):
         go_on: str = "",
         losses_of_one: int | None = None,
         long: bool = False,
+        patience: float = 0.0,
     ) -> None:
         self._executor, self._function, self._data, self._go_on = executor, function, data, go_on
-        self._losses_of_one, self._long = losses_of_one, long
+        self._losses_of_one, self._long, self._least_patience = losses_of_one, long, patience
         self._under_way: dict[Future[Any], _Task[Key]] = {}
         self._losses, self._ended, self._longest, self._answered = 0, 0, 0.0, False
         self._last_answer = self._last_question = monotonic()
@@ -181,7 +182,7 @@ class Tasks(Generic[Key]):
         if self._is_closed():
             raise self.lost("the scheduler of the cluster is gone")
         silence = self.silence()
-        if silence <= max(_PATIENCE, 20.0 * self._longest):
+        if silence <= max(_PATIENCE, self._least_patience, 20.0 * self._longest):
             return
         if not (self._long and self._answered):
             raise self.lost(f"no worker has answered for {silence:.0f} seconds")
@@ -197,14 +198,17 @@ def told_how_to_go_on(why: str, how: str) -> StoreError:
 
 
 def threads_by_worker(executor: Executor) -> dict[str, int] | None:
-    """The threads of each worker of a Dask cluster, by its address; empty if nobody is there now. None without Dask."""
+    """The threads of each worker of a Dask cluster, by its address; empty if nobody is there.
+
+    None if that is not known: without Dask, or if the scheduler does not answer in time.
+    """
     client: Any = getattr(executor, "_client", None)
     if client is None or not hasattr(client, "scheduler"):
         return None
     try:
         threads = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_ANSWERS_WITHIN)
     except Exception:  # whatever a lost connection raises
-        return {}
+        return None
     return {str(address): int(number) for address, number in threads.items()}
 
 
