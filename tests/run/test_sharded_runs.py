@@ -298,7 +298,7 @@ def test_shards_that_workers_cannot_reach_are_one_sentence(sharded, monkeypatch)
         raise ac.InputError(f"{where.path} is no whole sharded tensor: .zattrs is not there")
 
     monkeypatch.setattr(shard_tasks, "_read", unreachable)
-    told = r"^shards 0 to \d of .*y\.zarr cannot be loaded on .*\.zattrs is not there; every worker must reach"
+    told = r"^shards \d to \d of .*y\.zarr cannot be loaded on .*\.zattrs is not there; every worker must reach"
     with pytest.raises(ac.InputError, match=told):
         fitted(sharded, executor=Crew(2))
 
