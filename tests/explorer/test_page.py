@@ -169,7 +169,14 @@ def test_a_banner_says_first_whether_the_chains_can_be_trusted_and_leads_to_thei
         assert word in page.inner_text("#health")
 
 
-@pytest.mark.parametrize(("level", "word"), [("good", "✓ Good:"), ("caution", "! Caution:"), ("poor", "✕ Poor:")])
+@pytest.mark.parametrize(
+    ("level", "word"),
+    [
+        ("good", "✓ Good:"),
+        pytest.param("caution", "! Caution:", marks=pytest.mark.slow),
+        pytest.param("poor", "✕ Poor:", marks=pytest.mark.slow),
+    ],
+)
 def test_the_traffic_light_is_a_word_and_a_colour_that_can_be_read(opened, level, word):
     values = payload(posterior(), "Title")
     values["health"] |= {"level": level, "headline": "A sentence."}
@@ -341,6 +348,7 @@ def test_from_a_factor_one_gets_to_all_classes_that_share_it(seen):
     page.wait_for_selector("h1:has-text('Class 3')")
 
 
+@pytest.mark.slow
 def test_how_surely_classes_share_a_factor_is_told_in_every_view(opened):
     post = varied_posterior()
     sharing = tuple(np.array(each) for each in post.class_summary().sharing)
@@ -374,6 +382,7 @@ def test_a_class_tells_its_name_its_share_and_who_holds_it(opened):
     assert page.title().startswith("Class 0: United States → Iraq")
 
 
+@pytest.mark.slow
 def test_intervals_are_drawn_behind_lines_and_bars_and_told_in_tips(opened):
     post = varied_posterior()
     seen = opened(post)
@@ -402,6 +411,7 @@ def test_intervals_are_drawn_behind_lines_and_bars_and_told_in_tips(opened):
     assert page.locator("figure >> nth=0 >> .whiskers").count() == 2
 
 
+@pytest.mark.slow
 def test_a_single_draw_is_named_on_every_page_and_has_no_intervals(opened):
     seen = opened(payload(varied_posterior(), "Title", draw=2, chain=1))
     for address in ("", "class/0", "classes", "factor/0/0"):
@@ -437,6 +447,7 @@ def test_small_and_weakly_supported_classes_are_set_apart(opened):
     assert page.locator("tr.apart").count() == 1
 
 
+@pytest.mark.slow
 def test_classes_go_by_their_numbers_wherever_they_stand(opened):
     """After a run was extended, the third class may have the number 0, and the largest the number 7."""
     seen = opened(showing(varied_posterior(), number_C=np.array([7, 2, 0, 12])))
@@ -515,6 +526,7 @@ def test_where_cells_are_missing_the_factor_itself_can_be_seen(opened):
     assert "as its largest class, 0, has it" in page.inner_text(".itself")
 
 
+@pytest.mark.slow
 def test_chains_that_have_nothing_in_common_are_told_so(opened):
     seen = opened(chains_apart())
     assert "The chains have no class in common." in seen.go().inner_text("main")
@@ -581,6 +593,7 @@ def test_dark_and_light_can_be_chosen_and_the_choice_is_kept(fresh):
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
 
 
+@pytest.mark.slow
 def test_a_label_that_is_part_of_another_is_found_alone(opened):
     seen = opened(posterior(labels=(COUNTRIES, ("Niger", "Nigeria", "Chad", "Mali", "Togo"), ACTIONS, MONTHS)))
     seen.go("classes?q=niger")
@@ -657,6 +670,7 @@ def test_labels_of_strangers_are_text_and_nothing_else(opened):
         assert page.locator("main img").count() == 0
 
 
+@pytest.mark.slow
 def test_names_in_any_script_are_searched_for(opened):
     seen = opened(posterior(labels=(COUNTRIES, COUNTRIES, ("Consult", "مرحبا 🦊", "שלום"), MONTHS)))
     page = seen.go()
@@ -674,6 +688,7 @@ def test_a_mode_of_a_hundred_thousand_labels_shows_its_heaviest(opened, long_pay
     assert re.search(r"The heaviest of 100,000 labels; they hold \d+\.\d%", page.inner_text("main"))
 
 
+@pytest.mark.slow
 def test_classes_of_one_element_and_modes_of_one_label_are_drawn(opened):
     seen = opened(posterior([[[1.0]], [[0.0, 1.0, 0.0]]], [(0, 0)], [3.0], labels=None, names=("one", "three")))
     page = seen.go("class/0")
@@ -684,6 +699,7 @@ def test_classes_of_one_element_and_modes_of_one_label_are_drawn(opened):
         seen.go(address)
 
 
+@pytest.mark.slow
 def test_factors_that_underflow_say_so(opened):
     post = posterior(
         [[[0.0, 0.0, 0.0], [0.2, 0.3, 0.5]], [[0.5, 0.5, 0.0]]],

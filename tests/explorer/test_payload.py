@@ -165,6 +165,7 @@ def test_modes_are_known_for_what_their_labels_are():
     assert modes[0]["peaks"] is None
 
 
+@pytest.mark.slow
 def test_the_page_of_the_largest_runs_is_below_six_megabytes():
     """Every class has its own profile, factor and interval in every mode, and shares with all others."""
     labels = [[f"Country number {n}" for n in range(225)]] * 2 + [None, None]

@@ -28,6 +28,7 @@ def edit(path, old="", new=""):
     path.write_text(text.replace(old, new) if old else text + "\n# a remark\n", encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_cache_depends_on_the_sources_of_kernels_alone(tmp_path):
     package = tmp_path / "allocore"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -135,6 +135,7 @@ ROW = st.tuples(
 )
 
 
+@pytest.mark.slow
 @MODEST
 @given(
     rows=st.lists(ROW, min_size=1, max_size=14),
