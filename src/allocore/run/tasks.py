@@ -57,7 +57,8 @@ class Tasks(Generic[Key]):
     Without a bound on the `losses_of_one` task, only losses in a row end the run. With it, a task that is lost more
     often is given up alone, if it seems to be its own fault, perhaps because it needs more memory than a worker has:
     others have ended meanwhile, or Dask says that it has killed its workers. If tasks are `long`, silence ends the run
-    only until the first answer, and from then on if no worker is left.
+    only until the first answer, and from then on if no worker is left. `patience` is the silence, in seconds, that is
+    granted in any case.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The data that tasks on an executor need: sent to a worker once, and kept there.
+"""The data that tasks on an executor need: sent to workers that ask for them, and kept there.
 
 A task names its data. A worker that does not have them says so, together with its versions, and is sent the task again
 with the data. It keeps those of the last name only, because a worker serves one run or one comparison at a time.
