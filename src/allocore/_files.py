@@ -64,6 +64,8 @@ def new_folder(path: Path) -> Iterator[Path]:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
     except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise StoreError(f"{path} was made by another process meanwhile: name another path") from None
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 

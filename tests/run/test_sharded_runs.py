@@ -197,6 +197,23 @@ def test_the_last_whole_sweep_is_saved_when_the_workers_are_gone(sharded, tmp_pa
     assert_same(ac.AlloCore.resume(path, progress=False).posterior_, fitted(tensor()))
 
 
+def test_a_tensor_is_found_beside_its_run_and_a_resume_that_cannot_be_changes_nothing(tmp_path):
+    (tmp_path / "a").mkdir()
+    tensor().save(tmp_path / "a" / "y.zarr", shards=5)
+    fitted(ac.load_tensor(tmp_path / "a" / "y.zarr"), store=tmp_path / "a" / "run.zarr")
+    (tmp_path / "a").rename(tmp_path / "b")
+    run = tmp_path / "b" / "run.zarr"
+    assert_same(ac.AlloCore.resume(run, draws=5, progress=False).posterior_, fitted(tensor(), draws=5))
+    (tmp_path / "b" / "y.zarr").rename(tmp_path / "gone.zarr")
+    settings = (run / ".zattrs").read_text()
+    with pytest.raises(ac.InputError, match="bring it back, or beside the run"):
+        ac.AlloCore.resume(run, draws=9, progress=False)
+    assert (run / ".zattrs").read_text() == settings
+    told = " ".join(ac.open_run(run).diagnose().likelihood_words)
+    assert "was not judged" in told
+    assert "y.zarr is not there" in told
+
+
 def test_a_run_whose_tensor_is_damaged_can_still_be_read(tmp_path):
     tensor().save(tmp_path / "y.zarr", shards=5)
     path = tmp_path / "run.zarr"

@@ -79,8 +79,8 @@ def telling_of_stops(out: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        name = "" if out is None else shlex.quote(str(out))
-        kept = f"allocore resume {name} continues what was saved" if name else "nothing was kept"
+        is_there = out is not None and (out / "posterior").is_dir()
+        kept = f"allocore resume {shlex.quote(str(out))} continues what was saved" if is_there else "nothing was kept"
         raise _StoppedEarly(str(error) or f"interrupted; {kept}") from None
 
 

@@ -2,8 +2,9 @@
 
 import logging
 import re
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ Cluster = Annotated[
     typer.Option(
         metavar="ADDRESS",
         help="Run the chains on a Dask cluster: the address of its scheduler (tcp://host:8786), its scheduler file, or "
-        "local:4 for four processes on this machine. The draws are the same. Needs allocore[cluster].",
+        "local:4 for four processes on this machine. The draws are the same. Needs allocore\\[cluster].",
     ),
 ]
 ClusterOfFits = Annotated[
@@ -24,7 +25,7 @@ ClusterOfFits = Annotated[
     typer.Option(
         metavar="ADDRESS",
         help="Run the fits on a Dask cluster: the address of its scheduler (tcp://host:8786), its scheduler file, or "
-        "local:4 for four processes on this machine. The scores are the same. Needs allocore[cluster].",
+        "local:4 for four processes on this machine. The scores are the same. Needs allocore\\[cluster].",
     ),
 ]
 _ANSWERS_WITHIN = 15  # seconds
@@ -57,11 +58,29 @@ def cluster_of(address: str | None) -> Iterator[Any]:
     local = re.fullmatch(r"local:(.*)", address)
     if local is not None:
         workers = whole_number("--cluster local:N", int(local[1]) if local[1].isdecimal() else local[1])
-        with cluster_on(n_workers=workers, **_LOCAL) as own, client_of(own) as client:
+        with ExitStack() as stack:
+            with _interrupted_later():
+                own = stack.enter_context(cluster_on(n_workers=workers, **_LOCAL))
+                client = stack.enter_context(client_of(own))
             yield client
         return
-    with _connected(client_of, address) as client:
+    with ExitStack() as stack:
+        with _interrupted_later():
+            client = stack.enter_context(_connected(client_of, address))
         yield client
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Let Ctrl-C wait until Dask has started: an exception in the midst of that is printed, or lost, by Dask."""
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)
+    if asked:
+        raise KeyboardInterrupt
 
 
 def _connected(client: Any, address: str) -> Any:
@@ -69,7 +88,7 @@ def _connected(client: Any, address: str) -> Any:
     where = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
     try:
         return client(**where, timeout=_ANSWERS_WITHIN)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:  # the last for JSON of another kind
         raise InputError(
             f"--cluster is {address!r}, but no scheduler answers there ({error}): it must be an address such as "
             "tcp://host:8786, a scheduler file, or local:4"

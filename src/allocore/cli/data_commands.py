@@ -118,6 +118,8 @@ def info(
         return
     Y = read_data(data, events)
     print_data(console, Y)
+    if isinstance(Y, ac.ShardedTensor) and Y.report is not None:  # which is about the events
+        console.print(Text(f"In {Y.shards} shards, {Y.path}"))
     table = Table(header_style="bold")
     for heading in ("mode", "length", "in use", "heaviest labels (counts)"):
         table.add_column(heading, justify="right" if heading in ("length", "in use") else "left")

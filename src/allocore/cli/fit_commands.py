@@ -115,6 +115,8 @@ def fit(
     Y, settings = settings_of(likelihood, read_data(data, events))
     seed = secrets.randbits(32) if seed is None else whole_number("--seed", seed, least=0)
     split = None if hold_out is None else _split(Y, hold_out, along, seed)
+    if split is not None and isinstance(Y, ac.ShardedTensor):
+        console.print("The tensor is read into memory to hold out cells: what is fitted is no longer in shards.")
     print_data(console, Y, binary=likelihood["binary"])
     model = chosen.estimator(settings, seed=seed, threads=threads)
     _fit_and_keep(model, Y if split is None else split, out, start, cluster)

@@ -198,9 +198,9 @@ def telling(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except FileNotFoundError as error:
-        raise InputError(
-            f"{path} is no whole sharded tensor: {Path(error.filename or '').name} is not there"
-        ) from error
+        absent = Path(error.filename or path)
+        told = absent.relative_to(path) if absent.is_relative_to(path) else absent
+        raise InputError(f"{path} is no whole sharded tensor: {told} is not there") from error
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError) as error:
         raise InputError(f"{path} is damaged, or no sharded tensor: {error}") from error
 

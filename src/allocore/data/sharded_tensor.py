@@ -110,7 +110,8 @@ class ShardedTensor(CountTensor):
         >>> sharded.check_there()
         """
         if not is_sharded(self.files.path):
-            raise InputError(f"the cells of this tensor are in {self.files.path}, which is not there: bring it back")
+            where = f"the cells of this tensor are in {self.files.path}, which is not there"
+            raise InputError(f"{where}: bring it back, or beside the run")
         if not self._is_there():
             self._reopened(self.files.path, self.files.fingerprint)  # says what is wrong
             raise InputError(f"{self.files.path} has come back: open the run again")
@@ -221,7 +222,7 @@ class ShardedTensor(CountTensor):
         """Return the tensor in a folder, if it is the one with this fingerprint."""
         tensor = cls(path)
         if tensor.files.fingerprint != fingerprint:
-            raise InputError(f"{path} is another tensor now")
+            raise InputError(f"{path} is another tensor now, or the same one cut into other shards")
         return tensor
 
 
@@ -239,13 +240,20 @@ def sharded_reference(tensor: ShardedTensor) -> dict[str, Any]:
 
 
 def referred(
-    reference: dict[str, Any], names: Sequence[str], shape: Sequence[int], labels: Any, patterns: Int64s, report: Any
+    reference: dict[str, Any],
+    run: Path,
+    names: Sequence[str],
+    shape: Sequence[int],
+    labels: Any,
+    patterns: Int64s,
+    report: Any,
 ) -> ShardedTensor:
-    """Return the sharded tensor of a run. If it is not where it was, all but its cells is known."""
+    """Return the sharded tensor of a run: where it was, or beside the run. Elsewhere, all but its cells is known."""
     path = Path(str(reference["path"]))
-    with suppress(InputError):  # a damaged folder is told when its cells are needed
-        if is_sharded(path):
-            return ShardedTensor._reopened(path, str(reference["fingerprint"]))
+    for folder in (path, run.resolve().parent / path.name):
+        with suppress(InputError):  # a damaged folder is told when its cells are needed
+            if is_sharded(folder):
+                return ShardedTensor._reopened(folder, str(reference["fingerprint"]))
     lengths, mode_names = check_shape(shape), check_mode_names(names, len(shape))
     sizes = sizes_of(reference, len(lengths))
     hashes = str(reference["fingerprint"]), str(reference["row_totals_hash"])

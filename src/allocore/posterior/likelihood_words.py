@@ -54,7 +54,8 @@ def _after_poisson(record: Record) -> str:
     if record.tensor.largest == 1:
         return f"Poisson likelihood, but all counts are 1: {_FOR_ONES}"
     if stays_on_disk(record.tensor):
-        return "Poisson likelihood. Whether counts are more dispersed was not judged: they stay on disk."
+        why = "they stay on disk" if record.tensor._is_there() else f"{record.tensor.path} is not there"
+        return f"Poisson likelihood. Whether counts are more dispersed was not judged: {why}."
     found = count_dispersion(record)
     told = f"Poisson likelihood: given the fit, the variance of a count is {_digits(found.ratio)} times its mean"
     if found.clear:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from allocore.data.shard_files import is_sharded
 from allocore.data.zarr_metadata import parsed_object, read_json
 from allocore.errors import InputError, StoreError
 from allocore.run.plan import RUN_FORMAT, with_checksum
@@ -23,6 +24,7 @@ def read_attributes(path: Path) -> dict[str, Any]:
         raise InputError(f"path is {str(path)!r}, but nothing of that name exists: it must be the folder of a run")
     if not is_run(path):
         kind = "a folder that holds no run of allocore" if path.is_dir() else "a file, and no run of allocore"
+        kind = "a tensor in shards, and no run: fit it first" if is_sharded(path) else kind
         raise InputError(f"path is {str(path)!r}, but that is {kind}")
     with telling(path, "its attributes (.zattrs) cannot be read"):
         attributes = read_json(path / ".zattrs")

@@ -110,7 +110,7 @@ def _read_tensor(run: Path) -> CountTensor:
     report = EventReport.from_json(str(read_static(run, stored))) if (run / stored).is_dir() else None
     if (run / "observed_data" / SHARDED).is_dir():
         reference = parsed_object(str(read_static(run, f"observed_data/{SHARDED}")), SHARDED)
-        return referred(reference, names, shape, labels, patterns, report)
+        return referred(reference, run, names, shape, labels, patterns, report)
     counts = read_static(run, "observed_data/counts")
     coords = read_static(run, "observed_data/coords", (len(names), len(counts)))
     tensor = CountTensor(coords, counts, shape, mode_names=names, labels=labels, missing=patterns)

@@ -136,8 +136,9 @@ def _telling(where: ShardRange) -> Iterator[None]:
     try:
         yield
     except (InputError, MemoryError) as error:
+        told = str(error) or "there is too little memory"
+        advice = "add workers, or write the tensor in more shards" if "memory" in told else "every worker must reach it"
         raise InputError(
             f"shards {where.first} to {where.last - 1} of {where.path} cannot be loaded on {socket.gethostname()}: "
-            f"{error or 'there is too little memory'}; every worker must reach the folder and have room for its share, "
-            "so add workers, or write the tensor in more shards"
+            f"{told}; {advice}"
         ) from error

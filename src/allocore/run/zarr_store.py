@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from allocore._files import new_folder, remove_unfinished
 from allocore._locks import ProcessLock
+from allocore.data.sharded_tensor import ShardedTensor
 from allocore.errors import InputError, StoreError
 from allocore.gibbs.version import SAMPLER_VERSION
 from allocore.model.state import State
@@ -289,6 +290,8 @@ def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | 
         raise StoreError(f"{path} has no checkpoints: it was saved from memory. A run made with store= can continue")
     if changed := other_packages(attributes) + other_rounding(attributes):
         warnings.warn(f"{path} was begun with {', '.join(changed)}: draws may differ in their last bits", stacklevel=4)
+    if isinstance(plan.tensor, ShardedTensor):
+        plan.tensor.check_there()
     if draws is None:
         return plan
     if draws < plan.schedule.draws:

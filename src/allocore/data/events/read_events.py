@@ -229,6 +229,10 @@ def _errors_in_our_words() -> Iterator[None]:
         yield
     except StoreError:  # of `out`, and in our words already
         raise
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # what duckdb makes of Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
     except (duckdb.Error, OSError, EOFError) as error:
         raise InputError(f"source cannot be made into a tensor: {first_sentence(error)}") from error
 
