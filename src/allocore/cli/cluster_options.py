@@ -5,6 +5,7 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,15 +73,20 @@ def cluster_of(address: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Let Ctrl-C wait until Dask has started: an exception in the midst of that is printed, or lost, by Dask."""
-    asked: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    """Let Ctrl-C wait until Dask has started: an exception in the midst of that is printed, or lost, by Dask.
+
+    The signal is blocked. The threads and processes that Dask starts meanwhile inherit that: a terminal sends Ctrl-C to
+    all of them, but this process alone decides what it means.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # when multiprocessing starts it, it lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)
-    if asked:
-        raise KeyboardInterrupt
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _connected(client: Any, address: str) -> Any:
