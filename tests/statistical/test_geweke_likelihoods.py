@@ -139,7 +139,7 @@ def by_latent_counts_of(draw):
     def plant(monkeypatch):
         rng = np.random.default_rng(12)
 
-        def thin(key, layout, spec, state, workspace):
+        def thin(key, layout, spec, state, workspace, thin_cells):
             coords_MN = np.empty(layout.nonzeros.coords_MN.shape, dtype=np.int64)
             coords_MN[list(layout.order)] = layout.nonzeros.coords_MN
             dense, counts_N = cases.naive_of(state), layout.counts_of(np.arange(layout.nnz))
