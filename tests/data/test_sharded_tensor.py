@@ -272,3 +272,32 @@ def test_cells_that_memory_cannot_hold_are_refused(folder, monkeypatch):
     sharded = ac.load_tensor(folder)
     with pytest.raises(ac.InputError, match=r"reading 8,\d+ cells of .*y\.zarr needs 0\.0 GB of memory"):
         sharded.load()
+
+
+def test_a_folder_that_another_process_makes_meanwhile_is_kept_and_told(Y, tmp_path, monkeypatch):
+    from allocore.data import shard_writer
+
+    finish = shard_writer.ShardWriter.finish
+
+    def too_late(writer, *given):
+        finish(writer, *given)
+        (tmp_path / "y.zarr").mkdir()
+        (tmp_path / "y.zarr" / "other").touch()
+
+    monkeypatch.setattr(shard_writer.ShardWriter, "finish", too_late)
+    with pytest.raises(ac.StoreError, match=r"y\.zarr was made by another process meanwhile: name another path"):
+        Y.save(tmp_path / "y.zarr", shards=2)
+    assert [each.name for each in tmp_path.rglob("*")] == ["y.zarr", "other"]
+
+
+def test_ctrl_c_while_duckdb_reads_events_is_an_interrupt_and_leaves_nothing(tmp_path, monkeypatch):
+    from allocore.data.events import read_events as module
+
+    def interrupted(*given):
+        raise RuntimeError("Query interrupted")  # what duckdb raises
+
+    monkeypatch.setattr(module, "count_rows", interrupted)
+    (tmp_path / "e.csv").write_text("who,what\na,b\n")
+    with pytest.raises(KeyboardInterrupt):
+        ac.read_events(tmp_path / "e.csv", modes=["who", "what"], out=tmp_path / "y.zarr")
+    assert [each.name for each in tmp_path.iterdir()] == ["e.csv"]

@@ -119,6 +119,17 @@ def processes_of(session):
     return [line for line in listed.stdout.splitlines() if line.split()[0] == str(session) and "Z" not in line]
 
 
+@pytest.mark.slow
+def test_ctrl_c_while_a_cluster_starts_is_one_line_and_leaves_nothing(tmp_path):
+    run = begun(tmp_path, "--cluster", "local:2", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    until(lambda: len(processes_of(run.pid)) > 2, "the first worker to start")
+    os.killpg(run.pid, signal.SIGINT)
+    _, told = run.communicate(timeout=2 * WAIT)
+    assert (run.returncode, told) == (130, "allocore: interrupted; nothing was kept\n")
+    assert not (tmp_path / "run.zarr").exists()
+    until(lambda: not processes_of(run.pid), "the workers to end")
+
+
 def read_all(descriptor, parts):
     """Read what is printed on a terminal until the other end is closed, which Linux tells by an error."""
     with contextlib.suppress(OSError):
