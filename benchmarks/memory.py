@@ -2,6 +2,7 @@
 
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -16,3 +17,9 @@ def memory_mb(key: str) -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
     line = next(line for line in status.read_text().splitlines() if line.startswith(key))
     return int(line.split()[1]) / 2**10
+
+
+def forget_peak() -> None:
+    """Let VmHWM begin again at the present memory. Where that is not possible, the peak stays."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")

@@ -13,7 +13,8 @@ import resource
 import signal
 import sys
 from _thread import interrupt_main
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -94,19 +95,32 @@ def fit_constant(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
 # --- allocore ---------------------------------------------------------------------------------------------------------
 
 
-def warm_up(model: str) -> None:
+@contextmanager
+def stopped_after(seconds: float) -> Iterator[None]:
+    """Meanwhile, a Ctrl-C comes when the time is over. allocore's fits then end and keep what they have."""
+    end = Timer(seconds, interrupt_main)
+    end.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise TimeoutError("not one draw in time") from None
+    finally:
+        end.cancel()
+
+
+def warm_up(model: str, **settings: Any) -> None:
     """Compile or load the kernels with a tensor of a few cells, prediction included."""
     tiny = ac.hold_out(TINY, 0.2, seed=SEED)
-    settings: dict[str, Any] = {"burn_in": 2, "draws": 2, "thin": 1, "seed": SEED, "progress": False}
+    settings = {"burn_in": 2, "draws": 2, "thin": 1, "seed": SEED, "progress": False, **settings}
     getattr(ac, model)(2, **settings).fit(tiny.train).posterior_.ppd(tiny.test)
 
 
-def fit_gibbs(model: str, train: ac.CountTensor, rank: int, seconds: float) -> Fit:
+def fit_gibbs(model: str, train: ac.CountTensor, rank: int, seconds: float, **settings: Any) -> Fit:
     """Burn in for half of the time, as estimated by a pilot run, then make about 50 draws until the time is over.
 
     A Ctrl-C ends the run, and the sampler keeps its draws. So a wrong estimate cannot make the run longer.
     """
-    sampler = partial(getattr(ac, model), rank, seed=SEED, progress=False)
+    sampler = partial(getattr(ac, model), rank, seed=SEED, progress=False, **settings)
     sweeps, took = 1, 0.0
     while took < seconds / 10:
         sweeps, start = 2 * sweeps, perf_counter()
@@ -114,17 +128,47 @@ def fit_gibbs(model: str, train: ac.CountTensor, rank: int, seconds: float) -> F
         took = perf_counter() - start
     half = max(1, int(seconds / 2 / np.median(pilot.stats["seconds"])))
     thin = -(-half // 50)
-    end = Timer(seconds, interrupt_main)
     start = perf_counter()
-    end.start()
-    try:
+    with stopped_after(seconds):
         post = sampler(burn_in=half, draws=3 * (half // thin), thin=thin).fit(train).posterior_
-    except KeyboardInterrupt:
-        raise TimeoutError("not one draw in time") from None
     took = perf_counter() - start
-    end.cancel()
     sweeps = post.stats["seconds"].size
     return Fit(sweeps, took / sweeps, took, lambda test: post.log_predictive(test.coords, test.counts))
+
+
+def use_kernel_of_the_paper() -> None:
+    """Let chains of this process thin by the paper-style kernel: the same sampler, except for its main loop."""
+    from allocore.run import chains
+    from baselines import thin_as_in_the_paper
+
+    chains.thin_here = thin_as_in_the_paper
+    warm_up("AlloCore")
+
+
+def warm_up_nntuck() -> None:
+    ac.NNTuck((2, 2, 2), restarts=1, max_iter=2, progress=False).fit(TINY).posterior_.rate(np.zeros((3, 1), dtype=int))
+
+
+def nntuck_core(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Half of `rank` factors in the two longest modes, a fifth in the others.
+
+    With `rank` factors in every mode, one iteration on a tensor of four modes would take longer than the whole fit.
+    """
+    longest = sorted(range(len(shape)), key=shape.__getitem__)[-2:]
+    return tuple(min(length, max(2, rank // (2 if m in longest else 5))) for m, length in enumerate(shape))
+
+
+def fit_nntuck(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
+    """Maximum likelihood by EM, from as many random starts as there is time for; the best counts."""
+    model = ac.NNTuck(nntuck_core(train.shape, rank), restarts=10_000, max_iter=100_000, seed=SEED, progress=False)
+    start = perf_counter()
+    with stopped_after(seconds):
+        model.fit(train)
+    took, iterations = perf_counter() - start, int(model.restarts_["iterations"].sum())
+    return Fit(
+        iterations, took / iterations, took,
+        lambda test: poisson_log_probability(model.posterior_.rate(test.coords), test.counts),
+    )  # fmt: skip
 
 
 # --- pyttb ------------------------------------------------------------------------------------------------------------
@@ -272,6 +316,7 @@ _pyttb = "pyttb", importing("pyttb", "pyttb.gcp.optimizers")
 _tensorly = "tensorly", importing("tensorly.decomposition")
 # pydata sparse compiles its kernels on first use, as allocore does.
 _sparse = "tensorly", lambda: fit_sparse_parafac(ac.as_tensor(TINY), 2, 0)
+_NB = {"likelihood": "negative-binomial"}
 _OUTER, _STEP, _UPDATE = "an outer iteration over all modes", "a step of Adam", "an update of all modes"
 
 METHODS = {
@@ -280,6 +325,12 @@ METHODS = {
                        partial(warm_up, "AlloCore"), partial(fit_gibbs, "AlloCore")),
     "allocore-cp": Method("allocore CP", "a Gibbs sweep", "missing", "allocore",
                           partial(warm_up, "CP"), partial(fit_gibbs, "CP")),
+    "allocore-nb": Method("allocore AlloCore, negative binomial", "a Gibbs sweep", "missing", "allocore",
+                          partial(warm_up, "AlloCore", **_NB), partial(fit_gibbs, "AlloCore", **_NB)),
+    "paper-kernel": Method("AlloCore with the paper's kernel", "a Gibbs sweep", "missing", "allocore",
+                           use_kernel_of_the_paper, partial(fit_gibbs, "AlloCore")),
+    "nntuck": Method("NNTuck by EM (allocore)", "an iteration of EM", "missing", "allocore",
+                     warm_up_nntuck, fit_nntuck),
     "apr-mu": Method("pyttb cp_apr, mu", _OUTER, "zeros", *_pyttb, partial(fit_apr, "mu")),
     "apr-pdnr": Method("pyttb cp_apr, pdnr", _OUTER, "zeros", *_pyttb, partial(fit_apr, "pdnr")),
     "apr-pqnr": Method("pyttb cp_apr, pqnr", _OUTER, "zeros", *_pyttb, partial(fit_apr, "pqnr")),

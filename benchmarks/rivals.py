@@ -5,7 +5,8 @@ Usage: python benchmarks/rivals.py [TENSOR] [--rank 25] [--seconds 20] [--memory
 
 TENSOR is anything that allocore reads. The default is the generated tensor of `tensors.py`, and then the flights, which
 are small enough for dense arrays. One percent of the fibres is held out, and every method predicts their cells. Each
-method runs in a separate process (`rival_fits.py`). Failures are reported.
+method runs in a separate process (`rival_fits.py`). Failures are reported. Then our sampler runs again, and the seconds
+are noted until it predicts as well as each of the others (`equal_score.py`).
 """
 
 import argparse
@@ -23,6 +24,7 @@ from rich.table import Table
 
 import allocore as ac
 from allocore.kernels.workers import available_threads
+from equal_score import equal_scores, print_equal_scores
 from rival_fits import LEAST_RATE, METHODS, PATIENCE
 from tensors import generated
 
@@ -121,7 +123,9 @@ def main() -> None:
         console.print(f"{Y!r}\nrank {options.rank}, {options.seconds:g} s and {options.memory:g} GB for each method")
         results = compare(Y, options.rank, options.seconds, options.memory, methods)
         print_table(results, console)
-        written.append({"tensor": repr(Y), "results": results})
+        scores = equal_scores(Y, options.rank, options.seconds, results)
+        print_equal_scores(scores, console)
+        written.append({"tensor": repr(Y), "results": results, "equal score": scores})
     if options.out:
         settings = {"rank": options.rank, "seconds": options.seconds, "memory_gb": options.memory}
         with open(options.out, "w", encoding="utf-8") as file:

@@ -7,10 +7,13 @@ Usage: python benchmarks/scale.py SHAPE ENTRIES BUDGET SWEEPS     prints one lin
 import json
 import sys
 from time import perf_counter
+from typing import Any
 
-from memory import memory_mb
+from memory import forget_peak, memory_mb
 
 START = perf_counter()
+CELLS_LAID_OUT = 1_000_000  # enough to know the bytes of a cell; all cells are laid out by the fit
+BYTES_AN_ENTRY = 110  # at the peak, while a tensor is made from raw entries; measured with 10^7 entries
 
 
 def first_sweep() -> dict[str, float]:
@@ -26,30 +29,53 @@ def scale(shape: tuple[int, ...], entries: int, budget: int, sweeps: int) -> dic
     """Fit a scattered tensor and return its cost."""
     import allocore as ac
     from allocore.gibbs.layout import Layout
-    from allocore.kernels.workers import Workers
+    from allocore.kernels.workers import Workers, available_threads
     from tensors import scattered
 
+    imports = memory_mb("VmRSS")
     Y = scattered(shape, entries)
+    making = memory_mb("VmHWM")
     tensor = Y.coords.nbytes + Y.counts.nbytes
+    some = min(Y.nnz, CELLS_LAID_OUT)
     with Workers(1) as workers:
-        held = sum(array.nbytes for array in Layout.of(Y, workers).nonzeros) + Y.nnz  # with thinning's flag per cell
+        layout = Layout.of_cells(Y.coords[:, :some], Y.counts[:some], Y.missing, workers)
+        held = sum(array.nbytes for array in layout.nonzeros[:-1]) + some  # with thinning's flag per cell
+    forget_peak()
     post = ac.AlloCore(budget, burn_in=sweeps - 1, draws=1, thin=1, progress=False).fit(Y).posterior_
     return {
         "nnz": Y.nnz,
+        "cores": available_threads(),
         "seconds": float(post.stats["seconds"][0][1:].min()),
         "tensor bytes": tensor,
-        "bytes per non-zero": held / Y.nnz,
-        "peak GB": memory_mb("VmHWM") / 2**10,
+        "bytes per non-zero": held / some,
+        "imports GB": imports / 2**10,
+        "making GB": making / 2**10,
+        "fit GB": memory_mb("VmHWM") / 2**10,
     }
+
+
+def lacking(entries: int) -> str:
+    """Why there is not enough memory for a tensor; empty if there is, or if nobody knows."""
+    from allocore.data.available_memory import available_memory, in_bytes
+
+    room, needed = available_memory(), BYTES_AN_ENTRY * entries
+    if room is None or needed <= room:
+        return ""
+    return (
+        f"{entries:,} entries: to make the tensor takes about {in_bytes(needed)} of memory, "
+        f"but {in_bytes(room)} are available"
+    )
 
 
 def main() -> None:
     """Run the measurement that the arguments ask for."""
     if sys.argv[1] == "--first-sweep":
-        result = first_sweep()
+        result: dict[str, Any] = first_sweep()
     else:
         shape = tuple(int(length) for length in sys.argv[1].split("x"))
-        result = scale(shape, *(int(float(number)) for number in sys.argv[2:5]))
+        numbers = [int(float(number)) for number in sys.argv[2:5]]
+        problem = lacking(numbers[0])
+        result = {"problem": problem} if problem else scale(shape, *numbers)
     print(json.dumps(result))
 
 
