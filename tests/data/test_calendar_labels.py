@@ -5,13 +5,14 @@ from datetime import date
 
 import pytest
 
-from allocore.data.calendar_labels import calendar_keys, frequency_of, in_calendar_order, period_form
+from allocore.data.calendar_labels import are_weeks, calendar_keys, frequency_of, in_calendar_order, period_form
 from allocore.data.events.periods import FREQUENCIES
 from allocore.posterior.label_kinds import label_kind
 
 MONTHS = [f"{date(2018, month, 1):%B}" for month in range(1, 13)]
 WEEKDAYS = [f"{date(2018, 1, day):%A}" for day in range(1, 8)]  # the first was a Monday
 WRITTEN = {
+    "hour": ["2018-12-31 23:00", "2019-01-01 00:00"],
     "day": ["2018-12-30", "2018-12-31", "2019-01-01"],
     "week": ["2018-12-24", "2018-12-31", "2019-01-07"],
     "month": ["2018-12", "2019-01"],
@@ -65,3 +66,19 @@ def test_names_are_sorted_by_the_calendar_however_they_are_written(names, writte
 def test_names_may_have_gaps_and_begin_anywhere_but_must_be_in_order(labels, expected):
     assert in_calendar_order(labels) is expected
     assert label_kind(labels) == ("order" if expected else "plain")
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["2018-01-01", "2018-01-08", "2018-01-29"], True),
+        (["2018-01-07", "2018-01-14", "2018-01-21"], True),
+        (["2018-01-01", "2018-01-08", "2018-01-16"], False),
+        (["2018-01-01", "2018-01-08"], False),
+        (["2018-02-16", "2018-02-23", "2018-02-30"], False),
+        (["2018-01", "2018-02", "2018-03"], False),
+        (range(7), False),
+    ],
+)
+def test_weeks_are_days_that_are_whole_weeks_apart(labels, expected):
+    assert are_weeks(labels) is expected

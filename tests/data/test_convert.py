@@ -1,13 +1,18 @@
 """as_tensor: what other libraries hold becomes the same CountTensor."""
 
+import re
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import pyttb
 import scipy.sparse
 import sparse
+import xarray as xr
 
 from allocore.data.convert import as_tensor
 from allocore.data.tensor import CountTensor
@@ -86,7 +91,7 @@ def test_a_path_is_read(tmp_path):
         (np.array([1, 2, 3]), r"x must have at least 2 modes; got shape \(3,\)"),
         (np.array(5), r"x must have at least 2 modes; got shape \(\)"),
         (scipy.sparse.coo_array(np.array([1, 2])), r"at least 2 modes; got shape \(2,\)"),
-        (np.array([[1, np.nan]]), "counts must be whole numbers.*got nan"),
+        (np.array([[1, np.nan]]), r"x has NaN in 1 cell, which may mean zero or missing: .*np.ma.masked_invalid\(x\)"),
         (np.array([[1, -1]]), "counts must not be negative; got -1"),
         (np.array([[1, 0.5]]), "counts must be whole numbers.*got 0.5"),
         (np.array([["a", "b"]]), "x must be an array of whole numbers; got an array of type <U1"),
@@ -102,6 +107,76 @@ def test_a_path_is_read(tmp_path):
 def test_what_cannot_be_a_tensor_is_refused(x, message):
     with pytest.raises(InputError, match=message):
         as_tensor(x)
+
+
+HOURS = ("2024-01-01 22:00", "2024-01-01 23:00", "2024-01-02 00:00")
+
+
+def _counts(**changes):
+    parts = {
+        "dims": ["who", "when", "place"],
+        "coords": {"who": ["Ada", "Max"], "when": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"])},
+    } | changes
+    return xr.DataArray(np.arange(12).reshape(2, 3, 2), **parts)
+
+
+def test_an_array_of_xarray_keeps_its_dimensions_and_coordinates():
+    tensor = as_tensor(_counts())
+    assert tensor.mode_names == ("who", "when", "place")
+    assert tensor.labels == (("Ada", "Max"), ("2024-01-01", "2024-01-02", "2024-01-03"), range(2))
+    assert np.array_equal(tensor.to_dense(), _counts().to_numpy())
+
+
+def test_names_and_labels_that_are_given_come_before_those_of_xarray():
+    tensor = as_tensor(_counts(), mode_names=["a", "b", "c"], labels={"c": ["x", "y"]})
+    assert tensor.mode_names == ("a", "b", "c")
+    assert tensor.labels[2] == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([3, 1, 2], ("3", "1", "2")),
+        (pd.date_range("2024-01-01 22:00", periods=3, freq="h"), HOURS),
+        (pd.period_range("2024-01", periods=3, freq="M"), ("2024-01", "2024-02", "2024-03")),
+        (pd.interval_range(0, 3), ("(0, 1]", "(1, 2]", "(2, 3]")),
+    ],
+)  # fmt: skip
+def test_coordinates_of_every_type_are_labels_that_can_be_read(values, labels):
+    assert as_tensor(_counts(coords={"when": values})).labels[1] == labels
+
+
+def test_a_sparse_array_of_xarray_stays_sparse():
+    huge = sparse.COO([[0, 99_999], [0, 99_999], [0, 99_999]], [1, 2], shape=(100_000,) * 3)
+    tensor = as_tensor(xr.DataArray(huge, dims=["a", "b", "c"]))
+    assert (tensor.shape, tensor.total, tensor.mode_names) == (huge.shape, 3, ("a", "b", "c"))
+
+
+def test_nan_is_refused_with_what_to_give_instead_and_that_works():
+    x = _counts().astype(float)
+    x[0, 1, 1] = np.nan
+    with pytest.raises(InputError, match="x has NaN in 1 cell, which may mean zero or missing: give") as told:
+        as_tensor(x)
+    zeros, missing = re.search(r"give (.*) if these are zeros, or (.*) if they were not", str(told.value)).groups()
+    assert as_tensor(eval(zeros)).total == 63
+    assert list(eval(missing).missing) == [(0, 1, 1)]
+    with pytest.raises(InputError, match="x has NaN in 1 cell") as told:
+        as_tensor(x.to_numpy())
+    zeros, missing = re.search(r"give (.*) if these are zeros, or (.*) if they were not", str(told.value)).groups()
+    x = x.to_numpy()
+    assert as_tensor(eval(zeros)).total == 63
+    assert list(as_tensor(eval(missing)).missing) == [(0, 1, 1)]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_a_table_is_refused_with_a_hint_to_read_events(kind):
+    with pytest.raises(InputError, match=r"x is a .*: read_events\(x, modes=\[...\]\) counts the rows of a table"):
+        as_tensor(kind({"a": [1, 2], "b": [3, 4]}))
+
+
+def test_a_dataset_is_refused_with_a_hint_to_its_variables():
+    with pytest.raises(InputError, match=r"choose one variable of a Dataset, as in x\['counts'\]"):
+        as_tensor(xr.Dataset({"counts": _counts()}))
 
 
 def test_importing_and_converting_loads_no_heavy_library_and_not_the_reader_of_events():

@@ -276,7 +276,7 @@ def test_paths_that_cannot_be_written_are_errors(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"y.npz cannot be written: Not a directory"):
         TENSOR.save(tmp_path / "file" / "y.npz")
-    with pytest.raises(InputError, match=r"2 missing patterns, which a .tns file cannot hold"):
+    with pytest.raises(InputError, match=r"missing cells \(2 patterns\), which a .tns file cannot hold; write .npz"):
         write_tns(TENSOR, tmp_path / "y.tns")
     assert os.listdir(tmp_path) == ["file"]
 

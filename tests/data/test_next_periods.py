@@ -75,3 +75,11 @@ def test_a_year_has_as_many_periods_as_the_labels_say():
 def test_the_calendar_ends():
     with pytest.raises(InputError, match=r"^horizon is 99999, but the calendar of 2018-02 ends before$"):
         next_periods(["2018-01", "2018-02"], 99_999)
+
+
+def test_hours_go_on_into_the_next_day_and_have_a_cycle_of_a_day():
+    hours = ["2023-12-31 21:00", "2023-12-31 22:00"]
+    assert next_periods(hours, 3) == ["2023-12-31 23:00", "2024-01-01 00:00", "2024-01-01 01:00"]
+    assert period_numbers([*hours, "2024-01-01 01:00"]) == [0, 1, 4]
+    assert periods_per_year(hours) == 24
+    assert periods_per_year(["2023-12-31 18:00", "2024-01-01 00:00"]) is None

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from itertools import pairwise
 from typing import Literal
 
-PeriodForm = Literal["year", "quarter", "month", "iso-week", "day"]
+PeriodForm = Literal["year", "quarter", "month", "iso-week", "day", "hour"]
 
 _YEAR, _MONTH = r"[12]\d{3}", r"[12]\d{3}-(0[1-9]|1[0-2])"
+_DAY = rf"{_MONTH}-(0[1-9]|[12]\d|3[01])"
 _FORMS: dict[PeriodForm, re.Pattern[str]] = {
     "year": re.compile(r"1[5-9]\d\d|20\d\d"),
     "quarter": re.compile(rf"{_YEAR}-Q[1-4]"),
     "month": re.compile(_MONTH),
     "iso-week": re.compile(rf"{_YEAR}-W[0-5]\d"),
-    "day": re.compile(rf"{_MONTH}-(0[1-9]|[12]\d|3[01])"),
+    "day": re.compile(_DAY),
+    "hour": re.compile(rf"{_DAY} ([01]\d|2[0-3]):00"),
 }
 # Periods that hold those of a form, and whose texts begin theirs: 2018 holds 2018-05.
 _WIDER: dict[PeriodForm, re.Pattern[str]] = {
@@ -25,6 +27,7 @@ _WIDER: dict[PeriodForm, re.Pattern[str]] = {
     "month": re.compile(_YEAR),
     "iso-week": re.compile(_YEAR),
     "day": re.compile(rf"{_YEAR}|{_MONTH}"),
+    "hour": re.compile(rf"{_YEAR}|{_MONTH}|{_DAY}"),
 }
 _CLOCK = re.compile(r"([01]?\d|2[0-4])(:[0-5]\d){1,2}")
 _MONTHS = [
@@ -42,7 +45,8 @@ _MONTHS = [
     "december",
 ]
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-_WEEK = 7
+_WEEK, _FEWEST_WEEKS = 7, 3
+_YEAR_LETTERS = 4
 
 
 def period_form(labels: Sequence[object]) -> PeriodForm | None:
@@ -85,13 +89,50 @@ def frequency_of(labels: Sequence[str]) -> str | None:
     form = period_form(labels)
     if form != "day":
         return None if form == "iso-week" else form
-    try:
-        days = [date.fromisoformat(label) for label in labels]
-    except ValueError:
+    days = _days(labels)
+    if days is None:
         return None
     if any(day.weekday() for day in days):
         return "day"
-    return "week" if len(days) > 1 and all((b - a).days % _WEEK == 0 for a, b in pairwise(days)) else None
+    return "week" if len(days) > 1 and _whole_weeks_apart(days) else None
+
+
+def are_weeks(labels: Sequence[object]) -> bool:
+    """Return whether labels name weeks by their first days: three or more days, each some whole weeks after another.
+
+    >>> are_weeks(["2018-01-01", "2018-01-08", "2018-01-22"]), are_weeks(["2018-01-01", "2018-01-02", "2018-01-03"])
+    (True, False)
+    """
+    if period_form(labels) != "day":
+        return False
+    days = _days([str(label) for label in labels])
+    return days is not None and len(days) >= _FEWEST_WEEKS and _whole_weeks_apart(days)
+
+
+def week_words(first: str, last: str) -> str:
+    """Return a stretch of weeks in words, from the first day of the first week to the last day of the last one.
+
+    >>> week_words("2018-01-01", "2018-01-22"), week_words("2018-12-24", "2018-12-31")
+    ('2018-01-01 to 01-28', '2018-12-24 to 2019-01-06')
+    >>> week_words("2018-01-01", "2018-01-01")
+    'week of 2018-01-01'
+    """
+    if first == last:
+        return f"week of {first}"
+    end = (date.fromisoformat(last) + timedelta(days=_WEEK - 1)).isoformat()
+    same_year = first[:_YEAR_LETTERS] == end[:_YEAR_LETTERS]
+    return f"{first} to {end[_YEAR_LETTERS + 1 :] if same_year else end}"
+
+
+def _days(labels: Sequence[str]) -> list[date] | None:
+    try:
+        return [date.fromisoformat(label) for label in labels]
+    except ValueError:
+        return None
+
+
+def _whole_weeks_apart(days: Sequence[date]) -> bool:
+    return all((b - a).days % _WEEK == 0 for a, b in pairwise(days))
 
 
 def calendar_keys(labels: Sequence[str]) -> list[tuple[int, ...]] | None:

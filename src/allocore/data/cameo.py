@@ -1,4 +1,4 @@
-"""CAMEO event codes: their roots, the repair of lost zeros, and codes by their text. Also the PLOVER types of POLECAT.
+"""CAMEO event codes: roots, words and labels, the repair of lost zeros, codes by their text. Also the types of PLOVER.
 
 A code is a text of three or four characters, and the first two are the root: 014 "Consider policy option" is a
 statement, root 01. Saved as a number it is 14, which looks like root 14, a protest: an error that nothing reveals.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -87,9 +87,114 @@ def code_of_text(text: str) -> str | None:
 
 @cache
 def _codes() -> dict[str, str]:
+    return {_key(text): code for code, text in _table()}
+
+
+@cache
+def _words() -> dict[str, str]:
+    """Return the words of each root and code: the first of its texts."""
+    words = {code: text[0].upper() + text[1:] for code, text in reversed(_table())}
+    return {**words, **ROOTS}
+
+
+@cache
+def _table() -> tuple[tuple[str, str], ...]:
     table = (files("allocore.data") / "cameo.csv").read_text(encoding="utf-8")
-    return {_key(row["text"]): row["code"] for row in csv.DictReader(table.splitlines())}
+    return tuple((row["code"], row["text"]) for row in csv.DictReader(table.splitlines()))
 
 
 def _key(text: str) -> str:
     return "".join(text.split()).casefold()
+
+
+def code_label(code: str) -> str:
+    """Return the label of a root or a code: the code and its words, or the code alone if nobody knows its words.
+
+    >>> code_label("04"), code_label("042"), code_label("13y")
+    ('04 Consult', '042 Make a visit', '13y')
+    """
+    words = _words().get(code)
+    return code if words is None else f"{code} {words}"
+
+
+def is_code_column(name: str) -> bool:
+    """Return whether a column is called as if it had CAMEO codes.
+
+    >>> is_code_column("CAMEO Code"), is_code_column("event_root_code"), is_code_column("code")
+    (True, True, False)
+    """
+    plain = _plain_name(name)
+    return "cameo" in plain or plain == "eventrootcode"
+
+
+def _plain_name(name: str) -> str:
+    return "".join(sign for sign in name.casefold() if sign.isalnum())
+
+
+def labels_of_codes(column: str, texts: Sequence[str]) -> dict[str, str] | None:
+    """Return the label of each text in a column of CAMEO codes; None if some text is none, or may mean two codes.
+
+    In a column of roots, 4 is 04. In any other column, 14 may be the root 14 or 014 without its zero, unless other
+    texts show that zeros were kept.
+
+    >>> labels_of_codes("cameo_root", ["4", "20"])
+    {'4': '04 Consult', '20': '20 Engage in unconventional mass violence'}
+    >>> labels_of_codes("cameo", ["04", "190"]), labels_of_codes("cameo", ["14", "190"])
+    ({'04': '04 Consult', '190': '190 Use conventional military force'}, None)
+    """
+    if "root" in _plain_name(column):
+        found = {text: text.zfill(2) if text.isdecimal() and text.isascii() else "" for text in texts}
+        return {text: code_label(code) for text, code in found.items()} if set(found.values()) <= set(ROOTS) else None
+    roots = ROOTS if any(text.startswith("0") for text in texts) else {}
+    if not all(text in roots or root_of(text) for text in texts):
+        return None
+    return {text: code_label(text) for text in texts}
+
+
+_SPELT = re.compile(r"([0-9]{1,4}[A-Za-z]?)( .*)?", re.DOTALL)
+
+
+def other_spellings(label: str) -> tuple[str, ...]:
+    """Return how a label of a CAMEO code may be spelt otherwise: with its words or without.
+
+    >>> other_spellings("04 Consult"), other_spellings("4"), other_spellings("tea")
+    (('04', '4'), ('04 Consult',), ())
+    """
+    match = _SPELT.fullmatch(label)
+    if match is None:
+        return ()
+    if match[2] is None:
+        with_words = code_label(match[1].zfill(2))
+        return (with_words,) if " " in with_words else ()
+    if code_label(match[1]) != label:
+        return ()
+    return tuple(dict.fromkeys((match[1], match[1].lstrip("0")))) if match[1] in ROOTS else (match[1],)
+
+
+def respelt(labels: Sequence[object], known: Iterable[str]) -> tuple[str, ...]:
+    """Return labels as others spell them: "04" as "04 Consult", or the other way round, if these have the other.
+
+    >>> respelt(["04", "tea"], ["04 Consult"]), respelt(["04 Consult"], ["04"])
+    (('04 Consult', 'tea'), ('04',))
+    """
+    theirs = set(known)
+    found = tuple(
+        label if label in theirs else next((each for each in other_spellings(label) if each in theirs), label)
+        for label in map(str, labels)
+    )
+    return found if len(set(found)) == len(set(map(str, labels))) else tuple(map(str, labels))
+
+
+def spelt_alike(lists: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return lists of labels in which codes have words everywhere, if some have them and others do not.
+
+    >>> spelt_alike([["04", "05"], ["04 Consult"]]), spelt_alike([["04"], ["05"]])
+    ([('04 Consult', '05 Engage in diplomatic cooperation'), ('04 Consult',)], [('04',), ('05',)])
+    """
+    plain = [tuple(map(str, labels)) for labels in lists]
+    every = {label for labels in plain for label in labels}
+    with_words = [label for label in every if " " in label]
+    if not any(other in every for label in with_words for other in other_spellings(label)):
+        return plain
+    known = {other for label in every if " " not in label for other in other_spellings(label)}
+    return [respelt(labels, {*with_words, *known}) for labels in plain]

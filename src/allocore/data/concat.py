@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from allocore.data.calendar_labels import calendar_keys, is_rising, period_form
+from allocore.data.cameo import spelt_alike
 from allocore.data.convert import as_tensor
 from allocore.data.coordinates import Int64s, Integers, column_keys
 from allocore.data.labels import ModeLabels
@@ -123,6 +124,18 @@ def _as_tensors(tensors: Iterable[object]) -> list[CountTensor]:
                 f"tensors must have the same modes in the same order; tensor 0 has {', '.join(parts[0].mode_names)}, "
                 f"tensor {number} has {', '.join(part.mode_names)}"
             )
+    return _spelt_alike(parts)
+
+
+def _spelt_alike(parts: list[CountTensor]) -> list[CountTensor]:
+    """Return parts in which CAMEO codes have words everywhere, if some have them and others do not."""
+    for mode in range(parts[0].ndim):
+        labels = [each for each in (part.labels[mode] for part in parts) if isinstance(each, tuple)]
+        if len(labels) < len(parts) or len(set(labels)) < 2:
+            continue
+        name = parts[0].mode_names[mode]
+        pairs = zip(parts, labels, spelt_alike(labels), strict=True)
+        parts = [part if old == new else part.with_labels({name: new}) for part, old, new in pairs]
     return parts
 
 

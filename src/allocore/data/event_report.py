@@ -13,6 +13,7 @@ from allocore.data.json_text import parsed_json
 from allocore.errors import InputError
 
 _LISTED = 6
+_READING = ("format", "modes", "time", "count", "dedup", "diagonal")
 _LEFT = "<{0} style='text-align:left;vertical-align:top'>{1}</{0}>"
 
 
@@ -55,6 +56,9 @@ class EventReport:
     inner_lines : int
         The number of lines that are between the quotes of a field. The lines of a text file that are not empty are its
         rows, these, and the header.
+    reading : dict from str to object
+        The arguments of `read_events` that were given and that more events of the same kind need again: `modes`,
+        `time`, `count`, `where` and the like.
     """
 
     format: str
@@ -73,6 +77,7 @@ class EventReport:
     empty_periods: tuple[str, ...] = ()
     unobserved: int = 0
     inner_lines: int = 0
+    reading: dict[str, Any] = field(default_factory=dict)
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the report as pairs of a name and a text."""
@@ -90,7 +95,7 @@ class EventReport:
             done = "dropped" if f"new {mode}" in self.dropped else "appended"
             lines.append((f"new in {mode}, {done}", _listed([f"{label!r} ({n:,})" for label, n in labels.items()])))
         if self.empty_periods:
-            advice = "they count as zeros; if they were not observed, name them in unobserved"
+            advice = "they count as zeros; if they were not observed, name them in unobserved="
             lines.append(("periods without events", f"{_listed(self.empty_periods)}: {advice}"))
         lines += [("note", note) for note in self.notes]
         lines += [("dates", f"{self.dates[0]} to {self.dates[1]}")] if self.dates else []
@@ -111,6 +116,7 @@ class EventReport:
             heaviest = {mode: [(label, count) for label, count in each] for mode, each in parts["heaviest"].items()}
             dates = parts["dates"] and (parts["dates"][0], parts["dates"][1])
             tuples = {name: tuple(parts[name]) for name in ("notes", "empty_periods") if name in parts}
+            _check_reading(parts.get("reading", {}))
             return cls(**(parts | {"heaviest": heaviest, "dates": dates} | tuples))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise InputError(f"the report on the events of a tensor cannot be read: {error}") from error
@@ -126,6 +132,20 @@ class EventReport:
             for name, text in self.lines()
         )
         return f"<table>{rows}</table>"
+
+
+def _check_reading(reading: Any) -> None:
+    """Raise an error if a file has other arguments than `read_events` has kept: it may be a stranger's."""
+    for name, value in reading.items():
+        values = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        if name == "where":
+            flat = [each for some in values for each in (some if isinstance(some, list) else [some])]
+            known = all(each is None or isinstance(each, str | bool | int | float) for each in flat)
+        else:
+            several = isinstance(value, dict | list)
+            known = name in _READING and several == (name == "modes") and all(isinstance(each, str) for each in values)
+        if not known:
+            raise ValueError(f"{name!r} is {value!r} in reading")
 
 
 def _listed(texts: Sequence[str]) -> str:

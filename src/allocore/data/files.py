@@ -179,7 +179,8 @@ def write_tns(tensor: TensorParts, path: str | os.PathLike[str]) -> None:
         raise InputError(f"path must end in .tns or .tns.gz; got {str(target)!r}")
     if len(tensor.missing):
         raise InputError(
-            f"tensor has {len(tensor.missing):,} missing patterns, which a .tns file cannot hold; use save"
+            f"tensor has missing cells ({len(tensor.missing):,} patterns), which a .tns file cannot hold; write .npz, "
+            ".parquet or .zarr instead"
         )
     with _replacing(target) as file:
         write_entries(file, tensor.coords, tensor.counts, compress=target.suffix == ".gz")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from allocore.data.cameo import other_spellings
 from allocore.errors import InputError
 
 ModeLabels = tuple[str, ...] | range
@@ -104,6 +105,7 @@ def _resolve(pattern: object, places: list[dict[str, int]], mode_names: tuple[st
     row: list[object] = []
     for value, place, name in zip(pattern, places, mode_names, strict=True):
         if isinstance(value, str):
+            value = value if value in place else next((each for each in other_spellings(value) if each in place), value)
             if value not in place:
                 reason = "has no such label" if place else "has no labels"
                 raise InputError(f"patterns has {value!r} in mode {name!r}, which {reason}")

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from allocore.data.cameo import respelt
 from allocore.data.concat import listed, moved, patterns_of, places_of
 from allocore.data.labels import ModeLabels
 from allocore.data.missing_diagonals import missing_diagonals
@@ -29,6 +30,7 @@ def matched_rows(new: CountTensor, fitted: CountTensor, along: int, absent: Abse
         raise InputError(f"absent is {absent!r}, but it must be one of {', '.join(get_args(Absent))}")
     check_same_modes(new, fitted, "Y_new")
     others = [mode for mode in range(new.ndim) if mode != along]
+    new = _spelt_as(fitted, new, others)
     new = _without_empty_rows(new, fitted, others)
     labels, wanted = list(new.labels), list(new.labels)
     for mode in others:
@@ -38,6 +40,16 @@ def matched_rows(new: CountTensor, fitted: CountTensor, along: int, absent: Abse
         new = _moved_to(new, wanted, along, absent)
     _warn_of_diagonals(new, fitted, along)
     return new
+
+
+def _spelt_as(fitted: CountTensor, new: CountTensor, modes: Sequence[int]) -> CountTensor:
+    """Return the new rows with the labels of CAMEO codes as in `fitted`: with their words or without."""
+    spelt = {}
+    for mode in modes:
+        own, known = new.labels[mode], fitted.labels[mode]
+        if isinstance(own, tuple) and isinstance(known, tuple) and own != known:
+            spelt[new.mode_names[mode]] = respelt(own, known)
+    return new.with_labels(spelt) if spelt else new
 
 
 def _without_empty_rows(new: CountTensor, fitted: CountTensor, modes: Sequence[int]) -> CountTensor:

@@ -14,7 +14,7 @@ from allocore.data.calendar_labels import PeriodForm, is_rising, period_form
 from allocore.errors import InputError
 
 _WEEK = 7
-_QUARTERS, _MONTHS = 4, 12
+_QUARTERS, _MONTHS, _HOURS = 4, 12, 24
 _FIRST_YEAR, _LAST_YEAR = 1500, 2999  # of months and days without hyphens: other such labels are plain numbers
 
 
@@ -53,7 +53,7 @@ def next_periods(labels: Sequence[object], horizon: int) -> list[str] | None:
 
 
 def periods_per_year(labels: Sequence[object]) -> int | None:
-    """Return how many periods a year has, or a week if the periods are days; None if there is no such cycle.
+    """Return how many periods a year has, a week if the periods are days, or a day if they are hours; or None.
 
     >>> periods_per_year(["2018-10", "2018-11"]), periods_per_year(["2018-01-01", "2018-01-08"])
     (12, 52)
@@ -63,6 +63,8 @@ def periods_per_year(labels: Sequence[object]) -> int | None:
         return None
     found = _ordinals(labels)
     step = 1 if found is None else _step(found[0])
+    if form == "hour":
+        return {1: _HOURS}.get(step)
     if form == "day":
         return {1: _WEEK, _WEEK: 52}.get(step)
     whole = {"quarter": _QUARTERS, "month": _MONTHS, "iso-week": 52}[form]
@@ -141,10 +143,19 @@ def _write_week(ordinal: int) -> str:
     return f"{monday.isocalendar().year:04d}-W{monday.isocalendar().week:02d}"
 
 
+def _hour(text: str) -> int:
+    return date.fromisoformat(text[:10]).toordinal() * _HOURS + int(text[11:13])
+
+
+def _write_hour(ordinal: int) -> str:
+    return f"{date.fromordinal(ordinal // _HOURS).isoformat()} {ordinal % _HOURS:02d}:00"
+
+
 _FORMS: dict[PeriodForm, tuple[Callable[[str], int], Callable[[int], str]]] = {
     "year": (int, _year),
     "quarter": _in_year(_QUARTERS, "-Q", 1),
     "month": _in_year(_MONTHS, "-", 2),
     "iso-week": (_week, _write_week),
     "day": (lambda text: date.fromisoformat(text).toordinal(), lambda ordinal: date.fromordinal(ordinal).isoformat()),
+    "hour": (_hour, _write_hour),
 }

@@ -11,13 +11,14 @@ import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from allocore.data.calendar_labels import PeriodForm, is_period, is_rising, is_wider_period, period_form
+from allocore.data.cameo import other_spellings
 from allocore.data.coordinates import Int64s, Integers, coordinate_type, locate
 from allocore.data.labels import ModeLabels
 from allocore.data.missing import MAX_SIGNED_PATTERNS, WILDCARD, Missing
@@ -115,18 +116,23 @@ class LabelRows:
         return np.unique(np.array([place for each in wanted for place in self._label(each)], dtype=np.int64))
 
     def find(self, label: object) -> range | None:
-        """Return the position of a label, or those of all periods in a longer one; None if there is no such label."""
-        text = _as_text(label)
+        """Return the position of a label, or those of all periods in a longer one; None if there is no such label.
+
+        A CAMEO code is found with its words or without.
+        """
+        text = _as_text(label, self._form)
         if text in self._places:
             return range(self._places[text], self._places[text] + 1)
         if self._form and is_wider_period(text, self._form):
             return self._periods(text, text) or None
-        return None
+        places = (self._places[other] for other in other_spellings(text) if other in self._places)
+        place = next(places, None)
+        return None if place is None else range(place, place + 1)
 
     def _label(self, label: object) -> range:
         rows = self.find(label)
         if rows is None:
-            raise self._unknown(_as_text(label))
+            raise self._unknown(_as_text(label, self._form))
         return rows
 
     def _between(self, wanted: slice) -> range:
@@ -134,7 +140,7 @@ class LabelRows:
         step = 1 if wanted.step is None else wanted.step
         if not _is_whole(step) or step < 1:
             raise InputError(f"{self.subject}: the step of a slice must be a whole number of at least 1; got {step!r}")
-        ends = [None if end is None else _as_text(end) for end in (wanted.start, wanted.stop)]
+        ends = [None if end is None else _as_text(end, self._form) for end in (wanted.start, wanted.stop)]
         if self._form:
             for end in ends:
                 if end is not None and not is_period(end, self._form) and not is_wider_period(end, self._form):
@@ -154,9 +160,13 @@ class LabelRows:
         return InputError(f"{self.subject} has no label {text!r}; {described(text, self.labels)}")
 
 
-def _as_text(label: object) -> str:
-    """Return a label as text; a moment of time is its day."""
-    return label.date().isoformat() if isinstance(label, datetime) else str(label)
+def _as_text(label: object, form: PeriodForm | None) -> str:
+    """Return a label as text; a moment of time is its day, or its hour where labels are hours."""
+    if not isinstance(label, datetime):
+        return str(label)
+    if label.tzinfo is not None:  # periods of events with a time zone are in UTC
+        label = label.astimezone(UTC)
+    return f"{label:%Y-%m-%d %H}:00" if form == "hour" else label.date().isoformat()
 
 
 def restricted(parts: CanonicalParts, chosen: Mapping[int, Rows]) -> CanonicalParts:

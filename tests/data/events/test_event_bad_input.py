@@ -249,7 +249,7 @@ def test_a_broken_file_is_an_input_error(tmp_path, name):
         ("*.csv", "no file matches that pattern"),
         (".", "that folder has no files"),
         ([], "it names no file"),
-        ([3], "every entry must be a path"),
+        ([3], "every entry of a list must be a path"),
     ],
 )
 def test_a_source_without_files_is_an_input_error(tmp_path, monkeypatch, source, problem):

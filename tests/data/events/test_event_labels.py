@@ -106,7 +106,7 @@ def test_the_report_names_periods_without_events_and_says_what_to_do():
     assert Y.report.empty_periods == ("2018-03", "2018-04")
     assert (
         "periods without events",
-        "2018-03, 2018-04: they count as zeros; if they were not observed, name them in unobserved",
+        "2018-03, 2018-04: they count as zeros; if they were not observed, name them in unobserved=",
     ) in Y.report.lines()
     assert EventReport.from_json(Y.report.to_json()) == Y.report
     assert sales(freq="quarter").report.empty_periods == ()
@@ -139,14 +139,17 @@ def test_a_year_stands_for_all_of_its_periods():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"unobserved": "2018-06"}, "unobserved: mode 'day' has no label '2018-06'"),
-        ({"unobserved": "May"}, "unobserved: mode 'day' has no label 'May'; its labels go from '2018-01' to '2018-05'"),
+        ({"unobserved": "2018-06"}, "in unobserved=, mode 'day' has no label '2018-06'"),
+        (
+            {"unobserved": "May"},
+            "in unobserved=, mode 'day' has no label 'May'; its labels go from '2018-01' to '2018-05'",
+        ),
         ({"unobserved": "2018"}, "no positive counts: there is nothing to fit, because all cells are missing"),
         (
             {"unobserved": "2018-03", "modes": ["store", "item"], "time": None},
             "unobserved is '2018-03', but no mode has dates",
         ),
-        ({"new_labels": "drop"}, "new_labels is 'drop', but it needs like"),
+        ({"new_labels": "drop"}, "new_labels is 'drop', but it needs like="),
         ({"new_labels": "keep"}, "new_labels is 'keep', but it must be one of error, drop, append"),
     ],
 )
@@ -197,7 +200,7 @@ def test_new_labels_are_an_error_that_lists_them():
     with pytest.raises(InputError) as error:
         ac.read_events(STRANGE, like=sales())
     assert str(error.value) == (
-        "source has labels that like does not have: in store 'C' (2 rows); in item 'ale' (1 row), 'milk' (1 row); "
+        "source has labels that like= does not have: in store 'C' (2 rows); in item 'ale' (1 row), 'milk' (1 row); "
         "new_labels='append' appends them, 'drop' drops their rows"
     )
 
@@ -235,7 +238,7 @@ def test_labels_of_rows_that_are_dropped_for_another_reason_are_not_new(tmp_path
     assert new.missing.patterns.tolist() == old.missing.patterns.tolist()
     rows.append(("2019-01-05", "Bhutan", "Israel", "010"))
     path = write(tmp_path / "c.tab", text_of(ICEWS, icews_rows(rows)))
-    with pytest.raises(InputError, match=r"c\.tab has labels that like does not have: in sender 'Bhutan' \(1 row\)"):
+    with pytest.raises(InputError, match=r"c\.tab has labels that like= does not have: in sender 'Bhutan' \(1 row\)"):
         ac.read_events(path, like=old)
     more = ac.read_events(path, like=old, new_labels="append")
     assert more.labels[:2] == ((*old.labels[0], "Bhutan"),) * 2
@@ -253,7 +256,7 @@ def test_fixed_actions_that_the_tensor_leaves_out_are_new_only_if_they_occur(tmp
     assert again.report.dropped == {"new action": 1}
     assert again.report.kept + 1 == old.report.kept
     assert ac.read_events(path, like=used, new_labels="append").shape[2] == used.shape[2] + 1
-    with pytest.raises(InputError, match="has labels that like does not have: in action"):
+    with pytest.raises(InputError, match="has labels that like= does not have: in action"):
         ac.read_events(path, like=used.select(action=used.labels[2][:1]))
 
 
@@ -273,7 +276,7 @@ def test_a_diagonal_that_is_missing_in_the_tensor_is_missing_in_the_new_one():
     assert ac.read_events(PEOPLE, like=people()) == people()
     kept = people(shared_modes=["from", "to"], diagonal="keep")
     with pytest.raises(
-        InputError, match="diagonal is 'missing', but in like the diagonal of from and to is not missing"
+        InputError, match="diagonal is 'missing', but in like= the diagonal of from and to is not missing"
     ):
         people(like=kept, shared_modes=["from", "to"])
     assert people(like=kept, shared_modes=["from", "to"], diagonal="keep") == kept
@@ -285,16 +288,20 @@ def test_a_diagonal_that_is_missing_in_the_tensor_is_missing_in_the_new_one():
         (
             sales(),
             {"modes": ["store", "item"], "time": None},
-            "like has the modes store, item, day, but the events have",
+            "like= has the modes store, item, day, but the events have",
         ),
-        (sales(), {"freq": "week"}, "freq is 'week', but like has periods of one month, like '2018-01'"),
+        (sales(), {"freq": "week"}, "freq is 'week', but like= has periods of one month, like '2018-01'"),
         (sales(), {"freq": "fortnight"}, "freq is 'fortnight', but it must be one of"),
         (sales(), {"min_count": 2}, "min_count is 2, but it cannot be used with like"),
-        (sales().with_labels({"day": list("vwxyz")}), {"time": "day"}, "like has no periods of time in mode 'day'"),
+        (sales().with_labels({"day": list("vwxyz")}), {"time": "day"}, "like= has no periods of time in mode 'day'"),
         (sales().select(day="2018-01"), {}, None),
-        (sales(freq="week").select(day="2018-01-01"), {}, "like has the periods 2018-01-01, whose length is not clear"),
+        (
+            sales(freq="week").select(day="2018-01-01"),
+            {},
+            "like= has the periods 2018-01-01, whose length is not clear",
+        ),
         (sales(freq="week").select(day="2018-01-01"), {"freq": "week"}, None),
-        (ac.CountTensor([[0], [0], [0]], [1], mode_names=["store", "item", "day"]), {}, "like has no labels in mode"),
+        (ac.CountTensor([[0], [0], [0]], [1], mode_names=["store", "item", "day"]), {}, "like= has no labels in mode"),
         (
             ac.CountTensor(
                 [[0], [0], [0]],
@@ -303,12 +310,12 @@ def test_a_diagonal_that_is_missing_in_the_tensor_is_missing_in_the_new_one():
                 labels=[["A"], ["2018-01"], ["2018-01"]],
             ),
             {},
-            "like has periods of time in the modes item, day: choose one with time=",
+            "like= has periods of time in the modes item, day: choose one with time=",
         ),
         (
             sales(),
             {"shared_modes": ["store", "item"]},
-            "like has different labels in store and item, but these modes share one list",
+            "like= has different labels in store and item, but these modes share one list",
         ),
         ("no.npz", {}, "no.npz"),
     ],

@@ -1,8 +1,10 @@
 """The report tells what became of every row, and it stays with the tensor."""
 
 import copy
+import json
 import pickle
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -125,3 +127,29 @@ def test_a_report_without_dates_and_labels_comes_back_from_json():
 def test_a_text_that_is_no_report_is_refused(text):
     with pytest.raises(ac.InputError, match=r"^the report on the events of a tensor cannot be read: "):
         EventReport.from_json(text)
+
+
+@pytest.mark.parametrize("sales", [{"sale"}, frozenset(["sale"]), ("sale",), ["sale"], np.array(["sale"])[0]])
+def test_the_report_keeps_a_condition_in_any_form_for_more_events(sales):
+    frame = pd.DataFrame({"who": ["x", "y"], "what": ["p", "q"], "kind": ["sale", "gift"], "n": [1, 2]})
+    Y = ac.read_events(frame, modes=["who", "what"], where={"kind": sales, "n": np.int64(1)})
+    reading = EventReport.from_json(Y.report.to_json()).reading
+    assert ac.read_events(frame, **reading).report.kept == 1
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"out": "y.zarr"},
+        {"colour": 3},
+        {"modes": [[1]]},
+        {"time": ["a"]},
+        {"where": {"a": {"b": 1}}},
+        {"modes": "a"},
+        3,
+    ],
+)
+def test_a_report_with_other_arguments_is_refused(tensor, reading):
+    parts = json.loads(tensor.report.to_json()) | {"reading": reading}
+    with pytest.raises(ac.InputError, match="the report on the events of a tensor cannot be read"):
+        EventReport.from_json(json.dumps(parts))

@@ -228,7 +228,7 @@ def test_no_array_ever_holds_all_cells(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("out", "shards", "sentence"),
     [
-        (None, 4, "shards is 4, but it needs out, the folder to write the tensor to"),
+        (None, 4, "shards is 4, but it needs out=, the folder to write the tensor to"),
         ("y.npz", None, "out is '.*y.npz', but the folder of a sharded tensor must end in .zarr"),
         ("there.zarr", None, "out is '.*there.zarr', but that exists already: name a path that does not"),
         ("no/y.zarr", None, "out is '.*y.zarr', but the folder '.*no' does not exist"),

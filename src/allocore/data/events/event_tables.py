@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from allocore.data.events.compressed import is_cut_off, open_lines, write_decoded, write_whole_lines
 from allocore.data.events.formats import FORMATS, Format, Mode, detect
 from allocore.data.events.loading import NOT_UTF_8, Loaded, Wanted, load_files, load_frame
+from allocore.data.events.pandas_columns import frequency_of_periods, readable_columns
 from allocore.data.events.records import Account, account_of, write_sound_records
 from allocore.data.events.row_texts import as_label
 from allocore.data.events.sources import FileDialect, Sources, dialect_of, listed
@@ -104,11 +105,11 @@ class FileTable:
         """Return the file that the user gave, if `file` is a copy of it."""
         return self._given.get(file, file)
 
-    def check(self, wanted: Wanted, others: Iterable[str]) -> None:
+    def check(self, wanted: Wanted) -> None:
         """Raise an InputError if a file lacks a column that is needed."""
+        owners = {name: self.given(files[0]) for dialect, files in self._files.items() for name in dialect.columns}
         for dialect, files in self._files.items():
-            names = [*wanted.within(dialect.columns).columns(), *others]
-            _check_columns(names, dialect.columns, str(self.given(files[0])), self.format)
+            _check_columns(wanted, dialect.columns, str(self.given(files[0])), self.format, owners)
 
     def load(self, wanted: Wanted) -> Loaded:
         """Make the view `events`."""
@@ -196,6 +197,10 @@ class FileTable:
         empty = [str(self.given(file)) for file in self._all_files() if file not in full]
         return [f"without rows: {listed(empty, _LISTED)}"] if empty and full else []
 
+    def frequency(self, column: str, chosen: str | None) -> str | None:
+        """Return None: texts in files have dates, and no periods."""
+        return None
+
     def orders(self, modes: Iterable[Mode]) -> dict[str, tuple[str, ...]]:
         """Return nothing: texts in files have no order of their own."""
         return {}
@@ -256,23 +261,34 @@ class FrameTable:
         self.format = detect(self.columns) if wanted == "auto" else FORMATS[wanted]
         self.number = 0
 
-    def check(self, wanted: Wanted, others: Iterable[str]) -> None:
+    def check(self, wanted: Wanted) -> None:
         """Raise an InputError if the frame lacks a column that is needed."""
-        _check_columns([*wanted.within(self.columns).columns(), *others], self.columns, "the frame", self.format)
+        _check_columns(wanted, self.columns, "the frame", self.format)
 
     def load(self, wanted: Wanted) -> Loaded:
         """Make the view `events`."""
         import narwhals as nw
 
         wanted = wanted.within(self.columns)
-        frame = self._frame if wanted.where else self._frame.select(wanted.columns())
+        frame: Any = self._frame if wanted.where else self._frame.select(wanted.columns())
         schema = frame.collect_schema()
         if len({name.casefold() for name in schema}) < len(schema):
             raise InputError("the frame has columns whose names differ only in upper and lower case: rename them")
-        # A time is dated in its own time zone, not in the machine's.
-        zoned = _zoned(frame)
-        frame = frame.with_columns(nw.col(*zoned).dt.replace_time_zone(None)) if zoned else frame
+        if isinstance(frame, nw.DataFrame) and frame.implementation.is_pandas():
+            time = next((mode.column for mode in wanted.modes if mode.kind == "time"), None)
+            self._frame = frame = nw.from_native(readable_columns(frame.to_native(), time))
         return load_frame(self._session.connection, _for_duckdb(frame, self._session.folder), wanted)
+
+    def frequency(self, column: str, chosen: str | None) -> str | None:
+        """Return the frequency of a column of periods; None for any other column.
+
+        Periods that are none of the calendar are an error unless another frequency was chosen.
+        """
+        import narwhals as nw
+
+        if isinstance(self._frame, nw.DataFrame) and self._frame.implementation.is_pandas() and column in self.columns:
+            return frequency_of_periods(self._frame.to_native()[column], chosen)
+        return None
 
     def orders(self, modes: Iterable[Mode]) -> dict[str, tuple[str, ...]]:
         """Return the order of the labels of those modes whose columns have one: ordered categoricals, enums."""
@@ -314,17 +330,6 @@ def _for_duckdb(frame: Any, folder: Path) -> Any:
     return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_native()
 
 
-def _zoned(frame: Any) -> list[str]:
-    """Return the columns of times with a time zone; narwhals does not recognise all of those in pandas."""
-    import narwhals as nw
-
-    kinds = frame.collect_schema()
-    zoned = [name for name, kind in kinds.items() if isinstance(kind, nw.Datetime) and kind.time_zone]
-    unknown = [name for name, kind in kinds.items() if kind == nw.Unknown and isinstance(frame, nw.DataFrame)]
-    native = frame.to_native()
-    return zoned + [name for name in unknown if getattr(getattr(native[name], "dtype", None), "tz", None)]
-
-
 def _with_text_names(frame: Any) -> Any:
     """Return a narwhals frame whose column names are texts; in pandas they may be numbers."""
     import narwhals as nw
@@ -334,10 +339,22 @@ def _with_text_names(frame: Any) -> Any:
     return nw.from_native(frame.to_native().rename(columns=str))
 
 
-def _check_columns(wanted: Sequence[str], there: tuple[str, ...], where: str, form: Format | None) -> None:
+def _check_columns(
+    wanted: Wanted, there: tuple[str, ...], where: str, form: Format | None, owners: Mapping[str, Path] | None = None
+) -> None:
+    """Raise an InputError if a column that is needed is not there; `owners` are files that have a column."""
     modes = [mode.name for mode in form.modes] if form else []
-    for name in wanted:
-        if name not in there:
-            near = get_close_matches(name, (*there, *modes), 1, 0.0)
-            hint = f"the nearest is {near[0]!r}; " if near else ""
-            raise InputError(f"{where} has no column {name!r}; {hint}its columns are {listed(there)}")
+    needed = [name for name in wanted.within(there).columns() if name not in there]
+    # In SQL, capitals in the name of a column make no difference.
+    folded = {name.casefold() for name in there}
+    asked = [name for name in (wanted.where.columns if wanted.where else ()) if name.casefold() not in folded]
+    for name in (*needed, *asked):
+        whose = f"{wanted.where.subject}{where}" if wanted.where and name not in needed else where
+        if owners and name in owners:
+            raise InputError(
+                f"{whose} has no column {name!r}, which {owners[name]} has: files that are read together must all "
+                f"have the columns that are used; its columns are {listed(there)}"
+            )
+        near = get_close_matches(name, (*there, *modes), 1, 0.0 if name in needed else 0.6)
+        hint = f"the nearest is {near[0]!r}; " if near else "a text must be in single quotes; "
+        raise InputError(f"{whose} has no column {name!r}; {hint}its columns are {listed(there)}")

@@ -19,6 +19,7 @@ class Mode:
     column: str
     kind: TextKind = "plain"
     fallback: str | None = None
+    codes: bool = False  # whether its texts may be CAMEO codes, which then have words
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Format:
     marks: frozenset[str] = frozenset()  # columns by which a header is recognised
     columns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # without a header: number of columns -> names
     event: tuple[str, ...] = ()  # columns that distinguish the events of a day or a story
+    codes: tuple[str, ...] = ()  # columns of CAMEO codes that are no default mode
     story: str | None = None
     lists: bool = False  # countries may be lists, separated by semicolons
     quoted: bool = True
@@ -98,6 +100,7 @@ FORMATS = {
             marks=frozenset({"GLOBALEVENTID", "Actor1CountryCode", "Actor2CountryCode"}),
             columns={number: _gdelt_columns(number) for number in (57, 58, 61)},
             event=("Actor1Code", "Actor2Code", "EventCode"),
+            codes=("EventCode", "EventBaseCode"),
             story="SOURCEURL",
             quoted=False,
         ),
@@ -107,6 +110,7 @@ FORMATS = {
             shared=_ACTORS,
             marks=frozenset({"src_actor", "tgt_actor", "root_code"}),
             event=("source", "target", "code"),
+            codes=("code",),
             story="url",
         ),
         Format(
@@ -116,6 +120,7 @@ FORMATS = {
             marks=frozenset({"SourceActorEntity", "TargetActorEntity"}),
             columns={26: _PHOENIX},
             event=("SourceActorFull", "TargetActorFull", "EventCode"),
+            codes=("EventCode",),
             story="URLs",
             quoted=False,
         ),

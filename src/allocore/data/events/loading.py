@@ -1,9 +1,11 @@
 """The needed columns of all files, or of a data frame, as the view `events` over one table that duckdb keeps on disk.
 
-    m0, m1, ..    the text of each mode, NULL if there is none; for a time mode the date
+    m0, m1, ..    the text of each mode, NULL if there is none; for a time mode the date, or the hour
     bad_time      the text of a date that cannot be read, or of a date before 1000 or after 2999
     n, bad_n      the count of the row; its text if that is not a whole number of at least 0
     keep          whether the row passes `where`
+    bad_column    a column that `where` compares to a number, if it has a text that is none, and the condition depends
+    bad_number    on it: the column, and the text
     lead          false for a row made from the second or a later entry of a list
     k0, k1, ..    the columns that distinguish events, if duplicates are to be left out
     file          the file of the row
@@ -19,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from allocore.data.events.dates import make_dates
+from allocore.data.events.conditions import EVERY_ROW, Condition, RowTest
+from allocore.data.events.dates import make_moments
 from allocore.data.events.formats import Format, Mode
 from allocore.data.events.row_texts import BLANKS, meaning, trimmed
 from allocore.data.events.sources import FileDialect, float_columns, unreadable
@@ -38,18 +41,25 @@ class Wanted:
 
     modes: tuple[Mode, ...]
     count: str | None = None
-    where: str | None = None
+    where: Condition | None = None
     keys: tuple[str, ...] = ()
     lists: bool = False
+    hours: bool = False  # whether times are hours, not days
     strict_nothing: bool = False  # only empty text means "no value": outside known formats "NA" may be a label
     floats: frozenset[str] = frozenset()  # columns of floating-point numbers, in which 3.0 is written as 3
+    kept: RowTest = EVERY_ROW  # `where` for a source whose columns have known types
 
     def columns(self) -> list[str]:
         """Return the columns that are needed, except those in `where`."""
         names = [*(mode.column for mode in self.modes), *((self.count,) if self.count else ()), *self.keys]
         return list(dict.fromkeys(names))
 
-    def within(self, columns: tuple[str, ...], floats: frozenset[str] = frozenset()) -> "Wanted":
+    def of_types(self, columns: tuple[str, ...], types: Sequence[str]) -> "Wanted":
+        """Return the same for a source whose columns have these types."""
+        kept = self.where.within(columns, types) if self.where else EVERY_ROW
+        return replace(self.within(columns), floats=float_columns(columns, types), kept=kept)
+
+    def within(self, columns: tuple[str, ...]) -> "Wanted":
         """Return the same for a source with these columns: a mode whose column is absent uses its fallback."""
         other = {
             mode.column: mode.fallback
@@ -57,7 +67,7 @@ class Wanted:
             if mode.fallback in columns and mode.fallback is not None and mode.column not in columns
         }
         modes = tuple(replace(mode, column=other.get(mode.column, mode.column)) for mode in self.modes)
-        return replace(self, modes=modes, keys=tuple(other.get(name, name) for name in self.keys), floats=floats)
+        return replace(self, modes=modes, keys=tuple(other.get(name, name) for name in self.keys))
 
     def selection(self, source: str, file: str, is_row: str = "true") -> str:
         """Return the SQL that makes rows of `events` from a source; the dates are still texts."""
@@ -75,8 +85,7 @@ class Wanted:
             else:
                 parts.append(f"{text} AS m{place}")
         parts += self._count()
-        # The condition may end in a comment, so the bracket is on a line of its own.
-        parts.append(f"({self.where}\n) IS TRUE AS keep" if self.where else "true AS keep")
+        parts += self.kept.selection()
         parts.append(f"{' AND '.join(leads)} AS lead")
         parts += [f"{self._text(name)} AS k{place}" for place, name in enumerate(self.keys)]
         return f"SELECT {', '.join(parts)}, {file} AS file, {is_row} AS is_row FROM {', '.join(froms)}"
@@ -129,7 +138,7 @@ def load_files(
     import duckdb
 
     parts = [
-        wanted.within(dialect.columns, dialect.floats).selection(
+        wanted.of_types(dialect.columns, dialect.column_types).selection(
             dialect.scan(members), "source.allocore_file", dialect.is_row
         )
         for dialect, members in files.items()
@@ -157,13 +166,13 @@ def _make_events(connection: "duckdb.DuckDBPyConnection", selection: str, wanted
     if place is None:
         connection.execute("CREATE OR REPLACE VIEW events AS SELECT *, NULL::VARCHAR AS bad_time FROM loaded")
         return Loaded(lost=lost, found=found)
-    note = make_dates(connection, f"m{place}")
+    notes = make_moments(connection, f"m{place}", wanted.hours)
     connection.execute(
-        f"CREATE OR REPLACE VIEW events AS SELECT loaded.* REPLACE (dates.day AS m{place}), "
-        f"CASE WHEN dates.day IS NULL THEN loaded.m{place} END AS bad_time "
-        f"FROM loaded LEFT JOIN dates ON dates.text = loaded.m{place}"
+        f"CREATE OR REPLACE VIEW events AS SELECT loaded.* REPLACE (moments.moment AS m{place}), "
+        f"CASE WHEN moments.moment IS NULL THEN loaded.m{place} END AS bad_time "
+        f"FROM loaded LEFT JOIN moments ON moments.text = loaded.m{place}"
     )
-    return Loaded(lost=lost, found=found, notes=[note] if note else [])
+    return Loaded(lost=lost, found=found, notes=notes)
 
 
 def _explained(error: Exception, wanted: Wanted, files: Sequence[Path] = ()) -> InputError:
@@ -177,7 +186,7 @@ def _explained(error: Exception, wanted: Wanted, files: Sequence[Path] = ()) -> 
     )
     if isinstance(error, of_condition) and wanted.where:
         return InputError(
-            f"where is {wanted.where!r}, but that is not a condition on the columns: {first_sentence(error)}"
+            f"where is {wanted.where.text!r}, but that is not a condition on the columns: {first_sentence(error)}"
         )
     return unreadable(files, error)
 
@@ -215,7 +224,7 @@ def load_frame(connection: "duckdb.DuckDBPyConnection", frame: Any, wanted: Want
             connection.register("frame", frame)
         described = connection.sql("DESCRIBE SELECT * FROM frame").fetchall()
         columns, types = tuple(row[0] for row in described), [str(row[1]) for row in described]
-        here = wanted.within(columns, float_columns(columns, types))
+        here = wanted.of_types(columns, types)
         return _make_events(connection, here.selection("frame", "NULL::VARCHAR"), wanted)
     except duckdb.Error as error:
         raise _explained(error, wanted) from error
@@ -227,7 +236,8 @@ def keys_for(dedup: str, form: Format | None, modes: tuple[Mode, ...], columns: 
         raise InputError(f"dedup is {dedup!r}, but it must be 'none', 'story' or 'day'")
     if dedup == "none":
         return ()
-    event = _event_columns(form, columns) or tuple(mode.column for mode in modes)
+    # The time is compared by its day, and not by its text, which may have a time of day.
+    event = _event_columns(form, columns) or tuple(mode.column for mode in modes if mode.kind != "time")
     if dedup == "day":
         return (*event, *_day_column(form, modes))
     if form is None or form.story is None or form.story not in columns:

@@ -8,15 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
+
+from allocore.data.cameo import is_code_column
 from allocore.data.convert import as_tensor
+from allocore.data.events.bad_rows import raise_first
 from allocore.data.events.conditions import condition
 from allocore.data.events.event_tables import DuckdbSession, FileTable, FrameTable
 from allocore.data.events.formats import FORMATS, Format, Mode
 from allocore.data.events.label_template import LabelTemplate
-from allocore.data.events.loading import Reject, Wanted, keys_for
-from allocore.data.events.periods import check_frequency
+from allocore.data.events.loading import Wanted, keys_for
+from allocore.data.events.periods import check_frequency, is_shorter, note_on_weeks
 from allocore.data.events.reports import report_of
 from allocore.data.events.sources import Sources, find_files, is_files, listed
 from allocore.data.events.tensors import CellOptions, count_rows
@@ -24,9 +28,6 @@ from allocore.data.sharded_tensor import SHARDS, new_path
 from allocore.data.sql import connect, first_sentence, literal
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, StoreError, whole_number
-
-if TYPE_CHECKING:
-    import duckdb
 
 Modes = Sequence[str] | Mapping[str, str]
 _MEMORY = "2GB"
@@ -57,8 +58,9 @@ def read_events(
     Parameters
     ----------
     source : path-like, str, list of these, or data frame
-        A path, a pattern ("icews/*.tab"), a folder, or a list of these: CSV, TSV, Parquet or JSON lines, also .gz and
-        .zst. Or a data frame: pandas, polars (also lazy), pyarrow, or a relation of duckdb.
+        A path, a pattern (`"icews/*.tab"`), a folder, or a list of these: CSV, TSV, Parquet or JSON lines, also .gz and
+        .zst. Files that are read together are of one format and have the columns that are used, in any order. Or a data
+        frame: pandas, polars (also lazy), pyarrow, or a relation of duckdb.
     format : str, default "auto"
         "icews", "gdelt", "terrier", "phoenix", "polecat", "acled" or "ucdp". By default the format is recognised by the
         columns, if it is one of these.
@@ -67,13 +69,16 @@ def read_events(
         sender x receiver x action x time by default; all other tables need `modes`.
     time : str, optional
         The column with the dates.
-    freq : {"day", "week", "month", "quarter", "year"}, default "month"
-        The length of a period. Periods without events between the first and the last are kept.
+    freq : {"hour", "day", "week", "month", "quarter", "year"}, default "month"
+        The length of a period, or a word of pandas for it ("D", "W", "MS", "QE", "YS", ...). By default that of a
+        column of periods of pandas, and a month for all others. Periods without events between the first and the last
+        are kept. Times with a time zone or an offset are counted in UTC, all others as they are.
     count : str, optional
         A column that says how often an event happened. By default every row counts once.
     where : str or dict, optional
-        The rows to keep: a condition in SQL ("IsRootEvent = '1'"; columns of files are text), or a dict from columns to
-        the value or the values to keep.
+        The rows to keep: a condition in SQL ("IsRootEvent = 1 AND weight > 7"), or a dict from columns to the value or
+        the values to keep. A column that is compared to a number is read as numbers, one that is compared to a text as
+        texts (code = '04'). A row whose text is no number, if the condition depends on it, cannot be read.
     dedup : {"none", "story", "day"}, default "none"
         Count repeated events once: those with the same actors and action in the same story, or on the same day.
     diagonal : {"missing", "drop", "keep"}, default "missing"
@@ -85,8 +90,9 @@ def read_events(
         Leave out labels with fewer counts than this. Periods, and actions from a fixed list, stay.
     on_error : {"raise", "drop"}, default "raise"
         What to do with rows that cannot be read: a wrong number of columns, lines that are not JSON, unreadable dates,
-        counts that are not whole numbers. "raise" is an error that names the file and the line; "drop" drops the rows
-        and counts them in the report. With "drop", compressed files that are cut off are read up to the cut.
+        counts that are not whole numbers, texts that `where` compares to numbers. "raise" is an error that names the
+        file and the line; "drop" drops the rows and counts them in the report. With "drop", compressed files that are
+        cut off are read up to the cut.
     unobserved : str, list of str or slice, optional
         Periods that were not observed, by their labels ("2018-05", or "2018" for all periods of that year). Their cells
         are missing, not zeros, and rows in them are not counted. The report lists the periods without any event.
@@ -153,6 +159,7 @@ def read_events(
     _check("on_error", on_error, ("raise", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
+    source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
     files = find_files(source) if is_files(source) else Sources()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -166,26 +173,32 @@ def read_events(
             else FrameTable(session, source, format)
         )
         chosen = _modes(table, modes, time, template)
-        freq = _frequency(freq, chosen, template)
+        length = _frequency(freq, table, chosen, template)
         _check_unobserved(unobserved, chosen)
         wanted = Wanted(
             modes=chosen,
             count=count,
-            where=condition(where, connection),
+            where=condition(where, table.columns, connection),
             keys=keys_for(dedup, table.format, chosen, table.columns),
             lists=table.format is not None and table.format.lists,
+            hours=length == "hour",
             strict_nothing=table.format is None,
         )
-        table.check(wanted, where if isinstance(where, Mapping) else ())
+        table.check(wanted)
         shared = _shared(shared_modes, table.format, chosen)
         if template:
             shared = template.shared(shared, diagonal)
         loaded = table.load(wanted)
+        loaded.notes += note_on_weeks(freq)
         if on_error == "raise":
-            _raise_first(connection, table, wanted, loaded.rejects)
-        options = CellOptions(freq, shared, diagonal, least, unobserved, template, table.orders(wanted.modes))
+            raise_first(connection, table, wanted, loaded.rejects)
+        options = CellOptions(length, shared, diagonal, least, unobserved, template, table.orders(wanted.modes))
         counted, tally = count_rows(connection, wanted, options, loaded)
-        counted = counted.reported(report_of(table, counted, tally, loaded, shared))
+        report = report_of(table, counted, tally, loaded, shared)
+        given = _reading(
+            format=format, modes=modes, time=time, count=count, where=where, dedup=dedup, diagonal=diagonal
+        )
+        counted = counted.reported(replace(report, reading=given))
         tensor = counted.in_memory() if target is None else counted.in_shards(target, number)
     if tally.repaired:
         rows = sum(tally.repaired.values())
@@ -193,6 +206,26 @@ def read_events(
             f"{rows:,} codes had lost their leading zeros (014 read as a number is 14) and were repaired", stacklevel=2
         )
     return tensor
+
+
+def _reading(**given: Any) -> dict[str, Any]:
+    """Return the arguments that differ from their defaults, as a file can keep them."""
+    usual = {"format": "auto", "dedup": "none", "diagonal": "missing"}
+    kept = {name: value for name, value in given.items() if value is not None and value != usual.get(name)}
+    if "modes" in kept:
+        kept["modes"] = dict(kept["modes"]) if isinstance(kept["modes"], Mapping) else list(kept["modes"])
+    if isinstance(kept.get("where"), Mapping):
+        kept["where"] = {str(name): _plain(value) for name, value in kept["where"].items()}
+    return kept
+
+
+def _plain(value: object) -> Any:
+    """Return what a condition compares a column to as a file can keep it, with the same meaning."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return sorted(map(_plain, value), key=repr)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
 def _check(name: str, value: object, allowed: Sequence[str]) -> None:
@@ -204,7 +237,7 @@ def _target(out: str | os.PathLike[str] | None, shards: int | None) -> tuple[Pat
     """Return the folder for the shards, if there shall be one, and their number."""
     if out is None:
         if shards is not None:
-            raise InputError(f"shards is {shards!r}, but it needs out, the folder to write the tensor to")
+            raise InputError(f"shards is {shards!r}, but it needs out=, the folder to write the tensor to")
         return None, 0
     return new_path(out, "out"), SHARDS if shards is None else whole_number("shards", shards)
 
@@ -213,10 +246,10 @@ def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemp
     _check("new_labels", new_labels, ("error", "drop", "append"))
     if like is None:
         if new_labels != "error":
-            raise InputError(f"new_labels is {new_labels!r}, but it needs like, the tensor that has the other labels")
+            raise InputError(f"new_labels is {new_labels!r}, but it needs like=, the tensor that has the other labels")
         return None
     if min_count is not None:
-        raise InputError(f"min_count is {min_count}, but it cannot be used with like, which decides the labels")
+        raise InputError(f"min_count is {min_count}, but it cannot be used with like=, which decides the labels")
     return LabelTemplate(as_tensor(like), new_labels)
 
 
@@ -238,12 +271,11 @@ def _errors_in_our_words() -> Iterator[None]:
 
 
 def _settings() -> dict[str, str]:
-    return {
-        "memory_limit": literal(_MEMORY),
-        "preserve_insertion_order": "false",
-        "TimeZone": "'UTC'",
-        "enable_progress_bar": str(sys.stderr.isatty()).lower(),
-    }
+    settings = {"memory_limit": literal(_MEMORY), "preserve_insertion_order": "false", "TimeZone": "'UTC'"}
+    # In Jupyter duckdb refuses any word about its bar, also "false", if there are no ipywidgets.
+    if sys.stderr.isatty():
+        settings["enable_progress_bar"] = "true"
+    return settings
 
 
 def choose_modes(
@@ -268,7 +300,8 @@ def choose_modes(
     chosen = []
     for name, column in pairs:
         like = known.get(column) if column not in columns else by_column.get(column)
-        mode = replace(like, name=str(name)) if like else Mode(str(name), str(column))
+        codes = is_code_column(str(column)) or (form is not None and column in form.codes)
+        mode = replace(like, name=str(name)) if like else Mode(str(name), str(column), codes=codes)
         chosen.append(replace(mode, kind="time") if mode.column == time else mode)
     if time is not None and time not in [mode.column for mode in chosen]:
         chosen.append(Mode(time, time, "time"))
@@ -293,15 +326,24 @@ def _check_unobserved(unobserved: object, modes: tuple[Mode, ...]) -> None:
         raise InputError(f"unobserved is {unobserved!r}, but no mode has dates: name the column of dates with time=")
 
 
-def _frequency(freq: str | None, modes: tuple[Mode, ...], template: LabelTemplate | None) -> str:
+def _frequency(
+    freq: object, table: FileTable | FrameTable, modes: tuple[Mode, ...], template: LabelTemplate | None
+) -> str:
+    """Return the length of a period: as given, or as in `like`, or that of a column of periods, or a month."""
     times = [mode for mode in modes if mode.kind == "time"]
     if len(times) > 1:
-        raise InputError(f"modes has {len(times)} modes of time, but only one is allowed")
+        raise InputError(f"modes= has {len(times)} modes of time, but only one is allowed")
     if freq is not None and not times:
         raise InputError(f"freq is {freq!r}, but no mode has dates: name the column of dates with time=")
-    if freq is not None:
-        check_frequency(freq)
-    return check_frequency((template.frequency(freq, modes) if template else freq) or "month")
+    chosen = None if freq is None else check_frequency(freq)
+    chosen = template.frequency(chosen, modes) if template else chosen
+    own = table.frequency(times[0].column, chosen) if times else None
+    if own and chosen and is_shorter(chosen, own):
+        raise InputError(
+            f"freq is {chosen!r}, but {times[0].column} has periods of one {own}, which do not say in which {chosen} "
+            "an event was"
+        )
+    return chosen or own or "month"
 
 
 def _shared(wanted: Sequence[str] | None, form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
@@ -313,33 +355,3 @@ def _shared(wanted: Sequence[str] | None, form: Format | None, modes: tuple[Mode
     if isinstance(wanted, str) or len(set(wanted)) < 2 or not set(wanted) <= set(names):
         raise InputError(f"shared_modes is {wanted!r}, but it must name at least two of the modes {', '.join(names)}")
     return tuple(wanted)
-
-
-def _raise_first(
-    connection: "duckdb.DuckDBPyConnection", table: FileTable | FrameTable, wanted: Wanted, rejects: list[Reject]
-) -> None:
-    """Raise an InputError for the first row that cannot be read, with its file and line if they are known."""
-    if rejects:
-        first = rejects[0]
-        more = f" ({len(rejects):,} such lines in all)" if len(rejects) > 1 else ""
-        raise InputError(f"{first.file}, line {first.line}: {first.problem}{more}; on_error='drop' drops such rows")
-    columns = {"bad_time": next((mode.column for mode in wanted.modes if mode.kind == "time"), None)}
-    columns["bad_n"] = wanted.count
-    rules = {"bad_time": "cannot be read as a date", "bad_n": "is not a whole number of at least 0"}
-    for name, column in columns.items():
-        if column is None:
-            continue
-        bad = connection.execute(
-            f"SELECT file, {name}, count(*) FROM events WHERE keep AND {name} IS NOT NULL GROUP BY ALL ORDER BY ALL"
-        ).fetchall()
-        if bad:
-            file, text, _ = bad[0]
-            place = table.find(file, column, {each[1] for each in bad if each[0] == file}) if file else None
-            given = table.given(Path(file)) if file else None
-            where = f"{given}, line {place[0]}: " if place else f"{given}: " if given else ""
-            shown = place[1] if place else text
-            number = sum(each[2] for each in bad)
-            raise InputError(
-                f"{where}{column} is {shown!r}, which {rules[name]} ({number:,} such row{'s' * (number > 1)}); "
-                f"on_error='drop' drops such rows"
-            )

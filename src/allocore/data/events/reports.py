@@ -20,7 +20,7 @@ def report_of(
     table: FileTable | FrameTable, tensor: TableTensor, tally: RowTally, loaded: Loaded, shared: tuple[str, ...]
 ) -> EventReport:
     """Return what became of the rows, and what the tensor holds; `shared` are the modes that share their labels."""
-    notes = [*loaded.notes, *(() if shared else _on_shared_labels(tensor))]
+    notes = [*loaded.notes, *tally.notes, *(() if shared else _on_shared_labels(tensor))]
     if tally.pairs > tally.rows:
         notes.append(f"lists of actors turned {tally.rows:,} rows into {tally.pairs:,} pairs")
     notes += [

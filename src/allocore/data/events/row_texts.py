@@ -3,7 +3,7 @@
 from allocore.data.sql import literal
 
 BLANKS = " \t\r\n\u00a0"
-_NOTHING = ("", "NA", "NULL", "None", "NaN", "nan", "--", "---")
+NOTHING = ("", "NA", "NULL", "None", "NaN", "nan", "--", "---")
 
 
 def trimmed(text: str) -> str:
@@ -13,7 +13,7 @@ def trimmed(text: str) -> str:
 
 def meaning(text: str, strict: bool) -> str:
     """Return SQL that is NULL where a text means that there is no value; if `strict`, only empty text does."""
-    nothing = _NOTHING[:1] if strict else _NOTHING
+    nothing = NOTHING[:1] if strict else NOTHING
     return f"CASE WHEN {text} IN ({', '.join(literal(each) for each in nothing)}) THEN NULL ELSE {text} END"
 
 

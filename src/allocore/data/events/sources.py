@@ -48,9 +48,9 @@ class FileDialect:
     lenient: bool = False  # whether lines that are not JSON are read and marked instead of refused
 
     @property
-    def floats(self) -> frozenset[str]:
-        """The columns of floating-point numbers."""
-        return float_columns(self.columns, self.types)
+    def column_types(self) -> tuple[str, ...]:
+        """The types of the columns in SQL."""
+        return self.types or ("VARCHAR",) * len(self.columns)
 
     @property
     def is_row(self) -> str:
@@ -110,7 +110,8 @@ def find_files(source: object) -> Sources:
     found = Sources()
     for each in given:
         if not isinstance(each, str | os.PathLike):
-            raise InputError(f"source has {each!r} in it, but every entry must be a path")
+            what = repr(each) if isinstance(each, bool | int | float | bytes | None) else f"a {type(each).__name__}"
+            raise InputError(f"source has {what} in it, but every entry of a list must be a path")
         try:
             path = Path(each).expanduser()
             if path.is_dir() and str(each):  # an empty text is not a path, though pathlib reads it as "."
@@ -123,7 +124,7 @@ def find_files(source: object) -> Sources:
         raise InputError(f"source is {source!r}, but it names no file")
     for file in found.files:
         _kind(file)
-    found.files = list(dict.fromkeys(found.files))
+    found.files = list({path.resolve(): path for path in reversed(found.files)}.values())[::-1]  # each file once
     found.passed_over = [path for path in dict.fromkeys(found.passed_over) if path not in found.files]
     return found
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from allocore.data.cameo import labels_of_codes
 from allocore.data.coordinates import Int64s
 from allocore.data.events.event_cells import EventCells, on_diagonal
 from allocore.data.events.formats import Mode
@@ -40,6 +41,7 @@ class RowTally:
     new_labels: dict[str, dict[str, int]] = field(default_factory=dict)
     empty_periods: tuple[str, ...] = ()
     unobserved: int = 0
+    notes: list[str] = field(default_factory=list)
 
     def check(self) -> None:
         """Raise an InputError unless every row was kept, dropped for a reason, or left out as a duplicate."""
@@ -105,7 +107,7 @@ def _unobserved(
     rows = cells.rows_by_label(time, len(labels))
     unobserved = np.zeros(rows.size, dtype=bool)
     if options.unobserved is not None:
-        chosen = rows_of(tuple(labels), options.unobserved, f"unobserved: mode {name!r}")
+        chosen = rows_of(tuple(labels), options.unobserved, f"in unobserved=, mode {name!r}")
         unobserved[np.asarray(chosen, dtype=np.int64)] = True
     tally.empty_periods = tuple(labels[number] for number in np.flatnonzero((rows == 0) & ~unobserved).tolist())
     tally.unobserved = int(rows[unobserved].sum())
@@ -126,7 +128,7 @@ def _leave_out_duplicates(connection: "duckdb.DuckDBPyConnection", wanted: Wante
     if not wanted.keys:
         connection.execute("CREATE TEMP VIEW chosen AS SELECT * FROM events")
         return
-    days = [f"m{place}" for place, mode in enumerate(wanted.modes) if mode.kind == "time"]
+    days = [f"CAST(m{place} AS DATE)" for place, mode in enumerate(wanted.modes) if mode.kind == "time"]
     keys = ", ".join([*(f"k{place}" for place in range(len(wanted.keys))), *days, *_listed_actors(wanted)])
     # The same row is always left, whatever the order: the one with the largest count, then with the first labels.
     order = ", ".join(["n DESC", *(f"m{place}" for place in range(len(wanted.modes)))])
@@ -147,7 +149,7 @@ def _label_modes(
 ) -> list[list[str]]:
     """Make a table `map0`, `map1`, .. of texts and positions for each mode, and return all labels."""
     rows = {place: _texts(connection, place) for place, mode in enumerate(modes) if mode.kind != "time"}
-    readings = {place: read_labels(modes[place].kind, modes[place].name, list(rows[place])) for place in rows}
+    readings = {place: _read_labels(modes[place], list(rows[place]), tally) for place in rows}
     common = [place for place in readings if modes[place].name in options.shared]
     shared = {label for place in common for label in readings[place].known()}
     shared_order = tuple(label for place in common for label in options.orders.get(modes[place].name, ()))
@@ -156,12 +158,29 @@ def _label_modes(
         if mode.kind == "time":
             labels.append(_label_periods(connection, place, options.freq, tally))
             continue
-        known, order = readings[place].known(), options.orders.get(mode.name, ())
+        known, order = readings[place].known(), readings[place].ordered(options.orders.get(mode.name, ()))
         found = vocabulary(mode.kind, *((shared, shared_order) if mode.name in options.shared else (known, order)))
-        labels.append(found if options.like is None else options.like.with_new(mode.name, found))
+        if options.like is not None:
+            spelt = options.like.spelt(mode.name, found)
+            readings[place].respell(spelt)
+            found = options.like.with_new(mode.name, list(spelt.values()))
+        labels.append(found)
         _write_map(connection, place, readings[place], labels[-1])
         _note(mode.name, readings[place], rows[place], tally)
     return labels
+
+
+def _read_labels(mode: Mode, texts: list[str], tally: RowTally) -> Reading:
+    """Return the labels of the texts of a mode. CAMEO codes have their words; if some text is none, all stay as is."""
+    found = labels_of_codes(mode.column, texts) if mode.codes else None
+    if found is not None:
+        return Reading(found)
+    if mode.codes and all(text.isdecimal() for text in texts):
+        tally.notes.append(
+            f"labels of {mode.name} have no words, because not all texts in {mode.column} are clearly CAMEO codes with "
+            "their zeros, such as 04 and 042"
+        )
+    return read_labels(mode.kind, mode.name, texts)
 
 
 def _texts(connection: "duckdb.DuckDBPyConnection", place: int) -> dict[str, int]:
@@ -209,19 +228,20 @@ def _label_periods(connection: "duckdb.DuckDBPyConnection", place: int, freq: st
         or (None,) * 4
     )
     if begin is None:
-        connection.execute(f"CREATE TEMP TABLE map{place} (text DATE, place BIGINT, why VARCHAR)")
+        connection.execute(f"CREATE TEMP TABLE map{place} (text TIMESTAMP, place BIGINT, why VARCHAR)")
         return ["none"]
-    tally.dates = str(begin), str(end)
+    tally.dates = _written(begin), _written(end)
     connection.execute(
         f"CREATE TEMP TABLE map{place} AS SELECT DISTINCT m{place} AS text, NULL::VARCHAR AS why, "
-        f"date_diff('{freq}', {literal(str(_day(first)))}::DATE, date_trunc('{freq}', m{place})::DATE) AS place "
+        f"date_diff('{freq}', {literal(str(first))}::TIMESTAMP, {period}::TIMESTAMP) AS place "
         f"FROM chosen WHERE m{place} IS NOT NULL"
     )
-    return periods(_day(first), _day(last), freq)
+    return periods(first, last, freq)
 
 
-def _day(moment: date) -> date:
-    return moment.date() if isinstance(moment, datetime) else moment
+def _written(moment: date) -> str:
+    """Return a day, or an hour as the label of that hour."""
+    return f"{moment:%Y-%m-%d %H:%M}" if isinstance(moment, datetime) else str(moment)
 
 
 def _joined(modes: tuple[Mode, ...]) -> str:
@@ -245,7 +265,8 @@ def _same_labels(modes: tuple[Mode, ...], options: CellOptions) -> str:
 
 def _reason(modes: tuple[Mode, ...], options: CellOptions) -> str:
     """Return SQL for the reason why a row is dropped; NULL if it is kept."""
-    cases = ["WHEN NOT keep THEN 'left out by where'", "WHEN bad_time IS NOT NULL THEN 'unreadable time'"]
+    cases = ["WHEN bad_number IS NOT NULL THEN 'no number for where'", "WHEN NOT keep THEN 'left out by where'"]
+    cases += ["WHEN bad_time IS NOT NULL THEN 'unreadable time'"]
     cases.append("WHEN bad_n IS NOT NULL THEN 'count that is not a whole number'")
     cases += [f"WHEN m{place} IS NULL THEN {literal(f'no {mode.name}')}" for place, mode in enumerate(modes)]
     cases += [f"WHEN map{place}.why IS NOT NULL THEN map{place}.why" for place in range(len(modes))]

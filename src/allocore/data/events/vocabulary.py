@@ -1,17 +1,17 @@
 """From the texts in a column to the labels of a mode, in a fixed order; modes may share one list of labels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from allocore.data.calendar_labels import calendar_keys
-from allocore.data.cameo import PLOVER, ROOTS, code_of_text, restore, root_of
+from allocore.data.cameo import PLOVER, ROOTS, code_label, code_of_text, restore, root_of
 from allocore.data.countries import is_region, resolve
 from allocore.data.events.formats import TextKind
 
 _LONG = 100  # digits; longer texts are sorted as texts, not as numbers
 _VIOLENCE = {"1": "state-based conflict", "2": "non-state conflict", "3": "one-sided violence"}
 _PLOVER = {name.upper(): name for name in PLOVER}
-_ROOTS = {code: f"{code} {name}" for code, name in ROOTS.items()}
+_ROOTS = {code: code_label(code) for code in ROOTS}
 
 
 @dataclass
@@ -25,6 +25,14 @@ class Reading:
     def known(self) -> set[str]:
         """Return all labels."""
         return set(self.labels.values())
+
+    def ordered(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the labels of texts that are in order; those that do not occur stay as they are."""
+        return tuple(self.labels.get(text, text) for text in texts)
+
+    def respell(self, spelt: Mapping[str, str]) -> None:
+        """Replace each label by another spelling of it."""
+        self.labels = {text: spelt.get(label, label) for text, label in self.labels.items()}
 
 
 def read_labels(kind: TextKind, name: str, texts: list[str]) -> Reading:
