@@ -23,7 +23,7 @@ def post():
 
 
 def test_bars_are_the_shares_of_the_cells_and_the_sub_titles_count_them(post):
-    ax = ac.figures.calibration(post)
+    ax = ac.figures.calibration(post).axes[0]
     everything, busy, intervals = ax.child_axes
     found = post._evaluation()
     for panel, pit in ((everything, found.pit_N), (busy, found.pit_N[found.busy_N])):
@@ -54,10 +54,25 @@ def test_the_band_is_right_where_cells_of_a_fibre_are_alike_and_a_binomial_band_
     assert np.mean(outside_binomial) > 0.1
 
 
+def test_bars_are_whole_before_the_band_whose_edges_show_where_a_bar_leaves_it(post):
+    for panel in ac.figures.calibration(post).panels[:2]:
+        (shade,) = (each for each in panel.collections if each.get_gid() == "band")
+        edges = [line for line in panel.lines if line.get_gid() == "edge"]
+        assert shade.get_zorder() < min(bar.get_zorder() for bar in panel.patches)
+        assert len(edges) == 2
+        assert min(edge.get_zorder() for edge in edges) > max(bar.get_zorder() for bar in panel.patches)
+        assert "95% band" in panel.get_xlabel()
+
+
+def test_the_lines_of_the_panel_of_intervals_are_named(post):
+    legend = ac.figures.calibration(post).panels[2].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["right intervals", "all cells", "busy cells"]
+
+
 def test_few_cells_are_not_judged(post):
     test = post.held_out
     few = ac.HeldOut(test.coords[:, :6], test.counts[:6], along=0)
-    panels = ac.figures.calibration(post, test=few).child_axes
+    panels = ac.figures.calibration(post, test=few).panels
     assert not panels[0].patches
     assert any("too few to judge" in text.get_text() for text in panels[0].texts)
 
@@ -66,7 +81,7 @@ def test_a_run_without_a_hold_out_needs_a_test_set():
     plain = ac.CP(2, **SETTINGS).fit(ac.as_tensor(np.random.default_rng(1).poisson(1.0, (5, 4, 3)))).posterior_
     with pytest.raises(InputError, match="the run holds out no cells"):
         ac.figures.calibration(plain)
-    panel = ac.figures.calibration(plain, test=plain.tensor, allow_training=True).child_axes[0]
+    panel = ac.figures.calibration(plain, test=plain.tensor, allow_training=True).panels[0]
     assert sum(bar.get_height() for bar in panel.patches) == pytest.approx(1.0)
 
 

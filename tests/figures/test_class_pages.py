@@ -12,7 +12,7 @@ from allocore.figures import style
 
 
 def panels(post, number=0, **how):
-    return figures.one_class(post, number, **how).child_axes
+    return figures.one_class(post, number, **how).panels
 
 
 def test_a_class_has_one_panel_for_every_mode_with_the_shares_of_its_factor_as_stems():
@@ -51,7 +51,7 @@ def test_names_do_not_overlap():
     factor = rng.dirichlet(np.full(30, 0.3))[:, None]
     long = [f"{place} a name that is far too long for its panel" for place in range(30)]
     post = posterior([factor, factor], [(0, 0)], [1.0], labels=(long, long), names=("one", "two"))
-    ax = figures.one_class(post, 0, top=9)
+    ax = figures.one_class(post, 0, top=9).axes[0]
     figure = ax.get_figure()
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for panel in ax.child_axes for text in artists(panel, "name")]
@@ -80,7 +80,7 @@ def test_an_even_factor_says_so_and_names_nothing():
 def test_an_even_factor_of_a_narrow_panel_says_so_within_the_page():
     names = ("a long name of a thing", "another long name", "a third long name")
     post = posterior([np.full((3, 1), 1 / 3)] * 2, [(0, 0)], [1.0], labels=(names, names), names=("one", "two"))
-    ax = figures.one_class(post, 0)
+    ax = figures.one_class(post, 0).axes[0]
     ax.get_figure().draw_without_rendering()
     remarks = [text for panel in ax.child_axes for text in panel.texts if text.get_text() == "evenly spread"]
     assert len(remarks) == 2
@@ -117,21 +117,21 @@ def test_titles_have_mode_factor_and_the_classes_that_share_it():
 
 
 def test_the_heading_has_share_and_stability():
-    told = all_texts(figures.one_class(posterior(), 0, draw=1))
-    assert {"Draw 1 of chain 0", "Class 0", "Ada · sell"} <= set(told)
+    told = all_texts(figures.one_class(posterior(), 0, draw=1).axes[0])
+    assert {"Draw 1 of chain 0; stems: shares of the labels in the class", "Class 0", "Ada · sell"} <= set(told)
     heading = "60.0% of all expected counts  ·  found again in 100% of the other draws, held by 2 of 2 chains"
     assert heading in told
-    told = all_texts(figures.one_class(posterior(chains=1, draws=1), 0))
+    told = all_texts(figures.one_class(posterior(chains=1, draws=1), 0).axes[0])
     assert "60.0% of all expected counts" in told, "one draw alone says nothing about stability"
 
 
 def test_a_page_has_the_largest_classes_or_those_asked_for():
     post = posterior()
-    assert len(figures.classes(post).child_axes) == 9
-    assert len(figures.classes(post, rows=2).child_axes) == 6
-    page = figures.classes(post, [2, 0])
+    assert len(figures.classes(post).panels) == 9
+    assert len(figures.classes(post, rows=2).panels) == 6
+    page = figures.classes(post, [2, 0]).axes[0]
     assert [text for text in all_texts(page) if text.startswith("Class ")] == ["Class 2", "Class 0"]
-    page = figures.classes(post, [2, 0], draw=0)
+    page = figures.classes(post, [2, 0], draw=0).axes[0]
     assert [panel.get_title(loc="left") for panel in page.child_axes][::3] == ["who 2", "who 0"]
     tops = [panel.get_position().y1 for panel in page.child_axes]
     assert min(tops[:3]) > max(tops[3:]), "one below the other"
@@ -139,7 +139,7 @@ def test_a_page_has_the_largest_classes_or_those_asked_for():
 
 def test_another_draw_can_be_shown():
     post = posterior(draws=2)
-    assert figures.one_class(post, 0, draw=0, chain=1).child_axes
+    assert figures.one_class(post, 0, draw=0, chain=1).panels
     with pytest.raises(InputError, match="draw is 5"):
         figures.one_class(post, 0, draw=5)
 
@@ -239,14 +239,14 @@ def test_a_hundred_thousand_labels_are_a_thousand_stems_and_the_named_ones_are_a
 
 @pytest.mark.parametrize("learn", [True, False])
 def test_models_with_fixed_locations_are_drawn_too(learn):
-    assert len(figures.classes(posterior(learn=learn)).child_axes) == 9
+    assert len(figures.classes(posterior(learn=learn)).panels) == 9
 
 
 def test_many_modes_get_a_wider_page():
     factor = np.array([[0.9], [0.05], [0.05]])
     names = [f"mode {number}" for number in range(9)]
     post = posterior([factor] * 9, [(0,) * 9], [1.0], labels=[WHO[:3]] * 9, names=names)
-    ax = figures.one_class(post, 0)
+    ax = figures.one_class(post, 0).axes[0]
     ax.get_figure().draw_without_rendering()
     assert len(ax.child_axes) == 9
     assert min(panel.get_window_extent().width for panel in ax.child_axes) > 10

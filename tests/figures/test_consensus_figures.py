@@ -39,19 +39,19 @@ def band(panel):
 
 
 def test_coloured_stems_have_whiskers_from_the_low_to_the_high_end():
-    sender, receiver, *_ = figures.one_class(consensus(), 7).child_axes
+    sender, receiver, *_ = figures.one_class(consensus(), 7).panels
     assert whiskers(sender) == {2: pytest.approx((0.075, 0.125)), 3: pytest.approx((0.675, 1.0))}
     assert set(whiskers(receiver)) == {0, 1}, "rows without a share have no whiskers"
     assert to_hex(artists(sender, "whiskers")[0].get_color()[0]).upper() == style.VERMILLION
 
 
 def test_grey_stems_have_no_whiskers():
-    sender = figures.one_class(consensus(), 7, threshold=0.5).child_axes[0]
+    sender = figures.one_class(consensus(), 7, threshold=0.5).panels[0]
     assert set(whiskers(sender)) == {3}
 
 
 def test_a_time_line_has_a_band_behind_it_and_no_whiskers():
-    time = figures.one_class(consensus(), 7).child_axes[3]
+    time = figures.one_class(consensus(), 7).panels[3]
     share = np.array(FACTORS[3][0])
     assert band(time) == {row: pytest.approx((0.75 * s, 1.25 * s)) for row, s in enumerate(share.tolist())}
     assert not artists(time, "whiskers")
@@ -61,19 +61,19 @@ def test_a_time_line_has_a_band_behind_it_and_no_whiskers():
 
 def test_ordered_labels_have_a_band_as_well():
     days = ("Mon", "Tue", "Wed", "Thu", "Fri")
-    sender = figures.one_class(consensus(labels=(days, days, None, MONTHS)), 7).child_axes[0]
+    sender = figures.one_class(consensus(labels=(days, days, None, MONTHS)), 7).panels[0]
     assert band(sender)[3] == pytest.approx((0.675, 1.0))
 
 
 def test_the_axis_has_room_for_the_highest_end():
-    for panel in figures.one_class(consensus(), 7).child_axes:
+    for panel in figures.one_class(consensus(), 7).panels:
         ends = artists(panel, "whiskers") or artists(panel, "band")
         highest = max(path.vertices[:, 1].max() for path in ends[0].get_paths())
         assert panel.get_ylim()[1] >= highest
 
 
 def test_a_single_draw_has_no_intervals():
-    for panel in figures.one_class(consensus(), 0, draw=0).child_axes:
+    for panel in figures.one_class(consensus(), 0, draw=0).panels:
         assert not artists(panel, "whiskers")
         assert not artists(panel, "band")
 
@@ -92,17 +92,17 @@ def test_a_long_time_line_has_a_band_of_the_rows_that_are_drawn():
 
 
 def test_the_heading_has_number_and_name_share_with_interval_and_support():
-    told = all_texts(figures.one_class(consensus(), 7))
-    assert "Consensus of 4 chains, 12 draws, with 90% intervals" in told
+    told = all_texts(figures.one_class(consensus(), 7).axes[0])
+    assert "Consensus of 4 chains, 12 draws, with 90% intervals; stems: shares of the labels in the class" in told
     assert {"Class 7", "United States → Iraq · Fight · 2003-03 to 2003-04"} <= set(told)
     assert "40.0% (35.0-45.0) of all expected counts  ·  held by 4 of 4 chains, 96% of draws" in told
-    told = all_texts(figures.one_class(consensus(chains=1), 7))
+    told = all_texts(figures.one_class(consensus(chains=1), 7).axes[0])
     assert "40.0% (35.0-45.0) of all expected counts  ·  held by 96% of draws" in told
 
 
 def test_a_long_name_is_shortened_to_the_page():
     post = with_summary(consensus(), names=("a name that goes on and on " * 20, "b", "c", "d"))
-    ax = figures.one_class(post, 7)
+    ax = figures.one_class(post, 7).axes[0]
     figure = ax.get_figure()
     figure.draw_without_rendering()
     (name,) = artists(ax, "class name")
@@ -111,7 +111,7 @@ def test_a_long_name_is_shortened_to_the_page():
 
 
 def test_titles_tell_how_surely_a_factor_is_shared():
-    panels = figures.one_class(consensus(), 3).child_axes
+    panels = figures.one_class(consensus(), 3).panels
     assert [panel.get_title(loc="left") for panel in panels] == ["sender", "receiver", "action", "time"]
     below = [texts(panel, "below title")[0] for panel in panels]
     assert below[0].startswith("shared with")
@@ -121,25 +121,25 @@ def test_titles_tell_how_surely_a_factor_is_shared():
 
 
 def test_classes_are_asked_for_by_number():
-    page = figures.classes(consensus(), [0, 7])
+    page = figures.classes(consensus(), [0, 7]).axes[0]
     assert headings(page) == ["Class 0", "Class 7"]
     with pytest.raises(InputError, match=r"^number is 1, but it must be the number of a class: 0, 3, 5, 7$"):
         figures.one_class(consensus(), 1)
 
 
 def test_weak_classes_come_last_below_a_faint_heading():
-    page = figures.classes(consensus())
+    page = figures.classes(consensus()).axes[0]
     assert headings(page) == ["Class 7", "Class 0", "Class 5", "Class 3"]
     (apart,) = artists(page, "apart")
     assert apart.get_text() == APART
     tops = {text.get_text(): text.get_position()[1] for text in page.texts}
     assert tops["Class 5"] > tops[APART] > tops["Class 3"]
-    assert not artists(figures.classes(consensus(), rows=3), "apart")
-    assert not artists(figures.classes(consensus(), [3, 7]), "apart"), "the order asked for is kept"
+    assert not artists(figures.classes(consensus(), rows=3).axes[0], "apart")
+    assert not artists(figures.classes(consensus(), [3, 7]).axes[0], "apart"), "the order asked for is kept"
 
 
 def test_nothing_on_a_page_of_classes_overlaps():
-    page = figures.classes(consensus())
+    page = figures.classes(consensus()).axes[0]
     page.get_figure().draw_without_rendering()
     boxes = [text.get_window_extent() for text in page.texts]
     boxes += [panel.title.get_window_extent() for panel in page.child_axes]
@@ -151,7 +151,7 @@ def test_nothing_on_a_page_of_classes_overlaps():
 
 
 def test_the_core_has_class_numbers_whiskers_and_weak_classes_below_the_others():
-    bars, sender, *_ = figures.core(consensus()).child_axes
+    bars, sender, *_ = figures.core(consensus()).panels
     assert [label.get_text() for label in bars.get_yticklabels()] == ["7", "0", "5", "3"]
     assert bars.get_yticks().tolist() == [0, 1, 2, 4], "an empty line before those set apart"
     assert [bar.get_width() for bar in bars.patches] == pytest.approx([0.4, 0.2, 0.1, 0.3])
@@ -166,26 +166,30 @@ def test_the_core_has_class_numbers_whiskers_and_weak_classes_below_the_others()
 
 
 def test_the_core_of_a_draw_has_no_whiskers_and_names_the_draw():
-    ax = figures.core(consensus(), draw="best")
+    ax = figures.core(consensus(), draw="best").axes[0]
     assert not artists(ax.child_axes[0], "whiskers")
     assert "Draw 2 of chain 3, the best by log joint density: all 4 classes" in "\n".join(all_texts(ax))
-    assert "Consensus of 4 chains, 12 draws: all 4 classes" in "\n".join(all_texts(figures.core(consensus())))
+    assert "Consensus of 4 chains, 12 draws: all 4 classes" in "\n".join(all_texts(figures.core(consensus()).axes[0]))
 
 
 def test_factors_tell_where_they_are_from():
-    assert any("consensus of 4 chains, 12 draws" in text for text in all_texts(figures.factors(consensus(), "sender")))
-    assert any("draw 1 of chain 2" in text for text in all_texts(figures.factors(consensus(), 0, draw=1, chain=2)))
+    assert any(
+        "consensus of 4 chains, 12 draws" in text for text in all_texts(figures.factors(consensus(), "sender").axes[0])
+    )
+    assert any(
+        "draw 1 of chain 2" in text for text in all_texts(figures.factors(consensus(), 0, draw=1, chain=2).axes[0])
+    )
 
 
 def test_the_mass_of_the_consensus_has_a_band_and_marks_only_what_is_reached():
     post = consensus()
-    whole = figures.mass(post)
+    whole = figures.mass(post).axes[0]
     assert band(whole)[4] == pytest.approx((1.0, 1.0)), "all draws are the same"
     assert texts(whole, "told") == ["2 classes hold 50%", "4 classes hold 95%"]
     held = with_summary(post, share_C=np.array([0.4, 0.3, 0.1, 0.05]))
-    assert texts(figures.mass(held), "told") == ["2 classes hold 50%"]
-    assert figures.mass(held).get_title(loc="left") == "Consensus of 4 chains, 12 draws; all 4 hold 85%"
-    assert not artists(figures.mass(post, draw=0), "band")
+    assert texts(figures.mass(held).axes[0], "told") == ["2 classes hold 50%"]
+    assert figures.mass(held).axes[0].get_title(loc="left") == "Consensus of 4 chains, 12 draws; all 4 hold 85%"
+    assert not artists(figures.mass(post, draw=0).axes[0], "band")
 
 
 def test_the_band_of_the_mass_has_the_quantiles_of_the_draws():
@@ -193,7 +197,7 @@ def test_the_band_of_the_mass_has_the_quantiles_of_the_draws():
     post = ac.AlloCore(3, burn_in=5, draws=20, thin=1, seed=0, progress=False).fit(Y).posterior_
     shares = post.consensus().shares_by_draw[0]
     low, high = np.quantile(np.cumsum(shares, axis=1), (0.05, 0.95), axis=0)
-    drawn = band(figures.mass(post))
+    drawn = band(figures.mass(post).axes[0])
     assert [drawn[row + 1] for row in range(len(low))] == [pytest.approx(ends) for ends in zip(low, high, strict=True)]
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from figure_cases import WHO, all_texts, artists, posterior, some_factors
+from figure_cases import WEEKS, WHAT, WHO, all_texts, artists, posterior, some_factors, texts
 from matplotlib.figure import Figure
 
 from allocore import figures
@@ -20,7 +20,7 @@ def marks(panel, gid):
 
 def test_every_class_has_a_mark_in_every_mode_and_shared_factors_come_first_in_colour():
     post = posterior()
-    _, who, what, when = figures.core(post).child_axes
+    _, who, what, when = figures.core(post).panels
     assert marks(who, "single") == {(0, 0), (1, 1), (2, 2)}
     assert marks(who, "shared") == set()
     assert marks(what, "shared") == {(0, 0), (0, 1)}
@@ -32,7 +32,7 @@ def test_every_class_has_a_mark_in_every_mode_and_shared_factors_come_first_in_c
 
 
 def test_a_line_joins_the_classes_of_a_shared_factor():
-    _, who, what, when = figures.core(posterior()).child_axes
+    _, who, what, when = figures.core(posterior()).panels
     joined = [artists(panel, "joined")[0].get_segments() for panel in (who, what, when)]
     assert joined[0] == []
     assert np.asarray(joined[1]).tolist() == [[[0, 0], [0, 1]]]
@@ -41,7 +41,7 @@ def test_a_line_joins_the_classes_of_a_shared_factor():
 
 def test_bars_at_the_side_are_the_shares_of_the_classes():
     post = posterior()
-    bars = figures.core(post).child_axes[0]
+    bars = figures.core(post).panels[0]
     assert [bar.get_width() for bar in bars.patches] == pytest.approx(post.classes()["share"].tolist())
     assert [label.get_text() for label in bars.get_yticklabels()] == ["0", "1", "2"]
     low, high = bars.get_ylim()
@@ -49,10 +49,10 @@ def test_bars_at_the_side_are_the_shares_of_the_classes():
 
 
 def test_the_factors_are_numbered_and_counted():
-    _, who, what, _ = figures.core(posterior()).child_axes
+    _, who, what, _ = figures.core(posterior()).panels
     assert [label.get_text() for label in who.get_xticklabels()] == ["0", "1", "2"]
-    assert who.get_xlabel().startswith("3")
-    assert "1 shared" in what.get_xlabel()
+    assert texts(who, "counted") == ["3 factors\n0 shared"]
+    assert texts(what, "counted") == ["2 factors\n1 shared"]
 
 
 def many_classes(number, modes=3, factors=100, seed=0):
@@ -67,7 +67,7 @@ def many_classes(number, modes=3, factors=100, seed=0):
 
 def test_four_hundred_classes_are_cut_to_the_largest_and_the_figure_says_so():
     post = many_classes(400)
-    ax = figures.core(post)
+    ax = figures.core(post).axes[0]
     held = post.classes()["share"][:60].sum()
     assert f"Draw 0: 60 of 400 classes; they hold {held:.0%} of all expected counts." in "\n".join(all_texts(ax))
     _, first, *_ = ax.child_axes
@@ -80,13 +80,13 @@ def test_four_hundred_classes_are_cut_to_the_largest_and_the_figure_says_so():
 
 
 def test_all_classes_can_be_asked_for_and_then_numbers_are_left_out_rather_than_crowded():
-    ax = figures.core(many_classes(400), rows=1000)
+    ax = figures.core(many_classes(400), rows=1000).axes[0]
     assert "all 400 classes; they hold 100% of all expected counts." in "\n".join(all_texts(ax))
     bars = ax.child_axes[0]
     assert len(bars.patches) == 400
     numbers = [label.get_text() for label in bars.get_yticklabels()]
     assert 10 < len(numbers) <= 100
-    assert len(figures.core(many_classes(400), rows=7).child_axes[0].patches) == 7
+    assert len(figures.core(many_classes(400), rows=7).panels[0].patches) == 7
 
 
 @pytest.mark.parametrize("rows", [0, -3, "all", 1.5])
@@ -99,7 +99,7 @@ def test_the_core_of_tucker_shares_everything():
     factor = np.full((2, 2), 0.5)
     corners = [(0, 0), (0, 1), (1, 0), (1, 1)]
     post = posterior([factor] * 2, corners, [4.0, 3.0, 2.0, 1.0], labels=None, names=None, learn=False)
-    _, first, second = figures.core(post, draw=0).child_axes
+    _, first, second = figures.core(post, draw=0).panels
     for panel in (first, second):
         assert marks(panel, "single") == set()
         assert len(artists(panel, "joined")[0].get_segments()) == 2
@@ -116,12 +116,12 @@ def test_one_class_alone_has_a_core_too():
 
 
 def shades(panel):
-    (mesh,) = panel.collections
+    (mesh,) = (each for each in panel.collections if each.get_gid() != "groups")
     return np.asarray(mesh.get_array())
 
 
 def test_factors_are_shaded_by_the_shares_of_their_labels_the_heaviest_first():
-    heat, bars, _ = figures.factors(posterior(), "who").child_axes
+    heat, bars, _ = figures.factors(posterior(), "who").panels
     names = [label.get_text() for label in heat.get_yticklabels()]
     assert sorted(names) == sorted(WHO)
     expected = some_factors()[0]
@@ -130,19 +130,51 @@ def test_factors_are_shaded_by_the_shares_of_their_labels_the_heaviest_first():
     assert [bar.get_height() for bar in bars.patches] == pytest.approx([0.6, 0.3, 0.1])
 
 
-def test_labels_stand_near_the_factor_they_have_most_of():
-    heat = figures.factors(posterior(), "who").child_axes[0]
-    assert [label.get_text() for label in heat.get_yticklabels()] == ["Ada", "Bo", "Cy", "Di", "Ed", "Flo"]
+def rows(figure):
+    return [label.get_text() for label in figure.panels[0].get_yticklabels()]
+
+
+def groups(figure):
+    """The first rows of the groups after the first."""
+    return [segment[0, 1] + 0.5 for lines in artists(figure.panels[0], "groups") for segment in lines.get_segments()]
+
+
+def test_labels_stand_in_groups_by_the_factor_that_holds_most_of_their_counts():
+    figure = figures.factors(posterior(), "who")
+    # Ed: a hundredth of the first factor, which holds 60%, is less than a fifth of the second, which holds 30%.
+    assert rows(figure) == ["Ada", "Bo", "Cy", "Di", "Flo", "Ed"]
+    assert groups(figure) == [4]
+
+
+def test_labels_keep_the_order_of_the_tensor_on_request_and_if_they_are_numbers():
+    own = figures.factors(posterior(), "who", order="labels")
+    assert rows(own) == list(WHO)
+    assert groups(own) == []
+    hours = posterior(labels=((3, 5, 8, 9, 12, 20), WHAT, WEEKS))
+    assert rows(figures.factors(hours, "who")) == ["3", "5", "8", "9", "12", "20"]
+    assert rows(figures.factors(hours, "who", order="factors")) == ["3", "5", "8", "9", "20", "12"]
+    unnamed = posterior(labels=(None, WHAT, WEEKS))
+    assert rows(figures.factors(unnamed, "who")) == ["0", "1", "2", "3", "5", "4"], "mere positions have no order"
+    with pytest.raises(InputError, match=r"^order is 'name', but it must be \"factors\" or \"labels\"$"):
+        figures.factors(posterior(), "who", order="name")
+
+
+def test_the_axes_of_heat_maps_have_titles_and_the_bars_say_what_they_show():
+    who, when = figures.factors(posterior(), "who"), figures.factors(posterior(), "when")
+    assert who.panels[0].get_xlabel() == "factor"
+    assert (when.panels[0].get_xlabel(), when.panels[0].get_ylabel()) == ("when", "factor")
+    assert when.panels[1].get_xlabel() == "share of all\nexpected counts"
+    assert "share of all\nexpected counts" in all_texts(who)
 
 
 def test_only_the_heaviest_labels_are_shown_and_the_first_of_every_factor_is_among_them():
-    ax = figures.factors(posterior(), "who", most=2)
+    ax = figures.factors(posterior(), "who", most=2).axes[0]
     assert [label.get_text() for label in ax.child_axes[0].get_yticklabels()] == ["Ada", "Flo"]
     assert any("the 2 heaviest of 6 labels" in text for text in all_texts(ax))
 
 
 def test_periods_run_from_left_to_right_and_factors_are_rows():
-    ax = figures.factors(posterior(), "when")
+    ax = figures.factors(posterior(), "when").axes[0]
     heat, bars, _ = ax.child_axes
     assert shades(heat).shape == (2, 12)
     # The factor of the first class holds 60%.
@@ -155,7 +187,7 @@ def test_periods_run_from_left_to_right_and_factors_are_rows():
 def test_many_factors_are_cut_to_the_heaviest_and_the_figure_says_so():
     post = many_classes(300)
     used = len(post.draw_summary().factors[0])
-    ax = figures.factors(post, 0, columns=12)
+    ax = figures.factors(post, 0, columns=12).axes[0]
     assert shades(ax.child_axes[0]).shape == (20, 12)
     assert any(f"the 12 heaviest of {used} factors" in text for text in all_texts(ax))
 
@@ -186,6 +218,6 @@ def test_a_hundred_thousand_labels_are_forty_rows():
     many = np.random.default_rng(0).gamma(0.05, 1.0, (100_000, 3))
     corner = [(0, 0), (1, 0), (2, 0)]
     post = posterior([many, np.ones((1, 1))], corner, [3.0, 2.0, 1.0], labels=None, names=None, chains=1, draws=1)
-    heat = figures.factors(post, 0).child_axes[0]
+    heat = figures.factors(post, 0).panels[0]
     assert shades(heat).shape == (40, 3)
     assert {str(many[:, k].argmax()) for k in range(3)} <= {label.get_text() for label in heat.get_yticklabels()}

@@ -8,7 +8,7 @@ import matplotlib
 import numpy as np
 import pytest
 from figure_cases import all_texts, artists, posterior, texts
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
@@ -59,7 +59,7 @@ def test_any_label_is_drawn_in_any_format_without_a_warning(awkward_figures, kin
 
 def test_dollars_are_dollars():
     post = awkward_posterior()
-    ax = figures.one_class(post, 0, top=12, threshold=0)
+    ax = figures.one_class(post, 0, top=12, threshold=0).axes[0]
     assert ax.child_axes[0].get_title(loc="left").startswith("$who$")
     heat = figures.factors(post, 0)
     assert {"$\\frac{1}{$", "costs $5 or $6", "<script>alert('x')</script>"} <= set(all_texts(heat))
@@ -86,9 +86,9 @@ def test_settings_are_what_they_were():
 
 
 def test_a_users_own_settings_do_not_reach_the_figures():
-    plain = figures.mass(posterior())
+    plain = figures.mass(posterior()).axes[0]
     with matplotlib.rc_context({"font.size": 30, "axes.grid": True, "lines.linewidth": 9, "text.usetex": True}):
-        ax = figures.mass(posterior())
+        ax = figures.mass(posterior()).axes[0]
     assert [text.get_fontsize() for text in artists(ax, "told")] == [7.0, 7.0]
     assert ax.xaxis.get_gridlines()[0].get_visible() == plain.xaxis.get_gridlines()[0].get_visible()
     assert not ax.xaxis.label.get_usetex()
@@ -98,7 +98,7 @@ def test_figures_are_made_in_many_threads_at_once():
     post, before = posterior(), dict(matplotlib.rcParams)
     post.draw_summary()
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda _: texts(figures.one_class(post, 0).child_axes[0]), range(8)))
+        made = list(pool.map(lambda _: texts(figures.one_class(post, 0).panels[0]), range(8)))
     assert made == [["Ada", "Bo", "Cy", "Di"]] * 8
     assert dict(matplotlib.rcParams) == before
 
@@ -113,6 +113,7 @@ def test_a_new_figure_is_known_to_no_window_system():
 
 
 @given(st.text(st.characters(), max_size=30))
+@example("\uf400")  # private, and yet in a font
 def test_clean_text_has_nothing_that_steers_and_its_width_is_known(text):
     shown = clean(text)
     assert shown == clean(shown)
@@ -227,12 +228,12 @@ def test_names_of_files_are_safe_and_differ(names):
 
 
 def test_a_name_from_right_to_left_has_its_number_behind_it_from_left_to_right():
-    title = figures.one_class(awkward_posterior(), 0, draw=0).child_axes[1].get_title(loc="left")
+    title = figures.one_class(awkward_posterior(), 0, draw=0).panels[1].get_title(loc="left")
     assert title == "\u200eמה <b>\u200e 0"
 
 
 def test_long_names_of_modes_are_shortened_wherever_they_stand():
     post = posterior(names=("who " * 50, "what " * 50, "when " * 50))
-    for ax in (figures.traces(post), figures.effective_shape(post), figures.core(post), figures.one_class(post, 0)):
-        for panel in ax.child_axes:
+    for figure in (figures.traces(post), figures.effective_shape(post), figures.core(post), figures.one_class(post, 0)):
+        for panel in figure.panels:
             assert len(panel.get_title(loc="left")) < 60

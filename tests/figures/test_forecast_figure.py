@@ -20,7 +20,8 @@ def forecast():
 
 
 def test_it_shows_the_past_and_the_quantiles_of_the_future(forecast):
-    panel = ac.figures.forecast(forecast, {"who": "B"}).child_axes[0]
+    panel = ac.figures.forecast(forecast, {"who": "B"}).panels[0]
+    assert (panel.get_xlabel(), panel.get_ylabel()) == (forecast.mode, "counts")
     past = forecast.fitted.tensor.to_dense()[1].sum(axis=0).astype(float)
     past[2] = np.nan
     np.testing.assert_array_equal(panel.lines[0].get_ydata(), past)
@@ -31,12 +32,12 @@ def test_it_shows_the_past_and_the_quantiles_of_the_future(forecast):
 
 def test_every_sum_has_a_panel_and_the_total_is_the_default(forecast):
     cells = [{"who": "A$"}, {"who": ["B", "C"], "whom": "A$"}, {}]
-    assert [panel.get_title(loc="left") for panel in ac.figures.forecast(forecast, cells).child_axes] == [
+    assert [panel.get_title(loc="left") for panel in ac.figures.forecast(forecast, cells).panels] == [
         "A$",
         "B, C / A$",
         "all cells",
     ]
-    assert len(ac.figures.forecast(forecast).child_axes) == 1
+    assert len(ac.figures.forecast(forecast).panels) == 1
 
 
 def test_it_draws_into_given_axes_and_can_be_saved(forecast, tmp_path):

@@ -1,9 +1,11 @@
-"""Figures of a posterior, drawn with matplotlib. Each function takes a posterior and optional axes, and returns axes.
+"""Figures of a run, drawn with matplotlib. Each function takes a posterior, a fitted model or the path of a run.
 
     import allocore as ac
 
-    ax = ac.figures.classes(post)
-    ax.figure.savefig("classes.pdf")
+    figure = ac.figures.classes(post)
+    figure.savefig("classes.pdf")
+
+A notebook shows the figure by itself. To draw in axes of your own, give them as `ax`; the function then returns them.
 
 The functions are loaded on first use, so matplotlib is imported only when a figure is made.
 """

@@ -1,19 +1,22 @@
 """Figures of classes: for every mode a panel with the stems of the profile; several classes make a page."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from allocore.errors import InputError, whole_number
 from allocore.figures import style
+from allocore.figures.notebook_figure import Figure, figure_or_axes
 from allocore.figures.shown import shown_summary, source_words
 from allocore.figures.stems import draw_stems, name_room, told_below
 from allocore.figures.text import joined, numbers_in, shorten, width
 from allocore.posterior.class_summary import ClassSummary, ShownMode
 from allocore.posterior.class_words import APART, share_words, sharers, support_words
-from allocore.posterior.posterior import Posterior, ShownDraw
+from allocore.posterior.fitted import Fitted
+from allocore.posterior.posterior import ShownDraw
 
 # The threshold of the paper, below which stems are grey.
 THRESHOLD = 0.02
@@ -24,18 +27,42 @@ _HEADING, _TITLES, _LABELS, _BELOW = 0.36, 0.3, 0.16, 0.12
 _LEFT, _GAP = 0.4, 0.12
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
 _RIGHT, _WIDEST = 0.08, 9.0
+_ON_PAGE, _TOP = 6, 5
+_T = TypeVar("_T")
 
 
+@overload
 def one_class(
-    post: Posterior,
+    post: Fitted,
     number: int,
-    ax: Axes | None = None,
+    ax: None = None,
     *,
-    top: int = 5,
+    top: int = _TOP,
     threshold: float = THRESHOLD,
     draw: ShownDraw = None,
     chain: int | None = None,
-) -> Axes:
+) -> Figure: ...
+@overload
+def one_class(
+    post: Fitted,
+    number: int,
+    ax: Axes,
+    *,
+    top: int = _TOP,
+    threshold: float = THRESHOLD,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Axes: ...
+def one_class(
+    post: Fitted,
+    number: int,
+    ax: Axes | None = None,
+    *,
+    top: int = _TOP,
+    threshold: float = THRESHOLD,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Figure | Axes:
     """Draw one class: for every mode, the shares of its expected counts in the observed cells as stems.
 
     Stems below `threshold` are grey. The others are in colour, and the `top` largest have names. Periods of time are
@@ -45,8 +72,8 @@ def one_class(
 
     Parameters
     ----------
-    post : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
+    post : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
     number : int
         The number of the class, as in `post.consensus().classes()`, or in the draw.
     ax : matplotlib.axes.Axes, optional
@@ -60,15 +87,16 @@ def one_class(
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes. Its panels are `ax.child_axes`, one per mode.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`, one per mode.
 
     Examples
     --------
     >>> import allocore as ac
     >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> ax = ac.figures.one_class(post, 0)
-    >>> [panel.get_title(loc="left").split(" ")[0] for panel in ax.child_axes]
+    >>> figure = ac.figures.one_class(post, 0)
+    >>> [panel.get_title(loc="left").split(" ")[0] for panel in figure.panels]
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
     summary = shown_summary(post, draw, chain)
@@ -76,25 +104,62 @@ def one_class(
     return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
 
 
+@overload
 def classes(
-    post: Posterior,
+    post: Fitted,
+    numbers: Sequence[int] | None = None,
+    ax: None = None,
+    *,
+    rows: int = 6,
+    top: int = _TOP,
+    threshold: float = THRESHOLD,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Figure: ...
+@overload
+def classes(
+    post: Fitted,
+    numbers: Sequence[int] | None,
+    ax: Axes,
+    *,
+    rows: int = 6,
+    top: int = _TOP,
+    threshold: float = THRESHOLD,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Axes: ...
+@overload
+def classes(
+    post: Fitted,
+    numbers: Sequence[int] | None = None,
+    *,
+    ax: Axes,
+    rows: int = 6,
+    top: int = _TOP,
+    threshold: float = THRESHOLD,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Axes: ...
+def classes(
+    post: Fitted,
     numbers: Sequence[int] | None = None,
     ax: Axes | None = None,
     *,
     rows: int = 6,
-    top: int = 5,
+    top: int = _TOP,
     threshold: float = THRESHOLD,
     draw: ShownDraw = None,
     chain: int | None = None,
-) -> Axes:
+) -> Figure | Axes:
     """Draw a page of classes, one below another, each as `one_class` does.
 
-    Small or weakly supported classes come last, below a line that says so.
+    Small or weakly supported classes come last, below a line that says so. If the names of many modes need more room
+    than a page has, the panels of a class stand on several lines.
 
     Parameters
     ----------
-    post : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
+    post : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
     numbers : sequence of int, optional
         The numbers of the classes, in this order; by default the largest classes.
     ax : matplotlib.axes.Axes, optional
@@ -110,14 +175,15 @@ def classes(
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes. Its panels are `ax.child_axes`: one per mode for the first class, then for the second, and so on.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`: one per mode for the first class, then for the second, and so on.
 
     Examples
     --------
     >>> import allocore as ac
     >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> len(ac.figures.classes(post, [0, 2]).child_axes)
+    >>> len(ac.figures.classes(post, [0, 2]).panels)
     10
     """
     summary = shown_summary(post, draw, chain)
@@ -143,13 +209,15 @@ def _check_threshold(threshold: float) -> float:
     return float(threshold)
 
 
-def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Axes:
+def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
     with style.look():
         wishes = _wishes(summary, places, top, threshold)
+        lines = mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
         strong = _strong(summary, places)
         above = _CAPTION + _APART * (strong < len(places))
-        sheet = style.Sheet(ax or style.new_axes(_page_width(summary, wishes), _ROW * len(places) + above + 0.06))
-        slots = _slots(summary, wishes, sheet.width)
+        tall = (_HEADING + (_ROW - _HEADING) * len(lines)) * len(places) + above + 0.06
+        wide = max(_page_width(_of(summary.modes, line), _of(wishes, line)) for line in lines)
+        sheet = style.Sheet(ax or style.new_axes(wide, tall))
         row = (sheet.height - above) / len(places)
         sheet.text(_GAP, 0.04, _caption(summary), fontsize=style.SMALL, color=style.GREY)
         for turn, place in enumerate(places):
@@ -157,12 +225,37 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
             if turn == strong:
                 sheet.text(_GAP, upper - _APART + 0.08, APART, color=style.FAINT, weight="bold", gid="apart")
             _heading(sheet, summary, place, upper)
-            for mode, (slot, colour) in enumerate(zip(slots, style.mode_colours(summary.modes), strict=True)):
-                tall = row - _HEADING - _TITLES - _LABELS - _BELOW
-                panel = sheet.panel(slot.left, upper + _HEADING + _TITLES, slot.width, tall)
-                _title(panel, summary, place, mode, colour, slot)
-                draw_stems(panel, summary.profile(place, mode), colour, top, threshold, slot.beside * 72)
-        return sheet.ax
+            for number, line in enumerate(lines):
+                high = (row - _HEADING) / len(lines)
+                slots = _slots(_of(summary.modes, line), _of(wishes, line), sheet.width)
+                for mode, slot in zip(line, slots, strict=True):
+                    top_edge = upper + _HEADING + number * high + _TITLES
+                    panel = sheet.panel(slot.left, top_edge, slot.width, high - _TITLES - _LABELS - _BELOW)
+                    colour = style.mode_colours(summary.modes)[mode]
+                    _title(panel, summary, place, mode, colour, slot)
+                    draw_stems(panel, summary.profile(place, mode), colour, top, threshold, slot.beside * 72)
+        return figure_or_axes(sheet.ax, ax)
+
+
+def _of(values: Sequence[_T], line: range) -> list[_T]:
+    """The values of the modes on a line."""
+    return [values[mode] for mode in line]
+
+
+def mode_lines(modes: Sequence[ShownMode], wishes: Sequence[float]) -> list[range]:
+    """The modes that stand side by side: all of them, or as many on a line as fit on a page with their names."""
+    for number in range(1, len(modes) + 1):
+        ends = [len(modes) * place // number for place in range(number + 1)]
+        lines = [range(*edges) for edges in pairwise(ends)]
+        if all(_needed(_of(modes, line), _of(wishes, line)) <= _WIDEST for line in lines):
+            return lines
+    return lines
+
+
+def classes_on_page(summary: ClassSummary, places: list[int]) -> int:
+    """How many classes fit on a page for print: fewer if their modes need several lines."""
+    with style.look():
+        return max(1, _ON_PAGE // len(mode_lines(summary.modes, _wishes(summary, places, _TOP, THRESHOLD))))
 
 
 def _strong(summary: ClassSummary, places: list[int]) -> int:
@@ -172,7 +265,8 @@ def _strong(summary: ClassSummary, places: list[int]) -> int:
 
 
 def _caption(summary: ClassSummary) -> str:
-    return f"{source_words(summary)}{', with 90% intervals' if summary.is_consensus else ''}"
+    intervals = ", with 90% intervals" if summary.is_consensus else ""
+    return f"{source_words(summary)}{intervals}; stems: shares of the labels in the class"
 
 
 def _wishes(summary: ClassSummary, places: list[int], top: int, threshold: float) -> list[float]:
@@ -185,15 +279,19 @@ def _wishes(summary: ClassSummary, places: list[int], top: int, threshold: float
     ]
 
 
-def _margins(wishes: list[float]) -> list[float]:
+def _margins(wishes: Sequence[float]) -> list[float]:
     return [_GAP if wish else _LEFT for wish in wishes]
 
 
-def _page_width(summary: ClassSummary, wishes: list[float]) -> float:
-    """The width of a page, or up to a quarter more if the names need it; more only if there are many modes."""
-    stems = sum(_stem_width(mode) for mode in summary.modes) + sum(_margins(wishes)) + _RIGHT
-    least = stems + _LEAST_NAMES * sum(wish > 0 for wish in wishes)
-    return max(style.WIDTH, min(stems + sum(wishes), _WIDEST), least)
+def _needed(modes: Sequence[ShownMode], wishes: Sequence[float]) -> float:
+    """The width in which no name is shortened."""
+    return sum(_stem_width(mode) for mode in modes) + sum(_margins(wishes)) + _RIGHT + sum(wishes)
+
+
+def _page_width(modes: Sequence[ShownMode], wishes: Sequence[float]) -> float:
+    """The width of a page, or up to a quarter more if the names need it; more only if a mode is very wide."""
+    least = _needed(modes, [min(wish, _LEAST_NAMES) for wish in wishes])
+    return max(style.WIDTH, min(_needed(modes, wishes), _WIDEST), least)
 
 
 class _Slot(NamedTuple):
@@ -204,9 +302,9 @@ class _Slot(NamedTuple):
     beside: float
 
 
-def _slots(summary: ClassSummary, wishes: list[float], wide: float) -> list[_Slot]:
+def _slots(modes: Sequence[ShownMode], wishes: Sequence[float], wide: float) -> list[_Slot]:
     """Divide the width of the page: stems get a width by the kind of their mode, names share the rest."""
-    margins, stems = _margins(wishes), [_stem_width(mode) for mode in summary.modes]
+    margins, stems = _margins(wishes), [_stem_width(mode) for mode in modes]
     room = wide - sum(margins) - _RIGHT
     names = _fair(wishes, room - sum(stems))
     stretch = (room - sum(names)) / sum(stems)
@@ -217,7 +315,7 @@ def _slots(summary: ClassSummary, wishes: list[float], wide: float) -> list[_Slo
     return slots
 
 
-def _fair(wishes: list[float], room: float) -> list[float]:
+def _fair(wishes: Sequence[float], room: float) -> list[float]:
     """Divide room fairly: small wishes are granted, the larger ones get equal parts of the rest."""
     fair, left, waiting = list(wishes), room, sum(wish > 0 for wish in wishes)
     for place in sorted(range(len(wishes)), key=lambda place: wishes[place]):
@@ -240,8 +338,7 @@ def _heading(sheet: style.Sheet, summary: ClassSummary, place: int, upper: float
     """Write the number and the name of a class, and below them its size and support."""
     number = f"Class {summary.number_C[place]}"
     sheet.text(_GAP, upper + 0.04, number, fontsize=style.LARGE, weight="bold")
-    # The measure is for regular letters; bold ones are wider.
-    left = _GAP + width(number, style.LARGE) * 1.15 / 72 + 0.1
+    left = _GAP + width(number, style.LARGE, bold=True) / 72 + 0.1
     name = shorten(summary.names[place], (sheet.width - left - _RIGHT) * 72, style.LARGE)
     sheet.text(left, upper + 0.04, name, fontsize=style.LARGE, gid="class name")
     sheet.text(_GAP, upper + 0.2, heading(summary, place), color=style.GREY, gid="size")
@@ -256,7 +353,7 @@ def heading(summary: ClassSummary, place: int) -> str:
 def _title(panel: Axes, summary: ClassSummary, place: int, mode: int, colour: str, slot: _Slot) -> None:
     """Write the mode, and below it the classes that share the factor; in a draw the factor has a number."""
     room = (slot.width + slot.beside + 0.06) * 72
-    name = shorten(summary.mode_names[mode], room - 24, style.NORMAL)
+    name = shorten(summary.mode_names[mode], room - 24, style.NORMAL, bold=True)
     title = name if summary.is_consensus else joined(name, summary.factor(place, mode).number)
     others = sharers(summary, place, mode)
     panel.set_title(title, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)

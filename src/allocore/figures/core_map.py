@@ -1,6 +1,6 @@
 """Where the classes lie in the core: rows are classes, columns are factors in a group for each mode."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,27 +8,41 @@ from matplotlib.collections import LineCollection
 
 from allocore.errors import whole_number
 from allocore.figures import style
+from allocore.figures.notebook_figure import Figure, figure_or_axes
 from allocore.figures.shown import shown_summary, source_words
 from allocore.figures.text import clean, shorten, width
 from allocore.posterior.class_summary import ClassSummary, Factor
 from allocore.posterior.class_words import APART
-from allocore.posterior.posterior import Posterior, ShownDraw
+from allocore.posterior.fitted import Fitted
+from allocore.posterior.posterior import ShownDraw
 
 # The largest number of rows that can be read on a page.
 _ROWS = 60
-_LEFT, _BARS, _RIGHT, _ABOVE, _BELOW = 0.42, 0.75, 0.1, 0.28, 0.58
+_LEFT, _BARS, _RIGHT, _ABOVE, _BELOW = 0.46, 0.75, 0.1, 0.28, 0.78
+# How far below the panels the factors are counted, in points: the numbers of the factors stand between.
+_COUNTED = -14.0
 _BETWEEN = 0.16
-_LEAST = 0.35
+# The least width of a mode: enough for the number of its factors.
+_LEAST = 0.5
+_WIDEST = 9.0
 
 
+@overload
 def core(
-    post: Posterior,
+    post: Fitted, ax: None = None, *, rows: int | None = None, draw: ShownDraw = None, chain: int | None = None
+) -> Figure: ...
+@overload
+def core(
+    post: Fitted, ax: Axes, *, rows: int | None = None, draw: ShownDraw = None, chain: int | None = None
+) -> Axes: ...
+def core(
+    post: Fitted,
     ax: Axes | None = None,
     *,
     rows: int | None = None,
     draw: ShownDraw = None,
     chain: int | None = None,
-) -> Axes:
+) -> Figure | Axes:
     """Draw where the non-zeros of the core lie: rows are classes, largest first; columns are the factors of each mode.
 
     A mark means that the class uses the factor. Factors that several classes share come first and are in colour; a thin
@@ -38,8 +52,8 @@ def core(
 
     Parameters
     ----------
-    post : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
+    post : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
     ax : matplotlib.axes.Axes, optional
         The axes to draw in; by default those of a new figure.
     rows : int, optional
@@ -49,14 +63,15 @@ def core(
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes. Its panels are `ax.child_axes`: the shares, then one panel per mode.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`: the shares, then one panel per mode.
 
     Examples
     --------
     >>> import allocore as ac
     >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> len(ac.figures.core(post).child_axes)
+    >>> len(ac.figures.core(post).panels)
     6
     """
     summary = shown_summary(post, draw, chain)
@@ -64,17 +79,19 @@ def core(
     columns = [_columns(summary, mode, lines) for mode in range(len(summary.modes))]
     with style.look():
         height = _ABOVE + _BELOW + min(max(0.14 * lines.number, 0.8), 8.4)
-        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, height))
+        least = [max(_LEAST, _name_width(name)) for name in summary.mode_names]
+        beside = _LEFT + _BARS + _BETWEEN * len(least) + _RIGHT
+        sheet = style.Sheet(ax or style.new_axes(min(max(style.WIDTH, beside + sum(least)), _WIDEST), height))
         high = sheet.height - _ABOVE - _BELOW
         bars = sheet.panel(_LEFT, _ABOVE, _BARS, high)
         _draw_shares(bars, summary, lines)
-        left, wide = _LEFT + _BARS + _BETWEEN, sheet.width - _LEFT - _BARS - _BETWEEN - _RIGHT
-        for mode, slot in enumerate(_widths([len(each) for each in columns], wide)):
+        left = _LEFT + _BARS + _BETWEEN
+        for mode, slot in enumerate(_widths([len(each) for each in columns], least, sheet.width - beside)):
             panel = sheet.panel(left, _ABOVE, slot, high)
             _draw_mode(panel, summary, mode, columns[mode], lines)
             left += slot + _BETWEEN
         _explain(sheet, summary, lines)
-        return sheet.ax
+        return figure_or_axes(sheet.ax, ax)
 
 
 class _Lines(NamedTuple):
@@ -120,12 +137,17 @@ def _columns(summary: ClassSummary, mode: int, lines: _Lines) -> list[_Column]:
     return sorted(used, key=lambda column: (not column.shared, -len(column.shown), column.shown[0]))
 
 
-def _widths(numbers: list[int], wide: float) -> list[float]:
-    """Every mode gets a least width; the rest is divided by the numbers of columns."""
-    room = wide - _BETWEEN * (len(numbers) - 1)
-    least = min(_LEAST, room / len(numbers) / 2)
-    rest = room - least * len(numbers)
-    return [least + rest * number / sum(numbers) for number in numbers]
+def _name_width(name: str) -> float:
+    """The width of the name of a mode, in inches."""
+    return width(clean(name), style.NORMAL, bold=True) / 72
+
+
+def _widths(numbers: list[int], least: list[float], room: float) -> list[float]:
+    """Every mode gets its least width, if there is room for that; the rest is divided by the numbers of columns."""
+    if sum(least) >= room:
+        return [max(room, 0.1) * each / sum(least) for each in least]
+    rest = room - sum(least)
+    return [each + rest * number / sum(numbers) for each, number in zip(least, numbers, strict=True)]
 
 
 def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
@@ -147,11 +169,11 @@ def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
     ax.spines["left"].set_visible(False)
     ax.set_title("class, share", loc="left", fontsize=style.NORMAL, pad=6, x=-0.3)
     if lines.gap is not None:
-        # The line of words is longer than the panel, and panels drawn later would cover it.
+        # The words are longer than the panel: they begin at the edge of the sheet, and end before the marks.
         ax.set_zorder(6)
-        words = ax.text(0, lines.gap, APART, va="center", fontsize=style.SMALL, color=style.GREY, gid="apart")
+        left = -(_LEFT - 0.03) / _BARS
+        words = ax.text(left, lines.gap, APART, va="center", fontsize=style.SMALL, color=style.GREY, gid="apart")
         words.set_transform(ax.get_yaxis_transform())
-        words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
 
 
 def _step(number: int, ax: Axes) -> int:
@@ -200,7 +222,7 @@ def _mark_size(ax: Axes, columns: int, rows: int) -> float:
 def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], colour: str) -> None:
     """Name the mode and, if there is room, the factors; count the shared ones."""
     points = style.inches(ax)[0] * 72
-    name = shorten(summary.mode_names[mode], points + 8, style.NORMAL)
+    name = shorten(summary.mode_names[mode], points + 8, style.NORMAL, bold=True)
     ax.set_title(name, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=6)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -209,10 +231,11 @@ def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Colum
     ax.set_xticks(range(len(columns)) if roomy else [], numbers if roomy else [])
     ax.tick_params(axis="x", length=0)
     shared = sum(column.shared for column in columns)
-    brief = str(len(columns))
-    longer = (f"{brief} factors, {shared} shared", f"{brief}, {shared} shared")
-    text = next((each for each in longer if width(clean(each), style.SMALL) <= points + 6), brief)
-    ax.set_xlabel(text, fontsize=style.SMALL, color=style.GREY, labelpad=2, loc="left")
+    text = f"{len(columns)} factor{'s' * (len(columns) != 1)}\n{shared} shared"
+    at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    ax.annotate(
+        text, (0.0, 0.0), (0.0, _COUNTED), fontsize=style.SMALL, color=style.GREY, va="top", gid="counted", **at
+    )
 
 
 def _explain(sheet: style.Sheet, summary: ClassSummary, lines: _Lines) -> None:

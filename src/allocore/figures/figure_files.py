@@ -6,34 +6,35 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from allocore._files import replacing
 from allocore.errors import InputError, whole_number
 from allocore.figures import style
 from allocore.figures.calibration_plot import calibration
-from allocore.figures.class_pages import classes
+from allocore.figures.class_pages import classes, classes_on_page
 from allocore.figures.core_map import core
 from allocore.figures.heat_map import factors
 from allocore.figures.run_lines import traces
 from allocore.figures.shown import shown_summary
 from allocore.figures.sizes import effective_shape, mass
+from allocore.posterior.fitted import Fitted, as_posterior
 from allocore.posterior.posterior import Posterior, ShownDraw
 
 # The metadata of each format. Without dates the same figure gives the same file.
 _FORMATS: dict[str, dict[str, None]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _DPI = 200
 _LONGEST_NAME = 60
-_Figure = tuple[str, Callable[[], Axes]]
+_Figure = tuple[str, Callable[[], Figure]]
 
 
 def write_all(
-    post: Posterior,
+    post: Fitted,
     folder: str | os.PathLike[str],
     *,
     formats: Sequence[str] = ("png", "pdf", "svg"),
     rows: int = 24,
-    on_page: int = 6,
+    on_page: int | None = None,
     draw: ShownDraw = None,
     chain: int | None = None,
     progress: Callable[[Path], None] | None = None,
@@ -47,16 +48,16 @@ def write_all(
 
     Parameters
     ----------
-    post : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
+    post : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
     folder : str or path
         The folder for the files.
     formats : sequence of str, default: png, pdf and svg
         The formats to write.
     rows : int, default: 24
         How many of the largest classes to draw as stems.
-    on_page : int, default: 6
-        How many of these classes to put on a page.
+    on_page : int, optional
+        How many of these classes to put on a page; by default six, or fewer if their modes need several lines.
     draw, chain : int or "best", optional
         The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
     progress : callable, optional
@@ -76,8 +77,8 @@ def write_all(
     >>> [file.name for file in files][:3]
     ['classes-1.svg', 'core.svg', 'factors-mode-0.svg']
     """
-    chosen = _check_formats(formats)
-    rows, on_page = whole_number("rows", rows), whole_number("on_page", on_page)
+    post, chosen = as_posterior(post), _check_formats(formats)
+    rows, on_page = whole_number("rows", rows), None if on_page is None else whole_number("on_page", on_page)
     if post.core_values.shape[1]:
         # Refuses a draw that does not exist before anything is written.
         shown_summary(post, draw, chain)
@@ -110,11 +111,12 @@ def _make_folder(folder: Path) -> Path:
     return folder
 
 
-def _figures(post: Posterior, rows: int, on_page: int, draw: ShownDraw, chain: int | None) -> Iterator[_Figure]:
+def _figures(post: Posterior, rows: int, on_page: int | None, draw: ShownDraw, chain: int | None) -> Iterator[_Figure]:
     """The names of the figures, and how each is made."""
     if post.core_values.shape[1]:
         summary = shown_summary(post, draw, chain)
-        numbers = summary.number_C[summary.apart_last[:rows]].tolist()
+        places = summary.apart_last[:rows]
+        numbers, on_page = summary.number_C[places].tolist(), on_page or classes_on_page(summary, places.tolist())
         for page, first in enumerate(range(0, len(numbers), on_page), start=1):
             shown = numbers[first : first + on_page]
             yield f"classes-{page}", partial(classes, post, shown, draw=draw, chain=chain)
@@ -147,10 +149,8 @@ def file_names(names: Sequence[str]) -> list[str]:
     return found
 
 
-def write_figure(ax: Axes, target: Path, formats: Sequence[str]) -> Iterator[Path]:
-    """Write the figure of some axes in each format, to `target` with a suffix, and yield each file once it exists."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+def write_figure(figure: Figure, target: Path, formats: Sequence[str]) -> Iterator[Path]:
+    """Write a figure in each format, to `target` with a suffix, and yield each file once it exists."""
     for kind in formats:
         file = target.with_name(f"{target.name}.{kind}")
         with style.look(), replacing(file) as stream:

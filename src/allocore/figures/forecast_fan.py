@@ -1,13 +1,14 @@
 """The past of some sums of cells, and the fan of their forecasts."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from allocore.errors import InputError
 from allocore.figures import style
+from allocore.figures.notebook_figure import Figure, figure_or_axes
 from allocore.figures.text import clean, shorten
 from allocore.figures.ticks import date_ticks, fitting_ticks
 from allocore.posterior.label_kinds import label_kind
@@ -16,16 +17,21 @@ if TYPE_CHECKING:
     from allocore.posterior.forecast import Forecast
     from allocore.posterior.future_cells import FutureCells
 
+Cells: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _PANEL_WIDTH, _PANEL_HEIGHT = 3.5, 1.15
-_LEFT, _TOP, _BELOW = 0.5, 0.32, 0.3
+_LEFT, _TOP, _BELOW = 0.62, 0.32, 0.44
 _MOST_TICKS = 6
 _MOST_PANELS = 60
 
 
-def forecast(
-    forecast: "Forecast", cells: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, ax: Axes | None = None
-) -> Axes:
+@overload
+def forecast(forecast: "Forecast", cells: Cells = None, ax: None = None) -> Figure: ...
+@overload
+def forecast(forecast: "Forecast", cells: Cells, ax: Axes) -> Axes: ...
+@overload
+def forecast(forecast: "Forecast", cells: Cells = None, *, ax: Axes) -> Axes: ...
+def forecast(forecast: "Forecast", cells: Cells = None, ax: Axes | None = None) -> Figure | Axes:
     """Draw the counts of the past, and the fan of the forecast: its median, its 50% and its 90% intervals.
 
     Parameters
@@ -41,13 +47,14 @@ def forecast(
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes. Its panels are `ax.child_axes`.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`.
 
     Examples
     --------
     >>> import allocore as ac
-    >>> panel = ac.figures.forecast(forecast, {"carrier": "JetBlue Airways"}).child_axes[0]
+    >>> panel = ac.figures.forecast(forecast, {"carrier": "JetBlue Airways"}).panels[0]
     >>> panel.get_title(loc="left")
     'JetBlue Airways'
     """
@@ -68,14 +75,13 @@ def forecast(
         across = min(2, len(asked))
         down = -(-len(asked) // across)
         step = _TOP + _PANEL_HEIGHT + _BELOW
-        ax = ax or style.new_axes(across * (_PANEL_WIDTH + 0.1), down * step)
-        sheet = style.Sheet(ax)
+        sheet = style.Sheet(ax or style.new_axes(across * (_PANEL_WIDTH + 0.1), down * step))
         wide, high = sheet.width / across, sheet.height / down
         for n, cell in enumerate(asked):
             left, top = wide * (n % across) + _LEFT, high * (n // across) + _TOP
             panel = sheet.panel(left, top, wide - _LEFT - 0.12, high - _TOP - _BELOW)
             _fan(panel, forecast, past_NT[n], fans_NHL[n], _title(cell))
-    return ax
+        return figure_or_axes(sheet.ax, ax)
 
 
 def _quantiles(future: "FutureCells", cell: Mapping[str, Any]) -> Any:
@@ -107,4 +113,7 @@ def _fan(panel: Axes, forecast: "Forecast", past_T: Any, fan_HL: Any, title: str
     room = style.inches(panel)[0] * 72
     is_time = label_kind(labels) == "time"
     style.name_ticks(panel, date_ticks(labels, _MOST_TICKS) if is_time else fitting_ticks(labels, room, style.SMALL))
+    named: dict[str, Any] = {"fontsize": style.SMALL, "color": style.GREY}
+    panel.set_xlabel(shorten(forecast.mode, room, style.SMALL), labelpad=2, **named)
+    panel.set_ylabel("counts", labelpad=2, **named)
     panel.set_title(shorten(title, room, style.NORMAL), loc="left", fontsize=style.NORMAL, pad=4)

@@ -1,51 +1,83 @@
 """The factors of one mode as a heat map of labels by factors, with bars for how much each factor holds."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from numpy.typing import NDArray
 
-from allocore.errors import whole_number
+from allocore.errors import InputError, whole_number
 from allocore.figures import style
+from allocore.figures.notebook_figure import Figure, figure_or_axes
 from allocore.figures.shown import shown_summary
 from allocore.figures.text import shorten, width
 from allocore.figures.ticks import date_ticks, fitting_ticks
 from allocore.posterior.class_summary import ClassSummary, Factor, ShownMode
-from allocore.posterior.posterior import Posterior, ShownDraw
+from allocore.posterior.fitted import Fitted, as_posterior
+from allocore.posterior.posterior import ShownDraw
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 _LABELS, _FACTORS = 40, 40
-_MASS, _BETWEEN, _BELOW, _KEY = 0.55, 0.08, 0.62, 0.07
+_MASS, _BETWEEN, _BELOW, _KEY = 0.55, 0.08, 0.78, 0.07
+# The room in inches left of factors in rows, for their numbers and the title of the axis.
+_NUMBERS = 0.52
 _MOST_NAMES = 2.0
 _TICK = 30.0
 # The largest width of the name of the mode, in points.
 _TITLE = 120.0
 
 
+@overload
 def factors(
-    post: Posterior,
+    post: Fitted,
+    mode: str | int,
+    ax: None = None,
+    *,
+    most: int = _LABELS,
+    columns: int = _FACTORS,
+    order: Literal["factors", "labels"] | None = None,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Figure: ...
+@overload
+def factors(
+    post: Fitted,
+    mode: str | int,
+    ax: Axes,
+    *,
+    most: int = _LABELS,
+    columns: int = _FACTORS,
+    order: Literal["factors", "labels"] | None = None,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Axes: ...
+def factors(
+    post: Fitted,
     mode: str | int,
     ax: Axes | None = None,
     *,
     most: int = _LABELS,
     columns: int = _FACTORS,
+    order: Literal["factors", "labels"] | None = None,
     draw: ShownDraw = None,
     chain: int | None = None,
-) -> Axes:
+) -> Figure | Axes:
     """Draw the factors of a mode that are in use as a heat map, those that hold the most first.
 
     Darker cells are larger shares of a label in a factor. Bars show how much of all expected counts the classes of each
     factor hold. Periods of time and other ordered labels are all shown, from left to right. Of unordered labels the
-    `most` heaviest are shown, among them the heaviest of every factor; each stands near the factor in which its share
-    is largest. A factor of the consensus has the lowest number of the classes that share it.
+    `most` heaviest are shown, among them the heaviest of every factor. They stand in groups, with a line between two
+    groups: each with the factor that holds most of its counts, the heaviest first. A factor of the consensus has the
+    lowest number of the classes that share it.
 
     Parameters
     ----------
-    post : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
+    post : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
     mode : str or int
         The name or the number of the mode.
     ax : matplotlib.axes.Axes, optional
@@ -54,25 +86,32 @@ def factors(
         The largest number of unordered labels to show.
     columns : int, default: 40
         The largest number of factors to show.
+    order : {"factors", "labels"}, optional
+        How unordered labels stand: in groups, by the factor that holds most of their counts, or as in the tensor. By
+        default in groups, unless all labels are shown and are rising numbers, such as hours.
     draw, chain : int or "best", optional
         The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes. Its panels are `ax.child_axes`: the heat map, the bars, and the key to the shades.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`: the heat map, the bars, and the key to the shades.
 
     Examples
     --------
     >>> import allocore as ac
     >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> heat = ac.figures.factors(post, "carrier", most=10).child_axes[0]
+    >>> heat = ac.figures.factors(post, "carrier", most=10).panels[0]
     >>> len(heat.get_yticks())
     10
     """
+    post = as_posterior(post)
     place = post.tensor.mode(mode)
     summary = shown_summary(post, draw, chain)
     most, columns = whole_number("most", most), whole_number("columns", columns)
+    if order not in (None, "factors", "labels"):
+        raise InputError(f'order is {order!r}, but it must be "factors" or "labels"')
     found = sorted(summary.factors[place].values(), key=lambda factor: -factor.mass)
     shown = found[:columns]
     with style.look():
@@ -80,7 +119,15 @@ def factors(
         words = _words(summary, len(shown), len(found))
         if summary.modes[place].kind in ("time", "order"):
             return _draw_in_order(ax, shown, colour, words)
-        return _draw_labels(ax, shown, most, colour, words)
+        own = _are_rising(summary.modes[place].labels, most) if order is None else order == "labels"
+        return _draw_labels(ax, shown, _heaviest(shown, most), not own, colour, words)
+
+
+def _are_rising(labels: Sequence[str | int], most: int) -> bool:
+    """Whether labels are whole numbers that somebody gave, in rising order, and few enough for all to be shown."""
+    if isinstance(labels, range) or len(labels) > most or not all(str(label).isdecimal() for label in labels):
+        return False
+    return all(one < other for one, other in pairwise(int(label) for label in labels))
 
 
 class _Words(NamedTuple):
@@ -93,43 +140,52 @@ class _Words(NamedTuple):
 
 def _words(summary: ClassSummary, shown: int, found: int) -> _Words:
     factors = f"{found} factors" if shown == found else f"the {shown} heaviest of {found} factors"
-    return _Words(factors, f"bars: share of all {summary.counted}", summary.source)
+    return _Words(factors, f"share of all\n{summary.counted}", summary.source)
 
 
-def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Words) -> Axes:
+def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Words) -> Figure | Axes:
     """Draw ordered labels from left to right; factors are rows."""
     mode = shown[0].mode
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
-    left, high = 0.45, sheet.height - 0.32 - _BELOW
-    wide = sheet.width - left - _MASS - _BETWEEN - 0.3
+    left, high = _NUMBERS, sheet.height - 0.32 - _BELOW
+    wide = sheet.width - left - _MASS - _BETWEEN - 0.36
     heat, bars = sheet.panel(left, 0.32, wide, high), sheet.panel(left + wide + _BETWEEN, 0.32, _MASS, high)
     _shade(heat, np.array([factor.share_D for factor in shown]), colour, sheet, left, power=1.0)
     if mode.kind == "time":
         style.name_ticks(heat, date_ticks(mode.labels, max(2, int(wide * 72 / _TICK))))
     else:
         style.name_ticks(heat, fitting_ticks(mode.labels, wide * 72, style.SMALL))
+    heat.set_xlabel(shorten(mode.name, wide * 72, style.SMALL), fontsize=style.SMALL, color=style.GREY, labelpad=2)
     _number_ticks(heat, shown, "y")
     bars.barh(range(len(shown)), [factor.mass for factor in shown], height=0.7, color=style.FAINT)
     bars.set_ylim(heat.get_ylim())
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
+    bars.set_xlabel(words.bars, fontsize=style.SMALL, color=style.GREY, labelpad=1, loc="left")
     _explain(sheet, left, mode, "in order from left to right", words)
-    return sheet.ax
+    return figure_or_axes(sheet.ax, ax)
 
 
-def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, words: _Words) -> Axes:
-    """Draw unordered labels as rows; factors are columns."""
+def _draw_labels(
+    ax: Axes | None, shown: list[Factor], rows: _Ints, grouped: bool, colour: str, words: _Words
+) -> Figure | Axes:
+    """Draw unordered labels as rows, in groups or in their own order; factors are columns."""
     mode = shown[0].mode
-    rows = _heaviest(shown, most)
+    rows, starts = _groups(shown, rows) if grouped else (np.sort(rows), [])
     above = 0.32 + _MASS + _BETWEEN
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, above + _BELOW + max(0.135 * len(rows), 0.6)))
     names = [shorten(mode.labels[row], _MOST_NAMES * 72, style.SMALL) for row in rows.tolist()]
-    left = 0.16 + max(width(name, style.SMALL) for name in names) / 72
+    tick = width(f"{100 * style.round_below(max(factor.mass for factor in shown)):.4g}%", style.SMALL) + 8
+    said = tick + max(width(line, style.SMALL) for line in words.bars.splitlines())
+    left = (4 + max(7 + max(width(name, style.SMALL) for name in names), said)) / 72
     wide, high = sheet.width - left - 0.3, sheet.height - above - _BELOW
     # Few factors do not need the whole width: large tiles say no more than small ones.
     wide = min(wide, max(0.3 * len(shown), 1.6))
     heat, bars = sheet.panel(left, above, wide, high), sheet.panel(left, 0.32, wide, _MASS)
     _shade(heat, np.array([factor.share_D[rows] for factor in shown]).T, colour, sheet, left)
+    heat.hlines(
+        [start - 0.5 for start in starts], -0.5, len(shown) - 0.5, colors=style.FAINT, linewidths=0.5, gid="groups"
+    )
     heat.set_yticks(range(len(rows)), names)
     heat.tick_params(axis="y", length=0)
     _number_ticks(heat, shown, "x")
@@ -137,21 +193,28 @@ def _draw_labels(ax: Axes | None, shown: list[Factor], most: int, colour: str, w
     bars.set_xlim(heat.get_xlim())
     bars.set_xticks([])
     _mass_axis(bars, shown, "y")
+    sheet.text(left - tick / 72, 0.34, words.bars, ha="right", fontsize=style.SMALL, color=style.GREY)
     length = len(mode.labels)
     which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
     _explain(sheet, left, mode, which, words)
-    return sheet.ax
+    return figure_or_axes(sheet.ax, ax)
 
 
 def _heaviest(shown: list[Factor], most: int) -> _Ints:
-    """The heaviest label of every factor, then the heaviest overall; sorted by the factor of their largest share."""
+    """The heaviest label of every factor, then the heaviest overall."""
     share_FD = np.array([factor.share_D for factor in shown])
     weight_D = np.array([factor.mass for factor in shown]) @ share_FD
     firsts = [int(factor.heaviest[0]) for factor in shown if not factor.empty]
     chosen = list(dict.fromkeys([*firsts, *np.argsort(-weight_D, kind="stable").tolist()]))[:most]
-    rows = np.array(chosen, dtype=np.int64)
-    home = share_FD[:, rows].argmax(axis=0)
-    return rows[np.lexsort((-share_FD[home, rows], home))]
+    return np.array(chosen, dtype=np.int64)
+
+
+def _groups(shown: list[Factor], rows: _Ints) -> tuple[_Ints, list[int]]:
+    """The labels by the factor that holds most of their counts, the heaviest first, and where groups begin."""
+    held_FN = np.array([factor.mass * factor.share_D[rows] for factor in shown])
+    home = held_FN.argmax(axis=0)
+    order = np.lexsort((-held_FN.max(axis=0), home))
+    return rows[order], (np.flatnonzero(np.diff(home[order])) + 1).tolist()
 
 
 def _shade(heat: Axes, share: _Floats, colour: str, sheet: style.Sheet, left: float, power: float = 0.5) -> None:
@@ -196,9 +259,11 @@ def _number_ticks(heat: Axes, shown: list[Factor], axis: str) -> None:
     places, texts = (range(len(shown)), numbers) if slot >= style.SMALL else ([], [])
     if axis == "y":
         heat.set_yticks(places, texts)
+        heat.set_ylabel("factor", fontsize=style.SMALL, color=style.GREY, labelpad=2)
     else:
         upright = slot < max(width(text, style.SMALL) for text in numbers) + 1.5
         heat.set_xticks(places, texts, rotation=90 if upright else 0)
+        heat.set_xlabel("factor", fontsize=style.SMALL, color=style.GREY, labelpad=2)
     heat.tick_params(axis="both", length=0)
 
 
@@ -216,11 +281,11 @@ def _mass_axis(bars: Axes, shown: list[Factor], axis: str) -> None:
 
 
 def _explain(sheet: style.Sheet, left: float, mode: ShownMode, labels: str, words: _Words) -> None:
-    name = shorten(mode.name, _TITLE, style.LARGE)
+    name = shorten(mode.name, _TITLE, style.LARGE, bold=True)
     sheet.text(left, 0.05, name, fontsize=style.LARGE, weight="bold")
-    # The measure is for regular letters; bold ones are wider.
-    beside = left + width(name, style.LARGE) * 1.15 / 72 + 0.1
-    sheet.text(beside, 0.075, f"{words.factors}, {labels}; {words.bars}", color=style.GREY)
+    beside = left + width(name, style.LARGE, bold=True) / 72 + 0.1
+    told = shorten(f"{words.factors}, {labels}", (sheet.width - beside) * 72, style.NORMAL)
+    sheet.text(beside, 0.075, told, color=style.GREY)
     below = sheet.height - 0.31
     told = f"share of the label in the factor  ·  {words.source}"
     sheet.text(left + 1.3, below, told, fontsize=style.SMALL, color=style.GREY)

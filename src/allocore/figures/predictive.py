@@ -1,6 +1,6 @@
 """How well models predict held-out cells, against their budgets or the time of their fits."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from allocore._quartiles import quartiles
 from allocore.errors import InputError
 from allocore.figures import style
+from allocore.figures.notebook_figure import Figure, figure_or_axes
 from allocore.figures.text import clean, shorten, width
 
 _Floats = NDArray[np.float64]
@@ -19,13 +20,21 @@ _LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 _WIDE = 4.0
 
 
+@overload
+def ppd(
+    table: pd.DataFrame, ax: None = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
+) -> Figure: ...
+@overload
+def ppd(
+    table: pd.DataFrame, ax: Axes, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
+) -> Axes: ...
 def ppd(
     table: pd.DataFrame,
     ax: Axes | None = None,
     *,
     against: Literal["budget", "seconds"] = "budget",
     positive: bool = False,
-) -> Axes:
+) -> Figure | Axes:
     """Draw the log predictive density of held-out cells: medians over the splits, with bars from quartile to quartile.
 
     A log predictive density of minus infinity counts like any other value. If it is the lower quartile, the bar ends at
@@ -46,16 +55,16 @@ def ppd(
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
 
     Examples
     --------
     >>> import allocore as ac
     >>> import pandas as pd
     >>> table = pd.DataFrame({"model": "CP", "budget": [5, 5, 5], "split": [0, 1, 2], "log_ppd": [-3.0, -2.0, -2.5]})
-    >>> ax = ac.figures.ppd(table)
-    >>> ax.lines[0].get_xydata().tolist()
+    >>> plot = ac.figures.ppd(table).panels[0]
+    >>> plot.lines[0].get_xydata().tolist()
     [[5.0, -2.5]]
     """
     if against not in ("budget", "seconds"):
@@ -69,19 +78,19 @@ def ppd(
         key = max(width(name, style.SMALL) for name in names) / 72 + 0.5 if len(found) > 1 else 0.12
         notes = _notes(everything, numbers["split"].nunique())
         more = 0.12 * (len(notes) - 1)
-        ax = style.dress(ax or style.new_axes(3.75 + key, 2.6 + more, (0.7, key, 0.42, 0.3 + more)))
-        _draw_all(ax, found)
-        _across(ax, found, against)
+        plot = style.dress(ax or style.new_axes(3.75 + key, 2.6 + more, (0.7, key, 0.42, 0.3 + more)))
+        _draw_all(plot, found)
+        _across(plot, found, against)
         which = "positive held-out cells" if positive else "held-out cells"
-        ax.set_ylabel(f"log PPD of {which}", fontsize=style.NORMAL, labelpad=3)
-        room = (style.inches(ax)[0] + (key if new else 0.0)) * 72
+        plot.set_ylabel(f"log PPD of {which}", fontsize=style.NORMAL, labelpad=3)
+        room = (style.inches(plot)[0] + (key if new else 0.0)) * 72
         note = "\n".join(shorten(line, room, style.SMALL) for line in notes)
-        ax.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
+        plot.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
         if len(found) > 1:
             # A new figure has room beside the axes. In given axes the key goes where it hides least.
             beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
-            ax.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **beside)
-        return ax
+            plot.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **beside)
+        return figure_or_axes(plot, ax)
 
 
 class _Series(NamedTuple):

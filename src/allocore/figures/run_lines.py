@@ -1,6 +1,6 @@
 """Traces of a run: statistics of every sweep, one line for each chain."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
+from allocore.figures.notebook_figure import Figure, figure_or_axes
 from allocore.figures.text import joined, shorten
+from allocore.posterior.fitted import Fitted, as_posterior
 from allocore.posterior.posterior import Posterior
 
 _ROW, _LEFT, _ABOVE, _BELOW = 1.05, 0.62, 0.24, 0.42
@@ -19,7 +21,11 @@ _START = 0.1
 _NAME = 120.0
 
 
-def traces(post: Posterior, ax: Axes | None = None) -> Axes:
+@overload
+def traces(post: Fitted, ax: None = None) -> Figure: ...
+@overload
+def traces(post: Fitted, ax: Axes) -> Axes: ...
+def traces(post: Fitted, ax: Axes | None = None) -> Figure | Axes:
     """Draw the log-likelihood, the classes and factors in use, and the share of classes that moved, by sweep.
 
     Each chain is a line; the burn-in is shaded. The axis of the log-likelihood leaves out the first steep rise. The
@@ -27,23 +33,25 @@ def traces(post: Posterior, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    post : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
+    post : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
     ax : matplotlib.axes.Axes, optional
         The axes to draw in; by default those of a new figure.
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes. Its panels are `ax.child_axes`: log-likelihood, classes, factors of each mode, moves.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`: log-likelihood, classes, factors of each mode, moves.
 
     Examples
     --------
     >>> import allocore as ac
     >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> [panel.get_title(loc="left") for panel in ac.figures.traces(post).child_axes][:3]
+    >>> [panel.get_title(loc="left") for panel in ac.figures.traces(post).panels][:3]
     ['log-likelihood', 'classes in use', 'origin factors in use']
     """
+    post = as_posterior(post)
     shown = _traces(post)
     sweeps = shown[0].values.shape[1]
     if not sweeps:
@@ -59,7 +67,7 @@ def traces(post: Posterior, ax: Axes | None = None) -> Axes:
             panel = sheet.panel(side * half + _LEFT, line * row + _ABOVE, wide - _LEFT, row - _BELOW)
             _draw(panel, trace, post.record.schedule.burn_in, last=place >= len(shown) - 2)
         _key(sheet, post)
-        return sheet.ax
+        return figure_or_axes(sheet.ax, ax)
 
 
 class _Trace(NamedTuple):

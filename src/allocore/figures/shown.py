@@ -2,12 +2,13 @@
 
 from allocore.errors import InputError
 from allocore.posterior.class_summary import ClassSummary
-from allocore.posterior.posterior import Posterior, ShownDraw
+from allocore.posterior.fitted import Fitted, as_posterior
+from allocore.posterior.posterior import ShownDraw
 
 
-def shown_summary(post: Posterior, draw: ShownDraw, chain: int | None) -> ClassSummary:
+def shown_summary(post: Fitted, draw: ShownDraw, chain: int | None) -> ClassSummary:
     """The classes to draw; an error if there are none."""
-    summary = post.class_summary(draw, chain=chain)
+    summary = as_posterior(post).class_summary(draw, chain=chain)
     if len(summary.number_C):
         return summary
     if summary.is_consensus:

@@ -1,16 +1,20 @@
 """The size of the fitted model: histograms of its effective shape, and how much the largest classes hold."""
 
+from typing import overload
+
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.figures import style
+from allocore.figures.notebook_figure import Figure, figure_or_axes
 from allocore.figures.shown import shown_summary, source_words
 from allocore.figures.text import joined, shorten, width
 from allocore.posterior.class_summary import ClassSummary
-from allocore.posterior.posterior import Posterior, ShownDraw
+from allocore.posterior.fitted import Fitted, as_posterior
+from allocore.posterior.posterior import ShownDraw
 
 _BINS = 30
 _LEVELS = (0.5, 0.95)
@@ -22,31 +26,38 @@ _ACROSS = 5
 _FACTORS = 58.0
 
 
-def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
+@overload
+def effective_shape(post: Fitted, ax: None = None) -> Figure: ...
+@overload
+def effective_shape(post: Fitted, ax: Axes) -> Axes: ...
+def effective_shape(post: Fitted, ax: Axes | None = None) -> Figure | Axes:
     """Draw histograms, over the draws of all chains, of the classes in use and of the factors in use in every mode.
 
-    A line marks the median. With several chains, each bar is divided among them.
+    A line marks the median, the lower one of two, which some draw has. With several chains, each bar is divided among
+    them.
 
     Parameters
     ----------
-    post : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
+    post : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
     ax : matplotlib.axes.Axes, optional
         The axes to draw in; by default those of a new figure.
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes. Its panels are `ax.child_axes`: the classes, then one panel per mode.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`: the classes, then one panel per mode.
 
     Examples
     --------
     >>> import allocore as ac
     >>> post = ac.AlloCore(budget=5, burn_in=5, draws=4, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> panel = ac.figures.effective_shape(post).child_axes[0]
+    >>> panel = ac.figures.effective_shape(post).panels[0]
     >>> int(sum(bar.get_height() for bar in panel.patches))
     4
     """
+    post = as_posterior(post)
     kept = post.draw_sweeps - 1
     if not len(kept):
         raise InputError("the run has no draws yet: there is nothing to count")
@@ -56,18 +67,25 @@ def effective_shape(post: Posterior, ax: Axes | None = None) -> Axes:
     with style.look():
         down = -(-len(named) // _ACROSS)
         across = -(-len(named) // down)
-        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 1.6 * down + 0.2))
+        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 1.72 * down + 0.2))
         wide, high = sheet.width / across, (sheet.height - 0.15) / down
+        margin = _margin(post.stats["classes"][:, kept].size)
         for place, (name, values, most) in enumerate(named):
             line, column = divmod(place, across)
-            left = column * wide + 0.34
-            panel = sheet.panel(left, line * high + 0.36, wide - 0.44, high - 0.66)
-            title = joined(shorten(name, wide * 72 - _FACTORS, style.NORMAL), "factors") if place else name
+            left = column * wide + margin
+            panel = sheet.panel(left, line * high + 0.36, wide - margin - 0.1, high - 0.78)
+            title = joined(shorten(name, wide * 72 - _FACTORS, style.NORMAL, bold=True), "factors") if place else name
             _histogram(panel, title, np.asarray(values), most)
+            panel.set_xlabel("number in use", fontsize=style.SMALL, color=style.GREY, labelpad=1)
             if column == 0:
                 panel.set_ylabel("draws", fontsize=style.SMALL, color=style.GREY, labelpad=2)
         style.name_chains(sheet, len(post.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
-        return sheet.ax
+        return figure_or_axes(sheet.ax, ax)
+
+
+def _margin(draws: int) -> float:
+    """The room in inches to the left of a panel for numbers up to the draws, and for the title of the axis."""
+    return (width(str(draws), style.SMALL) + 2 * style.SMALL + 8) / 72
 
 
 def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> None:
@@ -82,20 +100,26 @@ def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> No
         ax.bar(edges[:-1] + step / 2, count, bottom=below, width=step * 0.92, color=colour)
         below += count
     ax.set_ylim(0.0, below.max() * 1.08)
-    middle = float(np.median(values))
+    # The values are whole numbers, and their median is one that occurs.
+    middle = int(np.quantile(values, 0.5, method="inverted_cdf"))
     ax.axvline(middle, color=style.INK, linewidth=0.8)
     # A single bar would fill the panel.
     room = max(0.0, 4.0 - (high - low)) / 2
     ax.set_xlim(edges[0] - room - 0.2, edges[-1] + room + 0.2)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+    found = [tick for tick in MaxNLocator(nbins=3, integer=True).tick_values(low, high) if low <= tick <= high]
+    ax.xaxis.set_major_locator(FixedLocator(found or [low]))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
     points = style.inches(ax)[0] * 72 + 12
     ax.set_title(title, loc="left", fontsize=style.NORMAL, weight="bold", pad=13)
-    told = shorten(f"median {middle:g} of {most}", points, style.SMALL)
+    told = shorten(f"median {middle} of {most}", points, style.SMALL)
     style.below_title(ax, told)
 
 
-def mass(post: Posterior, ax: Axes | None = None, *, draw: ShownDraw = None, chain: int | None = None) -> Axes:
+@overload
+def mass(post: Fitted, ax: None = None, *, draw: ShownDraw = None, chain: int | None = None) -> Figure: ...
+@overload
+def mass(post: Fitted, ax: Axes, *, draw: ShownDraw = None, chain: int | None = None) -> Axes: ...
+def mass(post: Fitted, ax: Axes | None = None, *, draw: ShownDraw = None, chain: int | None = None) -> Figure | Axes:
     """Draw the share of all expected counts that the largest classes hold, against their number; marks 50% and 95%.
 
     The classes of the consensus do not hold everything: the rest is in classes on which the draws differ. A band shows
@@ -103,8 +127,8 @@ def mass(post: Posterior, ax: Axes | None = None, *, draw: ShownDraw = None, cha
 
     Parameters
     ----------
-    post : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
+    post : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
     ax : matplotlib.axes.Axes, optional
         The axes to draw in; by default those of a new figure.
     draw, chain : int or "best", optional
@@ -112,39 +136,40 @@ def mass(post: Posterior, ax: Axes | None = None, *, draw: ShownDraw = None, cha
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The axes.
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
 
     Examples
     --------
     >>> import allocore as ac
     >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
-    >>> line = ac.figures.mass(post, draw="best").lines[0]
+    >>> line = ac.figures.mass(post, draw="best").panels[0].lines[0]
     >>> float(line.get_ydata()[-1].round(6))
     1.0
     """
+    post = as_posterior(post)
     summary = shown_summary(post, draw, chain)
     number = len(summary.share_C)
     with style.look():
-        ax = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.24)))
+        plot = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.24)))
         held = np.concatenate([[0.0], np.cumsum(summary.share_C)])
         if summary.is_consensus:
-            _draw_band(ax, post.consensus().shares_by_draw)
-        ax.plot(np.arange(number + 1), held, color=style.BLUE, linewidth=1.2, gid="held")
+            _draw_band(plot, post.consensus().shares_by_draw)
+        plot.plot(np.arange(number + 1), held, color=style.BLUE, linewidth=1.2, gid="held")
         if number <= 60:
-            ax.plot(np.arange(1, number + 1), held[1:], "o", color=style.BLUE, markersize=2, gid="classes")
-        ax.set_xlim(0, number * 1.02)
-        ax.set_ylim(0, 1.04)
+            plot.plot(np.arange(1, number + 1), held[1:], "o", color=style.BLUE, markersize=2, gid="classes")
+        plot.set_xlim(0, number * 1.02)
+        plot.set_ylim(0, 1.04)
         reached = [level for level in _LEVELS if held[-1] >= level - _ROUNDING]
         for level in reached:
-            _mark(ax, level, int((held < level - _ROUNDING).sum()), held)
-        ax.set_yticks([0.0, *_LEVELS])
-        style.percent(ax)
-        ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-        ax.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
-        ax.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
-        ax.set_title(_title(summary, held), loc="left", fontsize=style.SMALL, color=style.GREY, pad=4)
-        return ax
+            _mark(plot, level, int((held < level - _ROUNDING).sum()), held)
+        plot.set_yticks([0.0, *_LEVELS])
+        style.percent(plot)
+        plot.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        plot.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
+        plot.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
+        plot.set_title(_title(summary, held), loc="left", fontsize=style.SMALL, color=style.GREY, pad=4)
+        return figure_or_axes(plot, ax)
 
 
 def _draw_band(ax: Axes, share_SDC: NDArray[np.float64]) -> None:

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox
 
+from allocore.figures.notebook_figure import Figure
 from allocore.figures.text import families
 from allocore.posterior.class_summary import ShownMode
 

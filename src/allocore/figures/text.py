@@ -50,7 +50,7 @@ def clean(text: object) -> str:
     return " ".join(shown.split())
 
 
-def shorten(text: object, room: float, size: float) -> str:
+def shorten(text: object, room: float, size: float, *, bold: bool = False) -> str:
     """Text that is at most `room` points wide; if it is too long, an ellipsis replaces its end.
 
     Examples
@@ -59,23 +59,22 @@ def shorten(text: object, room: float, size: float) -> str:
     ('Iraq', 'Bosnia and…')
     """
     whole = clean(text)
-    if width(whole, size) <= room or len(whole) == 1:
+    if width(whole, size, bold=bold) <= room or len(whole) == 1:
         return whole
     fewest, most = 1, len(whole)
     while most - fewest > 1:
         half = (fewest + most) // 2
-        fewest, most = (half, most) if width(whole[:half] + _ELLIPSIS, size) <= room else (fewest, half)
+        fewest, most = (half, most) if width(whole[:half] + _ELLIPSIS, size, bold=bold) <= room else (fewest, half)
     return whole[:fewest].rstrip(" ,;:-") + _ELLIPSIS
 
 
 @lru_cache(maxsize=10_000)
-def width(text: str, size: float) -> float:
+def width(text: str, size: float, *, bold: bool = False) -> float:
     """The width of clean text, in points."""
     if not text:
         return 0.0
-    return float(
-        text_to_path.get_text_width_height_descent(text, FontProperties(family=families(), size=size), False)[0]
-    )
+    font = FontProperties(family=families(), size=size, weight="bold" if bold else "normal")
+    return float(text_to_path.get_text_width_height_descent(text, font, False)[0])
 
 
 def joined(name: str, rest: object) -> str:
@@ -112,6 +111,7 @@ def _shown(letter: str) -> str:
         return " "
     if kind == "Cf" or ord(letter) in _VARIATIONS:
         return ""
-    if kind == "Cs" or not any(get_font(findfont(name)).get_char_index(ord(letter)) for name in families()):
+    if kind in ("Cs", "Co", "Cn"):  # private characters mean something else in every font
         return _UNKNOWN
-    return letter
+    known = any(get_font(findfont(name)).get_char_index(ord(letter)) for name in families())
+    return letter if known else _UNKNOWN
