@@ -1,9 +1,12 @@
-"""A run with a very long mode, made once for all tests of the explorer."""
+"""A browser and the page of a run by hand, for each file of tests; a run with a very long mode, for all of them."""
 
 import pytest
 
+import allocore as ac
+from allocore.explorer.page_file import render
 from allocore.explorer.payload import payload
-from handmade_posterior import large_posterior
+from explorer.browser_tab import CHROMIUM, FLAGS, Seen
+from handmade_posterior import large_posterior, posterior
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +18,62 @@ def long_posterior():
 @pytest.fixture(scope="session")
 def long_payload(long_posterior):
     return payload(long_posterior, "Long")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The page of the run by hand, with two surprising cells."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    ac.write_report(posterior(), path, title="By hand", surprises=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tab(browser, written):
+    tab = Seen(browser, written)
+    yield tab
+    tab.context.close()
+
+
+@pytest.fixture
+def seen(tab):
+    """The page of the run by hand, in a tab that all tests share; it is checked after each of them."""
+    yield tab
+    tab.check()
+
+
+@pytest.fixture
+def fresh(browser, written):
+    """The same page in a tab of its own, with a storage of its own."""
+    fresh = Seen(browser, written)
+    yield fresh
+    fresh.context.close()
+    fresh.check()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open the page of any posterior, or of a payload; it is checked at the end."""
+    pages = []
+
+    def show(shown):
+        path = tmp_path / f"{len(pages)}.html"
+        values = shown if isinstance(shown, dict) else payload(shown, "Title")
+        path.write_text(render(values), encoding="utf-8")
+        pages.append(Seen(browser, path))
+        return pages[-1]
+
+    yield show
+    for each in pages:
+        each.context.close()
+        each.check()

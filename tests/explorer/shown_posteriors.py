@@ -1,4 +1,4 @@
-"""Posteriors for the page: draws that differ, cells that are missing, chains that disagree, and any summary."""
+"""Posteriors for the page: weeks and numbers, draws that differ, missing cells, chains that disagree, any summary."""
 
 from dataclasses import replace
 
@@ -6,12 +6,26 @@ import numpy as np
 
 import allocore as ac
 from allocore.posterior.posterior import Posterior
-from handmade_posterior import NAMES, posterior
+from handmade_posterior import NAMES, posterior, weights
+
+STORES = tuple(str(number) for number in range(1, 15))
+THINGS = ("tea", "rice", "salt")
+WEEKS = ("2018-12-10", "2018-12-17", "2018-12-24", "2018-12-31", "2019-01-07", "2019-01-14")
 
 
-def varied_posterior(masked=False):
+def retail_posterior():
+    """A run of stores that are numbers, things, and weeks."""
+    factors = (
+        [weights(STORES, **{"12": 0.6, "7": 0.3}), weights(STORES, **{"3": 0.9})],
+        [weights(THINGS, tea=0.9), weights(THINGS, rice=0.5, salt=0.4)],
+        [weights(WEEKS, **{"2018-12-24": 0.4, "2018-12-31": 0.5}), weights(WEEKS, **{"2019-01-07": 0.9})],
+    )
+    return posterior(factors, [(0, 0, 0), (1, 1, 1)], (60.0, 40.0), (STORES, THINGS, WEEKS), ("store", "thing", "week"))
+
+
+def varied_posterior(masked=False, names=NAMES):
     """Two chains of four draws that differ a little, so that intervals have a width; with or without a diagonal."""
-    record = posterior(draws=4, chains=2).record
+    record = posterior(draws=4, chains=2, names=names).record
     rng = np.random.default_rng(0)
     factors = tuple(factor * rng.gamma(40.0, 1.0 / 40.0, factor.shape) for factor in record.factors)
     if not masked:

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -319,3 +320,28 @@ def test_classes_of_the_negative_binomial_are_sized_by_expected_counts():
     assert [each["value"] for each in payload(trebled, "Title")["classes"]] == pytest.approx(
         [3 * each for each in values]
     )
+
+
+def test_a_report_is_written_of_a_fitted_model_or_of_the_path_of_a_run_as_of_the_posterior(tmp_path):
+    run, page = tmp_path / "run.zarr", tmp_path / "report.html"
+    model = ac.CP(2, burn_in=1, draws=2, thin=1, seed=0, progress=False).fit(np.array([[3, 0], [1, 4]]))
+    model.posterior_.save(run)
+    for given, post in ((model, model.posterior_), (run, ac.open_run(run)), (str(run), ac.open_run(run))):
+        told = ac.write_report(given, page, surprises=0).read_bytes()
+        assert told == ac.write_report(post, page, surprises=0).read_bytes()
+    with pytest.raises(
+        InputError, match=r"^posterior is a dict, but it must be a posterior, a fitted model or the path"
+    ):
+        ac.write_report({}, page)
+    with pytest.raises(AttributeError, match="call fit first"):
+        ac.write_report(ac.CP(2), page)
+
+
+def test_a_report_without_a_path_is_written_to_the_current_folder_and_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = ac.write_report(posterior())
+    assert page == Path("report.html")
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert capsys.readouterr().out == f"Report written to {tmp_path / 'report.html'}: open it in a browser\n"
+    ac.write_report(posterior(), "other.html")
+    assert capsys.readouterr().out == "", "the caller knows the name"

@@ -14,18 +14,20 @@ from allocore._files import replacing
 from allocore.errors import InputError, whole_number
 from allocore.explorer.bundle import bundle
 from allocore.explorer.payload import payload
+from allocore.posterior.fitted import Fitted, as_posterior
 
 if TYPE_CHECKING:
-    from allocore.posterior.posterior import Posterior, ShownDraw
+    from allocore.posterior.posterior import ShownDraw
 
 _LIBRARIES = ("d3.js", "plot.js", "topojson.js")
 _START = "app.js"
+_DEFAULT = "report.html"
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
 def write_report(
-    posterior: Posterior,
-    path: str | os.PathLike[str],
+    posterior: Fitted,
+    path: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
     draw: ShownDraw = None,
@@ -40,10 +42,11 @@ def write_report(
 
     Parameters
     ----------
-    posterior : Posterior
-        The posterior of a fitted model, or of `allocore.open_run`.
-    path : str or path
-        The file to write. Missing folders are made; an existing file is replaced.
+    posterior : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
+    path : str or path, default: report.html
+        The file to write. Missing folders are made; an existing file is replaced. If no path is given, the file is
+        report.html in the current folder, and a line on the screen says so.
     title : str, optional
         The title of the page; by default the names of the modes.
     draw, chain : int or "best", optional
@@ -65,13 +68,13 @@ def write_report(
     Examples
     --------
     >>> import allocore as ac, tempfile, pathlib
-    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=4, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> model = ac.AlloCore(budget=5, burn_in=5, draws=4, thin=1, seed=0).fit(ac.load_flights())
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = ac.write_report(post, pathlib.Path(folder) / "report.html", title="Flights")
+    ...     page = ac.write_report(model, pathlib.Path(folder) / "report.html", title="Flights")
     ...     "<title>Flights</title>" in page.read_text(encoding="utf-8")
     True
     """
-    target = Path(path)
+    posterior, target = as_posterior(posterior, "posterior"), Path(_DEFAULT if path is None else path)
     if target.is_dir():
         raise InputError(f"path is {str(target)!r}, but it must be a file such as report.html, and this is a folder")
     surprises = whole_number("surprises", surprises, least=0)
@@ -82,6 +85,8 @@ def write_report(
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as file:
         file.write(page.encode("utf-8"))
+    if path is None:
+        print(f"Report written to {target.resolve()}: open it in a browser")
     return target
 
 

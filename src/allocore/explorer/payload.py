@@ -151,6 +151,7 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
     return {
         "name": mode.name,
         "kind": mode.kind,
+        "wording": "weeks" if mode.are_weeks else "numbers" if mode.are_numbers else None,
         "length": len(mode.labels),
         "labels": labels,
         "iso": [_iso(label) for label in labels] if mode.kind == "country" else None,

@@ -17,12 +17,15 @@ const VIEWS = [
   ...(given.surprises ? [["#/surprises", "Surprises"]] : []),
 ];
 
+// The panels of the overview that have addresses.
+const PANELS = ["health", "prediction"];
+
 function viewOf(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/");
   const parameters = new URLSearchParams(query);
   const [first, second] = rest.map((part) => (/^\d+$/.test(part) ? Number(part) : -1));
-  if (["", "main", "health"].includes(name)) return ["Overview", overview()];
+  if (["", "main", ...PANELS].includes(name)) return ["Overview", overview()];
   if (name === "classes") return ["Classes", classList(parameters)];
   const one = name === "class" && classNumbered(first);
   if (one) return [titleOf(one), classView(one)];
@@ -48,22 +51,25 @@ function show() {
   window.scrollTo(0, 0);
   if (shownBefore) main.focus({ preventScroll: true });
   shownBefore = true;
-  if (location.hash === "#/health") afterCharts(showHealth);
+  const wanted = PANELS.find((id) => location.hash === `#/${id}`);
+  if (wanted) afterCharts(() => showPanel(wanted));
 }
 
 // Charts are drawn when their boxes have a width, in the next frame, and move what is below them.
 const afterCharts = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
 
-function showHealth() {
-  const health = document.getElementById("health");
-  health?.scrollIntoView(); // another view may have come in between
-  health?.focus({ preventScroll: true });
+function showPanel(id) {
+  const wanted = document.getElementById(id);
+  wanted?.scrollIntoView(); // another view may have come in between
+  wanted?.focus({ preventScroll: true });
 }
 
 function drawNavigation() {
   const here = (location.hash || "#/").split("?")[0];
   const current = (href) =>
-    href === "#/" ? /^#\/?(main|health)?$/.test(here) : here.startsWith(href.split("/").slice(0, 2).join("/"));
+    href === "#/"
+      ? ["#", "#/", "#/main", ...PANELS.map((id) => `#/${id}`)].includes(here)
+      : here.startsWith(href.split("/").slice(0, 2).join("/"));
   document
     .getElementById("nav")
     .replaceChildren(

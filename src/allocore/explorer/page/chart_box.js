@@ -1,6 +1,6 @@
 // The box of a chart on the page: it keeps the chart as wide as itself, and has a description, a legend and a table.
 
-import { SERIES, dashOf } from "./chart_style.js";
+import { SERIES, SIGNS, dashOf } from "./chart_style.js";
 import { make, simpleTable } from "./elements.js";
 
 // A chart with a description for screen readers and with its numbers as a table.
@@ -14,27 +14,23 @@ export function charted(described, chart, headings, rows) {
   return make("figure", {}, drawn(box, chart), details);
 }
 
-// The names of the series beside their colours.
-export function legend(names) {
-  const entries = names.map((name, turn) =>
-    make("li", {}, make("span", { class: "dot", style: `background:${SERIES[turn]}` }), name),
-  );
-  return make("ul", { class: "legend" }, entries);
-}
-
-// The names of lines beside samples of them, and what else there is to know.
-export function lineLegend(names, ...notes) {
-  const entries = names.map((name, turn) => {
-    const line = `2.5px ${dashOf(turn)[0]} ${SERIES[turn % SERIES.length]}`;
-    return make("li", {}, make("span", { class: "sample", style: `border-block-start:${line}` }), name);
-  });
-  return make(
+// What the marks of a chart mean: pairs of a sample and words.
+export const legend = (entries) =>
+  make(
     "ul",
     { class: "legend" },
-    entries,
-    notes.map((note) => make("li", { class: "quiet" }, note)),
+    entries.filter(Boolean).map(([sample, text]) => make("li", {}, sample, text)),
   );
-}
+
+export const lineSample = (colour, dash = "solid") =>
+  make("span", { class: "sample", style: `border-block-start:2.5px ${dash} ${colour}` });
+
+export const bandSample = (colour) => make("span", { class: "bandsample", style: `background:${colour}` });
+
+// The samples of series of lines, and of series of points, in their order.
+export const seriesLine = (turn) => lineSample(SERIES[turn % SERIES.length], dashOf(turn)[0]);
+export const seriesPoint = (turn) =>
+  make("span", { class: "pointsample", style: `color:${SERIES[turn]}`, "aria-hidden": "true" }, SIGNS[turn]);
 
 export const observer = new ResizeObserver((entries) => {
   for (const { target, contentRect } of entries) {

@@ -14,6 +14,8 @@ export const DASHES = [
 ];
 export const dashOf = (turn) => DASHES[Math.floor(turn / SERIES.length) % DASHES.length];
 export const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross"];
+// The symbols as letters, for legends.
+export const SIGNS = ["●", "■", "▲", "◆", "★", "✚"];
 
 const LABEL_LETTERS = 30;
 
@@ -24,6 +26,15 @@ const ruler = document.createElement("canvas").getContext("2d");
 ruler.font = `12px ${getComputedStyle(document.documentElement).fontFamily}`;
 
 export const axisMargin = (labels) => 12 + Math.max(...labels.map((label) => ruler.measureText(cut(label)).width));
+
+// The room that the ticks of a vertical axis need.
+export const tickMargin = (texts) => 16 + Math.max(0, ...texts.map((text) => ruler.measureText(text).width));
+
+// A title above the vertical axis, and one below the middle of the horizontal axis: both off the ticks.
+export const titleAbove = (label) => ({ label, labelAnchor: "top", labelArrow: "none", labelOffset: 0 });
+export const titleBelow = (label) => ({ label, labelAnchor: "center", labelArrow: "none", labelOffset: 34 });
+export const ROOM_ABOVE = 26;
+export const ROOM_BELOW = 40;
 
 export const base = (width) => ({ width, style: { fontSize: "12px", fontFamily: "inherit", overflow: "visible" } });
 

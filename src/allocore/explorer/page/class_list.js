@@ -1,19 +1,31 @@
 // The list of classes, with search, filters and sorting. The address holds all choices, so a link shows the same list.
 
-import { bdi, chip, classLink, make, roomFor, shareBar, words } from "./elements.js";
+import { bdi, chip, classLink, make, nameOf, roomFor, shareBar, words } from "./elements.js";
 import { classes, given, modes, supportOf } from "./model.js";
 import { percent, plural } from "./numbers.js";
 import { sparkline } from "./profile_charts.js";
 import { rowsWith, search, weightOn } from "./search.js";
 
+// For each order its name, by what it sorts, and which classes come first.
 const SORTS = {
-  relevance: ["relevance", null],
-  value: ["size", (one) => -one.share],
-  number: ["number", (one) => one.number],
-  support: ["support", (one) => -(one.inDraws ?? -1)],
-  sharing: ["most shared factors", (one) => -d3.sum(one.factors, (factor) => factor.classes.length - 1)],
-  peak: ["time of the peak", (one) => peakRow(one)],
+  relevance: [
+    "best match",
+    null,
+    "best match first: those with most of their counts on what was searched for, times their size",
+  ],
+  value: ["size", (one) => -one.share, "largest first"],
+  number: ["number", (one) => one.number, "by number"],
+  support: ["support", (one) => -(one.inDraws ?? -1), "those that most draws hold first"],
+  sharing: [
+    "most shared factors",
+    (one) => -d3.sum(one.factors, (factor) => factor.classes.length - 1),
+    "those that share factors with most classes first",
+  ],
+  peak: ["time of the peak", (one) => peakRow(one), "earliest peak first"],
 };
+
+// The order of a list: the one that was chosen, or else the best matches of a search, or else the largest classes.
+const orderOf = (state) => SORTS[state.get("sort")] ?? SORTS[state.get("q") ? "relevance" : "value"];
 
 const NONE_FOUND =
   "No class has such a number, name or heavy label. A label counts if it holds at least 2% of a profile.";
@@ -33,7 +45,8 @@ export function classList(parameters) {
   const refresh = (changed) => {
     const state = controls.state();
     const found = foundClasses(state);
-    count.textContent = countOf(found);
+    count.textContent = `${countOf(found)}${found.length > 1 ? `; ${orderOf(state)[2]}` : ""}.`;
+    controls.tellOrder(state);
     list.replaceChildren(...found.filter(({ one }) => !one.apart).map(classItem));
     if (!found.length) list.append(make("li", { class: "quiet" }, NONE_FOUND));
     apart.show(
@@ -75,7 +88,7 @@ function foundClasses(state) {
     const rows = rowsWith(mode, wanted);
     found = found.filter(({ one }) => weightOn(one.profiles[mode.place], rows) > 0);
   }
-  const [, by] = SORTS[state.get("sort")] ?? SORTS[query ? "relevance" : "value"];
+  const [, by] = orderOf(state);
   return by ? d3.sort(found, ({ one }) => by(one)) : found;
 }
 
@@ -84,7 +97,7 @@ function filters(parameters, changed) {
     type: "search",
     id: "listquery",
     value: parameters.get("q") ?? "",
-    placeholder: "any label",
+    placeholder: "label, name, number",
     oninput: changed,
   });
   const byMode = modes.map((mode) => {
@@ -94,7 +107,7 @@ function filters(parameters, changed) {
       id,
       list: `${id}list`,
       value: parameters.get(`m${mode.place}`) ?? "",
-      placeholder: `any ${mode.name}`,
+      placeholder: "any",
       oninput: changed,
     });
     const options = mode.labels.slice(0, 2000).map((label) => make("option", { value: label }));
@@ -105,14 +118,16 @@ function filters(parameters, changed) {
     };
   });
   const offered = Object.entries(SORTS).filter(
-    ([name]) => name !== "peak" || modes.some((mode) => mode.kind === "time"),
+    ([name]) => name !== "relevance" && (name !== "peak" || modes.some((mode) => mode.kind === "time")),
   );
   const chosen = parameters.get("sort");
+  const usual = make("option", { value: "" });
+  const tellOrder = (state) => (usual.textContent = state.get("q") ? SORTS.relevance[0] : "size (usual order)");
   const sort = make(
     "select",
     { id: "sort", onchange: changed },
-    make("option", { value: "" }, "default order"),
-    offered.slice(1).map(([name, [text]]) => make("option", { value: name, selected: name === chosen }, text)),
+    usual,
+    offered.map(([name, [text]]) => make("option", { value: name, selected: name === chosen }, text)),
   );
   const form = make(
     "form",
@@ -130,11 +145,10 @@ function filters(parameters, changed) {
     ];
     return new URLSearchParams(values.filter(([, value]) => value));
   };
-  return { form, state };
+  return { form, state, tellOrder };
 }
 
 function classItem({ one, matches }) {
-  const time = overTime(one);
   const support = supportOf(one);
   return make(
     "li",
@@ -142,23 +156,24 @@ function classItem({ one, matches }) {
     make(
       "div",
       { class: "itemhead" },
-      classLink(one, make("strong", {}, `Class ${one.number}`), " ", bdi(one.name)),
+      classLink(one, make("strong", {}, `Class ${one.number}`), " ", nameOf(one)),
       matches.length ? make("span", { class: "matched" }, `matches: ${matches.join(", ")}`) : null,
     ),
-    make(
-      "div",
-      { class: "itemhead" },
-      shareBar(one, room),
-      support ? make("span", { class: "quiet" }, support) : null,
-      time ? sparkline(time) : null,
-    ),
+    make("div", { class: "itemhead" }, shareBar(one, room), support ? make("span", { class: "quiet" }, support) : null),
     make(
       "dl",
       { class: "itemmodes" },
-      modes.map((mode) => [
-        make("dt", {}, bdi(mode.name), " ", chip(one.factors[mode.place], { plain: true })),
-        make("dd", {}, words(one.profiles[mode.place], 4)),
-      ]),
+      modes.map((mode) => modeOf(one, mode)),
     ),
+  );
+}
+
+function modeOf(one, mode) {
+  const profile = one.profiles[mode.place];
+  return make(
+    "div",
+    {},
+    make("dt", {}, bdi(mode.name), " ", chip(one.factors[mode.place], { plain: true })),
+    make("dd", {}, mode.kind === "time" ? sparkline(profile) : null, words(profile, mode.kind === "time" ? 2 : 4)),
   );
 }

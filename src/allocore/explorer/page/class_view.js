@@ -1,6 +1,7 @@
 // The view of one class: its size and support, its profile in every mode, its top cells, and its relatives.
 
-import { bdi, chip, classLink, labelLink, link, make, panel, say, simpleTable } from "./elements.js";
+import { balanced } from "./balanced.js";
+import { bdi, chip, classLink, fullName, labelLink, link, make, nameOf, panel, say, simpleTable } from "./elements.js";
 import { LEVEL, classes, family, given, modes, partners, sizeOf, supportOf } from "./model.js";
 import { amount, percent, sentence, whole } from "./numbers.js";
 import { profileFigures } from "./profile_figures.js";
@@ -13,7 +14,7 @@ export function classView(one) {
   const sharedBy = new Map(relatives.map(({ other, shared }) => [other, shared]));
   return [
     make("p", { class: "crumbs" }, neighbour(one.place - 1, "← larger"), neighbour(one.place + 1, "smaller →")),
-    make("h1", {}, make("span", { class: "eyebrow" }, `Class ${one.number}`), " ", bdi(one.name)),
+    make("h1", {}, make("span", { class: "eyebrow" }, `Class ${one.number}`), " ", nameOf(one)),
     make("p", { class: "lead" }, [sentence(supportOf(one)), sizeOf(one)].filter(Boolean).join(" ")),
     one.apart
       ? make("p", { class: "warn" }, "This class is small or weakly supported. It is listed apart from the others.")
@@ -24,16 +25,12 @@ export function classView(one) {
       { class: "actions" },
       link(
         `#/compare/${one.number}${relatives.length ? `,${relatives[0].other.number}` : ""}`,
-        relatives.length ? `Compare with class ${relatives[0].other.number}` : "Compare with others",
+        relatives.length ? ["Compare with ", fullName(relatives[0].other)] : "Compare with others",
       ),
       copyButton(),
     ),
     panel("Top cells", topCells(one)),
-    make(
-      "div",
-      { class: "columns" },
-      modes.map((mode) => modePanel(one, mode)),
-    ),
+    balanced(modes.map((mode) => modePanel(one, mode))),
     panel(
       `Classes that share its factors (${relatives.length})`,
       relatives.length
@@ -128,12 +125,13 @@ function topCells(one) {
     "observed",
   ];
   return [
-    make("div", { class: "tablebox cells" }, simpleTable(headings, rows, `Top cells of class ${one.number}`)),
     make(
       "p",
       { class: "quiet" },
-      `Where the class expects the most counts${summed.length ? `, summed over ${summed.join(" and ")}` : ""}.`,
+      `Where the class explains the most counts${summed.length ? `, summed over ${summed.join(" and ")}` : ""}: `,
+      "what it expects there, what all classes expect together, and what was observed.",
     ),
+    make("div", { class: "tablebox cells" }, simpleTable(headings, rows, `Top cells of class ${one.number}`, 3)),
   ];
 }
 

@@ -1,11 +1,13 @@
 // Up to three classes side by side.
 
-import { charted, legend } from "./chart_box.js";
-import { SERIES } from "./chart_style.js";
-import { apartNote, bdi, chip, classLink, labelLink, link, make, panel, say } from "./elements.js";
-import { classNumbered, classes, given, modes, sharedWith, sizeOf, supportOf } from "./model.js";
+import { balanced } from "./balanced.js";
+import { charted, legend, seriesLine, seriesPoint } from "./chart_box.js";
+import { SERIES, cut } from "./chart_style.js";
+import { apartNote, bdi, chip, classLink, labelLink, link, make, nameOf, panel } from "./elements.js";
+import { LEVEL, classNumbered, classes, given, modes, sharedWith, sizeOf, supportOf } from "./model.js";
 import { interval, percent, sentence } from "./numbers.js";
-import { series, sideBySide } from "./profile_charts.js";
+import { sameLine, series, sideBySide } from "./profile_charts.js";
+import { evenShare } from "./profile_figures.js";
 import { search } from "./search.js";
 
 export const MOST_COMPARED = 3;
@@ -16,46 +18,70 @@ export function compareView(numbers) {
     make(
       "div",
       { class: "compared", style: `border-color:${SERIES[turn]}` },
-      make(
-        "h2",
-        {},
-        make("span", { class: "dot", style: `background:${SERIES[turn]}` }),
-        classLink(one, `Class ${one.number}`),
-      ),
-      make("p", {}, bdi(one.name)),
+      make("h2", {}, seriesPoint(turn), classLink(one, `Class ${one.number}: `, nameOf(one))),
       apartNote(one),
       make("p", { class: "quiet" }, [sentence(supportOf(one)), sizeOf(one)].filter(Boolean).join(" ")),
-      chosen.length > 1
-        ? link(`#/compare/${chosen.filter((other) => other !== one).map((other) => other.number)}`, "remove")
-        : null,
+      make(
+        "p",
+        { class: "actions" },
+        instead(chosen, turn),
+        chosen.length > 1 ? link(addressOf(chosen.filter((other) => other !== one)), "remove") : null,
+      ),
     ),
   );
   return [
     make("h1", {}, "Compare"),
-    make("p", { class: "quiet" }, `Up to ${MOST_COMPARED} classes side by side.`),
+    make(
+      "p",
+      { class: "quiet" },
+      `Up to ${MOST_COMPARED} classes side by side. The charts show the shares of their ${given.counted}`,
+      given.consensus ? `; bands and bars behind the points and lines are ${LEVEL}s.` : ".",
+    ),
     adding(chosen),
     make("div", { class: "compare" }, heads),
-    chosen.length
-      ? make(
-          "div",
-          { class: "grid" },
-          modes.map((mode) => comparePanel(mode, chosen)),
-        )
-      : null,
+    chosen.length ? balanced(modes.map((mode) => comparePanel(mode, chosen))) : null,
   ];
+}
+
+const addressOf = (chosen) => `#/compare/${chosen.map((one) => one.number)}`;
+
+// All classes by name, to put another one in the place of a class.
+function instead(chosen, turn) {
+  const id = `instead${turn}`;
+  const offered = classes
+    .filter((one) => one === chosen[turn] || !chosen.includes(one))
+    .map((one) =>
+      make("option", { value: String(one.number), selected: one === chosen[turn] }, `${one.number}: ${one.name}`),
+    );
+  const change = (event) => {
+    location.hash = addressOf(chosen.with(turn, classNumbered(Number(event.target.value))));
+  };
+  return make(
+    "span",
+    { class: "instead" },
+    make("label", { class: "hidden", for: id }, `Compare another class instead of class ${chosen[turn].number}`),
+    make("select", { id, onchange: change }, offered),
+  );
 }
 
 // The form that adds a class by its number or its name.
 function adding(chosen) {
   const full = chosen.length === MOST_COMPARED;
   const offered = classes.map((one) => make("option", { value: `${one.number}: ${one.name}` }));
-  const add = make("input", { type: "search", id: "add", list: "addlist", placeholder: "number or name" });
+  const add = make("input", {
+    type: "search",
+    id: "add",
+    list: "addlist",
+    placeholder: "a name, a label or a number",
+    disabled: full,
+  });
   const form = make(
     "form",
     { class: "filters" },
     make("label", { for: "add" }, full ? "remove a class to add another" : "add a class", add),
     make("datalist", { id: "addlist" }, offered),
     make("button", { disabled: full }, "Add"),
+    make("p", { class: "warn", role: "status" }),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -63,8 +89,13 @@ function adding(chosen) {
     if (!wanted) return;
     const number = /^\d+(?=$|: )/.exec(wanted);
     const found = (number && classNumbered(Number(number[0]))) ?? search(wanted)[0]?.one;
-    if (found) location.hash = `#/compare/${[...chosen, found].map((one) => one.number)}`;
-    else say(`There is no class ${wanted}`);
+    const answer = !found
+      ? `No class has the number, the name or a heavy label “${wanted}”.`
+      : chosen.includes(found)
+        ? `Class ${found.number} is here already.`
+        : "";
+    form.lastChild.textContent = answer;
+    if (!answer) location.hash = addressOf([...chosen, found]);
   });
   return form;
 }
@@ -75,15 +106,20 @@ function shareWords(profile, label) {
 }
 
 function comparePanel(mode, chosen) {
-  const named = chosen.map((one) => ({ name: `class ${one.number}`, profile: one.profiles[mode.place] }));
+  const named = chosen.map((one) => ({ one, name: `class ${one.number}`, profile: one.profiles[mode.place] }));
   const labels = [...new Set(named.flatMap(({ profile }) => profile.top(12).map((element) => element.label)))];
   const rows = () =>
     labels.map((label) => [labelLink(mode, label), ...named.map(({ profile }) => shareWords(profile, label))]);
-  const chart = mode.kind === "time" ? series(named) : sideBySide(named);
+  const isTime = mode.kind === "time";
+  const chart = isTime ? series(named) : sideBySide(named);
   return panel(
     bdi(mode.name),
     sameFactor(mode, chosen),
-    legend(named.map(({ name }) => name)),
+    legend([
+      ...chosen.map((one, turn) => [(isTime ? seriesLine : seriesPoint)(turn), cut(`${one.number}: ${one.name}`, 60)]),
+      isTime ? evenShare(mode) : null,
+    ]),
+    isTime ? sameLines(named) : null,
     charted(
       `${mode.name} of ${named.map(({ name }) => name).join(", ")}`,
       chart,
@@ -91,6 +127,15 @@ function comparePanel(mode, chosen) {
       rows,
     ),
   );
+}
+
+// Which lines of a chart cannot be told apart; nothing if all can.
+export function sameLines(named) {
+  const pairs = named.flatMap((one, n) => named.slice(n + 1).map((other) => [one, other]));
+  const same = pairs.filter(([one, other]) => sameLine(one.profile, other.profile));
+  if (!same.length) return null;
+  const told = same.map(([one, other]) => `${one.one.number} and ${other.one.number}`).join(", of ");
+  return make("p", { class: "caption" }, `The lines of classes ${told} are the same: one is drawn over the other.`);
 }
 
 // Whether the classes have the same factor in a mode, and how surely every two of them.
@@ -102,7 +147,7 @@ function sameFactor(mode, chosen) {
       ? make(
           "p",
           { class: "quiet" },
-          `Probability of the same factor: ${pairs.map((pair) => pairWords(pair, mode)).join("; ")}.`,
+          `Probability of the same factor: ${pairs.map((pair) => pairWords(pair, mode)).join(", ")}.`,
         )
       : null;
   if (new Set(factors).size === 1 && chosen.length > 1)
@@ -112,4 +157,4 @@ function sameFactor(mode, chosen) {
 }
 
 const pairWords = ([one, other], mode) =>
-  `${one.number} and ${other.number} ${percent(sharedWith(one, other, mode.place), 0)}`;
+  `${percent(sharedWith(one, other, mode.place), 0)} for ${one.number} and ${other.number}`;

@@ -1,6 +1,7 @@
 // Elements of the page. Labels come from the data and are not trusted: they become text and nothing else, each with a
 // text direction of its own.
 
+import { inWords } from "./model.js";
 import { interval, percent } from "./numbers.js";
 
 export function make(tag, attributes = {}, ...children) {
@@ -23,15 +24,35 @@ export const link = (href, ...children) => make("a", { href }, ...children);
 export const classLink = (one, ...children) =>
   link(`#/class/${one.number}`, ...(children.length ? children : [`class ${one.number}`]));
 
+// The name of a class, in which lines do not break within dates.
+export const nameOf = (one) =>
+  make(
+    "bdi",
+    {},
+    one.name
+      .split(" · ")
+      .map((part, n) => [
+        n ? " · " : "",
+        /^(week of )?\d{4}-/.test(part) ? make("span", { class: "stretch" }, part) : part,
+      ]),
+  );
+
+// The number and the name of a class.
+export const fullName = (one) => [`class ${one.number}: `, nameOf(one)];
+
 // The number and the name of a class, as one link.
-export const namedLink = (one) => classLink(one, `${one.number}: `, bdi(one.name));
+export const namedLink = (one) => classLink(one, `${one.number}: `, nameOf(one));
 
 // What is said of a class that is small or weakly supported.
 export const apartNote = (one) => (one.apart ? make("div", { class: "quiet" }, "small or weakly supported") : null);
 
-// A link to the classes that have this label among the heavy ones of this mode.
+// A link to the classes that have this label among the heavy ones of this mode. It stands below the name of the mode,
+// which numbers need not repeat.
 export const labelLink = (mode, label) =>
-  link(`#/classes?${new URLSearchParams({ [`m${mode.place}`]: label })}`, bdi(label));
+  link(
+    `#/classes?${new URLSearchParams({ [`m${mode.place}`]: label })}`,
+    mode.wording === "weeks" ? make("bdi", { class: "stretch" }, inWords(mode, label)) : bdi(label),
+  );
 
 // A factor as a chip: its number, how many classes share it, and the link to its view.
 export function chip(factor, { plain = false } = {}) {
@@ -50,17 +71,20 @@ export function chip(factor, { plain = false } = {}) {
 // The heaviest labels of a profile or factor, or its peaks, with their shares.
 export function words(profile, most = 3) {
   if (profile.empty || profile.even) return [make("span", { class: "quiet" }, profile.words)];
-  const named = profile.peaks.length ? profile.peaks.slice(0, most) : profile.top(most);
-  return named.map((element, n) => [
-    n ? ", " : "",
-    bdi(element.label),
-    make("span", { class: "quiet" }, ` ${percent(element.share, 0)}`),
-  ]);
+  return profile
+    .named(most)
+    .map((element, n) => [
+      n ? ", " : "",
+      make("bdi", { class: profile.peaks.length ? "stretch" : null }, element.label),
+      make("span", { class: "quiet" }, `\u00a0${percent(element.share, 0)}`),
+    ]);
 }
+
+const BAR = 60; // pixels for the longest bar; all boxes are as long, so that what follows them is aligned
 
 // The share of a class as a bar, with its interval behind it. `most` is the largest number to make room for.
 export function shareBar(one, most) {
-  const width = (value) => `${((60 * value) / (most || 1)).toFixed(1)}px`;
+  const width = (value) => `${((BAR * value) / (most || 1)).toFixed(1)}px`;
   const whisker = (low, high) =>
     make("span", { class: "whisker", style: `inset-inline-start:${width(low)};inline-size:${width(high - low)}` });
   return make(
@@ -68,7 +92,7 @@ export function shareBar(one, most) {
     { class: "sharebar", title: `${percent(one.share, 2)}${interval(one, 2)}` },
     make(
       "span",
-      { class: "barbox", style: `inline-size:${width(Math.max(one.share, one.high ?? 0))}` },
+      { class: "barbox", style: `inline-size:${BAR}px` },
       one.low === null ? null : whisker(one.low, one.high),
       make("span", { class: "bar", style: `inline-size:${width(one.share)}` }),
     ),
@@ -83,7 +107,9 @@ export function panel(title, ...children) {
   return make("section", { class: "panel" }, make("h2", {}, title), ...children);
 }
 
-export function simpleTable(headings, rows, caption) {
+// A table of text. The cells of the last columns, as many as `numbers` says, are numbers.
+export function simpleTable(headings, rows, caption, numbers = 0) {
+  const kind = (n) => (n >= headings.length - numbers ? "number" : null);
   return make(
     "table",
     {},
@@ -94,7 +120,7 @@ export function simpleTable(headings, rows, caption) {
       make(
         "tr",
         {},
-        headings.map((heading) => make("th", { scope: "col" }, heading)),
+        headings.map((heading, n) => make("th", { scope: "col", class: kind(n) }, heading)),
       ),
     ),
     make(
@@ -104,7 +130,7 @@ export function simpleTable(headings, rows, caption) {
         make(
           "tr",
           {},
-          row.map((cell, n) => make(n ? "td" : "th", n ? {} : { scope: "row" }, cell)),
+          row.map((cell, n) => make(n ? "td" : "th", n ? { class: kind(n) } : { scope: "row" }, cell)),
         ),
       ),
     ),

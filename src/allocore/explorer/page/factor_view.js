@@ -1,12 +1,12 @@
 // The view of one factor with all classes that share it.
 
-import { charted, legend } from "./chart_box.js";
-import { MOST_COMPARED } from "./compare_view.js";
+import { charted, legend, seriesLine } from "./chart_box.js";
+import { MOST_COMPARED, sameLines } from "./compare_view.js";
 import { bdi, classLink, link, make, namedLink, panel, words } from "./elements.js";
 import { given, modes, sharedWith } from "./model.js";
 import { percent } from "./numbers.js";
 import { series } from "./profile_charts.js";
-import { profileFigures } from "./profile_figures.js";
+import { evenShare, profileFigures } from "./profile_figures.js";
 import { classTable } from "./tables.js";
 
 const OVERLAID = 6;
@@ -58,13 +58,14 @@ export function factorView(factor) {
 // The mode of time of the largest classes that use a factor, in one chart.
 function overTime(factor, time) {
   const users = factor.classes.slice(0, OVERLAID);
-  const named = users.map((one) => ({ name: `class ${one.number}`, profile: one.profiles[time.place] }));
+  const named = users.map((one) => ({ one, name: `class ${one.number}`, profile: one.profiles[time.place] }));
   const rows = () =>
     time.labels.map((label, n) => [label, ...named.map((each) => percent(each.profile.inOrder()[n].share, 2))]);
   const which = factor.classes.length > OVERLAID ? `${OVERLAID} largest classes` : "classes";
   return panel(
     `Over time: ${time.name} of its ${which}`,
-    legend(users.map((one) => classLink(one))),
+    legend([...users.map((one, turn) => [seriesLine(turn), namedLink(one)]), evenShare(time)]),
+    sameLines(named),
     charted(
       `Shares over ${time.name} of the classes that use ${factor.name}`,
       series(named),

@@ -11,6 +11,12 @@ export const given = JSON.parse(document.getElementById("data").textContent);
 // What the ends of all intervals are: the 5% and the 95% quantiles over the draws.
 export const LEVEL = "90% interval";
 
+// A label in words: numbers say nothing without the name of their mode, and weeks are named by their first days.
+export function inWords(mode, label) {
+  if (mode.wording === "numbers") return `${mode.name} ${label}`;
+  return mode.wording === "weeks" ? `week of ${label}` : label;
+}
+
 // What is shown of a column: its elements in order or by weight, its peaks, and itself in words.
 class Profile {
   #column;
@@ -58,10 +64,16 @@ class Profile {
     return total;
   }
 
+  // The stretches of time with the largest shares, or else the heaviest labels, in words.
+  named(most) {
+    if (this.peaks.length) return this.peaks.slice(0, most);
+    return this.top(most).map(({ label, share }) => ({ label: inWords(this.mode, label), share }));
+  }
+
   get words() {
     if (this.empty) return "too small to tell";
     if (this.even) return `evenly over all ${this.mode.length}`;
-    return this.top(3)
+    return this.named(3)
       .map(({ label, share }) => `${label} ${percent(share, 0)}`)
       .join(", ");
   }
@@ -184,6 +196,7 @@ export function momentOf(label) {
   if (quarter) return new Date(Date.UTC(+quarter[1], 3 * (quarter[2] - 1)));
   const week = /^(\d{4})-W(\d\d)$/.exec(label);
   if (week) return new Date(Date.UTC(+week[1], 0, 1 + 7 * (week[2] - 1)));
-  const [year, month = 1, day = 1] = label.split("-").map(Number);
-  return new Date(Date.UTC(year, month - 1, day));
+  const [date, clock = "0"] = label.split(" ");
+  const [year, month = 1, day = 1] = date.split("-").map(Number);
+  return new Date(Date.UTC(year, month - 1, day, parseInt(clock, 10)));
 }

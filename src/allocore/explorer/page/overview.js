@@ -1,6 +1,7 @@
 // The first view: what was fitted, whether to trust it, how much the classes hold, and where they lie in the core.
 
-import { charted, lineLegend } from "./chart_box.js";
+import { charted, legend, bandSample, seriesLine } from "./chart_box.js";
+import { FAINT_INK } from "./chart_style.js";
 import {
   bdi,
   chip,
@@ -28,6 +29,7 @@ export function overview() {
   return [
     make("h1", {}, "Overview"),
     banner(health),
+    given.heldOut ? heldOutBanner(given.heldOut) : null,
     make("p", { class: "lead" }, given.summary),
     given.finished ? null : make("p", { class: "warn" }, "This run is not finished. The page shows the draws so far."),
     classes.length ? classPanels() : make("p", { class: "warn" }, NO_CLASSES),
@@ -62,7 +64,7 @@ function classPanels() {
       ),
       panel(
         "How much the classes hold",
-        charted(given.summary, massCurve(), ["class", "share", "cumulative"], () =>
+        charted(given.summary, massCurve(largestHeight()), ["class", "share", "cumulative"], () =>
           classes.map((one) => [classLink(one), percent(one.share, 2), percent(one.cumulative, 2)]),
         ),
       ),
@@ -102,8 +104,14 @@ function coreFigure(rows = CORE_ROWS) {
   return box;
 }
 
+const MOST_LISTED = 8;
+const listed = classes.filter((one) => !one.apart).slice(0, MOST_LISTED);
+
+// The height of a chart that fills the panel beside the list of the largest classes.
+const largestHeight = () => Math.max(206, Math.min(460, 56 * listed.length));
+
 function largest() {
-  const rows = classes.filter((one) => !one.apart).slice(0, 8);
+  const rows = listed;
   const room = roomFor(rows);
   return make(
     "ul",
@@ -168,10 +176,26 @@ function banner(health) {
   );
 }
 
+// The same for predictions: the held-out score, and what it means.
+function heldOutBanner({ level, words: [answer], cells }) {
+  return make(
+    "section",
+    { class: `banner ${level}`, "aria-label": "Does the model predict well?" },
+    make("p", { class: "verdict" }, light(level), ` ${answer}`),
+    make(
+      "p",
+      { class: "quiet" },
+      `${cells} · The log PPD is the mean log probability that the model gives to counts it has not seen: `,
+      "higher is better · ",
+      link("#/prediction", "How well it predicts"),
+    ),
+  );
+}
+
 // Whether the predictions of held-out cells are good or bad, beside simple baselines.
 function heldOutPanel({ level, words: sentences, cells, headings, rows }) {
   const [answer, ...others] = sentences;
-  return panel(
+  const box = panel(
     "How well it predicts",
     make("p", {}, light(level), ` ${answer}`),
     make(
@@ -179,7 +203,11 @@ function heldOutPanel({ level, words: sentences, cells, headings, rows }) {
       {},
       others.map((text) => make("li", {}, text)),
     ),
-    make("div", { class: "tablebox" }, simpleTable(headings, rows, "Scores of held-out cells, beside baselines")),
+    make(
+      "div",
+      { class: "tablebox" },
+      simpleTable(headings, rows, "Scores of held-out cells, beside baselines", headings.length - 1),
+    ),
     make(
       "p",
       { class: "quiet" },
@@ -190,13 +218,20 @@ function heldOutPanel({ level, words: sentences, cells, headings, rows }) {
       "of all cells and of those where a count is likely.",
     ),
   );
+  return reachable(box, "prediction");
+}
+
+// A panel that a link leads to.
+function reachable(box, id) {
+  box.id = id;
+  box.tabIndex = -1;
+  return box;
 }
 
 function healthPanel(health) {
   const moves =
     health.moves === null ? null : `${percent(health.moves, 2)} of the classes moved per sweep after the burn-in.`;
   const chains = given.traces.logLikelihood.map((_, chain) => `chain ${chain}`);
-  const shade = given.traces.burnIn ? ["burn-in shaded"] : [];
   const box = panel(
     "Health of the chains",
     make("p", {}, light(health.level), ` ${health.headline}`),
@@ -205,7 +240,10 @@ function healthPanel(health) {
       {},
       [...health.words, moves].filter(Boolean).map((text) => make("li", {}, text)),
     ),
-    lineLegend(chains, ...shade),
+    legend([
+      ...chains.map((chain, turn) => [seriesLine(turn), chain]),
+      given.traces.burnIn ? [bandSample(FAINT_INK), "burn-in"] : null,
+    ]),
     charted("Log-likelihood of every chain by sweep", chainTraces(), ["sweep", ...chains], () =>
       given.traces.sweeps.map((sweep, n) => [
         String(sweep),
@@ -219,9 +257,7 @@ function healthPanel(health) {
       make("div", { class: "tablebox" }, simpleTable(health.headings, health.rows, "Diagnostics of the chains")),
     ),
   );
-  box.id = "health";
-  box.tabIndex = -1;
-  return box;
+  return reachable(box, "health");
 }
 
 const amountOrNone = (value) => (value === null ? "–" : whole.format(value));

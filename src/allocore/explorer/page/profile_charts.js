@@ -1,7 +1,19 @@
 // Charts of profiles and factors, drawn by Observable Plot: shares, with their intervals behind them.
 
-import { ACCENT, FAINT_INK, INK, SERIES, SYMBOLS, axisMargin, base, cut, tipStyle } from "./chart_style.js";
-import { FAINT, momentOf } from "./model.js";
+import {
+  ACCENT,
+  FAINT_INK,
+  INK,
+  ROOM_BELOW,
+  SERIES,
+  SYMBOLS,
+  axisMargin,
+  base,
+  cut,
+  tipStyle,
+  titleBelow,
+} from "./chart_style.js";
+import { FAINT, inWords, momentOf } from "./model.js";
 import { interval, percent } from "./numbers.js";
 
 export const RANKED = 12;
@@ -9,18 +21,23 @@ const LEAST_RANKED = 0.005;
 const WHISKER = { strokeWidth: 8, strokeOpacity: 0.28 };
 const BAND_OPACITY = 0.22;
 const MOST_BANDS = 3; // more bands over one another cannot be told apart
+const MOST_WHOLE = 24; // labels with an order that are all shown
+const CLOSE = 0.01; // of the height of the chart: two pixels
 const APART = 6; // pixels between the points of two classes on one line
 
-const told = (element) => `${element.label}  ${percent(element.share)}${interval(element)}`;
-const spoken = (element) => `${element.label} ${percent(element.share)}${interval(element)}`;
+// The words of a mark: what a tip says of an element of a profile, and what is read aloud.
+const saying = (mode, between) => (element) =>
+  `${inWords(mode, element.label)}${between}${percent(element.share)}${interval(element)}`;
+const told = ({ mode }) => saying(mode, "  ");
+const spoken = ({ mode }) => saying(mode, " ");
 const highest = (element) => Math.max(element.share, element.high ?? 0);
 
 // What charts with one line for each label have in common: the labels down the left side, and room for them.
-const labelled = (labels, width) => ({
+const labelled = (mode, labels, width) => ({
   ...base(width),
-  marginLeft: Math.min(axisMargin(labels), width / 2),
+  marginLeft: Math.min(axisMargin(labels.map((label) => inWords(mode, label))), width / 2),
   marginTop: 4,
-  y: { label: null, domain: labels, tickSize: 0, tickFormat: (label) => cut(label) },
+  y: { label: null, domain: labels, tickSize: 0, tickFormat: (label) => cut(inWords(mode, label)) },
 });
 
 // The heaviest labels of a profile as stems, heaviest on top, with whiskers behind them.
@@ -32,7 +49,7 @@ export function ranked(profile, most = RANKED) {
   const labels = elements.map((element) => element.label);
   return (width) =>
     Plot.plot({
-      ...labelled(labels, width),
+      ...labelled(profile.mode, labels, width),
       height: 21 * elements.length + 12,
       marginRight: 48,
       marginBottom: 8,
@@ -49,7 +66,7 @@ export function ranked(profile, most = RANKED) {
             })
           : null,
         Plot.ruleY(elements, { x1: 0, x2: "share", y: "label", stroke: ACCENT, strokeWidth: 2 }),
-        Plot.dot(elements, { x: "share", y: "label", fill: ACCENT, r: 4, ariaLabel: spoken }),
+        Plot.dot(elements, { x: "share", y: "label", fill: ACCENT, r: 4, ariaLabel: spoken(profile) }),
         Plot.text(elements, {
           x: highest,
           y: "label",
@@ -59,7 +76,7 @@ export function ranked(profile, most = RANKED) {
           fill: INK,
         }),
         Plot.ruleX([0], { stroke: FAINT_INK }),
-        Plot.tip(elements, Plot.pointerY({ x: "share", y: "label", title: told, ...tipStyle })),
+        Plot.tip(elements, Plot.pointerY({ x: "share", y: "label", title: told(profile), ...tipStyle })),
       ],
     });
 }
@@ -87,7 +104,7 @@ export function fingerprint(profile) {
           strokeWidth: Math.max(1, Math.min(3, (0.7 * width) / profile.mode.labels.length)),
         }),
         Plot.ruleY([0], { stroke: FAINT_INK }),
-        Plot.tip(elements, Plot.pointerX({ x: "row", y: "share", title: told, ...tipStyle })),
+        Plot.tip(elements, Plot.pointerX({ x: "row", y: "share", title: told(profile), ...tipStyle })),
       ],
     });
 }
@@ -95,16 +112,18 @@ export function fingerprint(profile) {
 // Labels that have an order but are no dates, such as weekdays: all of them as stems.
 export function ordered(profile) {
   const elements = profile.inOrder();
+  const isTight = (width) => profile.mode.labels.length * 42 > width;
   return (width) =>
     Plot.plot({
       ...base(width),
-      height: 190,
+      height: isTight(width) ? 190 : 166,
+      marginTop: 10,
       marginLeft: 40,
-      marginBottom: 50,
+      marginBottom: isTight(width) ? 50 : 26,
       x: {
         label: null,
         domain: profile.mode.labels,
-        tickRotate: profile.mode.labels.length * 42 > width ? -45 : 0,
+        tickRotate: isTight(width) ? -45 : 0,
         tickFormat: (label) => cut(label, 8),
       },
       y: { label: null, tickFormat: "%", ticks: 4, grid: true, zero: true },
@@ -120,19 +139,22 @@ export function ordered(profile) {
             })
           : null,
         Plot.ruleX(elements, { x: "label", y1: 0, y2: "share", stroke: ACCENT, strokeWidth: 2 }),
-        Plot.dot(elements, { x: "label", y: "share", fill: ACCENT, r: 4, ariaLabel: spoken }),
+        Plot.dot(elements, { x: "label", y: "share", fill: ACCENT, r: 4, ariaLabel: spoken(profile) }),
         Plot.ruleY([0], { stroke: FAINT_INK }),
-        Plot.tip(elements, Plot.pointerX({ x: "label", y: "share", title: told, ...tipStyle })),
+        Plot.tip(elements, Plot.pointerX({ x: "label", y: "share", title: told(profile), ...tipStyle })),
       ],
     });
 }
 
-// Profiles over time, with bands behind the lines; a dashed line marks the even share.
+// Profiles over time, with bands behind the lines; a dotted line marks the even share. A line that another one would
+// cover is drawn with gaps through which the other can be seen.
 export function series(named) {
   const points = named.flatMap(({ name, profile }, turn) =>
     profile.inOrder().map((element) => ({ ...element, name, turn, moment: momentOf(element.label) })),
   );
-  const even = 1 / named[0].profile.mode.length;
+  const { mode } = named[0].profile;
+  const even = 1 / mode.length;
+  const covering = (turn) => named.slice(0, turn).some((before) => sameLine(before.profile, named[turn].profile));
   const single = named.length === 1;
   const colour = single ? ACCENT : (d) => SERIES[d.turn];
   const band = { x: "moment", fill: colour, fillOpacity: single ? BAND_OPACITY : BAND_OPACITY / 2, z: "name" };
@@ -140,8 +162,10 @@ export function series(named) {
     Plot.plot({
       ...base(width),
       height: single ? 190 : 230,
+      marginTop: 10,
       marginLeft: 44,
       marginRight: 12,
+      marginBottom: 36,
       x: { type: "utc", label: null, ticks: Math.max(3, Math.min(8, width / 90)) },
       y: {
         label: null,
@@ -151,17 +175,21 @@ export function series(named) {
         zero: true,
       },
       marks: [
-        Plot.ruleY([even], { stroke: FAINT_INK, strokeDasharray: "3,3" }),
+        Plot.ruleY([even], { stroke: FAINT_INK, strokeWidth: 1.5, strokeDasharray: "1.5,3" }),
         named[0].profile.hasIntervals && named.length <= MOST_BANDS
           ? Plot.areaY(points, { ...band, y1: "low", y2: "high", className: "band" })
           : null,
-        Plot.lineY(points, {
-          x: "moment",
-          y: "share",
-          z: "name",
-          stroke: colour,
-          strokeWidth: 1.8,
-        }),
+        d3
+          .groups(points, (d) => d.turn)
+          .map(([turn, line]) =>
+            Plot.lineY(line, {
+              x: "moment",
+              y: "share",
+              stroke: single ? ACCENT : SERIES[turn],
+              strokeWidth: 1.8,
+              strokeDasharray: covering(turn) ? "6 6" : null,
+            }),
+          ),
         single && points.length <= 200 ? Plot.dot(points, { x: "moment", y: "share", fill: ACCENT, r: 1.8 }) : null,
         Plot.ruleY([0], { stroke: FAINT_INK }),
         Plot.tip(
@@ -169,7 +197,7 @@ export function series(named) {
           Plot.pointer({
             x: "moment",
             y: "share",
-            title: (d) => `${single ? "" : `${d.name}  `}${told(d)}`,
+            title: (d) => `${single ? "" : `${d.name}  `}${saying(mode, "  ")(d)}`,
             ...tipStyle,
           }),
         ),
@@ -179,16 +207,17 @@ export function series(named) {
 
 // The heaviest labels of several profiles, side by side: on each line the points of the classes, one below another.
 export function sideBySide(named, most = 7) {
-  const labels = [...new Set(named.flatMap(({ profile }) => profile.top(most).map((element) => element.label)))];
-  const wanted = new Set(labels);
-  const order = labelOrder(labels, named[0].profile.mode);
+  const { mode } = named[0].profile;
+  const heaviest = [...new Set(named.flatMap(({ profile }) => profile.top(most).map((element) => element.label)))];
+  const order = labelOrder(heaviest, mode);
+  const wanted = new Set(order);
   return (width) =>
     Plot.plot({
-      ...labelled(order, width),
-      height: (16 + APART * named.length) * labels.length + 34,
+      ...labelled(mode, order, width),
+      height: (16 + APART * named.length) * order.length + ROOM_BELOW + 6,
       marginRight: 20,
-      marginBottom: 28,
-      x: { label: null, tickFormat: "%", ticks: 5, grid: true, zero: true },
+      marginBottom: ROOM_BELOW,
+      x: { ...titleBelow("share of the class"), tickFormat: "%", ticks: 5, grid: true, zero: true },
       marks: [
         Plot.ruleY(order, { y: (label) => label, stroke: FAINT_INK, strokeOpacity: 0.35 }),
         named.map((one, turn) => comparedMarks(one, wanted, turn, APART * (turn - (named.length - 1) / 2))),
@@ -198,7 +227,7 @@ export function sideBySide(named, most = 7) {
 
 function comparedMarks({ name, profile }, wanted, turn, dy) {
   const points = profile.inOrder().filter((element) => wanted.has(element.label));
-  const title = (element) => `${name}  ${told(element)}`;
+  const title = (element) => `${name}  ${told(profile)(element)}`;
   const whisker = { y: "label", dy, stroke: SERIES[turn], ...WHISKER, strokeWidth: APART - 1, className: "whiskers" };
   return [
     profile.hasIntervals ? Plot.ruleY(points, { x1: "low", x2: "high", ...whisker }) : null,
@@ -210,7 +239,15 @@ function comparedMarks({ name, profile }, wanted, turn, dy) {
 // Labels that have an order keep it; others stay ranked by their shares.
 function labelOrder(labels, mode) {
   if (mode.kind !== "order" && mode.kind !== "time") return labels;
+  if (mode.labels.length <= MOST_WHOLE) return mode.labels; // a month that is left out looks like a mistake
   return mode.labels.filter((label) => labels.includes(label));
+}
+
+// Whether two profiles are so close everywhere that their lines cannot be told apart.
+export function sameLine(one, other) {
+  const [ours, theirs] = [one, other].map((profile) => profile.inOrder().map((element) => element.share));
+  const most = Math.max(...ours, ...theirs);
+  return ours.every((share, n) => Math.abs(share - theirs[n]) <= CLOSE * most);
 }
 
 // A small chart over time without axes, for lists and tables.

@@ -1,38 +1,57 @@
 // Charts of the whole run: how much the classes hold, the chains, and the core.
 
-import { ACCENT, FAINT_INK, INK, SERIES, base, dashOf, tipStyle } from "./chart_style.js";
+import {
+  ACCENT,
+  FAINT_INK,
+  INK,
+  ROOM_ABOVE,
+  ROOM_BELOW,
+  SERIES,
+  base,
+  dashOf,
+  tickMargin,
+  tipStyle,
+  titleAbove,
+  titleBelow,
+} from "./chart_style.js";
 import { classes, given, modes } from "./model.js";
 import { percent, plural } from "./numbers.js";
+
+const TRACE_TICKS = 4;
 
 const massText = ({ number, held }) => `${plural(number, "class", "classes")}: ${percent(held, 0)}`;
 // The text of a point in the right half stands to its left, or it would leave the panel.
 const inLeftHalf = ({ number }) => number <= classes.length / 2;
 
 // How much the largest classes hold together.
-export function massCurve() {
+export function massCurve(height) {
   const points = classes.map((one) => ({ number: one.place + 1, held: one.cumulative }));
-  const marks = [0.5, 0.95].map((level) => points.find((point) => point.held >= level) ?? points.at(-1));
-  const named = { x: "number", y: "held", text: massText, fill: INK };
+  const reached = (level) => points.find((point) => point.held >= level) ?? points.at(-1);
+  const marks = [...new Set([reached(0.5), reached(0.95)])];
+  const halo = { stroke: "var(--paper)", strokeWidth: 5, paintOrder: "stroke" };
+  const named = { x: "number", y: "held", text: massText, fill: INK, ...halo };
   return (width) =>
     Plot.plot({
       ...base(width),
-      height: 206,
+      height,
+      marginTop: ROOM_ABOVE,
       marginLeft: 44,
-      marginBottom: 36,
-      x: {
-        label: "classes, largest first",
-        labelAnchor: "center",
-        ticks: Math.min(8, classes.length),
-        tickFormat: "d",
+      marginBottom: ROOM_BELOW,
+      x: { ...titleBelow("number of classes, largest first"), ticks: Math.min(8, classes.length), tickFormat: "d" },
+      y: {
+        ...titleAbove(`share of all ${given.counted}`),
+        tickFormat: "%",
+        domain: [0, 1],
+        ticks: 5,
+        grid: true,
       },
-      y: { label: null, tickFormat: "%", domain: [0, 1], ticks: 5, grid: true },
       marks: [
         Plot.lineY([{ number: 0, held: 0 }, ...points], { x: "number", y: "held", stroke: ACCENT, strokeWidth: 2 }),
         Plot.dot(marks, { x: "number", y: "held", fill: ACCENT, r: 4 }),
         Plot.text(marks.filter(inLeftHalf), { ...named, dx: 8, dy: 12, textAnchor: "start" }),
         Plot.text(
           marks.filter((point) => !inLeftHalf(point)),
-          { ...named, dx: 4, dy: 24, textAnchor: "end" },
+          { ...named, dx: 4, dy: 30, textAnchor: "end" },
         ),
         Plot.tip(
           points,
@@ -47,6 +66,21 @@ export function massCurve() {
     });
 }
 
+const isWhole = (value) => Math.abs(value - Math.round(value)) < 1e-6;
+
+// How many digits after the point tell these numbers exactly.
+const digitsOf = (numbers) => d3.range(8).find((digits) => numbers.every((each) => isWhole(each * 10 ** digits))) ?? 8;
+
+// The texts of ticks: in thousands if the numbers are large and need at most one digit then.
+function tickTexts(ticks) {
+  const inThousands = ticks.map((tick) => tick / 1000);
+  const isLarge = Math.max(...inThousands.map(Math.abs)) >= 10 && digitsOf(inThousands) <= 1;
+  const digits = digitsOf(isLarge ? inThousands : ticks);
+  const format = new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const text = (value) => format.format(value).replace("-", "−");
+  return isLarge ? (tick) => `${text(tick / 1000)}k` : text;
+}
+
 // The log-likelihood of every chain; the burn-in is shaded.
 export function chainTraces() {
   const { sweeps, burnIn, logLikelihood } = given.traces;
@@ -54,23 +88,19 @@ export function chainTraces() {
   const points = chains.flat();
   const late = points.filter((point) => point.sweep > Math.min(burnIn, sweeps.at(-1)) / 4 && point.value !== null);
   const range = d3.extent(late.length ? late : points, (point) => point.value);
+  const scale = d3.scaleLinear(range, [0, 1]);
+  const ticks = scale.ticks(TRACE_TICKS);
+  const tickText = tickTexts(ticks);
   return (width) =>
     Plot.plot({
       ...base(width),
-      height: 220,
-      marginLeft: 72,
-      marginBottom: 38,
+      height: 240,
+      marginTop: ROOM_ABOVE,
+      marginLeft: tickMargin(ticks.map(tickText)),
+      marginBottom: ROOM_BELOW,
       clip: true,
-      x: { label: "sweep", labelAnchor: "center", labelArrow: "none", ticks: 6 },
-      y: {
-        label: "log-likelihood",
-        labelAnchor: "center",
-        labelArrow: "none",
-        domain: range,
-        ticks: 4,
-        grid: true,
-        tickFormat: "~s",
-      },
+      x: { ...titleBelow("sweep"), ticks: 6 },
+      y: { ...titleAbove("log-likelihood"), domain: range, ticks, grid: true, tickFormat: tickText },
       marks: [
         burnIn
           ? Plot.rectX([0], { x1: 0, x2: Math.min(burnIn, sweeps.at(-1)), fill: FAINT_INK, fillOpacity: 0.15 })
@@ -123,9 +153,10 @@ export function coreMap(shown) {
       x: { axis: null, domain: [-1, d3.max(dots, (dot) => dot.column) + 1] },
       y: {
         label: "class",
+        labelArrow: "none",
         reverse: true,
         domain: [-1, shown.length],
-        ticks: Math.min(12, shown.length),
+        ticks: d3.ticks(0, shown.length - 1, Math.min(12, shown.length)).filter(Number.isInteger),
         tickFormat: (place) => String(shown[place]?.number ?? ""),
       },
       marks: [

@@ -1,6 +1,6 @@
 // The search for classes by their number, by their name, and by labels among the heavy ones of their profiles.
 
-import { FAINT, classes, modes } from "./model.js";
+import { FAINT, classes, inWords, modes } from "./model.js";
 import { percent } from "./numbers.js";
 
 const OFTEN = 1.5; // a period matches if its share is at least this many times the even share
@@ -9,9 +9,11 @@ export const plainText = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").
 
 const searched = modes.map((mode) => mode.labels.map(plainText));
 
-// The rows of a mode whose labels contain a text.
+// The rows of a mode whose labels contain a text. The text may be a label in words, such as "store 12".
 export function rowsWith(mode, text) {
-  const wanted = plainText(text.trim());
+  const before = plainText(inWords(mode, ""));
+  const given = plainText(text.trim());
+  const wanted = before && given.startsWith(before) ? given.slice(before.length) : given;
   const labels = searched[mode.place];
   const exact = labels.indexOf(wanted);
   if (exact >= 0) return new Set([exact]); // Niger is not Nigeria
