@@ -86,7 +86,7 @@ class AlloCore(GibbsEstimator):
         Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
         the same to the byte. `threads` is then the number for each chain, one by default.
     progress : bool, default=True
-        Whether to show a progress bar. It appears on a terminal only.
+        Whether to show progress: bars on a terminal and in a notebook, lines in a log.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ class CP(GibbsEstimator):
         Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
         the same to the byte. `threads` is then the number for each chain, one by default.
     progress : bool, default=True
-        Whether to show a progress bar. It appears on a terminal only.
+        Whether to show progress: bars on a terminal and in a notebook, lines in a log.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class Tucker(GibbsEstimator):
         Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
         the same to the byte. `threads` is then the number for each chain, one by default.
     progress : bool, default=True
-        Whether to show a progress bar. It appears on a terminal only.
+        Whether to show progress: bars on a terminal and in a notebook, lines in a log.
 
     Attributes
     ----------

@@ -130,7 +130,7 @@ class GibbsEstimator(Estimator):
         executor : Executor or dask.distributed.Client, default=None
             Where to run the chains; None is this process. It may differ from that of the first part of the run.
         progress : bool, default=True
-            Whether to show a progress bar. It appears on a terminal only.
+            Whether to show progress: bars on a terminal and in a notebook, lines in a log.
         on_error : {"raise", "drop"}, default="raise"
             What to do about draws that are damaged on the disk: raise an error, or drop them and continue.
 
@@ -177,7 +177,9 @@ class GibbsEstimator(Estimator):
         from allocore.run.chains import run_chains
         from allocore.run.executors import run_on_executor
 
-        observer, threads = progress_bar(self.progress, store.plan.schedule, store.plan.chains), self.threads
+        points = [store.resume_point(chain) for chain in range(store.plan.chains)]
+        done = [0 if point is None else point[0] for point in points]
+        observer, threads = progress_bar(self.progress, store.plan.schedule, done), self.threads
         if isinstance(store.plan.tensor, ShardedTensor):
             record = self._run_sharded(store, store.plan.tensor, executor, observer)
         elif executor is None:

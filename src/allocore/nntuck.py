@@ -42,7 +42,7 @@ class NNTuck(Estimator):
     threads : int, default=None
         Threads to use; None is all processors.
     progress : bool, default=True
-        Whether to show a progress bar. It appears on a terminal only.
+        Whether to show progress: bars on a terminal and in a notebook, lines in a log.
 
     Attributes
     ----------

@@ -103,8 +103,13 @@ def test_the_table_is_tidy_and_the_folder_holds_what_was_promised(finished):
     assert "along who held out" in report
     assert str(found).startswith("Comparison: 8 fits, 0 failed, 0 missing\nOf all held-out cells, ")
     assert "<table" in found._repr_html_()
-    assert found.plot(against="seconds", positive=True).get_xlabel().startswith("seconds")
-    assert [text.get_text() for text in found.plot().get_legend().get_texts()] == ["ALL0CORE", "CP", "Tucker", "NNTuck"]
+    assert found.plot(against="seconds", positive=True).panels[0].get_xlabel().startswith("seconds")
+    assert [text.get_text() for text in found.plot().panels[0].get_legend().get_texts()] == [
+        "ALL0CORE",
+        "CP",
+        "Tucker",
+        "NNTuck",
+    ]
 
 
 def test_done_again_nothing_runs_and_more_can_be_added(finished, no_report, monkeypatch):
@@ -274,7 +279,7 @@ def test_ctrl_c_ends_the_jobs_keeps_what_is_done_and_says_how_to_go_on(tmp_path)
         run.send_signal(signal.SIGINT)
         _, complaint = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert complaint == f"allocore: interrupted with 0 of 2 jobs done; the same call with out='{out}' continues it\n"
+    assert complaint == f"allocore: interrupted with 0 of 2 jobs done; the same command with --out {out} continues it\n"
     assert not children(out)
     assert not results(out)
 
@@ -379,3 +384,20 @@ def test_results_say_what_made_them(finished):
     assert Job.from_json(result["job"]).name == "cp-4-split1"
     assert result["allocore"] == ac.__version__
     assert ac.load_tensor(out / "tensor.npz") == small_tensor()
+
+
+@pytest.mark.slow
+def test_other_restarts_fit_nntuck_again_and_keep_all_other_fits(tmp_path):
+    settings = {**QUICK, "splits": 1, "out": tmp_path / "c"}
+    ac.compare(small_tensor(), ["cp", "nntuck"], [2, 3], **settings)
+    jobs = tmp_path / "c" / "jobs"
+    before = {path.name: path.stat().st_mtime_ns for path in jobs.iterdir()}
+    found = ac.compare(small_tensor(), ["cp", "nntuck"], [2], **{**settings, "restarts": 3})
+    again = {path.name for path in jobs.iterdir() if path.stat().st_mtime_ns != before[path.name]}
+    assert again == {"nntuck-2-split0.json"}
+    assert found.table[["model", "budget"]].values.tolist() == [["cp", 2], ["cp", 3], ["nntuck", 2]], (
+        "fits of NNTuck with other restarts are left out"
+    )
+    assert "the best of 3 restarts" in found.report()
+    with pytest.raises(ac.InputError, match=r"^burn_in is 7, but the comparison"):
+        ac.compare(small_tensor(), ["cp"], [2], **{**settings, "burn_in": 7})

@@ -82,7 +82,7 @@ def test_compare_hands_everything_to_the_function_and_tells_in_words(run, asked)
     code, told, complaint = run("compare", "Y.npz", *options)
     assert (code, complaint) == (0, "")
     assert "CountTensor: 6 x 5 x 8" in told
-    assert "ALL0CORE at Q = 5 predicts best" in told
+    assert "ALL0CORE at Q = 5 and CP at Q = 5 predict best, a tie" in told
     assert "Table, figures and report written to DIR" in told
     assert {name: asked[name] for name in asked if name not in ("answer", "out")} == {
         "models": ["allocore", "cp="],
@@ -143,10 +143,10 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
     ("words", "message"),
     [
         (["--budgets", "5,ten"], "--budgets is '5,ten', but it must be whole numbers joined by commas, like 5,10,25"),
-        (["--budgets", ","], "budgets is empty, but it must have at least one entry"),
+        (["--budgets", ","], "--budgets is empty, but it must have at least one entry"),
         (
             ["--models", "pca"],
-            "models has 'pca', but every model must be one of allocore, cp, tucker, nntuck; the first three may have "
+            "--models has 'pca', but every model must be one of allocore, cp, tucker, nntuck; the first three may have "
             "endings (a likelihood, -e0, -by-MODE), each at most once, as in allocore-nb, cp-bernoulli or tucker-nb-e0",
         ),
         (["--core-shape", "2y2"], "--core-shape is '2y2', but it must be whole numbers joined by x, like 50x50x20x300"),
@@ -158,15 +158,15 @@ def test_select_budget_prints_the_curve_and_the_choice(run, asked):
         ),
         (
             ["--models", "allocore,cp", "--budgets", "2", "--dispersion-by", "who"],
-            "dispersion_by is 'who', but no model uses it: it needs one such as allocore-nb",
+            "--dispersion-by is 'who', but no model uses it: it needs one such as allocore-nb",
         ),
         (
             ["--likelihood", "bernoulli", "--budgets", "2"],
-            "likelihood is 'bernoulli' (allocore-bernoulli), but the tensor has counts up to 26 and they must be 0 or "
-            "1: Y.binary(), or --binary on the command line, makes them so for all models",
+            "--likelihood is 'bernoulli' (allocore-bernoulli), but the tensor has counts up to 26 and they must be 0 "
+            "or 1: --binary makes them so for all models",
         ),
-        (["--e0", "1,2", "--budgets", "2"], "e0 (1.0, 2.0) has 2 entries, but the tensor has 3 modes: one per mode"),
-        (["--out", "Y.npz", "--budgets", "2"], "out is 'Y.npz', but there is a file where the folder should be"),
+        (["--e0", "1,2", "--budgets", "2"], "--e0 1.0,2.0 has 2 entries, but the tensor has 3 modes: one per mode"),
+        (["--out", "Y.npz", "--budgets", "2"], "--out is 'Y.npz', but there is a file where the folder should be"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(run, words, message):

@@ -17,6 +17,7 @@ from allocore.comparison import compare, job_tasks
 from allocore.run import tasks, worker_data
 from allocore.run.worker_data import DataWanted, Versions
 from comparison.comparison_cases import QUICK, run_here, small_tensor
+from tiers import first_quick
 
 TENSOR = small_tensor()
 ASKED = {"models": ("allocore", "allocore-nb", "cp", "tucker", "nntuck"), "budgets": (2, 4), "splits": 2}
@@ -83,6 +84,7 @@ def test_the_tensor_is_sent_to_a_worker_once():
     assert [with_tensor for _, with_tensor in executor.sent] == [False, True] + 19 * [False]
 
 
+@pytest.mark.slow
 def test_no_more_jobs_are_under_way_than_the_executor_has_workers(alone):
     class Counting(ThreadPoolExecutor):
         most = under_way = 0
@@ -110,7 +112,9 @@ class KilledWorker(Exception):
     """What Dask raises for a task that was on four workers when they died."""
 
 
-@pytest.mark.parametrize(("error", "jobs"), [(ConnectionError, 2), (KilledWorker, 1)])
+@pytest.mark.parametrize(
+    ("error", "jobs"), [(ConnectionError, 2), pytest.param(KilledWorker, 1, marks=pytest.mark.slow)]
+)
 def test_a_job_that_is_lost_again_and_again_has_failed_and_the_others_go_on(alone, tmp_path, error, jobs):
     class Deadly(Faulty):
         def submit(self, function, /, wanted, tensor):
@@ -138,7 +142,7 @@ def test_a_job_that_raises_has_failed_as_on_this_machine(monkeypatch, tmp_path):
     assert "Traceback" in failure["log"]
 
 
-@pytest.mark.parametrize("on", ["executor", "this machine"])
+@pytest.mark.parametrize("on", first_quick(1, ["executor", "this machine"]))
 def test_what_an_interrupted_comparison_lacks_is_done_wherever(alone, tmp_path, monkeypatch, on):
     warnings.simplefilter("ignore")
     told = r"^11 tasks failed in a row, the last with ConnectionError.* The same call with out='.*out' goes on$"
@@ -153,6 +157,7 @@ def test_what_an_interrupted_comparison_lacks_is_done_wherever(alone, tmp_path, 
         assert len({job for job, _ in executor.sent}) == 20 - done
 
 
+@pytest.mark.slow
 def test_results_in_a_folder_that_nobody_named_are_kept_if_the_workers_are_gone(alone, tmp_path, monkeypatch):
     monkeypatch.setattr(compare.tempfile, "mkdtemp", lambda **_: str(tmp_path / "unnamed"))
     warnings.simplefilter("ignore")
@@ -281,5 +286,5 @@ def test_ctrl_c_ends_a_comparison_on_a_local_cluster_within_seconds(tmp_path):
     assert process.returncode == 130
     done = len(list((out / "jobs").glob("*.json")))
     assert (
-        told == f"allocore: interrupted with {done} of 30 jobs done; the same call with out={str(out)!r} continues it\n"
+        told == f"allocore: interrupted with {done} of 30 jobs done; the same command with --out {out} continues it\n"
     )

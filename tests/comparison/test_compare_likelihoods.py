@@ -66,13 +66,13 @@ def test_tables_sentences_and_figures_have_readable_names(finished):
     assert "| ALL0CORE (negative binomial) | 3 | 1 |" in found.report()
     assert "Every fit has 2 such chains" in found.report()
     assert "Concentrations that are not learned: e0 = (0.5, 0.5, 1.0)." in found.report()
-    legend = [text.get_text() for text in found.plot().get_legend().get_texts()]
+    legend = [text.get_text() for text in found.plot().panels[0].get_legend().get_texts()]
     assert legend[:3] == ["ALL0CORE", "ALL0CORE, negative binomial", "ALL0CORE, negative binomial, e0 learned"]
 
 
 def test_a_kind_of_model_has_one_colour_in_figures():
     table = table_of(**{"allocore_5": [-1.0], "allocore-nb_5": [-0.9], "cp_5": [-1.1]})
-    lines = [each.lines[0] for each in Comparison(table, None, "").plot().containers]
+    lines = [each.lines[0] for each in Comparison(table, None, "").plot().panels[0].containers]
     assert lines[0].get_color() == lines[1].get_color() != lines[2].get_color()
     assert lines[0].get_linestyle() != lines[1].get_linestyle()
     assert figure_table(table)["core"].tolist() == ["", "negative binomial", ""]

@@ -87,7 +87,7 @@ def test_select_budget_fits_and_chooses(monkeypatch):
     assert found.table["splits"].tolist() == [2, 2]
     assert str(found).startswith(f"Selection: budget {found.budget}\nQ = ")
     assert "<table" in found._repr_html_()
-    line = next(line for line in found.plot().lines if line.get_gid() == "chosen")
+    line = next(line for line in found.plot().panels[0].lines if line.get_gid() == "chosen")
     assert line.get_xdata()[0] == found.budget
 
 

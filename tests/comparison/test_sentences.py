@@ -63,11 +63,31 @@ def test_the_best_is_named_with_how_far_the_others_are_behind():
         tucker_5=[-1.0, -1.3, -1.1],
     )
     assert list(w.best_of_all(found, "all")) == [
-        "Of all held-out cells, ALL0CORE at Q = 50 predicts best: mean log PPD -1.1, PPD 0.3329.",
-        "CP at Q = 5, its best, is lower by 0.5 ± 0.0058: mean and standard error over 3 splits, a clear difference.",
-        "Tucker at Q = 5, its best, is lower by 0.033 ± 0.088: mean and standard error over 3 splits, "
-        "which is not clear.",
+        "Of all held-out cells, ALL0CORE at Q = 50 and Tucker at Q = 5 predict best, a tie: mean log PPD -1.1 and "
+        "-1.133; their difference, 0.033 ± 0.088, is not clear.",
+        "CP at Q = 5, its best, is lower by 0.5 ± 0.0058, a clear difference.",
     ]
+    clear = {key: each for key, each in found.items() if key[0] != "tucker"}
+    assert list(w.best_of_all(clear, "all")) == [
+        "Of all held-out cells, ALL0CORE at Q = 50 predicts best: mean log PPD -1.1, PPD 0.3329.",
+        "CP at Q = 5, its best, is lower by 0.5 ± 0.0058, a clear difference.",
+    ]
+
+
+def test_three_models_may_tie_and_none_is_then_called_the_best():
+    tied = values(allocore_5=[-1.0, -1.3, -1.1], cp_5=[-1.1, -1.2, -1.12], tucker_5=[-1.2, -1.1, -1.13])
+    (told,) = w.best_of_all(tied, "all")
+    assert " at Q = 5, " in told
+    assert " predict best, a tie: mean log PPD " in told
+    assert "the differences from the first, " in told
+    assert "are not clear." in told
+
+
+def test_what_differences_are_is_said_once():
+    table = table_of(allocore_5=[-1.0, -1.1, -1.2], cp_5=[-1.5, -1.61, -1.69], tucker_5=[-2.5, -2.61, -2.69])
+    told = " ".join(w.words(table))
+    assert told.count("standard error") == 1
+    assert "Differences are means ± standard errors over 3 splits, paired within splits" in told
 
 
 def test_of_equal_budgets_the_smallest_is_the_best():
@@ -119,7 +139,9 @@ def test_no_gap_is_negative_and_a_difference_shows_its_sign():
     assert str(difference(*values(allocore_5=[-2.0, -2.1], cp_5=[-1.0, -1.2]).values())) == "-0.95 ± 0.05"
     third = 0.1 + 0.2
     told = list(w.best_of_all(values(allocore_5=[-0.3, -third], cp_5=[-third, -0.3]), "all"))
-    assert told[1].startswith("CP at Q = 5, its best, is equal (difference 0 ± ")
+    assert len(told) == 1
+    assert "a tie" in told[0]
+    assert "their difference, 0 ± " in told[0]
     assert w.lower(difference(*values(allocore_5=[-1.0], cp_5=[-1.0]).values())) == "equal (difference 0)"
 
 

@@ -2,15 +2,17 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
 from comparison_cases import QUICK, small_tensor
 
 import allocore as ac
-from allocore.comparison import compare
-from allocore.comparison.job_progress import Lines, seconds_left
+from allocore.comparison import compare, time_trials
+from allocore.comparison.job_progress import Lines, seconds_left, work_of
 from allocore.comparison.settings import Job, Request, Settings
+from allocore.comparison.time_trials import forecast_words, sweeps_of, trial_rates
 
 NUMBERS = {"seed": 4, "burn_in": 6, "draws": 3, "thin": 2, "restarts": 2, "max_iter": 5}
 
@@ -138,3 +140,47 @@ def test_where_there_is_no_terminal_a_line_comes_once_a_minute(capsys):
     for now[0] in (1.0, 59.0, 61.0, 62.0, 119.0, 122.0):
         lines.show([(job, 5.0)], [], 1)
     assert capsys.readouterr().err == "4 of 5 jobs done, about 5 s left\n" * 2
+
+
+def test_a_trial_of_a_model_tells_its_time_until_one_of_its_jobs_is_finished():
+    settings = Settings.of(small_tensor(), 0.15, -1, **NUMBERS)
+    allocore, nntuck = Request.of(small_tensor(), ["allocore", "nntuck"], [10], 1).jobs(settings, small_tensor().shape)
+    trials = {"allocore": 1.0, "nntuck": 100.0}
+    before = seconds_left([], [], [allocore, nntuck], 1, trials)
+    assert before == pytest.approx(1.0 * work_of(allocore) + 100.0 * work_of(nntuck))
+    after = seconds_left([(allocore, 7.0)], [], [allocore, nntuck], 1, trials)
+    assert after == pytest.approx(7.0 + 100.0 * work_of(nntuck)), "what was measured counts more than a trial"
+
+
+def test_the_time_of_each_model_is_told_before_the_first_job(monkeypatch):
+    settings = Settings.of(small_tensor(), 0.15, -1, **NUMBERS)
+    jobs = Request.of(small_tensor(), ["allocore", "nntuck"], [2, 3], 2).jobs(settings, small_tensor().shape)
+    assert trial_rates(small_tensor(), jobs, 1) == {}, "a short comparison needs no trial"
+    monkeypatch.setattr("allocore.comparison.time_trials._WORTH_A_TRIAL", 0.0)
+    rates = trial_rates(small_tensor(), jobs, 1)
+    assert set(rates) == {"allocore", "nntuck"}
+    told = forecast_words(jobs, rates, 2)
+    assert re.fullmatch(r"8 fits, 2 at a time, take about .+: ALL0CORE [\d.]+ \w+, NNTuck at most [\d.]+ \w+", told)
+
+
+def test_a_model_whose_trial_fails_has_no_time_and_the_others_have(monkeypatch):
+    settings = Settings.of(small_tensor(), 0.15, -1, **NUMBERS)
+    jobs = Request.of(small_tensor(), ["allocore", "nntuck"], [2], 1).jobs(settings, small_tensor().shape)
+    monkeypatch.setattr("allocore.comparison.time_trials._WORTH_A_TRIAL", 0.0)
+    right = time_trials.shortest_model
+
+    def without_memory(job, *more, **named):
+        if job.model == "nntuck":
+            raise MemoryError
+        return right(job, *more, **named)
+
+    monkeypatch.setattr(time_trials, "shortest_model", without_memory)
+    rates = trial_rates(small_tensor(), jobs, 1)
+    assert set(rates) == {"allocore"}
+    assert forecast_words(jobs, rates, 1).startswith("2 fits, 1 at a time, take about ")
+
+
+def test_the_sweeps_of_a_job_are_those_of_all_its_chains_or_starts():
+    settings = Settings.of(small_tensor(), 0.15, -1, chains=4, **NUMBERS)
+    jobs = Request.of(small_tensor(), ["cp", "nntuck"], [2], 1).jobs(settings, small_tensor().shape)
+    assert [sweeps_of(job) for job in jobs] == [4 * (6 + 3 * 2), 2 * 5]

@@ -9,6 +9,7 @@ import pytest
 
 import allocore as ac
 import cases
+from allocore._progress_display import Row, TerminalBars
 from allocore.em import restarts as restarts_module
 from allocore.em.restart_bar import RestartBar, restart_bar
 from allocore.errors import InputError
@@ -283,8 +284,8 @@ def test_ctrl_c_before_the_first_iteration_goes_on(monkeypatch):
 
 
 def test_the_bar_shows_restarts_iterations_and_the_best(capsys):
-    assert restart_bar(True, 3, 10) is None, "nobody is looking at a terminal here"
-    bar = RestartBar(3, 10)
+    assert restart_bar(False, 3, 10) is None
+    bar = RestartBar(3, 10, TerminalBars([Row("restarts", 3)]))
     bar.show(0, 5, SweepInfo(-100.0, 4, (2, 2), 0.0))
     bar.show(1, 7, SweepInfo(-200.0, 4, (2, 2), 0.0))
     bar.close()
@@ -297,7 +298,7 @@ def test_the_bar_shows_restarts_iterations_and_the_best(capsys):
 
 def test_the_bar_is_full_at_the_end_unless_the_last_restart_was_not_reached_or_failed(capsys):
     def told(last, error=None):
-        bar = RestartBar(3, 10)
+        bar = RestartBar(3, 10, TerminalBars([Row("restarts", 3)]))
         bar.show(last, 4, SweepInfo(-100.0, 4, (2, 2), 0.0))
         try:
             if error:

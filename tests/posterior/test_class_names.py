@@ -82,3 +82,63 @@ def test_time_is_named_by_the_highest_stretch_and_only_if_it_stands_out():
     long_and_low = {0: 0.11, 1: 0.10, 4: 0.08, 5: 0.08, 6: 0.08, 7: 0.08}
     assert name({3: 0.9}, {4: 0.9}, long_and_low) == "Russia → Ukraine", "hardly more than an even twelfth"
     assert name({3: 0.9}, {4: 0.9}, {0: 0.3, 5: 0.14, 6: 0.14, 7: 0.14}) == "Russia → Ukraine · 2018-01"
+
+
+WEEKS = tuple(f"2018-{day}" for day in ("01-01", "01-08", "01-15", "01-22", "01-29", "02-05", "02-12", "02-19"))
+YEARS_END = (
+    "2018-12-10",
+    "2018-12-17",
+    "2018-12-24",
+    "2018-12-31",
+    "2019-01-07",
+    "2019-01-14",
+    "2019-01-21",
+    "2019-01-28",
+)
+STORES = tuple(str(number) for number in range(1, 9))
+THINGS = tuple(f"thing {letter}" for letter in "abcdefgh")
+
+
+def retail_name(store, week, weeks=WEEKS, things=THINGS):
+    tensor = ac.CountTensor(
+        [[0], [0], [0]], [1], (8, 8, 8), mode_names=["store", "thing", "week"], labels=[STORES, things, weeks]
+    )
+    shares = [profile(8, store), profile(8, {0: 0.9}), profile(8, week)]
+    shown = zip(shown_modes(tensor), shares, strict=True)
+    return class_names(tensor, tuple((Profile(mode, share_D, is_even(share_D)),) for mode, share_D in shown))[0]
+
+
+@pytest.mark.parametrize(("store", "words"), [({1: 0.9}, "store 2"), ({1: 0.45, 6: 0.4}, "store 2, 7"), ({}, "")])
+def test_labels_that_are_numbers_carry_the_name_of_their_mode(store, words):
+    assert retail_name(store, {}) == " · ".join(filter(None, [words, "thing a"]))
+
+
+@pytest.mark.parametrize(
+    ("weeks", "heavy", "words"),
+    [
+        (WEEKS, (0, 1, 2, 3), "2018-01-01 to 01-28"),
+        (WEEKS, (4,), "week of 2018-01-29"),
+        (YEARS_END, (2, 3), "2018-12-24 to 2019-01-06"),
+    ],
+)
+def test_weeks_are_told_as_spans_from_their_first_day_to_their_last(weeks, heavy, words):
+    assert retail_name({1: 0.9}, dict.fromkeys(heavy, 0.96 / len(heavy)), weeks).endswith(f" · {words}")
+
+
+def test_modes_of_the_same_numbers_are_a_pair_only_where_their_diagonal_is_missing():
+    assert retail_name({1: 0.9}, {}, things=STORES) == "store 2 · thing 1"
+    numbers = (STORES, STORES, MONTHS)
+    assert name({3: 0.9}, {4: 0.8}, labels=numbers) == "from 4 → to 5"
+    assert name({3: 0.5, 4: 0.45}, {3: 0.5, 4: 0.45}, labels=numbers) == "between from/to 4 and 5"
+    assert name({0: 0.3, 1: 0.3, 2: 0.25}, {0: 0.25, 1: 0.35, 2: 0.25}, labels=numbers) == "among from/to 2, 1, 3"
+
+
+def test_the_heaviest_labels_in_words_name_the_mode_of_numbers_and_join_weeks():
+    tensor = ac.CountTensor([[0], [0]], [1], (8, 8), mode_names=["store", "week"], labels=[STORES, WEEKS])
+    store, week = shown_modes(tensor)
+    heavy = Profile(store, profile(8, {1: 0.5, 6: 0.4}), False)
+    assert heavy.words(2) == "store 2 50%, store 7 40%"
+    spread = Profile(week, profile(8, {0: 0.2, 1: 0.3, 2: 0.25, 6: 0.2}), False)
+    assert spread.words(4) == "2018-01-01 to 01-21 75%, week of 2018-02-12 20%"
+    assert spread.peak_words() == "2018-01-01 to 01-21 (75%), week of 2018-02-12 (20%)"
+    assert spread.top(1) == [("week of 2018-01-08", 0.3)]

@@ -1,6 +1,7 @@
 """The consensus on disk: read again, extended without new numbers for old classes, and never in the way."""
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -23,6 +24,16 @@ def estimates(*chains):
     return run(*chains).consensus().numbered.estimates
 
 
+def names_by_number(numbered):
+    return dict(zip(numbered.number_C.tolist(), numbered.names, strict=True))
+
+
+def changed(found, by):
+    """The same classes, with profiles that are mixed with even ones."""
+    profiles = tuple(band._replace(mean=(1 - by) * band.mean + by / len(band.mean)) for band in found.profiles)
+    return replace(found, profiles=profiles)
+
+
 def test_numbers_and_names_are_taken_over_and_never_given_twice():
     first = number_classes(estimates([A, B, C], [A, B, C]), ("a", "b", "c"), None)
     second = number_classes(estimates([E, A, C], [E, A, C]), ("new", "x", "y"), first.known)
@@ -31,18 +42,67 @@ def test_numbers_and_names_are_taken_over_and_never_given_twice():
     assert dict(zip(third.number_C.tolist(), third.names, strict=True)) == {0: "a", 1: "b", 4: "a (2)"}, "b is back"
 
 
+def test_the_name_of_a_class_that_changed_follows_the_new_consensus_and_its_number_stays():
+    found = estimates([A, B, C], [A, B, C])
+    unsettled = number_classes(changed(found, 0.6), ("early a", "early b", "early c"), None)
+    settled = number_classes(found, ("a", "b", "c"), unsettled.known)
+    assert names_by_number(settled) == {0: "a", 1: "b", 2: "c"}
+    assert settled.known.names == ("a", "b", "c"), "the early names are forgotten"
+
+
+def test_a_class_that_hardly_changed_keeps_its_name():
+    found = estimates([A, B, C], [A, B, C])
+    first = number_classes(found, ("a", "b", "c"), None)
+    assert number_classes(changed(found, 0.02), ("x", "y", "z"), first.known).names == ("a", "b", "c")
+
+
+def test_a_class_that_changes_a_little_every_time_is_renamed_in_the_end():
+    found = estimates([A, B, C], [A, B, C])
+    numbered = number_classes(found, ("a", "b", "c"), None)
+    for step in range(1, 21):
+        numbered = number_classes(changed(found, 0.03 * step), ("x", "y", "z"), numbered.known)
+    assert names_by_number(numbered) == {0: "x", 1: "y", 2: "z"}
+
+
+def test_a_name_is_free_again_when_its_class_is_renamed():
+    found = estimates([A, B, C], [A, B, C])
+    unsettled = number_classes(changed(found, 0.6), ("a", "b", "c"), None)
+    assert number_classes(found, ("b", "a", "c"), unsettled.known).names == ("b", "a", "c")
+
+
+def test_names_of_an_older_wording_are_made_anew(stored, monkeypatch):
+    path, post = stored
+    found = post.consensus()
+    arrays = dict(np.load(path / FILE))
+    del arrays["wording"]
+    for key in ("name", "known_name"):
+        arrays[key] = np.array([f"old words {place}" for place in range(len(arrays[key]))])
+    np.savez_compressed(path / FILE, **arrays)
+    monkeypatch.setattr("allocore.posterior.consensus.estimate", None)  # finding it again would fail
+    assert_same(ac.open_run(path).consensus(), found)
+
+
 def test_classes_with_the_same_words_have_different_names():
     found = estimates([A, B, C], [A, B, C])
     assert number_classes(found, ("a", "a", "a"), None).names == ("a", "a (2)", "a (3)")
 
 
-@pytest.fixture
-def stored(tmp_path):
-    path = tmp_path / "run.zarr"
+@pytest.fixture(scope="module")
+def fitted_run(tmp_path_factory):
+    """A run in a folder that no test changes."""
+    path = tmp_path_factory.mktemp("fitted") / "run.zarr"
     Y, _ = planted_tensor(1, shape=(10, 10, 4, 6), factors=(3, 3, 2, 2), classes=5, total=2000)
     Y = Y.mask_diagonal((0, 1))
     model = ac.AlloCore(8, burn_in=60, draws=6, thin=3, chains=3, seed=3, progress=False, store=path)
-    return path, model.fit(Y).posterior_
+    model.fit(Y)
+    return path
+
+
+@pytest.fixture
+def stored(fitted_run, tmp_path):
+    path = tmp_path / "run.zarr"
+    shutil.copytree(fitted_run, path)
+    return path, ac.open_run(path)
 
 
 def assert_same(one, other):
@@ -74,7 +134,6 @@ def test_a_resumed_run_keeps_the_numbers_and_names_of_its_classes(stored):
     kept = old.keys() & new.keys()
     assert len(kept) >= len(old) - 1, "most classes of a longer run are those of the shorter one"
     for number in kept:
-        assert old[number] == new[number]
         ours = before.factor(0, number)["share"].sort_index()
         theirs = after.factor(0, number)["share"].sort_index()
         assert ours @ theirs / np.sqrt((ours @ ours) * (theirs @ theirs)) > 0.6

@@ -260,3 +260,50 @@ def test_runs_of_the_other_models_are_saved_too(model, tmp_path):
     with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as again:
         assert json.loads(again.attrs["settings"])["spec"]["model"] == type(model).__name__
         np.testing.assert_array_equal(again["posterior"]["core_values"], model.posterior_.core_values)
+
+
+# ArviZ itself
+
+
+def arviz():
+    """ArviZ of this Python: 1 or later takes a DataTree, 0.23 an InferenceData. It warns on import."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("arviz")
+
+
+def for_arviz(az, tree):
+    """What the documentation of `to_datatree` says."""
+    return tree if int(az.__version__.split(".")[0]) >= 1 else az.from_datatree(tree)
+
+
+def test_arviz_summarises_the_run(tree):
+    az = arviz()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = az.summary(for_arviz(az, tree), var_names=["log_likelihood", "classes"], group="sample_stats")
+    assert list(found.index) == ["log_likelihood", "classes"]
+    expected = float(tree["sample_stats"]["log_likelihood"].mean())
+    assert float(found.loc["log_likelihood", "mean"]) == pytest.approx(expected, rel=0.05)
+
+
+def test_arviz_names_what_it_summarises_by_the_labels_of_the_tensor(tree):
+    az = arviz()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = az.summary(for_arviz(az, tree), var_names=["factors_who"])
+    assert "factors_who[Ada, 0]" in found.index
+
+
+def test_arviz_plots_traces_of_the_run(tree):
+    az = arviz()
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert az.plot_trace(for_arviz(az, tree), var_names=["core_values"]) is not None
+        assert plt.get_fignums(), "a figure was drawn"
+    plt.close("all")

@@ -375,8 +375,8 @@ def test_chains_that_still_rise_must_run_longer():
     assert found.words[0].startswith("Chains disagree on the log-likelihood (R-hat 1.")
     nats = int(
         re.fullmatch(
-            r"The log-likelihood still rises, by (\d+) nats from the first half of the draws to the second: "
-            r"run longer, with a longer burn-in\.",
+            r"The log-likelihood still rises, by (\d+) nats from the first half of the draws to the second, so the "
+            r"burn-in was too short: resume the run with more draws, or fit again with more burn-in\.",
             found.words[1],
         )[1]
     )
@@ -413,7 +413,11 @@ def test_a_chain_far_behind_is_named_with_its_distance_in_nats_and_in_spreads():
     behind = settled(stats={"log_likelihood": trace})
     screen = io.StringIO()
     Console(file=screen, width=1000).print(class_report(behind))
-    assert found.words[2] in screen.getvalue(), "the table of classes tells it too"
+    assert found.headline in screen.getvalue(), "the table of classes tells it too"
+    assert screen.getvalue().count("far behind") == 1, "and tells it once"
+    screen = io.StringIO()
+    Console(file=screen, width=1000).print(class_report(behind, draw="best"))
+    assert found.words[2] in screen.getvalue(), "with a single draw, in full"
     assert found.words[2] in unescape(behind._repr_html_()), "and a notebook"
     kept = behind.select_chains([0, 1, 3]).diagnose()
     assert kept.level == "caution"
@@ -478,8 +482,7 @@ def test_one_chain_cannot_tell_whether_chains_settle_in_different_modes():
     assert found.words[0].startswith("No problem found: the halves of the chain agree (R-hat at most 1.0")
     assert (found.level, found.headline) == ("caution", "One chain cannot show whether chains agree: run four.")
     assert found.words[1:] == (
-        "With one chain, R-hat compares its two halves and cannot show whether chains settle in different modes: "
-        "run chains=4.",
+        "R-hat compares the two halves of the chain here: fit with chains=4 to see whether chains agree.",
     )
 
 
@@ -489,6 +492,7 @@ def test_one_chain_that_drifts_is_told_so():
     assert found.words[0].startswith("The halves of the chain disagree on the log-likelihood (R-hat 1.")
     assert found.words[1].startswith("The log-likelihood still rises, by 2 nats from the first half")
     assert (found.level, found.headline) == ("poor", "The chain has not settled: run longer.")
+    assert not [word for word in found.words if "run longer" in word], "the advice is in the headline, and told once"
 
 
 @pytest.mark.parametrize("chains", [1, 2])
@@ -496,7 +500,7 @@ def test_one_chain_that_drifts_is_told_so():
 def test_fewer_than_four_draws_cannot_be_judged(chains, draws):
     found = posterior(chains=chains, draws=draws).diagnose()
     assert not found.well
-    assert found.words == (f"There are too few draws to judge: {draws} per chain, but at least 4 are needed.",)
+    assert found.words == ("R-hat needs at least 4 draws per chain: resume the run with more draws.",)
     assert (found.level, found.headline) == ("caution", f"There are too few draws to judge: {draws} per chain.")
     assert found.table[["r_hat", "ess_bulk", "ess_tail"]].isna().all(axis=None)
     assert found.table["mean"].notna().all()
@@ -518,8 +522,9 @@ def test_draws_that_are_all_the_same_are_not_well():
     stats = {name: np.broadcast_to(values[:1], values.shape).copy() for name, values in stats.items()}
     found = posterior(chains=2, draws=20, burn_in=0, thin=1, stats=stats, **over_and_over(2, 20)).diagnose()
     assert not found.well
-    assert found.words == ("Nothing changes from draw to draw: these are not draws of a posterior.",)
-    assert (found.level, found.headline) == ("poor", found.words[0])
+    assert found.words == ("All draws are equal, so R-hat and intervals say nothing: fit again with another seed.",)
+    headline = "Nothing changes from draw to draw: these are not draws of a posterior."
+    assert (found.level, found.headline) == ("poor", headline)
 
 
 # Moves

@@ -56,6 +56,10 @@ def test_it_takes_a_table_of_cells_and_scores_what_happened(run, folder, tmp_pat
     assert code == 0
     assert any(line.split()[:3] == ["A", "all", "all"] for line in told.splitlines())
     assert "By cell the CRPS of the forecast is" in " ".join(told.split())
+    assert "lower is better" in told, "the scores are explained"
+    forecast = ac.open_run(folder / "run.zarr").forecast(2, season=None)
+    for sentence in forecast.evaluate(ac.load_tensor(folder / "whole.npz")).attrs["words"]:
+        assert " ".join(told.split()).count(sentence) == 1, "nothing is said twice"
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_figure_and_command_show_the_past_of_the_cells_that_they_forecast(run, h
     past, held = forecast.fitted.tensor.mode_totals("month"), np.argwhere(~seen)[0]
     expected = (dense_rates(forecast.record).mean(axis=0) * seen[:, :, None]).sum(axis=(0, 1))
     unseen = {"who": "ABCDEFGH"[held[0]], "whom": "abcdefgh"[held[1]]}
-    total, alone = ac.figures.forecast(forecast, [{}, unseen]).child_axes[:2]
+    total, alone = ac.figures.forecast(forecast, [{}, unseen]).panels[:2]
     grey, blue = total.lines[:2]
     assert grey.get_ydata().tolist() == past.tolist()
     np.testing.assert_allclose(blue.get_ydata()[1:], expected, rtol=0.1)
@@ -183,3 +183,5 @@ def test_figure_and_command_show_the_past_of_the_cells_that_they_forecast(run, h
     assert [LABELS[29], f"{past[-1]:,}"] in lines
     assert next(line[1] for line in lines if line[:1] == ["2002-07"]) == f"{expected[0]:,.0f}"
     assert "Not compared: 6 cells of each period" in told
+    _, told, _ = run("forecast", tmp_path / "run.zarr", "--horizon", 1, "--by", "who")
+    assert told.rstrip().endswith("Over all cells, also those that are not compared above")

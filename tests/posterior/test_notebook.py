@@ -92,6 +92,12 @@ def test_more_classes_than_there_is_room_for_are_counted():
     assert "<p>and 4 more classes: <code>.show()</code></p>" in html
 
 
+def test_a_factor_that_many_classes_share_names_three_of_them():
+    classes = [(0, k % 3, k // 3, k % 3) for k in range(6)]
+    first = Reader(posterior(classes=classes, values=range(6, 0, -1), draws=1)._repr_html_()).rows[1]
+    assert first[3].endswith("shared with 1, 2, 3 and 2 more")
+
+
 def test_a_notebook_says_of_a_run_without_draws_that_it_has_none():
     assert "no draws yet" in posterior(draws=0)._repr_html_()
 

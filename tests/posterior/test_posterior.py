@@ -307,10 +307,10 @@ def test_factors_are_told_in_words_with_the_shares_of_their_labels():
     assert table["what_top"].tolist() == ["y 75%, x 25%", "x 75%, y 25%"]
 
 
-def test_modes_without_labels_are_told_by_position():
+def test_modes_without_labels_are_told_by_name_and_position():
     table = told_by_hand(labels=False).classes(-1, top=1)
-    assert table["who_top"].tolist() == ["0 80%", "evenly over all 3"]
-    assert table["what_top"].tolist() == ["1 75%", "0 75%"]
+    assert table["who_top"].tolist() == ["who 0 80%", "evenly over all 3"]
+    assert table["what_top"].tolist() == ["what 1 75%", "what 0 75%"]
 
 
 @pytest.mark.parametrize(("top", "words"), [(1, "Ada 80%"), (2, "Ada 80%, Bo 10%"), (9, "Ada 80%, Bo 10%, Cy 10%")])

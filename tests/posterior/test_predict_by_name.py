@@ -253,6 +253,19 @@ def test_what_was_asked_is_told_and_other_columns_and_the_index_are_kept():
     assert list(post.predict({}).columns) == ["rate", "low", "high"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (slice("2001", "2002"), "2001 to 2002"),
+        (slice("2002", None), "from 2002"),
+        (slice(None, "2002"), "to 2002"),
+        (slice(None, None, 2), "all, step 2"),
+    ],
+)
+def test_a_slice_of_labels_is_told_in_words(asked, told):
+    assert labelled("poisson").predict({"when": asked})["when"].tolist() == [told]
+
+
 def test_empty_entries_and_absent_columns_are_sums():
     post = labelled("poisson")
     totals = post.predict([{"who": "Ada", "when": "2001"}, {"who": "Ada"}])["rate"].tolist()

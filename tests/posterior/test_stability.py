@@ -65,7 +65,7 @@ def posterior(chains, vocabulary=LETTERS, missing=(), seed=0):
 def told(post, column="stability", **place):
     """The stability of each class of a draw, by the word of its heaviest labels."""
     table = post.classes(**{"draw": -1, "top": 1, **place})
-    tops = [table[f"{name}_top"].str.split().str[0].astype(int) for name in post.tensor.mode_names]
+    tops = [table[f"{name}_top"].str.split().str[1].astype(int) for name in post.tensor.mode_names]
     words = ["".join("abcdef"[d] for d in row) for row in zip(*tops, strict=True)]
     return dict(zip(words, table[column].tolist(), strict=True))
 
@@ -179,7 +179,8 @@ def test_a_like_pair_is_not_given_up_for_pairs_that_are_nearly_alike():
     """0 is like x (24 degrees); 0 and y, 1 and x are not quite (27 degrees), though their cosines add up to more."""
     vocabulary = {"0": at(24), "1": at(27, towards=2), "x": at(0), "y": at(51), "-": at(0)}
     table = posterior([[["x-", "y-"], ["0-", "1-"]]], vocabulary).classes(-1, top=2)
-    assert dict(zip(table["mode_0_top"], table["stability"], strict=True)) == {"0 69%, 1 31%": 1.0, "0 66%, 2 34%": 0.0}
+    stability = dict(zip(table["mode_0_top"], table["stability"], strict=True))
+    assert stability == {"mode_0 0 69%, mode_0 1 31%": 1.0, "mode_0 0 66%, mode_0 2 34%": 0.0}
 
 
 def test_core_values_at_one_location_are_one_class():

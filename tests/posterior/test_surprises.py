@@ -1,6 +1,7 @@
 """Surprises: against every cell judged by SciPy, far tails against exact decimals, and the search against all zeros."""
 
 import math
+import sys
 from decimal import Decimal, localcontext
 from types import SimpleNamespace
 
@@ -382,11 +383,11 @@ def test_what_is_not_a_set_of_cells_is_refused(cells, message):
 
 
 def test_a_bar_appears_on_a_terminal_when_it_takes_long(monkeypatch, capsys):
-    monkeypatch.setattr(surprises.sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert list(surprises.watched(iter("abc"), 3, "judging cells")) == list("abc")
     assert "judging" not in capsys.readouterr().err
     monkeypatch.setattr(surprises, "_SECONDS_OF_PATIENCE", -1.0)
-    monkeypatch.setattr(surprises.sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert list(surprises.watched(iter("abc"), 3, "judging cells")) == list("abc")
     assert "judging" in capsys.readouterr().err
 

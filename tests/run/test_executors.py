@@ -182,7 +182,7 @@ def test_an_error_of_the_model_is_told_as_in_one_process_and_not_repeated(monkey
 @pytest.mark.slow
 def test_the_examples_and_the_commands_of_the_documentation_run(tmp_path):
     pytest.importorskip("distributed")
-    page = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "clusters.md").read_text(encoding="utf-8")
     examples, commands = (re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL) for kind in ("python", "sh"))
     calls = []
     for number, example in enumerate(examples):

@@ -49,10 +49,36 @@ def test_a_budget_that_memory_cannot_hold_is_refused_with_what_it_would_take(tmp
     assert os.listdir(tmp_path) == [], "nothing is written"
 
 
-def test_the_command_line_refuses_it_in_one_line(run, data):
-    code, _, err = run("fit", data, "--budget", 1_000_000)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "--budget", 1_000_000),
+        ("fit", "--budget", "infer", "--max-budget", 1_000_000),
+        ("select-budget", "--budgets", "5,1000000"),
+        ("compare", "--budgets", "1000000", "--out", "comparison"),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_the_command_line_refuses_it_in_one_line_before_the_data_are_read(run, tmp_path, words):
+    code, _, err = run(words[0], tmp_path / "no such file", *words[1:])
     assert code == 2
-    assert re.fullmatch(r"allocore: error: budget is 1,000,000, but the run would need about .* of memory .*\n", err)
+    option = next(word for word in reversed(words) if "budget" in str(word))
+    told = rf"allocore: error: {option} is 1,000,000, but a sweep would need at least 16.0 TB of .* are available.*\n"
+    assert re.fullmatch(told, err)
+
+
+def test_the_size_that_memory_cannot_hold_is_named_as_the_model_names_it(room):
+    room(10**9)
+    schedule, specs = (
+        Schedule(0, 1, 1),
+        {
+            "max_budget is 100,000": Spec(100_000, (100_000, 2), infer_budget=True),
+            "rank is 10,000,000": Spec(10_000_000, (10_000_000, 10_000_000), model="CP"),
+        },
+    )
+    for told, spec in specs.items():
+        with pytest.raises(ac.InputError, match=f"^{told}, but the run would need"):
+            check_memory(Plan(tensor_of(100), spec, schedule, 1, 0), stored=True, threads=1)
 
 
 def test_draws_that_memory_cannot_hold_are_refused_before_the_first_sweep_and_fit_on_disk(tmp_path, room):

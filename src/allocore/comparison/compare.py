@@ -1,6 +1,7 @@
 """Compare models on held-out cells: the public function, and its result."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from allocore.model.spec import LikelihoodName
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from allocore.figures.notebook_figure import Figure
 
 BUDGETS = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300)
 
@@ -137,7 +140,7 @@ class Comparison:
 
     def plot(
         self, ax: "Axes | None" = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
-    ) -> "Axes":
+    ) -> "Figure | Axes":
         """Draw the log PPD against the budget or against the time of a fit: see `ac.figures.ppd`.
 
         Parameters
@@ -151,12 +154,13 @@ class Comparison:
 
         Returns
         -------
-        matplotlib.axes.Axes
+        Figure or matplotlib.axes.Axes
+            The new figure, which a notebook shows; or `ax`, if that was given.
 
         Examples
         --------
-        >>> ax = found.plot(against="seconds")
-        >>> "seconds" in ax.get_xlabel()
+        >>> plot = found.plot(against="seconds").panels[0]
+        >>> "seconds" in plot.get_xlabel()
         True
         """
         from allocore import figures
@@ -204,7 +208,8 @@ def compare(
     """Fit models at several budgets to random splits of a tensor, and judge how well they predict held-out cells.
 
     Each fit (a model, a budget, a split) is a job in its own process, or a task of an executor. With a folder `out`,
-    the same call continues an interrupted comparison, and later calls can add models, budgets and splits.
+    the same call continues an interrupted comparison, and later calls can add models, budgets and splits. A call with
+    other `restarts` or `max_iter` fits NNTuck again, and keeps the fits of all other models.
 
     Parameters
     ----------
@@ -298,7 +303,7 @@ def run_comparison(
         Folder(_path(out)).check(settings)
     _check_splits(tensor, settings, request.splits)
     with _place(out, requested) as folder, folder.opened(tensor, settings):
-        todo = [job for job in requested if not folder.is_done(job) and (retry or not folder.failure(job).exists())]
+        todo = [job for job in requested if not folder.is_done(job) and (retry or not folder.has_failed(job))]
         _run(folder, tensor, todo, len(requested), runner, progress)
         found = _gather(folder, requested, settings, tensor)
         if out is not None:
@@ -333,9 +338,10 @@ def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator
 def _run(folder: Folder, tensor: CountTensor, todo: list[Job], requested: int, runner: Runner, progress: bool) -> None:
     """Run jobs, and write the table of results after each."""
     parallel = runner.at_a_time(len(todo))
+    trials = _trials(tensor, todo, parallel, runner) if progress and sys.stderr is not None else {}
     common: dict[str, Any] = {
         "threads": runner.threads_each(parallel),
-        "observer": observer_for(progress, todo, requested - len(todo), parallel),
+        "observer": observer_for(progress, todo, requested - len(todo), parallel, trials),
         "after_each": lambda: markdown_report.write_table(
             results_table(folder.outcomes(), tensor.mode_names), folder.path
         ),
@@ -348,9 +354,21 @@ def _run(folder: Folder, tensor: CountTensor, todo: list[Job], requested: int, r
         run_jobs_on(runner.executor, folder, todo, tensor, parallel=runner.jobs, **common)
 
 
+def _trials(tensor: CountTensor, todo: list[Job], parallel: int, runner: Runner) -> dict[str, float]:
+    """Time a few sweeps of each model, and say how long all jobs will take; elsewhere than here, time tells."""
+    if runner.executor is not None:
+        return {}
+    from allocore.comparison.time_trials import forecast_words, trial_rates
+
+    rates = trial_rates(tensor, todo, runner.threads_each(parallel))
+    if rates:
+        print(forecast_words(todo, rates, parallel), file=sys.stderr, flush=True)
+    return rates
+
+
 def _gather(folder: Folder, requested: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
     """Return all results in the folder, with the number of requested jobs that have none."""
-    missing = sum(not folder.is_done(job) and not folder.failure(job).exists() for job in requested)
+    missing = sum(not folder.is_done(job) and not folder.has_failed(job) for job in requested)
     outcomes, names = folder.outcomes(), {job.name for job in requested}
     before = sum("error" in each and Job.from_json(each["job"]).name not in names for each in outcomes)
     return Comparison(results_table(outcomes, tensor.mode_names), settings, repr(tensor), missing, before)

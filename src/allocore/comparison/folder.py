@@ -17,7 +17,7 @@ from typing import Any
 
 from allocore._files import remove_unfinished, replacing
 from allocore._locks import ProcessLock
-from allocore.comparison.settings import Job, Settings
+from allocore.comparison.settings import EM_ONLY, Job, Settings
 from allocore.data.files import load_tensor
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError, StoreError
@@ -32,6 +32,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tensor = path / "tensor.npz"
+        self._em: dict[str, int] = {}
 
     @contextmanager
     def opened(self, tensor: CountTensor, settings: Settings) -> Iterator["Folder"]:
@@ -52,6 +53,7 @@ class Folder:
             if not (self.path / "settings.json").exists() or not self.tensor.exists():
                 tensor.save(self.tensor)
             write_json(self.path / "settings.json", {"format": 1, **settings.to_json()})
+            self._em = {name: getattr(settings, name) for name in EM_ONLY}
             yield self
         finally:
             lock.release()
@@ -62,7 +64,8 @@ class Folder:
         given, whole = settings.to_json(), (self.path / "settings.json").exists()
         for there in [self._settings()] if whole else self._settings_of_results(given):
             for name in given:
-                if there.get(name) != given[name]:
+                # Every fit of NNTuck says with how many restarts and iterations it was made.
+                if name not in EM_ONLY and there.get(name) != given[name]:
                     raise InputError(self._conflict(name, given, there))
 
     def _settings(self) -> dict[str, Any]:
@@ -116,18 +119,31 @@ class Folder:
         """Return whether this very job has a result; an older version may have chosen another core for the budget."""
         return self.result(job).exists() and Job.from_json(read_json(self.result(job))["job"]) == job
 
+    def has_failed(self, job: Job) -> bool:
+        """Return whether this very job has an error and no result."""
+        return self.failure(job).exists() and Job.from_json(read_json(self.failure(job))["job"]) == job
+
     def fail(self, job: Job, error: str, log: str) -> None:
         """Write the error of a job."""
         write_json(self.failure(job), {"job": job.to_json(), "error": error, "log": log})
 
     def outcomes(self) -> list[dict[str, Any]]:
-        """Return the results of all jobs in the folder, and the errors of jobs without a result."""
-        found = {path.name.removesuffix(".json"): path for path in sorted((self.path / "jobs").glob("*.json"))}
+        """Return the results of all jobs in the folder, and the errors of jobs without a result.
+
+        While the folder is open, fits of NNTuck with other restarts or iterations than now are left out.
+        """
+        there = {
+            path.name.removesuffix(".json"): read_json(path) for path in sorted((self.path / "jobs").glob("*.json"))
+        }
+        found = {name: outcome for name, outcome in there.items() if self._is_current(outcome["job"])}
         return [
-            read_json(path)
-            for name, path in found.items()
+            outcome
+            for name, outcome in found.items()
             if not (name.endswith(_FAILED) and name.removesuffix(_FAILED) in found)
         ]
+
+    def _is_current(self, job: dict[str, Any]) -> bool:
+        return all(job.get(name) in (None, value) for name, value in self._em.items())
 
 
 def check_place(path: Path) -> None:

@@ -28,7 +28,7 @@ def fit_and_judge(tensor: ac.CountTensor, job: Job, threads: int) -> dict[str, A
     """Fit a model to the training part of a split, and judge its predictions of the held-out part."""
     split = ac.hold_out(tensor, job.hold_out, job.along, job.seed)
     # A first, short fit compiles the kernels, or loads them, so that the measured time is that of the model alone.
-    _shortest(job, threads).fit(split.train)
+    shortest_model(job, threads).fit(split.train)
     model = _model(job, threads)
     start = perf_counter()
     post = model.fit(split.train).posterior_
@@ -84,11 +84,11 @@ def _model(job: Job, threads: int) -> Any:
     return ac.CP(job.budget, **common) if name.kind == "cp" else ac.Tucker(job.core_shape, **common)
 
 
-def _shortest(job: Job, threads: int) -> Any:
-    """Return the same model with the fewest sweeps possible."""
+def shortest_model(job: Job, threads: int, sweeps: int = 1) -> Any:
+    """Return the same model with few sweeps: one chain and one draw, or one start and few iterations."""
     if job.model == "nntuck":
-        return _model(job, threads).set_params(restarts=1, max_iter=1)
-    return _model(job, threads).set_params(burn_in=0, draws=1, thin=1, chains=1)
+        return _model(job, threads).set_params(restarts=1, max_iter=sweeps)
+    return _model(job, threads).set_params(burn_in=0, draws=1, thin=sweeps, chains=1)
 
 
 def _mean_over_draws(post: ac.Posterior, name: str) -> Any:

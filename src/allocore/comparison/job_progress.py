@@ -1,61 +1,63 @@
 """The progress of a comparison: a bar on a terminal, elsewhere one line per minute."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
+from types import MappingProxyType
 
+from allocore._progress_display import in_words
 from allocore.comparison.settings import Job
 
 _SHOWN = 3
 _Timed = Sequence[tuple[Job, float]]
+_NO_TRIALS: Mapping[str, float] = MappingProxyType({})
 
 
-def seconds_left(finished: _Timed, running: _Timed, waiting: Sequence[Job], parallel: int) -> float | None:
-    """Estimate how long the remaining jobs take; None while no job is finished.
+def seconds_left(
+    finished: _Timed, running: _Timed, waiting: Sequence[Job], parallel: int, trials: Mapping[str, float] = _NO_TRIALS
+) -> float | None:
+    """Estimate how long the remaining jobs take; None while no job is finished and there were no trials.
 
     The time of a job is taken to be proportional to the entries of its core. The rate is that of the finished jobs of
-    the same model or, if there are none, of all finished jobs.
+    the same model; if there are none, that of its trial; if there was none, that of all finished jobs.
     """
-    if not finished:
+    if not finished and not trials:
         return None
     by_model: dict[str, list[float]] = {}
     for job, seconds in finished:
         for name in (job.model, ""):
             spent, work = by_model.get(name, [0.0, 0.0])
-            by_model[name] = [spent + seconds, work + _work(job)]
+            by_model[name] = [spent + seconds, work + work_of(job)]
 
     def expected(job: Job) -> float:
-        spent, work = by_model.get(job.model, by_model[""])
-        return spent / work * _work(job)
+        if job.model in trials and job.model not in by_model:
+            return trials[job.model] * work_of(job)
+        spent, work = by_model.get(job.model) or by_model.get("") or (sum(trials.values()) / len(trials), 1.0)
+        return spent / work * work_of(job)
 
     left = sum(expected(job) for job in waiting) + sum(max(0.0, expected(job) - since) for job, since in running)
     return left / parallel
 
 
-def _work(job: Job) -> float:
+def work_of(job: Job) -> float:
+    """Return the work of a sweep of a job, in classes."""
     # Starting a process and splitting the data take about as long as ten classes, whatever the core.
     return job.entries + 10.0
-
-
-def in_words(seconds: float) -> str:
-    """Return a time in a readable unit.
-
-    Examples
-    --------
-    >>> in_words(40), in_words(700), in_words(12600), in_words(400000)
-    ('40 s', '12 min', '3.5 h', '4.6 days')
-    """
-    for most, unit, form in ((100, 1, "{:.0f} s"), (6000, 60, "{:.0f} min"), (170_000, 3600, "{:.1f} h")):
-        if seconds < most:
-            return form.format(seconds / unit)
-    return f"{seconds / 86400:.1f} days"
 
 
 class Lines:
     """Progress as one line per minute on standard error."""
 
-    def __init__(self, jobs: Sequence[Job], before: int, parallel: int, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        before: int,
+        parallel: int,
+        trials: Mapping[str, float] = _NO_TRIALS,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._jobs, self._before, self._parallel, self._clock = jobs, before, parallel, clock
+        self._trials = trials
         self._next = clock() + 60.0
 
     def show(self, finished: _Timed, running: _Timed, waiting: int) -> None:
@@ -69,7 +71,7 @@ class Lines:
 
     def _news(self, finished: _Timed, running: _Timed, waiting: int) -> str:
         total = self._before + len(self._jobs)
-        left = seconds_left(finished, running, self._jobs[len(self._jobs) - waiting :], self._parallel)
+        left = seconds_left(finished, running, self._jobs[len(self._jobs) - waiting :], self._parallel, self._trials)
         rest = "" if left is None else f", about {in_words(left)} left"
         return f"{self._before + len(finished)} of {total} jobs done{rest}"
 
@@ -77,11 +79,13 @@ class Lines:
 class Bar(Lines):
     """Progress as a bar: jobs done, time left, and the running jobs."""
 
-    def __init__(self, jobs: Sequence[Job], before: int, parallel: int) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], before: int, parallel: int, trials: Mapping[str, float] = _NO_TRIALS
+    ) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        super().__init__(jobs, before, parallel)
+        super().__init__(jobs, before, parallel, trials)
         self._bar = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.fields[news]}"),
@@ -117,8 +121,11 @@ class Silent:
         """Do nothing."""
 
 
-def observer_for(wanted: bool, jobs: Sequence[Job], before: int, parallel: int) -> Lines | Silent:
+def observer_for(
+    wanted: bool, jobs: Sequence[Job], before: int, parallel: int, trials: Mapping[str, float] = _NO_TRIALS
+) -> Lines | Silent:
     """Return a bar on a terminal, lines elsewhere, and no display if there is nothing to show."""
     if not wanted or sys.stderr is None or not jobs:
         return Silent()
-    return Bar(jobs, before, parallel) if sys.stderr.isatty() else Lines(jobs, before, parallel)
+    kind = Bar if sys.stderr.isatty() else Lines
+    return kind(jobs, before, parallel, trials)

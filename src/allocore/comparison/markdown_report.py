@@ -34,10 +34,10 @@ def write_figures(table: pd.DataFrame, folder: Path) -> list[str]:
     shown, written = figure_table(table), []
     for name, options in _FIGURES.items():
         try:
-            ax = figures.ppd(shown, **options)  # type: ignore[arg-type]
+            figure = figures.ppd(shown, **options)  # type: ignore[call-overload]
         except InputError:  # no fit has the numbers for this figure
             continue
-        list(write_figure(ax, folder / name, _FORMATS))
+        list(write_figure(figure, folder / name, _FORMATS))
         written.append(name)
     return written
 

@@ -20,6 +20,8 @@ from allocore.model.spec import LikelihoodName
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from allocore.figures.notebook_figure import Figure
+
 
 @dataclass(frozen=True, repr=False)
 class Selection:
@@ -82,7 +84,7 @@ class Selection:
             found.append(f"Jobs that failed: {self.comparison.failed}. Budgets that lack a split are not chosen.")
         return found
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: "Axes | None" = None) -> "Figure | Axes":
         """Draw the log PPD against the budget, with a line at the budget that was chosen.
 
         Parameters
@@ -92,17 +94,21 @@ class Selection:
 
         Returns
         -------
-        matplotlib.axes.Axes
+        Figure or matplotlib.axes.Axes
+            The new figure, which a notebook shows; or `ax`, if that was given.
 
         Examples
         --------
-        >>> ax = choice.plot()
-        >>> [line.get_xdata() for line in ax.get_lines() if line.get_gid() == "chosen"]
+        >>> plot = choice.plot().panels[0]
+        >>> [line.get_xdata() for line in plot.get_lines() if line.get_gid() == "chosen"]
         [[8, 8]]
         """
-        ax = self.comparison.plot(ax, positive=self.criterion == "positive")
-        ax.axvline(self.budget, color="0.5", linewidth=0.8, linestyle=":", gid="chosen")
-        return ax
+        from allocore.figures.notebook_figure import Figure
+
+        drawn = self.comparison.plot(ax, positive=self.criterion == "positive")
+        chart = drawn.panels[0] if isinstance(drawn, Figure) else drawn
+        chart.axvline(self.budget, color="0.5", linewidth=0.8, linestyle=":", gid="chosen")
+        return drawn
 
     def __repr__(self) -> str:
         return f"Selection: budget {self.budget}"

@@ -1,7 +1,7 @@
 """A comparison in sentences that follow from its numbers alone."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def words(table: pd.DataFrame) -> list[str]:
         found += [*zero_probabilities(values, criterion)] if criterion == "all" else []
         finite = _finite(values)
         found += [*best_of_all(finite, criterion), *growth(finite, criterion), *not_compared(finite, criterion)]
-    return [*found, *pooling(table), *shrinkage(table), *costs(table), *what_is_missing(table)]
+    return [*found, *on_differences(table), *pooling(table), *shrinkage(table), *costs(table), *what_is_missing(table)]
 
 
 def best_of_all(values: Values, criterion: str) -> Iterator[str]:
@@ -48,12 +48,30 @@ def best_of_all(values: Values, criterion: str) -> Iterator[str]:
     if not best:
         return
     first = max(best, key=lambda key: values[key].mean())
-    mean = values[first].mean()
-    yield f"Of {_NAMES[criterion]}, {at(first)} predicts best: mean log PPD {mean:.4g}, PPD {math.exp(mean):.4g}."
-    for key in best:
-        if key != first:
-            gap = difference(values[first], values[key])
-            yield f"{at(key)}, its best, is {lower(gap)}: {judgement(gap)}."
+    gaps = {key: difference(values[first], values[key]) for key in best if key != first}
+    tied = [key for key, gap in gaps.items() if not gap.clear and not math.isnan(gap.error)]
+    yield f"Of {_NAMES[criterion]}, {_winners([first, *tied], values, gaps)}."
+    for key, gap in gaps.items():
+        if key not in tied:
+            yield f"{at(key)}, its best, is {lower(gap)}{judgement(gap)}."
+
+
+def _winners(tied: list[Key], values: Values, gaps: dict[Key, Difference]) -> str:
+    """Return which model predicts best, or that several do: a difference that is not clear has no winner."""
+    means = [values[key].mean() for key in tied]
+    if len(tied) == 1:
+        return f"{at(tied[0])} predicts best: mean log PPD {means[0]:.4g}, PPD {math.exp(means[0]):.4g}"
+    apart = [str(gap._replace(mean=max(gap.mean, 0.0))) for gap in (gaps[key] for key in tied[1:])]
+    what = "their difference" if len(apart) == 1 else "the differences from the first"
+    return (
+        f"{_and(map(at, tied))} predict best, a tie: mean log PPD {_and(f'{mean:.4g}' for mean in means)}; {what}, "
+        f"{_and(apart)}, {'is' if len(apart) == 1 else 'are'} not clear"
+    )
+
+
+def _and(parts: Iterable[str]) -> str:
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def best_budgets(values: Values) -> list[Key]:
@@ -73,14 +91,21 @@ def lower(gap: Difference) -> str:
 
 
 def judgement(gap: Difference) -> str:
-    """Return in words whether a difference over splits is clear."""
+    """Return in words, as the end of a sentence, whether a difference over splits is clear."""
     if math.isnan(gap.error):
-        return "from one split, so its spread is unknown"
-    return f"{_over(gap)}, a clear difference" if gap.clear else f"{_over(gap)}, which is not clear"
+        return ": from one split, so its spread is unknown"
+    return ", a clear difference" if gap.clear else ", which is not clear"
 
 
-def _over(gap: Difference) -> str:
-    return f"mean and standard error over {gap.splits} splits"
+def on_differences(table: pd.DataFrame) -> Iterator[str]:
+    """Yield once what the numbers of all differences are, if there are any."""
+    values = in_common(_finite(by_split(table, CRITERIA["all"])))
+    splits = len(next(iter(values.values()))) if values else 0
+    if len(values) > 1 and splits > 1:
+        yield (
+            f"Differences are means \u00b1 standard errors over {splits} splits, paired within splits; clear ones "
+            "have 0 outside their 95% interval."
+        )
 
 
 def growth(values: Values, criterion: str) -> Iterator[str]:
@@ -95,7 +120,7 @@ def growth(values: Values, criterion: str) -> Iterator[str]:
         about = "" if criterion == "all" else " (cells with counts)"
         if not math.isnan(loss.error):
             verb = "gets worse" if loss.clear else "does not get clearly worse"
-            yield f"{name} {verb} {span}{about}: {lower(loss)}, {_over(loss)}."
+            yield f"{name} {verb} {span}{about}: {lower(loss)}."
 
 
 def not_compared(values: Values, criterion: str) -> Iterator[str]:

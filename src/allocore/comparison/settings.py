@@ -16,7 +16,7 @@ from allocore.model.spec import concentrations_for, core_shape_for
 from allocore.run.plan import fingerprint
 from allocore.run.schedule import Schedule
 
-_EM_ONLY = ("restarts", "max_iter")
+EM_ONLY = ("restarts", "max_iter")
 _GIBBS_ONLY = ("burn_in", "draws", "thin", "chains")
 _FULL_CORE = ("tucker", "nntuck")
 
@@ -96,7 +96,7 @@ class Settings:
         """Return settings, checked against a tensor."""
         if isinstance(hold_out, bool) or not isinstance(hold_out, float | int) or not 0 < hold_out < 1:
             raise InputError(f"hold_out is {hold_out!r}, but it must be a number above 0 and below 1")
-        names, numbers = ("seed", *_GIBBS_ONLY, *_EM_ONLY), {"chains": 1, **numbers}
+        names, numbers = ("seed", *_GIBBS_ONLY, *EM_ONLY), {"chains": 1, **numbers}
         whole = {name: whole_number(name, numbers[name], least=int(name not in ("seed", "burn_in"))) for name in names}
         Schedule(whole["burn_in"], whole["draws"], whole["thin"])
         mode = tensor.mode(along)
@@ -115,9 +115,9 @@ class Settings:
 
     def job(self, model: str, budget: int, core_shape: tuple[int, ...], *, core: bool, split: int) -> Job:
         """Return a job with these settings; the split and the sampler have the same seed."""
-        unused = _GIBBS_ONLY if model == "nntuck" else _EM_ONLY
+        unused = _GIBBS_ONLY if model == "nntuck" else EM_ONLY
         numbers: dict[str, Any] = {
-            name: None if name in unused else getattr(self, name) for name in (*_GIBBS_ONLY, *_EM_ONLY)
+            name: None if name in unused else getattr(self, name) for name in (*_GIBBS_ONLY, *EM_ONLY)
         }
         numbers["e0"] = None if model == "nntuck" or ModelName.parse(model).learn_e0 else self.e0
         return Job(model, budget, core_shape, core, split, self.seed + split, self.hold_out, self.along, **numbers)

@@ -1,49 +1,39 @@
-"""Progress of the restarts of EM: one line on a terminal, nothing elsewhere."""
+"""Progress of the restarts of EM: one bar on a terminal or in a notebook, lines in a log."""
 
 import sys
 from math import inf
 
+from allocore._progress_display import Display, Row, bars
 from allocore.model.sweep_info import SweepInfo
 from allocore.run.progress import Observer
 
 
 class RestartBar:
-    """One line: restarts done, the iteration of the current one, its log-likelihood and the best so far."""
+    """One row: restarts done, the iteration of the current one, its log-likelihood and the best so far."""
 
-    def __init__(self, restarts: int, most_iterations: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
+    def __init__(self, restarts: int, most_iterations: int, display: Display) -> None:
         self._restarts, self._most, self._best, self._now = restarts, most_iterations, -inf, -1
-        self._bar = Progress(
-            TextColumn("restarts"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[news]}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-        )
-        self._task = self._bar.add_task("", total=restarts, news="")
-        self._bar.start()
+        self._display, self._news = display, list[tuple[str, str]]()
 
     def show(self, chain: int, sweep: int, info: SweepInfo) -> None:
-        """Redraw the line: `chain` is the restart, `sweep` its iteration."""
+        """Show the row: `chain` is the restart, `sweep` its iteration."""
         self._now, self._best = chain, max(self._best, info.log_likelihood)
-        news = (
-            f"iteration [bold]{sweep}[/] of {self._most}  log-lik [bold]{info.log_likelihood:,.0f}[/]"
-            f"  best [bold]{self._best:,.0f}[/]"
-        )
-        self._bar.update(self._task, completed=chain, news=news)
+        self._news = [
+            ("iteration", f"{sweep} of {self._most}"),
+            ("log-lik", f"{info.log_likelihood:,.0f}"),
+            ("best", f"{self._best:,.0f}"),
+        ]
+        self._display.update(0, chain, self._news)
 
     def close(self) -> None:
-        """Leave the bar on the screen; it is full if the last restart was running and did not fail."""
+        """Leave the bar where it is; it is full if the last restart was running and did not fail."""
         # `show` is not called after the last iteration, so the last restart would never count as done.
         if self._now == self._restarts - 1 and sys.exc_info()[0] is None:
-            self._bar.update(self._task, completed=self._restarts)
-        self._bar.stop()
+            self._display.update(0, self._restarts, self._news)
+        self._display.close()
 
 
 def restart_bar(wanted: bool, restarts: int, most_iterations: int) -> Observer | None:
-    """A progress bar on standard error, if it is wanted and standard error is a terminal."""
-    looking = sys.stderr is not None and sys.stderr.isatty()
-    return RestartBar(restarts, most_iterations) if wanted and looking else None
+    """What shows the progress of restarts, if that is wanted and can be seen."""
+    display = bars([Row("restarts", restarts)], "done", steady=False) if wanted else None
+    return None if display is None else RestartBar(restarts, most_iterations, display)

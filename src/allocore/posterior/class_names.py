@@ -4,10 +4,12 @@
     among France, Germany, Italy · Consult
     between Israel and everyone else · Consult
     JFK · Delta · 7 to 9
+    store 12, 7 · beer · 2018-01-29 to 03-18
 
 Two modes with the same labels, such as sender and receiver, are told together: from one to the other, or *among* some
 labels if the two profiles are alike. Where the cell of a label with itself is missing, a label that is half of the
-senders and half of the receivers takes part in all of the class: it stands between itself and the others.
+senders and half of the receivers takes part in all of the class: it stands between itself and the others. Labels that
+are numbers stand behind the name of their mode. Weeks are told as stretches of days.
 """
 
 from collections.abc import Sequence
@@ -15,9 +17,11 @@ from itertools import combinations
 
 import numpy as np
 
+from allocore.data.missing_diagonals import missing_diagonals
 from allocore.data.tensor import CountTensor
 from allocore.kernels.arrays import Floats
-from allocore.posterior.class_summary import FAINT, Profile
+from allocore.posterior.class_summary import FAINT, Profile, runs_of
+from allocore.posterior.label_kinds import are_numbers
 
 # A label names a profile alone if it holds at least half of it; otherwise the second one is named too.
 _ALONE = 0.5
@@ -40,9 +44,15 @@ def class_names(tensor: CountTensor, profiles: tuple[tuple[Profile, ...], ...]) 
 
 
 def _pair(tensor: CountTensor) -> tuple[int, int] | None:
-    """The first two modes with the same labels, if there are such modes."""
+    """The first two modes with the same labels, if there are such modes.
+
+    Stores 1 to 20 and weeks 1 to 20 have nothing in common: modes of numbers are a pair if their diagonal is missing.
+    """
     for one, other in combinations(range(len(tensor.shape)), 2):
-        if not isinstance(tensor.labels[one], range) and tensor.labels[one] == tensor.labels[other]:
+        labels = tensor.labels[one]
+        if isinstance(labels, range) or labels != tensor.labels[other]:
+            continue
+        if not are_numbers(labels) or any({one, other} <= set(modes) for modes in missing_diagonals(tensor)):
             return one, other
     return None
 
@@ -63,23 +73,17 @@ def _short(profile: Profile) -> str:
         return ""
     if profile.mode.kind == "time":
         return _period(profile)
-    return _listed(profile.top(2))
+    rows = profile.heaviest[: len(profile.top(2))].tolist()
+    return profile.mode.listed(rows[:1] if profile.share_D[rows[0]] >= _ALONE else rows)
 
 
 def _period(profile: Profile) -> str:
     """The stretch of time around the highest share, down to half of it; nothing if it holds hardly more than others."""
-    share_D, labels = profile.share_D, profile.mode.labels
-    high = np.concatenate([[False], share_D >= share_D.max() / 2.0, [False]])
-    edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
-    first, end = next((a, b) for a, b in edges.tolist() if a <= share_D.argmax() < b)
+    share_D = profile.share_D
+    first, end = next((a, b) for a, b in runs_of(share_D >= share_D.max() / 2.0) if a <= share_D.argmax() < b)
     if share_D[first:end].mean() < _STANDS_OUT * share_D.mean():
         return ""
-    return str(labels[first]) if end == first + 1 else f"{labels[first]} to {labels[end - 1]}"
-
-
-def _listed(top: list[tuple[str, float]]) -> str:
-    (first, share), *others = top
-    return first if share >= _ALONE or not others else f"{first}, {others[0][0]}"
+    return profile.mode.stretch(first, end)
 
 
 def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver: Profile) -> str:
@@ -87,13 +91,22 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
         return ""
     hub = _hub(tensor, pair, sender.share_D, receiver.share_D)
     if hub is None and _cosine(sender.share_D, receiver.share_D) >= _ALIKE:
-        members = _members(sender, (sender.share_D + receiver.share_D) / 2.0)
-        return f"among {members}" if ", " in members or sender.even else f"within {members}"
+        members = _members((sender.share_D + receiver.share_D) / 2.0)
+        if sender.even:
+            return "among all"
+        told = sender.mode.listed(members, _both(sender, receiver))
+        return f"among {told}" if len(members) > 1 else f"within {told}"
     if hub is None:
         return f"{_short(sender) or 'everyone'} → {_short(receiver) or 'everyone'}"
     others_D = sender.share_D + receiver.share_D
     others_D[hub] = 0.0
-    return f"between {sender.mode.labels[hub]} and {_partners(sender, others_D / (others_D.sum() or 1.0))}"
+    named = sender.mode.listed([hub], _both(sender, receiver))
+    return f"between {named} and {_partners(sender, others_D / (others_D.sum() or 1.0))}"
+
+
+def _both(sender: Profile, receiver: Profile) -> str:
+    """The name that stands before numbers that are labels of two modes."""
+    return f"{sender.mode.name}/{receiver.mode.name}"
 
 
 def _hub(tensor: CountTensor, pair: tuple[int, int], sender_D: Floats, receiver_D: Floats) -> int | None:
@@ -116,13 +129,10 @@ def _cosine(one_D: Floats, other_D: Floats) -> float:
     return float(one_D @ other_D / np.sqrt((one_D @ one_D) * (other_D @ other_D)))
 
 
-def _members(profile: Profile, share_D: Floats) -> str:
-    """The heaviest labels: three, or as many as stand out."""
-    if profile.even:
-        return "all"
-    order = np.argsort(-share_D, kind="stable")[:3]
-    named = [str(profile.mode.labels[row]) for rank, row in enumerate(order) if not rank or share_D[row] >= FAINT]
-    return ", ".join(named)
+def _members(share_D: Floats) -> list[int]:
+    """The heaviest rows: three, or as many as stand out."""
+    order = np.argsort(-share_D, kind="stable")[:3].tolist()
+    return [row for rank, row in enumerate(order) if not rank or share_D[row] >= FAINT]
 
 
 def _partners(profile: Profile, share_D: Floats) -> str:

@@ -13,18 +13,19 @@ is a column of a factor matrix, shown as shares that sum to one over the observe
 itself, because the core value can absorb it. The two differ only where cells are missing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from allocore.data.calendar_labels import are_weeks, week_words
 from allocore.data.labels import ModeLabels
 from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 from allocore.kernels.arrays import Flags, Floats, Ints
-from allocore.posterior.label_kinds import LabelKind, label_kind
+from allocore.posterior.label_kinds import LabelKind, are_numbers, label_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,35 @@ class ShownMode:
     name: str
     labels: ModeLabels
     kind: LabelKind
+
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether the labels are numbers that say nothing without the name of the mode."""
+        return self.kind == "plain" and are_numbers(self.labels)
+
+    @cached_property
+    def are_weeks(self) -> bool:
+        """Whether the labels are weeks, named by their first days."""
+        return self.kind == "time" and are_weeks(self.labels)
+
+    def label(self, row: int) -> str:
+        """Return a label in words: "store 12" if the labels are numbers, "week of 2018-01-01" if they are weeks."""
+        if self.are_weeks:
+            return self.stretch(row, row + 1)
+        return f"{self.name} {self.labels[row]}" if self.are_numbers else str(self.labels[row])
+
+    def listed(self, rows: Iterable[int], name: str | None = None) -> str:
+        """Return some labels in words, with the name of the mode once, before numbers: "store 12, 7"."""
+        if not self.are_numbers:
+            return ", ".join(self.label(row) for row in rows)
+        return f"{name or self.name} " + ", ".join(str(self.labels[row]) for row in rows)
+
+    def stretch(self, first: int, end: int) -> str:
+        """Return the labels of neighbouring rows, without the row `end`, in words."""
+        one, last = str(self.labels[first]), str(self.labels[end - 1])
+        if self.are_weeks:
+            return week_words(one, last)
+        return self.label(first) if end == first + 1 else f"{one} to {last}"
 
 
 @dataclass(frozen=True)
@@ -86,31 +116,35 @@ class Profile:
         """Return the heaviest labels with their shares; all but the first have at least 2%."""
         rows = self.heaviest[:number]
         kept = [d for rank, d in enumerate(rows) if rank == 0 or self.share_D[d] >= FAINT]
-        return [(str(self.mode.labels[d]), float(self.share_D[d])) for d in kept]
+        return [(self.mode.label(int(d)), float(self.share_D[d])) for d in kept]
 
     def words(self, top: int) -> str:
-        """Return the heaviest labels in words, such as "JFK 93%, EWR 6%"."""
+        """Return the heaviest labels in words, such as "JFK 93%, EWR 6%". Weeks that follow one another are joined."""
         if self.empty:
             return "too small to tell"
         if self.even:
             return f"evenly over all {len(self.share_D)}"
-        return ", ".join(f"{label} {share:.0%}" for label, share in self.top(top))
+        named = self._heaviest_weeks(top) if self.mode.are_weeks else self.top(top)
+        return ", ".join(f"{label} {share:.0%}" for label, share in named)
+
+    def _heaviest_weeks(self, number: int) -> list[tuple[str, float]]:
+        """The heaviest weeks, as stretches of those that follow one another."""
+        chosen_D = np.zeros(len(self.share_D), dtype=bool)
+        chosen_D[self.heaviest[: max(1, len(self.top(number)))]] = True
+        return self._stretches(chosen_D)
 
     def peaks(self, most: int = 3) -> list[tuple[str, float]]:
         """Return the stretches of rows with at least half of the highest share, and their shares, largest first."""
         if self.empty or self.even:
             return []
-        high = np.concatenate([[False], self.share_D >= _PEAK * self.share_D.max(), [False]])
-        edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
-        labels = self.mode.labels
-        stretches = [
-            (
-                str(labels[a]) if b == a + 1 else f"{labels[a]} to {labels[b - 1]}",
-                float(self.share_D[a:b].sum()),
-            )
-            for a, b in edges.tolist()
+        return self._stretches(self.share_D >= _PEAK * self.share_D.max())[:most]
+
+    def _stretches(self, chosen_D: Flags) -> list[tuple[str, float]]:
+        """The stretches of chosen rows and their shares, largest first."""
+        found = [
+            (self.mode.stretch(first, end), float(self.share_D[first:end].sum())) for first, end in runs_of(chosen_D)
         ]
-        return sorted(stretches, key=lambda stretch: -stretch[1])[:most]
+        return sorted(found, key=lambda stretch: -stretch[1])
 
     def peak_words(self, most: int = 3) -> str:
         """Return the peaks in words, such as "2018-03 to 2018-05 (41%)"."""
@@ -270,6 +304,13 @@ class ClassSummary:
         """Return how many of the largest classes together hold this share of their expected counts."""
         held_C = np.cumsum(self.share_C) / (self.share_C.sum() or 1.0)
         return int((held_C < level - 1e-12).sum()) + 1
+
+
+def runs_of(chosen_D: Flags) -> list[tuple[int, int]]:
+    """Return the first row and the end of each run of chosen rows."""
+    padded = np.concatenate([[False], chosen_D, [False]])
+    edges = np.flatnonzero(padded[1:] != padded[:-1]).reshape(-1, 2)
+    return [(first, end) for first, end in edges.tolist()]
 
 
 def shown_modes(tensor: CountTensor) -> tuple[ShownMode, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from allocore.data.cameo import respelt
 from allocore.data.coordinates import column_keys
 from allocore.data.display import plural
 from allocore.data.missing import WILDCARD, Missing, by_fixed_modes, covered, intersections
@@ -168,11 +169,11 @@ def _inside(tensor: CountTensor, cell: dict[str, Any]) -> list[Flags]:
     for name, labels in cell.items():
         m = tensor.mode(name)
         row_of = {str(label): row for row, label in enumerate(tensor.labels[m])}
-        asked = [labels] if isinstance(labels, str | int) else labels
-        unknown = [label for label in asked if str(label) not in row_of]
+        asked = respelt([str(each) for each in ([labels] if isinstance(labels, str | int) else labels)], row_of)
+        unknown = [label for label in asked if label not in row_of]
         if unknown:
             raise InputError(f"cells has {unknown[0]!r} in mode {name!r}, which has no such label")
-        found[m] = np.isin(np.arange(tensor.shape[m]), [row_of[str(label)] for label in asked])
+        found[m] = np.isin(np.arange(tensor.shape[m]), [row_of[label] for label in asked])
     return found
 
 

@@ -31,7 +31,8 @@ class Consensus:
     `Posterior.consensus` returns it. The classes of many draws of all chains are joined into clusters by the cosines of
     their profiles. A draw *holds* a consensus class if it has a class with a cosine of at least 0.6 in every mode; the
     classes of a draw and the consensus classes are matched one to one. A chain holds it if at least half of its draws
-    do. Classes stand largest first. Their numbers and names stay the same when the run is resumed.
+    do. Classes stand largest first. Their numbers stay the same when the run is resumed, and so do the names
+    of classes that hardly change.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ class Consensus:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of each class in words; it stays the same when the run is resumed or extended.
+        """The name of each class in words; when the run is extended, a class that changed much is named anew.
 
         Returns
         -------
@@ -369,7 +370,7 @@ def find_consensus(record: Record, folder: Path | None, numbering: Numbered | No
         return Consensus(record, kept.numbered)
     with draw_bar("consensus", progress) as tick:
         found = estimate(ClassReader(record), tick)
-    names = names_of(record, found)
+    names = names_of(record, tuple(band.mean for band in found.profiles))
     if folder is not None and record.chosen is None:
         return Consensus(record, number_and_keep(folder, record, found, names))
     earlier = kept.numbered if kept is not None else numbering

@@ -6,7 +6,7 @@
    cosines over the modes, which is the cosine of the two classes as tensors. The number of clusters is not given.
 
 Profiles are averaged by mass: a class that holds twice the counts counts twice. Measured on ICEWS data, this and the
-product agree best between disjoint sets of chains (docs/experiments.md).
+product agree best between disjoint sets of chains (docs/explanation/experiments.md).
 """
 
 from collections.abc import Callable, Iterable

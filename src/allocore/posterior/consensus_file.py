@@ -1,14 +1,17 @@
 """The consensus on disk, beside the draws of a run: one file that is replaced as a whole.
 
-It keeps the numbers and names of classes. When a run has grown, its new consensus takes over the numbers and names of
-the classes that it finds again, also of those that were not in every consensus between, so they do not change. A number
-is never given twice. Numbers are given and written under a lock, because several processes may look at one run.
+It keeps the numbers and names of classes. When a run has grown, its new consensus takes over the numbers of the
+classes that it finds again, also of those that were not in every consensus between. A number is never given twice. A
+class keeps its name as long as its profiles are nearly those that it was named by, so that small changes do not rename
+it. Once they differ, it is named anew: names of an unsettled run do not stay. Numbers are given and written under a
+lock, because several processes may look at one run.
 """
 
 import warnings
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,20 +22,25 @@ from allocore._files import replacing
 from allocore._locks import ProcessLock
 from allocore.data.numpy_files import read_npz
 from allocore.kernels.arrays import Floats, Ints
-from allocore.posterior.class_matching import Directions, match
+from allocore.posterior.class_matching import Directions, match_similar, similarities
 from allocore.posterior.consensus_clusters import HOLDS
 from allocore.posterior.consensus_estimates import Estimates, ProfileBand
+from allocore.posterior.consensus_summary import names_of
 from allocore.run.record import Record
 
 FILE = "consensus.npz"
 _LOCK = "consensus.lock"
 _SECONDS = 10.0  # to wait for another process that writes the file
 _FORMAT = 1
+# To be raised when names are worded in another way: classes with names of another wording are named anew.
+_WORDING = 1
+# A class keeps its name if the cosines of its profiles with those that it was named by are at least this, in all modes.
+_SAME = 0.95
 _FEW_BYTES = 2**24
 
 
 class Known(NamedTuple):
-    """All classes that ever had a number: the number and name of each, and per mode its last profile (D, K)."""
+    """All classes that ever had a number: its number, its name, and per mode the profile it was named by (D, K)."""
 
     number_K: Ints
     names: tuple[str, ...]
@@ -62,45 +70,73 @@ class Kept(NamedTuple):
 
 
 def number_classes(found: Estimates, names: tuple[str, ...], known: Known | None) -> Numbered:
-    """Give numbers: known ones to classes that were in an earlier consensus, new ones to the others."""
+    """Give numbers and names: known ones to classes that were in an earlier consensus, new ones to the others.
+
+    `names` are those by the present profiles. A known class has its old name if it is the same within `_SAME`.
+    """
     means = tuple(band.mean for band in found.profiles)
     if known is None:
         known = Known(np.zeros(0, dtype=np.int64), (), tuple(mean_DC[:, :0] for mean_DC in means))
-    ours, theirs = match(Directions.of(means), Directions.of(known.profiles), HOLDS)
-    number_C, told = np.full(len(names), -1), list(names)
+    similarity_CK = similarities(Directions.of(means), Directions.of(known.profiles), HOLDS)
+    ours, theirs = match_similar(similarity_CK, HOLDS)
+    number_C = np.full(len(names), -1)
     number_C[ours] = known.number_K[theirs]
-    for one, other in zip(ours.tolist(), theirs.tolist(), strict=True):
-        told[one] = known.names[other]
     new = np.flatnonzero(number_C < 0)
     number_C[new] = known.number_K.max(initial=-1) + 1 + np.arange(len(new))
-    for place, name in zip(new.tolist(), _all_different([told[place] for place in new], known.names), strict=True):
-        told[place] = name
-    return Numbered(found, number_C, tuple(told), _added(known, theirs, number_C, tuple(told), means))
+    same = similarity_CK[ours, theirs] >= _SAME
+    named = dict(zip(ours[same].tolist(), theirs[same].tolist(), strict=True))
+    told = _all_different(names, {place: known.names[earlier] for place, earlier in named.items()})
+    return Numbered(found, number_C, told, _added(known, theirs, number_C, told, _named_by(means, known, named)))
 
 
-def _added(known: Known, again: Ints, number_C: Ints, names: tuple[str, ...], means: tuple[Floats, ...]) -> Known:
-    """The known classes, with those of now as they are now."""
+def _named_by(means: tuple[Floats, ...], known: Known, named: dict[int, int]) -> tuple[Floats, ...]:
+    """The profiles that the names are from: the earlier ones of classes that keep their names, those of now of others.
+
+    So a class that changes a little every time is renamed once it has changed much.
+    """
+    ours, theirs = list(named.keys()), list(named.values())
+    earlier = tuple(mean_DC.copy() for mean_DC in means)
+    for profile_DC, profile_DK in zip(earlier, known.profiles, strict=True):
+        profile_DC[:, ours] = profile_DK[:, theirs]
+    return earlier
+
+
+def _added(known: Known, again: Ints, number_C: Ints, names: tuple[str, ...], named_by: tuple[Floats, ...]) -> Known:
+    """The known classes: those of now, and those that are gone."""
     gone = np.setdiff1d(np.arange(len(known.names)), again)
     return Known(
         np.concatenate([number_C, known.number_K[gone]]),
         (*names, *(known.names[place] for place in gone)),
         tuple(
-            np.concatenate([mean_DC, profile_DK[:, gone]], axis=1)
-            for mean_DC, profile_DK in zip(means, known.profiles, strict=True)
+            np.concatenate([profile_DC, profile_DK[:, gone]], axis=1)
+            for profile_DC, profile_DK in zip(named_by, known.profiles, strict=True)
         ),
     )
 
 
-def _all_different(names: list[str], taken: tuple[str, ...]) -> list[str]:
-    """The names, with a number behind those that are taken."""
-    seen, given = set(taken), []
-    for name in names:
+def _all_different(names: tuple[str, ...], earlier: Mapping[int, str]) -> tuple[str, ...]:
+    """A name for each place, its earlier one if it has one, with a number behind names that another class has."""
+    seen: set[str] = set()
+    given = list(names)
+    for place in sorted(range(len(names)), key=lambda place: place not in earlier):
+        name = earlier.get(place, names[place])
         turn, told = 2, name
         while told in seen:
             told, turn = f"{name} ({turn})", turn + 1
         seen.add(told)
-        given.append(told)
-    return given
+        given[place] = told
+    return tuple(given)
+
+
+def _worded_anew(numbered: Numbered, record: Record) -> Numbered:
+    """The same classes and numbers, with names in the present wording. New rows keep the names that their fit gave."""
+    known = numbered.known
+    if record.folded_mode is not None:
+        return numbered
+    names = _all_different(names_of(record, known.profiles), {})
+    by_number = dict(zip(known.number_K.tolist(), names, strict=True))
+    told = tuple(by_number[number] for number in numbered.number_C.tolist())
+    return replace(numbered, names=told, known=known._replace(names=names))
 
 
 def number_and_keep(folder: Path, record: Record, found: Estimates, names: tuple[str, ...]) -> Numbered:
@@ -128,6 +164,7 @@ def write_consensus(folder: Path, record: Record, numbered: Numbered) -> None:
     found, known = numbered.estimates, numbered.known
     arrays: dict[str, Any] = {
         "format": np.array(_FORMAT),
+        "wording": np.array(_WORDING),
         "run": np.array(record.core_values.shape[:2]),
         "number": numbered.number_C,
         "name": np.array(numbered.names, dtype=np.str_),
@@ -161,6 +198,8 @@ def read_consensus(folder: Path, record: Record) -> Kept | None:
         numbered = _numbered(arrays, len(record.factors))
         _check_shapes(numbered, record.tensor.shape)
         chains, draws = arrays["run"].tolist()
+        if int(arrays.get("wording", 0)) != _WORDING:
+            numbered = _worded_anew(numbered, record)
         return Kept(numbered, chains, draws)
     except Exception as error:  # a damaged archive raises errors of many kinds
         _warn(folder, str(error) or type(error).__name__)

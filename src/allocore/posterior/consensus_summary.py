@@ -71,12 +71,13 @@ def _source(record: Record, chains: int, draws: int) -> str:
     return f"consensus of {chains} chain{'s' * (chains > 1)}, {draws} draw{'s' * (draws > 1)}{where}"
 
 
-def names_of(record: Record, found: Estimates) -> tuple[str, ...]:
-    """The names of the consensus classes in words."""
-    modes = shown_modes(record.tensor)
-    observed = [record.tensor.missing.observed_rows(mode) for mode in range(len(modes))]
-    bands = zip(modes, found.profiles, observed, strict=True)
-    return class_names(record.tensor, tuple(_profiles(mode, band, observed_D) for mode, band, observed_D in bands))
+def names_of(record: Record, profiles: tuple[Floats, ...]) -> tuple[str, ...]:
+    """The names in words of classes with these profiles, one (D, C) per mode."""
+    shown = []
+    for m, mode in enumerate(shown_modes(record.tensor)):
+        observed_D = record.tensor.missing.observed_rows(m)
+        shown.append(tuple(Profile(mode, share_D, is_even(share_D[observed_D])) for share_D in profiles[m].T))
+    return class_names(record.tensor, tuple(shown))
 
 
 def _profiles(mode: ShownMode, band: ProfileBand, observed_D: Flags) -> tuple[Profile, ...]:

@@ -92,10 +92,9 @@ def verdict(found: Findings) -> tuple[Level, str]:
 def sentences(found: Findings) -> Iterator[str]:
     """Yield what was found, what it means and what to do, in a few sentences."""
     if not found.enough:
-        least = found.least_draws
-        yield f"There are too few draws to judge: {found.draws} per chain, but at least {least} are needed."
+        yield f"R-hat needs at least {found.least_draws} draws per chain: resume the run with more draws."
     elif found.unchanging:
-        yield "Nothing changes from draw to draw: these are not draws of a posterior."
+        yield "All draws are equal, so R-hat and intervals say nothing: fit again with another seed."
     elif not found.problem:
         who = "the chains agree" if found.chains > 1 else "the halves of the chain agree"
         yield (
@@ -110,10 +109,7 @@ def sentences(found: Findings) -> Iterator[str]:
     if found.no_move:
         yield found.no_move
     if found.enough and found.chains == 1:
-        yield (
-            "With one chain, R-hat compares its two halves and cannot show whether chains settle in different modes: "
-            "run chains=4."
-        )
+        yield "R-hat compares the two halves of the chain here: fit with chains=4 to see whether chains agree."
 
 
 def _on_agreement(found: Findings) -> str:
@@ -140,7 +136,7 @@ def _on_modes(found: Findings) -> Iterator[str]:
         how = "rises" if found.drift > 0 else "falls"
         yield (
             f"The log-likelihood still {how}, by {abs(found.drift):,.0f} nats from the first half of the draws to the "
-            "second: run longer, with a longer burn-in."
+            "second, so the burn-in was too short: resume the run with more draws, or fit again with more burn-in."
         )
     elif found.far and found.chains > 1:
         yield (
@@ -155,7 +151,9 @@ def _on_samples(few: Few, found: Findings) -> str:
     within = " within chains" if found.apart and found.chains > 1 else ""
     # Draws that are almost independent could have been kept more often; others come from chains that move slowly.
     advice = "keep more draws" if few.samples > found.draws * found.chains / 2 else "run longer"
+    # Chains that drift have been told to run longer.
+    told = "" if found.drift is not None and advice == "run longer" else f" For intervals, {advice}."
     return (
         f"There are few effective samples{within}: {few.samples:.0f} for {few.words}, where there should be "
-        f"{few.wanted} ({few.wanted // found.chains} per chain). For intervals, {advice}."
+        f"{few.wanted} ({few.wanted // found.chains} per chain).{told}"
     )

@@ -308,6 +308,9 @@ class Draws:
     def to_datatree(self) -> "xr.DataTree":
         """Return the run as a DataTree in the ArviZ schema.
 
+        ArviZ 1, for Python 3.12 and later, takes it as it is: `az.summary(tree, group="sample_stats")`. For ArviZ 0.23,
+        the newest on Python 3.11, `az.from_datatree(tree)` makes an `InferenceData` of it.
+
         Returns
         -------
         xarray.DataTree

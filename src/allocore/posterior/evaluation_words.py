@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HEADINGS = ("", "log PPD", "positive cells", "zeros", "MAE", "CRPS", "in 50%, 90%", "busy cells")
+COLUMNS = (
+    "log PPD: mean log predictive probability of a cell, of all cells, positive ones and zeros; higher is better. "
+    "MAE: mean absolute error; CRPS: the same for the whole distribution; lower is better. "
+    "After \u00b1: standard errors. In 50%, 90%: the share of counts in such intervals, of all cells and of busy ones."
+)
 _WITH_ERRORS = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps")
 _SHARES = (("coverage_50", "coverage_90"), ("coverage_50_busy", "coverage_90_busy"))
 _Row: TypeAlias = dict[str, float]
@@ -95,7 +100,11 @@ def _parts(own: _Row, other: _Row, rival: str) -> Iterator[str]:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio - 1:.0%}" if ratio < 2.0 else f"{ratio:,.1f} times" if ratio < 1e4 else f"{ratio:.1g} times"
+    if ratio < 2.0:
+        return f"{ratio - 1:.0%}"
+    if ratio < 10.0:
+        return f"{ratio:.1f} times"
+    return f"{float(f'{ratio:.2g}'):,.0f} times" if ratio < 1e9 else "more than a billion times"
 
 
 def _intervals(table: "pd.DataFrame", record: Record) -> tuple[bool, str]:

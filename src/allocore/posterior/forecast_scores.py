@@ -55,6 +55,7 @@ BASELINES: tuple[Baseline, ...] = ("mean", "last", "year before")
 PATHS_FOR_CELLS = 128
 _NUMBERS_AT_ONCE = 5_000_000
 _DAYS = 7
+_HOURS = 24
 _POISSON = -14.0  # log odds at which a negative binomial is a Poisson distribution
 
 
@@ -173,7 +174,8 @@ def _baselines(forecast: "Forecast", likelihood: Likelihood, series: Series, wor
 
 
 def _name(baseline: Baseline, forecast: "Forecast") -> str:
-    return "week before" if baseline == "year before" and forecast.coming.year == _DAYS else baseline
+    cycles = {_DAYS: "week before", _HOURS: "day before"}
+    return cycles.get(forecast.coming.year or 0, baseline) if baseline == "year before" else baseline
 
 
 def _score_cells(forecast: "Forecast", future: CountTensor, interval: float, workers: Workers) -> dict[str, Tally]:

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 _CLEAR = 2.0  # standard errors
 _JUDGED = {"mean": "the mean of all past periods", "last": "the last value"}
-_MORE = {"year before": "the value one year before", "week before": "the value one week before"}
+_MORE = {
+    "year before": "the value one year before",
+    "week before": "the value one week before",
+    "day before": "the value one day before",
+}
 _SUBJECTS = {
     "cells": "By cell",
     "positive cells": "In cells with counts",

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from allocore.data.cameo import respelt
 from allocore.data.canonical import canonical
 from allocore.data.convert import as_tensor
 from allocore.data.labels import ModeLabels
@@ -62,7 +63,8 @@ def _order(theirs: CountTensor, future: CountTensor) -> list[int]:
 def _rows(theirs: ModeLabels, ours: ModeLabels) -> Ints:
     """The row of the forecast for each of their labels; -1 if it has none."""
     row_of = {str(label): row for row, label in enumerate(ours)}
-    return np.array([row_of.get(str(label), -1) for label in theirs], dtype=np.int64)
+    spelt = map(str, theirs) if isinstance(theirs, range) else respelt(theirs, row_of)
+    return np.array([row_of.get(label, -1) for label in spelt], dtype=np.int64)
 
 
 def _missing(theirs: CountTensor, future: CountTensor, order: list[int], rows: list[Ints], mode: int) -> Missing:

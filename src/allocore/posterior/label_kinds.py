@@ -1,9 +1,10 @@
-"""The kind of a mode's labels: periods of time, an ordered cycle, countries, or none of these.
+"""The kind of a mode's labels: periods of time, an ordered cycle, countries, or none of these; and labels in words.
 
 Tables, figures and the explorer show a mode by the kind of its labels: over time, in order, or on a map. The labels
 alone decide; users declare nothing.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -15,6 +16,7 @@ LabelKind = Literal["time", "order", "country", "plain"]
 _MOST_PERIODS = 100_000
 _TRIED = 2000
 _ENOUGH = 0.8
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
 def label_kind(labels: Sequence[str | int]) -> LabelKind:
@@ -49,3 +51,24 @@ def label_kind(labels: Sequence[str | int]) -> LabelKind:
     tried = labels[:_TRIED]
     known = sum(resolve(str(label)) is not None for label in tried)
     return "country" if known >= _ENOUGH * len(tried) else "plain"
+
+
+def are_numbers(labels: Sequence[str | int]) -> bool:
+    """Tell whether labels are numbers, which say nothing without the name of their mode.
+
+    Parameters
+    ----------
+    labels : sequence of str or int
+        All labels of the mode.
+
+    Returns
+    -------
+    bool
+        Whether every label is a number. Positions, of a mode without labels, are numbers.
+
+    Examples
+    --------
+    >>> are_numbers(["1", "2", "12"]), are_numbers(range(5)), are_numbers(["1", "2", "other"])
+    (True, True, False)
+    """
+    return isinstance(labels, range) or all(_NUMBER.fullmatch(str(label)) for label in labels)

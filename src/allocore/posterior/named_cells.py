@@ -178,11 +178,20 @@ def _from_rows(rows: list[Any], tensor: CountTensor) -> tuple[Boxes, "pd.DataFra
 
 
 def _as_objects(column: Sequence[object]) -> Any:
-    """An array of objects, in which a list is one of them."""
+    """An array of objects, in which a list is one of them, and a slice is told in words."""
     array = np.empty(len(column), dtype=object)
     for n, value in enumerate(column):
-        array[n] = value
+        array[n] = _span(value) if isinstance(value, slice) else value
     return array
+
+
+def _span(labels: slice) -> str:
+    """A slice of labels in words: "Jun to Aug", "from Jun", "to Aug"."""
+    if labels.start is None:
+        words = "all" if labels.stop is None else f"to {labels.stop}"
+    else:
+        words = f"from {labels.start}" if labels.stop is None else f"{labels.start} to {labels.stop}"
+    return words if labels.step is None else f"{words}, step {labels.step}"
 
 
 def _in_order(row: Any, number: int, names: tuple[str, ...]) -> tuple[object, ...]:

@@ -141,7 +141,7 @@ class NewData(CellPredictions):
         seed : int, optional
             The seed; by default that of the run. The same seed gives the same rows, on any number of threads.
         progress : bool
-            Whether to show a progress bar on a terminal.
+            Whether to show progress: a bar on a terminal and in a notebook, lines in a log.
 
         Returns
         -------

@@ -11,6 +11,7 @@ from allocore.posterior.posterior import Posterior
 
 _ROWS = 8
 _TOP = 2
+_SHARERS = 3  # a factor of all months may be shared by dozens of classes, which would fill the page
 _CELL = "text-align:left;vertical-align:top"
 
 
@@ -60,5 +61,11 @@ def _row(summary: ClassSummary, place: int) -> str:
     for mode in range(len(summary.modes)):
         shared = sharers(summary, place, mode)
         words = profile_words(summary.profile(place, mode), _TOP)
-        cells.append(f"{words}, shared with {', '.join(shared)}" if shared else words)
+        cells.append(f"{words}, shared with {_named(shared)}" if shared else words)
     return "<tr>" + "".join(f"<td style='{_CELL}'><bdi>{escape(cell)}</bdi></td>" for cell in cells) + "</tr>"
+
+
+def _named(shared: list[str]) -> str:
+    """The classes that share a factor: the first of them, and how many more there are."""
+    more = len(shared) - _SHARERS
+    return ", ".join(shared[:_SHARERS]) + (f" and {more} more" if more > 0 else "")

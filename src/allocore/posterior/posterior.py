@@ -69,7 +69,7 @@ class Posterior(NewData):
         Parameters
         ----------
         progress : bool
-            Whether to show a progress bar on a terminal. At budgets of hundreds of classes it takes seconds.
+            Whether to show progress. At budgets of hundreds of classes it takes seconds.
 
         Returns
         -------

@@ -17,6 +17,10 @@ HEADINGS = {
     "ess_tail": "ESS tail",
     "seconds_per_effective_sample": "s per effective sample",
 }
+COLUMNS = (
+    "R-hat: the spread of all chains over that within chains, below 1.01 where they agree. ESS: how many independent "
+    "draws these are worth, for means (bulk) and for intervals (tail). A dash: nothing changes, or draws are too few."
+)
 
 
 def settings_line(record: Record) -> str:
@@ -104,6 +108,15 @@ def number_text(column: str, value: float) -> str:
         return "-"
     if column == "r_hat":
         return f"{value:.3f}"
-    if column.startswith("ess") or abs(value) >= 1e5:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value:,.0f}" if column.startswith("ess") else plain_number(value)
+
+
+def plain_number(value: float) -> str:
+    """Return a number with at least four digits and no exponent, unless it is tiny.
+
+    Examples
+    --------
+    >>> plain_number(-32930.4), plain_number(588.24), plain_number(0.15249), plain_number(2e-9)
+    ('-32,930', '588.2', '0.1525', '2e-09')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1e3 and np.isfinite(value) else f"{value:.4g}"

@@ -12,6 +12,7 @@ from allocore.posterior.diagnostics import R_HAT_SETTLED, Diagnosis
 from allocore.posterior.moves import move_rate_sentences
 from allocore.posterior.posterior import Posterior
 from allocore.posterior.run_description import (
+    COLUMNS,
     HEADINGS,
     held_out_line,
     number_text,
@@ -40,17 +41,23 @@ def run_report(posterior: Posterior, *, being_written: bool) -> RenderableType:
 
 def _health(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", overflow="fold")
+    table.add_column("", overflow="fold")  # words may be cut into lines, numbers never
     for heading in HEADINGS.values():
-        table.add_column(heading, justify="right")
+        table.add_column(_in_lines(heading), justify="right", no_wrap=True)
     for name, row in short_table(diagnosis).iterrows():
         table.add_row(Text(str(name)), *(_cell(column, row[column]) for column in HEADINGS))
     yield Text(f"\n{diagnosis.level.capitalize()}: {diagnosis.headline}", style=_STYLES[diagnosis.level])
     yield table
+    yield Text(COLUMNS, style="dim")
     for sentence in (*diagnosis.likelihood_words, *move_rate_sentences(diagnosis.move_rate)):
         yield Text(sentence)
     for sentence in diagnosis.words:
         yield Text(sentence)
+
+
+def _in_lines(heading: str) -> str:
+    """A heading of several words on several lines, so that its column is as narrow as its numbers."""
+    return heading.replace(" per ", " per\n").replace("effective ", "effective\n").replace("ESS ", "ESS\n")
 
 
 def _cell(column: str, value: float) -> Text:

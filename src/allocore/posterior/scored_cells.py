@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.data.cameo import respelt
 from allocore.data.coordinates import as_integers, check_coordinates, column_keys, locate
 from allocore.data.holdout import HeldOut
 from allocore.data.missing import covered
@@ -61,7 +62,9 @@ def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None
         if own != other and f"mode_{m}" not in (own, other):
             raise InputError(f"{argument} has the mode {other!r} where the fitted tensor has {own!r}: they must agree")
     for name, mine, theirs in zip(fitted.mode_names, fitted.labels, getattr(given, "labels", None) or (), strict=False):
-        if not isinstance(mine, range) and not isinstance(theirs, range) and mine != theirs:
+        if isinstance(mine, range) or isinstance(theirs, range) or mine == theirs:
+            continue
+        if mine != respelt(theirs, mine):
             place = next(d for d, labels in enumerate(zip(mine, theirs, strict=True)) if labels[0] != labels[1])
             raise InputError(
                 f"{argument} has different labels in mode {name}: {theirs[place]!r} at position {place}, where the "

@@ -14,11 +14,9 @@ There are too many zeros to list. A bounded search finds those that may surprise
 """
 
 import math
-import sys
 import warnings
 from collections.abc import Iterator
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -30,6 +28,7 @@ from allocore.errors import InputError
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
+from allocore.posterior.draw_bar import draw_bar
 from allocore.posterior.prediction import number_of_draws, rates_by_draw, sampled
 from allocore.posterior.scored_cells import check_has_cells, check_same_tensor
 from allocore.posterior.zero_search import ZeroSearch
@@ -176,20 +175,8 @@ def _add_tails(
 
 
 def watched(steps: Iterator[_T], total: int, words: str) -> Iterator[_T]:
-    """Pass the steps on. On a terminal, a bar appears after a few seconds."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield from steps
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    start, bar = monotonic(), Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(words, total=total)
-    try:
+    """Pass the steps on. On a terminal and in a notebook a bar appears after a few seconds, in a log a line."""
+    with draw_bar(words, wanted=True, unit="steps", patience=_SECONDS_OF_PATIENCE) as tick:
         for done, step in enumerate(steps):
-            if monotonic() - start > _SECONDS_OF_PATIENCE:
-                bar.start()
-            bar.update(task, completed=done)
+            tick(done, total)
             yield step
-    finally:
-        bar.stop()

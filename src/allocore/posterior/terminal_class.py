@@ -89,7 +89,7 @@ def _cells(summary: ClassSummary, cells: pd.DataFrame) -> Iterator[RenderableTyp
     for name in cells.columns[:-3]:
         table.add_column(Text(name), overflow="fold")
     for name in ("of the class", "expected", "observed"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for row in cells.itertuples(index=False):
         *labels, of_class, expected, observed = row
         table.add_row(*(Text(label) for label in labels), f"{of_class:,.1f}", f"{expected:,.1f}", f"{observed:,}")

@@ -1,5 +1,7 @@
 """What new rows are made of, on a terminal: the shares of the classes there and in the fit, and the surprises."""
 
+from typing import Literal
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -7,6 +9,7 @@ from rich.text import Text
 
 from allocore.posterior.class_words import share_words
 from allocore.posterior.posterior import Posterior
+from allocore.posterior.run_description import plain_number
 
 
 def new_rows_report(fitted: Posterior, folded: Posterior, rows: int, surprises: int) -> RenderableType:
@@ -15,7 +18,7 @@ def new_rows_report(fitted: Posterior, folded: Posterior, rows: int, surprises: 
     known = dict(zip(before.numbers.tolist(), before.share.tolist(), strict=True))
     table = Table(box=SIMPLE_HEAD)
     for name in ("class", "new rows", "fit"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("name")
     for place, number in enumerate(found.numbers[:rows].tolist()):
         share = share_words(found.summary, place)
@@ -33,9 +36,11 @@ def _surprises(folded: Posterior, top: int) -> list[RenderableType]:
     table = Table(box=SIMPLE_HEAD)
     names = list(folded.tensor.mode_names)
     for name in (*names, "observed", "expected", "surprise"):
-        table.add_column(Text(str(name)), justify="left" if name in names else "right")
+        is_number = name not in names
+        justify: Literal["right", "left"] = "right" if is_number else "left"
+        table.add_column(Text(str(name)), justify=justify, no_wrap=is_number, overflow="fold")
     for row in cells.itertuples(index=False, name=None):
         cell = dict(zip(cells.columns, row, strict=True))
-        numbers = f"{cell['observed']:,}", f"{cell['expected']:.3g}", f"{cell['surprise']:.1f}"
+        numbers = f"{cell['observed']:,}", plain_number(cell["expected"]), f"{cell['surprise']:.1f}"
         table.add_row(*(Text(str(cell[name])) for name in names), *numbers)
     return [Text("The least expected counts; the surprise is -log10 of their probability.", style="bold"), table]

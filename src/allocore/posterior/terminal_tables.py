@@ -52,15 +52,16 @@ def class_report(
     summary = posterior.class_summary(draw, chain=chain)
     shown = summary.apart_last[:rows]
     colours = _shared_colours(summary, shown)
+    verdict = list(_verdict(posterior, summary))
     table: list[RenderableType] = [Text(), _ClassList(summary, shown, top, colours), Text()]
     return Group(
         *_heading(summary, len(shown)),
-        *_verdict(posterior, summary),
+        *verdict,
         *(table if len(shown) else []),
         *_sharing_lines(summary, shown, top, colours),
         *(Text(sentence) for sentence in posterior.likelihood_words()),
         summary_line(summary),
-        *_warnings(posterior),
+        *_warnings(posterior, told_behind=any("far behind" in text.plain for text in verdict)),
     )
 
 
@@ -92,10 +93,13 @@ def summary_line(summary: ClassSummary) -> Text:
     return text
 
 
-def _warnings(posterior: Posterior) -> Iterator[Text]:
-    """Yield a warning on chains far behind the others, and on chains in which no class moved since the burn-in."""
+def _warnings(posterior: Posterior, *, told_behind: bool) -> Iterator[Text]:
+    """Yield a warning on chains far behind the others, and on chains in which no class moved since the burn-in.
+
+    The first is left out if the verdict on the chains has told it.
+    """
     behind = chains_behind(posterior.record)
-    if behind is not None:
+    if behind is not None and not told_behind:
         yield Text(behind_sentence(behind), style="italic")
     warning = no_move_warning(posterior.record)
     if warning:

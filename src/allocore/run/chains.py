@@ -5,7 +5,7 @@ threads as chains, every chain has its own threads. Otherwise chains take turns 
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from math import isfinite
@@ -26,6 +26,7 @@ from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.sweep_info import SweepInfo
+from allocore.run.compiling import compiled_aside
 from allocore.run.progress import Observer, Watch
 from allocore.run.record import Record
 from allocore.run.stop import Stop
@@ -49,12 +50,13 @@ def run_chains(
         stack.enter_context(store)
         stack.callback(watch.close)
         stack.enter_context(stop)
+        wait = stack.enter_context(compiled_aside(store.plan.spec, bool(len(store.plan.tensor.missing)), threads))
         pools = [stack.enter_context(Workers(_share(threads, lanes, lane))) for lane in range(lanes)]
         layout = Layout.of(store.plan.tensor, pools[0]) if sharded is None else sharded.layout(pools[0])
         layouts, thin_cells = [replace(layout, workers=pool) for pool in pools], sharded or thin_here
         _side_by_side(
             [
-                [Chain(store, chain, layouts[lane], watch, thin_cells) for chain in chains[lane::lanes]]
+                [Chain(store, chain, layouts[lane], watch, thin_cells, wait) for chain in chains[lane::lanes]]
                 for lane in range(lanes)
             ],
             stop,
@@ -73,10 +75,11 @@ class Chain:
     """One chain between two sweeps. It starts from its first state, or from the state in the store."""
 
     def __init__(
-        self, store: Store, number: int, layout: Layout, watch: Watch, thin_cells: ThinCells = thin_here
-    ) -> None:
+        self, store: Store, number: int, layout: Layout, watch: Watch, thin_cells: ThinCells = thin_here,
+        wait_for_kernels: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self._store, self._number, self._layout, self._watch = store, number, layout, watch
-        self._thin_cells = thin_cells
+        self._thin_cells, self._wait_for_kernels = thin_cells, wait_for_kernels
         plan = store.plan
         self._key = Key.of(plan.seed, number, plan.started)
         point = store.resume_point(number)
@@ -119,7 +122,9 @@ class Chain:
         """
         workspace, key = Workspace.of(self._layout, self._state), self._key.at(self._sweep)
         given = key, self._layout, self._store.plan.spec, self._state, workspace, self._thin_cells
-        return workspace, begin(*given)
+        allocation = begin(*given)
+        self._wait_for_kernels()
+        return workspace, allocation
 
 
 def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:

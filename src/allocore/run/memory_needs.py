@@ -9,10 +9,12 @@ With R rows in all modes, Q classes and K factors in a mode of D rows, in number
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from allocore.data.available_memory import available_memory, in_bytes
 from allocore.errors import InputError
+from allocore.model.spec import Spec
 from allocore.run.chunks import chunk_shape
 from allocore.run.plan import Plan
 from allocore.run.schema import STATS, draw_variables
@@ -62,6 +64,27 @@ def needs_of(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True)
     return Needs(sampling, draws, traces + opening)
 
 
+def check_budget(argument: str, budget: int, core_shape: Sequence[int] | None = None) -> None:
+    """Refuse a budget of AlloCore that memory cannot hold whatever the data are, before they are read.
+
+    The scores of new locations alone are 2 Q K numbers, with K = Q factors unless the core is given.
+    """
+    needed, room = 2 * _NUMBER * budget * max(core_shape or (budget,)), available_memory()
+    if room is not None and needed > room:
+        raise InputError(
+            f"{argument} is {budget:,}, but a sweep would need at least {in_bytes(needed)} of memory for any data, "
+            f"and {in_bytes(room)} are available: choose a smaller budget or core"
+        )
+
+
+def _size(spec: Spec) -> str:
+    """What the user chose the size of the model by."""
+    if spec.model == "Tucker":
+        return f"core_shape is {spec.core_shape}"
+    names = {"CP": "rank"}
+    return f"{'max_budget' if spec.infer_budget else names.get(spec.model, 'budget')} is {spec.budget:,}"
+
+
 def check_memory(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True) -> str:
     """Refuse a run that memory cannot hold. Return what it will need, in a sentence; empty if that is little."""
     needs, room = needs_of(plan, stored=stored, threads=threads, cells_here=cells_here), available_memory()
@@ -72,7 +95,7 @@ def check_memory(plan: Plan, *, stored: bool, threads: int, cells_here: bool = T
         advice = (
             "store= (--out) keeps the draws on disk" if fits else "choose a smaller budget or core, or fewer chains"
         )
-        given = f"draws is {draws:,}" if fits else f"budget is {plan.spec.budget:,}"
+        given = f"draws is {draws:,}" if fits else _size(plan.spec)
         raise InputError(
             f"{given}, but the run would need about {in_bytes(needs.whole)} of memory ({told}) and "
             f"{in_bytes(room)} are available: {advice}"

@@ -1,13 +1,13 @@
-"""Progress of a run: a bar on a terminal, nothing elsewhere. Observation never disturbs the run."""
+"""Progress of a run: bars on a terminal or in a notebook, lines in a log. Observation never disturbs the run."""
 
-import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
+from allocore._progress_display import Display, Row, bars
 from allocore.run.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -61,41 +61,34 @@ class Watch:
 
 
 class ProgressBar:
-    """One line per chain: sweeps done, log-likelihood, classes in use, share of classes moved, time left."""
+    """One row per chain: sweeps done, log-likelihood, classes in use, share of classes moved, time left."""
 
-    def __init__(self, schedule: Schedule, chains: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._schedule = schedule
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[news]}"),
-            TimeRemainingColumn(compact=True),
-            console=Console(stderr=True),
-        )
-        names = ["sampling"] if chains == 1 else [f"chain {chain}" for chain in range(chains)]
-        self._tasks = [self._bar.add_task(name, total=schedule.sweeps, news="", start=False) for name in names]
-        self._bar.start()
+    def __init__(self, schedule: Schedule, display: Display) -> None:
+        self._schedule, self._display = schedule, display
 
     def show(self, chain: int, sweep: int, info: "SweepInfo") -> None:
-        """Redraw the line of a chain."""
+        """Show how far a chain is."""
         phase = "burn-in" if sweep <= self._schedule.burn_in else "draws  "
-        news = (
-            f"{phase}  log-lik [bold]{info.log_likelihood:,.0f}[/]  classes [bold]{info.classes}[/]"
-            f"  moved [bold]{info.moved:.1%}[/]"
-        )
-        self._bar.start_task(self._tasks[chain])
-        self._bar.update(self._tasks[chain], completed=sweep, news=news)
+        news = [
+            ("", phase),
+            ("log-lik", f"{info.log_likelihood:,.0f}"),
+            ("classes", f"{info.classes}"),
+            ("moved", f"{info.moved:.1%}"),
+        ]
+        self._display.update(chain, sweep, news)
 
     def close(self) -> None:
-        """Leave the last state of the bar on the screen."""
-        self._bar.stop()
+        """Leave the last state where it is."""
+        self._display.close()
 
 
-def progress_bar(wanted: bool, schedule: Schedule, chains: int) -> Observer | None:
-    """A progress bar on standard error, if it is wanted and standard error is a terminal."""
-    looking = sys.stderr is not None and sys.stderr.isatty()
-    return ProgressBar(schedule, chains) if wanted and looking else None
+def chain_rows(schedule: Schedule, done: Sequence[int]) -> list[Row]:
+    """A row for each chain, with the sweeps that it has done before."""
+    names = ["sampling"] if len(done) == 1 else [f"chain {chain}" for chain in range(len(done))]
+    return [Row(name, schedule.sweeps, before) for name, before in zip(names, done, strict=True)]
+
+
+def progress_bar(wanted: bool, schedule: Schedule, done: Sequence[int]) -> Observer | None:
+    """What shows the progress of chains that have `done` so many sweeps before, if that is wanted and can be seen."""
+    display = bars(chain_rows(schedule, done), "sweeps") if wanted else None
+    return None if display is None else ProgressBar(schedule, display)

@@ -10,6 +10,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.data.cameo import respelt
 from allocore.data.labels import ModeLabels
 from allocore.data.matching_rows import check_same_modes
 from allocore.data.tensor import CountTensor
@@ -69,7 +70,7 @@ def _places(wanted: ModeLabels, known: ModeLabels) -> NDArray[np.int64]:
         numbers = np.arange(len(wanted))
         return np.where(numbers < len(known), numbers, -1)
     place = {label: number for number, label in enumerate(known)}
-    return np.array([place.get(label, -1) for label in wanted])
+    return np.array([place.get(label, -1) for label in respelt(wanted, place)])
 
 
 def _matched(record: Record, state: State, spec: Spec, places: list[NDArray[np.int64]]) -> State:
