@@ -76,7 +76,7 @@ def test_training_cells_are_scored_on_request_only(run, run_path, tensor, tmp_pa
     tensor.save(tmp_path / "all.npz")
     code, _, err = run("evaluate", run_path, tmp_path / "all.npz")
     assert (code, err.count("\n")) == (2, 1)
-    assert "test has cells that the model was fitted to" in err
+    assert "TEST has cells that the model was fitted to" in err
     code, out, err = run("evaluate", run_path, tmp_path / "all.npz", "--allow-training")
     assert (code, err) == (0, "")
     assert f"Scored: {tensor.volume} cells" in as_words(out)

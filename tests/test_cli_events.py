@@ -95,7 +95,7 @@ def test_info_reads_a_pattern_of_parquet_files(sales, tmp_path):
             ("sales.csv", "--modes", "store,product", "--time", "product"),
             ["cannot be read as a date", ", line"],
         ),
-        (("sales.csv", "--modes", "store,product", "--freq", "month"), ["freq is 'month'", "time="]),
+        (("sales.csv", "--modes", "store,product", "--freq", "month"), ["freq is 'month'", "--time"]),
         (("sales.csv", "--format", "iecws"), ["format is 'iecws'", "icews"]),
         (("*.xlsx", "--modes", "a,b"), ["no file matches that pattern"]),
         (("y.npz", "--freq", "month"), ["--freq can be used only with tables of events", "y.npz is a tensor already"]),
@@ -154,7 +154,7 @@ def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, m
     code, _, err = run("tensor", "east.csv", "--like", "old.npz", "--out", "east.npz")
     words = " ".join(err.split())
     assert code == 2
-    assert "east.csv has labels that like does not have: in store 'East' (20 rows)" in words
+    assert "east.csv has labels that --like does not have: in store 'East' (20 rows)" in words
     code, told, _ = run("tensor", "east.csv", "--like", "old.npz", "--new-labels", "append", "--out", "east.npz")
     assert code == 0
     assert "new in store, appended" in told
@@ -184,3 +184,85 @@ def test_options_for_events_are_refused_for_a_tensor(run, tmp_path, monkeypatch,
     code, _, err = run("info", "y.npz", *option)
     assert code == 2
     assert f"{option[0]} can be used only with tables of events, but y.npz is a tensor already" in " ".join(err.split())
+
+
+def in_parts(sales, folder):
+    """The table in three files."""
+    for number, part in enumerate(np.array_split(sales.index, 3)):
+        sales.loc[part].to_csv(folder / f"part{number}.csv", index=False)
+    return [folder / f"part{number}.csv" for number in range(3)]
+
+
+@pytest.mark.parametrize("command", ["info", "tensor", "fit", "select-budget"])
+def test_several_files_are_read_together_as_a_shell_gives_them(run, sales, tmp_path, command):
+    files = in_parts(sales, tmp_path)
+    options = {
+        "info": [],
+        "tensor": ["--out", tmp_path / "y.npz"],
+        "fit": ["--budget", 2, *QUICK],
+        "select-budget": ["--budgets", "2", "--splits", 2, "--hold-out", 0.1, "--jobs", 1, *QUICK],
+    }[command]
+    code, out, _ = run(command, *files, "--modes", "store,product,week", *options)
+    assert code == 0
+    assert "300 from 3 files" in " ".join(out.split())
+
+
+def test_fold_in_and_compare_read_several_files(run, sales, tmp_path):
+    files, modes = in_parts(sales, tmp_path), ("--modes", "store,product,week")
+    run("fit", tmp_path / "sales.csv", *modes, "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
+    code, out, _ = run("fold-in", tmp_path / "run.zarr", *files, *modes, "--mode", "store")
+    assert code == 0
+    assert "300 from 3 files" in " ".join(out.split())
+    few = ("--models", "cp", "--budgets", 2, "--splits", 1, "--hold-out", 0.1, "--jobs", 1)
+    code, out, _ = run("compare", *files, *modes, *few, "--out", tmp_path / "comparison", *QUICK)
+    assert code == 0
+    assert "300 from 3 files" in " ".join(out.split())
+
+
+def test_a_tensor_must_be_given_alone(run, data, sales, tmp_path):
+    for words in (["info", data, tmp_path / "sales.csv"], ["fit", tmp_path / "sales.csv", data, "--budget", 2]):
+        code, _, err = run(*words)
+        assert code == 2
+        assert f"DATA has 2 paths, but {data} is a tensor, and a tensor must be given alone" in err
+        assert err.count("\n") == 1
+
+
+def test_info_describes_one_run_at_a_time(run, data, tmp_path):
+    run("fit", data, "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
+    code, _, err = run("info", tmp_path / "run.zarr", tmp_path / "run.zarr")
+    assert code == 2
+    assert "info describes one run at a time" in err
+
+
+def test_info_names_the_heaviest_labels_once(run, sales, tmp_path):
+    code, out, _ = run("info", tmp_path / "sales.csv", "--modes", "store,product,week")
+    assert code == 0
+    heaviest = sales["store"].value_counts().index[0]
+    assert out.count(f"{heaviest} (") == 1
+
+
+def test_spaces_after_commas_are_no_part_of_a_column(run, tmp_path):
+    (tmp_path / "t.csv").write_text("who,what,kind\nx,p,sale\ny,q,gift\n")
+    code, out, _ = run("info", tmp_path / "t.csv", "--modes", "who, what")
+    assert code == 0
+    assert "CountTensor: 2 x 2 (who, what)" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("where", ["kind = sale", 'kind = "sale"'])
+def test_a_text_without_single_quotes_is_told(run, tmp_path, where):
+    (tmp_path / "t.csv").write_text("who,what,kind\nx,p,sale\ny,q,gift\n")
+    code, _, err = run("info", tmp_path / "t.csv", "--modes", "who,what", "--where", where)
+    assert code == 2
+    assert "no column 'sale'; a text must be in single quotes; its columns are who, what, kind" in err
+
+
+def test_a_fit_that_is_not_kept_is_told(run, data):
+    code, out, _ = run("fit", data, "--budget", 2, "--burn-in", 1, "--draws", 1, "--thin", 1, "--seed", 3)
+    assert code == 0
+    assert out.endswith("Seed 3. The fit is not kept: --out run.zarr would keep it\n")
+
+
+def test_advice_in_a_report_names_the_option(run, tmp_path):
+    (tmp_path / "t.csv").write_text("who,day\nx,2020-01-05\ny,2020-03-05\n")
+    _, out, _ = run("info", tmp_path / "t.csv", "--modes", "who", "--time", "day", "--freq", "month")
+    assert "if they were not observed, name them in --unobserved" in " ".join(out.split())

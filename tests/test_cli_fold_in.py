@@ -81,7 +81,7 @@ def test_a_tensor_in_a_file_is_folded_in(run, path, folder, tmp_path):
     [
         (["--like", "x.npz"], "--like is 'x.npz', but the labels are those of RUN"),
         (["--mode", "year"], "mode 'year' does not exist"),
-        (["--absent", "gone"], "absent is 'gone'"),
+        (["--absent", "gone"], "--absent is 'gone'"),
         (["--sweeps", 0], "--sweeps is 0"),
         (["--surprises", -1], "--surprises is -1"),
     ],
@@ -99,6 +99,7 @@ def test_a_label_that_the_run_does_not_know_is_an_error_or_dropped(run, path, tm
     code, _, err = run(*words)
     assert code == 2
     assert "'Freedonia' (1 row)" in err
+    assert err.endswith("; --new-labels drop drops their rows\n"), "a run cannot take labels more"
     assert run(*words, "--new-labels", "drop")[0] == 0
 
 
@@ -127,3 +128,38 @@ def test_nntuck_has_no_chains_to_start(run, path, data):
     code, _, err = run(*words)
     assert code == 2
     assert "but nntuck has no chains" in err
+
+
+EVENTS = "shop,item,day,n,kind\n" + "".join(
+    f"{shop},{item},2024-{month:02}-0{day},{day + month},{'sold' if day < 3 else 'lost'}\n"
+    for shop in "NS" for item in ("tea", "rice") for month in range(1, 4) for day in range(1, 4)
+)  # fmt: skip
+AS_READ = ("--modes", "who=shop,what=item", "--time", "day", "--count", "n", "--where", "kind = 'sold'")
+
+
+def test_fold_in_reads_a_table_as_that_of_the_run_was_read(run, tmp_path):
+    (tmp_path / "old.csv").write_text(EVENTS)
+    (tmp_path / "new.csv").write_text(EVENTS.replace("2024-", "2025-"))
+    code, _, _ = run("fit", tmp_path / "old.csv", *AS_READ, "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
+    assert code == 0
+    code, out, err = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv")
+    assert (code, err) == (0, "")
+    words = " ".join(out.split())
+    assert "CountTensor: 2 x 2 x 3 (who, what, day), 12 non-zeros, 84 counts" in words
+    code, out, _ = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv", "--where", "kind = 'lost'")
+    assert code == 0, "what is said here comes first"
+    assert "12 non-zeros, 60 counts" in " ".join(out.split())
+
+
+def test_fold_in_says_which_options_a_run_of_a_tensor_needs(run, tmp_path):
+    (tmp_path / "old.csv").write_text(EVENTS)
+    old = ac.read_events(tmp_path / "old.csv", modes={"who": "shop", "what": "item"}, time="day")
+    bare = ac.CountTensor(old.coords, old.counts, old.shape, mode_names=old.mode_names, labels=old.labels)
+    bare.save(tmp_path / "old.npz")
+    run("fit", tmp_path / "old.npz", "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
+    (tmp_path / "new.csv").write_text(EVENTS.replace("2024-", "2025-"))
+    code, _, err = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv")
+    assert code == 2
+    assert "RUN does not say which columns its modes come from: --modes who=COLUMN,what=COLUMN,day=COLUMN does" in err
+    code, _, _ = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv", "--modes", "who=shop,what=item,day=day")
+    assert code == 0

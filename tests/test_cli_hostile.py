@@ -161,14 +161,14 @@ def test_labels_never_send_commands_to_a_terminal(run, tmp_path):
 
 
 def test_classes_and_warnings_never_send_commands_to_a_terminal(capsys, monkeypatch):
-    from allocore.cli.app import _warn
+    from allocore.cli.app import warn
 
     Y = ac.as_tensor(
         np.array([[5, 0], [0, 7]]), mode_names=["a\x1b[1m", "b"], labels=[["\x1b[31mx", "y"], ["u", "\x9bv"]]
     )
     assert "\x1b" not in repr(Y)
     ac.CP(2, burn_in=2, draws=2, thin=1, seed=0).fit(Y).posterior_.show()
-    _warn("\x1b[31m", UserWarning, "", 1)
+    warn("\x1b[31m")
     shown = "".join(capsys.readouterr())
     assert "\\x1b[31mx" in shown
     assert not set("\x1b\x9b") & set(shown)

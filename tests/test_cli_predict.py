@@ -60,7 +60,7 @@ def test_missing_cells_are_summed_on_request(run, run_path, tmp_path):
     cells = write(pd.DataFrame({"when": ["2003-06"]}), tmp_path / "cells.csv")
     code, _, err = run("predict", run_path, cells)
     assert code == 2
-    assert "cells has a sum without any observed cell, at position 0; pass missing=True" in err
+    assert "CELLS has a sum without any observed cell, at position 0; give --missing" in err
     assert run("predict", run_path, cells, "--missing")[0] == 0
 
 
@@ -71,8 +71,8 @@ def test_missing_cells_are_summed_on_request(run, run_path, tmp_path):
         ("cells.csv", None, [], "CELLS is '{path}', but there is no such file"),
         ("cells.csv", "", [], "{path} cannot be read as a table"),
         ("cells.parquet", "who\nNA\n", [], "{path} is damaged or not a Parquet file"),
-        ("cells.csv", "who\nNAA\n", [], "cells has 'NAA' in mode 'who', which has no such label; did you mean 'NA'?"),
-        ("cells.csv", "who\n", [], "cells has 0 rows"),
+        ("cells.csv", "who\nNAA\n", [], "CELLS has 'NAA' in mode 'who', which has no such label; did you mean 'NA'?"),
+        ("cells.csv", "who\n", [], "CELLS has 0 rows"),
         ("cells.csv", "who\nNA\n", ["--out", "x.xlsx"], "--out is 'x.xlsx', but it must end in"),
         (
             "cells.csv",

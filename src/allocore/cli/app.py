@@ -5,6 +5,7 @@ to report it. There is never a traceback, unless --traceback asks for it.
 """
 
 import shlex
+import shutil
 import sys
 import traceback
 import warnings
@@ -18,18 +19,19 @@ import typer
 from rich.console import Console
 
 import allocore as ac
+from allocore.cli.help_pages import EXIT_CODES
+from allocore.cli.option_words import OptionConsole, in_options, learn_names, now_running
 from allocore.data.display import visible
-from allocore.data.safe_console import SafeConsole
 from allocore.errors import InputError
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Bayesian tensor decomposition for large, sparse count data.\n\n"
     "Start with [bold]allocore demo[/]; then [bold]allocore info DATA[/] and "
     "[bold]allocore fit DATA --budget 50 --out run.zarr[/].",
+    epilog="\n\n".join(["[bold]Exit codes[/]", *(f"{code}  {told}" for code, told in EXIT_CODES.items())]),
 )
 
 _PIPE_WIDTH = 140
@@ -47,6 +49,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
@@ -55,6 +58,7 @@ def _root(
     ] = False,
 ) -> None:
     _Shown.traceback = traceback
+    now_running(context.invoked_subcommand)
 
 
 class _Shown:
@@ -65,8 +69,15 @@ class _Shown:
 
 def terminal() -> Console:
     """Return where to print: as wide as the terminal, or wide enough for a table in a pipe."""
-    console = SafeConsole()
-    return console if console.is_terminal else SafeConsole(width=_PIPE_WIDTH)
+    console = OptionConsole()
+    return console if console.is_terminal else OptionConsole(width=_PIPE_WIDTH)
+
+
+def own_name() -> str:
+    """Return how this command line is called here: allocore, or if that is not on the path, by its module."""
+    if shutil.which("allocore"):
+        return "allocore"
+    return "python -m allocore.cli" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
 
 
 class _StoppedEarly(Exception):
@@ -90,7 +101,7 @@ def exit_if_stopped(finished: bool) -> None:
         sys.exit(_STOPPED)
 
 
-def _warn(
+def _show_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -98,13 +109,20 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
+    warn(in_options(str(message)))
+
+
+def warn(message: str) -> None:
+    """Print a warning on standard error."""
     print(visible(f"allocore: warning: {message}"), file=sys.stderr)
 
 
 def main() -> None:
     """Run the command line. User mistakes, unwritable files and lack of memory end with one line and exit code 2."""
-    warnings.showwarning = _warn
+    warnings.showwarning = _show_warning
     _Shown.traceback = False
+    now_running(None)
+    learn_names(typer.main.get_command(app))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -114,7 +132,7 @@ def main() -> None:
             print("allocore: interrupted", file=sys.stderr)
         sys.exit(code)
     except _StoppedEarly as error:
-        print(visible(f"allocore: {error}"), file=sys.stderr)
+        print(visible(f"allocore: {in_options(str(error))}"), file=sys.stderr)
         sys.exit(_STOPPED)
     except Exception as error:
         sys.exit(_told(error))
@@ -131,7 +149,9 @@ def _told(error: Exception) -> int:
             return code
     elif isinstance(error, MemoryError):
         message = f"not enough memory: {error}"
-    elif not isinstance(error, InputError | OSError):
+    elif isinstance(error, InputError | OSError):
+        message = in_options(message)
+    else:
         name, code = type(error).__name__, _UNFORESEEN
         message = (
             f"{name}: {' '.join(message.split())[:_LONGEST_MESSAGE]}. This is a mistake in allocore: please report it, "

@@ -1,5 +1,6 @@
 """The option --cluster: where the chains of a fit run, or the fits of a comparison."""
 
+import json
 import logging
 import re
 import signal
@@ -40,6 +41,12 @@ _LOCAL: dict[str, Any] = {
 }
 
 
+def check_cluster(address: str | None) -> None:
+    """Refuse, before the data are read, a scheduler file that is not there or is none."""
+    if address is not None and not address.startswith("local:") and _names_file(address):
+        _check_scheduler_file(address)
+
+
 @contextmanager
 def cluster_of(address: str | None) -> Iterator[Any]:
     """Connect to a cluster, or start a local one, for as long as it is needed; None if no address is given."""
@@ -52,7 +59,8 @@ def cluster_of(address: str | None) -> Iterator[Any]:
         raise InputError(
             f"--cluster is {address!r}, but Dask is not installed: pip install 'allocore[cluster]'"
         ) from None
-    for name in ("distributed", "distributed.client"):  # what Dask has to say of lost workers, we say in one sentence
+    # What Dask and its event loop have to say of lost workers and schedulers, we say in one sentence.
+    for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     client_of: Any = distributed.Client
     cluster_on: Any = distributed.LocalCluster
@@ -91,11 +99,34 @@ def _interrupted_later() -> Iterator[None]:
 
 def _connected(client: Any, address: str) -> Any:
     """A client of the scheduler at an address or in a scheduler file."""
-    where = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+    check_cluster(address)
+    where = {"scheduler_file" if _names_file(address) else "address": address}
     try:
         return client(**where, timeout=_ANSWERS_WITHIN)
-    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:  # the last for JSON of another kind
+    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:  # whatever Dask makes of an address
         raise InputError(
             f"--cluster is {address!r}, but no scheduler answers there ({error}): it must be an address such as "
             "tcp://host:8786, a scheduler file, or local:4"
         ) from None
+
+
+def _names_file(address: str) -> bool:
+    """Whether an address is the path of a file: there is one, or its form is that of a path."""
+    if "://" in address:
+        return False
+    return Path(address).exists() or address.endswith(".json") or "/" in address or "\\" in address
+
+
+def _check_scheduler_file(path: str) -> None:
+    """Refuse at once a file that does not say where a scheduler is: Dask would wait for one that does."""
+    if not Path(path).is_file():
+        what = "that is a folder" if Path(path).is_dir() else "there is no such file"
+        raise InputError(f"--cluster is {path!r}, but {what}: dask scheduler --scheduler-file {path} writes one")
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"--cluster is {path!r}, but that file is not JSON ({error}), as a scheduler file is"
+        ) from None
+    if not isinstance(told, dict) or not isinstance(told.get("address"), str):
+        raise InputError(f"--cluster is {path!r}, but that file names no address of a scheduler")

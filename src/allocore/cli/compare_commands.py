@@ -1,24 +1,35 @@
 """Commands that fit many models: compare, select-budget."""
 
+import math
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, telling_of_stops, terminal
-from allocore.cli.cluster_options import ClusterOfFits, cluster_of
-from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
+from allocore.cli.cluster_options import ClusterOfFits, check_cluster, cluster_of
+from allocore.cli.data_options import DataPaths, print_data, read_data, takes_events
 from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
 from allocore.cli.model_options import sizes_given
 from allocore.cli.option_groups import takes
+from allocore.cli.option_words import in_options
 from allocore.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _BUDGETS = "5,10,25,50,75,100,150,200,250,300"
 _FAILED = 1
+_BUDGET_COLUMNS = (
+    "log PPD: mean log predictive probability of a held-out cell, over the splits. behind: how far below the best; "
+    "error: the standard error of that. within: behind by no more than its error. classes: how many of Q are in use."
+)
 
 Budgets = Annotated[str, typer.Option(help="The budgets Q to try.")]
 
@@ -64,7 +75,7 @@ _takes_fits = takes("fits", _OPTIONS, dict)
 @_takes_fits
 def compare(
     *,
-    data: DataPath,
+    data: DataPaths,
     out: Annotated[Path, typer.Option(help="The folder for results; the same command continues an earlier one.")],
     models: Annotated[
         str,
@@ -85,21 +96,25 @@ def compare(
 
     Writes a table of all fits (results.csv), figures, and a report in words (report.md).
 
-    The same command continues an interrupted comparison; models, budgets and splits can be added.
+    The same command continues an interrupted comparison; models, budgets and splits can be added. With other --restarts
+    or --max-iter, NNTuck is fitted again, and all other fits stay.
 
-    allocore compare "icews/*.tab" --budgets 5,10,25,50,100 --splits 8 --along time --out comparison
+    allocore compare icews/*.tab --budgets 5,10,25,50,100 --splits 8 --along time --out comparison
 
     allocore compare sales.csv --modes store,product,week --models allocore,cp --budgets 5,10 --out comparison
 
-    allocore compare "icews/*.tab" --models allocore,allocore-nb,cp,cp-nb --budgets 50 --chains 4 --out comparison
+    allocore compare icews/*.tab --models allocore,allocore-nb,cp,cp-nb --budgets 50 --chains 4 --out comparison
 
     --likelihood and --e0 are those of all models whose names do not say otherwise. NNTuck is always Poisson.
     """
     console = terminal()
+    names = _listed(models)
+    if any(name.startswith("allocore") and "=" not in name for name in names):
+        _check_memory(budgets, fits["core_shape"])
     Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
     fits |= {"restarts": restarts, "max_iter": max_iter}
     with telling_of_stops(out), cluster_of(fits.pop("cluster")) as executor:
-        found = ac.compare(Y, _listed(models), numbers, splits=splits, executor=executor, out=out, **fits)
+        found = ac.compare(Y, names, numbers, splits=splits, executor=executor, out=out, **fits)
     console.print(Text("\n" + str(found)))
     console.print(Text(f"\nTable, figures and report written to {out}"))
     if found.failed:
@@ -112,7 +127,7 @@ def compare(
 @_takes_fits
 def select_budget(
     *,
-    data: DataPath,
+    data: DataPaths,
     budgets: Budgets = _BUDGETS,
     splits: Annotated[int, typer.Option(help="Random splits, two or more.")] = 4,
     criterion: Annotated[str, typer.Option(help="Judge by 'all' held-out cells, or by the 'positive' ones.")] = "all",
@@ -125,17 +140,21 @@ def select_budget(
 ) -> None:
     """Choose the budget Q of ALL0CORE: the smallest that predicts within one standard error of the best.
 
-    allocore select-budget "icews/*.tab" --budgets 25,50,100,200 --splits 4 --along time
+    allocore select-budget icews/*.tab --budgets 25,50,100,200 --splits 4 --along time
 
-    allocore select-budget "icews/*.tab" --likelihood negative-binomial --e0 infer
+    allocore select-budget icews/*.tab --likelihood negative-binomial --e0 infer
     """
     console = terminal()
     check_dispersion_by(likelihood)
+    _check_memory(budgets, fits["core_shape"])
     Y, numbers, fits = _checked(console, data, events, likelihood, budgets, fits, out)
     with telling_of_stops(out), cluster_of(fits.pop("cluster")) as executor:
         options = {**fits, "executor": executor, "out": out}
         found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, **options)  # type: ignore[arg-type]
-    console.print(Text(f"\n{found.table.to_string(index=False)}\n\n{found}"))
+    console.print()
+    console.print(_budget_table(found.table))
+    console.print(Text(_BUDGET_COLUMNS, style="dim"))
+    console.print(Text(f"\n{found}"))
     if found.comparison.failed:
         errors = found.comparison.table["error"]
         _exit_failed(found.comparison.failed, next(filter(None, errors)), out)
@@ -143,7 +162,7 @@ def select_budget(
 
 def _checked(
     console: Console,
-    data: str,
+    data: list[str],
     events: dict[str, Any],
     likelihood: dict[str, Any],
     budgets: str,
@@ -151,6 +170,7 @@ def _checked(
     out: Path | None,
 ) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
     """Return the data, the budgets and the options of the fits; options are checked before the data are read."""
+    check_cluster(fits["cluster"])
     numbers, core_shape = _budgets(budgets), sizes_given(fits["core_shape"])
     if out is not None:
         from allocore.comparison.folder import check_place
@@ -162,12 +182,39 @@ def _checked(
     return Y, numbers, {**fits, **settings, "core_shape": core_shape, "along": along}
 
 
+def _check_memory(budgets: str, core_shape: str | None) -> None:
+    """Refuse, before the data are read, a budget of ALL0CORE that no data would leave room for."""
+    from allocore.run.memory_needs import check_budget
+
+    for budget in _budgets(budgets):
+        check_budget("--budgets", budget, sizes_given(core_shape))
+
+
 def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:
     """Exit with code 1, so that a script does not go on as if all jobs had a result."""
     number, again = ("1 job", "it") if failed == 1 else (f"{failed} jobs", "them")
-    why = error if out is None else f"see the column error of {out / 'results.csv'}; --retry runs {again} again"
+    why = (
+        in_options(error)
+        if out is None
+        else f"see the column error of {out / 'results.csv'}; --retry runs {again} again"
+    )
     print(f"allocore: {number} failed: {why}", file=sys.stderr)
     sys.exit(_FAILED)
+
+
+def _budget_table(budgets: "pd.DataFrame") -> Table:
+    """The budgets on the screen, the chosen one in bold."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("Q", "log PPD", "behind", "error", "splits", "classes", ""):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    chosen = budgets["budget"].where(budgets["within"]).min()
+    for row in budgets.to_dict("records"):
+        told = "chosen" if row["budget"] == chosen else "within" if row["within"] else ""
+        scores = ("-" if math.isnan(row[name]) else f"{row[name]:.4f}" for name in ("mean", "behind", "error"))
+        used = "-" if math.isnan(row["classes"]) else f"{row['classes']:.0f}"
+        cells = f"{row['budget']:,}", *scores, f"{row['splits']:,}", used, told
+        table.add_row(*cells, style="bold" if told == "chosen" else "")
+    return table
 
 
 def _listed(text: str) -> list[str]:

@@ -13,14 +13,15 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, terminal
 from allocore.cli.data_options import (
-    DataPath,
+    DataPaths,
     is_run,
-    is_tensor_file,
+    only_tensor,
     print_data,
     read_data,
     refuse_options,
     takes_events,
 )
+from allocore.cli.output_paths import check_file
 from allocore.data.display import plural
 from allocore.data.sharded_tensor import SHARDS, new_path, write_shards
 from allocore.errors import InputError, whole_number
@@ -30,7 +31,7 @@ from allocore.errors import InputError, whole_number
 @takes_events
 def tensor(
     *,
-    data: DataPath,
+    data: DataPaths,
     out: Annotated[
         Path,
         typer.Option(
@@ -49,9 +50,9 @@ def tensor(
 ) -> None:
     """Build a tensor from a table of events, or from another file, and write it.
 
-    allocore tensor "gdelt/*.export.CSV" --format gdelt --freq week --out gdelt.npz
+    allocore tensor gdelt/*.export.CSV --format gdelt --freq week --out gdelt.npz
 
-    allocore tensor "gdelt/*.export.CSV" --format gdelt --freq day --out gdelt.zarr --shards 64
+    allocore tensor gdelt/*.export.CSV --format gdelt --freq day --out gdelt.zarr --shards 64
     """
     console = terminal()
     if out.suffix == ".zarr":
@@ -63,6 +64,7 @@ def tensor(
         )
     if out.exists():
         raise InputError(f"--out is {str(out)!r}, but that exists already: name a path that does not")
+    check_file("--out", out)
     Y = read_data(data, events)
     Y = Y.binary() if binary else Y
     print_data(console, Y, binary=binary)
@@ -71,13 +73,13 @@ def tensor(
 
 
 def _write_shards(
-    console: Console, data: str, events: dict[str, Any], out: Path, shards: int | None, *, binary: bool
+    console: Console, data: list[str], events: dict[str, Any], out: Path, shards: int | None, *, binary: bool
 ) -> None:
     """Write a tensor in shards; the cells of a table of events, or of a tensor in shards, are never all in memory."""
     number = SHARDS if shards is None else whole_number("--shards", shards)
     if not binary:
         Y = read_data(data, events, out=out, shards=number)
-        if is_tensor_file(data):
+        if only_tensor(data) is not None:
             Y.save(out, shards=number)
     else:
         with TemporaryDirectory(prefix=f".{out.name}.", dir=out.resolve().parent) as folder:
@@ -97,7 +99,8 @@ def _write_shards(
 def info(
     *,
     data: Annotated[
-        str, typer.Argument(metavar="DATA|RUN", help="Events or a tensor, as for fit, or the folder of a run.")
+        list[str],
+        typer.Argument(metavar="DATA|RUN", help="Events or a tensor, as for fit, or the folder of a run."),
     ],
     events: dict[str, Any],
 ) -> None:
@@ -106,18 +109,25 @@ def info(
     For a tensor: its modes, heaviest labels, counts and missing cells. A tensor in shards is read shard by shard.
 
     For a run, finished or not: its settings, its progress, and whether its chains agree (R-hat).
+
+    allocore info icews/*.tab --freq month
+
+    allocore info run.zarr
     """
     console = terminal()
-    if is_run(data):
+    if len(data) == 1 and is_run(data[0]):
         from allocore.posterior.run_status import run_report
         from allocore.run.zarr_store import is_being_written
 
-        posterior = ac.open_run(data, on_error=events.pop("on_error", "raise"))
-        refuse_options(events, f"{data} is a run")
-        console.print(run_report(posterior, being_written=is_being_written(Path(data))))
+        posterior = ac.open_run(data[0], on_error=events.pop("on_error", "raise"))
+        refuse_options(events, f"{data[0]} is a run")
+        console.print(run_report(posterior, being_written=is_being_written(Path(data[0]))))
         return
+    for path in data:
+        if is_run(path):
+            raise InputError(f"{path} is a run, and info describes one run at a time: DATA has {len(data)} paths")
     Y = read_data(data, events)
-    print_data(console, Y)
+    print_data(console, Y, heaviest=False)  # they are in the table
     if isinstance(Y, ac.ShardedTensor) and Y.report is not None:  # which is about the events
         console.print(Text(f"In {Y.shards} shards, {Y.path}"))
     table = Table(header_style="bold")

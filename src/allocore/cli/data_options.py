@@ -1,5 +1,7 @@
 """How commands take data: the argument, the options for reading a table of events, and what is printed about it."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,14 +12,16 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.option_groups import takes
+from allocore.cli.option_words import in_options
+from allocore.cli.waiting import waiting
 from allocore.data.shard_files import is_sharded
 from allocore.errors import InputError
 
 _WHAT = (
-    "A table of events (CSV, TSV, Parquet, JSON lines, .gz, .zst; a file, a folder or a quoted pattern) or a tensor "
-    "(.npz of allocore, SciPy or pydata sparse, .npy, .parquet, .tns, .tns.gz, or a folder of shards, .zarr)."
+    "A table of events (CSV, TSV, Parquet, JSON lines, .gz, .zst): files, folders or patterns, as many as you like; or "
+    "one tensor (.npz of allocore, SciPy or pydata sparse, .npy, .parquet, .tns, .tns.gz, or shards in .zarr)."
 )
-DataPath = Annotated[str, typer.Argument(metavar="DATA", help=_WHAT)]
+DataPaths = Annotated[list[str], typer.Argument(metavar="DATA", help=_WHAT)]
 _PANEL = "How to read a table of events"
 
 
@@ -35,9 +39,12 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         None,
     ),
     "time": (_option(str | None, "The column with dates."), None),
-    "freq": (_option(str | None, "Length of a period: day, week, month, quarter or year; by default month."), None),
+    "freq": (
+        _option(str | None, "Length of a period: hour, day, week, month, quarter or year; by default month."),
+        None,
+    ),
     "count": (_option(str | None, "A column with the count of each row; by default every row counts once."), None),
-    "where": (_option(str | None, "Rows to keep, as an SQL condition: \"IsRootEvent = '1'\"."), None),
+    "where": (_option(str | None, 'Rows to keep, as an SQL condition: "IsRootEvent = 1", "kind = \'sale\'".'), None),
     "dedup": (_option(str, "Which repeated events to drop: none, or those of one story, or of one day."), "none"),
     "diagonal": (_option(str, "Events of an actor with itself: missing, drop or keep."), "missing"),
     "shared_modes": (_option(str | None, "Modes that share one list of labels, e.g. source,target."), None),
@@ -56,28 +63,42 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that differ from their defaults, as `read_events` takes them."""
     chosen = {name: given[name] for name, (_, default) in _OPTIONS.items() if given[name] != default}
     if "modes" in chosen:
-        parts = [part.partition("=") for part in chosen["modes"].split(",")]
+        parts = [part.strip().partition("=") for part in chosen["modes"].split(",")]
         named = any(equals for _, equals, _ in parts)
         chosen["modes"] = (
             {name: column or name for name, _, column in parts} if named else [name for name, _, _ in parts]
         )
     for name in ("shared_modes", "unobserved"):
         if name in chosen:
-            chosen[name] = chosen[name].split(",")
+            chosen[name] = [part.strip() for part in chosen[name].split(",")]
     return chosen
 
 
 takes_events = takes("events", _OPTIONS, _chosen)
 
 
-def read_data(data: str, events: dict[str, Any], **more: Any) -> ac.CountTensor:
-    """Read a tensor from a tensor file or a table of events; events are read with `more` arguments of `read_events`."""
-    if is_tensor_file(data):
-        refuse_options(events, f"{data} is a tensor already")
-        return ac.as_tensor(data)
-    if is_run(data):
-        raise InputError(f"{data} is a run, not data: allocore info describes it, allocore resume continues it")
-    return ac.read_events(data, **events, **more)
+def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.CountTensor:
+    """Read a tensor from a tensor file, or from tables of events with `more` arguments of `read_events`."""
+    tensor = only_tensor(data)
+    if tensor is not None:
+        refuse_options(events, f"{tensor} is a tensor already")
+        return ac.as_tensor(tensor)
+    for path in data:
+        if is_run(path):
+            raise InputError(f"{path} is a run, not data: allocore info describes it, allocore resume continues it")
+    with waiting("reading events", in_logs_only=True):  # duckdb has a bar of its own on a terminal
+        return ac.read_events(data[0] if len(data) == 1 else list(data), **events, **more)
+
+
+def only_tensor(data: Sequence[str]) -> str | None:
+    """Return the path of a tensor, or None for tables of events; a tensor beside other paths is refused."""
+    tensors = [path for path in data if is_tensor_file(path)]
+    if tensors and len(data) > 1:
+        raise InputError(
+            f"DATA has {len(data)} paths, but {tensors[0]} is a tensor, and a tensor must be given alone: only tables "
+            "of events are read together"
+        )
+    return tensors[0] if tensors else None
 
 
 def is_run(data: str) -> bool:
@@ -106,14 +127,16 @@ def is_tensor_file(data: str) -> bool:
     return data.endswith(".parquet") and Path(data).is_file() and is_tensor(Path(data))
 
 
-def print_data(console: Console, Y: ac.CountTensor, *, binary: bool = False) -> None:
+def print_data(console: Console, Y: ac.CountTensor, *, binary: bool = False, heaviest: bool = True) -> None:
     """Print the report on the events of a tensor; without one, or if the tensor is now binary, itself in one line."""
     if Y.report is None:
         console.print(Text(repr(Y)))
         return
     grid = Table.grid(padding=(0, 2))
-    for name, text in Y.report.lines():
-        grid.add_row(Text(name, style="bold"), Text(text))
+    report = Y.report if heaviest else replace(Y.report, heaviest={})
+    for name, text in report.lines():
+        told = in_options(text) if name == "periods without events" else text  # all else is the user's own
+        grid.add_row(Text(name, style="bold"), Text(told))
     console.print(grid)
     if binary:  # the report is about the events
         console.print(Text(repr(Y)))

@@ -9,7 +9,9 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, terminal
 from allocore.cli.data_options import is_tensor_file
+from allocore.cli.output_paths import check_file
 from allocore.cli.run_commands import OnError, RunPath
+from allocore.cli.waiting import waiting
 from allocore.data.frame_files import check_suffix, read_frame, write_frame
 from allocore.errors import InputError
 
@@ -48,9 +50,11 @@ def evaluate(
 
     if out is not None:
         check_suffix(out, "--out")
+        check_file("--out", out)
     given = None if test is None else _read_test(test)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
-    table = posterior.evaluate(given, allow_training=allow_training)
+    with waiting("scoring cells", in_logs_only=True):
+        table = posterior.evaluate(given, allow_training=allow_training)
     console = terminal()
     console.print(evaluation_report(table))
     if out is not None:

@@ -1,10 +1,7 @@
-"""Commands that fit one model: demo, fit, resume."""
+"""Commands that fit one model: fit, resume."""
 
 import secrets
-import shutil
-import sys
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated, Any
 
 import typer
@@ -13,10 +10,10 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, exit_if_stopped, telling_of_stops, terminal
-from allocore.cli.cluster_options import Cluster, cluster_of
-from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
+from allocore.cli.cluster_options import Cluster, check_cluster, cluster_of
+from allocore.cli.data_options import DataPaths, print_data, read_data, takes_events
 from allocore.cli.likelihood_options import check_dispersion_by, mode_given, settings_of, takes_likelihood
-from allocore.cli.model_options import CHAINS, ChosenModel, takes_model
+from allocore.cli.model_options import ChosenModel, takes_model
 from allocore.errors import InputError, StoreError, whole_number
 
 Seed = Annotated[int | None, typer.Option(help="The seed: the same seed gives the same draws, to the byte.")]
@@ -47,36 +44,12 @@ OnError = Annotated[str, typer.Option(help="For damaged draws: 'raise' an error,
 
 
 @app.command()
-def demo(
-    budget: Annotated[int, typer.Option(help="The most classes the model may use.")] = 40,
-    seed: Annotated[int, typer.Option(help="The seed: the same seed gives the same result.")] = 1,
-    threads: Threads = None,
-) -> None:
-    """Fit all 336,776 flights that left New York in 2013, and print their classes in words.
-
-    Origin x destination x carrier x month x hour, four chains side by side. Takes less than a minute, including the
-    first compilation.
-    """
-    console = terminal()
-    Y = ac.load_flights()
-    console.print(Text(f"New York flights of 2013.  {Y!r}"))
-    start = perf_counter()
-    model = ac.AlloCore(budget, burn_in=200, draws=10, thin=5, chains=CHAINS, seed=seed, threads=threads).fit(Y)
-    _print_classes(console, model.posterior_, rows=15, top=2)
-    command = "allocore" if shutil.which("allocore") else sys.argv[0]
-    seconds = perf_counter() - start
-    console.print(
-        f"\n{CHAINS} chains of 250 sweeps in {seconds:.0f} s. Now your own: [bold]{command} fit DATA --budget 50[/]"
-    )
-
-
-@app.command()
 @takes_model
 @takes_likelihood
 @takes_events
 def fit(
     *,
-    data: DataPath,
+    data: DataPaths,
     chosen: ChosenModel,
     seed: Seed = None,
     threads: Threads = None,
@@ -92,15 +65,15 @@ def fit(
 ) -> None:
     """Fit a tensor or a table of events, and print its largest classes in words.
 
-    allocore fit "icews/*.tab" --freq month --budget 100 --out run.zarr
+    allocore fit icews/*.tab --freq month --budget 100 --out run.zarr
 
     allocore fit sales.csv --modes store,product,week --budget 20 --hold-out 0.01
 
-    allocore fit "icews/*.tab" --budget 50 --likelihood negative-binomial --e0 infer
+    allocore fit icews/*.tab --budget 50 --likelihood negative-binomial --e0 infer
 
-    allocore fit "icews/*.tab" --model tucker --core-shape 20x20x6x3 --f0 1
+    allocore fit icews/*.tab --model tucker --core-shape 20x20x6x3 --f0 1
 
-    allocore fit "icews/*.tab" --budget 50 --start last_month.zarr --burn-in 100
+    allocore fit icews/*.tab --budget 50 --start last_month.zarr --burn-in 100
     """
     console = terminal()
     whole_number("--rows", rows), whole_number("--top", top)
@@ -108,6 +81,8 @@ def fit(
         raise InputError(f"--along is {along!r}, but it needs --hold-out as well")
     check_dispersion_by(likelihood)
     chosen.check_likelihood(likelihood)
+    chosen.check_memory()
+    check_cluster(cluster)
     if out is not None:
         from allocore.run.zarr_store import check_free
 
@@ -120,11 +95,12 @@ def fit(
     print_data(console, Y, binary=likelihood["binary"])
     model = chosen.estimator(settings, seed=seed, threads=threads)
     _fit_and_keep(model, Y if split is None else split, out, start, cluster)
-    _print_classes(console, model.posterior_, rows, top)
+    print_classes(console, model.posterior_, rows, top)
     if isinstance(model, ac.NNTuck):
         _print_starts(console, model)
     _print_held_out(console, model.posterior_)
-    console.print(Text(f"\nSeed {seed}" if out is None else f"\nSeed {seed}. Run written to {out}"))
+    kept = "The fit is not kept: --out run.zarr would keep it" if out is None else f"Run written to {out}"
+    console.print(Text(f"\nSeed {seed}. {kept}"))
     exit_if_stopped(_is_whole(model))
 
 
@@ -178,7 +154,7 @@ def resume(
     with telling_of_stops(run), cluster_of(cluster) as executor:
         model = model_of(run).resume(run, draws=draws, threads=threads, executor=executor, on_error=on_error)  # type: ignore[arg-type]
     posterior = model.posterior_
-    _print_classes(console, posterior, rows, top)
+    print_classes(console, posterior, rows, top)
     _print_held_out(console, posterior)
     if posterior.finished and posterior.core_values.shape[1] == before:
         console.print(Text(f"\nThe run was finished: it has its {before} draws. A larger --draws extends it"))
@@ -197,7 +173,8 @@ def _draws_of(run: Path) -> int | None:
         return None
 
 
-def _print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
+def print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
+    """Print the largest classes of a fit in words."""
     from allocore.posterior.terminal_tables import class_report
 
     console.print()

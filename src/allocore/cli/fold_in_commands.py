@@ -8,7 +8,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, terminal
-from allocore.cli.data_options import DataPath, print_data, read_data, takes_events
+from allocore.cli.data_options import DataPaths, only_tensor, print_data, read_data, takes_events
 from allocore.cli.likelihood_options import mode_given
 from allocore.cli.run_commands import RunPath
 from allocore.errors import InputError, whole_number
@@ -20,7 +20,7 @@ from allocore.posterior.new_data import SWEEPS
 def fold_in(
     *,
     run: RunPath,
-    data: DataPath,
+    data: DataPaths,
     mode: Annotated[
         str | None, typer.Option(help="The mode that has new rows, by name or number; by default the last.")
     ] = None,
@@ -39,7 +39,8 @@ def fold_in(
 ) -> None:
     """Fold new rows, such as a new month, into a finished run, and print what they are made of and what surprises.
 
-    The classes and all other factors stay as they are. A table of events is read into the rows of the run.
+    The classes and all other factors stay as they are. A table of events is read as that of the run was, with the same
+    modes, columns and conditions, into its rows; options that are given here come first.
 
     allocore fold-in run.zarr april.tab --mode month --out april.zarr
     """
@@ -51,7 +52,7 @@ def fold_in(
 
         check_free("--out", out)  # before the data are read, not after
     posterior, console = ac.open_run(run), terminal()
-    Y = read_data(data, events, like=posterior.tensor)
+    Y = _read_as_in(posterior.tensor, data, events)
     print_data(console, Y, binary=binary)
     folded = posterior.fold_in(
         Y.binary() if binary else Y,
@@ -67,3 +68,21 @@ def fold_in(
     if out is not None:
         folded.save(out)
         console.print(Text(f"New rows written to {out}: summary, report, figures and predict read it like a run"))
+
+
+def _read_as_in(fitted: ac.CountTensor, data: list[str], events: dict[str, Any]) -> ac.CountTensor:
+    """Read new data as those of the fit were read: what is known of that, unless it is said otherwise here."""
+    known = {} if fitted.report is None else dict(fitted.report.reading)
+    if only_tensor(data) is not None:
+        return read_data(data, events)
+    if "modes" in events:  # they may have other columns of time
+        known.pop("time", None)
+    try:
+        return read_data(data, {**known, **events}, like=fitted)
+    except InputError as error:
+        if "modes" in events or "modes" in known or (fitted.report is not None and fitted.report.format != "custom"):
+            raise
+        columns = ",".join(f"{name}=COLUMN" for name in fitted.mode_names)
+        raise InputError(
+            f"{error}; RUN does not say which columns its modes come from: --modes {columns} does"
+        ) from None

@@ -12,9 +12,12 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import app, terminal
 from allocore.cli.likelihood_options import mode_given
+from allocore.cli.output_paths import check_file
 from allocore.cli.run_commands import OnError, RunPath
+from allocore.cli.waiting import waiting
 from allocore.data.frame_files import check_suffix, read_frame, write_frame
 from allocore.errors import InputError, whole_number
+from allocore.posterior.run_description import plain_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 _PAST = 6
 _TOLD = 5
 _PANELS = 12
+_SCORES = "CRPS: how far the forecast is from the counts, in counts; lower is better."
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -72,14 +76,16 @@ def forecast(
     for option, path in (("--out", out), ("--draws-out", draws_out)):
         if path is not None:
             check_suffix(path, option)
+            check_file(option, path)
     _check_figure(figure)
     asked = None if cells is None else read_frame(cells, "--cells")
     future = None if against is None else ac.as_tensor(against)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     time = None if mode is None else mode_given(mode, posterior.tensor.mode_names)
-    found = posterior.forecast(horizon, mode=time, season=_season(season), seed=seed)
-    wanted = found.cells_by(by or ()) if asked is None else asked
-    table, console = found.quantiles(wanted, _LEVELS), terminal()
+    with waiting("forecasting"):
+        found = posterior.forecast(horizon, mode=time, season=_season(season), seed=seed)
+        wanted = found.cells_by(by or ()) if asked is None else asked
+        table, console = found.quantiles(wanted, _LEVELS), terminal()
     console.print(Text(str(found)))
     for sentence in found.warnings:
         console.print(Text(sentence))
@@ -89,9 +95,10 @@ def forecast(
         write_frame(table, out)
         console.print(Text(f"{len(table):,} forecasts written to {out}"))
     elif asked is not None or by:
-        console.print(_as_table(table))
+        console.print(_as_table(table, found._compared.left_out))
     if draws_out is not None:
-        long = found.samples(cells=wanted, seed=seed)
+        with waiting("simulating counts"):
+            long = found.samples(cells=wanted, seed=seed)
         write_frame(long, draws_out)
         console.print(Text(f"{len(long):,} draws written to {draws_out}"))
     if figure is not None:
@@ -150,17 +157,20 @@ def _print_changes(found: "ac.Forecast", console: Console) -> None:
 
 
 def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Console) -> None:
-    scores = found.evaluate(future)
+    with waiting("scoring the forecast beside simple ones"):
+        scores = found.evaluate(future)
     console.print(_as_table(scores.drop(columns=["number", "crps_difference", "standard_error"]).reset_index()))
+    said = {*found.warnings, *found._compared.words()}
     for sentence in scores.attrs["words"]:
-        console.print(Text(sentence))
+        if sentence not in said:
+            console.print(Text(sentence))
+    console.print(Text(_SCORES, style="dim"))
 
 
 def _check_figure(path: Path | None) -> None:
     if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"--figure is {str(path)!r}, but it must end in .png, .pdf or .svg")
-    if path is not None and not path.resolve().parent.is_dir():
-        raise InputError(f"--figure is {str(path)!r}, but the folder {str(path.resolve().parent)!r} does not exist")
+    check_file("--figure", path)
 
 
 def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
@@ -172,19 +182,22 @@ def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> No
     if len(panels) > _PANELS:
         largest = found.predict(panels)["rate"].to_numpy().argsort()[::-1][:_PANELS]
         panels = [panels[place] for place in largest.tolist()]
-    figure = ac.figures.forecast(found, panels).figure
-    figure.savefig(path)  # type: ignore[union-attr]
+    ac.figures.forecast(found, panels).savefig(path)
     few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
     console.print(Text(f"Figure written to {path}{few}"))
 
 
-def _as_table(frame: "pd.DataFrame") -> Table:
+def _as_table(frame: "pd.DataFrame", not_compared: int = 0) -> Table:
     """A frame for the screen; an empty entry is a sum."""
     table = Table(box=SIMPLE_HEAD)
+    if not_compared:
+        table.caption = Text("Over all cells, also those that are not compared above")
+        table.caption_justify = "left"
     numbers = [str(name) for name, kind in frame.dtypes.items() if kind.kind in "if"]
     for name in frame.columns:
-        table.add_column(Text(str(name)), justify="right" if str(name) in numbers else "left")
+        is_number = str(name) in numbers
+        table.add_column(Text(str(name)), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None):
-        told = ["all" if each is None else f"{each:,.4g}" if isinstance(each, float) else str(each) for each in row]
+        told = ["all" if each is None else plain_number(each) if isinstance(each, float) else str(each) for each in row]
         table.add_row(*map(Text, told))
     return table

@@ -94,6 +94,15 @@ class ChosenModel:
         """Whether it is drawn by Gibbs sampling: then it has priors and chains, and its runs can be resumed."""
         return self.name != "nntuck"
 
+    def check_memory(self) -> None:
+        """Refuse, before the data are read, a budget that no data would leave room for."""
+        from allocore.run.memory_needs import check_budget
+
+        if self.name == "allocore":
+            name = "max_budget" if self.settings["budget"] == "infer" else "budget"
+            if name in self.settings:
+                check_budget(_flag(name), self.settings[name], self.settings.get("core_shape"))
+
     def check_likelihood(self, likelihood: dict[str, Any]) -> None:
         """Check that the model has the likelihood and the concentrations asked for, and that they use its priors."""
         name, e0 = likelihood["likelihood"], likelihood["e0"]

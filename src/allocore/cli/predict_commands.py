@@ -10,9 +10,12 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, terminal
+from allocore.cli.output_paths import check_file
 from allocore.cli.run_commands import OnError, RunPath
+from allocore.cli.waiting import waiting
 from allocore.data.frame_files import check_suffix, read_frame, write_frame
 from allocore.errors import whole_number
+from allocore.posterior.run_description import plain_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,15 +51,18 @@ def predict(
     whole_number("--rows", rows)
     if out is not None:
         check_suffix(out, "--out")
+        check_file("--out", out)
     asked = read_frame(cells, "CELLS")
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
-    found = posterior.predict(asked, interval, missing=missing)
+    with waiting("predicting"):
+        found = posterior.predict(asked, interval, missing=missing)
     console = terminal()
     if out is not None:
         write_frame(found, out)
         console.print(Text(f"{len(found):,} predictions written to {out}"))
         return
     console.print(_as_table(found.head(rows)))
+    console.print(Text(f"rate: the expected count; low to high: its {interval:.0%} interval; all: a sum.", style="dim"))
     if len(found) > rows:
         console.print(Text(f"{len(found) - rows:,} more; --out writes them all"))
 
@@ -65,8 +71,9 @@ def _as_table(found: "pd.DataFrame") -> Table:
     """The predictions for the screen; an empty entry is a sum."""
     table, numbers = Table(box=SIMPLE_HEAD), list(found.columns[-3:])
     for name in found.columns:
-        table.add_column(Text(str(name)), justify="right" if name in numbers else "left")
+        is_number = name in numbers
+        table.add_column(Text(str(name)), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in found.astype(object).where(found.notna(), None).itertuples(index=False, name=None):
         told = ["all" if value is None else str(value) for value in row[:-3]]
-        table.add_row(*map(Text, (*told, f"{row[-3]:.4g}", str(row[-2]), str(row[-1]))))
+        table.add_row(*map(Text, (*told, plain_number(row[-3]), f"{row[-2]:,}", f"{row[-1]:,}")))
     return table

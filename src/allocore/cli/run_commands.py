@@ -9,6 +9,9 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, terminal
+from allocore.cli.opening import OpenIt, open_page
+from allocore.cli.output_paths import check_folder
+from allocore.cli.waiting import waiting
 from allocore.errors import InputError, whole_number
 from allocore.posterior.posterior import ShownDraw
 
@@ -73,7 +76,8 @@ def summary(
 
     If the run holds out cells, how well it predicts them follows.
 
-    The numbers and names of its classes stay the same when the run is resumed. --draw best shows one draw instead.
+    The numbers of its classes stay the same when the run is resumed, and so do the names of those that hardly change.
+    --draw best shows one draw instead.
 
     allocore summary run.zarr --rows 30
 
@@ -151,9 +155,19 @@ def figures(
     from allocore.figures import write_all
 
     shown = _draw_given(draw)
+    check_folder("--out", out)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
-    written = write_all(posterior, out, formats=wanted, rows=whole_number("--rows", rows), draw=shown, chain=chain)
+    rows = whole_number("--rows", rows)
+    _make_summary(posterior, shown, chain)
+    with waiting("drawing figures") as tell:
+        files: list[Path] = []
+
+        def one_more(file: Path) -> None:
+            files.append(file)
+            tell(f"{len(files)} files written, the last {file.name}")
+
+        written = write_all(posterior, out, formats=wanted, rows=rows, draw=shown, chain=chain, progress=one_more)
     only = "" if posterior.core_values.shape[1] else ": the run has no draws yet, so there are only its traces"
     terminal().print(Text(f"{len(written)} files written to {out}{only}"))
 
@@ -166,6 +180,7 @@ def report(
     surprises: Annotated[int, typer.Option(help="How many surprising cells to list.")] = 50,
     draw: Draw = None,
     chain: Chain = None,
+    open_it: OpenIt = False,
     on_error: OnError = "raise",
 ) -> None:
     """Write a run as a page to explore: search and compare its classes, on maps and over time.
@@ -174,16 +189,29 @@ def report(
 
     The page opens in any browser, needs no network, and can be sent to a co-author.
 
-    allocore report run.zarr --out report.html --title "ICEWS 2018-19"
+    allocore report run.zarr --out report.html --title "ICEWS 2018-19" --open
     """
     from allocore.explorer.page_file import write_report
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out is {str(out)!r}, but it must end in .html")
+    if out.is_dir():
+        raise InputError(f"--out is {str(out)!r}, but it must be a file, and this is a folder")
+    check_folder("--out", out.parent)  # which is made if it does not exist
     shown = _draw_given(draw)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
-    page = write_report(posterior, out, title=title, surprises=surprises, draw=shown, chain=chain)
+    _make_summary(posterior, shown, chain)
+    with waiting("writing the page", in_logs_only=True):
+        page = write_report(posterior, out, title=title, surprises=surprises, draw=shown, chain=chain)
     terminal().print(Text(f"Report written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser"))
+    if open_it:
+        open_page(page)
+
+
+def _make_summary(posterior: ac.Posterior, shown: ShownDraw, chain: int | None) -> None:
+    """Find the classes that are shown, which has a bar of its own; what was found is kept."""
+    if posterior.core_values.shape[1]:
+        posterior.class_summary(shown, chain=chain)
 
 
 def _draw_given(draw: str | None) -> ShownDraw:
