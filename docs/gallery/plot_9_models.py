@@ -1,0 +1,28 @@
+"""
+Models compared
+===============
+
+The predictive density of held-out cells, for several models and budgets.
+"""
+
+import allocore as ac
+
+found = ac.compare(
+    ac.load_flights(),
+    models=["allocore", "cp"],
+    budgets=[5, 20],
+    splits=3,
+    hold_out=0.02,
+    along="month",
+    burn_in=30,
+    draws=5,
+    thin=2,
+)
+figure = ac.figures.ppd(found.table, against="budget")
+
+# %%
+# Higher is better. A dot is the median over the splits, and its bar the quartiles. The bars overlap because a split
+# that is hard for one model is hard for all. So do not judge by them whether a difference is clear: ``print(found)``
+# compares the models within splits, and says so in words.
+#
+# ``against="seconds"`` draws the same against the time of a fit: what does a better prediction cost?

@@ -1,0 +1,23 @@
+"""
+A forecast
+==========
+
+What comes next, in total and for parts of the tensor, with its uncertainty.
+"""
+
+import allocore as ac
+
+months = [f"2013-{month:02d}" for month in range(1, 13)]
+Y = ac.load_flights().with_labels({"month": months})
+model = ac.AlloCore(10, likelihood="negative-binomial", burn_in=100, draws=10, thin=2, chains=2, seed=1, progress=False)
+post = model.fit(Y.select(month=slice("2013-01", "2013-09"))).posterior_
+forecast = post.forecast(horizon=3)
+figure = ac.figures.forecast(forecast, [{}, {"carrier": "JetBlue Airways"}, {"destination": "ORD Chicago O'Hare"}])
+
+# %%
+# Each panel is a sum of cells: all flights, those of one carrier, those to one airport. The line is the past, as it
+# was observed. The fan is the forecast: its darkest band holds the middle of the distribution, and the palest one 90%
+# of it. It widens with the horizon.
+#
+# A mode is time if its labels are periods, so the months get their year here. Nine months are a short past: the
+# forecast cannot know of seasons. :meth:`allocore.Forecast.evaluate` tells how good it was.
