@@ -1,4 +1,4 @@
-"""Geweke's joint-distribution test (2004; docs/model.md): draw variables from the prior, then alternate data and moves.
+"""Geweke's joint-distribution test (2004; docs/explanation/exactness.md): from the prior, alternate data and moves.
 
 Data are drawn given the variables, and the moves under test change the variables given the data. If every move is
 right, the variables have the prior as their distribution at the end, as they do at the beginning.

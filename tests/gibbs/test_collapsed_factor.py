@@ -18,8 +18,12 @@ from allocore.gibbs.collapsed_factor import (
 from allocore.gibbs.priors import Priors
 from allocore.kernels.random import Key, Step, scratch, seat
 
-PRIORS = {"plain": Priors(1.0, 1.0, 1.0, 10.0), "odd": Priors(0.3, 2.0, 0.2, 0.7), "strong": Priors(4.0, 5.0, 3.0, 2.0)}
-PRIORS["sparse"] = Priors(1.0, 1.0, 0.01, 10.0)
+PRIORS = {
+    "plain": Priors.with_values(1.0, 1.0, 1.0, 10.0),
+    "odd": Priors.with_values(0.3, 2.0, 0.2, 0.7),
+    "strong": Priors.with_values(4.0, 5.0, 3.0, 2.0),
+    "sparse": Priors.with_values(1.0, 1.0, 0.01, 10.0),
+}
 ROWS = {
     "empty": ([0, 0, 0, 0], [0.5, 2.0, 1.0, 3.0]),
     "few": ([1, 0, 2, 0, 0, 1], [0.5, 2.0, 0.0, 3.0, 1e-3, 40.0]),
@@ -33,7 +37,7 @@ ROWS = {
 @pytest.fixture(params=[(prior, rows) for prior in PRIORS for rows in ROWS], ids="-".join)
 def fitted(request):
     prior, rows = request.param
-    y_D, exposure_D = np.array(ROWS[rows][0]), np.array(ROWS[rows][1])
+    y_D, exposure_D = np.array(ROWS[rows][0], dtype=np.float64), np.array(ROWS[rows][1])
     fit = np.empty(FIT_SIZE)
     fit_collapsed(y_D, exposure_D, PRIORS[prior], fit)
     return y_D, exposure_D, PRIORS[prior], fit
@@ -41,7 +45,7 @@ def fitted(request):
 
 def log_density(t, y_D, exposure_D, priors):
     """The factor integrated out row by row, times the prior of the core value, less b0^a0 / G(a0), per unit of t."""
-    a0, b0, e0, f0 = priors
+    a0, b0, e0, f0, _ = priors
     core = np.exp(t)
     rows = gammaln(e0 + y_D) - gammaln(e0) + e0 * np.log(f0) - (e0 + y_D) * np.log(f0 + core * exposure_D)
     return (a0 + y_D.sum()) * t - b0 * core + rows.sum()
@@ -103,3 +107,9 @@ def test_core_values_are_drawn_from_the_fit(fitted):
         draws[n] = draw_collapsed(rng, fit)
     law = stats.betaprime(fit[LEFT], fit[RIGHT], scale=np.exp(fit[TOP]) * fit[RIGHT] / fit[LEFT])
     assert stats.kstest(np.exp(draws), law.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("e0", [1e-290, 0.01, 1.0, 7.3])
+def test_the_table_of_the_priors_has_the_logarithms_of_rising_factorials(e0):
+    table = Priors.with_values(1.0, 1.0, e0, 10.0).log_rising_Y
+    np.testing.assert_allclose(table, gammaln(e0 + np.arange(len(table))) - gammaln(e0), rtol=1e-12, atol=1e-12)

@@ -12,8 +12,7 @@ import naive
 from allocore.gibbs.collapsed_factor import LOG_INTEGRAL
 from allocore.gibbs.core_values import core_conditional
 from allocore.gibbs.exposure import exposure
-from allocore.gibbs.factors import ClassesOfMode, conditional_of_row
-from allocore.gibbs.priors import Priors
+from allocore.gibbs.factors import conditional_of_row
 from allocore.gibbs.relocation import ByClass, location_scores
 from allocore.gibbs.workspace import Workspace
 from tiers import by_tier
@@ -62,10 +61,10 @@ def test_factors_have_the_conditional_of_the_oracle(case):
         shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
         for d in range(case.Y.shape[mode]):
             shape_K, rate_K = np.empty(shape_DK.shape[1]), np.empty(shape_DK.shape[1])
-            classes = ClassesOfMode(case.dense.core, subs_Q, np.unique(subs_Q))
             conditional_of_row(
-                Priors.of(case.spec, case.state, mode), rows_of(case, mode)[d], exposure_DQ[d], classes, shape_K, rate_K
-            )
+                case.spec.e0, case.spec.f0, rows_of(case, mode)[d], exposure_DQ[d], case.dense.core, subs_Q, shape_K,
+                rate_K,
+            )  # fmt: skip
             np.testing.assert_allclose(shape_K, shape_DK[d], rtol=1e-12)
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)
 
@@ -75,7 +74,7 @@ def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
     """The oracle integrates the core value out numerically. A factor of its own is in test_collapsed_factor.py."""
     case = cases.make(modes, budget=4, with_missing=with_missing, seed=modes, scale=3.0)
     for mode in range(modes):
-        rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode))
+        rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode), case.layout.workers)
         scores_QK, _, fits_QF = location_scores(case.layout, case.spec, case.state, mode, rows)
         alpha = case.spec.alpha0 / case.Y.shape[mode]
         for q in range(case.spec.budget):
@@ -95,7 +94,24 @@ def test_what_a_class_reaches_at_each_factor_is_the_sum_over_its_rows(case):
     workspace = Workspace.of(case.layout, case.state)
     for mode in range(case.Y.ndim):
         exposure_DQ = exposure(case.layout, workspace, mode)
-        rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode, workspace))
+        rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode, workspace), case.layout.workers)
         _, exposure_QK, _ = location_scores(case.layout, case.spec, case.state, mode, rows)
         phi_DU = case.dense.factors[mode][:, case.state.used(mode)]
         np.testing.assert_allclose(exposure_QK[:, : phi_DU.shape[1]], exposure_DQ.T @ phi_DU, rtol=1e-12)
+
+
+def test_a_factor_that_is_zero_in_rows_without_counts_has_a_score():
+    """Such rows are summed with a weight of zero: zero times infinity must not enter the sum."""
+    case = cases.make(2, budget=5, with_missing=False, seed=3, scale=3.0)
+    mode, y_DQ = 0, np.array(case.allocation.y_RQ[case.layout.rows(0)])
+    y_DQ[2] = 0
+    view = cases.view_of(case.layout, case.state, case.allocation, mode)._replace(y_DQ=y_DQ)
+    log_phi_DK = case.state.log_phi[mode].copy()
+    log_phi_DK[2] = -np.inf
+    state = case.state.with_factors(mode, log_phi_DK)
+    used = int(state.used(mode).sum())
+    scores = location_scores(case.layout, case.spec, state, mode, ByClass.of(view, case.layout.workers))
+    assert np.isfinite(scores.scores_QK[:, :used]).all()
+    # The row of zeros adds nothing to the exposure, nor to the score.
+    exposure_QU = view.exposure_DQ.T @ np.exp(log_phi_DK[:, state.used(mode)])
+    np.testing.assert_allclose(scores.exposure_QK[:, :used], exposure_QU, rtol=1e-12)

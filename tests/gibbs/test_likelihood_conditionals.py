@@ -71,11 +71,12 @@ def test_core_values_and_factors_have_the_conditionals_of_the_oracle(case):
         np.testing.assert_allclose(ours, expected, rtol=1e-11)
         shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
         subs_Q = np.ascontiguousarray(case.state.subs_QM[:, mode])
-        classes = ClassesOfMode(case.dense.core, subs_Q, np.unique(subs_Q))
         for d in range(case.Y.shape[mode]):
             shape_K, rate_K = np.empty(shape_DK.shape[1]), np.empty(shape_DK.shape[1])
             priors = Priors.of(case.spec, case.state, mode)
-            conditional_of_row(priors, view.y_DQ[d], view.exposure_DQ[d], classes, shape_K, rate_K)
+            conditional_of_row(
+                priors.e0, priors.f0, view.y_DQ[d], view.exposure_DQ[d], case.dense.core, subs_Q, shape_K, rate_K
+            )
             np.testing.assert_allclose(shape_K, shape_DK[d], rtol=1e-11)
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-11)
 
@@ -112,7 +113,7 @@ def test_the_dispersion_is_drawn_from_the_sums_of_the_oracle_and_reports_its_par
 def test_locations_have_the_scores_of_the_oracle(by, mode):
     """The oracle integrates the core value out numerically."""
     case = cases.make(3, budget=4, seed=3, scale=2.0, dispersion_by=by, **BURSTS)
-    rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode))
+    rows = ByClass.of(cases.view_of(case.layout, case.state, case.allocation, mode), case.layout.workers)
     scores_QK, _, _ = location_scores(case.layout, case.spec, case.state, mode, rows)
     places = np.cumsum(case.state.used(mode)) - 1
     for q in range(case.spec.budget):

@@ -41,10 +41,14 @@ def generator(number):
     return rng
 
 
+def pair_of(draft):
+    return split_merge._pair(draft, Q_CLASS, R_CLASS, split_merge._others(draft, Q_CLASS, R_CLASS))
+
+
 def split_alloc(case, pair, split, rng):
     """An allocation, cell by cell, in which class 0 keeps as many counts of each row as it is to."""
     alloc = case.alloc.copy()
-    for d, given in enumerate(pair.y_D - split.kept_D):
+    for d, given in enumerate((pair.y_D - split.kept_D).astype(int)):
         cells = np.repeat(np.arange(alloc[Q_CLASS, d].size), alloc[Q_CLASS, d].ravel())
         moved = np.bincount(rng.permutation(cells)[:given], minlength=alloc[Q_CLASS, d].size)
         alloc[Q_CLASS, d] -= moved.reshape(alloc[Q_CLASS, d].shape)
@@ -72,8 +76,8 @@ def log_posterior(case, alloc, dense):
 @pytest.mark.parametrize("with_missing", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing):
     case, draft = make(with_missing)
-    pair = split_merge._pair(draft, Q_CLASS, R_CLASS)
-    assert split_merge._can_return(draft, pair, splits=True)
+    pair = pair_of(draft)
+    assert split_merge._can_return(draft, pair.others_MK, Q_CLASS, R_CLASS, splits=True)
     split, merged = split_merge._draw_split(draft, pair, generator(3)), split_merge._now_merged(draft, pair)
     assert 0 < split.kept_D.sum() < pair.y_D.sum()
     gain = split_merge._gain(draft, pair, split, merged, splits=True)
@@ -114,12 +118,12 @@ def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing
 @pytest.mark.parametrize("number", range(4))
 def test_the_way_back_has_the_same_gain(with_missing, alone, number):
     case, draft = make(with_missing, alone=alone, seed=number)
-    pair = split_merge._pair(draft, Q_CLASS, R_CLASS)
+    pair = pair_of(draft)
     split, merged = split_merge._draw_split(draft, pair, generator(number)), split_merge._now_merged(draft, pair)
     gain = split_merge._gain(draft, pair, split, merged, splits=True)
     split_merge._write_split(draft, pair, split, generator(number + 50))
 
-    again = split_merge._pair(draft, Q_CLASS, R_CLASS)
+    again = pair_of(draft)
     away_M = np.array(
         [
             next(
@@ -140,10 +144,10 @@ def test_what_is_split_and_merged_again_is_where_it_was():
     """Tables that follow the moves agree with those made anew from locations and counts."""
     case, draft = make(with_missing=True)
     before = draft.y_QD[Q_CLASS].copy()
-    pair = split_merge._pair(draft, Q_CLASS, R_CLASS)
+    pair = pair_of(draft)
     split_merge._write_split(draft, pair, split_merge._draw_split(draft, pair, generator(3)), generator(4))
     check_tables(case, draft)
-    again = split_merge._pair(draft, Q_CLASS, R_CLASS)
+    again = pair_of(draft)
     for number in range(5, 40):
         merged = split_merge._draw_merged(draft, again, generator(number))
         if again.others_MK[0, merged.factor] == 0:  # a factor of its own is drawn
@@ -203,7 +207,7 @@ def test_a_mixture_of_two_factors_is_seen_as_such():
     exposure_D = rng.gamma(2.0, size=80)
     shares = phi_DK * exposure_D[:, None] / (phi_DK * exposure_D[:, None]).sum(axis=0)
     y_D = rng.poisson(600 * shares[:, 4] + 300 * shares[:, 1])
-    used_U, priors = np.array([0, 1, 2, 4, 5]), Priors(1.0, 1.0, 1.0, 10.0)
+    used_U, priors = np.array([0, 1, 2, 4, 5]), Priors.with_values(1.0, 1.0, 1.0, 10.0)
     weights_U, exposure_U, scores = np.empty(5), np.empty(5), np.empty(5)
     factors = FactorsInUse(used_U, phi_DK, np.log(phi_DK))
     explain(y_D, exposure_D, priors, factors, Explained(weights_U, exposure_U, scores))
@@ -219,7 +223,7 @@ def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
     log_phi_DK[:, 1] = -1e6
     y_D, exposure_D, used_U = np.array([10**9, 4]), np.array([1.0, 1.0]), np.arange(3)
     weights_U, exposure_U, scores = np.empty(3), np.empty(3), np.empty(3)
-    priors = Priors(1.0, 1.0, 1.0, 10.0)
+    priors = Priors.with_values(1.0, 1.0, 1.0, 10.0)
     factors = FactorsInUse(used_U, np.exp(log_phi_DK), log_phi_DK)
     explain(y_D, exposure_D, priors, factors, Explained(weights_U, exposure_U, scores))
     assert weights_U.sum() == pytest.approx(1.0)

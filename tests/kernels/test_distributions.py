@@ -20,6 +20,7 @@ from allocore.kernels.distributions import (
     categorical,
     categorical_from_logs,
     log_gamma,
+    log_gammas,
     multinomial,
     normal,
     poisson,
@@ -49,6 +50,19 @@ def fill_log_gamma(stream, rng, shape, out):
 
 
 @kernel
+def fill_log_gammas(stream, rng, shape, out):
+    """A row of 100 variates at a time; every second one has another shape."""
+    shapes, rates, work, row = np.empty(100), np.full(100, 2.0), np.empty((2, 100)), np.empty(100)
+    for i in range(out.size // 50):
+        seat(rng, stream, i)
+        for j in range(100):
+            shapes[j] = shape if j % 2 == 0 else 3.5
+        log_gammas(rng, shapes, rates, work, row)
+        for j in range(50):
+            out[50 * i + j] = row[2 * j] + math.log(2.0)
+
+
+@kernel
 def fill_binomial(stream, rng, trials, p, out):
     for i in range(out.size):
         seat(rng, stream, i)
@@ -63,10 +77,10 @@ def fill_categorical(stream, rng, cumulative, out):
 
 
 @kernel
-def fill_multinomial(stream, rng, trials, cumulative, stack, out):
+def fill_multinomial(stream, rng, trials, weights, heavy, cumulative, out):
     for i in range(out.shape[0]):
         seat(rng, stream, i)
-        multinomial(rng, trials, cumulative, stack, out[i])
+        multinomial(rng, trials, weights, weights.sum(), heavy, cumulative, out[i])
 
 
 @kernel
@@ -112,9 +126,10 @@ def test_normals_are_normal():
     assert stats.kstest(sample(fill_normal), "norm").pvalue > LEVEL
 
 
+@pytest.mark.parametrize("fill", [fill_log_gamma, fill_log_gammas], ids=["one", "many"])
 @pytest.mark.parametrize("shape", [1e-3, 0.05, 0.5, 1.0, 1.7, 10.0, 1e3, 1e6, 1e9])
-def test_log_gammas_have_the_distribution_of_the_logarithm_of_a_gamma(shape):
-    draws = sample(fill_log_gamma, shape)
+def test_log_gammas_have_the_distribution_of_the_logarithm_of_a_gamma(shape, fill):
+    draws = sample(fill, shape)
     assert np.isfinite(draws).all()
     if shape < 0.01:  # the distribution function underflows: P(log G < t) = t-th power of e, shape * t, nearly
         u = np.exp(shape * draws - math.lgamma(shape + 1.0))
@@ -216,13 +231,54 @@ def test_rare_classes_are_drawn_with_their_true_probability():
 
 def test_categoricals_from_log_weights_ignore_a_common_shift_and_skip_minus_infinity():
     scores = np.array([-np.inf, -1000.0, -1001.0, -np.inf])
-    rng, cumulative, counts = scratch(), np.empty(4), np.zeros(4, dtype=int)
+    rng, counts = scratch(), np.zeros(4, dtype=int)
     stream = Key.of(4, 0).stream(Step.RELOCATE)
     for i in range(4000):
         seat(rng, stream, i)
-        counts[categorical_from_logs(rng, scores, 4, cumulative)] += 1
+        counts[categorical_from_logs(rng, scores, 4)] += 1
     assert counts[0] == counts[3] == 0
     assert stats.binomtest(int(counts[1]), 4000, 1 / (1 + math.exp(-1))).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("scale", [1e18, 1e30, 1e300])
+def test_scores_of_any_size_can_be_compared(scale):
+    """Beyond 4e17 a difference of 50 is lost in the last place of a score."""
+    rng = scratch()
+    seat(rng, Key.of(4, 0).stream(Step.RELOCATE), 0)
+    for place in range(3):
+        scores = np.full(3, -2.0 * scale)
+        scores[place] = -scale
+        assert categorical_from_logs(rng, scores, 3) == place
+    assert categorical_from_logs(rng, np.full(3, -scale), 3) in range(3)
+
+
+@pytest.mark.jit
+def test_an_index_is_drawn_even_if_no_score_is_finite():
+    rng = scratch()
+    seat(rng, Key.of(4, 0).stream(Step.RELOCATE), 0)
+    assert categorical_from_logs(rng, np.full(3, -np.inf), 3) == 0
+
+
+@pytest.mark.parametrize("weights", [[1.24 * 2.0**-51, 1.0], [1.0, 1.24 * 2.0**-51]])
+def test_a_rare_outcome_of_the_most_trials_has_its_true_probability(weights):
+    size = 200 if JIT_OFF else 20_000
+    out, weights = np.empty((size, 2), dtype=np.int64), np.array(weights)
+    fill_multinomial(Key.of(9, 0).stream(Step.THIN), scratch(), 2**50, weights, np.empty(2, int), np.empty(2), out)
+    rare = out[:, np.argmin(weights)]
+    assert (out.sum(axis=1) == 2**50).all()
+    assert stats.poisson(0.62 * size).cdf(rare.sum() - 1) > LEVEL / 2
+    assert stats.poisson(0.62 * size).sf(rare.sum()) > LEVEL / 2
+
+
+@pytest.mark.parametrize("size", range(1, 14))
+def test_the_largest_of_the_log_weights_is_found_wherever_it_is(size):
+    """All others are e^60 times less likely, so the largest is drawn for certain."""
+    rng = scratch()
+    for place in range(size):
+        seat(rng, Key.of(4, 0).stream(Step.RELOCATE), place)
+        scores = np.full(size + 1, 7.0)
+        scores[place], scores[size] = 67.0, 200.0  # what is beyond the size does not count
+        assert categorical_from_logs(rng, scores, size) == place
 
 
 @pytest.mark.parametrize("trials", [1, 5, 300, 10**6])
@@ -230,8 +286,8 @@ def test_multinomials_are_multinomial(trials):
     """Totals exact; each margin binomial; the margins of a pair add to a binomial, which fixes their covariance."""
     size = 500 if JIT_OFF else 50_000
     out = np.empty((size, len(WEIGHTS)), dtype=np.int64)
-    stack = np.empty((64, 3), dtype=np.int64)
-    fill_multinomial(Key.of(9, 0).stream(Step.THIN), scratch(), trials, np.cumsum(WEIGHTS), stack, out)
+    heavy, cumulative = np.empty(len(WEIGHTS), dtype=np.int64), np.empty(len(WEIGHTS))
+    fill_multinomial(Key.of(9, 0).stream(Step.THIN), scratch(), trials, WEIGHTS, heavy, cumulative, out)
     assert (out.sum(axis=1) == trials).all()
     assert (out[:, WEIGHTS == 0] == 0).all()
     p = WEIGHTS / WEIGHTS.sum()
@@ -239,11 +295,24 @@ def test_multinomials_are_multinomial(trials):
         assert binomial_p_value(out[:, group].sum(axis=1), trials, p[group].sum()) > LEVEL
 
 
+@pytest.mark.parametrize("trials", [0, 3, 300, 10**9])
+def test_no_trial_is_lost_among_many_equal_weights(trials):
+    """With few trials no weight is heavy, with many all are."""
+    weights, size = np.full(400, 0.1), 20 if JIT_OFF else 500
+    out = np.empty((size, 400), dtype=np.int64)
+    heavy, cumulative = np.empty(400, dtype=np.int64), np.empty(400)
+    fill_multinomial(Key.of(9, 0).stream(Step.THIN), scratch(), trials, weights, heavy, cumulative, out)
+    assert (out.sum(axis=1) == trials).all()
+    if trials and not JIT_OFF:
+        assert binomial_p_value(out[:, :200].sum(axis=1), trials, 0.5) > LEVEL
+
+
 @pytest.mark.jit
 @pytest.mark.skipif(JIT_OFF, reason="needs more draws than interpreted code makes")
 def test_a_sampler_that_is_one_percent_wrong_is_caught():
     assert binomial_p_value(sample(fill_binomial, 1000, 0.3 * 1.01, dtype=np.int64), 1000, 0.3) < LEVEL
-    assert stats.kstest(np.exp(sample(fill_log_gamma, 1.7)), stats.gamma(1.7 * 1.01).cdf).pvalue < LEVEL
+    for fill in (fill_log_gamma, fill_log_gammas):
+        assert stats.kstest(np.exp(sample(fill, 1.7)), stats.gamma(1.7 * 1.01).cdf).pvalue < LEVEL
 
 
 @pytest.mark.jit

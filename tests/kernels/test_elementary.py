@@ -77,11 +77,20 @@ def test_the_search_finds_what_is_planted(source, found):
     assert what_differs(source) == found
 
 
-@pytest.mark.jit
-def test_exp_and_log_are_those_of_the_c_library():
-    numbers = np.random.default_rng(1).normal(size=2_000) * 20.0
-    assert exp_of(numbers).tolist() == [math.exp(each) for each in numbers.tolist()]
-    assert log_of(exp_of(numbers)).tolist() == [math.log(math.exp(each)) for each in numbers.tolist()]
+def units_in_the_last_place(ours, exact):
+    return np.abs(ours - exact) / np.spacing(np.abs(exact))
+
+
+def test_exp_and_log_are_good_to_the_last_place():
+    """Against the C library, which rounds nearly all numbers correctly: small and large, near 1, and subnormal."""
+    rng = np.random.default_rng(1)
+    exponents = np.concatenate([scale * rng.normal(size=2_000) for scale in (200.0, 1.0, 1e-8)] + [[-744.5, 709.7]])
+    exponents = exponents[(exponents > -745.0) & (exponents < 709.7)]
+    exact = np.array([math.exp(each) for each in exponents.tolist()])
+    assert units_in_the_last_place(exp_of(exponents), exact).max() <= 1.0
+    numbers = np.concatenate([exact[exact > 0], 1.0 + 1e-3 * rng.normal(size=2_000), rng.random(2_000) * 1e-310])
+    exact = np.array([math.log(each) for each in numbers.tolist()])
+    assert units_in_the_last_place(log_of(numbers), exact).max() <= 1.0
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (2, 3, 4)])
@@ -93,8 +102,11 @@ def test_arrays_keep_their_shape_whatever_their_order_in_memory(shape):
         assert np.allclose(log_of(given), np.log(given), rtol=1e-14)
 
 
+@pytest.mark.jit
 def test_zero_and_the_infinities_are_no_error():
     assert exp_of([-np.inf, 0.0, np.inf]).tolist() == [0.0, 1.0, np.inf]
+    assert np.isnan(exp_of(np.nan))
+    assert np.isnan(log_of(np.nan))
     assert log_of([0.0, 1.0, np.inf]).tolist() == [-np.inf, 0.0, np.inf]
     assert float(exp_of(-np.inf)) == 0.0
 

@@ -49,7 +49,7 @@ def test_the_cache_depends_on_the_sources_of_kernels_alone(tmp_path):
     for path, old, new in (
         ("gibbs/layout.py", "BLOCK = 1024", "BLOCK = 2048"),
         ("gibbs/priors.py", "    a0: float\n    b0: float\n", "    b0: float\n    a0: float\n"),
-        ("kernels/distributions.py", "_FEW = 8", "_FEW = 9"),
+        ("kernels/distributions.py", "_INVERSION_LIMIT = 300", "_INVERSION_LIMIT = 301"),
     ):
         edit(package / path, old, new)
         assert here not in cache_folder(tmp_path), path

@@ -6,17 +6,20 @@ import pytest
 import cases
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels import signed_patterns
+from allocore.kernels.row_products import NARROW, WIDE
 from allocore.kernels.signed_patterns import SignedPatterns
 from allocore.kernels.workers import Workers
 from allocore.model.rates import class_totals
 
-EVERY_CASE = [(modes, with_missing) for modes in (2, 3, 4, 5, 6) for with_missing in (False, True)]
+EVERY_CASE = [(modes, 5, with_missing) for modes in (2, 3, 4, 5, 6) for with_missing in (False, True)]
+# As many classes as are summed in vectors, and one less or more.
+EVERY_CASE += [(3, budget, True) for budget in (NARROW - 1, NARROW, NARROW + 3, WIDE - 1, WIDE, WIDE + 1)]
 
 
-@pytest.fixture(params=EVERY_CASE, ids=lambda p: f"{p[0]}-modes-{'missing' if p[1] else 'complete'}")
+@pytest.fixture(params=EVERY_CASE, ids=lambda p: f"{p[0]}-modes-{p[1]}-classes-{'missing' if p[2] else 'complete'}")
 def case(request):
-    modes, with_missing = request.param
-    return cases.make(modes, budget=5, with_missing=with_missing, seed=modes)
+    modes, budget, with_missing = request.param
+    return cases.make(modes, budget=budget, with_missing=with_missing, seed=modes)
 
 
 def expected_sums(case):

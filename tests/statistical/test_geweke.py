@@ -56,7 +56,7 @@ def evidence_against(spec, missing, starts=2_000):
     return corrected(zero_means(wander(whole_sweep, spec, missing, starts)))
 
 
-@pytest.mark.parametrize("name", ["allocore", "cp", "tucker", "inferred"])
+@pytest.mark.parametrize("name", ["allocore", "inferred"])
 def test_prior_and_a_short_chain_agree(name):
     assert evidence_against(SPECS[name], SOME, SHORT) > 1e-3
 
@@ -133,13 +133,13 @@ def inclusion_that_forgets_the_prior(monkeypatch):
 
 
 BUGS = [
-    (wrong_exposure, "allocore"),
     (missing_cells_ignored, "allocore"),
-    (prior_of_locations_counted_twice, "allocore"),
-    (prior_of_factors_counted_twice, "allocore"),
     (relocation_that_forgets_the_counts, "allocore"),
-    (empty_classes_left_out_for_good, "inferred"),
     (inclusion_that_forgets_the_exposure, "inferred"),
+    pytest.param(wrong_exposure, "allocore", marks=pytest.mark.slow),
+    pytest.param(prior_of_locations_counted_twice, "allocore", marks=pytest.mark.slow),
+    pytest.param(prior_of_factors_counted_twice, "allocore", marks=pytest.mark.slow),
+    pytest.param(empty_classes_left_out_for_good, "inferred", marks=pytest.mark.slow),
 ]
 
 

@@ -35,6 +35,6 @@ def core_conditional(spec: Spec, y_Q: Ints, exposure_Q: Floats) -> tuple[Floats,
 @kernel
 def _draw(shape_Q: Floats, rate_Q: Floats, stream: Words, rng: Words, log_core_Q: Floats) -> None:
     """Fill `log_core_Q`."""
-    seat(rng, stream, 0)
+    seat(rng, stream, np.int64(0))
     for q in range(log_core_Q.size):
         log_core_Q[q] = log_gamma(rng, shape_Q[q], rate_Q[q])

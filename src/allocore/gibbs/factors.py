@@ -14,7 +14,7 @@ from allocore.gibbs.exposure import ModeView
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.priors import Priors
 from allocore.kernels.arrays import Floats, Ints
-from allocore.kernels.distributions import log_gamma
+from allocore.kernels.distributions import log_gammas
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, Words, scratch, seat
 from allocore.model.spec import Spec
@@ -24,23 +24,23 @@ _ROWS_PER_THREAD = 8
 
 
 class ClassesOfMode(NamedTuple):
-    """What the conditional reads about the classes: core values, factors, and which factors are in use."""
+    """What the conditional reads about the classes: core values, their places among the factors in use, and these."""
 
     core_Q: Floats
-    subs_Q: Ints
+    place_Q: Ints
     used_U: Ints
 
 
 def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
     """A new state in which every factor in use of one mode is drawn."""
     mode, y_DQ, exposure_DQ = view
-    log_phi_DK = np.full_like(state.log_phi[mode], -np.inf)
-    subs_Q, used_U = np.ascontiguousarray(state.subs_QM[:, mode]), np.flatnonzero(state.used(mode))
+    log_phi_DK, used_K = np.empty_like(state.log_phi[mode]), state.used(mode)
+    place_Q = (np.cumsum(used_K) - 1)[state.subs_QM[:, mode]]
     priors = Priors.of(spec, state, mode)
-    classes, stream = ClassesOfMode(state.core_values(), subs_Q, used_U), key.stream(Step.FACTOR, mode)
+    classes, stream = ClassesOfMode(state.core_values(), place_Q, np.flatnonzero(used_K)), key.stream(Step.FACTOR, mode)
     layout.workers.run(
         [
-            partial(_draw_rows, *cut, priors, y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
+            partial(_draw_rows, *cut, priors.e0, priors.f0, y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
             for cut in layout.workers.ranges(len(log_phi_DK), _ROWS_PER_THREAD)
         ]
     )
@@ -49,27 +49,30 @@ def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeV
 
 @kernel
 def _draw_rows(
-    first: int, last: int, priors: Priors, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, stream: Words,
+    first: int, last: int, e0: float, f0: float, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, stream: Words,
     rng: Words, log_phi_DK: Floats,
 ) -> None:  # fmt: skip
     """Fill rows `first` to `last` of `log_phi_DK`."""
-    used_U = classes.used_U
-    shape_K, rate_K = np.empty(log_phi_DK.shape[1]), np.empty(log_phi_DK.shape[1])
+    core_Q, place_Q, used_U = classes
+    shape_U, rate_U, log_U = np.empty(used_U.size), np.empty(used_U.size), np.empty(used_U.size)
+    work_2U = np.empty((2, used_U.size))
     for d in range(first, last):
-        conditional_of_row(priors, y_DQ[d], exposure_DQ[d], classes, shape_K, rate_K)
+        conditional_of_row(e0, f0, y_DQ[d], exposure_DQ[d], core_Q, place_Q, shape_U, rate_U)
         seat(rng, stream, d)
-        for k in used_U:
-            log_phi_DK[d, k] = log_gamma(rng, shape_K[k], rate_K[k])
+        log_gammas(rng, shape_U, rate_U, work_2U, log_U)
+        for k in range(log_phi_DK.shape[1]):
+            log_phi_DK[d, k] = -np.inf
+        for u in range(used_U.size):
+            log_phi_DK[d, used_U[u]] = log_U[u]
 
 
 @kernel
 def conditional_of_row(
-    priors: Priors, y_Q: Ints, exposure_Q: Floats, classes: ClassesOfMode, shape_K: Floats, rate_K: Floats
+    e0: float, f0: float, y_Q: Ints, exposure_Q: Floats, core_Q: Floats, place_Q: Ints, shape_U: Floats, rate_U: Floats
 ) -> None:
-    """Fill `shape_K` and `rate_K` of the gamma conditionals of one row, for every factor of the mode."""
-    core_Q, subs_Q = classes.core_Q, classes.subs_Q
-    for k in range(shape_K.size):
-        shape_K[k], rate_K[k] = priors.e0, priors.f0
-    for q in range(subs_Q.size):
-        shape_K[subs_Q[q]] += y_Q[q]
-        rate_K[subs_Q[q]] += core_Q[q] * exposure_Q[q]
+    """Fill `shape_U` and `rate_U` of the gamma conditionals of one row, for every factor in use."""
+    for u in range(shape_U.size):
+        shape_U[u], rate_U[u] = e0, f0
+    for q in range(place_Q.size):
+        shape_U[place_Q[q]] += y_Q[q]
+        rate_U[place_Q[q]] += core_Q[q] * exposure_Q[q]

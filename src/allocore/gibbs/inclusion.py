@@ -14,6 +14,8 @@ keeps a location in every mode, drawn from the prior. Cost: Q.
 from math import exp, log
 from typing import NamedTuple
 
+import numpy as np
+
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.elementary import log_of
 from allocore.kernels.jit import kernel
@@ -40,7 +42,7 @@ def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, exposure_Q: Fl
 @kernel
 def _include(y_Q: Ints, log_empty_Q: Floats, prior: _BetaPrior, stream: Words, rng: Words, included_Q: Flags) -> None:
     """Visit the classes in turn; `log_empty_Q` is the log probability that an included class holds no counts."""
-    seat(rng, stream, 0)
+    seat(rng, stream, np.int64(0))
     others = 0
     for q in range(included_Q.size):
         others += int(included_Q[q])

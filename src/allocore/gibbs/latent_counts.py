@@ -17,6 +17,7 @@ Every cell has its own random numbers: a place in a stream that depends on the d
 """
 
 from math import exp, expm1, lgamma, log, log1p
+from typing import NamedTuple
 
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.chinese_restaurant import crt
@@ -34,6 +35,19 @@ MOST_BINARY_RATE, MOST_BINARY = 32.0, 128
 _MOST_POISSON = 2.0**50  # the largest rate that `poisson` draws from
 _FIRST_TERMS = 6
 _LOW, _HIGH = 1e-150, 1e150
+
+
+class Latent(NamedTuple):
+    """What latent counts are drawn from: the likelihood, the scales of the rows, and random numbers.
+
+    `stream` is for the cells in batches, `exact_stream` for those drawn one by one. A Poisson likelihood has None in
+    place of this: numba prunes `if latent is not None`, so then nothing of latent counts is compiled.
+    """
+
+    likelihood: int
+    scale_R: Floats
+    stream: Words
+    exact_stream: Words
 
 
 @part
@@ -129,9 +143,7 @@ def draw_latent(rng: Words, likelihood: int, count: int, rate: float, scratch: I
     """The latent count of one cell, whatever its count and its rate."""
     if likelihood == NEGATIVE_BINOMIAL:
         return crt(rng, count, max(rate, 1e-300), scratch)
-    if likelihood == BERNOULLI:
-        return zero_truncated_poisson(rng, min(max(rate, 1e-300), _MOST_POISSON))
-    return count
+    return zero_truncated_poisson(rng, min(max(rate, 1e-300), _MOST_POISSON))
 
 
 @kernel
@@ -140,9 +152,7 @@ def log_fit(likelihood: int, count: int, log_rate: float) -> float:
     rate = exp(min(log_rate, 700.0))
     if likelihood == NEGATIVE_BINOMIAL:
         return log_rate + _log_rising(1.0 + rate, count - 1.0)
-    if likelihood == BERNOULLI:
-        return log_rate if log_rate < -40.0 else rate + log1p(-exp(-rate)) if rate > 1.0 else log(expm1(rate))
-    return count * log_rate
+    return log_rate if log_rate < -40.0 else rate + log1p(-exp(-rate)) if rate > 1.0 else log(expm1(rate))
 
 
 @part

@@ -8,7 +8,8 @@ With D new rows of mode m, one sweep draws
 
 Given the rest of the state, the new rows are independent of each other and of all data but their own. The exposure X of
 mode m does not depend on them, so it is made once, unless their p is drawn. The chain targets the exact conditional;
-how many sweeps it takes from its start to there was measured (docs/predicting.md). Cost of a sweep: that of thinning.
+how many sweeps it takes from its start to there was measured (docs/howto/fold-in.md). Cost of a sweep: that of
+thinning.
 """
 
 from allocore.gibbs.dispersion import counts_and_rates, draw_dispersion, log_part

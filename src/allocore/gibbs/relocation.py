@@ -20,14 +20,14 @@ core value: it moves by the prior. Cost: D * Q * (factors in use), and D * Q mor
 from dataclasses import replace
 from functools import partial
 from math import exp, lgamma, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from allocore.gibbs.collapsed_factor import (
     FIT_SIZE,
     LEFT,
+    LOG_GAMMA_LEFT,
     LOG_INTEGRAL,
     draw_collapsed,
     fit_collapsed,
@@ -37,31 +37,41 @@ from allocore.gibbs.exposure import ModeView
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.priors import Priors
 from allocore.kernels.arrays import Floats, Ints
-from allocore.kernels.distributions import categorical_from_logs, log_gamma
-from allocore.kernels.elementary import exp_of
+from allocore.kernels.distributions import categorical_from_logs, log_gamma, log_gammas
+from allocore.kernels.dot_product import FIRST, SECOND, dot_of_rows
+from allocore.kernels.elementary import exp_of, lane_exp, lane_log
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
+from allocore.kernels.row_sums import padded, padded_columns, sum_rows
+from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
+_CLASSES_PER_THREAD = 8
+_LEAST_LOG = -1e300
+
 
 class ByClass(NamedTuple):
-    """Counts and exposure of a mode, transposed so that the numbers of one class are consecutive."""
+    """Counts and exposure of a mode, transposed so that the numbers of one class are consecutive; counts as floats."""
 
-    y_QD: Ints
+    y_QD: Floats
     exposure_QD: Floats
 
     @classmethod
-    def of(cls, view: ModeView) -> "ByClass":
+    def of(cls, view: ModeView, workers: Workers) -> "ByClass":
         """The same numbers as in `view`, transposed."""
-        return cls(by_class(view.y_DQ), by_class(view.exposure_DQ))
+        length, budget = view.y_DQ.shape
+        rows = cls(*np.empty((2, budget, length)))
+        cuts = workers.ranges(budget, _CLASSES_PER_THREAD)
+        workers.run([partial(_transpose, *cut, view.y_DQ, view.exposure_DQ, rows) for cut in cuts])
+        return rows
 
 
 class Scores(NamedTuple):
     """The scores of the factors in use without the prior, in the first columns of `scores_QK`.
 
-    `exposure_QK` has the sum of phi R for each. The other columns are for factors taken later. `fits_QF` are the fits
-    of collapsed_factor.py. Classes that are not included have scores of zero.
+    `exposure_QK` has the sum of phi R for each. The columns after them are for factors taken later.
+    `fits_QF` are the fits of collapsed_factor.py. Classes that are not included have scores of zero.
     """
 
     scores_QK: Floats
@@ -104,7 +114,7 @@ class _RelocationStreams(NamedTuple):
 
 def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
     """A new state in which every class is relocated in one mode and has a new core value."""
-    mode, rows = view.mode, ByClass.of(view)
+    mode, rows = view.mode, ByClass.of(view, layout.workers)
     places, used = _Places.of(state, mode), int(state.used(mode).sum())
     drawn = _Drawn(state.log_core_Q.copy(), state.log_phi[mode].copy())
     streams = _RelocationStreams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
@@ -118,80 +128,54 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
 
 def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: ByClass) -> Scores:
     """The scores of all classes, without the prior."""
-    log_phi_DU = np.ascontiguousarray(state.log_phi[mode][:, state.used(mode)])
-    priors, phi_DU = Priors.of(spec, state, mode), exp_of(log_phi_DU)
-    pairs = -(-spec.budget // 2)
-    exposure_QK, scores_QK = np.zeros((2, 2 * pairs, spec.core_shape[mode]))
+    # Rows without counts are summed with a weight of zero, which must not meet an infinite number.
+    log_phi_DL = np.maximum(padded_columns(state.log_phi[mode][:, state.used(mode)]), _LEAST_LOG)
+    priors, phi_DL = Priors.of(spec, state, mode), exp_of(log_phi_DL)
+    scores_QK, exposure_QK = np.empty((2, spec.budget, padded(spec.core_shape[mode])))
     scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, FIT_SIZE)))
-    cuts, few = layout.workers.ranges(pairs, 4), layout.workers.ranges(spec.budget, 8)
-    layout.workers.run(
-        [partial(_score_used, *cut, rows, priors, log_phi_DU, phi_DU, scores) for cut in cuts]
-        + [partial(_fit_new, *cut, rows, priors, scores.fits_QF) for cut in few]
-    )
+    cuts = layout.workers.ranges(spec.budget, _CLASSES_PER_THREAD)
+    layout.workers.run([partial(_score_classes, *cut, rows, priors, log_phi_DL, phi_DL, scores) for cut in cuts])
     left_out_Q = np.flatnonzero(~state.included())
     scores_QK[left_out_Q], scores.fits_QF[left_out_Q] = 0.0, 0.0
-    return Scores(scores_QK[: spec.budget], exposure_QK[: spec.budget], scores.fits_QF)
-
-
-def by_class(table_DQ: NDArray[Any]) -> NDArray[Any]:
-    """The table transposed, so that the numbers of one class are consecutive."""
-    return np.ascontiguousarray(table_DQ.T)
+    return scores
 
 
 @kernel
-def _score_used(
-    first: int, last: int, rows: ByClass, priors: Priors, log_phi_DU: Floats, phi_DU: Floats, scores: Scores
-) -> None:
-    """Fill the scores of the factors in use for pairs of classes `first` to `last`.
-
-    A dense product, four rows and two classes at a time, which suits the caches best, and a sparse one. If the number
-    of classes is odd, the last row of `exposure_QK` completes the last pair.
-    """
-    y_QD, exposure_QD = rows
-    scores_QK, exposure_QK, _ = scores
-    length, used = phi_DU.shape
-    for pair in range(first, last):
-        q, r = 2 * pair, min(2 * pair + 1, y_QD.shape[0] - 1)
-        for d in range(0, length - 3, 4):
-            a0, a1, a2, a3 = exposure_QD[q, d], exposure_QD[q, d + 1], exposure_QD[q, d + 2], exposure_QD[q, d + 3]
-            b0, b1, b2, b3 = exposure_QD[r, d], exposure_QD[r, d + 1], exposure_QD[r, d + 2], exposure_QD[r, d + 3]
-            for u in range(used):
-                p0, p1, p2, p3 = phi_DU[d, u], phi_DU[d + 1, u], phi_DU[d + 2, u], phi_DU[d + 3, u]
-                exposure_QK[q, u] += a0 * p0 + a1 * p1 + a2 * p2 + a3 * p3
-                exposure_QK[q + 1, u] += b0 * p0 + b1 * p1 + b2 * p2 + b3 * p3
-        for d in range(length - length % 4, length):
-            for u in range(used):
-                exposure_QK[q, u] += exposure_QD[q, d] * phi_DU[d, u]
-                exposure_QK[q + 1, u] += exposure_QD[r, d] * phi_DU[d, u]
-        for c in range(q, r + 1):
-            _add_counts(y_QD[c], priors, log_phi_DU, exposure_QK[c], scores_QK[c])
-
-
-@part
-def _add_counts(y_D: Ints, priors: Priors, log_phi_DU: Floats, exposure_K: Floats, scores_K: Floats) -> None:
-    """Add the likelihood of the counts to the scores of one class, given its exposure at each factor."""
-    total = 0
-    for d in range(y_D.size):
-        if y_D[d] > 0:
-            total += y_D[d]
-            y = np.float64(y_D[d])
-            for u in range(log_phi_DU.shape[1]):
-                scores_K[u] += y * log_phi_DU[d, u]
-    for u in range(log_phi_DU.shape[1]):
-        scores_K[u] += log_core_integral(total, exposure_K[u], priors)
-
-
-@kernel
-def log_core_integral(total: int, exposure: float, priors: Priors) -> float:
-    """The log integral of lambda^y exp(-lambda exposure) over the prior of a core value, without ln b0^a0 / G(a0)."""
-    return lgamma(priors.a0 + total) - (priors.a0 + total) * log(priors.b0 + exposure)
-
-
-@kernel
-def _fit_new(first: int, last: int, rows: ByClass, priors: Priors, fits_QF: Floats) -> None:
+def _transpose(first: int, last: int, y_DQ: Ints, exposure_DQ: Floats, rows: ByClass) -> None:
+    """Fill the rows of classes `first` to `last`."""
     y_QD, exposure_QD = rows
     for q in range(first, last):
-        fit_collapsed(y_QD[q], exposure_QD[q], priors, fits_QF[q])
+        for d in range(y_DQ.shape[0]):
+            y_QD[q, d], exposure_QD[q, d] = y_DQ[d, q], exposure_DQ[d, q]
+
+
+@kernel
+def _score_classes(
+    first: int, last: int, rows: ByClass, priors: Priors, log_phi_DL: Floats, phi_DL: Floats, scores: Scores
+) -> None:
+    """Fill the scores of classes `first` to `last`, two at a time: of factors in use, and of a factor of their own."""
+    y_QD, exposure_QD = rows
+    scores_QK, exposure_QK, fits_QF = scores
+    b0, all_D = priors.b0, np.arange(y_QD.shape[1])
+    counted_D = np.empty(all_D.size, dtype=np.int64)
+    for q in range(first, last, 2):
+        r, counted = min(q + 1, last - 1), np.int64(0)
+        for d in range(all_D.size):
+            counted_D[counted] = d
+            counted += np.int64(y_QD[q, d] + y_QD[r, d] > 0)
+        sum_rows(phi_DL, all_D, all_D.size, exposure_QD, q, r, exposure_QK)
+        sum_rows(log_phi_DL, counted_D, counted, y_QD, q, r, scores_QK)
+        for c in range(q, r + 1):
+            fit_collapsed(y_QD[c], exposure_QD[c], priors, fits_QF[c])
+            left, log_gamma_left = fits_QF[c, LEFT], fits_QF[c, LOG_GAMMA_LEFT]  # left is a0 + y_q
+            for u in range(phi_DL.shape[1]):
+                scores_QK[c, u] += log_gamma_left - left * lane_log(b0 + exposure_QK[c, u])
+
+
+@kernel
+def log_core_integral(total: float, exposure: float, a0: float, b0: float) -> float:
+    """The log integral of lambda^y exp(-lambda exposure) over the prior of a core value, without ln b0^a0 / G(a0)."""
+    return lgamma(a0 + total) - (a0 + total) * log(b0 + exposure)
 
 
 @kernel
@@ -207,23 +191,20 @@ def _move_classes(
     y_QD, exposure_QD = rows
     factors_K, places_Q, others_K = places
     log_core_Q, log_phi_DK = drawn
-    weights, cumulative = np.empty(others_K.size + 1), np.empty(others_K.size + 1)
-    log_prior = np.empty(places_Q.size + 1)
+    weights, log_prior = np.empty(others_K.size + 1), np.empty(places_Q.size + 1)
     for n in range(log_prior.size):
-        log_prior[n] = log(n + alpha)
+        log_prior[n] = log(n + alpha) if n > 0 else -np.inf  # a factor that no other class uses is integrated out
+    free = others_K.size - used
     for q in range(places_Q.size):
         home = places_Q[q]
         others_K[home] -= 1
         has_own = others_K[home] == 0
-        free = others_K.size
+        free += int(has_own)
         for k in range(used):
-            weights[k] = -np.inf
-            if others_K[k] > 0:
-                weights[k] = log_prior[others_K[k]] + scores_QK[q, k]
-                free -= 1
+            weights[k] = log_prior[others_K[k]] + scores_QK[q, k]
         weights[used] = log(free * alpha) + fits_QF[q, LOG_INTEGRAL] if free > 0 else -np.inf
         seat(rng, streams.choices, q)
-        choice = categorical_from_logs(rng, weights, used + 1, cumulative)
+        choice = categorical_from_logs(rng, weights, used + 1)
         new = choice == used
         exposure = 0.0 if new else exposure_QK[q, choice]
         stays, log_core = _core_there(
@@ -231,23 +212,25 @@ def _move_classes(
         )  # fmt: skip
         if stays:
             others_K[home] += 1
+            free -= int(has_own)
             continue
         if new:
             choice, used = _take(int(uniform(rng) * free), used, factors_K, others_K)
             k = factors_K[choice]
             seat(rng, streams.entries, q)
-            _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors, rng, log_phi_DK)
+            _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors.e0, priors.f0, rng, log_phi_DK)
             _score_column(q + 1, choice, k, rows, priors, drawn, scores)
         elif has_own:
             for d in range(log_phi_DK.shape[0]):
                 log_phi_DK[d, factors_K[home]] = -np.inf
+        free -= int(new)
         others_K[choice] += 1
         places_Q[q], log_core_Q[q] = choice, log_core
 
 
 @part
 def _core_there(
-    has_own: bool, new: bool, exposure: float, before: float, y_D: Ints, exposure_D: Floats, priors: Priors,
+    has_own: bool, new: bool, exposure: float, before: float, y_D: Floats, exposure_D: Floats, priors: Priors,
     fitted: Floats, rng: Words,
 ) -> tuple[bool, float]:  # fmt: skip
     """Whether a class stays where it is after all, and otherwise its log core value at the chosen factor.
@@ -283,29 +266,29 @@ def _take(n: int, used: int, factors_K: Ints, others_K: Ints) -> tuple[int, int]
 
 @part
 def _draw_column(
-    k: int, core: float, y_D: Ints, exposure_D: Floats, priors: Priors, rng: Words, log_phi_DK: Floats
+    k: int, core: float, y_D: Floats, exposure_D: Floats, e0: float, f0: float, rng: Words, log_phi_DK: Floats
 ) -> None:
     """Draw factor k, which only one class uses now."""
-    for d in range(log_phi_DK.shape[0]):
-        log_phi_DK[d, k] = log_gamma(rng, priors.e0 + y_D[d], priors.f0 + core * exposure_D[d])
+    shape_D, rate_D, log_D = np.empty(y_D.size), np.empty(y_D.size), np.empty(y_D.size)
+    for d in range(y_D.size):
+        shape_D[d], rate_D[d] = e0 + y_D[d], f0 + core * exposure_D[d]
+    log_gammas(rng, shape_D, rate_D, np.empty((2, y_D.size)), log_D)
+    for d in range(y_D.size):
+        log_phi_DK[d, k] = log_D[d]
 
 
 @part
 def _score_column(first: int, place: int, k: int, rows: ByClass, priors: Priors, drawn: _Drawn, scores: Scores) -> None:
     """Score the new factor k, in the column `place`, for the classes that have not moved yet."""
     y_QD, exposure_QD = rows
-    scores_QK, exposure_QK, _ = scores
+    scores_QK, exposure_QK, fits_QF = scores
     log_core_Q, log_phi_DK = drawn
-    log_phi_D, phi_D = np.empty(log_phi_DK.shape[0]), np.empty(log_phi_DK.shape[0])
-    for d in range(log_phi_D.size):
-        log_phi_D[d], phi_D[d] = log_phi_DK[d, k], exp(log_phi_DK[d, k])
+    column_2D, b0 = np.empty((2, log_phi_DK.shape[0])), priors.b0
+    for d in range(log_phi_DK.shape[0]):
+        column_2D[0, d], column_2D[1, d] = max(log_phi_DK[d, k], _LEAST_LOG), lane_exp(log_phi_DK[d, k])
     for q in range(first, log_core_Q.size):
-        total, exposure, score = 0, 0.0, 0.0
-        for d in range(log_phi_D.size):
-            exposure += exposure_QD[q, d] * phi_D[d]
-            if y_QD[q, d] > 0:
-                total += y_QD[q, d]
-                score += y_QD[q, d] * log_phi_D[d]
-        included = log_core_Q[q] > -np.inf
-        exposure_QK[q, place] = exposure
-        scores_QK[q, place] = score + log_core_integral(total, exposure, priors) if included else 0.0
+        exposure, score = dot_of_rows(exposure_QD, q, column_2D, SECOND), 0.0
+        if log_core_Q[q] > -np.inf:
+            score = dot_of_rows(y_QD, q, column_2D, FIRST) + fits_QF[q, LOG_GAMMA_LEFT]
+            score -= fits_QF[q, LEFT] * log(b0 + exposure)
+        exposure_QK[q, place], scores_QK[q, place] = exposure, score

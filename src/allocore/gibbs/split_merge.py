@@ -32,9 +32,16 @@ import numpy as np
 from allocore.gibbs.collapsed_factor import FIT_SIZE, LOG_INTEGRAL, draw_collapsed, fit_collapsed, log_correction
 from allocore.gibbs.exposure import ModeView
 from allocore.gibbs.layout import Layout
-from allocore.gibbs.relocation import by_class, log_core_integral
+from allocore.gibbs.relocation import log_core_integral
 from allocore.gibbs.split_merge_draft import Draft
-from allocore.gibbs.split_proposal import Explained, FactorsInUse, explain, log_odds_of_two, share_counts
+from allocore.gibbs.split_proposal import (
+    Explained,
+    FactorsInUse,
+    explain,
+    log_odds_of_two,
+    log_weight_of_shares,
+    share_counts,
+)
 from allocore.gibbs.workspace import Workspace
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.distributions import categorical_from_logs, log_gamma
@@ -59,7 +66,7 @@ class Pair:
     q: int
     r: int
     others_MK: Ints
-    y_D: Ints
+    y_D: Floats
     used_U: Ints
     weights_U: Floats
     exposure_U: Floats
@@ -69,11 +76,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class SplitState:
-    """Two factors, by their places in `used_U`, the counts that q keeps, and the log odds that a count goes to r."""
+    """Two factors, by their places in `used_U`, and their logarithms; the counts that q keeps, and r gets.
+
+    A count goes to r with the log odds `odds_D`.
+    """
 
     first: int
     second: int
-    kept_D: Ints
+    log_phi_2D: Floats
+    kept_D: Floats
+    given_D: Floats
     odds_D: Floats
 
 
@@ -114,9 +126,10 @@ def propose(draft: Draft, rng: Words) -> bool:
     r = _one_of(_empty(draft) if splits else _partners(draft, q, draft.subs_QM[q, draft.mode]), rng)
     if min(q, r) < 0:
         return False
-    pair = _pair(draft, q, r)
-    if pair is None or not _can_return(draft, pair, splits):
+    others_MK = _others(draft, q, r)
+    if (others_MK[draft.mode] > 0).sum() < 2 or not _can_return(draft, others_MK, q, r, splits):
         return False
+    pair = _pair(draft, q, r, others_MK)
     split = _draw_split(draft, pair, rng) if splits else _now_split(draft, pair)
     merged = _now_merged(draft, pair) if splits else _draw_merged(draft, pair, rng)
     gain = _gain(draft, pair, split, merged, splits)
@@ -159,14 +172,17 @@ def _partners(draft: Draft, q: int, factor: int) -> Flags:
     return partners_Q
 
 
-def _pair(draft: Draft, q: int, r: int) -> Pair | None:
-    """The pair of q and r; None if other classes use fewer than two factors of this mode."""
-    mode, others_MK = draft.mode, draft.classes_MK.copy()
+def _others(draft: Draft, q: int, r: int) -> Ints:
+    """How many other classes are at each factor of each mode: without r, and in this mode without q."""
+    others_MK = draft.classes_MK.copy()
     others_MK[np.arange(len(others_MK)), draft.subs_QM[r]] -= 1
-    others_MK[mode, draft.subs_QM[q, mode]] -= 1
-    used_U = np.flatnonzero(others_MK[mode])
-    if len(used_U) < 2:
-        return None
+    others_MK[draft.mode, draft.subs_QM[q, draft.mode]] -= 1
+    return others_MK
+
+
+def _pair(draft: Draft, q: int, r: int, others_MK: Ints) -> Pair:
+    """The pair of q and r, if other classes use at least two factors of this mode."""
+    mode, used_U = draft.mode, np.flatnonzero(others_MK[draft.mode])
     y_D, alpha = draft.y_QD[q] + draft.y_QD[r], draft.alpha_M[mode]
     weights_U, exposure_U, scores, fitted = (
         np.empty(size) for size in (*(len(used_U),) * 2, len(used_U) + 1, FIT_SIZE)
@@ -180,12 +196,12 @@ def _pair(draft: Draft, q: int, r: int) -> Pair | None:
     return Pair(q, r, others_MK, y_D, used_U, weights_U, exposure_U, scores, fitted)
 
 
-def _can_return(draft: Draft, pair: Pair, splits: bool) -> bool:
+def _can_return(draft: Draft, others_MK: Ints, q: int, r: int, splits: bool) -> bool:
     """Whether the reverse move could be proposed: other classes use the factors that q and r leave."""
-    left = pair.others_MK[np.arange(len(draft.alpha_M)), draft.subs_QM[pair.r]] > 0
+    left = others_MK[np.arange(len(others_MK)), draft.subs_QM[r]] > 0
     if splits:
         return bool(left.all())
-    return bool(left[draft.mode] and pair.others_MK[draft.mode, draft.subs_QM[pair.q, draft.mode]] > 0)
+    return bool(left[draft.mode] and others_MK[draft.mode, draft.subs_QM[q, draft.mode]] > 0)
 
 
 def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
@@ -194,20 +210,26 @@ def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
     first = _by_weight(log_weights_U, rng)
     log_weights_U[first] = -inf
     second = _by_weight(log_weights_U, rng)
-    kept_D, odds_D = np.empty_like(pair.y_D), _log_odds(draft, pair, first, second)
+    log_phi_2D = _logs_of_two(draft, pair, first, second)
+    kept_D, odds_D = np.empty_like(pair.y_D), _log_odds(pair, first, second, log_phi_2D)
     share_counts(pair.y_D, odds_D, rng, kept_D)
-    return SplitState(first, second, kept_D, odds_D)
+    return SplitState(first, second, log_phi_2D, kept_D, pair.y_D - kept_D, odds_D)
 
 
 def _now_split(draft: Draft, pair: Pair) -> SplitState:
     """The factors and counts that q and r have now."""
     first, second = np.searchsorted(pair.used_U, draft.subs_QM[[pair.q, pair.r], draft.mode])
-    return SplitState(first, second, draft.y_QD[pair.q], _log_odds(draft, pair, first, second))
+    log_phi_2D = _logs_of_two(draft, pair, first, second)
+    kept_D, given_D = draft.y_QD[pair.q], draft.y_QD[pair.r]
+    return SplitState(first, second, log_phi_2D, kept_D, given_D, _log_odds(pair, first, second, log_phi_2D))
 
 
-def _log_odds(draft: Draft, pair: Pair, first: int, second: int) -> Floats:
+def _logs_of_two(draft: Draft, pair: Pair, first: int, second: int) -> Floats:
+    return np.ascontiguousarray(draft.log_phi_DK[:, pair.used_U[[first, second]]].T)
+
+
+def _log_odds(pair: Pair, first: int, second: int, log_phi_2D: Floats) -> Floats:
     """For each row, the log odds that a count goes to r."""
-    log_phi_2D = by_class(draft.log_phi_DK[:, pair.used_U[[first, second]]])
     share = pair.weights_U[second] / (pair.weights_U[first] + pair.weights_U[second])
     odds = log_odds_of_two(pair.y_D, log_phi_2D, pair.exposure_U[[first, second]], share)
     return np.asarray(log_phi_2D[1] - log_phi_2D[0] + odds)
@@ -215,23 +237,23 @@ def _log_odds(draft: Draft, pair: Pair, first: int, second: int) -> Floats:
 
 def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
     """log(posterior / proposal) of the split state; both classes must hold counts."""
-    given_D, modes = pair.y_D - split.kept_D, np.delete(np.arange(len(draft.alpha_M)), draft.mode)
-    if not split.kept_D.any() or not given_D.any():
+    kept, given = float(split.kept_D.sum()), float(split.given_D.sum())
+    if kept == 0 or given == 0:
         return -inf
-    log_weight = log_of(pair.others_MK[modes, draft.subs_QM[pair.q, modes]] + draft.alpha_M[modes]).sum()
-    for u, counts_D in ((split.first, split.kept_D), (split.second, given_D)):
-        some, factor = counts_D > 0, pair.used_U[u]
-        log_weight += log(pair.others_MK[draft.mode, factor] + draft.alpha_M[draft.mode])
-        log_weight += (counts_D[some] * draft.log_phi_DK[some, factor]).sum()
-        log_weight += log_core_integral(counts_D.sum(), pair.exposure_U[u], draft.priors)
-    log_weight += (split.kept_D * np.logaddexp(0.0, split.odds_D)).sum()
-    log_weight += (given_D * np.logaddexp(0.0, -split.odds_D)).sum()
+    a0, b0, mode = draft.priors.a0, draft.priors.b0, draft.mode
+    log_weight = log_weight_of_shares(split.kept_D, split.given_D, split.odds_D, split.log_phi_2D)
+    for u, counts in ((split.first, kept), (split.second, given)):
+        log_weight += log(pair.others_MK[mode, pair.used_U[u]] + draft.alpha_M[mode])
+        log_weight += log_core_integral(counts, pair.exposure_U[u], a0, b0)
+    for m, factor in enumerate(draft.subs_QM[pair.q]):
+        if m != mode:
+            log_weight += log(pair.others_MK[m, factor] + draft.alpha_M[m])
     first, second = pair.weights_U[[split.first, split.second]]
     return float(log_weight - log(first * second / (1.0 - first)))
 
 
 def _by_weight(log_weights_U: Floats, rng: Words) -> int:
-    return int(categorical_from_logs(rng, log_weights_U, len(log_weights_U), np.empty(len(log_weights_U))))
+    return int(categorical_from_logs(rng, log_weights_U, len(log_weights_U)))
 
 
 def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
@@ -251,19 +273,21 @@ def _now_merged(draft: Draft, pair: Pair) -> MergedState:
 
 def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
     """log(posterior / proposal) of the merged state."""
-    modes = np.arange(len(draft.alpha_M))
-    log_weight = np.logaddexp.reduce(pair.scores) + log_core_integral(0, merged.exposure_r, draft.priors)
+    log_weight = float(np.logaddexp.reduce(pair.scores))
+    log_weight += log_core_integral(0.0, merged.exposure_r, draft.priors.a0, draft.priors.b0)
     if pair.others_MK[draft.mode, merged.factor] == 0:
         log_weight += log_correction(merged.log_core, pair.y_D, draft.exposure_QD[pair.q], draft.priors, pair.fitted)
-    factors_M = draft.subs_QM[merged.away_M, modes]
-    others_M, beside_q = pair.others_MK[modes, factors_M], (modes == draft.mode) & (factors_M == merged.factor)
-    choices_M = len(draft.y_Q) - np.where(modes == draft.mode, 2, 1)
-    return float(log_weight + log_of((others_M + beside_q + draft.alpha_M) * choices_M / others_M).sum())
+    for m, away in enumerate(merged.away_M):
+        factor, here = draft.subs_QM[away, m], m == draft.mode
+        others, choices = pair.others_MK[m, factor], len(draft.y_Q) - (2 if here else 1)
+        beside_q = here and factor == merged.factor
+        log_weight += log((others + beside_q + draft.alpha_M[m]) * choices / others)
+    return log_weight
 
 
 def _choose_factor(pair: Pair, others_K: Ints, rng: Words) -> tuple[int, float]:
     """Draw a factor for q with all counts, and the log core value there if no other class uses it."""
-    choice = categorical_from_logs(rng, pair.scores, len(pair.scores), np.empty(len(pair.scores)))
+    choice = categorical_from_logs(rng, pair.scores, len(pair.scores))
     if choice < len(pair.used_U):
         return pair.used_U[choice], nan
     return _one_of(others_K == 0, rng), draw_collapsed(rng, pair.fitted)
@@ -271,10 +295,11 @@ def _choose_factor(pair: Pair, others_K: Ints, rng: Words) -> tuple[int, float]:
 
 def _another(pair: Pair, budget: int, rng: Words, *, than_q: bool) -> int:
     """Draw a class other than r and, with `than_q`, other than q."""
-    among_Q = np.ones(budget, dtype=np.bool_)
-    among_Q[pair.r] = False
-    among_Q[pair.q] = not than_q
-    return _one_of(among_Q, rng)
+    left_out = sorted((pair.q, pair.r)) if than_q else [pair.r]
+    drawn = int(uniform(rng) * (budget - len(left_out)))
+    for each in left_out:
+        drawn += drawn >= each
+    return drawn
 
 
 def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> None:
@@ -284,7 +309,7 @@ def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> Non
         draft.set_factor(left, -inf)
     draft.follow(r, np.full(len(draft.alpha_M), q))
     draft.exposure_QD[r] = draft.exposure_QD[q]
-    for each, counts_D, u in ((q, split.kept_D, split.first), (r, pair.y_D - split.kept_D, split.second)):
+    for each, counts_D, u in ((q, split.kept_D, split.first), (r, split.given_D, split.second)):
         draft.settle(each, counts_D, pair.used_U[u], pair.exposure_U[u], rng)
 
 

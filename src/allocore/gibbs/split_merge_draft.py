@@ -22,9 +22,9 @@ from allocore.model.state import State
 class Draft:
     """Copies of everything that proposals in one mode can change. Mutable: accepted proposals are written here only.
 
-    `rows_DQ` and `sums_Q` are the expanded factors of this mode and their sums (with c, if `scale` is of this mode). In
-    the other modes no factor changes: class q has the column holder_MQ[m, q] of `expanded`. `exposure_QD` is only valid
-    for classes that hold counts.
+    `sums_Q` are the sums of the factors of the classes in this mode (with c, if `scale` is of this mode). In the other
+    modes no factor changes: class q has the column holder_MQ[m, q] of `expanded`. `exposure_QD` is only valid for
+    classes that hold counts.
     """
 
     mode: int
@@ -34,10 +34,9 @@ class Draft:
     scale: RowScale | None
     expanded: Expanded
     holder_MQ: Ints
-    rows_DQ: Floats
     sums_Q: Floats
-    y_QD: Ints
-    y_Q: Ints
+    y_QD: Floats
+    y_Q: Floats
     exposure_QD: Floats
     exposure_Q: Floats
     subs_QM: Ints
@@ -51,11 +50,11 @@ class Draft:
         cls, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
     ) -> "Draft":
         """A draft of a state; `exposure_Q` is X_q / lambda_q."""
-        mode, by_rows = view.mode, ByClass.of(view)
-        log_phi_DK, rows_DQ = state.log_phi[mode].copy(), workspace.rows(mode).copy()
+        mode, by_rows = view.mode, ByClass.of(view, layout.workers)
+        log_phi_DK = state.log_phi[mode].copy()
         used_U, class_U = np.unique(state.subs_QM[:, mode], return_index=True)
         phi_DK = np.zeros_like(log_phi_DK)
-        phi_DK[:, used_U] = rows_DQ[:, class_U]
+        phi_DK[:, used_U] = workspace.rows(mode)[:, class_U]
         classes_MK = np.array([np.bincount(subs_Q, minlength=max(spec.core_shape)) for subs_Q in state.subs_QM.T])
         return cls(
             mode=mode,
@@ -65,11 +64,10 @@ class Draft:
             scale=workspace.scale,
             expanded=workspace.expanded,
             holder_MQ=np.tile(np.arange(spec.budget), (len(layout.shape), 1)),
-            rows_DQ=rows_DQ,
             sums_Q=workspace.expanded.sums_MQ[mode].copy(),
-            y_QD=by_rows.y_QD.copy(),
+            y_QD=by_rows.y_QD,
             y_Q=by_rows.y_QD.sum(axis=1),
-            exposure_QD=by_rows.exposure_QD.copy(),
+            exposure_QD=by_rows.exposure_QD,
             exposure_Q=exposure_Q.copy(),
             subs_QM=state.subs_QM.copy(),
             log_core_Q=state.log_core_Q.copy(),
@@ -86,7 +84,7 @@ class Draft:
     def column(self, mode: int, q: int) -> tuple[Floats, float]:
         """The factor of a class in a mode, and its sum."""
         if mode == self.mode:
-            return self.rows_DQ[:, q], float(self.sums_Q[q])
+            return self.phi_DK[:, self.subs_QM[q, mode]], float(self.sums_Q[q])
         holder, start = self.holder_MQ[mode, q], sum(self.missing.shape[:mode])
         rows_DQ = self.expanded.phi_RQ[start : start + self.missing.shape[mode]]
         return rows_DQ[:, holder], float(self.expanded.sums_MQ[mode, holder])
@@ -101,15 +99,13 @@ class Draft:
         for m, c in enumerate(classes_M):
             self._put(r, m, self.subs_QM[c, m])
             self.holder_MQ[m, r] = self.holder_MQ[m, c]
-        c = classes_M[self.mode]
-        self.rows_DQ[:, r], self.sums_Q[r] = self.rows_DQ[:, c], self.sums_Q[c]
+        self.sums_Q[r] = self.sums_Q[classes_M[self.mode]]
 
-    def settle(self, q: int, counts_D: Ints, factor: int, exposure: float, rng: Words) -> None:
+    def settle(self, q: int, counts_D: Floats, factor: int, exposure: float, rng: Words) -> None:
         """Give q these counts, move it to a factor of this mode with this X / lambda, and draw its core value."""
         self.y_QD[q], self.y_Q[q], self.exposure_Q[q] = counts_D, counts_D.sum(), exposure
         self._put(q, self.mode, factor)
-        phi_D = self.phi_DK[:, factor]
-        self.rows_DQ[:, q], self.sums_Q[q] = phi_D, scaled_sums(phi_D, self.mode, self.scale)
+        self.sums_Q[q] = scaled_sums(self.phi_DK[:, factor], self.mode, self.scale)
         self.log_core_Q[q] = log_gamma(rng, self.priors.a0 + self.y_Q[q], self.priors.b0 + exposure)
 
     def set_factor(self, factor: int, log_phi_D: Floats | float) -> None:

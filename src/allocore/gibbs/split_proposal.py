@@ -5,7 +5,7 @@ sum_d phi[d, k] R[d]. A few steps of EM fit the weights. They only make a propos
 must be a function of counts, exposure and factors alone. Cost: D * (factors in use).
 """
 
-from math import exp, log
+from math import exp, log, log1p
 from typing import NamedTuple
 
 import numpy as np
@@ -43,11 +43,11 @@ class Explained(NamedTuple):
 
 
 @kernel
-def explain(y_D: Ints, exposure_D: Floats, priors: Priors, factors: FactorsInUse, explained: Explained) -> None:
+def explain(y_D: Floats, exposure_D: Floats, priors: Priors, factors: FactorsInUse, explained: Explained) -> None:
     """Fill `explained` for the counts of a class."""
     used_U, phi_DK, log_phi_DK = factors
     weights_U, exposure_U, scores_U = explained
-    used, total, rows = used_U.size, 0, 0
+    used, total, rows = used_U.size, 0.0, 0
     phi_NU, counts_N = np.empty((y_D.size, used)), np.empty(y_D.size)
     for u in range(used):
         weights_U[u], exposure_U[u], scores_U[u] = 1.0 / used, 0.0, 0.0
@@ -62,7 +62,7 @@ def explain(y_D: Ints, exposure_D: Floats, priors: Priors, factors: FactorsInUse
             total += y_D[d]
             rows += 1
     for u in range(used):
-        scores_U[u] += log_core_integral(total, exposure_U[u], priors)
+        scores_U[u] += log_core_integral(total, exposure_U[u], priors.a0, priors.b0)
     _climb(counts_N[:rows], phi_NU[:rows], exposure_U, weights_U)
     for u in range(used):
         weights_U[u] = (1.0 - _LEAK) * weights_U[u] + _LEAK / used
@@ -103,7 +103,7 @@ def _reweigh(shares_U: Floats, exposure_U: Floats, weights_U: Floats) -> None:
 
 
 @kernel
-def log_odds_of_two(y_D: Ints, log_phi_2D: Floats, exposure_2: Floats, share: float) -> float:
+def log_odds_of_two(y_D: Floats, log_phi_2D: Floats, exposure_2: Floats, share: float) -> float:
     """ln (w' / S') - ln (w / S) of two factors that explain the counts; `share` is a first guess of w' = 1 - w."""
     shift = log(max(exposure_2[0], _TINY)) - log(max(exposure_2[1], _TINY))
     total = 0.0
@@ -119,7 +119,23 @@ def log_odds_of_two(y_D: Ints, log_phi_2D: Floats, exposure_2: Floats, share: fl
 
 
 @kernel
-def share_counts(y_D: Ints, odds_D: Floats, rng: Words, kept_D: Ints) -> None:
+def share_counts(y_D: Floats, odds_D: Floats, rng: Words, kept_D: Floats) -> None:
     """Draw how many counts of each row stay with q, given the log odds that a count goes to r."""
     for d in range(y_D.size):
-        kept_D[d] = binomial(rng, y_D[d], 1.0 / (1.0 + exp(min(odds_D[d], _MOST))))
+        kept_D[d] = binomial(rng, int(y_D[d]), 1.0 / (1.0 + exp(min(odds_D[d], _MOST))))
+
+
+@kernel
+def log_weight_of_shares(kept_D: Floats, given_D: Floats, odds_D: Floats, log_phi_2D: Floats) -> float:
+    """ln prod_d of phi[d]^y at the two factors, divided by the probability of sharing the counts in this way.
+
+    Without the number of ways, which is the same in both.
+    """
+    total = 0.0
+    for d in range(kept_D.size):
+        log_odds, beyond = odds_D[d], log1p(exp(-abs(odds_D[d])))
+        if kept_D[d] > 0:
+            total += kept_D[d] * (log_phi_2D[0, d] + max(log_odds, 0.0) + beyond)
+        if given_D[d] > 0:
+            total += given_D[d] * (log_phi_2D[1, d] + max(-log_odds, 0.0) + beyond)
+    return total

@@ -132,12 +132,12 @@ def _visit_mode(
 
 def info_of(layout: Layout, before: State, state: State, allocation: Allocation, log_likelihood: float) -> SweepInfo:
     """The statistics of what led from one state to the next, which has this allocation and log-likelihood."""
-    holding_Q = allocation.y_RQ[layout.rows(0)].sum(axis=0) > 0
+    holding_Q = allocation.y_RQ[layout.rows(0)].any(axis=0)
     locations = state.subs_QM[holding_Q]
     (cell_keys,) = column_keys([log_phi_DK.shape[1] for log_phi_DK in state.log_phi], locations.T)
     return SweepInfo(
         log_likelihood=log_likelihood,
         classes=len(np.unique(cell_keys)),
-        factors=tuple(len(np.unique(column)) for column in locations.T),
+        factors=tuple(int(np.count_nonzero(np.bincount(column))) for column in locations.T),
         moved=float(np.mean(np.any(state.subs_QM != before.subs_QM, axis=1))),
     )

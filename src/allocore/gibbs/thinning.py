@@ -33,6 +33,7 @@ from allocore.gibbs.latent_counts import (
     MOST_BINARY,
     NEGATIVE_BINOMIAL,
     POISSON,
+    Latent,
     draw_tables,
     draw_truncated,
 )
@@ -44,10 +45,11 @@ from allocore.gibbs.thinning_batch import (
     find_levels,
     find_rates,
     list_draws,
+    log_rates,
     raise_towers,
 )
-from allocore.gibbs.thinning_exact import ExactStreams, SplitBuffers, Weights, split_in_logs, split_large
-from allocore.gibbs.workspace import Workspace
+from allocore.gibbs.thinning_exact import SplitBuffers, Weights, split_in_logs, split_large
+from allocore.gibbs.workspace import ScaledRows, Workspace
 from allocore.kernels.arrays import Flags, Floats, Ints, Singles
 from allocore.kernels.elementary import exp_of
 from allocore.kernels.jit import kernel
@@ -84,18 +86,10 @@ ThinCells: TypeAlias = Callable[[Key, Layout, int, State, Workspace, type[np.sig
 
 
 class _Streams(NamedTuple):
-    """Random numbers for the draws, for draws that are repeated after a rejection, and for latent counts."""
+    """Random numbers for the draws, and for draws that are repeated after a rejection."""
 
     draws: Words
     redraws: Words
-    latent: Words
-
-
-class _Rows(NamedTuple):
-    """The scaled rows, and the scale of each, which only latent counts need."""
-
-    scaled_RL: Singles
-    scale_R: Floats
 
 
 def thin_here(
@@ -107,19 +101,18 @@ def thin_here(
     tables = Tables.of(layout, budget, count_type)
     log_fit_B, log_fit_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
     underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
-    streams = _Streams(*(key.stream(step) for step in (Step.THIN, Step.THIN_AGAIN, Step.LATENT)))
-    exact = ExactStreams(key.stream(Step.THIN_EXACT), key.stream(Step.LATENT_EXACT))
+    streams, exact_stream = _Streams(key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
+    latent = None if likelihood == POISSON else _latent(key, likelihood, scaled)
     weights = Weights(state.core_values(), workspace.expanded.phi_RQ, scaled.log_scale_R)
-    rows = _Rows(scaled.scaled_RL, exp_of(scaled.log_scale_R) if likelihood != POISSON else scaled.log_scale_R)
     first_draw_B = _first_draws(layout, likelihood)
 
     def work(blocks: tuple[int, int], large: tuple[int, int], table: Table) -> None:
         batch = Batch.of(len(layout.shape), scaled.scaled_RL.shape[1], likelihood)
         _thin_blocks(
-            *blocks, likelihood, nonzeros, first_draw_B, rows, streams, batch, table, log_fit_B, underflow_N
+            *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, streams, batch, table, log_fit_B, underflow_N
         )  # fmt: skip
         buffers = SplitBuffers.of(budget)
-        split_large(*large, likelihood, nonzeros, weights, exact, buffers, table, log_fit_L, underflow_N)
+        split_large(*large, latent, nonzeros, weights, exact_stream, buffers, table, log_fit_L, underflow_N)
 
     nothing = [(0, 0)] * layout.workers.threads
     blocks, large = thinning_ranges(layout, budget), layout.workers.ranges(len(log_fit_L))
@@ -127,7 +120,7 @@ def thin_here(
         [partial(work, *share) for share in zip(blocks + nothing, large + nothing, tables.by_thread, strict=False)]
     )
     which = np.flatnonzero(underflow_N)
-    log_fit_U = split_in_logs(which, layout, likelihood, state, scaled, exact, tables.by_thread[0])
+    log_fit_U = split_in_logs(which, layout, latent, state, scaled, exact_stream, tables.by_thread[0])
     return ThinnedCells(tables.add_up(), log_fit_B, log_fit_L, log_fit_U, scaled.log_scale_R)
 
 
@@ -173,6 +166,11 @@ def _count_type(layout: Layout, likelihood: int, state: State, workspace: Worksp
     return np.int32 if layout.total + total_rate < 2**30 else np.int64  # the cells are ones
 
 
+def _latent(key: Key, likelihood: int, scaled: ScaledRows) -> Latent:
+    streams = key.stream(Step.LATENT), key.stream(Step.LATENT_EXACT)
+    return Latent(likelihood, exp_of(scaled.log_scale_R), *streams)
+
+
 def _first_draws(layout: Layout, likelihood: int) -> Ints:
     """Where the random numbers of each block begin. A latent count is at most y, or MOST_BINARY for binary cells."""
     if likelihood != BERNOULLI:
@@ -189,18 +187,19 @@ def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
 
 @kernel
 def _thin_blocks(
-    first: int, last: int, likelihood: int, nonzeros: NonZeros, first_draw_B: Ints, rows: _Rows, streams: _Streams,
-    batch: Batch, table: Table, log_fit_B: Floats, underflow_N: Flags,
+    first: int, last: int, latent: Latent | None, nonzeros: NonZeros, first_draw_B: Ints, scaled_RL: Singles,
+    streams: _Streams, batch: Batch, table: Table, log_fit_B: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
     """Thin the cells of a range of blocks, batch by batch."""
     # Each array that is taken out of a tuple costs two atomic operations, and threads disturb one another by them: in
     # the parts below, which are called for every few dozen cells, that made two threads slower than one. So it is done
     # once, here, and the parts take arrays.
     coords_MN, changed_N, small_N, _, _, _, starts_M, first_cell = nonzeros
-    (products, count_C, rate_C, expm1_C, latent_C, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D,
+    (products, count_C, rate_C, expm1_C, latent_C, log_2C, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D,
      class_D, rest_D, uniforms, rng) = batch  # fmt: skip
-    draw_stream, redraw_stream, latent_stream = streams
-    scaled_RL, scale_R = rows
+    draw_stream, redraw_stream = streams
+    if latent is not None:
+        likelihood, scale_R, latent_stream, _ = latent
     own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
     for block in range(first, last):
         n, stop = block * BLOCK, min((block + 1) * BLOCK, small_N.size)
@@ -210,7 +209,7 @@ def _thin_blocks(
                 n, stop, n == block * BLOCK, coords_MN, changed_N, small_N, starts_M, scaled_RL, products, fibre_C,
                 towers, ends_C, totals_C, count_C, underflow_N,
             )  # fmt: skip
-            if likelihood != POISSON:
+            if latent is not None:
                 draws = find_rates(
                     n, size, likelihood, coords_MN, starts_M, scale_R, fibre_C, totals_C, rate_C, count_C, underflow_N
                 )  # fmt: skip
@@ -222,11 +221,11 @@ def _thin_blocks(
                     fill_uniforms(latent_stream, first_cell + n - n % 2, size + 1, uniforms)  # first_cell is even
                     draws, gained = draw_truncated(size, rate_C, uniforms[n % 2 :], expm1_C, latent_C, count_C)
                 log_fit += gained
+            else:
+                log_fit += log_rates(size, count_C, totals_C, log_2C)
             list_draws(size, count_C, cell_D)
             fill_uniforms(draw_stream, number, draws, uniforms)
-            log_rates = find_columns(draws, uniforms, towers, ends_C, totals_C, cell_D, column_D, rest_D)
-            if likelihood == POISSON:
-                log_fit += log_rates
+            find_columns(draws, uniforms, towers, ends_C, cell_D, column_D, rest_D)
             find_levels(draws, towers, cell_D, column_D, rest_D, level_D)
             find_classes(
                 n, number, draws, coords_MN, starts_M, scaled_RL, products, fibre_C, towers, cell_D, column_D, level_D,

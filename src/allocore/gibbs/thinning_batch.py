@@ -3,7 +3,6 @@
 The loops come in the order of `_thin_blocks` (thinning.py). A loop takes arrays one by one, not in tuples: see there.
 """
 
-from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +11,14 @@ from numpy.typing import NDArray
 from allocore.gibbs.latent_counts import BERNOULLI, LEAST_RATE, MOST_BINARY, MOST_BINARY_RATE, MOST_RATE
 from allocore.gibbs.layout import LARGE
 from allocore.kernels.arrays import Flags, Floats, Indices, Ints, Singles
+from allocore.kernels.dot_product import FIRST, SECOND, dot_of_rows
+from allocore.kernels.elementary import lane_log
 from allocore.kernels.jit import inlined, kernel, part
 from allocore.kernels.random import UNIFORMS_AT_ONCE, Words, scratch, seat, uniform
 from allocore.kernels.simd import LANES, LEVEL, SLACK, aligned_zeros, column_at, level_at, new_towers, raise_tower
 
 _TINY = 1e-20  # the least sum of scaled 32-bit products to trust: products that underflow are below 2^-52 of it
-_CELLS, _DRAWS = 64, 256  # a batch is full when it has this many of either
+_CELLS, _DRAWS = 96, 384  # a batch is full when it has this many of either
 _AT_ONCE = 8  # entries written at once to the list of draws
 
 
@@ -33,6 +34,7 @@ class Batch(NamedTuple):
     rate_C: Floats
     expm1_C: Floats
     latent_C: Ints
+    log_2C: Floats
     fibre_C: Indices
     towers: Singles
     ends_C: Floats
@@ -57,10 +59,11 @@ class Batch(NamedTuple):
             rate_C=np.zeros(_CELLS),
             expm1_C=np.zeros(_CELLS),
             latent_C=np.zeros(_CELLS, dtype=np.int64),
+            log_2C=np.zeros((2, _CELLS)),
             fibre_C=np.zeros(_CELLS, dtype=np.uint32),
             towers=new_towers(_CELLS, width),
             ends_C=np.zeros(_CELLS),
-            totals_C=np.zeros(_CELLS),
+            totals_C=np.ones(_CELLS),
             cell_D=np.zeros(draws, dtype=np.uint32),
             column_D=np.zeros(draws, dtype=np.uint32),
             level_D=np.zeros(draws, dtype=np.uint32),
@@ -88,12 +91,12 @@ def raise_towers(
             fibres += 1
         row = starts_M[modes - 1] + coords_MN[modes - 1, place]
         end, total = raise_tower(products, modes + fibres - 1, scaled_RL, row, towers, size)
-        fibre_C[size], ends_C[size], totals_C[size] = modes + fibres - 1, end, total
         count = int(small_N[place])
-        if count > 0 and not total >= _TINY:  # `not >=` also catches NaN
-            underflow_N[place] = True
-            count = 0
-        count_C[size] = count
+        if not total >= _TINY:  # `not >=` also catches NaN
+            if count > 0:  # the flags of large counts belong to whoever splits them
+                underflow_N[place] = True
+            count, total = 0, 1.0
+        fibre_C[size], ends_C[size], totals_C[size], count_C[size] = modes + fibres - 1, end, total, count
         draws += count
         size += 1
     return size, draws
@@ -148,23 +151,28 @@ def enter_fibre(
 
 
 @part
+def log_rates(size: int, count_C: Ints, totals_C: Floats, log_2C: Floats) -> float:
+    """The sum over a batch of the counts times the logarithms of the totals; `log_2C` is scratch space."""
+    for c in range(_CELLS):
+        log_2C[0, c] = 0.0
+    for c in range(size):
+        log_2C[0, c] = count_C[c]
+    for c in range(_CELLS):
+        log_2C[1, c] = lane_log(totals_C[c])
+    return dot_of_rows(log_2C, FIRST, log_2C, SECOND)
+
+
+@part
 def find_columns(
-    draws: int, uniforms: Floats, towers: Singles, ends_C: Floats, totals_C: Floats, cell_D: Indices,
-    column_D: Indices, rest_D: Floats,
-) -> float:  # fmt: skip
-    """Draw a place in the tower for every count and find its column; returns the sum of the logarithms of totals."""
-    log_total, product = 0.0, 1.0
+    draws: int, uniforms: Floats, towers: Singles, ends_C: Floats, cell_D: Indices, column_D: Indices, rest_D: Floats
+) -> None:
+    """Draw a place in the tower for every count and find its column."""
     for d in range(draws):
         cell = cell_D[d]
         target = uniforms[d] * ends_C[cell]
         column = column_at(towers, cell, target)
         column_D[d] = column
         rest_D[d] = target - towers[cell, 0, np.uint64(column)]
-        product *= totals_C[cell]
-        if not 1e-200 < product < 1e200:  # one logarithm for many factors
-            log_total += log(product)
-            product = 1.0
-    return log_total + log(product)
 
 
 @part

@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.gibbs.count_tables import Table, add
-from allocore.gibbs.latent_counts import POISSON, draw_latent, log_fit
+from allocore.gibbs.latent_counts import Latent, draw_latent, log_fit
 from allocore.gibbs.layout import Layout, NonZeros
 from allocore.gibbs.workspace import ScaledRows
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.chinese_restaurant import SCRATCH
 from allocore.kernels.distributions import multinomial
+from allocore.kernels.dot_product import FIRST, SECOND, dot_of_rows
 from allocore.kernels.elementary import exp_of, log_sums
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words, scratch, seat
 from allocore.model.state import State
 
-_LEAST = 1e-250  # 64-bit products are trusted if the largest is at least this large
+_LEAST = 1e-250  # 64-bit products are trusted if their sum is at least this large
 _CELLS_AT_ONCE = 1024
 _MOST_LOG = 700.0  # exp of anything larger may overflow
 
@@ -36,74 +37,66 @@ class Weights(NamedTuple):
 
 
 class SplitBuffers(NamedTuple):
-    """Scratch space for splitting counts."""
+    """Scratch space for splitting counts. The second row of `weights_2Q` has ones, for the sum of the first."""
 
+    weights_2Q: Floats
     cumulative_Q: Floats
+    heavy_Q: Ints
     split_Q: Ints
-    stack: Ints
     candidates: Ints
     rng: Words
 
     @classmethod
     def of(cls, budget: int) -> "SplitBuffers":
         """Space for `budget` classes."""
-        stack, candidates = np.empty((64, 3), dtype=np.int64), np.empty(SCRATCH, dtype=np.int64)
-        return cls(np.empty(budget), np.empty(budget, dtype=np.int64), stack, candidates, scratch())
-
-
-class ExactStreams(NamedTuple):
-    """Random numbers per cell: for splitting its count, and for its latent count."""
-
-    split: Words
-    latent: Words
+        heavy_Q, split_Q, candidates = (np.empty(size, dtype=np.int64) for size in (budget, budget, SCRATCH))
+        return cls(np.ones((2, budget)), np.empty(budget), heavy_Q, split_Q, candidates, scratch())
 
 
 @kernel
 def split_large(
-    first: int, last: int, likelihood: int, nonzeros: NonZeros, weights: Weights, streams: ExactStreams,
+    first: int, last: int, latent: Latent | None, nonzeros: NonZeros, weights: Weights, stream: Words,
     buffers: SplitBuffers, table: Table, log_fit_L: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
-    """Split the large counts `first` to `last` over 64-bit weights; if these underflow, mark the cell instead.
+    """Split the large counts `first` to `last` over 64-bit weights; if these leave the floats, mark the cell instead.
 
     Writes the log-likelihood of each to `log_fit_L`; if it is Poisson, without the scales of the rows.
     """
     coords_MN, _, _, large_L, large_counts_L, _, starts_M, first_cell = nonzeros
     core_Q, phi_RQ, log_scale_R = weights
-    cumulative_Q, budget = buffers.cumulative_Q, core_Q.size
+    weights_2Q, budget = buffers.weights_2Q, core_Q.size
     for i in range(first, last):
-        n, top, log_scale = large_L[i], 0.0, 0.0
+        n, log_scale = large_L[i], 0.0
         for q in range(budget):
-            cumulative_Q[q] = core_Q[q]
+            weights_2Q[0, q] = core_Q[q]
         for m in range(starts_M.size):
             row = starts_M[m] + coords_MN[m, n]
             log_scale += log_scale_R[row]
             for q in range(budget):
-                cumulative_Q[q] *= phi_RQ[row, q]
-        for q in range(budget):
-            top = max(top, cumulative_Q[q])
-        if not top >= _LEAST:  # `not >=` also catches NaN
+                weights_2Q[0, q] *= phi_RQ[row, q]
+        rate = dot_of_rows(weights_2Q, FIRST, weights_2Q, SECOND)
+        if not _LEAST <= rate < np.inf:  # `not <=` also catches NaN
             underflow_N[n] = True
             continue
-        for q in range(1, budget):
-            cumulative_Q[q] += cumulative_Q[q - 1]
-        log_rate = log(cumulative_Q[budget - 1])
-        rate = cumulative_Q[budget - 1]
-        _split(coords_MN, n, first_cell, large_counts_L[i], likelihood, rate, streams, buffers, table)
-        log_fit_L[i] = log_fit(likelihood, large_counts_L[i], log_rate - log_scale * (likelihood == POISSON))
+        _split(coords_MN, n, first_cell, large_counts_L[i], latent, rate, rate, stream, buffers, table)
+        if latent is None:
+            log_fit_L[i] = large_counts_L[i] * (log(rate) - log_scale)
+        else:
+            log_fit_L[i] = log_fit(latent.likelihood, large_counts_L[i], log(rate))
 
 
 @part
 def _split(
-    coords_MN: NDArray[Any], n: int, first_cell: int, count: int, likelihood: int, rate: float, streams: ExactStreams,
-    buffers: SplitBuffers, table: Table,
+    coords_MN: NDArray[Any], n: int, first_cell: int, count: int, latent: Latent | None, rate: float, total: float,
+    stream: Words, buffers: SplitBuffers, table: Table,
 ) -> None:  # fmt: skip
-    """Split a cell's latent count by the running sum of the weights, and add the parts to the tables."""
-    cumulative_Q, split_Q, stack, candidates, rng = buffers
-    if likelihood != POISSON:
-        seat(rng, streams.latent, first_cell + n)
-        count = draw_latent(rng, likelihood, count, rate, candidates)
-    seat(rng, streams.split, first_cell + n)
-    multinomial(rng, count, cumulative_Q, stack, split_Q)
+    """Split a cell's latent count by the weights, whose sum is `total`, and add the parts to the tables."""
+    weights_2Q, cumulative_Q, heavy_Q, split_Q, candidates, rng = buffers
+    if latent is not None:
+        seat(rng, latent.exact_stream, first_cell + n)
+        count = draw_latent(rng, latent.likelihood, count, rate, candidates)
+    seat(rng, stream, first_cell + n)
+    multinomial(rng, count, weights_2Q[0], total, heavy_Q, cumulative_Q, split_Q)
     for q in range(split_Q.size):
         if split_Q[q] > 0:
             add(table, coords_MN, n, q, split_Q[q])
@@ -112,10 +105,10 @@ def _split(
 def split_in_logs(
     which: Ints,
     layout: Layout,
-    likelihood: int,
+    latent: Latent | None,
     state: State,
     scaled: ScaledRows,
-    streams: ExactStreams,
+    stream: Words,
     table: Table,
 ) -> Floats:
     """Split the cells `which` over weights computed in logarithms.
@@ -132,24 +125,25 @@ def split_in_logs(
             log_weights_NQ += state.log_phi[mode][coords_N[:, None], state.subs_QM[:, mode]]
             log_scale_N += scaled.log_scale_R[layout.offsets_M[mode] + coords_N]
         log_totals_N = log_sums(log_weights_NQ)
-        cumulative_NQ = np.cumsum(exp_of(log_weights_NQ - log_totals_N[:, None]), axis=1)
+        weights_NQ = exp_of(log_weights_NQ - log_totals_N[:, None])
         rates_N = exp_of(np.minimum(log_totals_N, _MOST_LOG))
-        _split_all(nonzeros, chosen, counts_N, likelihood, rates_N, cumulative_NQ, streams, buffers, table)
-        if likelihood == POISSON:
+        _split_all(nonzeros, chosen, counts_N, latent, rates_N, weights_NQ, stream, buffers, table)
+        if latent is None:
             log_fit_U[here] = counts_N * (log_totals_N - log_scale_N)
         else:
             pairs = zip(counts_N.tolist(), log_totals_N.tolist(), strict=True)
-            log_fit_U[here] = [log_fit(likelihood, count, log_rate) for count, log_rate in pairs]
+            log_fit_U[here] = [log_fit(latent.likelihood, count, log_rate) for count, log_rate in pairs]
     return log_fit_U
 
 
 @kernel
 def _split_all(
-    nonzeros: NonZeros, which: Ints, counts_N: Ints, likelihood: int, rates_N: Floats, cumulative_NQ: Floats,
-    streams: ExactStreams, buffers: SplitBuffers, table: Table,
+    nonzeros: NonZeros, which: Ints, counts_N: Ints, latent: Latent | None, rates_N: Floats, weights_NQ: Floats,
+    stream: Words, buffers: SplitBuffers, table: Table,
 ) -> None:  # fmt: skip
-    coords_MN, first_cell = nonzeros.coords_MN, nonzeros.first_cell
+    coords_MN, first_cell, weights_2Q = nonzeros.coords_MN, nonzeros.first_cell, buffers.weights_2Q
     for i in range(which.size):
-        for q in range(buffers.cumulative_Q.size):
-            buffers.cumulative_Q[q] = cumulative_NQ[i, q]
-        _split(coords_MN, which[i], first_cell, counts_N[i], likelihood, rates_N[i], streams, buffers, table)
+        for q in range(weights_NQ.shape[1]):
+            weights_2Q[0, q] = weights_NQ[i, q]
+        total = dot_of_rows(weights_2Q, FIRST, weights_2Q, SECOND)
+        _split(coords_MN, which[i], first_cell, counts_N[i], latent, rates_N[i], total, stream, buffers, table)

@@ -8,4 +8,6 @@ comparisons store the number; only a sampler of the same version continues them.
 # 1: the first version that runs store.
 # 2: the exposure of a class that a merge has emptied is summed by the kernel that sums all others: last bits differ.
 # 3: exp and log are those of the C library on all processors, not NumPy's own where there are 512-bit vectors.
-SAMPLER_VERSION = 3
+# 4: exp and log of arrays are vector code of our own, some sums are made in another order and by fused multiply-add,
+#    and gamma variates of a row, choices of a factor and splits of large counts use their random numbers otherwise.
+SAMPLER_VERSION = 4

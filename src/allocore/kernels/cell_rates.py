@@ -36,6 +36,7 @@ def rows_of_cells(shape: Sequence[int], coords_MN: Ints) -> Ints:
 def rates_at_rows(core_Q: Floats, subs_QM: Ints, factors: Sequence[Floats], rows_MN: Ints, workers: Workers) -> Floats:
     """The rates of cells that are given by their rows."""
     phi_RQ, rates_N = expand_factors(factors, subs_QM), np.empty(rows_MN.shape[1])
+    core_Q = core_Q.copy()  # a draw is read-only, and numba would compile a kernel of its own for that
     cuts = workers.ranges(rates_N.size, _CELLS_PER_THREAD)
     workers.run([partial(_fill_rates, *cut, rows_MN, phi_RQ, core_Q, rates_N) for cut in cuts])
     return rates_N

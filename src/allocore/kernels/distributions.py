@@ -1,7 +1,7 @@
 """Exact draws from the distributions that the sampler needs; each is tested against its distribution.
 
 Normal and gamma variates: Marsaglia and Tsang (2000). Binomial and Poisson variates: Hörmann (1993a, b).
-References: docs/model.md.
+References: docs/explanation/model.md.
 
 Gamma variates are returned as logarithms. With a small shape the variate itself underflows (for shape 0.001 about half
 of them do), but its logarithm is an ordinary number.
@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.kernels.elementary import lane_log
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words, bits, uniform
 
@@ -21,7 +22,6 @@ Ints: TypeAlias = NDArray[np.int64]
 
 _INVERSION_MEAN = 10.0
 _INVERSION_LIMIT = 300
-_FEW = 8
 _STIRLING_TAIL = np.array(
     [math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi)) for k in range(10)]
 )
@@ -82,16 +82,58 @@ def log_gamma(rng: Words, shape: float, rate: float) -> float:
         boost = math.log(uniform(rng)) / shape
         shape = shape + 1.0
     d = shape - 1.0 / 3.0
+    return math.log(d * _accepted_cube(rng, d) / rate) + boost
+
+
+@part
+def _accepted_cube(rng: Words, d: float) -> float:
+    """Propose until a cube is accepted."""
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
         x = normal(rng)
-        root = 1.0 + c * x
-        if root <= 0.0:
-            continue
-        cube = root * root * root
         u = uniform(rng)
-        if u < 1.0 - 0.0331 * x * x * x * x or math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
-            return math.log(d * cube / rate) + boost
+        root = 1.0 + c * x
+        if u < 1.0 - 0.0331 * x * x * x * x or _accepts(x, u, d, root):
+            return root * root * root
+
+
+@part
+def _accepts(x: float, u: float, d: float, root: float) -> bool:
+    """The full test, for the few proposals that the quick one does not accept."""
+    if root <= 0.0:
+        return False
+    cube = root * root * root
+    return math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube))
+
+
+@part
+def log_gammas(rng: Words, shape_U: Floats, rate_U: Floats, work_2U: Floats, log_U: Floats) -> None:
+    """Fill `log_U` with the logarithms of Gamma(shape, rate) variates, as `log_gamma` does, but many at a time.
+
+    First a proposal for every variate, in loops that become vector code; then more for the few that are rejected; then
+    U^(1/shape) for the shapes below 1. `work_2U` is scratch space.
+    """
+    for i in range(log_U.size):
+        work_2U[0, i], work_2U[1, i] = normal(rng), uniform(rng)
+    for i in range(log_U.size):
+        x = work_2U[0, i]
+        d = shape_U[i] - 1.0 / 3.0 + (1.0 if shape_U[i] < 1.0 else 0.0)
+        root = 1.0 + x / math.sqrt(9.0 * d)
+        log_U[i] = d * (root * root * root) / rate_U[i]
+    small = False
+    for i in range(log_U.size):
+        x, u = work_2U[0, i], work_2U[1, i]
+        small |= shape_U[i] < 1.0
+        if u >= 1.0 - 0.0331 * x * x * x * x:
+            d = shape_U[i] - 1.0 / 3.0 + (1.0 if shape_U[i] < 1.0 else 0.0)
+            if not _accepts(x, u, d, 1.0 + x / math.sqrt(9.0 * d)):
+                log_U[i] = d * _accepted_cube(rng, d) / rate_U[i]
+    for i in range(log_U.size):
+        log_U[i] = lane_log(log_U[i])
+    if small:
+        for i in range(log_U.size):
+            if shape_U[i] < 1.0:
+                log_U[i] += math.log(uniform(rng)) / shape_U[i]
 
 
 @part
@@ -278,43 +320,75 @@ def categorical(rng: Words, cumulative: Floats, start: int, stop: int) -> int:
 
 
 @kernel
-def categorical_from_logs(rng: Words, scores: Floats, size: int, cumulative: Floats) -> int:
-    """Draw an index below `size` with weights exp(scores); some score is finite, `cumulative` is scratch space."""
-    top = scores[0]
-    for i in range(1, size):
-        top = max(top, scores[i])
-    total = 0.0
+def categorical_from_logs(rng: Words, scores: Floats, size: int) -> int:
+    """Draw an index below `size` with weights exp(scores); some score is finite.
+
+    A weight below exp(-50) of the largest would be lost in the rounding of the sum, so it counts as zero. Most do, and
+    are only compared.
+    """
+    top, total = _maximum(scores, size), 0.0
     for i in range(size):
-        # A weight below exp(-50) would be lost in the rounding of the sum.
-        if scores[i] - top > -50.0:
+        if scores[i] - top > -50.0:  # the difference, because scores may be too large for one of 50
             total += math.exp(scores[i] - top)
-        cumulative[i] = total
-    return categorical(rng, cumulative, 0, size)
+    target, drawn = uniform(rng) * total, 0
+    for i in range(size):
+        if scores[i] - top > -50.0:
+            drawn = i
+            target -= math.exp(scores[i] - top)
+            if target < 0.0:
+                break
+    return drawn
 
 
 @part
-def multinomial(rng: Words, trials: int, cumulative: Floats, stack: Ints, out: Ints) -> None:
-    """Split `trials` by binomials on ever smaller halves; `cumulative` is the running sum of the weights.
+def _maximum(numbers: Floats, size: int) -> float:
+    """The largest of the first `size` numbers, as the largest of four that do not wait for one another."""
+    first, second, third, fourth = numbers[0], -np.inf, -np.inf, -np.inf
+    for i in range(1, size - 3, 4):
+        first, second = max(first, numbers[i]), max(second, numbers[i + 1])
+        third, fourth = max(third, numbers[i + 2]), max(fourth, numbers[i + 3])
+    for i in range(max(1, size - 3), size):
+        first = max(first, numbers[i])
+    return float(max(max(first, second), max(third, fourth)))
 
-    The last few trials of a range are drawn one by one, which is cheaper. `stack` is scratch space, (64, 3).
+
+@part
+def multinomial(
+    rng: Words, trials: int, weights: Floats, total: float, heavy: Ints, cumulative: Floats, out: Ints
+) -> None:
+    """Split `trials` by the weights, whose sum is `total`.
+
+    An index is heavy if half a trial or more is to be expected at it. Heavy ones are split off by binomials, one after
+    another; the few trials of all others are drawn one by one. `heavy` and `cumulative` are scratch space.
     """
+    least, many, among_heavy, among_others = total / (2.0 * max(trials, 1)), 0, 0.0, 0.0
     for i in range(out.size):
         out[i] = 0
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, cumulative.size, trials
-    height = 1
-    while height > 0:
-        height -= 1
-        start, stop, amount = stack[height, 0], stack[height, 1], stack[height, 2]
-        if stop - start == 1:
-            out[start] += amount
-        elif amount <= _FEW:
-            for _ in range(amount):
-                out[categorical(rng, cumulative, start, stop)] += 1
+        if weights[i] >= least:
+            heavy[many] = i
+            among_heavy += weights[i]
+            cumulative[many] = among_heavy
+            many += 1
         else:
-            middle = (start + stop) // 2
-            before = cumulative[start - 1] if start > 0 else 0.0
-            left_share = (cumulative[middle - 1] - before) / (cumulative[stop - 1] - before)
-            left = binomial(rng, amount, left_share)
-            stack[height, 0], stack[height, 1], stack[height, 2] = start, middle, left
-            stack[height + 1, 0], stack[height + 1, 1], stack[height + 1, 2] = middle, stop, amount - left
-            height += 2
+            among_others += weights[i]
+    others = binomial(rng, trials, among_others / total) if many > 0 else trials
+    left = trials - others
+    for n in range(many - 1, 0, -1):
+        if left == 0:
+            break
+        # The rarer outcome is drawn, as a probability near 1 has no digits left.
+        if cumulative[n - 1] < weights[heavy[n]]:
+            amount = left - binomial(rng, left, cumulative[n - 1] / cumulative[n])
+        else:
+            amount = binomial(rng, left, weights[heavy[n]] / cumulative[n])
+        out[heavy[n]] = amount
+        left -= amount
+    if many > 0:
+        out[heavy[0]] = left
+    if others > 0:
+        running = 0.0
+        for i in range(out.size):
+            running += weights[i] if weights[i] < least else 0.0
+            cumulative[i] = running
+        for _ in range(others):
+            out[categorical(rng, cumulative, 0, out.size)] += 1

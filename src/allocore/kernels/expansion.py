@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from allocore.kernels.arrays import Floats, Ints, Singles
+from allocore.kernels.elementary import lane_exp
 from allocore.kernels.jit import kernel
 from allocore.kernels.workers import Workers
 
@@ -34,19 +35,20 @@ def expand_factors(factors: Sequence[Floats], subs_QM: Ints) -> Floats:
 
 def expand_logs(workers: Workers, log_phi_DK: Floats, subs_Q: Ints, phi_DQ: Floats) -> None:
     """Expand the factors of one mode, given as logarithms, into `phi_DQ`, for classes at `subs_Q`."""
-    used_U = np.unique(subs_Q)
+    used_K = np.bincount(subs_Q, minlength=log_phi_DK.shape[1]) > 0
+    used_U, place_Q = np.flatnonzero(used_K), (np.cumsum(used_K) - 1)[subs_Q]
     cuts = workers.ranges(len(phi_DQ), ROWS_PER_THREAD)
-    workers.run([partial(_expand_logs, *cut, log_phi_DK, subs_Q, used_U, phi_DQ) for cut in cuts])
+    workers.run([partial(_expand_logs, *cut, log_phi_DK, used_U, place_Q, phi_DQ) for cut in cuts])
 
 
 @kernel
-def _expand_logs(first: int, last: int, log_phi_DK: Floats, subs_Q: Ints, used_U: Ints, phi_DQ: Floats) -> None:
-    phi_K = np.empty(log_phi_DK.shape[1])
+def _expand_logs(first: int, last: int, log_phi_DK: Floats, used_U: Ints, place_Q: Ints, phi_DQ: Floats) -> None:
+    phi_U = np.empty(used_U.size)
     for d in range(first, last):
-        for i in range(used_U.size):
-            phi_K[used_U[i]] = np.exp(log_phi_DK[d, used_U[i]])
-        for q in range(subs_Q.size):
-            phi_DQ[d, q] = phi_K[subs_Q[q]]
+        for u in range(used_U.size):
+            phi_U[u] = lane_exp(log_phi_DK[d, used_U[u]])
+        for q in range(place_Q.size):
+            phi_DQ[d, q] = phi_U[place_Q[q]]
 
 
 @kernel

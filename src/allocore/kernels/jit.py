@@ -67,12 +67,20 @@ def _cache_folder(given: str) -> str | None:
             return str(parent / name)
     own = Path(tempfile.gettempdir()) / f"allocore-{os.getuid() if hasattr(os, 'getuid') else 'kernels'}"
     folder = str(own / name) if _is_own(own) and _is_writable(own / name) else None
-    kept = f"they are kept in {folder}" if folder else "every process compiles them again, which takes some 15 seconds"
+    kept = f"they are kept in {folder}" if folder else "every process compiles them again, which takes some 10 seconds"
     warnings.warn(
         f"compiled kernels cannot be cached in {wanted}: {kept}; NUMBA_CACHE_DIR can name a folder that is writable",
         stacklevel=3,
     )
     return folder
+
+
+def will_be_kept(module: str) -> bool:
+    """Whether the kernels of a module have yet to be compiled, by any process, and will then be kept on disk."""
+    folder = _cache_folder(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
+    if folder is None or numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return False
+    return not any(Path(folder).glob(f"*/{module}.*.nbi"))
 
 
 def _is_writable(folder: Path) -> bool:

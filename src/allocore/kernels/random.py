@@ -87,7 +87,7 @@ def scratch() -> Words:
 
 
 @kernel
-def seat(rng: Words, stream: Words, index: int) -> None:
+def seat(rng: Words, stream: Words, index: Any) -> None:
     """Point the generator at the random numbers of `index` within a step."""
     place = np.uint64(index)
     rng[0] = np.uint64(0)

@@ -1,11 +1,12 @@
 """A fingerprint of how this process rounds, so that two machines can tell beforehand whether draws will agree.
 
-Draws are made of additions and multiplications, which all processors round alike, in one fixed order; of exp, log,
-log1p, expm1 and lgamma of the C library, as compiled kernels call them; and of a few sums that NumPy makes. The last
-two may differ: the C library has variants for processors with and without fused multiply-add, and differs from one
-version to another; Intel's SVML, where numba finds it, takes its place; NumPy may be built for other vectors. So the
-results of these functions are hashed, at a few thousand fixed points. The points are made of whole numbers, because
-they must be the same everywhere. Cost: some milliseconds, once a process.
+Draws are made of additions and multiplications, which all processors round alike, in one fixed order, and of exp and
+log of arrays, which are made of these (elementary.py); of exp, log, log1p, expm1 and lgamma of the C library, as
+compiled kernels call them; and of a few sums that NumPy makes. The last two may differ: the C library has variants
+for processors with and without fused multiply-add, and differs from one version to another; Intel's SVML, where numba
+finds it, takes its place; NumPy may be built for other vectors. So the results of these functions are hashed, at a
+few thousand fixed points. The points are made of whole numbers, because they must be the same everywhere. Cost: some
+milliseconds, once a process.
 """
 
 import hashlib

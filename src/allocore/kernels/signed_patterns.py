@@ -13,14 +13,15 @@ pattern that names a row of it has its weight multiplied by the c of the row.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from allocore.data.missing import Missing
-from allocore.kernels.arrays import Floats, Ints
+from allocore.kernels.arrays import Floats, Indices, Ints
 from allocore.kernels.expansion import row_offsets
-from allocore.kernels.jit import inlined, kernel, part
+from allocore.kernels.jit import inlined, kernel
+from allocore.kernels.row_products import columns_at_once, sum_products
 from allocore.kernels.workers import Workers
 
 _WORTH_A_THREAD = 500_000  # multiplications; with fewer, a thread costs more than it saves
@@ -56,17 +57,21 @@ def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
 class _Patterns(NamedTuple):
     """The patterns as the kernel reads them; `wildcards_P` has a bit for each mode with a wildcard."""
 
-    patterns_PM: Ints
     weights_P: Floats
     wildcards_P: Ints
-    offsets_M: Ints
 
 
 class _Groups(NamedTuple):
-    """Patterns to be summed: group g has the members members_P[starts_G[g] : starts_G[g + 1]]."""
+    """Patterns to be summed by group, and within a group by runs of patterns with the same wildcards.
+
+    Group g has the runs runs_G[g] to runs_G[g + 1]; run s has the patterns members_P[starts_S[s] : starts_S[s + 1]].
+    `rows_PN` has, for each member, the rows of the table over all modes that it names, but those of one mode.
+    """
 
     members_P: Ints
-    starts_G: Ints
+    starts_S: Ints
+    runs_G: Ints
+    rows_PN: Indices
 
 
 class _ModeIndex(NamedTuple):
@@ -93,11 +98,12 @@ class SignedPatterns:
     @cached_property
     def _arrays(self) -> _Patterns:
         wildcards_P = np.asarray(((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1))
-        return _Patterns(self.patterns_PM, self.weights_P, wildcards_P, row_offsets(self.shape))
+        return _Patterns(self.weights_P, wildcards_P)
 
     @cached_property
     def _all(self) -> _Groups:
-        return _in_chunks(np.argsort(self._arrays.wildcards_P, kind="stable"))
+        members_P = np.argsort(self._arrays.wildcards_P, kind="stable")
+        return self._groups(members_P, _in_chunks(len(members_P)), _NO_MODE)
 
     @cached_property
     def _indices(self) -> tuple[_ModeIndex, ...]:
@@ -108,7 +114,25 @@ class SignedPatterns:
         sorted_P = np.lexsort([self._arrays.wildcards_P, column_P])
         everywhere_P, named_P = np.split(sorted_P, [np.searchsorted(column_P[sorted_P], 0)])
         starts_D = np.concatenate([[0], np.cumsum(np.bincount(column_P[named_P], minlength=self.shape[mode]))])
-        return _ModeIndex(_Groups(named_P, starts_D), _in_chunks(everywhere_P))
+        everywhere = self._groups(everywhere_P, _in_chunks(len(everywhere_P)), mode)
+        return _ModeIndex(self._groups(named_P, starts_D, mode), everywhere)
+
+    def _groups(self, members_P: Ints, starts_G: Ints, mode: int) -> _Groups:
+        """Groups that begin at `starts_G`, whose members are sorted by their wildcards."""
+        wildcards_P = self._arrays.wildcards_P[members_P]
+        changes = np.flatnonzero(np.diff(wildcards_P)) + 1
+        starts_S = np.unique(np.concatenate([starts_G, changes]))
+        return _Groups(members_P, starts_S, np.searchsorted(starts_S, starts_G), self._named_rows(members_P, mode))
+
+    def _named_rows(self, members_P: Ints, mode: int) -> Indices:
+        """The rows that patterns name in all modes but one, first; what follows is zero."""
+        rows_PN, named_P = np.zeros((len(members_P), len(self.shape)), dtype=np.uint32), np.zeros(len(members_P), int)
+        for m, offset in enumerate(row_offsets(self.shape)[:-1]):
+            if m != mode:
+                named = np.flatnonzero(self.patterns_PM[members_P, m] >= 0)
+                rows_PN[named, named_P[named]] = offset + self.patterns_PM[members_P[named], m]
+                named_P[named] += 1
+        return rows_PN
 
     def scaled(self, mode: int, scale_D: Floats) -> RowScale:
         """The scale c of the rows of one mode, with the weights of the patterns that it changes."""
@@ -118,21 +142,24 @@ class SignedPatterns:
 
     def sums_by_row(self, expanded: Expanded, mode: int, workers: Workers, scale: RowScale | None = None) -> Floats:
         """For each row of a mode, the sum over its observed cells of the product over the other modes: (D, Q)."""
-        index, nothing_Q = self._indices[mode], np.zeros(expanded.phi_RQ.shape[1])
+        index = self._indices[mode]
         elsewhere = scale if scale is not None and scale.mode != mode else None
         patterns = self._weighted(elsewhere)
-        less_CQ = _less(nothing_Q, index.everywhere, patterns, expanded, mode, workers)
-        observed_Q = np.prod(np.delete(expanded.sums_MQ, mode, axis=0), axis=0) + less_CQ.sum(axis=0)
-        sums_DQ = _less(observed_Q, index.by_row, patterns, expanded, mode, workers)
+        observed_Q = np.prod(np.delete(expanded.sums_MQ, mode, axis=0), axis=0)
+        if len(index.everywhere.members_P):
+            nothing_Q = np.zeros_like(observed_Q)
+            less_CQ = _less(nothing_Q, -np.inf, index.everywhere, patterns, expanded, mode, workers)
+            observed_Q += less_CQ.sum(axis=0)
+        # If every cell of a row is missing, rounding may leave a difference slightly below zero.
+        sums_DQ = _less(observed_Q, 0.0, index.by_row, patterns, expanded, mode, workers)
         if scale is not None and elsewhere is None:
             sums_DQ *= scale.scale_D[:, None]
-        # If every cell of a row is missing, rounding may leave a difference slightly below zero.
-        return np.maximum(sums_DQ, 0.0, out=sums_DQ)
+        return sums_DQ
 
     def sums(self, expanded: Expanded, workers: Workers, scale: RowScale | None = None) -> Floats:
         """The sum over all observed cells: (Q)."""
         nothing_Q = np.zeros(expanded.phi_RQ.shape[1])
-        less_CQ = _less(nothing_Q, self._all, self._weighted(scale), expanded, _NO_MODE, workers)
+        less_CQ = _less(nothing_Q, -np.inf, self._all, self._weighted(scale), expanded, _NO_MODE, workers)
         return np.asarray(np.maximum(np.prod(expanded.sums_MQ, axis=0) + less_CQ.sum(axis=0), 0.0))
 
     def sum_of_one(self, phi: Sequence[Floats], sums: Sequence[float], scale: RowScale | None = None) -> float:
@@ -155,89 +182,61 @@ class SignedPatterns:
 
 
 def _less(
-    whole_Q: Floats, groups: _Groups, patterns: _Patterns, expanded: Expanded, mode: int, workers: Workers
+    whole_Q: Floats, least: float, groups: _Groups, patterns: _Patterns, expanded: Expanded, mode: int, workers: Workers
 ) -> Floats:
-    """`whole_Q` minus the patterns of each group, over all modes but one: (G, Q)."""
-    less_GQ = np.empty((len(groups.starts_G) - 1, len(whole_Q)))
-    work_G = 1.0 + np.diff(groups.starts_G)
+    """`whole_Q` minus the patterns of each group, over all modes but one, and not below `least`: (G, Q)."""
+    less_GQ = np.empty((len(groups.runs_G) - 1, len(whole_Q)))
+    work_G = 1.0 + np.diff(groups.starts_S[groups.runs_G])
     cuts = workers.ranges_of_equal_work(work_G, _WORTH_A_THREAD / len(whole_Q))
-    workers.run([partial(_subtract, *cut, whole_Q, mode, groups, patterns, expanded, less_GQ) for cut in cuts])
+    workers.run([partial(_subtract, *cut, whole_Q, least, mode, groups, patterns, expanded, less_GQ) for cut in cuts])
     return less_GQ
 
 
-def _in_chunks(members_P: Ints) -> _Groups:
-    return _Groups(members_P, np.append(np.arange(0, len(members_P), _CHUNK), len(members_P)))
+def _in_chunks(patterns: int) -> Ints:
+    """Where chunks of patterns begin; the last entry is the number of patterns."""
+    return np.append(np.arange(0, patterns, _CHUNK), patterns)
 
 
 @kernel
 def _subtract(
-    first: int, last: int, whole_Q: Floats, mode: int, groups: _Groups, patterns: _Patterns, expanded: Expanded,
-    less_GQ: Floats,
+    first: int, last: int, whole_Q: Floats, least: float, mode: int, groups: _Groups, patterns: _Patterns,
+    expanded: Expanded, less_GQ: Floats,
 ) -> None:  # fmt: skip
-    """Fill `less_GQ` for groups `first` to `last`.
+    """Fill `less_GQ` for groups `first` to `last`, some columns at a time; the last ones may be filled twice.
 
     A pattern subtracts weight * prod over all modes but `mode` of (the row it names, or the column sum). Patterns of a
     group with the same wildcards are summed first.
     """
-    members_P, starts_G = groups
-    patterns_PM, weights_P, wildcards_P, offsets_M = patterns
+    members_P, starts_S, runs_G, rows_PN = groups
+    weights_P, wildcards_P = patterns
     phi_RQ, sums_MQ = expanded
-    sum_Q, product_Q = np.empty(whole_Q.size), np.empty(whole_Q.size)
-    rows_M = np.zeros(sums_MQ.shape[0], dtype=np.int64)
-    for group in range(first, last):
-        for q in range(whole_Q.size):
-            less_GQ[group, q] = whole_Q[q]
-        i, stop = starts_G[group], starts_G[group + 1]
-        while i < stop:
-            wildcards = wildcards_P[members_P[i]]
-            for q in range(whole_Q.size):
-                sum_Q[q] = 0.0
-            while i < stop and wildcards_P[members_P[i]] == wildcards:
-                p = members_P[i]
-                named = _named_rows(p, mode, patterns_PM, offsets_M, rows_M)
-                _add_product(weights_P[p], rows_M, named, phi_RQ, product_Q, sum_Q)
-                i += 1
-            _multiply_sums(mode, wildcards, sums_MQ, sum_Q)
-            for q in range(whole_Q.size):
-                less_GQ[group, q] -= sum_Q[q]
+    width, modes = columns_at_once(whole_Q.size), sums_MQ.shape[0]
+    sum_L = np.empty(width)
+    for start in range(0, whole_Q.size, width):
+        column = min(start, whole_Q.size - width)
+        for group in range(first, last):
+            for lane in range(width):
+                less_GQ[group, column + lane] = whole_Q[column + lane]
+            for run in range(runs_G[group], runs_G[group + 1]):
+                wildcards = wildcards_P[members_P[starts_S[run]]]
+                named = _named(mode, wildcards, modes)
+                sum_products(
+                    phi_RQ, rows_PN, named, members_P, weights_P, starts_S[run], starts_S[run + 1], column, sum_L
+                )  # fmt: skip
+                for m in range(modes):
+                    if m != mode and (wildcards >> m) & 1:
+                        for lane in range(width):
+                            sum_L[lane] *= sums_MQ[m, column + lane]
+                for lane in range(width):
+                    less_GQ[group, column + lane] -= sum_L[lane]
+            for lane in range(width):
+                less_GQ[group, column + lane] = max(less_GQ[group, column + lane], least)
 
 
 @inlined
-def _named_rows(p: int, mode: int, patterns_PM: Ints, offsets_M: Ints, rows_M: Ints) -> int:
-    """Write the rows that a pattern names in the other modes to `rows_M`; returns how many there are."""
-    named = 0
-    for m in range(rows_M.size):
-        if m != mode and patterns_PM[p, m] >= 0:
-            rows_M[named] = offsets_M[m] + patterns_PM[p, m]
-            named += 1
+def _named(mode: int, wildcards: int, modes: int) -> Any:
+    """How many modes but one are named by a pattern."""
+    named = np.int64(0)
+    for m in range(modes):
+        named += np.int64(m != mode and (wildcards >> m) & 1 == 0)
     return named
-
-
-@part
-def _add_product(weight: float, rows_M: Ints, named: int, phi_RQ: Floats, product_Q: Floats, sum_Q: Floats) -> None:
-    """Add weight * prod of the first `named` rows to `sum_Q`, in as few loops as possible."""
-    first, second = rows_M[0], rows_M[min(1, rows_M.size - 1)]
-    if named < 2:
-        for q in range(sum_Q.size):
-            sum_Q[q] += weight * phi_RQ[first, q] if named == 1 else weight
-        return
-    if named == 2:
-        for q in range(sum_Q.size):
-            sum_Q[q] += weight * phi_RQ[first, q] * phi_RQ[second, q]
-        return
-    for q in range(sum_Q.size):
-        product_Q[q] = weight * phi_RQ[first, q] * phi_RQ[second, q]
-    for i in range(2, named):
-        row = rows_M[i]
-        for q in range(sum_Q.size):
-            product_Q[q] *= phi_RQ[row, q]
-    for q in range(sum_Q.size):
-        sum_Q[q] += product_Q[q]
-
-
-@inlined
-def _multiply_sums(mode: int, wildcards: int, sums_MQ: Floats, sum_Q: Floats) -> None:
-    for m in range(sums_MQ.shape[0]):
-        if m != mode and (wildcards >> m) & 1:
-            for q in range(sum_Q.size):
-                sum_Q[q] *= sums_MQ[m, q]

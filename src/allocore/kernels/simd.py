@@ -6,8 +6,7 @@ numbers: class q is at level q // 32, in column q % LANES, so that two classes s
     towers[cell, 0]        where each column begins in the sum over the columns
     towers[cell, 1 + l]    the sum of each column below level l (zero below the first)
 
-in vector registers and in one fixed order, so that the result does not depend on the threads. numba's own loops do not
-vectorise a float sum (that needs fastmath, which gives up the order), so the code is emitted through LLVM.
+in vector registers and in one fixed order, so that the result does not depend on the threads.
 
 A uniform number over the whole tower selects a column, then a level, then one of two classes. Each is found by counting
 the sums that do not exceed the number. No branch depends on the draw, so none is mispredicted.
@@ -28,18 +27,20 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from allocore.kernels.lanes import DOUBLE, INT32, INT64, SINGLE, fused, length, places, spread, sum_of_lanes
+
 LANES = 16
 LEVEL = 2 * LANES
 # In units of 2^-24, half the last place of a 32-bit float, a level is narrower than its weights by at most 4: two for
 # the products, one for the sum, one for the target that is compared with it. A column is narrower by at most 11: ten
 # for the running sums over columns and their ends, one for the target. The slack is 16.
 SLACK = 2.0**-20
-_HALF = LANES // 2  # lanes in one vector register
+_HALF = LANES // 2
 _LINE = 16  # numbers in a cache line
 
 _Singles = NDArray[np.float32]
-_SINGLE, _DOUBLE, _INT32, _INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
-_VECTOR, _COUNTS = ir.VectorType(_SINGLE, _HALF), ir.VectorType(_INT32, _HALF)
+_VECTOR, _HALF_VECTOR = ir.VectorType(SINGLE, LANES), ir.VectorType(SINGLE, _HALF)
+_COUNTS = ir.VectorType(INT32, _HALF)
 
 
 def padded(width: int) -> int:
@@ -60,19 +61,8 @@ def new_towers(cells: int, width: int) -> _Singles:
     return aligned_zeros(cells, width // LEVEL + 2, LANES)
 
 
-def _places(places: list[int]) -> Any:
-    return ir.Constant(ir.VectorType(_INT32, len(places)), places)
-
-
 def _all(number: float) -> Any:
-    return ir.Constant(_VECTOR, [number] * _HALF)
-
-
-def _spread(builder: Any, number: Any, lanes: int) -> Any:
-    """A vector that holds one number in all lanes."""
-    undefined = ir.Constant(ir.VectorType(_SINGLE, lanes), ir.Undefined)
-    single = builder.insert_element(undefined, number, ir.Constant(_INT32, 0))
-    return builder.shuffle_vector(single, single, _places([0] * lanes))
+    return ir.Constant(_VECTOR, [number] * LANES)
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, size: Any, vector: Any = _VECTOR) -> Any:
@@ -81,28 +71,14 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, size
     return builder.bitcast(builder.gep(numbers, [builder.mul(index, size)]), vector.as_pointer())
 
 
-def _length(context: Any, builder: Any, kind: Any, array: Any, axis: int) -> Any:
-    return builder.extract_value(context.make_array(kind)(context, builder, array).shape, axis)
-
-
 def _running_sums(builder: Any, vector: Any) -> Any:
-    """Running sums over the lanes by doubling: add the vector to itself, shifted by 1, 2, 4 lanes."""
+    """Running sums over the lanes by doubling: add the vector to itself, shifted by 1, 2, 4, 8 lanes."""
     shift = 1
-    while shift < _HALF:
-        moved = [_HALF if lane < shift else lane - shift for lane in range(_HALF)]
-        vector = builder.fadd(vector, builder.shuffle_vector(vector, _all(0.0), _places(moved)))
+    while shift < LANES:
+        moved = [LANES if lane < shift else lane - shift for lane in range(LANES)]
+        vector = builder.fadd(vector, builder.shuffle_vector(vector, _all(0.0), places(moved)))
         shift *= 2
     return vector
-
-
-def _sum(builder: Any, vector: Any) -> Any:
-    """The sum over the lanes by halving."""
-    width = _HALF
-    while width > 1:
-        width //= 2
-        halves = [_places([*range(start, start + width)]) for start in (0, width)]
-        vector = builder.fadd(*(builder.shuffle_vector(vector, vector, half) for half in halves))
-    return builder.extract_element(vector, ir.Constant(_INT32, 0))
 
 
 @intrinsic
@@ -114,44 +90,36 @@ def _raise_tower(typingctx: Any, lefts: Any, left: Any, rights: Any, right: Any,
     signature = types.UniTuple(types.float64, 2)(lefts, types.intp, rights, types.intp, towers, types.intp)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        width, storeys = (_length(context, builder, signature.args[i], args[i], 1) for i in (0, 4))
-        sizes = width, width, builder.mul(storeys, ir.Constant(_INT64, LANES))
+        width, storeys = (length(context, builder, signature.args[i], args[i], 1) for i in (0, 4))
+        sizes = width, width, builder.mul(storeys, ir.Constant(INT64, LANES))
         left, right, tower = (
             _address(context, builder, signature.args[i], args[i], args[i + 1], size)
             for i, size in zip((0, 2, 4), sizes, strict=True)
         )
-        name, kind = f"llvm.fma.v{_HALF}f32", ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        fma = cgutils.get_or_insert_function(builder.module, kind, name)
-        below = [cgutils.alloca_once_value(builder, _all(0.0)) for _ in range(2)]
-        totals = [cgutils.alloca_once_value(builder, _all(0.0)) for _ in range(2)]
+        fma = fused(builder, _VECTOR)
+        below, totals = (cgutils.alloca_once_value(builder, _all(0.0)) for _ in range(2))
 
         def at(row: Any, index: Any, more: int) -> Any:
-            return builder.gep(row, [builder.add(index, ir.Constant(_INT64, more))])
+            return builder.gep(row, [builder.add(index, ir.Constant(INT64, more))])
 
-        with cgutils.for_range(builder, builder.udiv(width, ir.Constant(_INT64, LEVEL))) as loop:
-            first, out = (builder.mul(loop.index, ir.Constant(_INT64, count)) for count in (4, 2))
-            for half in range(2):
-                x, y = (builder.load(at(row, first, half), align=4) for row in (left, right))
-                z, w = (builder.load(at(row, first, half + 2), align=4) for row in (left, right))
-                weights = builder.call(fma, [z, w, builder.fmul(x, y)])
-                sums = builder.call(fma, [builder.load(below[half]), _all(1.0 + SLACK), weights])
-                builder.store(sums, below[half])
-                builder.store(builder.fadd(builder.load(totals[half]), weights), totals[half])
-                builder.store(sums, at(tower, out, half + 4), align=4)
-        low, high = (_running_sums(builder, builder.load(sums)) for sums in below)
-        last = _places([_HALF - 1] * _HALF)
-        high = builder.fadd(high, builder.shuffle_vector(low, low, last))
-        slack = builder.fmul(builder.shuffle_vector(high, high, last), _all(SLACK))
-        numbers = [ir.Constant(_VECTOR, [float(lane + start) for lane in range(_HALF)]) for start in (1, 1 + _HALF)]
-        low, high = (builder.call(fma, [slack, *pair]) for pair in zip(numbers, (low, high), strict=True))
-        before = [*range(_HALF - 1)]
-        starts = builder.shuffle_vector(low, _all(0.0), _places([_HALF, *before]))
+        with cgutils.for_range(builder, builder.udiv(width, ir.Constant(INT64, LEVEL))) as loop:
+            first = builder.mul(loop.index, ir.Constant(INT64, 2))
+            x, y = (builder.load(at(row, first, 0), align=4) for row in (left, right))
+            z, w = (builder.load(at(row, first, 1), align=4) for row in (left, right))
+            weights = builder.call(fma, [z, w, builder.fmul(x, y)])
+            sums = builder.call(fma, [builder.load(below), _all(1.0 + SLACK), weights])
+            builder.store(sums, below)
+            builder.store(builder.fadd(builder.load(totals), weights), totals)
+            builder.store(sums, at(tower, loop.index, 2), align=4)
+        ends = _running_sums(builder, builder.load(below))
+        slack = builder.fmul(builder.shuffle_vector(ends, ends, places([LANES - 1] * LANES)), _all(SLACK))
+        numbers = ir.Constant(_VECTOR, [float(lane + 1) for lane in range(LANES)])
+        ends = builder.call(fma, [slack, numbers, ends])
+        starts = builder.shuffle_vector(ends, _all(0.0), places([LANES, *range(LANES - 1)]))
         builder.store(starts, tower, align=4)
-        starts = builder.shuffle_vector(high, low, _places([2 * _HALF - 1, *before]))
-        builder.store(starts, at(tower, ir.Constant(_INT64, 0), 1), align=4)
-        end = builder.extract_element(high, ir.Constant(_INT32, _HALF - 1))
-        total = _sum(builder, builder.fadd(*(builder.load(sums) for sums in totals)))
-        results = [builder.fpext(number, _DOUBLE) for number in (end, total)]
+        end = builder.extract_element(ends, ir.Constant(INT32, LANES - 1))
+        total = sum_of_lanes(builder, builder.load(totals))
+        results = [builder.fpext(number, DOUBLE) for number in (end, total)]
         return context.make_tuple(builder, signature.return_type, results)
 
     return signature, codegen
@@ -176,12 +144,12 @@ def _column_at(typingctx: Any, towers: Any, cell: Any, target: Any) -> Any:
     """The last column that begins at `target` or before."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        size = builder.mul(_length(context, builder, signature.args[0], args[0], 1), ir.Constant(_INT64, LANES))
-        lanes = ir.VectorType(_SINGLE, LANES)
-        starts = _address(context, builder, signature.args[0], args[0], args[1], size, lanes)
-        reached = builder.fcmp_ordered("<=", builder.load(starts, align=4), _spread(builder, args[2], LANES))
-        bits = builder.zext(builder.bitcast(reached, ir.IntType(LANES)), _INT64)
-        return builder.sub(builder.ctpop(bits), ir.Constant(_INT64, 1))
+        size = builder.mul(length(context, builder, signature.args[0], args[0], 1), ir.Constant(INT64, LANES))
+        starts = _address(context, builder, signature.args[0], args[0], args[1], size)
+        target = spread(builder, args[2], _VECTOR)
+        reached = builder.fcmp_ordered("<=", builder.load(starts, align=4), target)
+        bits = builder.zext(builder.bitcast(reached, ir.IntType(LANES)), INT64)
+        return builder.sub(builder.ctpop(bits), ir.Constant(INT64, 1))
 
     return types.intp(towers, types.intp, types.float32), codegen
 
@@ -195,19 +163,19 @@ def _level_at(typingctx: Any, towers: Any, cell: Any, column: Any, rest: Any) ->
     """The last level of a column that begins at `rest` or before; `rest` is relative to the start of the column."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        storeys = _length(context, builder, signature.args[0], args[0], 1)
-        size = builder.mul(storeys, ir.Constant(_INT64, LANES))
-        tower = _address(context, builder, signature.args[0], args[0], args[1], size)
-        half = builder.lshr(args[2], ir.Constant(_INT64, _HALF.bit_length() - 1))
-        sums = builder.gep(tower, [builder.add(half, ir.Constant(_INT64, 4))])  # above the first level
-        rest = _spread(builder, args[3], _HALF)
+        storeys = length(context, builder, signature.args[0], args[0], 1)
+        size = builder.mul(storeys, ir.Constant(INT64, LANES))
+        tower = _address(context, builder, signature.args[0], args[0], args[1], size, _HALF_VECTOR)
+        half = builder.lshr(args[2], ir.Constant(INT64, _HALF.bit_length() - 1))
+        sums = builder.gep(tower, [builder.add(half, ir.Constant(INT64, 4))])  # above the first level
+        rest = spread(builder, args[3], _HALF_VECTOR)
         count = cgutils.alloca_once_value(builder, ir.Constant(_COUNTS, [0] * _HALF))
-        with cgutils.for_range(builder, builder.sub(storeys, ir.Constant(_INT64, 3))) as loop:
-            place = builder.mul(loop.index, ir.Constant(_INT64, 2))
+        with cgutils.for_range(builder, builder.sub(storeys, ir.Constant(INT64, 3))) as loop:
+            place = builder.mul(loop.index, ir.Constant(INT64, 2))
             reached = builder.fcmp_ordered("<=", builder.load(builder.gep(sums, [place]), align=4), rest)
             builder.store(builder.sub(builder.load(count), builder.sext(reached, _COUNTS)), count)
-        lane = builder.and_(args[2], ir.Constant(_INT64, _HALF - 1))
-        return builder.zext(builder.extract_element(builder.load(count), lane), _INT64)
+        lane = builder.and_(args[2], ir.Constant(INT64, _HALF - 1))
+        return builder.zext(builder.extract_element(builder.load(count), lane), INT64)
 
     return types.intp(towers, types.intp, types.intp, types.float32), codegen
 
@@ -221,7 +189,7 @@ def _add_shared(typingctx: Any, table: Any, row: Any, column: Any, amount: Any) 
     """Add atomically to a table that all threads share. Sums of integers do not depend on the order."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        width = _length(context, builder, signature.args[0], args[0], 1)
+        width = length(context, builder, signature.args[0], args[0], 1)
         numbers = context.make_array(signature.args[0])(context, builder, args[0]).data
         place = builder.gep(numbers, [builder.add(builder.mul(args[1], width), args[2])])
         builder.atomic_rmw("add", place, args[3], "monotonic")
