@@ -14,9 +14,9 @@ KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/
 	tests/test_golden_draws.py
 SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
 
-.PHONY: demo test test-slow test-long test-interpreted test-checked fuzz coverage lint bench bench-quick bench-cluster format picture clean
+.PHONY: demo test test-slow test-long test-interpreted test-checked fuzz coverage lint docs bench bench-quick bench-long bench-cluster format picture clean
 
-demo: $(VENV)/.run  ## Fit New York's flights of 2013 and print what was found
+demo: $(VENV)/.run  ## Fit New York's flights of 2013, print what was found, and write demo/flights.html and demo/classes.png
 	@$(BIN)/allocore demo
 
 test: $(VENV)/.dev  ## Every part of the product, in five to six minutes
@@ -49,11 +49,19 @@ lint: $(VENV)/.dev  ## Linters, formatters and the strict type checker, for Pyth
 	$(BIN)/oxlint $(SCRIPTS)
 	$(BIN)/oxfmt --check $(SCRIPTS)
 
-bench: $(VENV)/.bench  ## Speed as ratios within one run, cost curves, memory, storing, reading, rivals: some twenty-five minutes
+docs: $(VENV)/.docs  ## The documentation site, in .cache/site: its notebooks run, warnings are errors, links are checked
+	rm -rf .cache/site .cache/doctrees docs/reference/api
+	$(BIN)/python -m sphinx -q -W --keep-going -d .cache/doctrees -b html docs .cache/site
+	$(BIN)/python scripts/check_site.py .cache/site
+
+bench: $(VENV)/.bench  ## The machine, speed as ratios within one run, serial share, cost curves, memory, storing, reading, rivals
 	$(BIN)/python benchmarks/speed.py --out .cache/bench $(TENSOR)
 
-bench-quick: $(VENV)/.bench  ## The same with small sizes, in less than two minutes
+bench-quick: $(VENV)/.bench  ## The same with small sizes, in some minutes
 	$(BIN)/python benchmarks/speed.py --out .cache/bench-quick --quick $(TENSOR)
+
+bench-long: $(VENV)/.bench  ## Five thousand sweeps at Q = 400: time and memory at the start, in the middle and at the end
+	$(BIN)/python benchmarks/long_run.py --out .cache/bench/long.json $(TENSOR)
 
 bench-cluster: $(VENV)/.dev  ## Sweeps on worker processes beside threads, a model of the cost, delays and slow workers: half an hour
 	$(BIN)/python benchmarks/cluster.py --out .cache/bench-cluster $(CLUSTER)
@@ -116,6 +124,11 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.run
 	@echo "installing what the tests need into $(VENV)"
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	@echo "installing what the documentation needs into $(VENV)"
+	@$(PIP) -e '.[docs]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run

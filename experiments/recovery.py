@@ -26,7 +26,7 @@ def main(full: Full = False, out: Out = None, seed: Seed = 0, cluster: Cluster =
         model = ac.AlloCore(budget, chains=4, seed=seed, executor=executor, **schedule).fit(network.tensor)
     posterior = model.posterior_
     for name in ("traces", "effective_shape", "mass"):
-        getattr(ac.figures, name)(posterior).figure.savefig(folder / f"{name}.png", dpi=150)
+        getattr(ac.figures, name)(posterior).savefig(folder / f"{name}.png", dpi=150)
     print(posterior.diagnose())
     tell(network, posterior)
 

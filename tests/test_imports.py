@@ -14,12 +14,13 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "rich", "typer", "matplotlib", "dask"]
 LONGEST = 400
 
-EVERYWHERE = ("errors", "_files", "_locks", "_quartiles")
+EVERYWHERE = ("errors", "_files", "_locks", "_quartiles", "_progress_display")
 MAY_IMPORT = {
     "errors": (),
     "_files": (),
     "_locks": (),
     "_quartiles": (),
+    "_progress_display": (),
     "data": ("data",),
     # The states of a model have the exp and log of the sampler, so that a stored draw has the same bytes everywhere.
     "model": ("data", "model", "kernels.elementary"),
@@ -39,8 +40,8 @@ MAY_IMPORT = {
     "nntuck": ("data", "model", "em", "posterior", "estimator_base", "estimators"),
     # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
     "cli": (
-        "", "cli", "data", "model", "kernels.workers", "run.run_reader", "run.zarr_store", "posterior", "figures",
-        "explorer", "estimators", "comparison.folder",
+        "", "cli", "data", "model", "kernels.workers", "run.memory_needs", "run.run_reader", "run.zarr_store",
+        "posterior", "figures", "explorer", "estimators", "comparison.folder",
     ),
     # What people look at is made of the posterior, and nothing but the command line is made of it.
     "figures": ("data", "posterior", "figures"),

@@ -1,6 +1,7 @@
 """Every command and every example of the README and of the documentation runs as it stands there.
 
-Those of the README in the quick tier, those of docs/ in the slow one.
+Those of the README in the quick tier, those of docs/ in the slow one. Cells of notebooks run when the site is built;
+here, what the pages say of their results is looked at.
 """
 
 import re
@@ -13,10 +14,15 @@ import pytest
 import allocore as ac
 
 ROOT = Path(__file__).parent.parent
+# The page about clusters starts processes: tests/run/test_executors.py runs it.
+GUIDES = sorted({path.stem for path in (ROOT / "docs" / "howto").glob("*.md")} - {"index", "clusters"})
+EXPLAINED = ("sampler", "exactness")  # pages whose pictures are made by code
 NAMES = (
-    "README.md", "docs/runs.md", "docs/events.md", "docs/looking.md", "docs/comparing.md", "docs/predicting.md",
-    "docs/forecasting.md",
-)  # fmt: skip
+    "README.md",
+    "docs/index.md",
+    *(f"docs/howto/{name}.md" for name in GUIDES),
+    *(f"docs/explanation/{name}.md" for name in EXPLAINED),
+)
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README = PAGES["README.md"]
 TOLD = {
@@ -34,7 +40,10 @@ QUICK_NNTUCK = ["--restarts", "1", "--max-iter", "2", "--threads", "1"]
 
 
 def blocks(page, language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGES[page], flags=re.DOTALL)
+    """The blocks of a language; a notebook's cells are Python, and the lines with their tags are left out."""
+    opening = r"(?:python|\{code-cell\})" if language == "python" else language
+    found = re.findall(rf"```{opening}\n(.*?)```", PAGES[page], flags=re.DOTALL)
+    return [re.sub(r"\A(?::[a-z-]+:.*\n)+", "", block) for block in found]
 
 
 @pytest.fixture
@@ -42,7 +51,9 @@ def run_page(monkeypatch, tmp_path):
     """Run the Python of a page in an empty folder; returns its names."""
 
     def run(page):
-        monkeypatch.chdir(tmp_path)
+        folder = tmp_path / Path(page).stem
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
         names = {}
         for block in blocks(page, "python"):
             exec(compile(block, page, "exec"), names)
@@ -62,48 +73,38 @@ def test_the_python_examples_of_the_readme_run(run_page, capsys):
     assert ac.open_run("run.zarr").core_values.shape == (4, 50, 40)
 
 
-@pytest.mark.slow
-def test_the_python_examples_about_runs_run(run_page, capsys):
-    names = run_page("docs/runs.md")
-    assert "disagree" in capsys.readouterr().out
-    assert names["post"].core_values.shape == (4, 20, 40)
-    assert names["longer"].posterior_.core_values.shape == (4, 30, 40)
+def test_the_python_of_the_site_is_in_cells_which_run_when_it_is_built_or_is_run_by_a_test():
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    plain = [page.relative_to(ROOT).as_posix() for page in pages if "```python\n" in page.read_text(encoding="utf-8")]
+    assert plain == ["docs/howto/clusters.md", "docs/index.md"]
 
 
 @pytest.mark.slow
-def test_the_python_examples_about_events_run(run_page, capsys):
-    assert run_page("docs/events.md")["Y"].labels[2] == ("2024-01", "2024-02", "2024-03")
-    assert "rows read" in capsys.readouterr().out
+def test_the_python_of_the_front_page_runs(run_page):
+    assert (run_page("docs/index.md")["model"].posterior_.core_values.shape) == (4, 20, 40)
+    assert Path("flights.html").stat().st_size > 500_000
 
 
 @pytest.mark.slow
-def test_the_python_examples_about_looking_run(run_page, capsys):
-    names = run_page("docs/looking.md")
-    assert names["page"].stat().st_size > 500_000
-    assert "surprise" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_python_examples_about_comparing_run(run_page, capsys):
-    names = run_page("docs/comparing.md")
-    told = capsys.readouterr().out
-    assert "Comparison: 8 fits, 0 failed, 0 missing" in told
-    assert f"Selection: budget {names['choice'].budget}" in told
-
-
-@pytest.mark.slow
-def test_the_python_examples_about_predicting_run(run_page, capsys):
-    names = run_page("docs/predicting.md")
-    assert names["counts"].shape == (1000, 3)
-    assert names["scores"].attrs["level"] in ("good", "caution", "poor")
-    assert "JetBlue Airways" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_python_examples_about_forecasting_run(run_page, capsys):
-    names = run_page("docs/forecasting.md")
+def test_what_the_guides_say_of_their_results_is_so(run_page, capsys):
+    names = run_page("docs/howto/runs.md")
+    assert np.array_equal(names["longer"].core_values, names["again"].core_values)
+    names = run_page("docs/howto/bursty.md")
+    ahead = names["bursty"].evaluate().loc["model", "log_ppd"] - names["poisson"].evaluate().loc["model", "log_ppd"]
+    assert ahead > 0.1
+    assert names["totals"]["Poisson"].tolist() == pytest.approx(names["observed_totals"], rel=0.01)
+    names = run_page("docs/howto/coming-from.md")
+    assert names["back"].isequal(names["X"])
+    assert sorted(names["weights"]) == pytest.approx([1000, 2000, 3000], rel=0.25)
+    names = run_page("docs/howto/forecasting.md")
     assert names["forecast"].periods == ("2013-11", "2013-12")
-    assert "By cell the CRPS of the forecast is" in capsys.readouterr().out
+    assert "NOT better" in capsys.readouterr().out
+    names = run_page("docs/explanation/sampler.md")
+    assert names["accepted"] == 1
+    assert names["post"].stats["classes"][:, -1].tolist() == [3, 4]
+    names = run_page("docs/explanation/exactness.md")
+    assert np.abs(names["t_values"](*names["right"])).max() < 4
+    assert np.abs(names["t_values"](*names["wrong"])).max() > 15
 
 
 def write_events(folder):

@@ -59,3 +59,53 @@ def test_a_file_that_should_not_be_committed_is_named(tmp_path, content, fault):
     path.write_bytes(content)
     told = list(faults(path))
     assert told == [] if fault is None else fault in told[0]
+
+
+README = (
+    "![A picture](docs/demo.svg)\n\nSee [the model](docs/model.md), [above](#in-python) and [Dask](https://dask.org).\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("home", "shown"),
+    [
+        (None, "See the model, [above](#in-python) and [Dask](https://dask.org).\n"),
+        (
+            "https://example.org/a/",
+            "![A picture](https://example.org/a/raw/main/docs/demo.svg)\n\nSee [the model]"
+            "(https://example.org/a/blob/main/docs/model.md), [above](#in-python) and [Dask](https://dask.org).\n",
+        ),
+    ],
+)
+def test_a_package_index_shows_no_link_of_the_readme_that_leads_nowhere(home, shown):
+    pytest.importorskip("hatchling")
+    package_readme = runpy.run_path(str(ROOT / "hatch_build.py"))["package_readme"]
+    assert package_readme(README, home) == shown
+    whole = package_readme((ROOT / "README.md").read_text(encoding="utf-8"), home)
+    links = re.findall(r"\]\(([^)]+)\)", whole)
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+def site(folder, page):
+    (folder / "other.html").write_text("<h1 id='here'>Here</h1>", encoding="utf-8")
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    return runpy.run_path(str(ROOT / "scripts" / "check_site.py"))["faults"](folder)
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        ("<a href='other.html#here'>a</a> <a href='#top'>b</a> <p id='top'> <a href='https://example.org'>c</a>", None),
+        ("<link rel='next' href='other.html'> <img src='other.html'>", None),
+        ("<a href='other.html#/class/7'>a</a> <a href='#/'>b</a>", None),
+        ("<a href='none.html'>a</a>", "index.html: none.html leads to no file"),
+        ("<a href='other.html#there'>a</a>", "index.html: other.html#there leads to no place on the page"),
+        ("<a href='#there'>a</a>", "index.html: #there leads to no place on the page"),
+        ("<script src='https://example.org/a.js'></script>", "loads https://example.org/a.js from the network"),
+        ("<img src='none.png'>", "index.html: none.png leads to no file"),
+        ("<p>.. autoclass:: CountTensor</p>", "index.html: shows the directive '.. autoclass::' as text"),
+    ],
+)
+def test_a_fault_of_the_site_is_named(tmp_path, page, fault):
+    told = site(tmp_path, page)
+    assert told == [] if fault is None else len(told) == 1 and fault in told[0]
