@@ -23,6 +23,14 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.line("On a machine with known hashes: python -m pytest tests/test_golden_draws.py")
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_stays_with_pytest():
+    """Give Ctrl-C back to pytest after calls of the command line, which lets it end the process."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def run(monkeypatch, capfd):
     """Call the command line with some words; returns exit code, standard output and standard error."""

@@ -448,7 +448,7 @@ def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
 
 
 def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
-    command = [sys.executable, "-m", "allocore.cli", "fit", data, "--budget", "2", "--burn-in", "100000000"]
+    command = [sys.executable, "-m", "allocore.cli", "fit", data, "--budget", "2", "--burn-in", "5000000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         guard = threading.Timer(60, process.kill)
         guard.start()
@@ -456,6 +456,36 @@ def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
         guard.cancel()
-    assert process.returncode not in (0, -signal.SIGKILL)
-    assert "Traceback" not in err
-    assert err.startswith("allocore: ")
+    assert process.returncode == 130
+    before_the_run, in_it = (
+        "interrupted; nothing was kept",
+        r"stopped after \d+ of 5004000 sweeps, before the first draw.*",
+    )
+    assert re.fullmatch(rf"allocore: ({before_the_run}|{in_it})\n", err)
+
+
+KEEP_PYTHON_FROM_ENDING = """
+import signal, sys, threading, time
+from allocore.cli import main
+
+def wait():
+    until = time.monotonic() + 5
+    while signal.getsignal(signal.SIGINT) is signal.default_int_handler and time.monotonic() < until:
+        time.sleep(0.01)
+    print("all has been said", flush=True)
+    time.sleep(60)
+
+threading.Thread(target=wait).start()
+sys.argv = ["allocore", "info", "nowhere.npz"]
+main()
+"""
+
+
+def test_ctrl_c_while_the_process_ends_is_silent():
+    command = [sys.executable, "-c", KEEP_PYTHON_FROM_ENDING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "all has been said\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert_one_line((2, "", err), "nowhere.npz")

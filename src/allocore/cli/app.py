@@ -6,7 +6,9 @@ to report it. There is never a traceback, unless --traceback asks for it.
 
 import shlex
 import shutil
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -136,6 +138,15 @@ def main() -> None:
         sys.exit(_STOPPED)
     except Exception as error:
         sys.exit(_told(error))
+    finally:
+        _end_silently_on_ctrl_c()
+
+
+def _end_silently_on_ctrl_c() -> None:
+    """Let Ctrl-C end the process at once: all has been said, and Python would print a traceback while it shuts down."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _told(error: Exception) -> int:
