@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cluster_wire as wire
-from allocore.run import shard_tasks, sharded_thinning
+from allocore.run.cluster import shard_tasks, sharded_thinning
 from cluster_ways import Way, all_ways
 from tensors import write_large
 

@@ -28,7 +28,7 @@ from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import State
 from allocore.run import sharded_thinning
-from allocore.run.sharded_thinning import ShardedThinning
+from allocore.run.cluster.sharded_thinning import ShardedThinning
 from timing import STEPS
 
 WARM_UP = 5

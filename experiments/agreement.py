@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from setting import Cluster, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
-from allocore.posterior.class_matching import Directions, match
+from allocore.posterior.consensus.class_matching import Directions, match
 
 ALIKE = 0.9
 REPEATS = 8

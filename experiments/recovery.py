@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from setting import Cluster, Full, Out, Seed, cluster_of, folder_of
 
 import allocore as ac
-from allocore.posterior.class_matching import Directions, match
+from allocore.posterior.consensus.class_matching import Directions, match
 
 ALIKE = 0.9
 

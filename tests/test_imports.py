@@ -49,7 +49,7 @@ MAY_IMPORT = {
     # A comparison is many calls of the public API, and what people look at afterwards.
     "comparison": (
         "", "comparison", "data", "model.spec", "kernels.workers", "gibbs.version", "run.plan", "run.schedule",
-        "run.executors", "run.stop", "run.tasks", "run.worker_data", "figures", "estimators",
+        "run.cluster", "run.stop", "figures", "estimators",
     ),
     # The package itself has a name for everything that is public.
     "__init__": ("data", "posterior", "figures", "explorer", "estimators", "nntuck", "comparison"),

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from allocore.estimators import CP, AlloCore, Tucker
     from allocore.explorer.page_file import write_report
     from allocore.nntuck import NNTuck
-    from allocore.posterior.consensus import Consensus
+    from allocore.posterior.consensus.consensus import Consensus
     from allocore.posterior.diagnostics import Diagnosis
-    from allocore.posterior.forecast import Forecast
+    from allocore.posterior.forecasts.forecast import Forecast
     from allocore.posterior.open_run import open_run
     from allocore.posterior.posterior import Posterior
 
@@ -39,10 +39,10 @@ _HOMES = {
     "AlloCore": "estimators",
     "CP": "estimators",
     "Comparison": "comparison.compare",
-    "Consensus": "posterior.consensus",
+    "Consensus": "posterior.consensus.consensus",
     "CountTensor": "data.tensor",
     "Diagnosis": "posterior.diagnostics",
-    "Forecast": "posterior.forecast",
+    "Forecast": "posterior.forecasts.forecast",
     "HeldOut": "data.holdout",
     "InputError": "errors",
     "StoreError": "errors",

@@ -148,7 +148,7 @@ class GibbsEstimator(Estimator):
         >>> ac.CP.resume(path, draws=4).posterior_
         Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
         """
-        from allocore.run.executors import as_executor
+        from allocore.run.cluster.executors import as_executor
         from allocore.run.zarr_store import ZarrStore
 
         name = model_name(path)
@@ -175,7 +175,7 @@ class GibbsEstimator(Estimator):
     def _run(self, store: "Store", executor: Executor | None) -> Self:
         from allocore.posterior.posterior import Posterior
         from allocore.run.chains import run_chains
-        from allocore.run.executors import run_on_executor
+        from allocore.run.cluster.executors import run_on_executor
 
         points = [store.resume_point(chain) for chain in range(store.plan.chains)]
         done = [0 if point is None else point[0] for point in points]
@@ -195,8 +195,8 @@ class GibbsEstimator(Estimator):
     ) -> "Record":
         """Run chains whose cells are thinned in shards: on the workers of an executor, or one after another here."""
         from allocore.run.chains import run_chains
-        from allocore.run.shard_tasks import forget
-        from allocore.run.sharded_thinning import Here, ShardedThinning
+        from allocore.run.cluster.shard_tasks import forget
+        from allocore.run.cluster.sharded_thinning import Here, ShardedThinning
 
         here, go_on = thread_number(self.threads if executor is None else None), store.how_to_resume()
         if executor is not None:
@@ -213,7 +213,7 @@ class GibbsEstimator(Estimator):
         thread_number(self.threads)
         if self.executor is None:
             return None
-        from allocore.run.executors import as_executor
+        from allocore.run.cluster.executors import as_executor
 
         return as_executor(self.executor)
 

@@ -14,8 +14,8 @@ import pytest
 
 import allocore as ac
 from allocore.comparison import compare, job_tasks
-from allocore.run import tasks, worker_data
-from allocore.run.worker_data import DataWanted, Versions
+from allocore.run.cluster import tasks, worker_data
+from allocore.run.cluster.worker_data import DataWanted, Versions
 from comparison.comparison_cases import QUICK, run_here, small_tensor
 from tiers import first_quick
 

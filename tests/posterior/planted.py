@@ -4,7 +4,7 @@ import numpy as np
 
 import allocore as ac
 from allocore.model.spec import Spec
-from allocore.posterior.class_matching import Directions, match
+from allocore.posterior.consensus.class_matching import Directions, match
 from allocore.posterior.posterior import Posterior
 from allocore.run.record import Record
 from allocore.run.schedule import Schedule

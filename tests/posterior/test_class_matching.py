@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from allocore.posterior.class_matching import Directions, match, match_similar, similarities
+from allocore.posterior.consensus.class_matching import Directions, match, match_similar, similarities
 
 
 def random_profiles(rng, classes, lengths=(5, 17, 8)):

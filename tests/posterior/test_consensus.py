@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.posterior import consensus_estimates
+from allocore.posterior.consensus import consensus_estimates
 from posterior.planted import found_and_false, planted_tensor, posterior_of, shuffled
 
 SHAPE = (6, 6, 4)
@@ -89,7 +89,7 @@ def test_classes_that_are_much_alike_are_told_as_such():
 
 def test_of_very_many_classes_the_largest_are_matched_and_shares_are_of_all(monkeypatch):
     monkeypatch.setattr(consensus_estimates, "MOST_CLASSES", 2)
-    monkeypatch.setattr("allocore.posterior.consensus_clusters.MOST_CLASSES", 2)
+    monkeypatch.setattr("allocore.posterior.consensus.consensus_clusters.MOST_CLASSES", 2)
     found = run([A, B, C], [A, B, C]).consensus()
     np.testing.assert_allclose(found.share, [4 / 9, 3 / 9])
 
@@ -201,8 +201,8 @@ def test_the_consensus_finds_planted_classes_better_than_the_best_draw(bug, monk
         post = model.fit(Y).posterior_
         with monkeypatch.context() as patched:
             if bug:
-                patched.setattr("allocore.posterior.class_matching.match_similar", by_position)
-                patched.setattr("allocore.posterior.consensus_estimates.match_similar", by_position)
+                patched.setattr("allocore.posterior.consensus.class_matching.match_similar", by_position)
+                patched.setattr("allocore.posterior.consensus.consensus_estimates.match_similar", by_position)
             found = post.consensus()
         consensus += found_and_false(found.profiles, planted)
         summary = post.draw_summary()

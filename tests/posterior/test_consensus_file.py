@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.posterior import consensus_file
-from allocore.posterior.consensus_file import FILE, number_and_keep, number_classes, read_consensus
+from allocore.posterior.consensus import consensus_file
+from allocore.posterior.consensus.consensus_file import FILE, number_and_keep, number_classes, read_consensus
 from posterior.planted import planted_tensor
 from posterior.test_consensus import A, B, C, D, a_class, run
 
@@ -78,7 +78,7 @@ def test_names_of_an_older_wording_are_made_anew(stored, monkeypatch):
     for key in ("name", "known_name"):
         arrays[key] = np.array([f"old words {place}" for place in range(len(arrays[key]))])
     np.savez_compressed(path / FILE, **arrays)
-    monkeypatch.setattr("allocore.posterior.consensus.estimate", None)  # finding it again would fail
+    monkeypatch.setattr("allocore.posterior.consensus.consensus.estimate", None)  # finding it again would fail
     assert_same(ac.open_run(path).consensus(), found)
 
 
@@ -120,7 +120,7 @@ def test_it_is_kept_with_the_run_and_read_again(stored, monkeypatch):
     path, post = stored
     found = post.consensus()
     assert (path / FILE).is_file()
-    monkeypatch.setattr("allocore.posterior.consensus.estimate", None)  # finding it again would fail
+    monkeypatch.setattr("allocore.posterior.consensus.consensus.estimate", None)  # finding it again would fail
     assert_same(ac.open_run(path).consensus(), found)
 
 
@@ -144,7 +144,7 @@ def test_saving_a_posterior_saves_its_consensus(stored, tmp_path, monkeypatch):
     _, post = stored
     found = post.consensus()
     post.save(tmp_path / "copy.zarr")
-    monkeypatch.setattr("allocore.posterior.consensus.estimate", None)
+    monkeypatch.setattr("allocore.posterior.consensus.consensus.estimate", None)
     assert_same(ac.open_run(tmp_path / "copy.zarr").consensus(), found)
 
 
@@ -176,7 +176,7 @@ def test_a_full_disk_does_no_harm(stored, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("allocore.posterior.consensus_file.np.savez_compressed", full)
+    monkeypatch.setattr("allocore.posterior.consensus.consensus_file.np.savez_compressed", full)
     assert post.consensus().share.size
     assert sorted(each.name for each in path.iterdir() if FILE in each.name) == []
 
@@ -270,7 +270,7 @@ def test_numbers_are_given_without_a_file_if_it_cannot_be_locked(stored, monkeyp
     def locked(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("allocore.posterior.consensus_file.ProcessLock", locked)
+    monkeypatch.setattr("allocore.posterior.consensus.consensus_file.ProcessLock", locked)
     found = run([A, B, C], [A, B, C]).consensus().numbered.estimates
     missing = path.parent / "nowhere"
     assert number_and_keep(missing, post.record, found, ("a", "b", "c")).number_C.tolist() == [0, 1, 2]

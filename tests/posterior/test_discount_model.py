@@ -11,9 +11,16 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from allocore.posterior import time_factors
-from allocore.posterior.discount_model import Level, Settings, draw_rates, log_probability
-from allocore.posterior.time_factors import FactorCounts, Paths, Periods, Smoothness, learn_smoothness, log_scores
+from allocore.posterior.forecasts import time_factors
+from allocore.posterior.forecasts.discount_model import Level, Settings, draw_rates, log_probability
+from allocore.posterior.forecasts.time_factors import (
+    FactorCounts,
+    Paths,
+    Periods,
+    Smoothness,
+    learn_smoothness,
+    log_scores,
+)
 
 ERROR = 1e-4
 

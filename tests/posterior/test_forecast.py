@@ -11,7 +11,7 @@ from forecast_cases import MONTHS, NAMES, dense_rates, fitted, tensor
 
 import allocore as ac
 from allocore.model.likelihood import odds_of
-from allocore.posterior.time_factors import bytes_of_a_path, factor_counts
+from allocore.posterior.forecasts.time_factors import bytes_of_a_path, factor_counts
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +104,10 @@ def test_a_run_on_disk_is_forecast_without_reading_the_other_factors_whole(tmp_p
 
 def test_short_memory_means_fewer_paths_and_no_memory_one_sentence(post, monkeypatch):
     each = bytes_of_a_path(post.record, 2, factor_counts(post.record, 2), 2)
-    for module in ("data.available_memory", "posterior.forecast"):
+    for module in ("data.available_memory", "posterior.forecasts.forecast"):
         monkeypatch.setattr(f"allocore.{module}.available_memory", lambda: 3 * each)
     assert post.forecast(2).record.core_values.shape[:2] == (2, 15)
-    for module in ("data.available_memory", "posterior.forecast"):
+    for module in ("data.available_memory", "posterior.forecasts.forecast"):
         monkeypatch.setattr(f"allocore.{module}.available_memory", lambda: each - 1)
     with pytest.raises(ac.InputError, match=r"^a forecast with one path for each draw needs .* GB of memory, but"):
         post.forecast(2)

@@ -8,11 +8,11 @@ from forecast_cases import dense_rates, fitted, tensor
 
 import allocore as ac
 from allocore.data.missing import Missing
-from allocore.posterior.class_forecasts import home_cells
 from allocore.posterior.compared_cells import Compared
-from allocore.posterior.forecast_baselines import Series, SimpleForecast, past_pairs
-from allocore.posterior.forecast_scores import SCORES
-from allocore.posterior.time_factors import Periods
+from allocore.posterior.forecasts.class_forecasts import home_cells
+from allocore.posterior.forecasts.forecast_baselines import Series, SimpleForecast, past_pairs
+from allocore.posterior.forecasts.forecast_scores import SCORES
+from allocore.posterior.forecasts.time_factors import Periods
 
 LABELS = [f"{2000 + t // 12}-{t % 12 + 1:02d}" for t in range(33)]
 SIMPLE = ("mean", "last", "year before")

@@ -7,10 +7,10 @@ from scipy import stats
 
 import allocore as ac
 from allocore.model.likelihood import dispersion_of
-from allocore.posterior import forecast_scores
-from allocore.posterior.forecast_baselines import Series, SimpleForecast
+from allocore.posterior.forecasts import forecast_scores
+from allocore.posterior.forecasts.forecast_baselines import Series, SimpleForecast
+from allocore.posterior.forecasts.time_factors import Periods
 from allocore.posterior.prediction import sampled
-from allocore.posterior.time_factors import Periods
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from same_draws import assert_same
 
 import allocore as ac
 from allocore.run import chains as chains_module
-from allocore.run import executors, tasks, worker_data
-from allocore.run.worker_data import DataWanted, Versions
+from allocore.run.cluster import executors, tasks, worker_data
+from allocore.run.cluster.worker_data import DataWanted, Versions
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 30, "thin": 2, "chains": 3, "seed": 11, "progress": False}

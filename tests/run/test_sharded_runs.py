@@ -12,10 +12,10 @@ from same_draws import assert_same
 import allocore as ac
 from allocore.data import sharded_tensor
 from allocore.data.shard_files import ShardFiles
-from allocore.run import shard_tasks, sharded_thinning, tasks
-from allocore.run.shard_tasks import ShardRange
-from allocore.run.sharded_thinning import cut_in_proportion
-from allocore.run.worker_data import Versions
+from allocore.run.cluster import shard_tasks, sharded_thinning, tasks
+from allocore.run.cluster.shard_tasks import ShardRange
+from allocore.run.cluster.sharded_thinning import cut_in_proportion
+from allocore.run.cluster.worker_data import Versions
 
 SHAPE = (60, 40, 12)
 SETTINGS = {"budget": 6, "burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}

@@ -10,8 +10,8 @@ import xarray as xr
 from same_draws import assert_same
 
 import allocore as ac
-from allocore.run import executors, tasks, worker_data
-from allocore.run.slice_files import SliceFolder
+from allocore.run.cluster import executors, tasks, worker_data
+from allocore.run.cluster.slice_files import SliceFolder
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 30, "thin": 2, "chains": 2, "seed": 11, "progress": False}

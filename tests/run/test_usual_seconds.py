@@ -2,9 +2,9 @@
 
 import pytest
 
-from allocore.run.shard_tasks import RangeFacts, ShardRange
-from allocore.run.sharded_thinning import RangePlace, _Range
-from allocore.run.worker_data import Versions
+from allocore.run.cluster.shard_tasks import RangeFacts, ShardRange
+from allocore.run.cluster.sharded_thinning import RangePlace, _Range
+from allocore.run.cluster.worker_data import Versions
 
 
 def range_with(*seconds):

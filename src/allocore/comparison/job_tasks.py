@@ -18,9 +18,9 @@ from allocore.comparison.job import fit_and_judge, write_result
 from allocore.comparison.job_processes import LOG, JobObserver, tell
 from allocore.comparison.settings import Job
 from allocore.data.tensor import CountTensor
+from allocore.run.cluster.tasks import Lost, Tasks, slots
+from allocore.run.cluster.worker_data import DataWanted, Versions, check_versions, remembered
 from allocore.run.stop import Stop
-from allocore.run.tasks import Lost, Tasks, slots
-from allocore.run.worker_data import DataWanted, Versions, check_versions, remembered
 
 _LOSSES_OF_ONE = 2  # a cluster may have tried several workers before it counts as a loss
 _LOOK_FOR_WORKERS_EVERY = 10.0  # seconds

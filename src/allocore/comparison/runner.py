@@ -21,7 +21,7 @@ class Runner:
         given = cls(_optional("jobs", jobs), _optional("threads", threads))
         if executor is None:
             return given
-        from allocore.run.executors import as_executor
+        from allocore.run.cluster.executors import as_executor
 
         return replace(given, executor=as_executor(executor))
 
@@ -30,7 +30,7 @@ class Runner:
         if self.executor is None:
             most = self.jobs or available_threads()
         else:
-            from allocore.run.tasks import slots
+            from allocore.run.cluster.tasks import slots
 
             most = self.jobs or slots(self.executor) or 1
         return max(1, min(most, jobs))

@@ -14,8 +14,8 @@ from allocore.figures.ticks import date_ticks, fitting_ticks
 from allocore.posterior.label_kinds import label_kind
 
 if TYPE_CHECKING:
-    from allocore.posterior.forecast import Forecast
-    from allocore.posterior.future_cells import FutureCells
+    from allocore.posterior.forecasts.forecast import Forecast
+    from allocore.posterior.forecasts.future_cells import FutureCells
 
 Cells: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)

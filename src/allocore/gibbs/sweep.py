@@ -86,7 +86,7 @@ def sweep(
     """Make one sweep: the next state, its allocation and its statistics.
 
     `workspace` belongs to `state` before the call, and to the returned state after it. A chain keeps it between sweeps.
-    `thin_cells` says where the cells are: in the layout, or in shards on workers (run/sharded_thinning.py).
+    `thin_cells` says where the cells are: in the layout, or in shards on workers (run/cluster/sharded_thinning.py).
     """
     before, modes = state, len(layout.shape)
     if workspace is None:

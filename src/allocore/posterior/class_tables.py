@@ -8,7 +8,7 @@ import pandas as pd
 from allocore.errors import InputError
 from allocore.kernels.arrays import Floats
 from allocore.posterior.class_summary import ClassSummary, Factor, ShownMode
-from allocore.posterior.consensus_estimates import ProfileBand
+from allocore.posterior.consensus.consensus_estimates import ProfileBand
 
 
 def class_table(summary: ClassSummary, top: int) -> pd.DataFrame:

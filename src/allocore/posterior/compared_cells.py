@@ -22,10 +22,10 @@ from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.posterior.baselines import missing_in_fibres
-from allocore.posterior.future_cells import FutureCells
+from allocore.posterior.forecasts.future_cells import FutureCells
 
 if TYPE_CHECKING:
-    from allocore.posterior.forecast import Forecast
+    from allocore.posterior.forecasts.forecast import Forecast
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from allocore.run.record import Record
 if TYPE_CHECKING:
     import pandas as pd
 
-    from allocore.posterior.consensus import Consensus
+    from allocore.posterior.consensus.consensus import Consensus
     from allocore.posterior.evaluation import Evaluation
-    from allocore.posterior.forecast import Forecast
+    from allocore.posterior.forecasts.forecast import Forecast
     from allocore.posterior.posterior import Posterior
 
 # After so many sweeps, the mean of a new row was within a tenth of its standard deviation of where it settles, on ICEWS
@@ -221,7 +221,7 @@ class NewData(CellPredictions):
 
         `Forecast` has an example with months.
         """
-        from allocore.posterior.forecast import make_forecast
+        from allocore.posterior.forecasts.forecast import make_forecast
 
         return make_forecast(cast("Posterior", self), horizon, mode, season, seed)
 
@@ -229,7 +229,7 @@ class NewData(CellPredictions):
         """The consensus of rows that were folded in; None if there are none, or the fit is not in memory."""
         if self._fitted is None:
             return None
-        from allocore.posterior.folded_consensus import consensus_of_new_rows
+        from allocore.posterior.consensus.folded_consensus import consensus_of_new_rows
 
         fit = self._fitted
         return consensus_of_new_rows(self._drawn(), fit.record, fit.consensus(progress=progress), progress)

@@ -4,7 +4,7 @@ from html import escape
 
 from allocore.posterior.class_summary import ClassSummary
 from allocore.posterior.class_words import APART, profile_words, share_words, sharers, support_brief, support_heading
-from allocore.posterior.consensus import Consensus
+from allocore.posterior.consensus.consensus import Consensus
 from allocore.posterior.lagging_chains import behind_sentence, chains_behind
 from allocore.posterior.likelihood_words import learned_sentences
 from allocore.posterior.posterior import Posterior

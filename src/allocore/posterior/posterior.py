@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from allocore.posterior.class_summary import ClassSummary
-    from allocore.posterior.consensus import Consensus
-    from allocore.posterior.consensus_file import Numbered
+    from allocore.posterior.consensus.consensus import Consensus
+    from allocore.posterior.consensus.consensus_file import Numbered
     from allocore.posterior.diagnostics import Diagnosis
 
 ShownDraw = int | Literal["best"] | None
@@ -86,7 +86,7 @@ class Posterior(NewData):
         1    ...
         Name: name, dtype: ...
         """
-        from allocore.posterior.consensus import find_consensus
+        from allocore.posterior.consensus.consensus import find_consensus
 
         if self._consensus is None:
             self._consensus = self._consensus_of_new_rows(progress) or find_consensus(
@@ -351,7 +351,7 @@ class Posterior(NewData):
 
     def _kept_numbering(self) -> "Numbered | None":
         """The numbers and names of classes that are kept with the run."""
-        from allocore.posterior.consensus_file import read_consensus
+        from allocore.posterior.consensus.consensus_file import read_consensus
 
         kept = None if self._folder is None else read_consensus(self._folder, self._record)
         return self._numbering if kept is None else kept.numbered

@@ -10,10 +10,10 @@ from itertools import chain as joined
 import numpy as np
 
 from allocore.kernels.arrays import Flags
-from allocore.posterior.class_matching import Directions, match
 from allocore.posterior.class_profiles import ClassReader, DrawClasses
 from allocore.posterior.class_summary import HELD, Support
-from allocore.posterior.consensus_clusters import spread
+from allocore.posterior.consensus.class_matching import Directions, match
+from allocore.posterior.consensus.consensus_clusters import spread
 
 # Lorenzo-Seva and ten Berge (2006) call factors fairly similar from 0.85 on and equal from 0.95 on. Draws of the same
 # class differ by posterior noise, so equality in every mode would be too strict.

@@ -25,7 +25,7 @@ from allocore.posterior.class_sums import weighted_sums
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
-    from allocore.posterior.consensus import Consensus
+    from allocore.posterior.consensus.consensus import Consensus
 
 # Enough to show a chain that predicts differently from the others, few enough for a table that people read whole.
 _CELLS = 12

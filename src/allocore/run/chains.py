@@ -33,7 +33,7 @@ from allocore.run.stop import Stop
 from allocore.run.store import Store
 
 if TYPE_CHECKING:
-    from allocore.run.sharded_thinning import ShardedThinning
+    from allocore.run.cluster.sharded_thinning import ShardedThinning
 
 
 def run_chains(

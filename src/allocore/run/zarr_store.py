@@ -31,6 +31,7 @@ from allocore.model.state import State
 from allocore.run.attributes import is_run, read_attributes
 from allocore.run.checkpoint import read_checkpoint, write_checkpoint
 from allocore.run.chunks import GrowingChunks
+from allocore.run.cluster.slice_files import remove_slices
 from allocore.run.damage import Damage, OnError
 from allocore.run.datatree import plan_of, variables_of
 from allocore.run.plan import Plan, other_packages, other_rounding, with_checksum
@@ -38,7 +39,6 @@ from allocore.run.record import Record
 from allocore.run.run_reader import read_plan, read_record
 from allocore.run.schema import DRAWS, SWEEPS, draw_values, draw_variables, stat_variables
 from allocore.run.skeleton import Sizes, write_skeleton
-from allocore.run.slice_files import remove_slices
 from allocore.run.store import stats_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 import allocore as ac
 from allocore.data.matching_rows import matched_rows
 from allocore.errors import InputError
-from allocore.posterior.future_counts import happened
+from allocore.posterior.forecasts.future_counts import happened
 from event_files import cells, write
 
 

@@ -13,8 +13,8 @@ from allocore.data.next_periods import next_periods, period_numbers, periods_per
 from allocore.data.tensor import CountTensor
 from allocore.data.tensor_parts import CanonicalParts
 from allocore.errors import InputError, whole_number
+from allocore.posterior.forecasts.time_factors import Periods
 from allocore.posterior.label_kinds import label_kind
-from allocore.posterior.time_factors import Periods
 
 _LEAST_PERIODS = 3
 _CYCLES_FOR_AUTO = 3

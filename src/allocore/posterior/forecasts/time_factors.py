@@ -35,7 +35,7 @@ from allocore.kernels.expansion import expand_factors, row_offsets
 from allocore.kernels.signed_patterns import Expanded, SignedPatterns
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import odds_of
-from allocore.posterior.discount_model import Level, Settings, draw_rates, log_probability
+from allocore.posterior.forecasts.discount_model import Level, Settings, draw_rates, log_probability
 from allocore.posterior.repeated_draws import RepeatedDraws
 from allocore.run.record import Record
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.kernels.arrays import Flags, Floats, Ints
-from allocore.posterior.class_matching import Directions, match_similar, similarities
 from allocore.posterior.class_profiles import ClassReader, DrawClasses
 from allocore.posterior.class_summary import HELD
-from allocore.posterior.consensus_clusters import HOLDS, MOST_CLASSES, centres, follow, spread
+from allocore.posterior.consensus.class_matching import Directions, match_similar, similarities
+from allocore.posterior.consensus.consensus_clusters import HOLDS, MOST_CLASSES, centres, follow, spread
 
 # Intervals are from the 5% to the 95% quantile.
 _QUANTILES = (0.05, 0.5, 0.95)

@@ -15,7 +15,7 @@ from allocore.posterior.class_summary import ClassSummary, Profile
 if TYPE_CHECKING:
     import pandas as pd
 
-    from allocore.posterior.forecast import Forecast
+    from allocore.posterior.forecasts.forecast import Forecast
 
 _HALF = 0.5
 

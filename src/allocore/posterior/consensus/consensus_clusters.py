@@ -17,8 +17,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from allocore.kernels.arrays import Floats, Ints
-from allocore.posterior.class_matching import Directions, match, tensor_cosines
 from allocore.posterior.class_profiles import ClassReader, DrawClasses
+from allocore.posterior.consensus.class_matching import Directions, match, tensor_cosines
 
 # A class of the next draw continues a track if the cosine is at least this in every mode. Within a chain the same class
 # changes little from draw to draw.

@@ -22,9 +22,9 @@ from scipy.special import expit
 from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS, Likelihood, odds_of
+from allocore.posterior.forecasts.time_factors import Periods
 from allocore.posterior.mixture_quantiles import Mixtures
 from allocore.posterior.mixture_scores import mixture_scores
-from allocore.posterior.time_factors import Periods
 
 Baseline = Literal["mean", "last", "year before"]
 _LEAST_LOG, _MOST_LOG = -25.0, 8.0

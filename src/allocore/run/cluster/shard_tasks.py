@@ -24,7 +24,7 @@ from allocore.kernels.arrays import Ints
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.state import State
-from allocore.run.worker_data import Versions
+from allocore.run.cluster.worker_data import Versions
 
 
 class ShardRange(NamedTuple):

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from allocore.errors import InputError, StoreError
-from allocore.run.worker_data import DataWanted, check_versions
+from allocore.run.cluster.worker_data import DataWanted, check_versions
 
 _LOOK_EVERY = 0.5  # seconds between two looks at whether someone asked to stop
 _LOSSES = 10  # in a row, before the run gives up

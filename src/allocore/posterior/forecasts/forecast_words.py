@@ -7,8 +7,8 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-    from allocore.posterior.forecast import Forecast
-    from allocore.posterior.future_counts import Happened
+    from allocore.posterior.forecasts.forecast import Forecast
+    from allocore.posterior.forecasts.future_counts import Happened
 
 _CLEAR = 2.0  # standard errors
 _JUDGED = {"mean": "the mean of all past periods", "last": "the last value"}

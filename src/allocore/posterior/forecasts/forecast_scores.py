@@ -24,10 +24,10 @@ from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS, Likelihood, odds_of
 from allocore.posterior.cell_sums import Boxes, term_rates, terms_of
-from allocore.posterior.class_forecasts import home_cells
 from allocore.posterior.compared_cells import counts_by_period
 from allocore.posterior.evaluation import clustered_error
-from allocore.posterior.forecast_baselines import (
+from allocore.posterior.forecasts.class_forecasts import home_cells
+from allocore.posterior.forecasts.forecast_baselines import (
     Baseline,
     Noise,
     Series,
@@ -36,8 +36,8 @@ from allocore.posterior.forecast_baselines import (
     most_probable_noise,
     past_pairs,
 )
-from allocore.posterior.forecast_words import words
-from allocore.posterior.future_counts import happened
+from allocore.posterior.forecasts.forecast_words import words
+from allocore.posterior.forecasts.future_counts import happened
 from allocore.posterior.mixture_quantiles import Mixtures, mixture_quantiles
 from allocore.posterior.mixture_scores import mixture_scores
 from allocore.posterior.prediction import cell_mixtures, log_odds_table, number_of_draws, sampled
@@ -47,7 +47,7 @@ from allocore.run.record import Record
 if TYPE_CHECKING:
     import pandas as pd
 
-    from allocore.posterior.forecast import Forecast
+    from allocore.posterior.forecasts.forecast import Forecast
 
 SCORES = ("crps", "ignorance", "interval_score", "absolute_error")
 BASELINES: tuple[Baseline, ...] = ("mean", "last", "year before")

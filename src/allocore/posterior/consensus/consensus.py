@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from allocore.errors import whole_number
 from allocore.posterior.class_profiles import ClassReader
 from allocore.posterior.class_summary import ClassSummary, TidyTable
-from allocore.posterior.consensus_estimates import Estimates, estimate
-from allocore.posterior.consensus_file import (
+from allocore.posterior.consensus.consensus_estimates import Estimates, estimate
+from allocore.posterior.consensus.consensus_file import (
     Numbered,
     number_and_keep,
     number_classes,
     read_consensus,
     write_consensus,
 )
-from allocore.posterior.consensus_summary import names_of, summarize_consensus
+from allocore.posterior.consensus.consensus_summary import names_of, summarize_consensus
 from allocore.posterior.draw_bar import draw_bar
 from allocore.run.record import Record
 

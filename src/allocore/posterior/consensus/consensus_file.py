@@ -22,10 +22,10 @@ from allocore._files import replacing
 from allocore._locks import ProcessLock
 from allocore.data.numpy_files import read_npz
 from allocore.kernels.arrays import Floats, Ints
-from allocore.posterior.class_matching import Directions, match_similar, similarities
-from allocore.posterior.consensus_clusters import HOLDS
-from allocore.posterior.consensus_estimates import Estimates, ProfileBand
-from allocore.posterior.consensus_summary import names_of
+from allocore.posterior.consensus.class_matching import Directions, match_similar, similarities
+from allocore.posterior.consensus.consensus_clusters import HOLDS
+from allocore.posterior.consensus.consensus_estimates import Estimates, ProfileBand
+from allocore.posterior.consensus.consensus_summary import names_of
 from allocore.run.record import Record
 
 FILE = "consensus.npz"

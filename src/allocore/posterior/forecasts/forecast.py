@@ -11,11 +11,10 @@ import numpy as np
 
 from allocore.data.available_memory import available_memory, require_memory
 from allocore.errors import InputError, whole_number
-from allocore.posterior.coming_periods import Coming, coming_periods, future_tensor
 from allocore.posterior.compared_cells import Compared
-from allocore.posterior.future_cells import FutureCells
-from allocore.posterior.prediction import number_of_draws
-from allocore.posterior.time_factors import (
+from allocore.posterior.forecasts.coming_periods import Coming, coming_periods, future_tensor
+from allocore.posterior.forecasts.future_cells import FutureCells
+from allocore.posterior.forecasts.time_factors import (
     Paths,
     Smoothness,
     bytes_of_a_path,
@@ -23,6 +22,7 @@ from allocore.posterior.time_factors import (
     future_record,
     learn_smoothness,
 )
+from allocore.posterior.prediction import number_of_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,7 +181,7 @@ class Forecast(FutureCells):
         >>> list(forecast.changes().columns)
         ['name', 'last', 'expected', 'low', 'high', 'ratio']
         """
-        from allocore.posterior.class_forecasts import class_changes
+        from allocore.posterior.forecasts.class_forecasts import class_changes
 
         return class_changes(self, interval)
 
@@ -219,7 +219,7 @@ class Forecast(FutureCells):
         >>> scores.loc["cells", "crps"].index.tolist()
         ['forecast', 'mean', 'last']
         """
-        from allocore.posterior.forecast_scores import evaluate
+        from allocore.posterior.forecasts.forecast_scores import evaluate
 
         return evaluate(self, Y_future, _check_interval(interval))
 

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from allocore.errors import InputError, StoreError
-from allocore.run.chain_slices import Outcome, Slice, run_slice
 from allocore.run.chains import report_stop
+from allocore.run.cluster.chain_slices import Outcome, Slice, run_slice
+from allocore.run.cluster.slice_files import SliceFolder
+from allocore.run.cluster.tasks import Tasks
+from allocore.run.cluster.worker_data import check_versions
 from allocore.run.progress import Observer, Watch
 from allocore.run.record import Record
-from allocore.run.slice_files import SliceFolder
 from allocore.run.stop import Stop
 from allocore.run.store import Store
-from allocore.run.tasks import Tasks
-from allocore.run.worker_data import check_versions
 
 if TYPE_CHECKING:
     from allocore.model.state import State

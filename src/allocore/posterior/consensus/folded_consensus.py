@@ -9,10 +9,10 @@ import numpy as np
 
 from allocore.data.coordinates import column_keys
 from allocore.posterior.class_profiles import ClassReader, DrawClasses
-from allocore.posterior.consensus import Consensus
-from allocore.posterior.consensus_clusters import MOST_CLASSES
-from allocore.posterior.consensus_estimates import Tally
-from allocore.posterior.consensus_file import Known, Numbered
+from allocore.posterior.consensus.consensus import Consensus
+from allocore.posterior.consensus.consensus_clusters import MOST_CLASSES
+from allocore.posterior.consensus.consensus_estimates import Tally
+from allocore.posterior.consensus.consensus_file import Known, Numbered
 from allocore.posterior.draw_bar import draw_bar
 from allocore.run.record import Record
 

@@ -15,7 +15,7 @@ from allocore.posterior.class_summary import (
     is_even,
     shown_modes,
 )
-from allocore.posterior.consensus_estimates import Estimates, ProfileBand, enough_chains
+from allocore.posterior.consensus.consensus_estimates import Estimates, ProfileBand, enough_chains
 from allocore.posterior.draw_summary import inferred_budget
 from allocore.run.record import Record
 

@@ -34,9 +34,9 @@ from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.state import State
-from allocore.run.shard_tasks import RangeFacts, ShardRange, Thinned, ThinTask, load_range, thin_range
-from allocore.run.tasks import Tasks, slots, threads_by_worker, told_how_to_go_on
-from allocore.run.worker_data import check_versions
+from allocore.run.cluster.shard_tasks import RangeFacts, ShardRange, Thinned, ThinTask, load_range, thin_range
+from allocore.run.cluster.tasks import Tasks, slots, threads_by_worker, told_how_to_go_on
+from allocore.run.cluster.worker_data import check_versions
 
 _LOOK_EVERY = 0.5  # seconds
 _PATIENCE = 600.0  # seconds without a worker

@@ -16,10 +16,10 @@ from allocore.gibbs.layout import Layout
 from allocore.kernels.workers import Workers
 from allocore.model.state import State
 from allocore.run.chains import Chain
+from allocore.run.cluster.slice_files import Place
+from allocore.run.cluster.worker_data import DataWanted, Versions, remembered
 from allocore.run.plan import Plan
 from allocore.run.progress import Watch
-from allocore.run.slice_files import Place
-from allocore.run.worker_data import DataWanted, Versions, remembered
 
 if TYPE_CHECKING:
     from allocore.model.sweep_info import SweepInfo

@@ -1,0 +1,1 @@
+"""Counts of coming periods: models of how the factors of time go on, and how good their forecasts were."""
