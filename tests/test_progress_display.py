@@ -12,8 +12,7 @@ from allocore import _progress_display
 from allocore._progress_display import LogLines, NotebookBars, Row, TerminalBars, bars, place
 from allocore.em.restart_bar import restart_bar
 from allocore.model.sweep_info import SweepInfo
-from allocore.posterior.draw_bar import draw_bar
-from allocore.posterior.surprises import watched
+from allocore.posterior.draw_bar import draw_bar, watched
 from allocore.run.progress import progress_bar
 from allocore.run.schedule import Schedule
 from notebooks import outputs_of
@@ -139,6 +138,16 @@ def test_long_work_on_cells_has_a_line_too(clock, capsys):
 
     assert list(watched(steps(), 4, "judging cells")) == list("abcd")
     assert capsys.readouterr().err.startswith("judging cells: 2 of 4 steps (50%), 6 s for each, about 12 s left")
+
+
+def test_a_bar_appears_on_a_terminal_when_it_takes_long(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert list(watched("abc", 3, "judging cells")) == list("abc")
+    assert "judging" not in capsys.readouterr().err
+    monkeypatch.setattr("allocore.posterior.draw_bar._SECONDS_BEFORE_A_BAR", -1.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert list(watched("abc", 3, "judging cells")) == list("abc")
+    assert "judging" in capsys.readouterr().err
 
 
 # After a resume

@@ -1,6 +1,7 @@
 """Forecasts of small runs: by brute force over draws and cells, by what they must not do, and by their errors."""
 
 import pickle
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -304,3 +305,13 @@ def test_errors_of_a_forecast_name_the_argument(forecast):
 def test_a_table_of_cells_can_be_sampled(forecast):
     cells = pd.DataFrame({"who": ["A", "B"], "whom": ["B", "A"], "month": ["2018-07", "2018-08"]})
     assert len(forecast.samples(cells=cells, draws=3)) == 6
+
+
+def test_every_long_step_of_a_forecast_shows_how_far_it_is(monkeypatch, capsys):
+    post = fitted(tensor())
+    monkeypatch.setattr("allocore.posterior.draw_bar._SECONDS_BEFORE_A_BAR", -1.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    post.forecast(2)
+    shown = capsys.readouterr().err
+    for step in ("time factors of all draws", "how the time factors go on", "paths of the future"):
+        assert step in shown

@@ -1,7 +1,6 @@
 """Surprises: against every cell judged by SciPy, far tails against exact decimals, and the search against all zeros."""
 
 import math
-import sys
 from decimal import Decimal, localcontext
 from types import SimpleNamespace
 
@@ -380,16 +379,6 @@ def test_a_tensor_with_other_labels_is_refused():
 def test_what_is_not_a_set_of_cells_is_refused(cells, message):
     with pytest.raises(InputError, match=message):
         posterior().surprises(cells)
-
-
-def test_a_bar_appears_on_a_terminal_when_it_takes_long(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert list(surprises.watched(iter("abc"), 3, "judging cells")) == list("abc")
-    assert "judging" not in capsys.readouterr().err
-    monkeypatch.setattr(surprises, "_SECONDS_OF_PATIENCE", -1.0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert list(surprises.watched(iter("abc"), 3, "judging cells")) == list("abc")
-    assert "judging" in capsys.readouterr().err
 
 
 def test_nothing_is_shown_elsewhere(capsys):

@@ -82,8 +82,9 @@ def forecast(
     future = None if against is None else ac.as_tensor(against)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     time = None if mode is None else mode_given(mode, posterior.tensor.mode_names)
-    with waiting("forecasting"):
+    with waiting("forecasting", in_logs_only=True):  # on a terminal each of its steps has a bar
         found = posterior.forecast(horizon, mode=time, season=_season(season), seed=seed)
+    with waiting("predicting"):
         wanted = found.cells_by(by or ()) if asked is None else asked
         table, console = found.quantiles(wanted, _LEVELS), terminal()
     console.print(Text(str(found)))

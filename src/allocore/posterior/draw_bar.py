@@ -1,14 +1,17 @@
 """Progress of work that goes through all draws of a run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from time import monotonic
+from typing import TypeVar
 
 from allocore._progress_display import Display, LogLines, NotebookBars, Row, place
 
 # Most work is over before this; a bar that comes and goes at once would only make a notebook jump.
 _SECONDS_OF_PATIENCE = 2.0
+_SECONDS_BEFORE_A_BAR = 3.0
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -47,6 +50,14 @@ def draw_bar(
             yield display.tick
         finally:
             display.close()
+
+
+def watched(steps: Iterable[_T], total: int, words: str) -> Iterator[_T]:
+    """Pass the steps on. On a terminal and in a notebook a bar appears after a few seconds, in a log a line."""
+    with draw_bar(words, wanted=True, unit="steps", patience=_SECONDS_BEFORE_A_BAR) as tick:
+        for done, step in enumerate(steps):
+            tick(done, total)
+            yield step
 
 
 class _Late:

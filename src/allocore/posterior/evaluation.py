@@ -29,10 +29,10 @@ from allocore.kernels.arrays import Flags, Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
 from allocore.posterior.baselines import baselines
+from allocore.posterior.draw_bar import watched
 from allocore.posterior.mixture_quantiles import Mixtures
 from allocore.posterior.mixture_scores import MixtureScores, mixture_scores
 from allocore.posterior.prediction import cell_mixtures, number_of_draws, sampled
-from allocore.posterior.surprises import watched
 from allocore.run.record import Record
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def score_cells(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -
     order_N, at_once = np.lexsort(coords_MN[::-1]), max(1, _NUMBERS_AT_ONCE // draws)  # sorted cells share products
     blocks = [order_N[start : start + at_once] for start in range(0, len(order_N), at_once)]
     with Workers(threads) as workers:
-        for chosen in watched(iter(blocks), len(blocks), "scoring held-out cells"):
+        for chosen in watched(blocks, len(blocks), "scoring held-out cells"):
             mixtures = cell_mixtures(record, coords_MN[:, chosen], threads)
             scores_6N[:, chosen] = mixture_scores(record.spec.observation, mixtures, counts_N[chosen], workers)
     return MixtureScores(*scores_6N)

@@ -15,9 +15,8 @@ There are too many zeros to list. A bounded search finds those that may surprise
 
 import math
 import warnings
-from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from allocore.errors import InputError
 from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
-from allocore.posterior.draw_bar import draw_bar
+from allocore.posterior.draw_bar import watched
 from allocore.posterior.prediction import number_of_draws, rates_by_draw, sampled
 from allocore.posterior.scored_cells import check_has_cells, check_same_tensor
 from allocore.posterior.zero_search import ZeroSearch
@@ -37,7 +36,6 @@ from allocore.run.record import Record
 if TYPE_CHECKING:
     import pandas as pd
 
-_T = TypeVar("_T")
 
 # Few enough to be quick, but enough for the bounds, which are off by up to log10(S/n), to settle almost all cells.
 _SAMPLED_DRAWS = 8
@@ -45,7 +43,6 @@ _SAMPLED_DRAWS = 8
 _MORE_ZEROS = 16_384
 _ROUNDING = 1e-9
 _CELLS_PER_THREAD = 4096
-_SECONDS_OF_PATIENCE = 3.0
 
 
 class Judged(NamedTuple):
@@ -172,11 +169,3 @@ def _add_tails(
     tails = likelihood.log_tails(counts_N[cut], *(each_N[cut] for each_N in given))
     for log_tail_N, log_sum_N in zip(tails, sums, strict=True):
         np.logaddexp(log_sum_N[cut], log_tail_N, out=log_sum_N[cut])
-
-
-def watched(steps: Iterator[_T], total: int, words: str) -> Iterator[_T]:
-    """Pass the steps on. On a terminal and in a notebook a bar appears after a few seconds, in a log a line."""
-    with draw_bar(words, wanted=True, unit="steps", patience=_SECONDS_OF_PATIENCE) as tick:
-        for done, step in enumerate(steps):
-            tick(done, total)
-            yield step

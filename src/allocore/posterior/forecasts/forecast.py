@@ -12,6 +12,7 @@ import numpy as np
 from allocore.data.available_memory import available_memory, require_memory
 from allocore.errors import InputError, whole_number
 from allocore.posterior.compared_cells import Compared
+from allocore.posterior.draw_bar import watched
 from allocore.posterior.forecasts.coming_periods import Coming, coming_periods, future_tensor
 from allocore.posterior.forecasts.future_cells import FutureCells
 from allocore.posterior.forecasts.time_factors import (
@@ -48,7 +49,7 @@ def make_forecast(
     smoothness = learn_smoothness(factors, coming.past)
     paths = Paths(factors, coming.past, smoothness, rng)
     times = _paths_of_a_draw(record, bytes_of_a_path(record, coming.mode, factors, len(coming.labels)))
-    rates = np.array([paths.draw(len(coming.labels)) for _ in range(times)])
+    rates = np.array([paths.draw(len(coming.labels)) for _ in watched(range(times), times, "paths of the future")])
     future = future_record(record, coming.mode, future_tensor(record.tensor, coming), factors, rates, rng)
     return Forecast(fitted, coming, future, smoothness, paths.correlation)
 

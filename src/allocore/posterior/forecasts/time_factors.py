@@ -35,6 +35,7 @@ from allocore.kernels.expansion import expand_factors, row_offsets
 from allocore.kernels.signed_patterns import Expanded, SignedPatterns
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import odds_of
+from allocore.posterior.draw_bar import watched
 from allocore.posterior.forecasts.discount_model import Level, Settings, draw_rates, log_probability
 from allocore.posterior.repeated_draws import RepeatedDraws
 from allocore.run.record import Record
@@ -100,7 +101,8 @@ def factor_counts(record: Record, mode: int) -> FactorCounts:
     missing, offsets_M = SignedPatterns.of(record.tensor.missing), row_offsets(record.tensor.shape)
     found: list[tuple[Ints, Ints, Floats, Floats]] = []
     with Workers(1) as workers:
-        for number, place in enumerate(np.ndindex(record.core_values.shape[:2])):
+        places = list(np.ndindex(record.core_values.shape[:2]))
+        for number, place in enumerate(watched(places, len(places), "time factors of all draws")):
             core_Q, subs_QM = record.included_classes(*place)
             phi_RQ = expand_factors([factor[place] for factor in record.factors], subs_QM)
             expanded = Expanded(phi_RQ, np.add.reduceat(phi_RQ, offsets_M[:-1], axis=0))
@@ -153,7 +155,8 @@ def log_scores(factors: FactorCounts, periods: Periods, settings: Settings) -> F
     number, size = len(factors.counts_CT), len(settings.discount)
     at_once = max(1, _NUMBERS_AT_ONCE // (size * (1 + 2 * (periods.cycle or 0))))
     log_CG = np.zeros((number, size))
-    for start in range(0, number, at_once):
+    starts = range(0, number, at_once)
+    for start in watched(starts, len(starts), "how the time factors go on"):
         some = slice(start, start + at_once)
         counts_TC1, exposure_TC1 = factors.counts_CT[some].T[..., None], factors.exposure_CT[some].T[..., None]
         level = Level(settings, (counts_TC1.shape[1], size), periods.cycle)
