@@ -375,3 +375,16 @@ def test_two_modes_with_the_same_labels_that_were_not_said_to_be_shared_are_note
     assert any(note.startswith(told) for note in ac.read_events(dyads(6), modes=["a", "b"]).report.notes)
     assert not ac.read_events(dyads(6), modes=["a", "b"], shared_modes=["a", "b"]).report.notes
     assert not ac.read_events(dyads(4), modes=["a", "b"]).report.notes
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y %H:%M"])
+def test_many_dates_that_were_not_said_to_be_times_are_noted(form):
+    days = pd.date_range("2019-01-01", periods=32, freq="D")
+    events = pd.DataFrame({"who": ["A", "B"] * 16, "day": days.strftime(form)})
+    (note,) = ac.read_events(events, modes=["who", "day"]).report.notes
+    assert note.startswith("day has 32 dates as labels: time='day' (--time day) makes months of them")
+    assert not ac.read_events(events.iloc[:31], modes=["who", "day"]).report.notes, "few dates may be meant"
+    told = ac.read_events(events, modes=["who"], time="day", freq="day").report.notes
+    assert not any("dates as labels" in each for each in told)
+    numbers = events.assign(day=[f"v{number}.0" for number in range(32)])
+    assert not ac.read_events(numbers, modes=["who", "day"]).report.notes

@@ -194,7 +194,7 @@ def read_events(
             raise_first(connection, table, wanted, loaded.rejects)
         options = CellOptions(length, shared, diagonal, least, unobserved, template, table.orders(wanted.modes))
         counted, tally = count_rows(connection, wanted, options, loaded)
-        report = report_of(table, counted, tally, loaded, shared)
+        report = report_of(table, wanted.modes, counted, tally, loaded, shared)
         given = _reading(
             format=format, modes=modes, time=time, count=count, where=where, dedup=dedup, diagonal=diagonal
         )
