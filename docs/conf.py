@@ -2,6 +2,7 @@
 
 import os
 import sys
+from hashlib import sha256
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -35,7 +36,9 @@ source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(HERE.parent / ".cache" / "notebooks")
+# A page that is in the cache runs again if its own code changes, or any of allocore's.
+allocore_code = b"".join(path.read_bytes() for path in sorted((HERE.parent / "src").rglob("*.py")))
+nb_execution_cache_path = str(HERE.parent / ".cache" / "notebooks" / sha256(allocore_code).hexdigest()[:16])
 nb_execution_in_temp = True  # what a page writes is not left among the pages
 # The kernels find the scripts that make the data of tutorials, and the command line of this Python.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "tutorials"), os.environ.get("PYTHONPATH")]))
