@@ -17,7 +17,7 @@ from test_likelihoods import KINDS, QUICK, SHAPE, dense, frozen, posterior
 import allocore as ac
 from allocore.errors import InputError
 from allocore.kernels.workers import Workers
-from allocore.posterior import evaluation
+from allocore.posterior import evaluation, evaluation_words
 from allocore.posterior.evaluation import clustered_mean, evaluate, pit, score_cells
 from allocore.posterior.mixture_quantiles import Mixtures
 from allocore.posterior.posterior import Posterior
@@ -198,6 +198,18 @@ def test_intervals_that_are_too_narrow_lead_to_the_negative_binomial():
     assert any('too narrow; likelihood="negative-binomial"' in word for word in words)
     wide = ac.CP(2, likelihood="negative-binomial", **settings).fit(split).posterior_.evaluate()
     assert any("intervals can be trusted" in word for word in wide.attrs["words"])
+
+
+@pytest.mark.parametrize(("cells", "trusted"), [(60, True), (2_000, False)])
+def test_few_cells_do_not_make_intervals_too_wide(cells, trusted):
+    """96% of 60 counts in 90% intervals is what chance does; of 2,000 it is not. The observed error is small in both."""
+    table = split_posterior(along=0).evaluate()
+    table.attrs["busy"] = cells
+    for level, share in ((50, 0.49), (90, 0.96)):
+        table[f"coverage_{level}_busy"], table[f"coverage_{level}_busy_se"] = share, 0.01
+    off, told = evaluation_words._intervals(table, split_posterior(along=0).record)
+    assert off != trusted
+    assert told.endswith("intervals can be trusted." if trusted else "narrow them.")
 
 
 def test_few_counts_and_baselines_that_do_not_exist_are_told():

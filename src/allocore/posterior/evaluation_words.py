@@ -110,6 +110,7 @@ def _times(ratio: float) -> str:
 def _intervals(table: "pd.DataFrame", record: Record) -> tuple[bool, str]:
     """Whether intervals hold fewer or more counts than they should, in a sentence with advice."""
     enough = table.attrs["busy"] >= _FEW_BUSY
+    cells = table.attrs["busy" if enough else "cells"]
     busy = f"the {table.attrs['busy']:,} busy cells (a count is likely there)"
     suffix, where = ("_busy", busy) if enough else ("", "all cells")
     shares = {level: float(table[f"coverage_{level}{suffix}"].iloc[0]) for level in _NEAR}
@@ -118,7 +119,7 @@ def _intervals(table: "pd.DataFrame", record: Record) -> tuple[bool, str]:
     off = {
         level: share - level / 100
         for level, share in shares.items()
-        if abs(share - level / 100) > max(_NEAR[level], _CLEAR * (0.0 if math.isnan(errors[level]) else errors[level]))
+        if abs(share - level / 100) > max(_NEAR[level], _CLEAR * _error_if_right(level / 100, cells, errors[level]))
     }
     if not off:
         return False, f"{told}: intervals can be trusted."
@@ -127,6 +128,16 @@ def _intervals(table: "pd.DataFrame", record: Record) -> tuple[bool, str]:
     if min(off.values()) > 0:
         return True, f"{told}: intervals are too wide; longer chains, or a larger budget, narrow them."
     return True, f"{told}: the predictive distribution has the wrong shape; {_for_narrow(record)}."
+
+
+def _error_if_right(level: float, cells: int, error: float) -> float:
+    """The standard error of a share of counts if intervals are right: at least that of as many independent cells.
+
+    The observed error is over fibres. It may be larger, because cells of a fibre are alike; with few cells, or with
+    almost all of them inside, it is too small.
+    """
+    independent = math.sqrt(level * (1.0 - level) / max(1, cells))
+    return independent if math.isnan(error) else max(error, independent)
 
 
 def _for_narrow(record: Record) -> str:
