@@ -202,7 +202,7 @@ def test_intervals_that_are_too_narrow_lead_to_the_negative_binomial():
 
 @pytest.mark.parametrize(("cells", "trusted"), [(60, True), (2_000, False)])
 def test_few_cells_do_not_make_intervals_too_wide(cells, trusted):
-    """96% of 60 counts in 90% intervals is what chance does; of 2,000 it is not. The observed error is small in both."""
+    """96% of 60 counts in 90% intervals may be chance; of 2,000 it is not. The observed error is small in both."""
     table = split_posterior(along=0).evaluate()
     table.attrs["busy"] = cells
     for level, share in ((50, 0.49), (90, 0.96)):
