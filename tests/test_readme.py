@@ -96,6 +96,8 @@ def test_what_the_guides_say_of_their_results_is_so(run_page, capsys):
     names = run_page("docs/howto/coming-from.md")
     assert names["back"].isequal(names["X"])
     assert sorted(names["weights"]) == pytest.approx([1000, 2000, 3000], rel=0.25)
+    names = run_page("docs/howto/choose-q.md")
+    assert names["choice"].budget < names["choice"].table["budget"].max()
     names = run_page("docs/howto/forecasting.md")
     assert names["forecast"].periods == ("2013-11", "2013-12")
     assert "NOT better" in capsys.readouterr().out
