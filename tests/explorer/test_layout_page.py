@@ -44,8 +44,8 @@ def drawn(page):
 
 
 @pytest.mark.parametrize("width", [1280, 800, pytest.param(420, marks=pytest.mark.slow)])
-def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(opened, width):
-    seen = opened(varied_posterior())
+def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(shared, width):
+    seen = shared(varied_posterior)
     for address in VIEWS:
         page = seen.go(address)
         at_width(seen, width)
@@ -68,8 +68,8 @@ def test_the_title_of_the_traces_stands_off_ticks_of_any_length(opened, step):
 
 
 @pytest.mark.parametrize("width", [1280, 800, pytest.param(420, marks=pytest.mark.slow)])
-def test_no_view_is_wider_than_the_window(opened, width):
-    seen = opened(varied_posterior())
+def test_no_view_is_wider_than_the_window(shared, width):
+    seen = shared(varied_posterior)
     for address in (*VIEWS, "classes"):
         page = seen.go(address)
         at_width(seen, width)
@@ -85,8 +85,8 @@ def test_no_view_is_wider_than_the_window(opened, width):
 
 @pytest.mark.parametrize("address", ["class/0", "compare/0,1"])
 @pytest.mark.parametrize("make", [varied_posterior, retail_posterior])
-def test_the_two_columns_end_at_about_the_same_height(opened, make, address):
-    seen = opened(make())
+def test_the_two_columns_end_at_about_the_same_height(shared, make, address):
+    seen = shared(make)
     page = seen.go(address)
     drawn(page)
     page.wait_for_selector(".balanced.two")
@@ -142,8 +142,8 @@ def test_placeholders_are_not_cut(opened):
             assert page.evaluate(cut) == []
 
 
-def test_sparklines_and_shares_stand_below_one_another(opened):
-    seen = opened(varied_posterior())
+def test_sparklines_and_shares_stand_below_one_another(shared):
+    seen = shared(varied_posterior)
     lefts = "selector => [...document.querySelectorAll(selector)].map(each => each.getBoundingClientRect().left)"
     page = seen.go("classes")
     assert len(set(page.evaluate(lefts, ".classlist .spark"))) == 1
