@@ -1,17 +1,32 @@
 """What tests of several folders use."""
 
+import os
+import shutil
 import signal
 import sys
+import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import allocore as ac
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and tests of Ctrl-C would wait for it in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests write many small files and wait until they are on the disk. In memory, where there is room, they need not wait.
+MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    os.environ["TMPDIR"] = str(MEMORY)
+    tempfile.tempdir = None
+
+# Half of the usual examples; tests of slow code ask for fewer still. A busy machine breaks no deadline.
+settings.register_profile("allocore", max_examples=50, deadline=None)
+settings.load_profile("allocore")
 
 
 def pytest_terminal_summary(terminalreporter):

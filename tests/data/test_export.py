@@ -75,7 +75,7 @@ def test_missing_cells_are_never_turned_into_zeros(name):
         getattr(MASKED, name)()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(tensor=tensors())
 def test_every_tensor_comes_back_from_a_table_and_from_parquet(tmp_path_factory, tensor):
     assert ac.as_tensor(tensor.to_frame()) == tensor

@@ -1,4 +1,4 @@
-"""A browser and the page of a run by hand, for each file of tests; a run with a very long mode, for all of them."""
+"""A browser for each file of tests; the page of a run by hand, and a run with a very long mode, for all of them."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def written(tmp_path_factory):
     """The page of the run by hand, with two surprising cells."""
     path = tmp_path_factory.mktemp("page") / "report.html"

@@ -6,6 +6,7 @@ from allocore.explorer.payload import payload
 from explorer.browser_tab import needs_browser
 from explorer.shown_posteriors import retail_posterior, varied_posterior
 from handmade_posterior import posterior
+from tiers import first_quick
 
 pytestmark = needs_browser
 
@@ -43,7 +44,7 @@ def drawn(page):
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
-@pytest.mark.parametrize("width", [1280, 800, pytest.param(420, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("width", first_quick(1, [1280, 800, 420]))
 def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(shared, width):
     seen = shared(varied_posterior)
     for address in VIEWS:
@@ -54,7 +55,7 @@ def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(shared, width):
         assert page.evaluate(OUTSIDE) == [], address
 
 
-@pytest.mark.parametrize("step", [0.01, 1.0, 2500.0])
+@pytest.mark.parametrize("step", [0.01, pytest.param(1.0, marks=pytest.mark.slow), 2500.0])
 def test_the_title_of_the_traces_stands_off_ticks_of_any_length(opened, step):
     values = payload(posterior(chains=2, draws=9), "Title")
     values["traces"]["logLikelihood"] = [[-736045.0 - step * (5 - n % 6) for n in range(11)] for _ in range(2)]

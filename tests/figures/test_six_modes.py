@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from figure_cases import posterior, texts
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from allocore import figures
@@ -76,6 +77,7 @@ def test_names_of_labels_are_whole_and_panels_stand_on_two_lines(post):
     assert heights[0] == heights[1] == heights[2] > heights[3] == heights[4] == heights[5]
 
 
-def test_a_page_for_print_has_fewer_classes_if_they_need_two_lines(post, tmp_path):
+def test_a_page_for_print_has_fewer_classes_if_they_need_two_lines(post, tmp_path, monkeypatch):
+    monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
     files = [file.name for file in write_all(post, tmp_path, formats=["svg"], rows=6)]
     assert [name for name in files if name.startswith("classes")] == ["classes-1.svg", "classes-2.svg"]
