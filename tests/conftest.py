@@ -1,5 +1,6 @@
 """What tests of several folders use."""
 
+import gc
 import os
 import shutil
 import signal
@@ -27,6 +28,12 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
 # Half of the usual examples; tests of slow code ask for fewer still. A busy machine breaks no deadline.
 settings.register_profile("allocore", max_examples=50, deadline=None)
 settings.load_profile("allocore")
+
+
+def pytest_collection_finish():
+    """Modules and collected tests stay to the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
