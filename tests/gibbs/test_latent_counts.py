@@ -179,8 +179,9 @@ def dispersions(case, repeats=3000):
     return np.array([state.dispersion.log_odds_D for state in states])
 
 
-@pytest.mark.parametrize("with_missing", [False, True], ids=["complete", "missing"])
-@pytest.mark.parametrize("by", [None, 0, 1, 2])
+@pytest.mark.parametrize(
+    ("by", "with_missing"), by_tier([(None, True), (0, True), (1, False), (2, True)], [None, 0, 1, 2], [False, True])
+)
 def test_the_dispersion_is_beta_with_latent_counts_integrated_out(by, with_missing):
     case = cases.make(3, budget=4, with_missing=with_missing, seed=5, scale=2.0, dispersion_by=by, **BURSTS)
     first, second = (
