@@ -36,6 +36,11 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_unconfigure():
+    """Libraries that look for leaks at the end of the process find none."""
+    gc.unfreeze()
+
+
 def pytest_terminal_summary(terminalreporter):
     """Say it aloud if the golden draws were skipped: then nothing has compared bytes with earlier ones."""
     skipped = [each for each in terminalreporter.getreports("skipped") if "test_golden_draws.py" in each.nodeid]
