@@ -19,7 +19,7 @@ SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
 demo: $(VENV)/.run  ## Fit New York's flights of 2013, print what was found, and write demo/flights.html and demo/classes.png
 	@$(BIN)/allocore demo
 
-test: $(VENV)/.dev  ## Every part of the product, in five to six minutes
+test: $(VENV)/.dev  ## Every part of the product, in less than five minutes
 	$(PYTEST) -m "not slow"
 
 test-slow: test-long test-interpreted test-checked  ## All else: long runs, and the kernels interpreted and with bounds checks

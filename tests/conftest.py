@@ -1,17 +1,44 @@
 """What tests of several folders use."""
 
+import gc
+import os
+import shutil
 import signal
 import sys
+import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import allocore as ac
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and tests of Ctrl-C would wait for it in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests write many small files and wait until they are on the disk. In memory, where there is room, they need not wait.
+MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    os.environ["TMPDIR"] = str(MEMORY)
+    tempfile.tempdir = None
+
+# A busy machine breaks no deadline.
+settings.register_profile("allocore", deadline=None)
+settings.load_profile("allocore")
+
+
+def pytest_collection_finish():
+    """Modules and collected tests stay to the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    """Libraries that look for leaks at the end of the process find none."""
+    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter):

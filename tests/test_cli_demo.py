@@ -21,6 +21,7 @@ def short_demo(monkeypatch):
     monkeypatch.setattr(ac, "AlloCore", lambda budget, **more: of_flights(4, **more | {"burn_in": 3, "draws": 2}))
 
 
+@pytest.mark.slow
 @pytest.mark.jit
 def test_the_demo_tells_the_flights_of_new_york_in_words_and_writes_them_to_look_at(tmp_path):
     words = [sys.executable, "-m", "allocore.cli", "demo"]
@@ -43,10 +44,19 @@ def test_the_demo_tells_the_flights_of_new_york_in_words_and_writes_them_to_look
 
 
 def test_the_demo_writes_to_the_folder_that_is_named_and_replaces_its_own_files(run, tmp_path, short_demo):
+    folder = tmp_path / "new" / "flights"
     for _ in range(2):
-        code, _, err = run("demo", "--out", tmp_path / "new" / "flights")
+        code, out, err = run("demo", "--out", folder)
         assert (code, err) == (0, "")
-    assert sorted(path.name for path in (tmp_path / "new" / "flights").iterdir()) == ["classes.png", "flights.html"]
+    words = as_words(out)
+    assert words.startswith("New York flights of 2013. CountTensor: 3 x 105 x 16 x 12 x 20")
+    assert "classes, consensus of 4 chains" in words
+    assert re.search(r"4 chains of 230 sweeps in \d+ s\.", words)
+    assert "flights.html a page to explore: open it in a browser" in words
+    assert sorted(path.name for path in folder.iterdir()) == ["classes.png", "flights.html"]
+    page = (folder / "flights.html").read_text(encoding="utf-8")
+    assert "<title>Flights that left New York in 2013</title>" in page
+    assert (folder / "classes.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_folder_that_the_demo_cannot_write_to_is_refused_before_it_fits(run, tmp_path, monkeypatch):

@@ -43,7 +43,8 @@ def test_fit_takes_a_table_and_prints_the_report_and_the_classes(sales, tmp_path
     assert "classes, consensus of 4 chains" in words
 
 
-def test_tensor_builds_once_what_read_events_builds(sales, tmp_path):
+def test_tensor_builds_once_what_read_events_builds(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     options = (
         "--modes",
         "shop=store,product",
@@ -56,15 +57,15 @@ def test_tensor_builds_once_what_read_events_builds(sales, tmp_path):
         "--where",
         "n <> '3'",
     )
-    told = allocore(tmp_path, "tensor", "sales.csv", *options, "--where", "n <> '3'", "--out", "sales.npz")
-    assert (told.returncode, told.stderr) == (0, "")
-    assert "Tensor written to sales.npz" in told.stdout
+    code, told, err = run("tensor", "sales.csv", *options, "--where", "n <> '3'", "--out", "sales.npz")
+    assert (code, err) == (0, "")
+    assert "Tensor written to sales.npz" in told
     expected = ac.read_events(
         sales, modes={"shop": "store", "product": "product"}, time="sold", freq="quarter", count="n", where="n <> 3"
     )
     assert ac.load_tensor(tmp_path / "sales.npz") == expected
-    again = allocore(tmp_path, "info", "sales.npz")
-    assert repr(expected) in " ".join(again.stdout.split())
+    _, told, _ = run("info", "sales.npz")
+    assert repr(expected) in " ".join(told.split())
 
 
 @pytest.mark.parametrize("out", ["y.parquet", "y.npz"])
@@ -77,13 +78,14 @@ def test_a_tensor_in_any_form_can_be_told_about_and_fitted(run, sales, tmp_path,
         assert "CountTensor: 3 x 3 (store, product)" in told
 
 
-def test_info_reads_a_pattern_of_parquet_files(sales, tmp_path):
+def test_info_reads_a_pattern_of_parquet_files(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     sales.iloc[:100].to_parquet(tmp_path / "a.parquet")
     sales.iloc[100:].to_parquet(tmp_path / "b.parquet")
-    told = allocore(tmp_path, "info", "*.parquet", "--modes", "store,product", "--time", "sold")
-    assert (told.returncode, told.stderr) == (0, "")
-    assert "300 from 2 files" in told.stdout
-    assert "(store, product, sold)" in " ".join(told.stdout.split())
+    code, told, err = run("info", "*.parquet", "--modes", "store,product", "--time", "sold")
+    assert (code, err) == (0, "")
+    assert "300 from 2 files" in told
+    assert "(store, product, sold)" in " ".join(told.split())
 
 
 @pytest.mark.parametrize(
@@ -132,11 +134,12 @@ def test_a_run_is_not_data_and_options_of_events_are_not_ignored_for_it(run, sal
     assert (told.returncode, told.stderr.count("some statistics (moved) are lost")) == (0, 1)
 
 
-def test_what_exists_is_not_written_over(sales, tmp_path):
+def test_what_exists_is_not_written_over(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "y.npz").write_text("precious")
-    told = allocore(tmp_path, "tensor", "sales.csv", "--modes", "store,product", "--out", "y.npz")
-    assert told.returncode == 2
-    assert "--out is 'y.npz', but that exists already" in told.stderr
+    code, _, err = run("tensor", "sales.csv", "--modes", "store,product", "--out", "y.npz")
+    assert code == 2
+    assert "--out is 'y.npz', but that exists already" in err
     assert (tmp_path / "y.npz").read_text() == "precious"
 
 

@@ -46,9 +46,9 @@ def test_options_are_in_groups(run):
         assert out.index(f" {first} ") < out.index(f" {option} ") < out.index(f" {then} ")
 
 
-def test_the_shell_can_complete_commands():
+def test_the_shell_can_complete_commands(run):
     asked = {"_ALLOCORE_COMPLETE": "complete_bash", "COMP_WORDS": "allocore fo", "COMP_CWORD": "1"}
     command = [sys.executable, "-m", "allocore.cli"]
     told = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, timeout=60)
     assert told.stdout.split() == ["fold-in", "forecast"]
-    assert "--install-completion" in subprocess.run([*command, "--help"], capture_output=True, text=True).stdout
+    assert "--install-completion" in run("--help")[1]

@@ -7,6 +7,7 @@ import pytest
 import allocore as ac
 from allocore.posterior.evaluation_words import score_rows
 from allocore.posterior.run_description import diagnosis_rows
+from comparison.comparison_cases import run_here
 
 QUICK = ("--burn-in", "2", "--draws", "6", "--thin", "1", "--seed", "3", "--threads", "1")
 
@@ -16,18 +17,17 @@ def narrow(monkeypatch):
     monkeypatch.setattr("allocore.cli.app._PIPE_WIDTH", 80)
 
 
-@pytest.fixture
-def fitted(run, tmp_path):
-    """A run with long labels and large counts."""
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A run with long labels and large counts, which no test changes."""
+    folder = tmp_path_factory.mktemp("fitted")
     counts = np.random.default_rng(5).poisson(30_000, (6, 5, 4)) * np.random.default_rng(6).integers(0, 2, (6, 5, 4))
     labels = [[f"a place with a very long name, number {place}" for place in range(6)], None, list("wxyz")]
     Y = ac.as_tensor(counts, mode_names=["who", "what", "when"], labels=labels)
-    Y.save(tmp_path / "y.npz")
-    code, _, _ = run(
-        "fit", tmp_path / "y.npz", "--budget", 3, "--hold-out", 0.3, "--out", tmp_path / "run.zarr", *QUICK
-    )
-    assert code == 0
-    return tmp_path / "run.zarr"
+    Y.save(folder / "y.npz")
+    settings = {"burn_in": 2, "draws": 6, "thin": 1, "chains": 4, "seed": 3, "threads": 1, "progress": False}
+    ac.AlloCore(3, store=folder / "run.zarr", **settings).fit(ac.hold_out(Y, 0.3, along="when", seed=3))
+    return folder / "run.zarr"
 
 
 def assert_whole(out, numbers):
@@ -64,16 +64,17 @@ def test_predictions_are_printed_with_separators_and_explained(run, fitted, tmp_
 
 
 def test_new_rows_and_their_numbers_are_whole(run, fitted, tmp_path):
-    code, out, _ = run("fold-in", fitted, tmp_path / "y.npz", "--mode", "when", "--out", tmp_path / "new.zarr")
+    code, out, _ = run("fold-in", fitted, fitted.parent / "y.npz", "--mode", "when", "--out", tmp_path / "new.zarr")
     assert code == 0
     assert_whole(out, ["surprise", "observed"])
     _, out, _ = run("info", tmp_path / "new.zarr")
     assert "e+0" not in out
 
 
-def test_select_budget_prints_a_table_that_says_what_was_chosen(run, fitted, tmp_path):
+def test_select_budget_prints_a_table_that_says_what_was_chosen(run, fitted, monkeypatch):
+    monkeypatch.setattr("allocore.comparison.compare.run_jobs", run_here)
     few = ("--budgets", "2,3", "--splits", 2, "--hold-out", 0.2, "--jobs", 1)
-    code, out, _ = run("select-budget", tmp_path / "y.npz", *few, *QUICK)
+    code, out, _ = run("select-budget", fitted.parent / "y.npz", *few, *QUICK)
     assert code == 0
     assert_whole(out, ["chosen"])
     assert "behind: how far below the best" in " ".join(out.split())

@@ -73,7 +73,7 @@ def test_bursts_are_for_simulated_data_alone(networks):
         setting.tensor_of(None, False, 0, 1.5)
 
 
-@pytest.mark.parametrize("name", first_quick(2, COMMANDS))
+@pytest.mark.parametrize("name", first_quick(1, COMMANDS))
 def test_every_experiment_has_a_quick_and_a_full_form(name):
     done = subprocess.run(
         [sys.executable, FOLDER / f"{name}.py", "--help"], capture_output=True, text=True, check=False

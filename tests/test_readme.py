@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
+from allocore.figures import figure_files
 
 ROOT = Path(__file__).parent.parent
 # The page about clusters starts processes: tests/run/test_executors.py runs it.
@@ -165,6 +166,7 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
     if command[2] == "icews.zarr":
         ac.load_tensor(tmp_path / "icews.npz").save(tmp_path / "icews.zarr")
     words = ["DATA.npz" if word == "DATA" else word for word in command[1:]]
+    monkeypatch.setattr(figure_files, "_DPI", 40)
     monkeypatch.chdir(tmp_path)
     quick = QUICK_NNTUCK if "nntuck" in words else QUICK
     code, out, err = run(*words, *(quick if words[0] == "fit" else []))

@@ -29,7 +29,7 @@ ENDLESS = 10**6
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A comparison of all models, and its folder: the first split in this process, the second added by others.
+    """A comparison of all models, and its folder: most in this process, the second split of CP and NNTuck in others.
 
     This process compiles the kernels, if need be; the others find them on the disk.
     """
@@ -39,6 +39,7 @@ def finished(tmp_path_factory):
         patch.setattr(compare, "write", lambda *_: None)
         patch.setattr(compare, "run_jobs", run_here)
         ac.compare(small_tensor(), splits=1, **options)
+        ac.compare(small_tensor(), ["allocore", "tucker"], splits=2, **options)
     return ac.compare(small_tensor(), splits=2, **options), out
 
 

@@ -13,6 +13,7 @@ FLAGS = [
     "--disable-component-update",
     "--no-first-run",
 ]
+WINDOW = {"width": 1280, "height": 900}
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed, and these tests need a browser")
 
@@ -21,7 +22,7 @@ class Seen:
     """A page that was opened, and everything it asked for or complained of."""
 
     def __init__(self, browser, path):
-        self.context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900}, color_scheme="light")
+        self.context = browser.new_context(offline=True, viewport=WINDOW, color_scheme="light")
         self.page = self.context.new_page()
         self.requests, self.problems, self.path = [], [], path
         self.page.on("request", lambda request: self.requests.append(request.url))

@@ -1,11 +1,11 @@
-"""A browser and the page of a run by hand, for each file of tests; a run with a very long mode, for all of them."""
+"""A browser for each file of tests; the page of a run by hand, and a run with a very long mode, for all of them."""
 
 import pytest
 
 import allocore as ac
 from allocore.explorer.page_file import render
 from allocore.explorer.payload import payload
-from explorer.browser_tab import CHROMIUM, FLAGS, Seen
+from explorer.browser_tab import CHROMIUM, FLAGS, WINDOW, Seen
 from handmade_posterior import large_posterior, posterior
 
 
@@ -30,7 +30,7 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def written(tmp_path_factory):
     """The page of the run by hand, with two surprising cells."""
     path = tmp_path_factory.mktemp("page") / "report.html"
@@ -61,16 +61,49 @@ def fresh(browser, written):
     fresh.check()
 
 
+def open_page(browser, path, shown):
+    values = shown if isinstance(shown, dict) else payload(shown, "Title")
+    path.write_text(render(values), encoding="utf-8")
+    return Seen(browser, path)
+
+
+@pytest.fixture(scope="module")
+def tabs(browser, tmp_path_factory):
+    """Tabs that tests of one file share, by the function that makes the posterior."""
+    folder, tabs = tmp_path_factory.mktemp("tabs"), {}
+
+    def show(make):
+        if make not in tabs:
+            tabs[make] = open_page(browser, folder / f"{len(tabs)}.html", make())
+        return tabs[make]
+
+    yield show
+    for each in tabs.values():
+        each.context.close()
+
+
+@pytest.fixture
+def shared(tabs):
+    """Open the page of a posterior once for all tests of a file that name its function; checked after each of them."""
+    used = []
+
+    def show(make):
+        used.append(tabs(make))
+        used[-1].page.set_viewport_size(WINDOW)
+        return used[-1]
+
+    yield show
+    for each in used:
+        each.check()
+
+
 @pytest.fixture
 def opened(browser, tmp_path):
     """Open the page of any posterior, or of a payload; it is checked at the end."""
     pages = []
 
     def show(shown):
-        path = tmp_path / f"{len(pages)}.html"
-        values = shown if isinstance(shown, dict) else payload(shown, "Title")
-        path.write_text(render(values), encoding="utf-8")
-        pages.append(Seen(browser, path))
+        pages.append(open_page(browser, tmp_path / f"{len(pages)}.html", shown))
         return pages[-1]
 
     yield show

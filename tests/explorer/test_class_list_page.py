@@ -72,6 +72,10 @@ def test_small_and_weakly_supported_classes_are_set_apart(opened):
     assert page.locator("tr.apart").count() == 1
 
 
+def numbered_posterior():
+    return showing(varied_posterior(), number_C=np.array([7, 2, 0, 12]))
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -82,8 +86,8 @@ def test_small_and_weakly_supported_classes_are_set_apart(opened):
         ("among", ["Class 2"]),
     ],
 )
-def test_classes_are_found_by_their_number_and_their_name(opened, query, found):
-    seen = opened(showing(varied_posterior(), number_C=np.array([7, 2, 0, 12])))
+def test_classes_are_found_by_their_number_and_their_name(shared, query, found):
+    seen = shared(numbered_posterior)
     page = seen.go()
     page.fill("#query", query)
     page.press("#query", "Enter")
@@ -131,8 +135,8 @@ def test_the_order_of_the_list_is_told(seen):
 @pytest.mark.parametrize(
     ("query", "numbers"), [("store 12", [0]), ("week of 2018-12-31", [0]), ("2019-01-07", [1]), ("store 3 rice", [1])]
 )
-def test_labels_are_found_as_they_are_told(opened, query, numbers):
-    seen = opened(retail_posterior())
+def test_labels_are_found_as_they_are_told(shared, query, numbers):
+    seen = shared(retail_posterior)
     page = seen.go()
     page.fill("#query", query)
     page.press("#query", "Enter")

@@ -6,6 +6,7 @@ from allocore.explorer.payload import payload
 from explorer.browser_tab import needs_browser
 from explorer.shown_posteriors import retail_posterior, varied_posterior
 from handmade_posterior import posterior
+from tiers import first_quick
 
 pytestmark = needs_browser
 
@@ -43,9 +44,9 @@ def drawn(page):
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
-@pytest.mark.parametrize("width", [1280, 800, pytest.param(420, marks=pytest.mark.slow)])
-def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(opened, width):
-    seen = opened(varied_posterior())
+@pytest.mark.parametrize("width", first_quick(1, [1280, 800, 420]))
+def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(shared, width):
+    seen = shared(varied_posterior)
     for address in VIEWS:
         page = seen.go(address)
         at_width(seen, width)
@@ -54,7 +55,7 @@ def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(opened, width):
         assert page.evaluate(OUTSIDE) == [], address
 
 
-@pytest.mark.parametrize("step", [0.01, 1.0, 2500.0])
+@pytest.mark.parametrize("step", [0.01, pytest.param(1.0, marks=pytest.mark.slow), 2500.0])
 def test_the_title_of_the_traces_stands_off_ticks_of_any_length(opened, step):
     values = payload(posterior(chains=2, draws=9), "Title")
     values["traces"]["logLikelihood"] = [[-736045.0 - step * (5 - n % 6) for n in range(11)] for _ in range(2)]
@@ -68,8 +69,8 @@ def test_the_title_of_the_traces_stands_off_ticks_of_any_length(opened, step):
 
 
 @pytest.mark.parametrize("width", [1280, 800, pytest.param(420, marks=pytest.mark.slow)])
-def test_no_view_is_wider_than_the_window(opened, width):
-    seen = opened(varied_posterior())
+def test_no_view_is_wider_than_the_window(shared, width):
+    seen = shared(varied_posterior)
     for address in (*VIEWS, "classes"):
         page = seen.go(address)
         at_width(seen, width)
@@ -85,8 +86,8 @@ def test_no_view_is_wider_than_the_window(opened, width):
 
 @pytest.mark.parametrize("address", ["class/0", "compare/0,1"])
 @pytest.mark.parametrize("make", [varied_posterior, retail_posterior])
-def test_the_two_columns_end_at_about_the_same_height(opened, make, address):
-    seen = opened(make())
+def test_the_two_columns_end_at_about_the_same_height(shared, make, address):
+    seen = shared(make)
     page = seen.go(address)
     drawn(page)
     page.wait_for_selector(".balanced.two")
@@ -142,8 +143,8 @@ def test_placeholders_are_not_cut(opened):
             assert page.evaluate(cut) == []
 
 
-def test_sparklines_and_shares_stand_below_one_another(opened):
-    seen = opened(varied_posterior())
+def test_sparklines_and_shares_stand_below_one_another(shared):
+    seen = shared(varied_posterior)
     lefts = "selector => [...document.querySelectorAll(selector)].map(each => each.getBoundingClientRect().left)"
     page = seen.go("classes")
     assert len(set(page.evaluate(lefts, ".classlist .spark"))) == 1

@@ -112,7 +112,7 @@ def test_the_traces_have_a_legend_of_chains_and_titles_of_axes(opened, chains):
 @pytest.mark.parametrize(
     ("likelihood", "words", "counted"),
     [
-        ("poisson", "Poisson likelihood: given the fit", "expected counts"),
+        pytest.param("poisson", "Poisson likelihood: given the fit", "expected counts", marks=pytest.mark.slow),
         ("negative-binomial", "p 0.5 (0.5 to 0.5 over all draws)", "expected counts"),
         ("bernoulli", "Bernoulli likelihood: a cell is 1", "expected latent counts"),
     ],

@@ -9,6 +9,7 @@ from figure_cases import posterior
 import allocore as ac
 from allocore import figures
 from allocore.errors import InputError
+from allocore.figures import notebook_figure
 from allocore.figures.notebook_figure import Figure
 from notebooks import outputs_of
 
@@ -82,7 +83,8 @@ def model():
 
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "calibration"])
-def test_a_figure_takes_a_fitted_model_or_the_path_of_a_run_like_its_posterior(model, tmp_path, name):
+def test_a_figure_takes_a_fitted_model_or_the_path_of_a_run_like_its_posterior(model, tmp_path, name, monkeypatch):
+    monkeypatch.setattr(notebook_figure, "_DOTS", 0.5)
     path = tmp_path / "run.zarr"
     model.posterior_.save(path)
     shown = [MAKERS[name](given)._repr_mimebundle_()[0] for given in (model.posterior_, model, path, str(path))]

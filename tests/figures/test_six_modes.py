@@ -5,10 +5,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 from figure_cases import posterior, texts
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from allocore import figures
 from allocore.figures.figure_files import write_all
+from tiers import first_quick
 
 NAMES = ("sender country", "receiver country", "kind of action", "month", "hour of the day", "newspaper section")
 COUNTRIES = tuple(f"Country {number}" for number in range(30))
@@ -61,7 +63,7 @@ def test_no_text_is_cut_at_the_edge_of_a_figure(post, name):
         assert box.y1 <= figure.bbox.y1 + 1, text
 
 
-@pytest.mark.parametrize("classes", [5, 12, 13, 30])
+@pytest.mark.parametrize("classes", first_quick(2, [13, 30, 5, 12]))
 def test_no_text_of_a_core_lies_on_another(classes):
     shown = boxes(figures.core(six_modes(classes)))
     for (one, its_box), (other, other_box) in combinations(shown, 2):
@@ -76,6 +78,7 @@ def test_names_of_labels_are_whole_and_panels_stand_on_two_lines(post):
     assert heights[0] == heights[1] == heights[2] > heights[3] == heights[4] == heights[5]
 
 
-def test_a_page_for_print_has_fewer_classes_if_they_need_two_lines(post, tmp_path):
+def test_a_page_for_print_has_fewer_classes_if_they_need_two_lines(post, tmp_path, monkeypatch):
+    monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
     files = [file.name for file in write_all(post, tmp_path, formats=["svg"], rows=6)]
     assert [name for name in files if name.startswith("classes")] == ["classes-1.svg", "classes-2.svg"]

@@ -25,6 +25,7 @@ from allocore.model.likelihood import LIKELIHOODS
 from allocore.model.spec import Spec
 from allocore.model.state import State
 from evidence import fit_to
+from tiers import by_tier
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 LEVEL = 1e-4
@@ -178,8 +179,9 @@ def dispersions(case, repeats=3000):
     return np.array([state.dispersion.log_odds_D for state in states])
 
 
-@pytest.mark.parametrize("with_missing", [False, True], ids=["complete", "missing"])
-@pytest.mark.parametrize("by", [None, 0, 1, 2])
+@pytest.mark.parametrize(
+    ("by", "with_missing"), by_tier([(None, True), (0, True), (1, False), (2, True)], [None, 0, 1, 2], [False, True])
+)
 def test_the_dispersion_is_beta_with_latent_counts_integrated_out(by, with_missing):
     case = cases.make(3, budget=4, with_missing=with_missing, seed=5, scale=2.0, dispersion_by=by, **BURSTS)
     first, second = (
@@ -205,8 +207,14 @@ def test_the_dispersion_of_a_row_without_counts_can_be_as_small_as_its_prior_lik
     assert stats.kstest(-tail, stats.expon(scale=1 / 0.02).cdf).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial", "bernoulli"])
-@pytest.mark.parametrize("mode", [0, 2])
+@pytest.mark.parametrize(
+    ("likelihood", "mode"),
+    by_tier(
+        [("poisson", 0), ("negative-binomial", 2), ("bernoulli", 0)],
+        ["poisson", "negative-binomial", "bernoulli"],
+        [0, 2],
+    ),
+)
 def test_the_step_of_a_concentration_leaves_its_conditional_as_it_is(likelihood, mode):
     """Begun at the conditional with the factors integrated out, enumerated on a grid, it ends there."""
     settings = {"likelihood": likelihood, "e0": "infer", "s0": 2.0, "t0": 1.5}

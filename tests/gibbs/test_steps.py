@@ -48,9 +48,7 @@ def chi_square(observed, expected):
     return stats.chisquare(observed[positive], expected[positive]).pvalue
 
 
-@pytest.mark.parametrize(
-    ("count", "budget"), by_tier([(3, 4), (250, 40), (260, 20)], [1, 3, 250, 260, 10**6], [4, 20, 40])
-)
+@pytest.mark.parametrize(("count", "budget"), by_tier([(250, 40), (260, 20)], [1, 3, 250, 260, 10**6], [4, 20, 40]))
 def test_thinning_a_cell_is_multinomial(count, budget):
     """One and several classes a SIMD lane, below and above the switch from single draws to binomials."""
     case = cases.make(3, budget=budget, core_shape=(6, 5, 4), with_missing=False, seed=5)
@@ -135,7 +133,7 @@ def test_the_log_rate_of_a_large_count_is_exact(count):
 
 @pytest.mark.parametrize(
     ("depth", "modes", "count"),
-    by_tier([(0.5, 3, 10), (70.0, 6, 300), (700.0, 3, 10)], [0.5, 70.0, 700.0], [3, 6], [10, 300]),
+    by_tier([(70.0, 6, 300), (700.0, 3, 10)], [0.5, 70.0, 700.0], [3, 6], [10, 300]),
 )
 def test_thinning_is_exact_where_the_products_underflow(depth, modes, count):
     """Nothing underflows at a depth of 0.5; at 70 products leave 32-bit floats, at 700 also those of 64 bits.

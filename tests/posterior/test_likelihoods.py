@@ -313,7 +313,12 @@ def fitted(likelihood, by, tmp_path, **settings):
 
 @pytest.mark.parametrize(
     ("likelihood", "by"),
-    [("poisson", None), ("negative-binomial", None), ("negative-binomial", "when"), ("bernoulli", None)],
+    [
+        ("poisson", None),
+        ("negative-binomial", "when"),
+        pytest.param("negative-binomial", None, marks=pytest.mark.slow),
+        pytest.param("bernoulli", None, marks=pytest.mark.slow),
+    ],
 )
 def test_stored_reopened_and_pickled_runs_say_the_same(likelihood, by, tmp_path):
     post = fitted(likelihood, by, tmp_path, e0="infer", chains=2)

@@ -1,6 +1,7 @@
 """Predictions by label: sums and intervals against brute force on small dense tensors, and what may be asked."""
 
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -102,16 +103,25 @@ def dense_quantiles(pmf_sum, levels):
     return [int(np.searchsorted(np.cumsum(pmf_sum.mean(axis=0)), level)) for level in levels]
 
 
-def dense_pmf(post, chosen, most=800):
+def cell_pmf(post, most=800):
+    """The distributions of all cells in each draw."""
+    return frozen(post).pmf(np.arange(most).reshape(-1, *[1] * 4))
+
+
+def dense_pmf(pmf, chosen):
     """The distribution of the sum of some cells in each draw, by convolution of the distributions of its cells."""
-    law = frozen(post)
-    pmf = law.pmf(np.arange(most).reshape(-1, *[1] * 4))[:, :, chosen]
-    sums = []
+    most, sums = len(pmf), []
     for s in range(pmf.shape[1]):
-        waves = np.fft.rfft(pmf[:, s], 2 * most, axis=0).prod(axis=1)
+        waves = np.fft.rfft(pmf[:, s, chosen], 2 * most, axis=0).prod(axis=1)
         sums.append(np.fft.irfft(waves, 2 * most)[:most])
     assert np.sum(sums, axis=1) == pytest.approx(1.0, abs=1e-9)
     return np.array(sums)
+
+
+@cache
+def mixture_cdf(likelihood, by):
+    cdf = frozen(labelled(likelihood, by, missing=PATTERNS)).cdf(np.arange(2000).reshape(-1, *[1] * 4))
+    return cdf.mean(axis=1).reshape(2000, -1)
 
 
 @pytest.mark.parametrize("interval", [0.9, pytest.param(0.5, marks=pytest.mark.slow)])
@@ -119,9 +129,7 @@ def dense_pmf(post, chosen, most=800):
 @pytest.mark.parametrize(("likelihood", "by"), KINDS)
 def test_intervals_of_cells_are_the_quantiles_of_the_mixture(likelihood, by, interval, walk, monkeypatch):
     monkeypatch.setattr(mixture_quantiles, "_LONGEST_WALK", walk)
-    post = labelled(likelihood, by, missing=PATTERNS)
-    table = post.predict(CELLS, interval)
-    cdf = frozen(post).cdf(np.arange(2000).reshape(-1, *[1] * 4)).mean(axis=1).reshape(2000, -1)
+    table, cdf = labelled(likelihood, by, missing=PATTERNS).predict(CELLS, interval), mixture_cdf(likelihood, by)
     for name, level in (("low", 0.5 - interval / 2), ("high", 0.5 + interval / 2)):
         assert table[name].tolist() == (cdf < level).sum(axis=0).tolist()
 
@@ -129,9 +137,9 @@ def test_intervals_of_cells_are_the_quantiles_of_the_mixture(likelihood, by, int
 @pytest.mark.parametrize(("likelihood", "by"), [("poisson", None), ("negative-binomial", None)])
 def test_intervals_of_sums_are_exact_where_rates_add_up(likelihood, by):
     post = labelled(likelihood, by, missing=PATTERNS, scale=0.5)
-    rows = without_empty(post)
+    rows, pmf = without_empty(post), cell_pmf(post)
     table = post.predict(rows, 0.8)
-    expected = [dense_quantiles(dense_pmf(post, inside(row, post, False)), (0.1, 0.9)) for row in rows]
+    expected = [dense_quantiles(dense_pmf(pmf, inside(row, post, False)), (0.1, 0.9)) for row in rows]
     assert table[["low", "high"]].to_numpy().tolist() == expected
 
 
@@ -142,10 +150,10 @@ def test_simulated_intervals_of_sums_have_their_probability(likelihood, by, monk
     """With 20,000 simulated counts, a level is off by more than 0.02 with a probability below 1e-12 for each end."""
     monkeypatch.setattr(predict_by_name, "_SIMULATIONS", 20_000)
     post = labelled(likelihood, by, missing=PATTERNS, scale=0.5)
-    rows = without_empty(post)
+    rows, pmf = without_empty(post), cell_pmf(post)
     table = post.predict(rows, 0.8)
     for row, low, high in zip(rows, table["low"], table["high"], strict=True):
-        cdf = np.cumsum(dense_pmf(post, inside(row, post, False)).mean(axis=0))
+        cdf = np.cumsum(dense_pmf(pmf, inside(row, post, False)).mean(axis=0))
         for count, level in ((low, 0.1), (high, 0.9)):
             assert cdf[count] >= level - 0.02
             assert count == 0 or cdf[count - 1] < level + 0.02
@@ -188,11 +196,11 @@ def test_blocks_and_threads_do_not_matter(likelihood, by, monkeypatch):
 def test_simulated_counts_have_the_mean_and_the_variance_of_the_mixture(likelihood, by):
     """27 means and variances; each within 6 standard errors, which fails by chance once in some ten million times."""
     post, times = labelled(likelihood, by, missing=PATTERNS, scale=0.5), 18 * 400
-    rows = without_empty(post)
+    rows, of_cells = without_empty(post), cell_pmf(post)
     counts = post.simulate(rows, times, seed=3)
     assert counts.dtype == np.int64
     for n, row in enumerate(rows):
-        pmf, values = dense_pmf(post, inside(row, post, False)).mean(axis=0), np.arange(800)
+        pmf, values = dense_pmf(of_cells, inside(row, post, False)).mean(axis=0), np.arange(800)
         mean = (values * pmf).sum()
         second, fourth = (((values - mean) ** power * pmf).sum() for power in (2, 4))
         assert abs(counts[:, n].mean() - mean) < 6 * np.sqrt(second / times) + 1e-9

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -181,15 +182,15 @@ def always_saving(monkeypatch):
 
 def test_a_run_that_still_goes_on_is_opened_by_xarray_and_by_open_run_without_a_warning(tmp_path):
     """After every save, all draws so far are there; what comes later is not."""
-    path, rng = tmp_path / "run.zarr", np.random.default_rng(6)
+    path, rng, schedule = tmp_path / "run.zarr", np.random.default_rng(6), Schedule(1, 2, 2)
     expected = []
-    with ZarrStore.create(path, PLAN) as store, warnings.catch_warnings():
+    with ZarrStore.create(path, replace(PLAN, schedule=schedule)) as store, warnings.catch_warnings():
         warnings.simplefilter("error")
-        for sweep in range(1, SCHEDULE.sweeps + 1):
+        for sweep in range(1, schedule.sweeps + 1):
             for chain in range(2):
                 _, states = feed(store, chain, [sweep], rng)
                 expected += [state.core_values() for state in states]
-                seen = SCHEDULE.draws_after(sweep - (chain == 0))
+                seen = schedule.draws_after(sweep - (chain == 0))
                 with xr.open_datatree(path, engine="zarr") as tree:
                     assert set(tree.children) == {
                         *("posterior", "sample_stats", "sweep_stats", "observed_data", "constant_data")
@@ -207,7 +208,7 @@ def test_a_run_that_still_goes_on_is_opened_by_xarray_and_by_open_run_without_a_
                 xr.testing.assert_identical(
                     post.to_datatree()["posterior"].to_dataset(), tree["posterior"].to_dataset()
                 )
-                assert post.finished == (sweep == SCHEDULE.sweeps and chain == 1)
+                assert post.finished == (sweep == schedule.sweeps and chain == 1)
 
 
 def test_a_run_on_disk_has_the_tree_of_the_same_run_in_memory(tmp_path):

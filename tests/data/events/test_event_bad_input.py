@@ -132,8 +132,11 @@ NOT_JSON = [
 ]
 
 
-@pytest.mark.parametrize("line", NOT_JSON, ids=repr)
-@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize(
+    ("line", "ending"),
+    by_tier([*((line, "") for line in NOT_JSON), *((NOT_JSON[0], each) for each in PACKED)], NOT_JSON, PACKED),
+    ids=repr,
+)
 def test_a_line_that_is_not_json_is_named_or_dropped(tmp_path, line, ending):
     path = tmp_path / f"a.jsonl{ending}"
     path.write_bytes(PACKED[ending](JSON.encode() + line + b"\n" + JSON.encode()))

@@ -16,6 +16,7 @@ import pytest
 import allocore as ac
 from allocore.errors import InputError
 from event_files import ICEWS, cells, counted, icews_rows, text_of, write
+from tiers import by_tier
 
 ROWS = [
     ("Ada", 7, "2024-01-05", 2),
@@ -82,7 +83,18 @@ def test_every_frame_gives_the_same_tensor(name):
     assert tensor.report.files == 0
 
 
-@pytest.mark.parametrize("name", FRAMES)
+OF_EACH_LIBRARY = [
+    "pandas object",
+    "pandas categorical",
+    "polars",
+    "polars lazy",
+    "pyarrow",
+    "duckdb",
+    "narwhals of duckdb",
+]
+
+
+@pytest.mark.parametrize("name", by_tier([(name,) for name in OF_EACH_LIBRARY], FRAMES))
 def test_a_condition_reaches_the_columns_that_are_no_modes(name):
     options = {"modes": ["who", "item"], "shared_modes": None}
     assert cells(ac.read_events(FRAMES[name](), where="n > 2", **options)) == {("Ada", "7"): 1}

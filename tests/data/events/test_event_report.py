@@ -24,11 +24,11 @@ MORE = [
 ]
 
 
-@pytest.fixture
-def tensor(tmp_path):
+@pytest.fixture(scope="module")
+def tensor(tmp_path_factory):
     rows = icews_rows([*EVENTS, *MORE])
     rows.append(rows[0])
-    path = write(tmp_path / "a.tab", text_of(ICEWS, rows))
+    path = write(tmp_path_factory.mktemp("events") / "a.tab", text_of(ICEWS, rows))
     return ac.read_events(path, dedup="story", where={"Event ID": [str(n) for n in range(13)] + ["13"]})
 
 

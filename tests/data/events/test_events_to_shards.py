@@ -77,7 +77,10 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+SLOW = {"diagonal kept", "rare labels", "counts", "unobserved", "weeks"}  # others have nearly the same options
+
+
+@pytest.mark.parametrize("name", by_tier([(name,) for name in OPTIONS if name not in SLOW], OPTIONS))
 def test_shards_have_the_bytes_of_a_tensor_that_was_saved(tmp_path, name):
     assert_same(tmp_path, some_events(), **OPTIONS[name])
 

@@ -5,6 +5,7 @@ import pytest
 
 import allocore as ac
 from allocore.errors import InputError
+from tiers import by_tier
 
 PERIODS = {
     "M": (["2024-01", "2024-03"], ("2024-01", "2024-02", "2024-03")),
@@ -22,8 +23,15 @@ def _frame(values, **others):
     return pd.DataFrame({"a": ["x", "y", "z"][: len(values)], "b": "q", "when": values} | others)
 
 
-@pytest.mark.parametrize("freq", PERIODS)
-@pytest.mark.parametrize("kind", ["period", "object", "category"])
+KINDS = ["period", "object", "category"]
+
+
+@pytest.mark.parametrize(
+    ("freq", "kind"),
+    by_tier(
+        [*((freq, "period") for freq in PERIODS), *((next(iter(PERIODS)), kind) for kind in KINDS)], PERIODS, KINDS
+    ),
+)
 def test_a_column_of_periods_is_a_column_of_time_with_its_own_frequency(freq, kind):
     texts, labels = PERIODS[freq]
     periods = pd.Series(pd.PeriodIndex(texts, freq=freq))
