@@ -27,7 +27,7 @@ from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import State
-from allocore.run import sharded_thinning
+from allocore.run.cluster import sharded_thinning
 from allocore.run.cluster.sharded_thinning import ShardedThinning
 from timing import STEPS
 
