@@ -32,7 +32,7 @@ MAY_IMPORT = {
     # A posterior reads finished runs: it knows nothing of how they were drawn. New rows are drawn for it, given a run.
     "posterior": (
         "data", "model", "kernels", "posterior", "run.record", "run.datatree", "run.damage", "run.run_reader",
-        "run.zarr_store", "run.fold_in",
+        "run.zarr_store", "run.fold_in", "run.schedule",
     ),
     "estimator_base": ("kernels.workers",),
     "gibbs_estimator": ("data", "model", "run", "posterior", "estimator_base"),
@@ -40,8 +40,8 @@ MAY_IMPORT = {
     "nntuck": ("data", "model", "em", "posterior", "estimator_base", "estimators"),
     # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
     "cli": (
-        "", "cli", "data", "model", "kernels.workers", "run.memory_needs", "run.run_reader", "run.zarr_store",
-        "posterior", "figures", "explorer", "estimators", "comparison.folder",
+        "", "cli", "data", "model", "kernels.workers", "run.memory_needs", "run.run_reader", "run.schedule",
+        "run.zarr_store", "posterior", "figures", "explorer", "estimators", "comparison.folder",
     ),
     # What people look at is made of the posterior, and nothing but the command line is made of it.
     "figures": ("data", "posterior", "figures"),
@@ -132,6 +132,11 @@ def test_naming_the_models_and_the_data_loads_no_compiler_and_no_tables():
     models = "ac.AlloCore(5), ac.CP(2), ac.Tucker((2, 2)), ac.NNTuck((2, 2))"
     loaded = modules_loaded_by(f"import allocore as ac\n{models}, ac.load_flights()")
     assert loaded.isdisjoint(HEAVY)
+
+
+def test_the_command_line_loads_what_its_help_needs_and_nothing_that_takes_long():
+    loaded = modules_loaded_by("import allocore.cli")
+    assert loaded.isdisjoint(set(HEAVY) - {"rich", "typer"} | {"arviz_stats"})
 
 
 @pytest.mark.parametrize("name", ac.__all__)

@@ -54,7 +54,7 @@ def demo(
     console.print(f"\nNow your own: [bold]{own_name()} fit DATA --budget 50 --out run.zarr[/]")
 
 
-def _write(posterior: ac.Posterior, out: Path) -> tuple[Path, Path]:
+def _write(posterior: "ac.Posterior", out: Path) -> tuple[Path, Path]:
     page = ac.write_report(posterior, out / _PAGE, title=_TITLE)
     ac.figures.classes(posterior).savefig(out / _FIGURE, dpi=_DPI)
     return page, out / _FIGURE

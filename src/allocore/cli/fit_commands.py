@@ -173,7 +173,7 @@ def _draws_of(run: Path) -> int | None:
         return None
 
 
-def print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int) -> None:
+def print_classes(console: Console, posterior: "ac.Posterior", rows: int, top: int) -> None:
     """Print the largest classes of a fit in words."""
     from allocore.posterior.terminal_tables import class_report
 
@@ -181,13 +181,13 @@ def print_classes(console: Console, posterior: ac.Posterior, rows: int, top: int
     console.print(class_report(posterior, rows, top))
 
 
-def _print_held_out(console: Console, posterior: ac.Posterior) -> None:
+def _print_held_out(console: Console, posterior: "ac.Posterior") -> None:
     from allocore.posterior.terminal_evaluation import print_held_out
 
     print_held_out(console, posterior)
 
 
-def _print_starts(console: Console, model: ac.NNTuck) -> None:
+def _print_starts(console: Console, model: "ac.NNTuck") -> None:
     starts = model.restarts_
     number = f"{len(starts)} random start{'s' * (len(starts) > 1)}"
     console.print(

@@ -12,7 +12,7 @@ from allocore.cli.data_options import DataPaths, only_tensor, print_data, read_d
 from allocore.cli.likelihood_options import mode_given
 from allocore.cli.run_commands import RunPath
 from allocore.errors import InputError, whole_number
-from allocore.posterior.new_data import SWEEPS
+from allocore.run.schedule import SWEEPS_OF_NEW_ROWS
 
 
 @app.command(name="fold-in")
@@ -28,7 +28,7 @@ def fold_in(
         str, typer.Option(help="Labels of the fit that DATA does not have, in the other modes: zero or missing.")
     ] = "zero",
     binary: Annotated[bool, typer.Option("--binary", help="Take counts above 1 for 1, as in the fit.")] = False,
-    sweeps: Annotated[int, typer.Option(help="Sweeps of the sampler for each draw.")] = SWEEPS,
+    sweeps: Annotated[int, typer.Option(help="Sweeps of the sampler for each draw.")] = SWEEPS_OF_NEW_ROWS,
     seed: Annotated[int | None, typer.Option(help="The seed; by default that of the run.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="A folder to write the new rows to; all that reads a run reads it.")

@@ -15,9 +15,9 @@ from allocore.cli.likelihood_options import mode_given
 from allocore.cli.output_paths import check_file
 from allocore.cli.run_commands import OnError, RunPath
 from allocore.cli.waiting import waiting
+from allocore.data.display import plain_number
 from allocore.data.frame_files import check_suffix, read_frame, write_frame
 from allocore.errors import InputError, whole_number
-from allocore.posterior.run_description import plain_number
 
 if TYPE_CHECKING:
     import pandas as pd

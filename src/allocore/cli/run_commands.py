@@ -13,10 +13,10 @@ from allocore.cli.opening import OpenIt, open_page
 from allocore.cli.output_paths import check_folder
 from allocore.cli.waiting import waiting
 from allocore.errors import InputError, whole_number
-from allocore.posterior.posterior import ShownDraw
 
 if TYPE_CHECKING:
     from allocore.posterior.class_summary import ClassSummary, TidyTable
+    from allocore.posterior.posterior import ShownDraw
 
 RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote, finished or not.")
@@ -208,13 +208,13 @@ def report(
         open_page(page)
 
 
-def _make_summary(posterior: ac.Posterior, shown: ShownDraw, chain: int | None) -> None:
+def _make_summary(posterior: "ac.Posterior", shown: "ShownDraw", chain: int | None) -> None:
     """Find the classes that are shown, which has a bar of its own; what was found is kept."""
     if posterior.core_values.shape[1]:
         posterior.class_summary(shown, chain=chain)
 
 
-def _draw_given(draw: str | None) -> ShownDraw:
+def _draw_given(draw: str | None) -> "ShownDraw":
     if draw is None:
         return None
     try:

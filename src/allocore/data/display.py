@@ -1,9 +1,10 @@
-"""How text from data is shown: a tensor in one line, a small table for notebooks, and no control characters."""
+"""How data are shown in text: numbers, a tensor in one line, a small table for notebooks, no control characters."""
 
 from __future__ import annotations
 
 import re
 from html import escape
+from math import isfinite
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +23,17 @@ def visible(text: str) -> str:
 def plural(number: int, noun: str) -> str:
     """Return "1 cell", "2,000 cells"."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def plain_number(value: float) -> str:
+    """Return a number with at least four digits and no exponent, unless it is tiny.
+
+    Examples
+    --------
+    >>> plain_number(-32930.4), plain_number(588.24), plain_number(0.15249), plain_number(2e-9)
+    ('-32,930', '588.2', '0.1525', '2e-09')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1e3 and isfinite(value) else f"{value:.4g}"
 
 
 def facts(tensor: TensorParts) -> list[str]:

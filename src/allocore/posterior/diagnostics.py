@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from arviz_stats.base.array import array_stats
 from numpy.typing import NDArray
 
 from allocore.posterior.diagnosis_words import (
@@ -44,9 +43,6 @@ _TAILS = (0.05, 0.95)
 _COLUMNS = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
 # Sums taken in another order differ by about 1e-15 of their size. A relative range below this counts as constant.
 _ROUNDING = 1e-11
-
-# arviz-stats has no type annotations.
-_arviz: Any = array_stats
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,16 +212,23 @@ def r_hat(values: _Floats) -> float:
         return np.inf
     # If all values are equally far from the median, the folded values have no variance: the ranks alone decide.
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(_arviz.rhat(values, chain_axis=0, draw_axis=1))
+        return float(_arviz().rhat(values, chain_axis=0, draw_axis=1))
 
 
 def effective_samples(values: _Floats) -> tuple[float, float]:
     """Return the effective sample sizes of bulk and tails of one quantity (chain, draw); NaN where `r_hat` is NaN."""
     if _undefined(values):
         return np.nan, np.nan
-    bulk = _arviz.ess(values, chain_axis=0, draw_axis=1, method="bulk")
-    tail = _arviz.ess(values, chain_axis=0, draw_axis=1, method="tail", prob=_TAILS)
+    bulk = _arviz().ess(values, chain_axis=0, draw_axis=1, method="bulk")
+    tail = _arviz().ess(values, chain_axis=0, draw_axis=1, method="tail", prob=_TAILS)
     return float(bulk), float(tail)
+
+
+def _arviz() -> Any:
+    """arviz-stats, which has no type annotations; importing it takes a second, which most commands can save."""
+    from arviz_stats.base.array import array_stats
+
+    return array_stats
 
 
 def _undefined(values: _Floats) -> bool:

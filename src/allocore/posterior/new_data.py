@@ -9,6 +9,7 @@ from allocore.errors import InputError, whole_number
 from allocore.kernels.workers import available_threads
 from allocore.posterior.cell_predictions import CellPredictions
 from allocore.run.record import Record
+from allocore.run.schedule import SWEEPS_OF_NEW_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from allocore.posterior.evaluation import Evaluation
     from allocore.posterior.forecasts.forecast import Forecast
     from allocore.posterior.posterior import Posterior
-
-# After so many sweeps, the mean of a new row was within a tenth of its standard deviation of where it settles, on ICEWS
-# by month: after 30 for a month, after 50 for the United States, a row of 36,000 counts.
-SWEEPS = 50
 
 
 class NewData(CellPredictions):
@@ -115,7 +112,7 @@ class NewData(CellPredictions):
         mode: int | str = -1,
         *,
         absent: Absent = "zero",
-        sweeps: int = SWEEPS,
+        sweeps: int = SWEEPS_OF_NEW_ROWS,
         seed: int | None = None,
         progress: bool = True,
     ) -> Self:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from allocore.data.display import plural
+from allocore.data.display import plain_number, plural
 from allocore.model.spec import Spec
 from allocore.posterior.diagnostics import Diagnosis
 from allocore.posterior.traces import LOG_COUNT
@@ -109,14 +109,3 @@ def number_text(column: str, value: float) -> str:
     if column == "r_hat":
         return f"{value:.3f}"
     return f"{value:,.0f}" if column.startswith("ess") else plain_number(value)
-
-
-def plain_number(value: float) -> str:
-    """Return a number with at least four digits and no exponent, unless it is tiny.
-
-    Examples
-    --------
-    >>> plain_number(-32930.4), plain_number(588.24), plain_number(0.15249), plain_number(2e-9)
-    ('-32,930', '588.2', '0.1525', '2e-09')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1e3 and np.isfinite(value) else f"{value:.4g}"

@@ -7,9 +7,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from allocore.data.display import plain_number
 from allocore.posterior.class_words import share_words
 from allocore.posterior.posterior import Posterior
-from allocore.posterior.run_description import plain_number
 
 
 def new_rows_report(fitted: Posterior, folded: Posterior, rows: int, surprises: int) -> RenderableType:
