@@ -269,3 +269,23 @@ def test_advice_in_a_report_names_the_option(run, tmp_path):
     (tmp_path / "t.csv").write_text("who,day\nx,2020-01-05\ny,2020-03-05\n")
     _, out, _ = run("info", tmp_path / "t.csv", "--modes", "who", "--time", "day", "--freq", "month")
     assert "if they were not observed, name them in --unobserved" in " ".join(out.split())
+
+
+def test_notes_on_events_name_options_and_leave_names_of_modes_alone(run, tmp_path, monkeypatch):
+    """Modes may be called like arguments of Python: here source and time."""
+    monkeypatch.chdir(tmp_path)
+    days = pd.date_range("2019-01-01", periods=40, freq="D").strftime("%Y-%m-%d")
+    states = [f"state {place % 8}" for place in range(41)]
+    events = pd.DataFrame({"source": states[:-1], "target": states[1:], "time": days, "my day": days})
+    events.to_csv("events.csv", index=False)
+    _, told, _ = run("info", "events.csv", "--modes", "source,target,time")
+    words = " ".join(told.split())
+    assert "source and target have 8 labels in common: --shared-modes source,target gives both" in words
+    assert "time has 40 dates as labels: --time time makes months of them, in order and without gaps" in words
+    assert "or with --freq week weeks" in words
+    assert "=" not in words
+    _, told, _ = run("info", "events.csv", "--modes", "source,my day")
+    assert "my day has 40 dates as labels: --time 'my day' makes months" in " ".join(told.split())
+    code, told, _ = run("info", "events.csv", "--modes", "source,target", "--time", "time")
+    assert code == 0
+    assert "dates as labels" not in told

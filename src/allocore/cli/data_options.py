@@ -12,7 +12,7 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.option_groups import takes
-from allocore.cli.option_words import in_options
+from allocore.cli.option_words import sentence_in_options
 from allocore.cli.waiting import waiting
 from allocore.data.shard_files import is_sharded
 from allocore.errors import InputError
@@ -135,8 +135,10 @@ def print_data(console: Console, Y: ac.CountTensor, *, binary: bool = False, hea
     grid = Table.grid(padding=(0, 2))
     report = Y.report if heaviest else replace(Y.report, heaviest={})
     for name, text in report.lines():
-        told = in_options(text) if name == "periods without events" else text  # all else is the user's own
-        grid.add_row(Text(name, style="bold"), Text(told))
+        told = Text(text)  # the user's own labels and columns, but for the sentences
+        if name in ("note", "periods without events"):
+            told = sentence_in_options(told)
+        grid.add_row(Text(name, style="bold"), told)
     console.print(grid)
     if binary:  # the report is about the events
         console.print(Text(repr(Y)))

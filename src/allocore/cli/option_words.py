@@ -1,7 +1,8 @@
 """Messages in the words of the command line: `--modes source,target`, where Python says `modes=["source", "target"]`.
 
 The library names arguments as Python does. What the command line prints goes through `in_options`: errors and warnings
-as they are told, and sentences as `OptionConsole` prints them. Tables and labels are printed as they are.
+as they are told, and sentences as `OptionConsole` prints them. Tables and labels are printed as they are, but for the
+notes of the report on events.
 """
 
 import ast
@@ -177,11 +178,11 @@ class OptionConsole(SafeConsole):
 def _told(shown: Any) -> Any:
     if isinstance(shown, Group):
         return Group(*map(_told, shown.renderables), fit=shown.fit)
-    return _told_text(shown) if isinstance(shown, Text) else shown
+    return sentence_in_options(shown) if isinstance(shown, Text) else shown
 
 
-def _told_text(text: Text) -> Text:
-    """Return a text with options in the place of arguments; colours of the rest stay."""
+def sentence_in_options(text: Text) -> Text:
+    """Return a sentence with options in the place of arguments in Python; its other words and colours stay."""
     for pattern, replacement in _rules():
         for found in _found(pattern, text.plain):
             new = _replaced(found, replacement)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from shlex import quote
 
 from allocore.data.display import as_text
 from allocore.data.event_report import EventReport
@@ -77,7 +78,7 @@ def _on_dates(modes: Sequence[Mode], tensor: TableTensor) -> Iterator[str]:
     for mode, labels in zip(modes, tensor.labels, strict=True):
         if len(labels) >= _MANY_DATES and all(_DATE.fullmatch(str(label)) for label in labels):
             yield (
-                f"{mode.name} has {len(labels):,} dates as labels: time={mode.column!r} (--time {mode.column}) makes "
-                "months of them, in order and without gaps; freq (--freq) names other periods"
+                f"{mode.name} has {len(labels):,} dates as labels: time={mode.column!r} (--time {quote(mode.column)}) "
+                "makes months of them, in order and without gaps, or with freq='week' (--freq week) weeks"
             )
             return
