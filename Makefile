@@ -9,10 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 # The tests that run kernels: in kernels/, gibbs/, em/ and posterior/, and short chains of all models.
 KERNEL_TESTS := tests/kernels tests/gibbs tests/em/test_contraction.py tests/em/test_iteration.py \
-	tests/posterior/test_stability.py tests/posterior/test_class_matching.py tests/posterior/test_surprises.py \
-	tests/posterior/test_mixture_scores.py \
-	tests/test_golden_draws.py
-SCRIPTS := $(wildcard src/allocore/explorer/page/*.js)
+	tests/run/test_new_rows.py tests/run/test_shards.py tests/classes/test_stability.py tests/classes/test_class_matching.py \
+	tests/posterior/test_surprises.py tests/posterior/test_mixture_scores.py tests/test_golden_draws.py
+SCRIPTS := $(wildcard src/allocore/report/page/client/*.js)
 
 .PHONY: demo test test-slow test-long test-interpreted test-checked fuzz coverage lint docs bench bench-quick bench-long bench-cluster format picture clean
 
@@ -70,8 +69,8 @@ bench-cluster: $(VENV)/.dev  ## Sweeps on worker processes beside threads, a mod
 
 AS_USERS_SEE := -W default -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 # What is tested with other versions: data, models, runs, posteriors, figures and the command line.
-OTHER_VERSIONS := -q -n 2 --dist worksteal -m "not slow" tests/data tests/model tests/posterior tests/run tests/figures \
-	tests/test_estimators.py tests/test_cli*.py
+OTHER_VERSIONS := -q -n 2 --dist worksteal -m "not slow" tests/tensor tests/events tests/model tests/storage tests/run \
+	tests/posterior tests/classes tests/forecast tests/report/figures tests/cli tests/test_results.py tests/test_estimators.py
 # The newest Python from 3.13 on: on the path, or one of pyenv's.
 NEWEST_PYTHON ?= $(firstword $(foreach python,python3.14 python3.13 $(wildcard $(HOME)/.pyenv/versions/3.1[34].*/bin/python), \
 	$(shell $(python) -c 'import sys; print(sys.executable)' 2> /dev/null)))

@@ -14,8 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from allocore.gibbs.latent_counts import POISSON
-from allocore.gibbs.thinning import ThinnedCells
-from allocore.gibbs.thinning_batch import enter_fibre
+from allocore.gibbs.thinning import ThinnedCells, enter_fibre
 from allocore.kernels.jit import kernel
 from allocore.kernels.simd import aligned_zeros
 

@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import cluster_wire as wire
-from allocore.run.cluster import shard_tasks, sharded_thinning
+from allocore.run.cluster import shards as shard_tasks
+from allocore.run.cluster import shards as sharded_thinning
 from cluster_ways import Way, all_ways
 from tensors import write_large
 
@@ -27,7 +28,7 @@ _undisturbed = shard_tasks.thin_range
 _disturbance = {"factor": 1.0, "hang": 0.0}
 
 
-def _disturbed(task: shard_tasks.ThinTask, data: None) -> shard_tasks.Thinned:
+def _disturbed(task: shard_tasks.ThinTask, data: None) -> shard_tasks.ThinnedRange:
     """`thin_range` on a worker that is slower, or hangs once."""
     answer = _undisturbed(task, data)
     longer = (_disturbance["factor"] - 1.0) * answer.seconds + _disturbance["hang"]

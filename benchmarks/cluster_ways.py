@@ -17,18 +17,17 @@ from distributed import Client, LocalCluster
 
 import allocore as ac
 import cluster_wire as wire
-from allocore.data.sharded_tensor import ShardedTensor
 from allocore.gibbs import sweep as steps
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.thinning import Allocation, ThinCells, thin_here
-from allocore.gibbs.workspace import Workspace
+from allocore.gibbs.layout import Layout, Workspace
+from allocore.gibbs.thinning import ThinCells, thin_here
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import State
-from allocore.run.cluster import sharded_thinning
-from allocore.run.cluster.sharded_thinning import ShardedThinning
+from allocore.run.cluster import shards as sharded_thinning
+from allocore.run.cluster.shards import ShardedThinning
+from allocore.tensor.sharded import ShardedTensor
 from timing import STEPS
 
 WARM_UP = 5
@@ -53,15 +52,14 @@ class Way:
         self.state, self.number = state, number
         self.workspace = Workspace.of(self.layout, state)
         given = self.key.at(number), self.layout, self.spec, state, self.workspace, self.thin_cells
-        self.allocation: Allocation = steps.begin(*given)
+        self.allocation = steps.begin(*given).allocation
 
     def sweep(self) -> None:
         """Make a sweep."""
         self.number += 1
-        self.state, self.allocation, _ = steps.sweep(
-            self.key.at(self.number), self.layout, self.spec, self.state, self.allocation, self.workspace,
-            self.thin_cells,
-        )  # fmt: skip
+        before = steps.SamplerState(self.state, self.allocation)
+        given = self.key.at(self.number), self.layout, self.spec, before, self.workspace, self.thin_cells
+        (self.state, self.allocation), _ = steps.sweep(*given)
 
     def advance(self) -> None:
         """Make a sweep, and note the seconds of its parts."""
@@ -129,7 +127,7 @@ def timed_parts() -> Iterator[None]:
         return run
 
     places: list[tuple[Any, str, str]] = [(steps, name, name) for name in STEPS]
-    places += [(sharded_thinning, "state_of_rows", "states"), (sharded_thinning, "joined", "joining")]
+    places += [(sharded_thinning, "state_of_rows", "states"), (sharded_thinning, "join_thinned", "joining")]
     whole = [getattr(module, attribute) for module, attribute, _ in places]
     for (module, attribute, name), step in zip(places, whole, strict=True):
         setattr(module, attribute, timed(name, step))

@@ -22,10 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 import allocore as ac
-from allocore.gibbs.layout import Layout
+from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.sweep import begin, sweep
-from allocore.gibbs.workspace import Workspace
-from allocore.kernels.cell_rates import rates_at_rows, rows_of_cells
+from allocore.kernels.exposure_sums import rates_at_rows, rows_of_cells
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers, available_threads
 from allocore.model.simulate import first_state
@@ -97,7 +96,7 @@ def trace(tensor: ac.CountTensor, rank: int, seconds: float, likelihood: str) ->
         layout = Layout.of(split.train, workers)
         state = first_state(spec, layout.shape, first_values(SEED, 0))
         workspace = Workspace.of(layout, state)
-        allocation = begin(key, layout, spec, state, workspace)
+        now = begin(key, layout, spec, state, workspace)
         spent, numbers = perf_counter() - start, count(1)
         for last in noted_sweeps():
             states: list[State] = []
@@ -105,10 +104,10 @@ def trace(tensor: ac.CountTensor, rank: int, seconds: float, likelihood: str) ->
             scored = set(np.linspace(before, last, DRAWS_IN_BETWEEN + 1).round()[1:].tolist())
             for number in numbers:
                 start = perf_counter()
-                state, allocation, _ = sweep(key.at(number), layout, spec, state, allocation, workspace)
+                now, _ = sweep(key.at(number), layout, spec, now, workspace)
                 spent += perf_counter() - start
                 if number in scored:
-                    states.append(state)
+                    states.append(now.state)
                 if number == last:
                     break
             predictive.add(last, states)
@@ -123,7 +122,7 @@ def _compile(spec: Spec, workers: Workers) -> None:
     Y = ac.as_tensor(np.arange(2 ** len(spec.core_shape)).reshape((2,) * len(spec.core_shape)))
     layout, key = Layout.of(Y, workers), Key.of(SEED, 0)
     state = first_state(spec, layout.shape, first_values(SEED, 0))
-    sweep(key.at(1), layout, spec, state, begin(key, layout, spec, state))
+    sweep(key.at(1), layout, spec, begin(key, layout, spec, state))
 
 
 def seconds_until(score: float, points: list[dict[str, float]]) -> float | None:

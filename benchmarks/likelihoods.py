@@ -24,7 +24,7 @@ _TARGETS = {
 
 def likelihoods(Y: ac.CountTensor, budget: int, rounds: int) -> list[dict[str, Any]]:
     """Milliseconds of a sweep of each kind, from chains of the same length, and the ratios."""
-    nb, binary = {"likelihood": "negative-binomial"}, Y.binary()
+    nb, binary = {"likelihood": "negative-binomial"}, Y.binarize()
     with Workers(available_threads()) as workers:
         chains = {
             "poisson": Chain(Y, budget, workers, _WARM_UP),

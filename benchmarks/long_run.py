@@ -23,11 +23,10 @@ from rich.table import Table
 import allocore as ac
 from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec
-from allocore.model.sweep_info import SweepInfo
+from allocore.model.state import SweepInfo
 from allocore.run.chains import run_chains
-from allocore.run.plan import Plan
-from allocore.run.schedule import Schedule
-from allocore.run.zarr_store import ZarrStore
+from allocore.storage.record import Plan, Schedule
+from allocore.storage.run_writer import ZarrStore
 from machine import OtherPrograms, print_others
 from memory import forget_peak, memory_mb
 from tensors import generated

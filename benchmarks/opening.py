@@ -29,11 +29,9 @@ def write_run(path: Path, rows: int, draws: int) -> int:
 
     import allocore as ac
     from allocore.model.spec import Spec
-    from allocore.model.state import State
-    from allocore.model.sweep_info import SweepInfo
-    from allocore.run.plan import Plan
-    from allocore.run.schedule import Schedule
-    from allocore.run.zarr_store import ZarrStore
+    from allocore.model.state import State, SweepInfo
+    from allocore.storage.record import Plan, Schedule
+    from allocore.storage.run_writer import ZarrStore
 
     rng = np.random.default_rng(0)
     coords = np.stack([np.arange(rows), rng.integers(0, COLUMNS, rows)])

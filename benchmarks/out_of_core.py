@@ -19,7 +19,7 @@ from rich.console import Console
 READ = """
 import json, sys, time
 import allocore as ac
-from allocore.data.events import read_events as module
+from allocore.events import read_events as module
 from memory import memory_mb
 
 source, out, limit = sys.argv[1:4]

@@ -33,7 +33,7 @@ def predicting(Y: ac.CountTensor, cells: int) -> dict[str, Any]:
         start = perf_counter()
         post.predict(asked)
         seconds[name] = perf_counter() - start
-    test = ac.HeldOut(fibres_MN, np.random.default_rng(1).poisson(post.rate(fibres_MN)), along=Y.ndim - 1)
+    test = ac.HeldOut(fibres_MN, np.random.default_rng(1).poisson(post.expected(fibres_MN)), along=Y.ndim - 1)
     start = perf_counter()
     post.evaluate(test, allow_training=True)
     seconds["scores"] = perf_counter() - start

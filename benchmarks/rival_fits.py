@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 import allocore as ac
-from allocore.data.holdout import HeldOut
+from allocore.tensor.holdout import HeldOut
 from memory import memory_mb
 
 PATIENCE = 4
@@ -146,7 +146,9 @@ def use_kernel_of_the_paper() -> None:
 
 
 def warm_up_nntuck() -> None:
-    ac.NNTuck((2, 2, 2), restarts=1, max_iter=2, progress=False).fit(TINY).posterior_.rate(np.zeros((3, 1), dtype=int))
+    ac.NNTuck((2, 2, 2), restarts=1, max_iter=2, progress=False).fit(TINY).posterior_.expected(
+        np.zeros((3, 1), dtype=int)
+    )
 
 
 def nntuck_core(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -167,7 +169,7 @@ def fit_nntuck(train: ac.CountTensor, rank: int, seconds: float) -> Fit:
     took, iterations = perf_counter() - start, int(model.restarts_["iterations"].sum())
     return Fit(
         iterations, took / iterations, took,
-        lambda test: poisson_log_probability(model.posterior_.rate(test.coords), test.counts),
+        lambda test: poisson_log_probability(model.posterior_.expected(test.coords), test.counts),
     )  # fmt: skip
 
 

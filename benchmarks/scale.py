@@ -56,7 +56,7 @@ def scale(shape: tuple[int, ...], entries: int, budget: int, sweeps: int) -> dic
 
 def lacking(entries: int) -> str:
     """Why there is not enough memory for a tensor; empty if there is, or if nobody knows."""
-    from allocore.data.available_memory import available_memory, in_bytes
+    from allocore._memory import available_memory, in_bytes
 
     room, needed = available_memory(), BYTES_AN_ENTRY * entries
     if room is None or needed <= room:

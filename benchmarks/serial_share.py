@@ -25,7 +25,7 @@ from rich.table import Table
 
 import allocore as ac
 from allocore.gibbs import sweep as steps
-from allocore.gibbs.workspace import Workspace
+from allocore.gibbs.layout import Workspace
 from allocore.kernels.workers import Workers
 from timing import STEPS, Chain, watched_steps
 
@@ -123,7 +123,8 @@ def serial_share(Y: ac.CountTensor, budget: int, rounds: int, warm_up: int = 15)
         kept = Workspace.of(chain.layout, chain.state)
         fastest: list[SweepTimes] = []
         for number in range(99, 99 + Y.ndim):
-            given = chain.key.at(number), chain.layout, chain.spec, chain.state, chain.allocation, kept
+            before = steps.SamplerState(chain.state, chain.allocation)
+            given = chain.key.at(number), chain.layout, chain.spec, before, kept
             found = [SweepTimes(workers).time(lambda given=given: steps.sweep(*given)) for _ in range(rounds)]
             fastest.append(min(found, key=lambda times: times.seconds))
     by_step = {

@@ -15,9 +15,8 @@ import allocore as ac
 from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec
 from allocore.run.chains import run_chains
-from allocore.run.plan import Plan
-from allocore.run.schedule import Schedule
-from allocore.run.zarr_store import ZarrStore
+from allocore.storage.record import Plan, Schedule
+from allocore.storage.run_writer import ZarrStore
 from tensors import generated
 
 BUDGET, THIN = 150, 20

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import allocore as ac
-from allocore.data.fibre_order import fibre_order
-from allocore.data.shard_writer import ShardWriter
+from allocore.tensor.fibres import fibre_order
+from allocore.tensor.shards import ShardWriter
 
 SHAPE = (206, 206, 20, 84)
 EVENTS, CLASSES, CONCENTRATIONS = 1_160_000, 100, (0.02, 0.02, 0.05, 0.12)

@@ -9,9 +9,8 @@ import numpy as np
 
 import allocore as ac
 from allocore.gibbs import sweep as steps
-from allocore.gibbs.layout import Layout
+from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.thinning import thin
-from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
@@ -76,24 +75,25 @@ class Chain:
         self.layout = Layout.of(Y, workers)
         self.state = first_state(self.spec, Y.shape, np.random.default_rng(0))
         self.workspace = Workspace.of(self.layout, self.state)
-        self.allocation = steps.begin(self.key, self.layout, self.spec, self.state, self.workspace)
+        _, self.allocation = steps.begin(self.key, self.layout, self.spec, self.state, self.workspace)
         for number in range(1, warm_up + 1):
-            self.state, self.allocation, _ = self.sweep(number)
+            (self.state, self.allocation), _ = self.sweep(number)
         self.workspace = Workspace.of(self.layout, self.state)
         self.scaled = self.workspace.scaled_rows(self.state)
 
     def sweep(self, number: int) -> Any:
-        return steps.sweep(self.key.at(number), self.layout, self.spec, self.state, self.allocation, self.workspace)
+        before = steps.SamplerState(self.state, self.allocation)
+        return steps.sweep(self.key.at(number), self.layout, self.spec, before, self.workspace)
 
     def calls(self, baseline: bool = False) -> dict[str, Callable[[], object]]:
         """The floor, thinning, a whole sweep from the same state and, if wanted, the paper-style kernel."""
         kept = Workspace.of(self.layout, self.state)
-        state, layout = self.state, self.layout
+        state, layout, before = self.state, self.layout, steps.SamplerState(self.state, self.allocation)
         calls: dict[str, Callable[[], object]] = {
             "floor": lambda: floor(layout, self.scaled),
             LOOP_OF_FLOOR: lambda: floor(layout, self.scaled, passes=5),
             "thinning": lambda: thin(self.key, layout, self.spec, state, self.workspace),
-            "sweep": lambda: steps.sweep(self.key.at(99), layout, self.spec, state, self.allocation, kept),
+            "sweep": lambda: steps.sweep(self.key.at(99), layout, self.spec, before, kept),
         }
         return calls | ({"paper-style": lambda: paper_style(layout, state)} if baseline else {})
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from setting import Cluster, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
-from allocore.posterior.consensus.class_matching import Directions, match
+from allocore.classes.matching import Directions, match
 
 ALIKE = 0.9
 REPEATS = 8
@@ -73,7 +73,7 @@ def halves(post: ac.Posterior, size: int, rng: np.random.Generator) -> Iterator[
 
 def last_draw(post: ac.Posterior, chain: int) -> Classes:
     """The profiles and shares of the last draw of a chain."""
-    summary = post.draw_summary(-1, chain=chain)
+    summary = post.class_summary(-1, chain=chain)
     profiles = [np.stack([each.share_D for each in of_mode], axis=1) for of_mode in summary.profiles]
     return profiles, summary.share_C
 

@@ -9,6 +9,7 @@ import typer
 from setting import Bursts, ClusterOfFits, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
+from allocore.comparison.short_names import named_models
 
 Models = Annotated[str, typer.Option(help="The models, as allocore compare names them: allocore,allocore-nb,cp-nb-e0.")]
 Chains = Annotated[int, typer.Option(help="Chains per fit; their predictions are averaged.")]
@@ -30,18 +31,16 @@ def main(
     budgets = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300) if full else (5, 10, 25, 50, 100)
     schedule = {"burn_in": 1000, "draws": 200, "thin": 20} if full else {"burn_in": 300, "draws": 30, "thin": 5}
     search = {"restarts": 20, "max_iter": 1000} if full else {"restarts": 3, "max_iter": 200}
+    named = named_models(models.split(","), tensor, chains={**schedule, "chains": chains}, starts=search)
     with cluster_of(cluster) as executor:
         found = ac.compare(
             tensor,
-            models.split(","),
+            named,
             budgets=budgets,
-            chains=chains,
             splits=8 if full else 4,
             out=folder_of(out, "bursts" if bursts else "budgets", full),
             executor=executor,
             seed=seed,
-            **schedule,
-            **search,
         )
     print(found)
 

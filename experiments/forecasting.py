@@ -10,7 +10,7 @@ import typer
 from setting import Bursts, Cluster, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
-from allocore.posterior.label_kinds import label_kind
+from allocore.tensor.labels import label_kind
 
 
 def main(

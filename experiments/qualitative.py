@@ -9,7 +9,7 @@ import typer
 from setting import Cluster, Data, Full, Out, Seed, cluster_of, fitting, folder_of, tensor_of
 
 import allocore as ac
-from allocore.run.plan import fingerprint
+from allocore.storage.record import fingerprint
 
 
 def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0, cluster: Cluster = None) -> None:
@@ -39,7 +39,7 @@ def go_on(path: Path, tensor: ac.CountTensor, seed: int, executor: object = None
 def fit(tensor: ac.CountTensor, full: bool, seed: int, path: Path, executor: object = None) -> ac.AlloCore:
     """The paper's run: Q = 400, core 50 x 50 x 20 x 300, 10,000 sweeps. The quick run has a tenth of the sweeps."""
     sizes = (50, 50, 20, 300) if full else (20, 20, 10, 36)
-    core = sizes if len(sizes) == tensor.ndim else tuple(map(int, fitting(sizes, tensor).split("x")))
+    core = sizes if len(sizes) == tensor.ndim else fitting(sizes, tensor)
     schedule = {"burn_in": 6000, "draws": 200, "thin": 20} if full else {"burn_in": 600, "draws": 50, "thin": 8}
     model = ac.AlloCore(400 if full else 60, core, chains=2, seed=seed, store=path, **schedule)
     return model.set_params(executor=executor).fit(tensor)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from setting import Cluster, Full, Out, Seed, cluster_of, folder_of
 
 import allocore as ac
-from allocore.posterior.consensus.class_matching import Directions, match
+from allocore.classes.matching import Directions, match
 
 ALIKE = 0.9
 
@@ -33,7 +33,7 @@ def main(full: Full = False, out: Out = None, seed: Seed = 0, cluster: Cluster =
 
 def tell(network: Network, posterior: ac.Posterior) -> None:
     """Print how many planted classes the consensus and the best draw hold, and their share of the events."""
-    best = posterior.draw_summary()
+    best = posterior.class_summary("best")
     profiles = [np.stack([each.share_D for each in of_mode], axis=1) for of_mode in best.profiles]
     found = posterior.consensus()
     print(f"{len(network.values_Q)} classes were planted (found: a cosine of at least {ALIKE} in every mode).")

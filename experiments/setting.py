@@ -7,8 +7,8 @@ import typer
 from networks import FULL, QUICK, simulate
 
 import allocore as ac
-from allocore.cli.cluster_options import Cluster, ClusterOfFits, cluster_of
-from allocore.cli.data_options import read_data
+from allocore.cli.cluster import Cluster, ClusterOfFits, cluster_of
+from allocore.cli.options import read_data
 
 __all__ = ["Bursts", "Cluster", "ClusterOfFits", "Data", "Full", "Out", "Seed", "cluster_of", "fitting", "folder_of",
            "tensor_of"]  # fmt: skip
@@ -36,7 +36,7 @@ def folder_of(out: Path | None, name: str, full: bool) -> Path:
     return folder
 
 
-def fitting(sizes: tuple[int, ...], tensor: ac.CountTensor) -> str:
-    """The paper's core shape cut to this tensor, so that no mode has more factors than rows, as text."""
+def fitting(sizes: tuple[int, ...], tensor: ac.CountTensor) -> tuple[int, ...]:
+    """The paper's core shape cut to this tensor, so that no mode has more factors than rows."""
     modes = list(sizes)[: tensor.ndim] + [sizes[-1]] * (tensor.ndim - len(sizes))
-    return "x".join(str(min(size, length)) for size, length in zip(modes, tensor.shape, strict=True))
+    return tuple(min(size, length) for size, length in zip(modes, tensor.shape, strict=True))

@@ -20,12 +20,14 @@ def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0)
     schedule = {"burn_in": 1000, "draws": 200, "thin": 20} if full else {"burn_in": 150, "draws": 20, "thin": 5}
     found = ac.compare(
         tensor,
-        models=(f"allocore={small}", f"allocore={large}", f"tucker={whole}"),
+        {
+            "allocore": [ac.AlloCore(core_shape=core, **schedule) for core in (small, large)],
+            "tucker": ac.Tucker(whole, **schedule),
+        },
         budgets=(5, 10, 25, 50, 100, 200, 300, 400) if full else (5, 25, 50, 100),
         splits=8 if full else 2,
         out=folder_of(out, "wall_clock", full),
         seed=seed,
-        **schedule,
     )
     print(found)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 LARGEST = 1_000_000
 TEXT = {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".cff", ".css", ".html", ".csv", ".js"}
-MADE_BY_OTHERS = ("src/allocore/explorer/assets/",)
+MADE_BY_OTHERS = ("src/allocore/report/page/assets/",)
 CONFLICT = re.compile(r"^(<{7} |={7}$|>{7} )")
 
 

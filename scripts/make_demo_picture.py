@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 import allocore as ac
-from allocore.posterior.terminal_tables import class_report
+from allocore.report.terminal import class_report
 
 
 def main(path: str) -> None:

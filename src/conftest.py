@@ -43,13 +43,13 @@ def forecast():
 @cache
 def selection():
     """The selection `choice` of the examples, as the docstring of `select_budget` makes it."""
-    return ac.select_budget(flights(), [2, 8], splits=2, burn_in=20, draws=2, **QUICK)
+    return ac.select_budget(flights(), [2, 8], model=ac.AlloCore(burn_in=20, draws=2, thin=1), splits=2, progress=False)
 
 
 def run_here(folder, jobs, **_):
     """Run the jobs of a comparison in this process: processes take seconds to start."""
     from allocore.comparison.folder import write_json
-    from allocore.comparison.job import fit_and_judge
+    from allocore.comparison.jobs import fit_and_judge
 
     tensor = ac.load_tensor(folder.tensor)
     for job in jobs:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 import allocore as ac
 from allocore.kernels.workers import Workers
+from allocore.results import record_of
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 BUDGET = 6
@@ -59,12 +60,12 @@ def test_a_sweep_with_the_kernel_of_the_paper_allocates_every_count_and_has_the_
 
     state, layout = chain.state, chain.layout
     ours, papers = (
-        steps.begin(chain.key, layout, chain.spec, state, thin_cells=each)
+        steps.begin(chain.key, layout, chain.spec, state, thin_cells=each).allocation
         for each in (steps.thin_here, thin_as_in_the_paper)
     )
     assert papers.log_fit == pytest.approx(ours.log_fit, rel=1e-5)
-    given = chain.key.at(9), layout, chain.spec, state, papers
-    _, allocation, info = steps.sweep(*given, thin_cells=thin_as_in_the_paper)
+    given = chain.key.at(9), layout, chain.spec, steps.SamplerState(state, papers)
+    (_, allocation), info = steps.sweep(*given, thin_cells=thin_as_in_the_paper)
     assert np.isfinite(info.log_likelihood)
     for found in (papers, allocation):
         assert found.y_RQ.dtype == ours.y_RQ.dtype
@@ -184,7 +185,7 @@ def test_a_trace_scores_the_second_half_of_the_sweeps_as_a_posterior_does(tiny):
 
     split = ac.hold_out(tiny, 0.2, seed=0)
     model = ac.AlloCore(BUDGET, burn_in=2, draws=4, thin=1, seed=SEED, progress=False).fit(split.train)
-    record = model.posterior_._drawn()
+    record = record_of(model.posterior_)
     with Workers(1) as workers:
         predictive = Predictive(split.test, record.spec, workers)
         for last, draws in ((1, [0]), (3, [0, 1]), (5, [2, 3])):
@@ -223,7 +224,7 @@ def test_a_long_run_has_a_start_a_middle_and_an_end(tiny):
 
 def test_a_tensor_that_memory_cannot_hold_is_a_sentence_and_not_a_crash(monkeypatch):
     import scale
-    from allocore.data import available_memory
+    from allocore import _memory as available_memory
     from curves import print_sizes
 
     monkeypatch.setattr(available_memory, "available_memory", lambda: 10**9)

@@ -32,7 +32,7 @@ def entries(thing, section):
 def test_the_parser_reads_names_types_and_texts():
     kind, text = entries(ac.AlloCore, "Parameters")["core_shape"]
     assert kind == "sequence of int, default=None"
-    assert text == "K_m, the number of factors of each mode. None is Q in every mode."
+    assert text == "K_m, the number of factors of each mode. None means Q in every mode."
 
 
 @pytest.mark.parametrize("model", MODELS)

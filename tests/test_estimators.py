@@ -10,8 +10,9 @@ import scipy.sparse
 import sparse
 
 import allocore as ac
-import cases
 from allocore.errors import InputError
+from support import cases
+from support.errors import refused
 
 QUICK = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 1, "threads": 1, "progress": False}
 SMALL = np.random.default_rng(4).poisson(1.0, (4, 3, 2))
@@ -120,7 +121,7 @@ def test_an_empty_slice_is_data_and_its_rates_are_small(mode):
     Y = np.random.default_rng(1).poisson(5.0, (4, 4, 4))
     Y[(slice(None),) * mode + (2,)] = 0
     post = allocore(2, burn_in=20, draws=10).fit(Y).posterior_
-    rates = post.rate(np.indices(Y.shape).reshape(3, -1)).reshape(Y.shape)
+    rates = post.expected(np.indices(Y.shape).reshape(3, -1)).reshape(Y.shape)
     by_slice = rates.sum(axis=tuple(m for m in range(3) if m != mode))
     assert (rates > 0).all()
     assert by_slice.argmin() == 2
@@ -134,7 +135,7 @@ def test_counts_of_a_thousand_million_are_neither_lost_nor_overflow(model):
     Y[3, 0, 1] = 2 * 10**9
     post = model.set_params(burn_in=15, draws=3).fit(Y).posterior_
     np.testing.assert_allclose(total_rates(post), Y.sum(), rtol=0.02)
-    np.testing.assert_allclose(post.rate([[1, 3], [2, 0], [0, 1]]), [1e9, 2e9], rtol=0.02)
+    np.testing.assert_allclose(post.expected([[1, 3], [2, 0], [0, 1]]), [1e9, 2e9], rtol=0.02)
     for array in (post.core_values, *post.factors, post.stats["log_likelihood"]):
         assert np.isfinite(array).all()
     assert min(array.min() for array in (post.core_values, *post.factors)) >= 0
@@ -171,19 +172,19 @@ def test_a_scipy_matrix_can_be_fitted():
 
 
 @pytest.mark.parametrize(
-    ("Y", "message"),
+    ("Y", "named"),
     [
-        (np.array([[1.0, -1.0]]), "counts must not be negative; got -1"),
-        (np.array([[0.5, 1.0]]), r"counts must be whole numbers.*0.5"),
-        (np.array([[np.nan, 1.0]]), r"x has NaN in 1 cell, which may mean zero or missing"),
-        (np.zeros((2, 2), dtype=int), "no positive counts"),
-        (np.ma.masked_all((2, 2), dtype=int), "no positive counts"),
-        ([[1, 2]], r"x has the type builtins.list"),
-        ("nowhere.npz", r"nowhere.npz does not exist"),
+        (np.array([[1.0, -1.0]]), "-1"),
+        (np.array([[0.5, 1.0]]), "0.5"),
+        (np.array([[np.nan, 1.0]]), "NaN"),
+        (np.zeros((2, 2), dtype=int), "positive count"),
+        (np.ma.masked_all((2, 2), dtype=int), "positive count"),
+        ([[1, 2]], "list"),
+        ("nowhere.npz", "nowhere.npz"),
     ],
 )
-def test_what_cannot_be_fitted_is_named(Y, message):
-    with pytest.raises(InputError, match=message):
+def test_what_cannot_be_fitted_is_named(Y, named):
+    with pytest.raises(InputError, match=re.escape(named)):
         allocore().fit(Y)
 
 
@@ -216,7 +217,7 @@ def test_masked_cells_of_an_array_are_missing():
 @pytest.mark.parametrize("patterns", [[(None, None, None)], [(0, None, None), (1, None, None), (None, 0, None)]])
 def test_a_tensor_of_which_all_cells_are_missing_is_refused(patterns):
     Y = ac.CountTensor([[0, 1], [0, 0], [0, 1]], [1, 2], (2, 1, 2))
-    with pytest.raises(InputError, match="no positive counts: there is nothing to fit, because all cells are missing"):
+    with pytest.raises(InputError, match="positive count"):
         allocore().fit(Y.with_missing(patterns))
 
 
@@ -292,7 +293,7 @@ def test_set_params_changes_settings_by_name_and_returns_the_model(kind, given, 
 
 
 def test_an_unknown_setting_is_refused_with_the_known_ones():
-    with pytest.raises(InputError, match=r"^'rank' is not a setting of AlloCore; the settings are \[.*'budget'.*\]$"):
+    with refused("params", "rank", "'budget'"):
         ac.AlloCore().set_params(rank=3)
     with pytest.raises(TypeError, match="nonsense"):
         ac.AlloCore(nonsense=1)
@@ -349,14 +350,14 @@ def test_a_model_stores_whatever_it_is_given_and_fit_names_what_is_wrong(name, v
     model = ac.AlloCore(**{**QUICK, "budget": 3, name: value})
     assert model.get_params()[name] is value
     assert getattr(model, name) is value
-    with pytest.raises(InputError, match=rf"^{name} .*(must be|one entry per mode)"):
+    with pytest.raises(InputError, match=f"^{name} "):
         model.fit(SMALL)
     assert not hasattr(model, "posterior_")
 
 
 @pytest.mark.parametrize("value", [0, -2, 1.5, "3", None, True])
 def test_cp_names_a_rank_that_is_no_positive_whole_number(value):
-    with pytest.raises(InputError, match=f"^rank is {value!r}, but it must be a whole number of at least 1$"):
+    with refused("rank", value):
         ac.CP(value, **QUICK).fit(SMALL)
 
 

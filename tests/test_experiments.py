@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from tiers import first_quick
+from support.tiers import first_quick
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 COMMANDS = ["agreement", "budgets", "forecasting", "wall_clock", "recovery", "qualitative"]

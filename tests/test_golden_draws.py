@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.gibbs.version import SAMPLER_VERSION
+from allocore.gibbs import SAMPLER_VERSION
 from allocore.kernels.rounding import rounding
 
 CHAIN = {"burn_in": 12, "draws": 20, "thin": 1, "seed": 11, "threads": 2, "progress": False}
@@ -74,11 +74,11 @@ CHAINS = {
     "tucker-missing": lambda: ac.Tucker((3, 4, 2), **CHAIN).fit(tensor()),
     "nb": lambda: ac.AlloCore(12, **BURSTS, **CHAIN).fit(tensor(missing=False)),
     "nb-by-mode-missing": lambda: ac.AlloCore(12, dispersion_by=1, **BURSTS, **CHAIN).fit(tensor()),
-    "bernoulli": lambda: ac.AlloCore(12, likelihood="bernoulli", **CHAIN).fit(tensor().binary()),
+    "bernoulli": lambda: ac.AlloCore(12, likelihood="bernoulli", **CHAIN).fit(tensor().binarize()),
     "e0-infer": lambda: ac.AlloCore(12, e0="infer", **CHAIN).fit(tensor()),
     "e0-by-mode": lambda: ac.AlloCore(12, e0=(0.1, 0.5, 2.0), **CHAIN).fit(tensor()),
     "cp-nb": lambda: ac.CP(8, e0="infer", **BURSTS, **CHAIN).fit(tensor()),
-    "tucker-bernoulli": lambda: ac.Tucker((3, 4, 2), likelihood="bernoulli", **CHAIN).fit(tensor().binary()),
+    "tucker-bernoulli": lambda: ac.Tucker((3, 4, 2), likelihood="bernoulli", **CHAIN).fit(tensor().binarize()),
     "infer-budget-nb": lambda: ac.AlloCore("infer", max_budget=20, e0="infer", **BURSTS, **CHAIN).fit(tensor()),
     "nntuck-missing": lambda: ac.NNTuck((3, 4, 2), restarts=2, max_iter=30, seed=5, progress=False).fit(tensor()),
 }

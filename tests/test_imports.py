@@ -1,125 +1,197 @@
-"""What `import allocore` loads, and that imports between the folders point one way."""
+"""What `import allocore` loads, and the graph of imports: one direction, no cycles, no private names of others."""
 
 import ast
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import allocore as ac
 
 SOURCE = Path(ac.__file__).parent
-MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "rich", "typer", "matplotlib", "dask"]
-LONGEST = 400
 
-EVERYWHERE = ("errors", "_files", "_locks", "_quartiles", "_progress_display")
-MAY_IMPORT = {
-    "errors": (),
-    "_files": (),
-    "_locks": (),
-    "_quartiles": (),
-    "_progress_display": (),
-    "data": ("data",),
-    # The states of a model have the exp and log of the sampler, so that a stored draw has the same bytes everywhere.
-    "model": ("data", "model", "kernels.elementary"),
-    "kernels": ("data", "kernels"),
-    "gibbs": ("data", "model", "kernels", "gibbs"),
-    "run": ("data", "model", "kernels", "gibbs", "run"),
-    # EM shares with the chains of Gibbs sampling what a run is, not how they are drawn.
-    "em": ("data", "model", "kernels", "em", "run.progress", "run.record", "run.schedule", "run.stop"),
-    # A posterior reads finished runs: it knows nothing of how they were drawn. New rows are drawn for it, given a run.
-    "posterior": (
-        "data", "model", "kernels", "posterior", "run.record", "run.datatree", "run.damage", "run.run_reader",
-        "run.zarr_store", "run.fold_in", "run.schedule",
-    ),
-    "estimator_base": ("kernels.workers",),
-    "gibbs_estimator": ("data", "model", "run", "posterior", "estimator_base"),
-    "estimators": ("data", "model", "gibbs_estimator"),
-    "nntuck": ("data", "model", "em", "posterior", "estimator_base", "estimators"),
-    # The command line is one call of the public API, the tables on the screen, and a look at a run on disk.
-    "cli": (
-        "", "cli", "data", "model", "kernels.workers", "run.memory_needs", "run.run_reader", "run.schedule",
-        "run.zarr_store", "posterior", "figures", "explorer", "estimators", "comparison.folder",
-    ),
-    # What people look at is made of the posterior, and nothing but the command line is made of it.
-    "figures": ("data", "posterior", "figures"),
-    "explorer": ("data", "posterior", "explorer"),
-    # A comparison is many calls of the public API, and what people look at afterwards.
-    "comparison": (
-        "", "comparison", "data", "model.spec", "kernels.workers", "gibbs.version", "run.plan", "run.schedule",
-        "run.cluster", "run.stop", "figures", "estimators",
-    ),
-    # The package itself has a name for everything that is public.
-    "__init__": ("data", "posterior", "figures", "explorer", "estimators", "nntuck", "comparison"),
-}  # fmt: skip
+# The layers of the system. A part may import those before it, never those after it or on the same line.
+LAYERS = [
+    {"errors", "_text", "findings"},
+    {"sentences"},
+    {"_io", "_memory"},
+    {"_zarr"},
+    {"tensor"},
+    {"events", "kernels"},
+    {"model"},
+    {"gibbs"},
+    {"storage"},
+    {"progress"},
+    {"run"},
+    {"em"},
+    {"posterior"},
+    {"classes"},
+    {"forecast"},
+    {"report"},
+    {"results"},
+    {"estimators", "figures"},
+    {"comparison"},
+    {"__init__"},
+    {"cli"},
+]
+LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
+
+
+class Import(NamedTuple):
+    """One name that a module imports from another; `for_types` if only the type checker sees it."""
+
+    module: str
+    target: str
+    name: str
+    for_types: bool
 
 
 def dotted(path):
-    """The name of a module below the package: gibbs.sweep, estimators, __init__."""
+    """The name of a module below the package: gibbs.sweep, estimators, __init__ for the package itself."""
     parts = path.relative_to(SOURCE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def imported(path):
-    """All modules of the package that a file imports, at the top, in functions or for the type checker."""
-    for node in ast.walk(ast.parse(path.read_text())):
+MODULES = {dotted(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def module_named(name):
+    """The module that holds a dotted name below the package: `gibbs.sweep.sweep` is in `gibbs.sweep`."""
+    while name and name not in MODULES:
+        name = name.rpartition(".")[0]
+    return name or "__init__"
+
+
+def imports_of(module, tree):
+    """Every import of one module from another part of the package: at the top, in a function, for the type checker."""
+    typed = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name} has a relative import, which this test cannot follow"
-            # `from allocore.gibbs import sweep` imports allocore.gibbs.sweep.
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            names = [max((name for name in names if is_module(name)), key=len, default=node.module)]
+            assert node.level == 0, f"{module} has a relative import, which this test cannot follow"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
         for name in names:
-            if name == "allocore" or name.startswith("allocore."):
-                yield name.removeprefix("allocore").removeprefix(".")
+            if name.partition(".")[0] == "allocore":
+                target = module_named(name.removeprefix("allocore").removeprefix("."))
+                if target != module:
+                    yield Import(module, target, name.rpartition(".")[2], id(node) in typed)
 
 
-def is_module(name):
-    place = SOURCE.parent.joinpath(*name.split("."))
-    return place.is_dir() or place.with_suffix(".py").exists()
+IMPORTS = [
+    each for module, path in MODULES.items() for each in imports_of(module, ast.parse(path.read_text(encoding="utf-8")))
+]
 
 
-def lies_in(module, place):
-    return module == place or (place != "" and module.startswith(f"{place}."))
+def part(module):
+    return module.partition(".")[0]
 
 
-def test_imports_between_the_folders_point_one_way():
-    wrong = []
-    for path in MODULES:
-        allowed = (*MAY_IMPORT[dotted(path).partition(".")[0]], *EVERYWHERE)
-        modules = [module for module in imported(path) if not any(lies_in(module, place) for place in allowed)]
-        wrong += [f"{dotted(path)} imports {module}" for module in modules]
-    assert wrong == []
+def backwards(imports):
+    """The imports that point from one part of the package to a later one, or to another one of the same layer."""
+    return [
+        f"{each.module} imports {each.target}"
+        for each in imports
+        if part(each.module) != part(each.target) and LAYER[part(each.target)] >= LAYER[part(each.module)]
+    ]
 
 
-def test_the_parser_of_imports_sees_what_there_is():
-    assert {"model.spec", "model.state", "gibbs.thinning"} <= set(imported(SOURCE / "gibbs" / "sweep.py"))
-    assert "posterior.prediction" in set(imported(SOURCE / "posterior" / "cell_predictions.py")), "inside a function"
-    assert "model.sweep_info" in set(imported(SOURCE / "run" / "progress.py")), "for the type checker"
-    assert "" in set(imported(SOURCE / "cli" / "fit_commands.py")), "the package itself"
-    assert not lies_in("run.store", "run.record")
-    assert lies_in("run.record", "run")
+def cycles(imports):
+    """The sets of modules that import one another in a circle."""
+    reached = {}
+    for each in imports:
+        reached.setdefault(each.module, set()).add(each.target)
+    grown = True
+    while grown:
+        grown = False
+        for targets in reached.values():
+            more = set().union(*(reached.get(target, set()) for target in targets)) - targets
+            targets |= more
+            grown = grown or bool(more)
+    circles = {
+        frozenset(other for other in targets if module in reached.get(other, ()))
+        for module, targets in reached.items()
+        if module in targets
+    }
+    return sorted(sorted(circle) for circle in circles)
 
 
-def test_no_module_is_longer_than_400_lines():
-    assert [dotted(path) for path in MODULES if len(path.read_text().splitlines()) > LONGEST] == []
+def test_imports_between_the_parts_point_one_way():
+    assert backwards(IMPORTS) == []
 
 
-def test_no_two_modules_have_the_same_name():
-    names = [path.stem for path in MODULES if path.stem != "__init__"]
-    assert sorted({name for name in names if names.count(name) > 1}) == []
+def test_every_part_of_the_package_has_a_layer():
+    assert {part(module) for module in MODULES} == set(LAYER)
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    assert cycles([each for each in IMPORTS if not each.for_types]) == []
+
+
+def test_no_private_name_is_imported_across_packages():
+    private = [each for each in IMPORTS if each.name.startswith("_") and each.name not in MODULES]
+    assert [f"{each.module} imports {each.name}" for each in private if part(each.module) != part(each.target)] == []
+
+
+def test_the_graph_has_what_is_there():
+    found = {(each.module, each.target, each.for_types) for each in IMPORTS}
+    assert ("gibbs.sweep", "gibbs.thinning", False) in found
+    assert ("results", "posterior.predict", False) in found, "inside a function"
+    assert any(for_types for _, _, for_types in found), "for the type checker"
+    assert ("cli.fit", "__init__", False) in found, "the package itself"
+
+
+def test_a_wrong_import_is_found():
+    assert backwards([Import("tensor.files", "events.tables", "x", False)])
+    assert backwards([Import("events.tables", "kernels.jit", "x", True)]), "the same layer"
+    assert not backwards([Import("events.tables", "tensor.files", "x", False)])
+
+
+def test_a_circle_is_found():
+    around = [Import(one, other, "x", False) for one, other in ("ab", "bc", "ca", "cd", "de")]
+    assert cycles(around) == [["a", "b", "c"]]
+    assert cycles(around[:2] + around[3:]) == []
+
+
+def private_names(tree):
+    """The attributes with one underscore that a module reads, and those that it defines."""
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    defined |= {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    defined |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    private = {name for name in used if name.startswith("_") and not name.startswith("__")}
+    return private, defined
+
+
+# Names with an underscore that named tuples and Python's own modules give to everybody.
+LIBRARIES = {"_replace", "_fields", "_asdict", "_make", "_exit"}
+
+
+@pytest.mark.parametrize("package", sorted({part(module) for module in MODULES}))
+def test_no_private_name_of_another_package_is_used(package):
+    names = [private_names(ast.parse(path.read_text(encoding="utf-8"))) for module, path in MODULES.items()
+             if part(module) == package]  # fmt: skip
+    used, defined = (set().union(*each) for each in zip(*names, strict=True))
+    assert sorted(used - defined - LIBRARIES) == []
 
 
 def modules_loaded_by(code):
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"], capture_output=True, text=True, check=True
     )
-    return {name.partition(".")[0] for name in told.stdout.split()}
+    return {name.partition(".")[0] for name in ended.stdout.split()}
 
 
 def test_importing_the_package_loads_nothing_heavy():

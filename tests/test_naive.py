@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from naive import (
+from support.naive import (
     NEW,
     NaiveState,
     Priors,

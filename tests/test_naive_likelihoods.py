@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-import naive
-from evidence import corrected, fit_to, same_means, summaries
-from tiers import first_quick
+from support import naive
+from support.evidence import corrected, fit_to, same_means, summaries
+from support.tiers import first_quick
 
 PRIORS = {
     "negative-binomial": naive.Priors(1.3, 0.7, 1.6, 0.9, 0.8, "negative-binomial", None, 1.5, 2.5),

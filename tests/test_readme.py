@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.figures import figure_files
+from allocore.report.figures import files as figure_files
 
 ROOT = Path(__file__).parent.parent
 # The page about clusters starts processes: tests/run/test_executors.py runs it.
@@ -31,7 +31,7 @@ TOLD = {
     "summary": "expected counts",
     "figures": "files written",
     "report": "Report written",
-    "predict": "rate low high",
+    "predict": "expected low high",
     "evaluate": "than the best baseline",
     "fold-in": "in new rows of mode_3",
     "forecast": "Forecast of month",
@@ -91,7 +91,8 @@ def test_what_the_guides_say_of_their_results_is_so(run_page, capsys):
     names = run_page("docs/howto/runs.md")
     assert np.array_equal(names["longer"].core_values, names["again"].core_values)
     names = run_page("docs/howto/bursty.md")
-    ahead = names["bursty"].evaluate().loc["model", "log_ppd"] - names["poisson"].evaluate().loc["model", "log_ppd"]
+    bursty, poisson = (names[name].evaluate().table.loc["model", "log_ppd"] for name in ("bursty", "poisson"))
+    ahead = bursty - poisson
     assert ahead > 0.1
     assert names["totals"]["Poisson"].tolist() == pytest.approx(names["observed_totals"], rel=0.01)
     names = run_page("docs/howto/coming-from.md")
@@ -103,7 +104,7 @@ def test_what_the_guides_say_of_their_results_is_so(run_page, capsys):
     assert names["forecast"].periods == ("2013-11", "2013-12")
     assert "NOT better" in capsys.readouterr().out
     names = run_page("docs/explanation/sampler.md")
-    assert names["accepted"] == 1
+    assert names["info"].accepted == 1
     assert names["post"].stats["classes"][:, -1].tolist() == [3, 4]
     names = run_page("docs/explanation/exactness.md")
     assert np.abs(names["t_values"](*names["right"])).max() < 4

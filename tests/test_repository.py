@@ -19,7 +19,7 @@ def test_the_citation_has_the_version_of_the_package():
 
 def test_the_files_that_the_guide_names_exist():
     named = set(re.findall(r"`([\w/.-]+(?:/|\.(?:py|md|txt|toml|cff)))`", CONTRIBUTING))
-    assert {"gibbs/sweep.py", "tests/naive.py", "CHANGELOG.md", "kernels/"} <= named
+    assert {"gibbs/sweep.py", "tests/support/naive.py", "CHANGELOG.md", "kernels/"} <= named
     places = (ROOT, ROOT / "src" / "allocore", ROOT / "src" / "allocore" / "model")
     assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
 

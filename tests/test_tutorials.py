@@ -30,7 +30,7 @@ def run_tutorial(monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_the_flights_are_predicted_better_than_by_the_baselines(run_tutorial):
     names = run_tutorial("flights")
-    assert names["scores"].attrs["level"] == "good"
+    assert names["scores"].level == "good"
     assert names["longer"].core_values.shape == (4, 30, 20)
 
 
@@ -49,7 +49,7 @@ def test_the_forecast_of_sales_is_ahead_by_cell_and_surprises_are_promotions(run
     by_cell = names["judged"]["crps"].unstack().loc["cells"]
     assert by_cell.idxmin() == "forecast"
     assert len(names["known"]) >= 14
-    coverage = {name: score.loc["model", "coverage_90_busy"] for name, score in names["scores"].items()}
+    coverage = {name: score.table.loc["model", "coverage_90_busy"] for name, score in names["scores"].items()}
     assert coverage["poisson"] < 0.85 < coverage["negative-binomial"]
 
 
@@ -59,5 +59,5 @@ def test_the_communities_of_the_firm_are_found_and_predict_best(run_tutorial):
     assert len(names["table"]) == 8
     assert names["table"]["from_factor"].nunique() == 5
     assert names["table"]["layer_factor"].nunique() == 3
-    scores = {name: fit.posterior_.evaluate().loc["model", "log_ppd"] for name, fit in names["fits"].items()}
+    scores = {name: fit.posterior_.evaluate().table.loc["model", "log_ppd"] for name, fit in names["fits"].items()}
     assert max(scores, key=scores.get) == "AlloCore"

@@ -17,4 +17,13 @@ def documented_properties() -> dict[str, list[str]]:
 
 def _is_documented(found: type, name: str) -> bool:
     member = inspect.getattr_static(found, name)
-    return isinstance(member, property | cached_property) and not name.startswith("_") and bool(inspect.getdoc(member))
+    return (
+        isinstance(member, property | cached_property)
+        and not name.startswith("_")
+        and _is_public(inspect.getdoc(member))
+    )
+
+
+def _is_public(text: str | None) -> bool:
+    """Whether a docstring describes something for users: Sphinx marks the rest as `:meta private:`."""
+    return bool(text) and ":meta private:" not in str(text)

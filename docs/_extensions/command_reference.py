@@ -10,8 +10,8 @@ from rich.text import Text
 from sphinx.application import Sphinx
 
 import allocore.cli  # noqa: F401  registers the commands
+from allocore.cli.app import EXIT_CODES
 from allocore.cli.app import app as command_line
-from allocore.cli.help_pages import EXIT_CODES
 
 _OPENING = """\
 # Command line

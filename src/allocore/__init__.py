@@ -6,7 +6,7 @@
     post = ac.AlloCore(budget=40, seed=0).fit(Y).posterior_
     print(post.classes())
 
-Names are loaded on first use, so `import allocore` is quick and brings in neither numba nor any plotting.
+Names are loaded on first use, so `import allocore` is fast and loads neither numba nor matplotlib.
 """
 
 from importlib import import_module
@@ -14,64 +14,71 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocore import figures
+    from allocore.classes.consensus import Consensus
+    from allocore.classes.summary import ClassSummary
     from allocore.comparison.compare import Comparison, compare
-    from allocore.comparison.selection import Selection, select_budget
-    from allocore.data.concat import concat
-    from allocore.data.convert import as_tensor
-    from allocore.data.events.read_events import read_events
-    from allocore.data.files import load_tensor
-    from allocore.data.flights import load_flights
-    from allocore.data.holdout import HeldOut, Split, hold_out
-    from allocore.data.missing import Missing
-    from allocore.data.sharded_tensor import ShardedTensor
-    from allocore.data.tensor import CountTensor
+    from allocore.comparison.select_budget import Selection, select_budget
     from allocore.errors import InputError, StoreError
-    from allocore.estimators import CP, AlloCore, Tucker
-    from allocore.explorer.page_file import write_report
-    from allocore.nntuck import NNTuck
-    from allocore.posterior.consensus.consensus import Consensus
-    from allocore.posterior.diagnostics import Diagnosis
-    from allocore.posterior.forecasts.forecast import Forecast
-    from allocore.posterior.open_run import open_run
-    from allocore.posterior.posterior import Posterior
+    from allocore.estimators import CP, AlloCore, NNTuck, Tucker
+    from allocore.events.read_events import read_events
+    from allocore.findings import Finding
+    from allocore.forecast.forecast import Forecast
+    from allocore.posterior.diagnose import Diagnosis
+    from allocore.posterior.evaluate import Evaluation
+    from allocore.results import Posterior, open_run, write_report
+    from allocore.tensor.concat import concat
+    from allocore.tensor.count_tensor import CountTensor
+    from allocore.tensor.event_report import EventReport
+    from allocore.tensor.files import as_tensor, load_flights, load_tensor
+    from allocore.tensor.holdout import HeldOut, Split, hold_out
+    from allocore.tensor.missing import Missing
+    from allocore.tensor.sharded import ShardedTensor
 
 _HOMES = {
     "AlloCore": "estimators",
     "CP": "estimators",
+    "ClassSummary": "classes.summary",
     "Comparison": "comparison.compare",
-    "Consensus": "posterior.consensus.consensus",
-    "CountTensor": "data.tensor",
-    "Diagnosis": "posterior.diagnostics",
-    "Forecast": "posterior.forecasts.forecast",
-    "HeldOut": "data.holdout",
+    "Consensus": "classes.consensus",
+    "CountTensor": "tensor.count_tensor",
+    "Diagnosis": "posterior.diagnose",
+    "Evaluation": "posterior.evaluate",
+    "EventReport": "tensor.event_report",
+    "Finding": "findings",
+    "Forecast": "forecast.forecast",
+    "HeldOut": "tensor.holdout",
     "InputError": "errors",
     "StoreError": "errors",
-    "Missing": "data.missing",
-    "NNTuck": "nntuck",
-    "Posterior": "posterior.posterior",
-    "Selection": "comparison.selection",
-    "ShardedTensor": "data.sharded_tensor",
-    "Split": "data.holdout",
+    "Missing": "tensor.missing",
+    "NNTuck": "estimators",
+    "Posterior": "results",
+    "Selection": "comparison.select_budget",
+    "ShardedTensor": "tensor.sharded",
+    "Split": "tensor.holdout",
     "Tucker": "estimators",
-    "as_tensor": "data.convert",
+    "as_tensor": "tensor.files",
     "compare": "comparison.compare",
-    "concat": "data.concat",
-    "hold_out": "data.holdout",
-    "load_flights": "data.flights",
-    "load_tensor": "data.files",
-    "open_run": "posterior.open_run",
-    "read_events": "data.events.read_events",
-    "select_budget": "comparison.selection",
-    "write_report": "explorer.page_file",
+    "concat": "tensor.concat",
+    "hold_out": "tensor.holdout",
+    "load_flights": "tensor.files",
+    "load_tensor": "tensor.files",
+    "open_run": "results",
+    "read_events": "events.read_events",
+    "select_budget": "comparison.select_budget",
+    "write_report": "results",
 }
 
 __all__ = [
     "CP",
     "AlloCore",
+    "ClassSummary",
     "Comparison",
     "Consensus",
     "CountTensor",
     "Diagnosis",
+    "Evaluation",
+    "EventReport",
+    "Finding",
     "Forecast",
     "HeldOut",
     "InputError",

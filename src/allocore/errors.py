@@ -1,27 +1,106 @@
-"""The exceptions: for wrong input, for a run on disk, for a model that was not fitted; and the commonest check."""
+"""The exceptions, and the checks that many functions share.
+
+An error is data first: which argument, which value, which rule. Its sentence is made here, from these fields, so a
+program can act on an error without reading it, and the command line can name an option where Python names an argument.
+"""
 
 import operator
+import re
 import sys
+from collections.abc import Callable
+from os import PathLike, fspath
+from typing import Any, Final
 
 import numpy as np
 
+_MOST_CHARACTERS = 200  # of a value in a sentence
+_NAMED = re.compile(r"`(\w+)`")
+
+
+class Described(str):
+    """A value in words, for what is too long to print: "an array of shape (3,)"."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class _NoValue(Described):
+    __slots__ = ()
+
+    def __reduce__(self) -> str:  # the same object in every process
+        return "NO_VALUE"
+
+
+NO_VALUE: Final = _NoValue("")
+
 
 class InputError(ValueError):
-    """A value given by the user breaks a rule; the message names the argument, the value and the rule.
+    """A value given by the user breaks a rule.
+
+    Parameters
+    ----------
+    argument : str
+        The argument, as Python spells it: "burn_in".
+    value : object
+        What was given. `Described` says it in words; `NO_VALUE` leaves it out of the sentence.
+    rule : str
+        What holds for the argument, from its verb on: "must be at least 1". Other arguments are in backquotes.
 
     Examples
     --------
     >>> import allocore as ac
     >>> try:
-    ...     ac.CountTensor([[0], [0]], [-1])
+    ...     ac.AlloCore(budget=0).fit(ac.load_flights())
     ... except ac.InputError as error:
     ...     print(error)
-    counts must not be negative; got -1 at position 0
+    ...     print(error.argument, error.value)
+    budget is 0, but it must be a whole number of at least 1
+    budget 0
     """
+
+    def __init__(self, argument: str, value: object = NO_VALUE, rule: str = "") -> None:
+        super().__init__(argument, value, rule)
+        self.argument, self.value, self.rule = argument, value, rule
+
+    def sentence(self, name: Callable[[str], str] = str) -> str:
+        """Return the error in one sentence.
+
+        Parameters
+        ----------
+        name : callable
+            Maps the name of an argument to what the sentence calls it; by default the name itself.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.InputError("burn_in", -1, "must be at least 0").sentence(lambda name: "--" + name.replace("_", "-"))
+        '--burn-in is -1, but it must be at least 0'
+        """
+        rule = _NAMED.sub(lambda found: name(found[1]), self.rule)
+        subject = name(self.argument)
+        if self.value is NO_VALUE:
+            return f"{subject} {rule}".strip()
+        return f"{subject} is {_shown(self.value)}, but it {rule}"
+
+    def __str__(self) -> str:
+        return self.sentence()
 
 
 class StoreError(OSError):
-    """A run on disk cannot be written, read or continued; the message says why, and what is safe.
+    """A file or a run on disk cannot be written, read or resumed.
+
+    Parameters
+    ----------
+    path : path
+        The file or folder.
+    problem : str
+        What is wrong with it, from its verb on: "is damaged: its attributes cannot be read".
 
     Examples
     --------
@@ -34,9 +113,16 @@ class StoreError(OSError):
     ...     try:
     ...         ac.open_run(path)
     ...     except ac.StoreError as error:
-    ...         print(str(error).partition("run.zarr ")[2])
+    ...         print(error.problem)
     is damaged: its attributes (.zattrs) cannot be read: ...
     """
+
+    def __init__(self, path: str | PathLike[str], problem: str = "") -> None:
+        super().__init__(f"{fspath(path)} {problem}".strip())
+        self.path, self.problem = fspath(path), problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.problem)
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -47,21 +133,34 @@ class NotInModelError(InputError, AttributeError):
     """A result was asked for that this model does not have. `hasattr` is then False, and `getattr` takes a default."""
 
 
+def _shown(value: object) -> str:
+    """A value as Python writes it, without the middle if it is long."""
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    half = _MOST_CHARACTERS // 2
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
+
+
 def whole_number(name: str, value: object, shown: object = None, least: int = 1) -> int:
-    """`value` as an int of at least `least`, or an error that names the argument and what is `shown` of it."""
-    subject, shown = ("it", value) if shown is None else ("every entry", shown)
+    """Return `value` as an int of at least `least`. Raises an error that names the argument."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = least - 1
     if isinstance(value, bool | np.bool) or number < least:
-        raise InputError(f"{name} is {shown!r}, but {subject} must be a whole number of at least {least}")
+        if shown is not None:
+            raise InputError(name, shown, f"must have whole numbers of at least {least}")
+        raise InputError(name, value, f"must be a whole number of at least {least}")
     return number
 
 
 def not_fitted(message: str) -> Exception:
-    """The error for a result that needs `fit` first: what users of scikit-learn catch, if they use it."""
+    """Return the error for a result that needs `fit` first; users of scikit-learn get the one that they catch."""
     # Whoever can name scikit-learn's class has loaded it, so there is never a need to import it here.
     exceptions = sys.modules.get("sklearn.exceptions")
     kind: type[Exception] = exceptions.NotFittedError if exceptions else NotFittedError
     return kind(message)
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says, in few words."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,28 +1,475 @@
-"""The three models drawn by Gibbs sampling, as estimators with scikit-learn's conventions.
+"""The models as estimators with scikit-learn's conventions: AlloCore, CP and Tucker by Gibbs sampling, NNTuck by EM.
 
-The constructor only stores settings; `fit` checks them, runs the sampler and keeps the result. One sampler serves all
-three: CP is ALL0CORE with the classes fixed on the super-diagonal of the core, Tucker with one class fixed on every
-location.
+The constructor only stores settings; `fit` checks them, runs the sampler and stores the result. One sampler fits three
+of the models: CP is ALL0CORE with the classes fixed on the super-diagonal of the core, Tucker with one class fixed on
+every location. scikit-learn is never imported unless it asks for something itself.
 """
 
 import math
 import os
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+import re
+import secrets
+import sys
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from html import escape
+from math import isfinite
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
-from allocore.data.tensor import CountTensor
-from allocore.errors import InputError, whole_number
-from allocore.gibbs_estimator import GibbsEstimator, model_name
-from allocore.model.spec import Spec, core_shape_for
+from allocore._memory import require_memory
+from allocore.errors import Described, InputError, not_fitted, whole_number
+from allocore.kernels.workers import available_threads
+from allocore.model.spec import LikelihoodName, Spec, check_counts, check_likelihood, core_shape_for
+from allocore.progress import progress_bar
+from allocore.storage.record import MemoryStore, Plan, Schedule
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.holdout import training_data
+from allocore.tensor.sharded import ShardedTensor
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from allocore.model.state import State
+    from allocore.progress import Observer
+    from allocore.results import Posterior
+    from allocore.storage.record import Record, Store
+    from allocore.storage.zarr_format import OnError
+
+_Model = TypeVar("_Model", bound="Estimator")
+_MOST_THREADS = 1024
 _MOST_LOCATIONS = 1_000_000
+_DRAWN_MODELS = ("AlloCore", "CP", "Tucker")
+_PRIORS = ("a0", "b0", "e0", "f0", "s0", "t0", "g0", "h0")
+
+# The settings that several models share, described once. `_describe_settings` inserts them into their docstrings.
+_SETTINGS = """\
+a0 : float, default=1.0
+    Shape of the gamma prior of the core values.
+b0 : float, default=1.0
+    Rate of the gamma prior of the core values.
+e0 : float, sequence of float or "infer", default=1.0
+    Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
+    smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode;
+    `posterior_.concentrations` has them.
+f0 : float, default=10.0
+    Rate of the gamma prior of the factors.
+s0 : float, default=1.0
+    Shape of the gamma prior of the concentrations, if e0 is "infer".
+t0 : float, default=1.0
+    Rate of that prior.
+likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
+    The distribution of a count given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
+    bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
+    `Y.binarize()`.
+dispersion_by : str or int, default=None
+    A mode, by name or number, whose rows each have their own dispersion p; None means one p for all cells. Only
+    for the negative binomial.
+g0 : float, default=1.0
+    First parameter of the beta prior of p.
+h0 : float, default=1.0
+    Second parameter of that prior. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
+    count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
+burn_in : int, default=1000
+    Sweeps that each chain discards at its start.
+draws : int, default=200
+    Draws that each chain keeps.
+thin : int, default=20
+    Sweeps from one draw to the next.
+chains : int, default=1
+    Independent chains. They run in parallel and share the threads.
+seed : int, default=None
+    A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
+    for each fit.
+threads : int, default=None
+    Threads to use; None means all processors.
+store : str or path, default=None
+    A new folder to which the run is written while it runs, in Zarr format. You can open it during the run
+    (`ac.open_run`, or xarray) and continue it after a crash (`resume`). None keeps the run in memory.
+executor : concurrent.futures.Executor or dask.distributed.Client, default=None
+    Where the chains run: a process pool, a Dask cluster, any other executor. None means this process. The draws
+    are the same to the byte. `threads` is then the number for each chain, one by default.
+progress : bool, default=True
+    Whether to show progress: bars on a terminal and in a notebook, lines in a log.
+"""
 
 
+def _describe_settings(model: "type[_Model]") -> "type[_Model]":
+    """Write the shared settings of a model into its docstring, in place of `{settings}`."""
+    described = {entry.partition(" ")[0]: entry for entry in re.split(r"\n(?=\w)", _SETTINGS.rstrip())}
+    own = model.__doc__ or ""
+    shared = [described[each.name] for each in fields(model) if each.name in described]
+    model.__doc__ = own.replace("{settings}", indent("\n".join(shared), "    ").lstrip())
+    return model
+
+
+@dataclass(eq=False, repr=False)
+class Estimator:
+    """Base of all models: settings are read and changed by name, and shown in text and HTML."""
+
+    _fitted: ClassVar[tuple[str, ...]] = ("posterior_",)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in self._fitted:
+                raise not_fitted(f"this {type(self).__name__} has no {name} yet: call fit first")
+            raise AttributeError(f"this {type(self).__name__} has no {name}")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Accepted for scikit-learn. It changes nothing, because no setting is itself an estimator.
+
+        Returns
+        -------
+        dict
+            Every setting and its value, as given to the constructor or to `set_params`.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.AlloCore(budget=20).get_params()["budget"]
+        20
+        """
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings by name; they take effect at the next `fit`.
+
+        Parameters
+        ----------
+        **params
+            Settings and their new values. A name that is not a setting raises an error, and nothing is changed.
+
+        Returns
+        -------
+        Self
+            The same estimator.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.AlloCore(budget=20).set_params(budget=30, seed=1)
+        AlloCore(seed=1, budget=30)
+        """
+        known = [field.name for field in fields(self)]
+        for name in params:
+            if name not in known:
+                raise InputError("params", name, f"must be a setting of {type(self).__name__}: one of {known}")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def _forget_fit(self) -> None:
+        for name in self._fitted:
+            self.__dict__.pop(name, None)
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, the only caller: counts of two or more modes in, no target."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=None,
+            classifier_tags=None,
+            regressor_tags=None,
+            non_deterministic=getattr(self, "seed", None) is None,
+            input_tags=InputTags(two_d_array=True, three_d_array=True, sparse=True, positive_only=True),
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the settings, and the posterior of a fitted model."""
+        found = self.posterior_._repr_html_() if hasattr(self, "posterior_") else "<p>Not fitted yet.</p>"
+        return f"<p><code>{escape(repr(self))}</code></p>{found}"
+
+    def __repr__(self) -> str:
+        texts = {field.name: (repr(getattr(self, field.name)), repr(field.default)) for field in fields(self)}
+        changed = [f"{name}={value}" for name, (value, default) in texts.items() if value != default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def thread_number(threads: int | None) -> int:
+    """Check a number of threads; None means all processors."""
+    number = available_threads() if threads is None else whole_number("threads", threads)
+    if number > _MOST_THREADS:
+        raise InputError("threads", number, f"must be at most {_MOST_THREADS:,}")
+    return number
+
+
+def seed_number(seed: int | None) -> int:
+    """Check a seed; None gives a new one each time."""
+    return secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GibbsEstimator(Estimator):
+    """Settings, `fit` and `resume` of AlloCore, CP and Tucker; each adds how its size becomes a specification."""
+
+    _model: ClassVar[str]
+
+    a0: float = 1.0
+    b0: float = 1.0
+    e0: float | Sequence[float] | Literal["infer"] = 1.0
+    f0: float = 10.0
+    s0: float = 1.0
+    t0: float = 1.0
+    likelihood: LikelihoodName = "poisson"
+    dispersion_by: str | int | None = None
+    g0: float = 1.0
+    h0: float = 1.0
+    burn_in: int = 1000
+    draws: int = 200
+    thin: int = 20
+    chains: int = 1
+    seed: int | None = None
+    threads: int | None = None
+    store: str | os.PathLike[str] | None = None
+    executor: object = None
+    progress: bool = True
+
+    if TYPE_CHECKING:
+        posterior_: Posterior = field(init=False)
+
+    def fit(self, Y: object, y: object = None, *, start: "Posterior | None" = None) -> Self:
+        """Draw from the posterior given a tensor of counts.
+
+        Ctrl-C and SIGTERM stop the run after the current sweep; `posterior_` then has the draws made so far.
+
+        Parameters
+        ----------
+        Y : CountTensor, array, sparse array, path or Split
+            The counts: anything that `as_tensor` takes. Given a split of `hold_out`, fits its training tensor; the run
+            has the held-out cells for `evaluate`.
+        y : object, default=None
+            Ignored. scikit-learn passes a target to every estimator.
+        start : Posterior, default=None
+            A fit of the same model to other data of the same kind, such as last month's: the chains start at its last
+            draws and need less burn-in. Rows are matched by label; new ones start at the mean of the others. With
+            None, the chains start at draws from the prior.
+
+        Returns
+        -------
+        Self
+            The same estimator, now with `posterior_`.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CP(3, burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
+        Posterior: 1 chain of 2 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
+        """
+        self._forget_fit()
+        tensor, held_out = training_data(Y)
+        schedule = Schedule(self.burn_in, self.draws, self.thin)
+        seed = seed_number(self.seed)
+        spec, chains = _fitting(self._spec(tensor), tensor), whole_number("chains", self.chains)
+        executor = self._executor()
+        states, started = (None, None) if start is None else _states(start, tensor, spec, chains)
+        plan = Plan(tensor, spec, schedule, chains, seed, held_out, started)
+        self._check_memory(plan, thread_number(self.threads))
+        if self.store is None:
+            return self._run(MemoryStore(plan, states), executor)
+        from allocore.storage.run_writer import ZarrStore
+
+        return self._run(ZarrStore.create(_path("store", self.store), plan, states), executor)
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        draws: int | None = None,
+        threads: int | None = None,
+        executor: object = None,
+        progress: bool = True,
+        on_error: "OnError" = "raise",
+    ) -> Self:
+        """Continue a run that was fitted with `store=`. The draws are those of a run without interruption.
+
+        Parameters
+        ----------
+        path : str or path
+            The folder of the run.
+        draws : int, default=None
+            Draws of each chain at the end; None keeps the planned number. A larger number extends the run.
+        threads : int, default=None
+            Threads to use; None means all processors. It may differ from the first part of the run.
+        executor : Executor or dask.distributed.Client, default=None
+            Where to run the chains; None means this process. It may differ from the first part of the run.
+        progress : bool, default=True
+            Whether to show progress: bars on a terminal and in a notebook, lines in a log.
+        on_error : {"raise", "drop"}, default="raise"
+            What to do with draws that are damaged on disk: raise an error, or drop them and continue.
+
+        Returns
+        -------
+        Self
+            A fitted estimator with the settings of the run. If the run is already complete, nothing is drawn.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import allocore as ac
+        >>> path = tempfile.mkdtemp() + "/run.zarr"
+        >>> model = ac.CP(3, burn_in=5, draws=2, thin=1, seed=1, store=path).fit(ac.load_flights())
+        >>> ac.CP.resume(path, draws=4).posterior_
+        Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
+        """
+        from allocore.run.cluster.chains import as_executor
+        from allocore.storage.run_writer import ZarrStore
+
+        name = model_name(path)
+        if name != cls._model:
+            raise InputError("path", str(path), f"must be a run of {cls._model}; {name}.resume continues this one")
+        for argument, value in (("draws", draws), ("threads", threads)):
+            if value is not None:
+                whole_number(argument, value)
+        given = None if executor is None else as_executor(executor)
+        store = ZarrStore.reopen(_path("path", path), draws, on_error)
+        model = cls._of_plan(store.plan)
+        model.set_params(threads=threads, executor=executor, progress=progress, store=path)
+        return model._run(store, given)
+
+    def _check_memory(self, plan: Plan, threads: int) -> None:
+        """Refuse a run that does not fit in memory, and print how much a large one needs."""
+        from allocore.run.memory import check_memory
+
+        cells_here = self.executor is None or not isinstance(plan.tensor, ShardedTensor)
+        need = check_memory(plan, stored=self.store is not None, threads=threads, cells_here=cells_here)
+        if need and self.progress and sys.stderr is not None:
+            print(need, file=sys.stderr)
+
+    def _run(self, store: "Store", executor: Executor | None) -> Self:
+        from allocore.results import Posterior
+        from allocore.run.chains import run_chains
+        from allocore.run.cluster.chains import run_on_executor
+
+        points = [store.resume_point(chain) for chain in range(store.plan.chains)]
+        done = [0 if point is None else point[0] for point in points]
+        observer, threads = progress_bar(self.progress, store.plan.schedule, done), self.threads
+        if isinstance(store.plan.tensor, ShardedTensor):
+            record = self._run_sharded(store, store.plan.tensor, executor, observer)
+        elif executor is None:
+            record = run_chains(store, threads=thread_number(threads), observer=observer)
+        else:
+            threads_each = 1 if threads is None else whole_number("threads", threads)
+            record = run_on_executor(store, executor, threads=threads_each, observer=observer)
+        self.posterior_ = Posterior(record, thread_number(threads if executor is None else None), folder=store.path)
+        return self
+
+    def _run_sharded(
+        self, store: "Store", tensor: ShardedTensor, executor: Executor | None, observer: "Observer | None"
+    ) -> "Record":
+        """Run chains whose cells are thinned in shards: on the workers of an executor, or one after another here."""
+        from allocore.run.chains import run_chains
+        from allocore.run.cluster.shards import SerialExecutor, ShardedThinning, forget
+
+        here, go_on = thread_number(self.threads if executor is None else None), store.how_to_resume()
+        if executor is not None:
+            sharded = ShardedThinning(tensor, executor, self.threads, go_on)
+            return run_chains(store, threads=here, observer=observer, sharded=sharded)
+        try:
+            sharded = ShardedThinning(tensor, SerialExecutor(), here, go_on)
+            return run_chains(store, threads=here, observer=observer, sharded=sharded)
+        finally:
+            forget()
+
+    def _executor(self) -> Executor | None:
+        """The executor, checked before anything is written."""
+        thread_number(self.threads)
+        if self.executor is None:
+            return None
+        from allocore.run.cluster.chains import as_executor
+
+        return as_executor(self.executor)
+
+    @classmethod
+    def _of_plan(cls, plan: Plan) -> Self:
+        """The estimator whose settings are those of a plan."""
+        spec, schedule = plan.spec, plan.schedule
+        common = {name: getattr(spec, name) for name in (*_PRIORS, "likelihood", "dispersion_by")} | asdict(schedule)
+        return cls(**cls._own_settings(spec), **common, chains=plan.chains, seed=plan.seed)
+
+    def _common(self, tensor: CountTensor) -> dict[str, Any]:
+        """The settings of the specification that all models share."""
+        check_likelihood(self.likelihood, self.dispersion_by)
+        by = None if self.dispersion_by is None else _mode(tensor, self.dispersion_by)
+        priors = {name: getattr(self, name) for name in _PRIORS}
+        return {**priors, "likelihood": self.likelihood, "dispersion_by": by}
+
+    @classmethod
+    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
+        """The settings that only this model has."""
+        raise NotImplementedError
+
+    def _spec(self, tensor: CountTensor) -> Spec:
+        """The specification of this model for a tensor; settings are checked here."""
+        raise NotImplementedError
+
+
+def model_name(path: str | os.PathLike[str]) -> str:
+    """Return the name of the model of a run on disk. Raises an error if it has no chains to continue."""
+    from allocore.storage.zarr_format import stored_model
+
+    name = stored_model(_path("path", path))
+    if name not in _DRAWN_MODELS:
+        raise InputError("path", str(path), f"must be a run with chains to continue, not an estimate of {name}")
+    return name
+
+
+def _states(start: object, tensor: CountTensor, spec: Spec, chains: int) -> "tuple[list[State], int]":
+    """The states in which the chains start, from a posterior, and a number that identifies them."""
+    from allocore.posterior.predict import drawn
+    from allocore.results import Posterior, record_of
+    from allocore.run.chains import number_of_states, start_states
+
+    if not isinstance(start, Posterior):
+        kind = Described(f"an object of type {type(start).__name__}")
+        raise InputError("start", kind, "must be a posterior: model.posterior_, or ac.open_run(path)")
+    states = start_states(drawn(record_of(start)), tensor, spec, chains)
+    return states, number_of_states(states)
+
+
+def _mode(tensor: CountTensor, dispersion_by: str | int) -> int:
+    try:
+        return tensor.mode(dispersion_by)
+    except InputError:
+        rule = f"must be a mode of the tensor, one of {list(tensor.mode_names)}"
+        raise InputError("dispersion_by", dispersion_by, rule) from None
+
+
+def _fitting(spec: Spec, tensor: CountTensor) -> Spec:
+    """Check that a likelihood suits the counts of a tensor."""
+    check_counts(spec.likelihood, tensor.max)
+    if spec.likelihood == "negative-binomial" and tensor.max == 1:
+        warnings.warn(
+            "all counts are 1, so they carry no information about the dispersion p of the negative binomial: its prior "
+            "and the zeros decide it. Use likelihood='bernoulli' for such data",
+            stacklevel=3,
+        )
+    return spec
+
+
+def _path(name: str, value: object) -> Path:
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise InputError(name, value, "must be a path")
+    return Path(value)
+
+
+@_describe_settings
 @dataclass(eq=False, repr=False)
 class AlloCore(GibbsEstimator):
     """Bayesian ALL0CORE: a Tucker decomposition whose core has at most `budget` non-zeros.
 
-    Where the non-zeros lie in the core is learned, so that classes can share factors.
+    The positions of the non-zeros in the core are learned, so classes can share factors.
 
     Parameters
     ----------
@@ -30,33 +477,7 @@ class AlloCore(GibbsEstimator):
         Q, the largest number of classes (non-zeros of the core). Time and memory grow with it. "infer" learns the
         number, up to `max_budget`; `posterior_.budget` then has it for every draw.
     core_shape : sequence of int, default=None
-        K_m, the number of factors of each mode. None is Q in every mode.
-    a0 : float, default=1.0
-        Shape of the gamma prior of the core values.
-    b0 : float, default=1.0
-        Rate of the gamma prior of the core values.
-    e0 : float, sequence of float or "infer", default=1.0
-        Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
-        smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode;
-        `posterior_.concentrations` has them.
-    f0 : float, default=10.0
-        Rate of the gamma prior of the factors.
-    s0 : float, default=1.0
-        Shape of the gamma prior of the concentrations, if e0 is "infer".
-    t0 : float, default=1.0
-        Rate of that prior.
-    likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
-        How a count is distributed given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
-        bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
-        `Y.binary()`.
-    dispersion_by : str or int, default=None
-        A mode, by name or number, whose rows each have a dispersion p of their own; None is one p for all cells. Only
-        for the negative binomial.
-    g0 : float, default=1.0
-        First parameter of the beta prior of p.
-    h0 : float, default=1.0
-        Second parameter of that prior. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
-        count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
+        K_m, the number of factors of each mode. None means Q in every mode.
     alpha0 : float, default=0.1
         Concentration of the Dirichlet prior of the locations in each mode. The smaller it is, the more classes share
         factors.
@@ -66,27 +487,7 @@ class AlloCore(GibbsEstimator):
         First parameter of the beta prior of the share of classes in use, if budget is "infer".
     d0 : float, default=1.0
         Second parameter of that prior.
-    burn_in : int, default=1000
-        Sweeps that each chain discards at its start.
-    draws : int, default=200
-        Draws that each chain keeps.
-    thin : int, default=20
-        Sweeps from one kept draw to the next.
-    chains : int, default=1
-        Independent chains. They share the threads and run side by side.
-    seed : int, default=None
-        A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
-        at each fit.
-    threads : int, default=None
-        Threads to use; None is all processors.
-    store : str or path, default=None
-        A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
-        during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
-    executor : concurrent.futures.Executor or dask.distributed.Client, default=None
-        Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
-        the same to the byte. `threads` is then the number for each chain, one by default.
-    progress : bool, default=True
-        Whether to show progress: bars on a terminal and in a notebook, lines in a log.
+    {settings}
 
     Attributes
     ----------
@@ -117,7 +518,7 @@ class AlloCore(GibbsEstimator):
 
     def _spec(self, tensor: CountTensor) -> Spec:
         if isinstance(self.budget, str) and self.budget != "infer":
-            raise InputError(f"budget is {self.budget!r}, but it must be a whole number or 'infer'")
+            raise InputError("budget", self.budget, "must be a whole number or 'infer'")
         own: dict[str, Any] = {"alpha0": self.alpha0, **self._common(tensor)}
         if self.budget == "infer":
             most = whole_number("max_budget", self.max_budget)
@@ -133,61 +534,16 @@ class AlloCore(GibbsEstimator):
         return {**own, "budget": "infer", "max_budget": spec.budget, "c0": spec.c0, "d0": spec.d0}
 
 
+@_describe_settings
 @dataclass(eq=False, repr=False)
 class CP(GibbsEstimator):
-    """Bayesian CP: `rank` classes, each with a factor of its own in every mode.
+    """Bayesian CP: `rank` classes, each with its own factor in every mode.
 
     Parameters
     ----------
     rank : int
         The number of classes.
-    a0 : float, default=1.0
-        Shape of the gamma prior of the core values.
-    b0 : float, default=1.0
-        Rate of the gamma prior of the core values.
-    e0 : float, sequence of float or "infer", default=1.0
-        Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
-        smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode;
-        `posterior_.concentrations` has them.
-    f0 : float, default=10.0
-        Rate of the gamma prior of the factors.
-    s0 : float, default=1.0
-        Shape of the gamma prior of the concentrations, if e0 is "infer".
-    t0 : float, default=1.0
-        Rate of that prior.
-    likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
-        How a count is distributed given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
-        bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
-        `Y.binary()`.
-    dispersion_by : str or int, default=None
-        A mode, by name or number, whose rows each have a dispersion p of their own; None is one p for all cells. Only
-        for the negative binomial.
-    g0 : float, default=1.0
-        First parameter of the beta prior of p.
-    h0 : float, default=1.0
-        Second parameter of that prior. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
-        count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
-    burn_in : int, default=1000
-        Sweeps that each chain discards at its start.
-    draws : int, default=200
-        Draws that each chain keeps.
-    thin : int, default=20
-        Sweeps from one kept draw to the next.
-    chains : int, default=1
-        Independent chains. They share the threads and run side by side.
-    seed : int, default=None
-        A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
-        at each fit.
-    threads : int, default=None
-        Threads to use; None is all processors.
-    store : str or path, default=None
-        A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
-        during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
-    executor : concurrent.futures.Executor or dask.distributed.Client, default=None
-        Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
-        the same to the byte. `threads` is then the number for each chain, one by default.
-    progress : bool, default=True
-        Whether to show progress: bars on a terminal and in a notebook, lines in a log.
+    {settings}
 
     Attributes
     ----------
@@ -214,6 +570,7 @@ class CP(GibbsEstimator):
         return {"rank": spec.budget}
 
 
+@_describe_settings
 @dataclass(eq=False, repr=False)
 class Tucker(GibbsEstimator):
     """Bayesian Tucker: a class on every location of the core.
@@ -222,53 +579,7 @@ class Tucker(GibbsEstimator):
     ----------
     core_shape : sequence of int
         K_m, the number of factors of each mode. There is a class on every location of the core.
-    a0 : float, default=1.0
-        Shape of the gamma prior of the core values.
-    b0 : float, default=1.0
-        Rate of the gamma prior of the core values.
-    e0 : float, sequence of float or "infer", default=1.0
-        Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
-        smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode;
-        `posterior_.concentrations` has them.
-    f0 : float, default=10.0
-        Rate of the gamma prior of the factors.
-    s0 : float, default=1.0
-        Shape of the gamma prior of the concentrations, if e0 is "infer".
-    t0 : float, default=1.0
-        Rate of that prior.
-    likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
-        How a count is distributed given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
-        bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
-        `Y.binary()`.
-    dispersion_by : str or int, default=None
-        A mode, by name or number, whose rows each have a dispersion p of their own; None is one p for all cells. Only
-        for the negative binomial.
-    g0 : float, default=1.0
-        First parameter of the beta prior of p.
-    h0 : float, default=1.0
-        Second parameter of that prior. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
-        count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
-    burn_in : int, default=1000
-        Sweeps that each chain discards at its start.
-    draws : int, default=200
-        Draws that each chain keeps.
-    thin : int, default=20
-        Sweeps from one kept draw to the next.
-    chains : int, default=1
-        Independent chains. They share the threads and run side by side.
-    seed : int, default=None
-        A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
-        at each fit.
-    threads : int, default=None
-        Threads to use; None is all processors.
-    store : str or path, default=None
-        A new folder to which the run is written as it goes, in Zarr format. It survives the process, can be opened
-        during the run (`ac.open_run`, or plain xarray) and continued (`resume`). None keeps the run in memory.
-    executor : concurrent.futures.Executor or dask.distributed.Client, default=None
-        Where the chains run: a process pool, a Dask cluster, any other executor. None is this process. The draws are
-        the same to the byte. `threads` is then the number for each chain, one by default.
-    progress : bool, default=True
-        Whether to show progress: bars on a terminal and in a notebook, lines in a log.
+    {settings}
 
     Attributes
     ----------
@@ -298,12 +609,14 @@ class Tucker(GibbsEstimator):
 def whole_core(shape: tuple[int, ...], core_shape: object, model: str) -> tuple[int, ...]:
     """Check the core shape of a model that has a class on every location."""
     if core_shape is None:
-        raise InputError(f"core_shape is None, but {model} needs one whole number per mode")
+        raise InputError("core_shape", None, f"must have one whole number per mode for {model}")
     sizes = core_shape_for(shape, 1, core_shape)
     if math.prod(sizes) > _MOST_LOCATIONS:
         raise InputError(
-            f"core_shape {sizes} has {math.prod(sizes):,} locations, but {model} visits them all for every non-zero: "
-            f"the most is {_MOST_LOCATIONS:,}; AlloCore visits only its budget"
+            "core_shape",
+            sizes,
+            f"must have at most {_MOST_LOCATIONS:,} locations, because {model} visits all of them for every non-zero; "
+            "AlloCore visits only as many as its budget",
         )
     return sizes
 
@@ -312,3 +625,122 @@ def model_of(path: str | os.PathLike[str]) -> type[AlloCore] | type[CP] | type[T
     """The class of the model of a run on disk."""
     models = {"AlloCore": AlloCore, "CP": CP, "Tucker": Tucker}
     return models[model_name(path)]
+
+
+@_describe_settings
+@dataclass(eq=False, repr=False)
+class NNTuck(Estimator):
+    """Poisson Tucker by maximum likelihood, found by EM (multiplicative updates) from several random starts.
+
+    There are no priors and no posterior. `posterior_` has one draw, the estimate with the highest log-likelihood, so
+    predictions, tables, figures and the report work as for the other models. A label without any observed count has
+    rate 0: a held-out count there has probability 0, and `ppd` is then 0.
+
+    Parameters
+    ----------
+    core_shape : sequence of int
+        K_m, the number of factors of each mode. There is a class on every location of the core.
+    restarts : int, default=20
+        Random starts, of which the best is kept. The likelihood has many local maxima.
+    max_iter : int, default=1000
+        The largest number of iterations of one restart.
+    tol : float, default=1e-07
+        A restart has converged when one iteration changes the log-likelihood by less than this, relative to its value.
+        EM can almost stop for many iterations and then improve again, so a large value often stops too early.
+    {settings}
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        The estimate, as one chain with one draw; `posterior_.stats` has every iteration of the best restart.
+    log_likelihood_ : float
+        The log-likelihood of the best restart.
+    restarts_ : pandas.DataFrame
+        One row for each restart: restart, log_likelihood, iterations, converged, seconds.
+    n_iter_ : int
+        The number of iterations of the best restart.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> model = ac.NNTuck((2, 3, 2, 1, 1), restarts=2, max_iter=20, seed=1).fit(ac.load_flights())
+    >>> model.posterior_
+    Posterior: 1 chain of 1 draw, 12 classes, core 2 x 3 x 2 x 1 x 1
+    >>> bool(model.log_likelihood_ == model.restarts_["log_likelihood"].max())
+    True
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("posterior_", "log_likelihood_", "restarts_", "n_iter_")
+
+    core_shape: tuple[int, ...]
+    _: KW_ONLY
+    restarts: int = 20
+    max_iter: int = 1000
+    tol: float = 1e-7
+    seed: int | None = None
+    threads: int | None = None
+    progress: bool = True
+
+    if TYPE_CHECKING:
+        posterior_: Posterior = field(init=False)
+        log_likelihood_: float = field(init=False)
+        restarts_: pd.DataFrame = field(init=False)
+        n_iter_: int = field(init=False)
+
+    def fit(self, Y: object, y: object = None) -> Self:
+        """Find the estimate for a tensor of counts.
+
+        Ctrl-C and SIGTERM stop after the current iteration; `posterior_` then has the best estimate so far.
+
+        Parameters
+        ----------
+        Y : CountTensor, array, sparse array, path or Split
+            The counts: anything that `as_tensor` takes. Given a split of `hold_out`, fits its training tensor; the run
+            has the held-out cells for `evaluate`.
+        y : object, default=None
+            Ignored. scikit-learn passes a target to every estimator.
+
+        Returns
+        -------
+        Self
+            The same estimator, now with `posterior_`, `log_likelihood_`, `restarts_` and `n_iter_`.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.NNTuck((2, 2, 1, 1, 1), restarts=1, max_iter=5, seed=1).fit(ac.load_flights()).n_iter_
+        5
+        """
+        self._forget_fit()
+        tensor, held_out = training_data(Y)
+        spec = Spec.without_priors(whole_core(tensor.shape, self.core_shape, "NNTuck"))
+        restarts, most = whole_number("restarts", self.restarts), whole_number("max_iter", self.max_iter)
+        numbers = spec.budget + sum(length * width for length, width in zip(tensor.shape, spec.core_shape, strict=True))
+        require_memory(8 * numbers, f"core_shape is {spec.core_shape}, which on a tensor of shape {tensor.shape}")
+        tol, threads, seed = self._tolerance(), thread_number(self.threads), seed_number(self.seed)
+
+        import pandas as pd
+
+        from allocore.em.nntuck import Iterations, record_of, run_restarts
+        from allocore.progress import restart_bar
+        from allocore.results import Posterior
+
+        found = run_restarts(
+            tensor,
+            spec.core_shape,
+            seed,
+            restarts=restarts,
+            iterations=Iterations(most, tol),
+            threads=threads,
+            observer=restart_bar(self.progress, restarts, most),
+        )
+        self.posterior_ = Posterior(replace(record_of(tensor, spec, seed, found.best), held_out=held_out), threads)
+        self.log_likelihood_, self.n_iter_ = found.best.log_likelihood, len(found.best.infos)
+        self.restarts_ = pd.DataFrame(found.outcomes).drop(columns="ended")
+        return self
+
+    def _tolerance(self) -> float:
+        tol = self.tol
+        if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not (tol > 0 and isfinite(tol)):
+            raise InputError("tol", tol, "must be a positive number")
+        return float(tol)

@@ -5,17 +5,23 @@ import shutil
 
 import numpy as np
 import pytest
-from comparison_cases import QUICK, run_here, small_tensor, table_of
 
 import allocore as ac
 from allocore.comparison import compare
 from allocore.comparison.compare import Comparison
-from allocore.comparison.markdown_report import figure_table, report
-from allocore.comparison.sentences import words
-from allocore.comparison.settings import Job, Settings
+from allocore.comparison.findings import comparison_findings
+from allocore.comparison.markdown import figure_table
+from allocore.comparison.models import Job, Settings, requested_jobs
+from support.comparison_cases import CHAINS, QUICK, named, run_here, small_tensor, table_of
+from support.errors import refused
 
 NAMES = ["allocore", "allocore-nb", "allocore-nb-e0", "cp-nb-by-who"]
-CHOSEN = {"budgets": (3,), "splits": 1, "chains": 2, "e0": (0.5, 0.5, 1.0), "seed": 7}
+E0 = (0.5, 0.5, 1.0)
+
+
+def compared(names=NAMES, chains=2, e0=E0, likelihood="poisson", **options):
+    models = named(names, chains={**CHAINS, "chains": chains}, e0=e0, likelihood=likelihood)
+    return ac.compare(small_tensor(), models, (3,), splits=1, seed=7, **options, **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +31,7 @@ def finished(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "write", lambda *_: None)
         patch.setattr(compare, "run_jobs", run_here)
-        return ac.compare(small_tensor(), NAMES, out=out, **CHOSEN, **QUICK), out
+        return compared(out=out), out
 
 
 def by_hand(name):
@@ -48,26 +54,39 @@ def test_each_name_is_fitted_as_it_says_and_judged_by_all_chains_and_by_single_o
     assert row["chains"] == 2
     assert row["log_ppd"] == post.log_ppd(test)
     assert row["log_ppd_positive"] == post.log_ppd(test, positive_only=True)
-    alone = [ac.Posterior(post.record.with_chains([c])) for c in range(2)]
+    alone = [post.select_chains([c]) for c in range(2)]
     for positive, column in ((False, "log_ppd_chain"), (True, "log_ppd_positive_chain")):
         expected = np.mean([chain.log_ppd(test, positive_only=positive) for chain in alone])
         assert row[column] == pytest.approx(expected)
         assert row[column] <= row[column.removesuffix("_chain")], "the mean of logarithms is below that of the mean"
 
 
-def test_tables_sentences_and_figures_have_readable_names(finished):
+def test_tables_findings_and_figures_have_readable_names(finished):
     found, _ = finished
     assert found.table["model"].tolist() == NAMES
     assert found.summary()["model"].tolist() == NAMES
-    told = str(found)
-    assert "ALL0CORE (negative binomial) at Q = 3" in told
-    assert "ALL0CORE (negative binomial, e0 learned) at Q = 3" in told
-    assert "CP (negative binomial, p by who) at Q = 3: 2 chains together have a higher log PPD than one, by" in told
+    pooled = {each.values["model"]: each.values for each in found.findings if each.kind == "pooled-chains"}
+    assert list(pooled) == [
+        "ALL0CORE",
+        "ALL0CORE (negative binomial)",
+        "ALL0CORE (negative binomial, e0 learned)",
+        "CP (negative binomial, p by who)",
+    ]
+    assert {each["chains"] for each in pooled.values()} == {2}
     assert "| ALL0CORE (negative binomial) | 3 | 1 |" in found.report()
-    assert "Every fit has 2 such chains" in found.report()
-    assert "Concentrations that are not learned: e0 = (0.5, 0.5, 1.0)." in found.report()
+    assert "e0=(0.5, 0.5, 1.0)" in found.models["allocore"]
     legend = [text.get_text() for text in found.plot().panels[0].get_legend().get_texts()]
     assert legend[:3] == ["ALL0CORE", "ALL0CORE, negative binomial", "ALL0CORE, negative binomial, e0 learned"]
+
+
+def test_any_name_is_a_name(monkeypatch):
+    monkeypatch.setattr(compare, "run_jobs", run_here)
+    models = {"mine": ac.CP(2, **CHAINS), "a/b": [ac.Tucker((2, 1, 2), **CHAINS), ac.Tucker((1, 1, 2), **CHAINS)]}
+    found = ac.compare(small_tensor(), models, splits=1, **QUICK)
+    assert found.table[["model", "budget", "core"]].values.tolist() == [
+        ["mine", 2, ""], ["a/b", 4, "2x1x2"], ["a/b", 2, "1x1x2"]
+    ][:1] + sorted([["a/b", 4, "2x1x2"], ["a/b", 2, "1x1x2"]], key=lambda row: row[2])  # fmt: skip
+    assert found.failed == 0
 
 
 def test_a_kind_of_model_has_one_colour_in_figures():
@@ -79,74 +98,79 @@ def test_a_kind_of_model_has_one_colour_in_figures():
 
 
 def test_with_one_chain_nothing_is_said_of_pooling():
-    table = table_of(allocore_5=[-1.0, -1.1])
-    assert not any("chains together" in sentence for sentence in words(table))
-    assert "one chain" not in report(table, Settings("", 0.01, 2, "when", 0, 10, 5, 2, 3, 50), "", [], 0)
-
-
-def test_the_report_says_that_nntuck_stays_poisson():
-    settings = Settings("", 0.01, 2, "when", 0, 10, 5, 2, 3, 50)
-    both = report(table_of(**{"cp-nb_5": [-1.0], "nntuck_5": [-1.5]}), settings, "", [], 0)
-    assert "It is Poisson, whatever the likelihood of the others." in both
-    assert "It is Poisson" not in report(table_of(cp_5=[-1.0], nntuck_5=[-1.5]), settings, "", [], 0)
+    found = comparison_findings(table_of(allocore_5=[-1.0, -1.1]))
+    assert "pooled-chains" not in {each.kind for each in found}
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"e0": 0.5}, r"^e0 is 0.5, but the comparison in '.*' was made with \[0.5, 0.5, 1.0\]: use another folder$"),
-        ({"chains": 1}, r"^chains is 1, but the comparison in '.*' was made with 2: use another folder$"),
-    ],
+    ("other", "value"), [({"e0": 0.5}, "'allocore' with e0=0.5"), ({"chains": 1}, "'allocore' with chains=1")]
 )
 @pytest.mark.parametrize("lost", [False, True], ids=["settings", "results alone"])
-def test_other_settings_in_the_same_folder_are_refused(finished, tmp_path, other, message, lost):
+def test_other_settings_in_the_same_folder_are_refused(finished, tmp_path, other, value, lost):
     out = shutil.copytree(finished[1], tmp_path / "out")
     if lost:
         (out / "settings.json").unlink()
-    with pytest.raises(ac.InputError, match=message):
-        ac.compare(small_tensor(), NAMES, out=out, **{**CHOSEN, **other}, **QUICK)
+    with refused("models", value):
+        compared(out=out, **other)
 
 
 def test_another_likelihood_is_another_model_of_the_same_comparison(finished, monkeypatch):
     started = []
     monkeypatch.setattr(compare, "write", lambda *_: None)
     monkeypatch.setattr(compare, "run_jobs", lambda folder, jobs, **_: started.extend(job.name for job in jobs))
-    options = {**CHOSEN, **QUICK, "likelihood": "negative-binomial"}
-    again = ac.compare(small_tensor(), ["allocore", "allocore-e0", "cp"], out=finished[1], **options)
+    again = compared(["allocore", "allocore-e0", "cp"], likelihood="negative-binomial", out=finished[1])
     assert started == ["cp-nb-3-split0"]
     assert again.missing == 1
 
 
-def test_results_from_before_there_were_likelihoods_are_still_known(finished, tmp_path):
-    settings = Settings.of(small_tensor(), 0.15, -1, seed=7, burn_in=6, draws=3, thin=2, restarts=2, max_iter=5)
-    for model in ("cp", "nntuck"):
-        job = settings.job(model, 3, (3, 3, 3), core=False, split=0)
-        older = {name: value for name, value in job.to_json().items() if name not in ("chains", "e0")}
-        assert Job.from_json(older) == job
-        assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+OLD = {
+    "budget": 3, "core_shape": [3, 3, 3], "core": False, "split": 0, "seed": 7, "hold_out": 0.15, "along": 2,
+    "sampler_version": 4, "burn_in": 6, "draws": 3, "thin": 2, "restarts": None, "max_iter": None, "chains": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "e0"),
+    [("cp", [0.5, 0.5, 1.0]), ("allocore-nb", [0.5, 0.5, 1.0]), ("allocore-nb-e0", None), ("cp-nb-by-who", E0)],
+)
+def test_results_whose_settings_are_in_their_names_are_still_known(name, e0):
+    models = named([name], chains={**CHAINS, "chains": 2}, e0=E0 if e0 else 1.0)
+    (job,) = requested_jobs(small_tensor(), models, [3], 1, Settings.of(small_tensor(), 0.15, -1, 7))
+    assert Job.from_json({**OLD, "model": name, "e0": e0}) == job
+    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+
+def test_results_from_before_there_were_likelihoods_are_still_known():
+    older = {name: value for name, value in OLD.items() if name not in ("chains", "sampler_version")}
+    found = Job.from_json({**older, "model": "cp"})
+    assert (found.sampler_version, dict(found.settings)["chains"], dict(found.settings)["e0"]) == (0, 1, 1.0)
+    numbers = {"burn_in": None, "draws": None, "thin": None, "restarts": 2, "max_iter": 5}
+    nntuck = Job.from_json({**older, **numbers, "model": "nntuck"})
+    assert dict(nntuck.settings) == {"restarts": 2, "max_iter": 5, "tol": 1e-7}
 
 
 def test_a_mode_with_a_slash_is_no_folder(monkeypatch):
     monkeypatch.setattr(compare, "run_jobs", run_here)
     tensor = ac.as_tensor(np.random.default_rng(0).poisson(1.0, (5, 4, 3)), mode_names=["a/b", "c", "d"])
-    found = ac.compare(tensor, ["cp-nb"], [2], splits=1, dispersion_by="a/b", **QUICK)
+    found = ac.compare(tensor, named(["cp-nb"], tensor, dispersion_by="a/b"), [2], splits=1, **QUICK)
     assert found.table["model"].tolist() == ["cp-nb-by-a/b"]
 
 
 def test_binary_data_compare_all_likelihoods(monkeypatch):
     monkeypatch.setattr(compare, "run_jobs", run_here)
-    found = ac.compare(small_tensor().binary(), ["allocore-bernoulli", "allocore", "nntuck"], [3], splits=1, **QUICK)
-    assert found.table["model"].tolist() == ["allocore", "allocore-bernoulli", "nntuck"]
+    tensor, names = small_tensor().binarize(), ["allocore-bernoulli", "allocore", "nntuck"]
+    found = ac.compare(tensor, named(names, tensor), [3], splits=1, **QUICK)
+    assert found.table["model"].tolist() == names
     assert found.failed == 0
 
 
-def test_select_budget_takes_the_likelihood_and_the_concentrations(monkeypatch):
+def test_select_budget_takes_a_model(monkeypatch):
     monkeypatch.setattr(compare, "run_jobs", run_here)
-    options = {"likelihood": "negative-binomial", "e0": "infer", "dispersion_by": "whom"}
-    found = ac.select_budget(small_tensor(), (1, 3), splits=2, **options, **QUICK)
+    model = ac.AlloCore(likelihood="negative-binomial", e0="infer", dispersion_by="whom", **CHAINS)
+    found = ac.select_budget(small_tensor(), (1, 3), model=model, splits=2, **QUICK)
     assert found.comparison.table["model"].unique().tolist() == ["allocore-nb-e0-by-whom"]
     assert found.table["splits"].tolist() == [2, 2]
-    with pytest.raises(
-        ac.InputError, match=r"^likelihood is 'bernoulli' \(allocore-bernoulli\), but the tensor has counts"
-    ):
-        ac.select_budget(small_tensor(), (1, 3), splits=2, likelihood="bernoulli", **QUICK)
+    with pytest.raises(ac.InputError, match="bernoulli"):
+        ac.select_budget(small_tensor(), (1, 3), model=ac.AlloCore(likelihood="bernoulli"), splits=2, **QUICK)
+    with refused("model"):
+        ac.select_budget(small_tensor(), (1, 3), model=ac.CP(3), splits=2, **QUICK)

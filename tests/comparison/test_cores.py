@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from allocore.comparison.cores import _cost, _ideal, core_for
+from allocore.comparison.models import _cost, _ideal, core_for
 
 
 def cases(number, seed):

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from comparison_cases import small_tensor
 
-import allocore as ac
-from allocore.comparison.model_names import Defaults, ModelName, printed
+from allocore.comparison.short_names import Defaults, ModelName, printed
+from allocore.errors import InputError
+from support.comparison_cases import named, small_tensor
+from support.errors import refused
 
 Y = small_tensor()
 
@@ -55,44 +56,55 @@ def test_endings_come_in_any_order():
 
 def test_bernoulli_models_take_binary_data_beside_all_others():
     names = ["allocore-bernoulli", "allocore", "cp-nb", "nntuck"]
-    assert Defaults().named(names, Y.binary()) == names
-    with pytest.raises(
-        ac.InputError, match=r"^likelihood is 'bernoulli' \(allocore-bernoulli\), but the tensor has counts"
-    ):
+    assert Defaults().named(names, Y.binarize()) == names
+    with pytest.raises(InputError, match="bernoulli"):
         Defaults().named(names, Y)
 
 
 @pytest.mark.parametrize(
-    ("names", "defaults", "message"),
+    "name",
     [
-        (["allocore-gamma"], {}, "models has 'allocore-gamma', but every model must be one of"),
-        (["allocorenb"], {}, "models has 'allocorenb', but every model must be one of"),
-        (["allocore-nb-by-"], {}, "models has 'allocore-nb-by-', but every model must be one of"),
-        (["allocore-nb-poisson"], {}, "models has 'allocore-nb-poisson', but every model must be one of"),
-        (["cp-e0-nb-e0"], {}, "models has 'cp-e0-nb-e0', but every model must be one of"),
-        (["cp-nb-e0-by-who-e0"], {}, "models has 'cp-nb-e0-by-who-e0', but every model must be one of"),
-        (["cp-bernoulli-by-who-nb"], {}, "models has 'cp-bernoulli-by-who-nb', but every model must be one of"),
-        (["nntuck-nb"], {}, "models has 'nntuck-nb', but NNTuck is fitted by maximum likelihood: it is Poisson"),
-        (["cp-by-who"], {}, "models has 'cp-by-who', but only the negative binomial has a dispersion: cp-nb-by-who"),
-        (["cp-nb-by-why"], {}, "models has a dispersion by 'why', but it must be a mode of the tensor, one of ['who',"),
-        (["cp"], {"likelihood": "gamma"}, "likelihood is 'gamma', but it must be one of ['poisson',"),
-        (
-            ["cp"],
-            {"likelihood": "nb"},
-            "likelihood is 'nb', but it must be one of ['poisson', 'negative-binomial',",
-        ),
-        (["nntuck"], {"likelihood": "bernoulli"}, "likelihood is 'bernoulli', but no model uses it"),
-        (["cp-nb"], {"likelihood": "bernoulli"}, "likelihood is 'bernoulli', but no model uses it"),
-        (["cp"], {"dispersion_by": "who"}, "dispersion_by is 'who', but no model uses it: it needs one such as"),
-        (["cp-nb"], {"dispersion_by": 7}, "dispersion_by is 7, but it must be a mode of the tensor, one of ['who',"),
-        (["nntuck"], {"e0": "infer"}, "e0 is 'infer', but no model uses it: NNTuck has no e0"),
-        (["cp-e0"], {"e0": 0.5}, "e0 is 0.5, but no model uses it"),
-        (["cp"], {"e0": (1, 2)}, "e0 (1.0, 2.0) has 2 entries, but the tensor has 3 modes: one per mode"),
-        (["cp"], {"e0": "learn"}, "e0 is 'learn', but it must be a number, one number per mode, or 'infer'"),
+        "allocore-gamma", "allocorenb", "allocore-nb-by-", "allocore-nb-poisson", "cp-e0-nb-e0", "cp-nb-e0-by-who-e0",
+        "cp-bernoulli-by-who-nb", "nntuck-nb", "cp-by-who", "cp=2x2x2", "tucker=2x?", "pca",
+    ],
+)  # fmt: skip
+def test_a_name_that_makes_no_sense_is_refused(name):
+    with refused("models") as caught:
+        named([name])
+    assert caught.value.value in (name, name.removesuffix("-e0"))
+
+
+@pytest.mark.parametrize(
+    ("names", "defaults", "argument"),
+    [
+        (["cp-nb-by-why"], {}, "models"),
+        ([], {}, "models"),
+        (["nntuck"], {"likelihood": "bernoulli"}, "likelihood"),
+        (["cp-nb"], {"likelihood": "bernoulli"}, "likelihood"),
+        (["cp"], {"dispersion_by": "who"}, "dispersion_by"),
+        (["cp-nb"], {"dispersion_by": 7}, "dispersion_by"),
+        (["nntuck"], {"e0": "infer"}, "e0"),
+        (["cp-e0"], {"e0": 0.5}, "e0"),
+        (["cp"], {"core_shape": (2, 2, 2)}, "core_shape"),
     ],
 )
-def test_names_and_defaults_that_make_no_sense_are_one_sentence(names, defaults, message):
-    with pytest.raises(ac.InputError) as caught:
-        Defaults(**defaults).named(names, Y)
-    assert str(caught.value).startswith(message)
-    assert "\n" not in str(caught.value)
+def test_defaults_that_no_model_can_use_are_refused(names, defaults, argument):
+    with refused(argument):
+        named(names, **defaults)
+
+
+@pytest.mark.parametrize("wrong", [{"likelihood": "gamma"}, {"likelihood": "nb"}, {"e0": (1, 2)}, {"e0": "learn"}])
+def test_defaults_are_checked(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        named(["cp"], **wrong)
+
+
+def test_names_become_estimators():
+    found = named(
+        ["allocore-nb", "allocore-nb=2x2x3", "tucker", "tucker=2x2x2", "nntuck", "cp-e0"], core_shape=(3, 3, 3)
+    )
+    assert [[each.core_shape for each in found[name]] for name in ("allocore-nb", "tucker", "nntuck")] == [
+        [(3, 3, 3), (2, 2, 3)], [None, (2, 2, 2)], [None]
+    ]  # fmt: skip
+    assert found["allocore-nb"][0].likelihood == "negative-binomial"
+    assert found["cp-e0"][0].e0 == "infer"

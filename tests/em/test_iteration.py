@@ -1,17 +1,16 @@
 """EM iterations against the dense textbook, and what they promise: the log-likelihood never falls."""
 
-import dense_em
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import allocore as ac
-import cases
-from allocore.em import iteration
-from allocore.em.iteration import Estimate, Problem, expectation, maximisation, random_start
-from allocore.kernels.signed_patterns import SignedPatterns
+from allocore.em import nntuck as iteration
+from allocore.em.nntuck import Estimate, Problem, expectation, maximisation, random_start
+from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.kernels.workers import Workers
+from support import cases, dense_em
 
 CORES = {2: (2, 3), 3: (2, 3, 2), 4: (2, 2, 1, 3)}
 

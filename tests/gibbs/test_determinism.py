@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 import allocore as ac
-import cases
-from allocore.data.missing import Missing
-from allocore.gibbs import count_tables
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.sweep import begin, sweep
+from allocore.gibbs import thinning
+from allocore.gibbs.layout import Layout, Workspace
+from allocore.gibbs.sweep import SamplerState, begin, sweep
 from allocore.gibbs.thinning import thinning_ranges
-from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import State
+from allocore.tensor.missing import Missing
+from support import cases
 
 
 def tensor(shape=(70, 60, 9), nnz=3000, seed=0):
@@ -48,15 +47,15 @@ def test_draws_are_byte_identical_on_any_number_of_threads(threads):
 
 @pytest.mark.jit
 @pytest.mark.parametrize("limit", [-1, 1600, 5000], ids=["all-in-common", "two-in-common", "one-in-common"])
-def test_a_table_for_all_threads_holds_the_same_counts_as_one_for_each(monkeypatch, limit):
+def test_sums_that_threads_share_hold_the_same_counts_as_one_for_each(monkeypatch, limit):
     """Tables of 70, 60 and 9 rows of 20 classes in 32 bits: 5600, 4800 and 720 bytes."""
     Y, spec, key = tensor(), Spec(20, (6, 20, 5)), Key.of(3, 0)
     state = first_state(spec, Y.shape, np.random.default_rng(1))
     with Workers(1) as workers:
-        alone = begin(key, Layout.of(Y, workers), spec, state)
-    monkeypatch.setattr(count_tables, "COPIED_BYTES", limit)
+        alone = begin(key, Layout.of(Y, workers), spec, state).allocation
+    monkeypatch.setattr(thinning, "COPIED_BYTES", limit)
     with Workers(3) as workers:
-        together = begin(key, Layout.of(Y, workers), spec, state)
+        together = begin(key, Layout.of(Y, workers), spec, state).allocation
     assert together.y_RQ.tobytes() == alone.y_RQ.tobytes()
     assert together.log_fit == alone.log_fit
 
@@ -71,7 +70,7 @@ def test_no_count_is_lost_where_the_products_of_large_and_small_counts_underflow
     with Workers(4) as workers:
         layout = Layout.of_cells(coords, counts, Missing.none((2, 2048)), workers)
         for sweep_number in range(200):
-            allocation = begin(Key.of(1, 0).at(sweep_number), layout, Spec(1, (1, 1)), state)
+            _, allocation = begin(Key.of(1, 0).at(sweep_number), layout, Spec(1, (1, 1)), state)
             assert allocation.y_RQ[layout.rows(0)].sum() == counts.sum()
             assert allocation.log_fit == pytest.approx(-800.0 * counts.sum(), rel=1e-12)
 
@@ -106,7 +105,7 @@ def test_a_sweep_changes_nothing_that_it_was_given():
     case = cases.make(3, budget=4, seed=2)
     before = [case.state.log_core_Q, case.state.subs_QM, *case.state.log_phi, case.allocation.y_RQ]
     copies = [array.copy() for array in before]
-    sweep(Key.of(1, 0).at(1), case.layout, case.spec, case.state, case.allocation)
+    sweep(Key.of(1, 0).at(1), case.layout, case.spec, SamplerState(case.state, case.allocation))
     assert all((array == copy).all() for array, copy in zip(before, copies, strict=True))
 
 
@@ -114,13 +113,13 @@ def test_the_workspace_follows_the_state_from_sweep_to_sweep():
     """A chain that keeps its workspace draws the same bytes as one that makes it anew, and it is that of the state."""
     case = cases.make(3, budget=5, seed=2)
     kept = Workspace.of(case.layout, case.state)
-    mine = theirs = (case.state, case.allocation)
+    mine = theirs = SamplerState(case.state, case.allocation)
     for number in range(1, 4):
         key = Key.of(1, 0).at(number)
-        *mine, _ = sweep(key, case.layout, case.spec, *mine, kept)
-        *theirs, _ = sweep(key, case.layout, case.spec, *theirs)
-    assert [phi.tobytes() for phi in mine[0].log_phi] == [phi.tobytes() for phi in theirs[0].log_phi]
-    anew = Workspace.of(case.layout, mine[0])
+        mine, _ = sweep(key, case.layout, case.spec, mine, kept)
+        theirs, _ = sweep(key, case.layout, case.spec, theirs)
+    assert [phi.tobytes() for phi in mine.state.log_phi] == [phi.tobytes() for phi in theirs.state.log_phi]
+    anew = Workspace.of(case.layout, mine.state)
     assert kept.expanded.phi_RQ.tobytes() == anew.expanded.phi_RQ.tobytes()
     assert kept.expanded.sums_MQ.tobytes() == anew.expanded.sums_MQ.tobytes()
 
@@ -134,12 +133,12 @@ def test_a_sweep_is_a_function_of_its_key_and_state_alone():
         coords = np.array(np.nonzero(Y))
         layout = Layout.of_cells(coords, Y[tuple(coords)], Missing.none(shape), workers)
         key, state = Key.of(3, 0), first_state(spec, shape, rng)
-        allocation = begin(key, layout, spec, state)
+        now = begin(key, layout, spec, state)
         for number in range(1, 4):
-            state, allocation, _ = sweep(key.at(number), layout, spec, state, allocation)
-        again = begin(key.at(3), layout, spec, state)
-    assert again.y_RQ.tobytes() == allocation.y_RQ.tobytes()
-    assert again.log_fit == allocation.log_fit
+            now, _ = sweep(key.at(number), layout, spec, now)
+        again = begin(key.at(3), layout, spec, now.state)
+    assert again.allocation.y_RQ.tobytes() == now.allocation.y_RQ.tobytes()
+    assert again.allocation.log_fit == now.allocation.log_fit
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 import allocore as ac
-import cases
-from allocore.data.missing import Missing
-from allocore.gibbs import count_tables, thinning
-from allocore.gibbs.layout import BLOCK, Layout
-from allocore.gibbs.sweep import begin, sweep
-from allocore.gibbs.workspace import Workspace
+from allocore.gibbs import thinning
+from allocore.gibbs.layout import BLOCK, Layout, Workspace
+from allocore.gibbs.sweep import SamplerState, begin, sweep
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
-from tiers import by_tier
+from allocore.tensor.missing import Missing
+from support import cases
+from support.tiers import by_tier
 
 pytestmark = pytest.mark.jit
 CHAIN = {"burn_in": 4, "draws": 3, "thin": 2, "seed": 7, "progress": False}
@@ -101,15 +100,15 @@ def state_and_layout(likelihood, threads):
 def test_latent_counts_do_not_depend_on_where_the_blocks_are_cut(monkeypatch, likelihood, limit):
     spec, state, layout = state_and_layout(likelihood, 1)
     key = Key.of(3, 0)
-    alone = begin(key, layout, spec, state)
+    alone = begin(key, layout, spec, state).allocation
     if limit is not None:
-        monkeypatch.setattr(count_tables, "COPIED_BYTES", limit)
+        monkeypatch.setattr(thinning, "COPIED_BYTES", limit)
     blocks = layout.blocks
     for cuts in ([0, 1, 2, 3, 4, 5, blocks], [0, 3, blocks], [0, 5, blocks], [0, 2, 4, blocks]):
         ranges = list(pairwise(cuts))
         monkeypatch.setattr(thinning, "thinning_ranges", lambda layout, budget, ranges=ranges: ranges)
         _, _, layout = state_and_layout(likelihood, len(ranges))
-        together = begin(key, layout, spec, state)
+        together = begin(key, layout, spec, state).allocation
         assert together.y_RQ.tobytes() == alone.y_RQ.tobytes()
         assert together.log_fit == alone.log_fit
 
@@ -117,9 +116,9 @@ def test_latent_counts_do_not_depend_on_where_the_blocks_are_cut(monkeypatch, li
 def test_a_cell_keeps_its_latent_count_when_cells_of_another_block_change():
     """The random numbers of a block do not depend on what other blocks draw."""
     spec, state, layout = state_and_layout("bernoulli", 1)
-    before = begin(Key.of(3, 0), layout, spec, state).y_RQ[1:]
+    before = begin(Key.of(3, 0), layout, spec, state).allocation.y_RQ[1:]
     state.log_phi[1][: 2 * BLOCK] += 1.0
-    after = begin(Key.of(3, 0), layout, spec, state).y_RQ[1:]
+    after = begin(Key.of(3, 0), layout, spec, state).allocation.y_RQ[1:]
     assert (before[: 2 * BLOCK] != after[: 2 * BLOCK]).any()
     np.testing.assert_array_equal(before[2 * BLOCK :], after[2 * BLOCK :])
 
@@ -142,17 +141,18 @@ def test_a_sweep_changes_nothing_that_it_was_given(shape, settings):
     Y[0, 0, 0] = 0
     layout, spec = cases.layout_of(Y, missing), Spec(9, (4, 3, 3), f0=1.0, alpha0=4.0, **settings)
     state, key = first_state(spec, shape, rng), Key.of(1, 0)
-    allocation, workspace, moved = begin(key, layout, spec, state), Workspace.of(layout, state), 0.0
+    now, workspace, moved = begin(key, layout, spec, state), Workspace.of(layout, state), 0.0
     for number in range(1, 41):
+        state, allocation = now
         given = [state.log_core_Q, state.subs_QM, *state.log_phi, state.concentrations_M, allocation.y_RQ]
         given += [] if state.dispersion is None else [state.dispersion.log_odds_D]
         copies = [array.copy() for array in given]
-        new = sweep(key.at(number), layout, spec, state, allocation, workspace)
+        after, info = sweep(key.at(number), layout, spec, now, workspace)
         for array, copy in zip(given, copies, strict=True):
             np.testing.assert_array_equal(array, copy)
-        state, allocation, info = new
-        moved += info.moved
-        assert begin(key.at(number), layout, spec, state).y_RQ.tobytes() == allocation.y_RQ.tobytes()
+        now, moved = after, moved + info.moved
+        again = begin(key.at(number), layout, spec, now.state)
+        assert again.allocation.y_RQ.tobytes() == now.allocation.y_RQ.tobytes()
     assert moved > 0
 
 
@@ -160,15 +160,15 @@ def test_a_sweep_changes_nothing_that_it_was_given(shape, settings):
 def test_the_workspace_follows_the_state_from_sweep_to_sweep(settings):
     case = cases.make(3, budget=8, seed=2, **settings)
     kept = Workspace.of(case.layout, case.state)
-    mine = theirs = (case.state, case.allocation)
+    mine = theirs = SamplerState(case.state, case.allocation)
     for number in range(1, 9):
         key = Key.of(1, 0).at(number)
-        *mine, _ = sweep(key, case.layout, case.spec, *mine, kept)
-        *theirs, _ = sweep(key, case.layout, case.spec, *theirs)
-    assert [phi.tobytes() for phi in mine[0].log_phi] == [phi.tobytes() for phi in theirs[0].log_phi]
-    anew = Workspace.of(case.layout, mine[0])
+        mine, _ = sweep(key, case.layout, case.spec, mine, kept)
+        theirs, _ = sweep(key, case.layout, case.spec, theirs)
+    assert [phi.tobytes() for phi in mine.state.log_phi] == [phi.tobytes() for phi in theirs.state.log_phi]
+    anew = Workspace.of(case.layout, mine.state)
     assert kept.expanded.phi_RQ.tobytes() == anew.expanded.phi_RQ.tobytes()
     assert kept.expanded.sums_MQ.tobytes() == anew.expanded.sums_MQ.tobytes()
-    assert (kept.scale is None) == (anew.scale is None) == (mine[0].dispersion is None)
+    assert (kept.scale is None) == (anew.scale is None) == (mine.state.dispersion is None)
     if anew.scale is not None:
         assert kept.scale.scale_D.tobytes() == anew.scale.scale_D.tobytes()

@@ -7,16 +7,16 @@ import pytest
 from scipy import integrate, stats
 
 import allocore as ac
-import cases
-from allocore.gibbs.exposure import exposure
-from allocore.gibbs.inclusion import draw_inclusion
+from allocore.gibbs.core_values import draw_inclusion
+from allocore.gibbs.factors import exposure
+from allocore.gibbs.layout import Workspace
 from allocore.gibbs.sweep import begin, sweep
 from allocore.gibbs.thinning import thin
-from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.model.joint import log_likelihood, log_prior_core
 from allocore.model.spec import Spec
 from allocore.model.state import State
+from support import cases
 
 PRIOR = {"a0": 0.7, "b0": 1.5, "infer_budget": True, "c0": 2.0, "d0": 3.0}
 
@@ -97,7 +97,7 @@ def test_without_data_the_number_of_classes_has_its_prior():
 def test_classes_that_are_off_get_no_counts_and_the_others_all_of_them():
     case = cases.make(3, budget=5, seed=4, scale=3.0)
     state = with_value(with_value(case.state, 1, -np.inf), 4, -np.inf)
-    allocation = thin(Key.of(1, 0), case.layout, case.spec, state, Workspace.of(case.layout, state))
+    allocation, _ = thin(Key.of(1, 0), case.layout, case.spec, state, Workspace.of(case.layout, state))
     assert allocation.y_RQ.shape == case.allocation.y_RQ.shape
     assert not allocation.y_RQ[:, [1, 4]].any()
     assert allocation.y_RQ.sum() == case.allocation.y_RQ.sum()
@@ -108,8 +108,8 @@ def test_thinning_without_classes_that_are_off_is_thinning_of_the_others_alone()
     state = with_value(case.state, 2, -np.inf)
     kept = [0, 1, 3, 4]
     alone = State(state.log_core_Q[kept], state.subs_QM[kept], state.log_phi)
-    whole = thin(Key.of(1, 0), case.layout, case.spec, state, Workspace.of(case.layout, state))
-    part = thin(Key.of(1, 0), case.layout, case.spec, alone, Workspace.of(case.layout, alone))
+    whole, _ = thin(Key.of(1, 0), case.layout, case.spec, state, Workspace.of(case.layout, state))
+    part, _ = thin(Key.of(1, 0), case.layout, case.spec, alone, Workspace.of(case.layout, alone))
     np.testing.assert_array_equal(whole.y_RQ[:, kept], part.y_RQ)
     assert whole.log_fit == part.log_fit
 
@@ -118,10 +118,11 @@ def test_a_sweep_leaves_out_what_is_empty_and_its_log_likelihood_is_that_of_the_
     case = cases.make(3, budget=8, seed=6, with_missing=False)
     spec, tensor = replace(case.spec, **PRIOR), ac.as_tensor(case.Y)
     state, key = case.state, Key.of(3, 0)
-    allocation = begin(key, case.layout, case.spec, state)
+    now = begin(key, case.layout, case.spec, state)
     seen = set()
     for n in range(1, 30):
-        state, allocation, info = sweep(key.at(n), case.layout, spec, state, allocation)
+        now, info = sweep(key.at(n), case.layout, spec, now)
+        state, allocation = now
         seen.add(int(state.included().sum()))
         assert (allocation.y_RQ.sum(axis=0) > 0)[~state.included()].sum() == 0
         # Thinning adds up products of 32 bits.

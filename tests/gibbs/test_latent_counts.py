@@ -10,22 +10,20 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-import cases
-import naive
-from allocore.data.missing import Missing
 from allocore.gibbs import latent_counts
 from allocore.gibbs.concentrations import draw_concentration
 from allocore.gibbs.dispersion import draw_dispersion
-from allocore.gibbs.layout import LARGE, Layout
+from allocore.gibbs.layout import LARGE, Layout, Workspace
 from allocore.gibbs.thinning import thin
-from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS
 from allocore.model.spec import Spec
 from allocore.model.state import State
-from evidence import fit_to
-from tiers import by_tier
+from allocore.tensor.missing import Missing
+from support import cases, naive
+from support.evidence import fit_to
+from support.tiers import by_tier
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 LEVEL = 1e-4
@@ -50,7 +48,7 @@ def drawn(likelihood, counts, state, key=None, threads=2):
     with Workers(threads) as workers:
         layout = Layout.of_cells(coords, np.asarray(counts), Missing.none((1, len(counts))), workers)
         spec = Spec(2, (2, 2), likelihood=likelihood)
-        allocation = thin(key or Key.of(7, 0), layout, spec, state, Workspace.of(layout, state))
+        allocation, _ = thin(key or Key.of(7, 0), layout, spec, state, Workspace.of(layout, state))
     latent = allocation.y_RQ[layout.rows(1)]
     assert allocation.y_RQ[0].tolist() == latent.sum(axis=0).tolist()
     return latent.sum(axis=1), latent[:, 0], allocation.log_fit
@@ -118,7 +116,7 @@ def test_a_rate_that_all_but_vanishes_leads_to_one_table(likelihood, log_rate):
     coords = np.array([np.zeros(50, dtype=int), np.arange(50)])
     with Workers(2) as workers:
         layout = Layout.of_cells(coords, counts, Missing.none((1, 50)), workers)
-        allocation = thin(
+        allocation, _ = thin(
             Key.of(1, 0), layout, Spec(1, (1, 1), likelihood=likelihood), state, Workspace.of(layout, state)
         )
     assert (allocation.y_RQ[1:, 0] == 1).all()
@@ -232,7 +230,7 @@ def test_the_step_of_a_concentration_leaves_its_conditional_as_it_is(likelihood,
     for n, e in enumerate(before):
         dense = case.dense.copy()
         dense.concentrations[mode] = e
-        new = draw_concentration(Key.of(2, 0).at(n), case.layout, case.spec, cases.state_of(dense), view)
+        new, _ = draw_concentration(Key.of(2, 0).at(n), case.layout, case.spec, cases.state_of(dense), view)
         others = np.delete(np.arange(3), mode)
         assert (new.concentrations_M[others] == dense.concentrations[others]).all()
         after.append(new.concentrations_M[mode])

@@ -6,20 +6,17 @@ These hold to rounding: one p or one for each row of any mode, with overlapping 
 import numpy as np
 import pytest
 
-import cases
-import naive
 from allocore.gibbs import split_merge
 from allocore.gibbs.concentrations import _sum_rows
 from allocore.gibbs.core_values import core_conditional
 from allocore.gibbs.dispersion import counts_and_rates, draw_dispersion
-from allocore.gibbs.exposure import exposure
-from allocore.gibbs.factors import ClassesOfMode, conditional_of_row
-from allocore.gibbs.priors import Priors
+from allocore.gibbs.factors import ClassesOfMode, Priors, conditional_of_row, exposure
+from allocore.gibbs.layout import Workspace
 from allocore.gibbs.relocation import ByClass, location_scores
-from allocore.gibbs.split_merge_draft import Draft
-from allocore.gibbs.sweep import sweep
-from allocore.gibbs.workspace import Workspace
-from allocore.kernels.random import Key, Step, scratch, seat
+from allocore.gibbs.split_merge import Draft
+from allocore.gibbs.sweep import SamplerState, sweep
+from allocore.kernels.random import Key, Step, scratch, seek
+from support import cases, naive
 
 BURSTS = {"likelihood": "negative-binomial", "g0": 2.0, "h0": 3.0}
 EVERY_CASE = [
@@ -56,10 +53,10 @@ def test_the_exposure_of_every_mode_has_c_in_every_cell(case):
 
 
 def test_the_exposure_follows_the_state_through_a_sweep_and_its_new_dispersion(case):
-    workspace, state, allocation = Workspace.of(case.layout, case.state), case.state, case.allocation
+    workspace, now = Workspace.of(case.layout, case.state), SamplerState(case.state, case.allocation)
     for number in range(1, 4):
-        state, allocation, _ = sweep(Key.of(1, 0).at(number), case.layout, case.spec, state, allocation, workspace)
-        check_exposures(case.layout, state, workspace, case.observed)
+        now, _ = sweep(Key.of(1, 0).at(number), case.layout, case.spec, now, workspace)
+        check_exposures(case.layout, now.state, workspace, case.observed)
 
 
 def test_core_values_and_factors_have_the_conditionals_of_the_oracle(case):
@@ -103,10 +100,10 @@ def test_the_dispersion_is_drawn_from_the_sums_of_the_oracle_and_reports_its_par
     first, second = naive.dispersion_conditional(case.Y, case.observed, case.dense, case.priors)
     np.testing.assert_allclose(counts_D, first.ravel() - case.spec.g0, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(rates_D, second.ravel() - case.spec.h0, rtol=1e-11, atol=1e-13)
-    new, log_part = draw_dispersion(Key.of(1, 0), case.layout, case.spec, *given)
+    new, info = draw_dispersion(Key.of(1, 0), case.layout, case.spec, *given)
     p = np.broadcast_to(cases.naive_of(new).p, case.Y.shape)
     part = case.Y * np.log(p) + naive.rates(case.dense) * np.log1p(-p)
-    assert log_part == pytest.approx(part[case.observed].sum(), rel=1e-10)
+    assert info.log_part == pytest.approx(part[case.observed].sum(), rel=1e-10)
 
 
 @pytest.mark.parametrize(("by", "mode"), [(None, 0), (None, 1), (0, 0), (1, 0), (0, 1), (2, 1)])
@@ -140,7 +137,7 @@ def test_split_merge_keeps_the_exposures_of_the_state_it_makes(by, mode):
         draft = Draft.of(case.layout, case.spec, case.state, view, exposure_Q, workspace)
         rng = scratch()
         for number in range(12):
-            seat(rng, Key.of(seed, 0).stream(Step.SPLIT_MERGE, mode), number)
+            seek(rng, Key.of(seed, 0).stream(Step.SPLIT_MERGE, mode), number)
             accepted += split_merge.propose(draft, rng)
         dense = cases.naive_of(draft.state(case.state))
         scale, observed = naive.latent_scale(dense), case.observed

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-import cases
-import naive
 from allocore.gibbs import split_merge
-from allocore.gibbs.exposure import exposure
-from allocore.gibbs.priors import Priors
-from allocore.gibbs.split_merge_draft import Draft
-from allocore.gibbs.split_proposal import Explained, FactorsInUse, explain, log_odds_of_two
-from allocore.gibbs.workspace import Workspace
-from allocore.kernels.random import Key, Step, scratch, seat
+from allocore.gibbs.factors import Priors, exposure
+from allocore.gibbs.layout import Workspace
+from allocore.gibbs.split_merge import Choices, Draft, Explained, FactorsInUse, explain, log_odds_of_two
+from allocore.kernels.random import Key, Step, scratch, seek
+from support import cases, naive
 
 Q_CLASS, R_CLASS = 0, 1
 
@@ -37,7 +34,7 @@ def draft_of(case, mode=0):
 
 def generator(number):
     rng = scratch()
-    seat(rng, Key.of(4, 0).stream(Step.SPLIT_MERGE), number)
+    seek(rng, Key.of(4, 0).stream(Step.SPLIT_MERGE), number)
     return rng
 
 
@@ -77,10 +74,10 @@ def log_posterior(case, alloc, dense):
 def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing):
     case, draft = make(with_missing)
     pair = pair_of(draft)
-    assert split_merge._can_return(draft, pair.others_MK, Q_CLASS, R_CLASS, splits=True)
+    assert split_merge._used_by_others(draft, pair.others_MK, R_CLASS).all()
     split, merged = split_merge._draw_split(draft, pair, generator(3)), split_merge._now_merged(draft, pair)
     assert 0 < split.kept_D.sum() < pair.y_D.sum()
-    gain = split_merge._gain(draft, pair, split, merged, splits=True)
+    gain = split_merge._gain(draft, pair, split, merged, Choices.from_merged(draft, pair, split))
 
     after = case.dense.copy()
     after.locations[R_CLASS] = after.locations[Q_CLASS]
@@ -120,7 +117,7 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number):
     case, draft = make(with_missing, alone=alone, seed=number)
     pair = pair_of(draft)
     split, merged = split_merge._draw_split(draft, pair, generator(number)), split_merge._now_merged(draft, pair)
-    gain = split_merge._gain(draft, pair, split, merged, splits=True)
+    gain = split_merge._gain(draft, pair, split, merged, Choices.from_merged(draft, pair, split))
     split_merge._write_split(draft, pair, split, generator(number + 50))
 
     again = pair_of(draft)
@@ -137,7 +134,8 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number):
     back = split_merge.MergedState(merged.factor, merged.log_core, away_M, exposure_r)
     now = split_merge._now_split(draft, again)
     np.testing.assert_array_equal(now.kept_D, split.kept_D)
-    assert split_merge._gain(draft, again, now, back, splits=False) == pytest.approx(gain, rel=1e-9, abs=1e-9)
+    gain_now = split_merge._gain(draft, again, now, back, Choices.from_split(draft, again, now))
+    assert gain_now == pytest.approx(gain, rel=1e-9, abs=1e-9)
 
 
 def test_what_is_split_and_merged_again_is_where_it_was():
@@ -193,9 +191,11 @@ def test_nothing_is_written_but_into_the_draft():
     copies, accepted = [array.copy() for array in given], 0
     for number in range(200):
         key = Key.of(1, 0).at(number)
-        new, _, more = split_merge.split_merge(key, case.layout, case.spec, state, view, exposure_Q, workspace)
-        accepted += more
-        assert (new is state) == (more == 0)
+        given_now = key, case.layout, case.spec, state, view, exposure_Q, workspace
+        (new, _), info = split_merge.split_merge(*given_now)
+        assert 0 <= info.accepted <= info.proposed == 1
+        accepted += info.accepted
+        assert (new is state) == (info.accepted == 0)
     assert accepted > 20
     for array, copy in zip(given, copies, strict=True):
         np.testing.assert_array_equal(array, copy)

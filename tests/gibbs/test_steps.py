@@ -7,21 +7,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import cases
-import naive
-from allocore.data.missing import Missing
 from allocore.gibbs.core_values import draw_core_values
 from allocore.gibbs.factors import draw_factors
-from allocore.gibbs.layout import Layout
+from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.relocation import relocate
-from allocore.gibbs.thinning import thin
-from allocore.gibbs.thinning_batch import draw_plainly
-from allocore.gibbs.workspace import Workspace
-from allocore.kernels.random import Key, Step, scratch, seat
+from allocore.gibbs.thinning import draw_by_running_sum, thin
+from allocore.kernels.random import Key, Step, scratch, seek
 from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.model.state import State
-from tiers import by_tier
+from allocore.tensor.missing import Missing
+from support import cases, naive
+from support.tiers import by_tier
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 LEVEL = 1e-4
@@ -56,7 +53,7 @@ def test_thinning_a_cell_is_multinomial(count, budget):
     Y[2, 1, 0] = count
     layout = cases.layout_of(Y, case.missing)
     workspace = Workspace.of(layout, case.state)
-    splits = np.array([thin(key, layout, SPEC, case.state, workspace).y_RQ[2] for key in keys()])
+    splits = np.array([thin(key, layout, SPEC, case.state, workspace)[0].y_RQ[2] for key in keys()])
     assert (splits.sum(axis=1) == count).all()
     rate_Q = naive.class_rates(case.dense)[:, 2, 1, 0]
     p_values = []
@@ -79,7 +76,7 @@ def test_rare_classes_get_their_share_of_many_single_counts():
     state = State(np.log(share_Q), np.zeros((budget, 2), dtype=np.int64), (np.zeros((1, 1)), np.zeros((cells, 1))))
     coords = np.array([np.zeros(cells, dtype=int), np.arange(cells)])
     layout = Layout.of_cells(coords, np.full(cells, 50), Missing.none((1, cells)), Workers(2))
-    y_Q = sum(thin(key, layout, SPEC, state, Workspace.of(layout, state)).y_RQ[0] for key in list(keys())[:20])
+    y_Q = sum(thin(key, layout, SPEC, state, Workspace.of(layout, state))[0].y_RQ[0] for key in list(keys())[:20])
     expected = share_Q / share_Q.sum() * y_Q.sum()
     often = share_Q > 1e-6
     for observed, mean in [*zip(y_Q[often], expected[often], strict=True), (y_Q[~often].sum(), expected[~often].sum())]:
@@ -93,8 +90,8 @@ def test_a_draw_that_was_rejected_is_drawn_again_by_the_weights():
     rng, stream = scratch(), Key.of(5, 0).stream(Step.THIN_AGAIN)
     drawn = np.zeros(6)
     for number in range(REPEATS):
-        seat(rng, stream, number)
-        drawn[draw_plainly(3, 1, 6, rows, products, rng)] += 1
+        seek(rng, stream, number)
+        drawn[draw_by_running_sum(3, 1, 6, rows, products, rng)] += 1
     assert chi_square(drawn, weights * REPEATS) > LEVEL
 
 
@@ -102,13 +99,13 @@ def test_a_draw_that_was_rejected_is_drawn_again_by_the_weights():
 def test_thinning_never_allocates_to_a_place_beyond_the_classes(budget):
     case = cases.make(3, budget=budget, core_shape=(3, 3, 3), with_missing=False, seed=6, scale=40.0)
     for key in list(keys())[:20]:
-        allocation = thin(key, case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
+        allocation, _ = thin(key, case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
         assert allocation.y_RQ.shape == (sum(case.Y.shape), budget)
         assert allocation.y_RQ[case.layout.rows(0)].sum() == case.Y.sum()
 
 
 def test_thinning_adds_the_same_counts_to_every_mode_and_keeps_the_totals_of_every_row(case):
-    allocation = thin(Key.of(0, 0), case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
+    allocation, _ = thin(Key.of(0, 0), case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
     for mode in range(3):
         table = allocation.y_RQ[case.layout.rows(mode)]
         np.testing.assert_array_equal(table.sum(axis=1), naive.sum_to_mode(case.Y, mode))
@@ -116,7 +113,7 @@ def test_thinning_adds_the_same_counts_to_every_mode_and_keeps_the_totals_of_eve
 
 
 def test_thinning_reports_the_log_rates_of_the_cells(case):
-    allocation = thin(Key.of(0, 0), case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
+    allocation, _ = thin(Key.of(0, 0), case.layout, SPEC, case.state, Workspace.of(case.layout, case.state))
     expected = np.sum(case.Y[case.Y > 0] * np.log(naive.rates(case.dense)[case.Y > 0]))
     assert allocation.log_fit == pytest.approx(expected, abs=1e-6 * case.Y.sum())  # products are 32-bit floats
 
@@ -127,7 +124,7 @@ def test_the_log_rate_of_a_large_count_is_exact(count):
     Y = np.zeros_like(case.Y)
     Y[2, 1, 0] = count
     layout = cases.layout_of(Y, case.missing)
-    allocation = thin(Key.of(0, 0), layout, SPEC, case.state, Workspace.of(layout, case.state))
+    allocation, _ = thin(Key.of(0, 0), layout, SPEC, case.state, Workspace.of(layout, case.state))
     assert allocation.log_fit == pytest.approx(count * np.log(naive.rates(case.dense)[2, 1, 0]), rel=1e-12)
 
 
@@ -145,7 +142,7 @@ def test_thinning_is_exact_where_the_products_underflow(depth, modes, count):
     state = State(np.zeros(2), np.tile([[0], [1]], modes), tuple(log_phi))
     layout = Layout.of_cells(np.zeros((modes, 1), dtype=int), np.array([count]), Missing.none((1,) * modes), Workers(2))
     workspace = Workspace.of(layout, state)
-    allocations = [thin(key, layout, SPEC, state, workspace) for key in keys()]
+    allocations = [thin(key, layout, SPEC, state, workspace)[0] for key in keys()]
     second = np.array([allocation.y_RQ[0, 1] for allocation in allocations])
     p = np.exp(1.0) / (1.0 + np.exp(1.0))
     expected = stats.binom.pmf(np.arange(count + 1), count, p) * REPEATS
@@ -163,7 +160,7 @@ def test_thinning_finds_its_cells_whatever_the_order_of_the_modes(depth):
     assert layout.order == (1, 2, 0)
     log_phi = tuple(rng.normal(-depth, 1.0, (length, 5)) for length in shape)
     state = State(np.zeros(5), np.tile(np.arange(5)[:, None], 3), log_phi)
-    allocation = thin(Key.of(1, 0), layout, SPEC, state, Workspace.of(layout, state))
+    allocation, _ = thin(Key.of(1, 0), layout, SPEC, state, Workspace.of(layout, state))
     for mode in range(3):
         others = tuple(m for m in range(3) if m != mode)
         assert (allocation.y_RQ[layout.rows(mode)].sum(axis=1) == Y.sum(axis=others)).all()
@@ -176,17 +173,14 @@ def test_a_rate_that_is_not_a_number_leads_to_no_number():
     """A state beyond 64-bit floats is reported by the chain; thinning itself must stay within its arrays."""
     layout = Layout.of_cells(np.zeros((2, 1), dtype=int), np.array([3]), Missing.none((1, 1)), Workers(1))
     state = State(np.zeros(2), np.array([[0, 0], [1, 1]]), (np.zeros((1, 2)), np.array([[0.0, np.nan]])))
-    assert not np.isfinite(thin(Key.of(1, 0), layout, SPEC, state, Workspace.of(layout, state)).log_fit)
+    assert not np.isfinite(thin(Key.of(1, 0), layout, SPEC, state, Workspace.of(layout, state))[0].log_fit)
 
 
 def test_core_values_are_gamma(case):
     shape_Q, rate_Q = naive.core_conditional(case.alloc, case.observed, case.dense, case.priors)
-    y_Q, all_of = case.allocation.y_RQ[case.layout.rows(0)].sum(axis=0), np.ones(case.spec.budget, dtype=bool)
+    y_Q = case.allocation.y_RQ[case.layout.rows(0)].sum(axis=0)
     draws = np.array(
-        [
-            draw_core_values(key, case.spec, case.state, all_of, y_Q, rate_Q - case.spec.b0).core_values()
-            for key in keys()
-        ]
+        [draw_core_values(key, case.spec, case.state, y_Q, rate_Q - case.spec.b0)[0].core_values() for key in keys()]
     )
     for q in range(case.spec.budget):
         assert stats.kstest(draws[:, q], stats.gamma(shape_Q[q], scale=1 / rate_Q[q]).cdf).pvalue > LEVEL
@@ -196,7 +190,7 @@ def test_factors_in_use_are_gamma_and_the_others_have_no_value(case):
     mode = 0
     shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
     view = cases.view_of(case.layout, case.state, case.allocation, mode)
-    states = [draw_factors(key, case.layout, case.spec, case.state, view) for key in keys()]
+    states = [draw_factors(key, case.layout, case.spec, case.state, view)[0] for key in keys()]
     draws = np.array([state.factors(mode) for state in states])
     used = case.state.used(mode)
     assert (draws[:, :, ~used] == 0).all()
@@ -229,7 +223,7 @@ def test_relocation_leaves_the_first_class_to_the_distribution_of_the_oracle(cas
             dense.locations[q, mode] = choices[start]
             rate = case.spec.b0 + dense.factors[mode][:, choices[start]] @ exposure_DQ[:, q]
             dense.core[q] = rng.gamma(case.spec.a0 + y_DQ[:, q].sum()) / rate
-        new = relocate(key, case.layout, case.spec, cases.state_of(dense), view)
+        new, _ = relocate(key, case.layout, case.spec, cases.state_of(dense), view)
         places.append(new.subs_QM[q, mode])
         cores.append((dense.core[q], new.core_values()[q]))
     observed = np.array([places.count(k) for k in choices if k != naive.NEW])
@@ -248,7 +242,7 @@ def test_a_class_that_parts_takes_any_free_factor_and_draws_it_from_its_conditio
     _, y_DQ, exposure_DQ = view
     labels, scaled = [], []
     for key in keys():
-        new = relocate(key, case.layout, case.spec, state, view)
+        new, _ = relocate(key, case.layout, case.spec, state, view)
         label = new.subs_QM[0, mode]
         if label != 1:
             labels.append(label)
@@ -265,7 +259,7 @@ def test_a_factor_left_by_its_last_class_loses_its_value():
     case.dense.locations[:, 0] = [0, 2]
     state = cases.state_of(case.dense)
     view = cases.view_of(case.layout, state, case.allocation, 0)
-    new = relocate(Key.of(0, 0), case.layout, case.spec, state, view)
+    new, _ = relocate(Key.of(0, 0), case.layout, case.spec, state, view)
     for mode in range(3):
         assert (np.isfinite(new.log_phi[mode]).all(axis=0) == new.used(mode)).all()
         assert (np.isneginf(new.log_phi[mode]).all(axis=0) == ~new.used(mode)).all()

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import allocore as ac
-import cases
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
 from allocore.kernels.random import Key
@@ -13,6 +12,7 @@ from allocore.model import joint
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import State
+from support import cases
 
 
 def check_every_sweep(tensor, spec, sweeps):
@@ -21,10 +21,10 @@ def check_every_sweep(tensor, spec, sweeps):
     with Workers(1) as workers:
         layout = Layout.of(tensor, workers)
         state = first_state(spec, tensor.shape, np.random.default_rng(3))
-        allocation = begin(key.at(0), layout, spec, state)
+        now = begin(key.at(0), layout, spec, state)
         for number in range(1, sweeps + 1):
-            state, allocation, info = sweep(key.at(number), layout, spec, state, allocation)
-            expected = joint.log_likelihood(tensor, spec, state)
+            now, info = sweep(key.at(number), layout, spec, now)
+            expected = joint.log_likelihood(tensor, spec, now.state)
             assert np.isfinite(expected)
             # Thinning multiplies 32-bit floats: a few units in the seventh digit of every rate.
             assert info.log_likelihood == pytest.approx(expected, abs=1e-6 * tensor.total)

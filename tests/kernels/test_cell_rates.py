@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import cases
-from allocore.kernels import cell_rates
-from allocore.kernels.cell_rates import rates_of_cells
+from allocore.kernels import exposure_sums as cell_rates
+from allocore.kernels.exposure_sums import rates_of_cells
 from allocore.kernels.workers import Workers
-from allocore.model.rates import rates_at
+from allocore.model.joint import rates_at
+from support import cases
 
 
 @pytest.mark.parametrize("modes", [2, 3, 4, 5, 6])

@@ -15,8 +15,8 @@ from scipy.special import digamma, polygamma
 from allocore.kernels import chinese_restaurant
 from allocore.kernels.chinese_restaurant import SCRATCH, crt, crt_sum
 from allocore.kernels.jit import kernel
-from allocore.kernels.random import Key, Step, scratch, seat
-from evidence import corrected, fit_to, mean_and_variance
+from allocore.kernels.random import Key, Step, scratch, seek
+from support.evidence import corrected, fit_to, mean_and_variance
 
 LEVEL = 1e-4
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -29,14 +29,14 @@ COUNTS = {"few": [5], "one": [300], "mixed": [1, 1, 2, 3, 7, 7, 60, 300], "equal
 @kernel
 def fill_crt(stream, rng, y, r, words, out):
     for i in range(out.size):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         out[i] = crt(rng, y, r, words)
 
 
 @kernel
 def fill_crt_sum(stream, rng, counts_J, cumulative_J, r, words, out):
     for i in range(out.size):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         out[i] = crt_sum(rng, counts_J, cumulative_J, r, words)
 
 
@@ -149,7 +149,7 @@ def test_draws_are_a_function_of_the_seat_alone():
     assert draws.tobytes() == sample(y, r, size=size).tobytes() == sample_sum([y], r, size=size, seed=31).tobytes()
     rng, words = scratch(), np.full(SCRATCH, 7, dtype=np.int64)
     for i in reversed(range(size)):
-        seat(rng, stream(31), i)
+        seek(rng, stream(31), i)
         assert crt(rng, y, r, words) == draws[i]
 
 
@@ -191,7 +191,7 @@ def test_a_deliberate_bug_is_found(bug):
     @numba.njit
     def fill(stream, rng, counts_J, cumulative_J, r, words, out):
         for i in range(out.size):
-            seat(rng, stream, i)
+            seek(rng, stream, i)
             out[i] = crt_sum(rng, counts_J, cumulative_J, r, words)
 
     assert p_value_of_all(lambda counts, r: sample_sum(counts, r, fill=fill)) < LEVEL

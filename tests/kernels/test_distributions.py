@@ -27,8 +27,8 @@ from allocore.kernels.distributions import (
     zero_truncated_poisson,
 )
 from allocore.kernels.jit import kernel
-from allocore.kernels.random import Key, Step, scratch, seat
-from evidence import fit_to, mean_and_variance
+from allocore.kernels.random import Key, Step, scratch, seek
+from support.evidence import fit_to, mean_and_variance
 
 LEVEL = 1e-4
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -38,14 +38,14 @@ DRAWS = 2_000 if JIT_OFF else 200_000
 @kernel
 def fill_normal(stream, rng, out):
     for i in range(out.size):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         out[i] = normal(rng)
 
 
 @kernel
 def fill_log_gamma(stream, rng, shape, out):
     for i in range(out.size):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         out[i] = log_gamma(rng, shape, 2.0) + math.log(2.0)
 
 
@@ -54,7 +54,7 @@ def fill_log_gammas(stream, rng, shape, out):
     """A row of 100 variates at a time; every second one has another shape."""
     shapes, rates, work, row = np.empty(100), np.full(100, 2.0), np.empty((2, 100)), np.empty(100)
     for i in range(out.size // 50):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         for j in range(100):
             shapes[j] = shape if j % 2 == 0 else 3.5
         log_gammas(rng, shapes, rates, work, row)
@@ -65,35 +65,35 @@ def fill_log_gammas(stream, rng, shape, out):
 @kernel
 def fill_binomial(stream, rng, trials, p, out):
     for i in range(out.size):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         out[i] = binomial(rng, trials, p)
 
 
 @kernel
 def fill_categorical(stream, rng, cumulative, out):
     for i in range(out.size):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         out[i] = categorical(rng, cumulative, 0, cumulative.size)
 
 
 @kernel
 def fill_multinomial(stream, rng, trials, weights, heavy, cumulative, out):
     for i in range(out.shape[0]):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         multinomial(rng, trials, weights, weights.sum(), heavy, cumulative, out[i])
 
 
 @kernel
 def fill_poisson(stream, rng, rate, out):
     for i in range(out.size):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         out[i] = poisson(rng, rate)
 
 
 @kernel
 def fill_zero_truncated_poisson(stream, rng, rate, out):
     for i in range(out.size):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         out[i] = zero_truncated_poisson(rng, rate)
 
 
@@ -234,7 +234,7 @@ def test_categoricals_from_log_weights_ignore_a_common_shift_and_skip_minus_infi
     rng, counts = scratch(), np.zeros(4, dtype=int)
     stream = Key.of(4, 0).stream(Step.RELOCATE)
     for i in range(4000):
-        seat(rng, stream, i)
+        seek(rng, stream, i)
         counts[categorical_from_logs(rng, scores, 4)] += 1
     assert counts[0] == counts[3] == 0
     assert stats.binomtest(int(counts[1]), 4000, 1 / (1 + math.exp(-1))).pvalue > LEVEL
@@ -244,7 +244,7 @@ def test_categoricals_from_log_weights_ignore_a_common_shift_and_skip_minus_infi
 def test_scores_of_any_size_can_be_compared(scale):
     """Beyond 4e17 a difference of 50 is lost in the last place of a score."""
     rng = scratch()
-    seat(rng, Key.of(4, 0).stream(Step.RELOCATE), 0)
+    seek(rng, Key.of(4, 0).stream(Step.RELOCATE), 0)
     for place in range(3):
         scores = np.full(3, -2.0 * scale)
         scores[place] = -scale
@@ -255,7 +255,7 @@ def test_scores_of_any_size_can_be_compared(scale):
 @pytest.mark.jit
 def test_an_index_is_drawn_even_if_no_score_is_finite():
     rng = scratch()
-    seat(rng, Key.of(4, 0).stream(Step.RELOCATE), 0)
+    seek(rng, Key.of(4, 0).stream(Step.RELOCATE), 0)
     assert categorical_from_logs(rng, np.full(3, -np.inf), 3) == 0
 
 
@@ -275,7 +275,7 @@ def test_the_largest_of_the_log_weights_is_found_wherever_it_is(size):
     """All others are e^60 times less likely, so the largest is drawn for certain."""
     rng = scratch()
     for place in range(size):
-        seat(rng, Key.of(4, 0).stream(Step.RELOCATE), place)
+        seek(rng, Key.of(4, 0).stream(Step.RELOCATE), place)
         scores = np.full(size + 1, 7.0)
         scores[place], scores[size] = 67.0, 200.0  # what is beyond the size does not count
         assert categorical_from_logs(rng, scores, size) == place

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from allocore.kernels.dot_product import LANES, dot_of_rows
 from allocore.kernels.jit import kernel
+from allocore.kernels.simd import LANES, dot_of_rows
 
 
 @kernel

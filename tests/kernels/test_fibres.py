@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from allocore.data import fibre_order
-from allocore.data.fibre_order import cell_ranges
-from allocore.kernels.fibres import changed_modes, sorted_coords
+from allocore.kernels.exposure_sums import changed_modes, sorted_coords
+from allocore.tensor import fibres as fibre_order
+from allocore.tensor.fibres import cell_ranges
 
 SHAPE = (5, 4, 3)
 

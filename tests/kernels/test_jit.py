@@ -38,17 +38,17 @@ def test_the_cache_depends_on_the_sources_of_kernels_alone(tmp_path):
 
     for other in (
         "estimators.py",
-        "posterior/notebook.py",
-        "posterior/posterior.py",
+        "report/notebook.py",
+        "results.py",
         "gibbs/sweep.py",
-        "em/restarts.py",
+        "em/nntuck.py",
     ):
         edit(package / other)
     assert cache_folder(tmp_path) == [here, given]
 
     for path, old, new in (
         ("gibbs/layout.py", "BLOCK = 1024", "BLOCK = 2048"),
-        ("gibbs/priors.py", "    a0: float\n    b0: float\n", "    b0: float\n    a0: float\n"),
+        ("gibbs/factors.py", "    a0: float\n    b0: float\n", "    b0: float\n    a0: float\n"),
         ("kernels/distributions.py", "_INVERSION_LIMIT = 300", "_INVERSION_LIMIT = 301"),
     ):
         edit(package / path, old, new)
@@ -89,6 +89,6 @@ def test_kernels_take_constants_and_tuples_from_these_sources_alone():
     assert [name for name in read if name not in made] == []
 
 
-@pytest.mark.parametrize("name", ["sweep", "inclusion", "thinning"])
+@pytest.mark.parametrize("name", ["sweep", "core_values", "thinning"])
 def test_files_without_kernels_and_without_what_kernels_read_are_no_sources(name):
     assert (PACKAGE / "gibbs" / f"{name}.py" in kernel_sources()) == (name != "sweep")

@@ -16,7 +16,7 @@ import os, warnings
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     import numpy as np
-    from allocore.kernels.expansion import scale_rows
+    from allocore.kernels.exposure_sums import scale_rows
     from allocore.kernels.jit import _cache_folder
     scaled, log_scale = np.zeros((1, 2), np.float32), np.zeros(1)
     scale_rows(0, 1, np.array([[1.0, 2.0]]), np.ones(2), scaled, log_scale)
@@ -61,14 +61,14 @@ def temporary_folder(tmp_path, mode):
     return folder
 
 
-def test_without_a_writable_package_or_home_kernels_are_kept_in_a_temporary_folder_as_is_said(package, tmp_path):
+def test_without_a_writable_package_or_home_a_temporary_folder_is_used_with_a_warning(package, tmp_path):
     temporary = temporary_folder(tmp_path, 0o1777)
     folder, *told = scale(package, temporary)
     assert Path(folder).parent.parent == temporary
     assert Path(folder).parent.stat().st_mode & 0o777 == 0o700
     assert list(Path(folder).rglob("*.nbi"))
-    rule = f"compiled kernels cannot be cached in {package / 'allocore' / '__pycache__'}: they are kept in {folder}; "
-    assert told == [f"{rule}NUMBA_CACHE_DIR can name a folder that is writable"]
+    rule = f"compiled kernels cannot be cached in {package / 'allocore' / '__pycache__'}: they are cached in {folder}; "
+    assert told == [f"{rule}set NUMBA_CACHE_DIR to a writable folder"]
 
 
 @pytest.mark.slow
@@ -89,4 +89,4 @@ def test_a_temporary_folder_that_someone_else_has_prepared_is_not_used(package, 
 def test_a_cache_folder_that_cannot_be_is_said_and_a_temporary_one_is_used(package, tmp_path):
     folder, *told = scale(package, temporary_folder(tmp_path, 0o1777), NUMBA_CACHE_DIR="/dev/null/cache")
     assert "allocore-" in folder
-    assert told[0].startswith("compiled kernels cannot be cached in /dev/null/cache: they are kept in ")
+    assert told[0].startswith("compiled kernels cannot be cached in /dev/null/cache: they are cached in ")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from allocore.kernels.random import UNIFORMS_AT_ONCE, Key, Step, bits, fill_uniforms, mix, scratch, seat, uniform
+from allocore.kernels.random import UNIFORMS_AT_ONCE, Key, Step, bits, fill_uniforms, mix, scratch, seek, uniform
 
 # Known answers of Philox4x32-10 from the authors' Random123 distribution: counter, key, output.
 KNOWN_ANSWERS = [
@@ -25,7 +25,7 @@ def test_the_generator_gives_the_published_answers(counter, key, answer):
 
 def first_bits(seed=1, chain=0, sweep=0, step=Step.THIN, mode=0, index=0):
     rng = scratch()
-    seat(rng, Key.of(seed, chain).at(sweep).stream(step, mode), index)
+    seek(rng, Key.of(seed, chain).at(sweep).stream(step, mode), index)
     return tuple(int(bits(rng)) for _ in range(8))
 
 
@@ -51,11 +51,11 @@ def test_the_same_address_gives_the_same_bits_again():
 def test_uniforms_are_uniform_and_never_touch_the_ends():
     """Kolmogorov-Smirnov at level 1e-4 over consecutive numbers and over neighbouring indices."""
     rng, stream = scratch(), Key.of(3, 0).stream(Step.THIN)
-    seat(rng, stream, 0)
+    seek(rng, stream, 0)
     along = np.array([uniform(rng) for _ in range(4000)])
     across = np.empty(4000)
     for index in range(4000):
-        seat(rng, stream, index)
+        seek(rng, stream, index)
         across[index] = uniform(rng)
     for sample in (along, across):
         assert stats.kstest(sample, "uniform").pvalue > 1e-4
@@ -81,10 +81,10 @@ def test_numbers_made_in_bulk_are_those_of_their_places():
 
 
 def test_a_seat_goes_on_to_other_numbers():
-    """Eight numbers are made at a time; the next eight are others, and the same again from the same seat."""
+    """Eight numbers are made at a time; the next eight are others, and the same again from the same seek."""
     rng, stream = scratch(), Key.of(3, 0).stream(Step.CORE)
-    seat(rng, stream, 5)
+    seek(rng, stream, 5)
     run = [int(bits(rng)) for _ in range(32)]
     assert len(set(run)) == 32
-    seat(rng, stream, 5)
+    seek(rng, stream, 5)
     assert [int(bits(rng)) for _ in range(32)] == run

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-import cases
-from allocore.gibbs.workspace import Workspace
-from allocore.kernels import signed_patterns
-from allocore.kernels.row_products import NARROW, WIDE
-from allocore.kernels.signed_patterns import SignedPatterns
+from allocore.gibbs.layout import Workspace
+from allocore.kernels import exposure_sums as signed_patterns
+from allocore.kernels.exposure_sums import SignedPatterns
+from allocore.kernels.simd import NARROW, WIDE
 from allocore.kernels.workers import Workers
-from allocore.model.rates import class_totals
+from allocore.model.joint import class_totals
+from support import cases
 
 EVERY_CASE = [(modes, 5, with_missing) for modes in (2, 3, 4, 5, 6) for with_missing in (False, True)]
 # As many classes as are summed in vectors, and one less or more.

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import cases
-import naive
-from allocore.model import joint, rates
+from allocore.model import joint
+from allocore.model import joint as rates
 from allocore.model.spec import Spec
 from allocore.model.state import State
+from support import cases, naive
 
 PRIORS = {"a0": 1.7, "b0": 0.6, "e0": 0.8, "f0": 1.3, "alpha0": 2.5}
 

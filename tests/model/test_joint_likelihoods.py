@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import cases
-import naive
-from allocore.model import joint, rates
+from allocore.model import joint
+from allocore.model import joint as rates
+from support import cases, naive
 
 PRIORS = {"a0": 1.7, "b0": 0.6, "f0": 1.3, "alpha0": 2.5, "g0": 1.4, "h0": 2.2, "s0": 3.0, "t0": 2.0}
 SETTINGS = {

@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 
 import allocore as ac
 from allocore.model.likelihood import LIKELIHOODS
-from allocore.posterior.baselines import (
+from allocore.posterior.evaluate import (
     _predicted,
     baselines,
     fitted_margins,
@@ -118,7 +118,7 @@ def test_the_dispersion_is_that_of_the_largest_likelihood_of_all_observed_cells(
 
 
 def test_probabilities_of_ones_stay_below_one():
-    tensor = sparse([]).binary()
+    tensor = sparse([]).binarize()
     for _, mixtures in baselines(tensor, LIKELIHOODS["bernoulli"], CELLS):
         one = -np.expm1(-mixtures.rates_NS)
         assert ((one > 0) & (one <= 0.999 + 1e-12)).all()

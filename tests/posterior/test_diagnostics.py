@@ -12,12 +12,11 @@ from rich.console import Console
 
 import allocore as ac
 from allocore.model.spec import Spec
-from allocore.posterior.diagnostics import diagnose
-from allocore.posterior.posterior import Posterior
-from allocore.posterior.terminal_tables import class_report
-from allocore.posterior.traces import Trace, judged_cells, traces
-from allocore.run.record import Record
-from allocore.run.schedule import Schedule
+from allocore.posterior.diagnose import Trace, diagnose, judged_cells, traces
+from allocore.report.terminal import class_report
+from allocore.results import Posterior
+from allocore.sentences import sentence, sentences
+from allocore.storage.record import Record, Schedule
 
 WITH_SHARES = ("test_every_model_can_be_diagnosed", "test_numbers_of_classes_and_factors_do_not_matter")
 
@@ -26,7 +25,12 @@ WITH_SHARES = ("test_every_model_can_be_diagnosed", "test_numbers_of_classes_and
 def shares_of_classes(request, monkeypatch):
     """The shares of consensus classes are judged only by the tests that are about them: they take most of the time."""
     if request.node.originalname not in WITH_SHARES:
-        monkeypatch.setattr("allocore.posterior.diagnostics.judges_draws", lambda record: False)
+        monkeypatch.setattr("allocore.results.can_judge", lambda record: False)
+
+
+def details(found):
+    """What the table shows, in words."""
+    return sentences(found.details)
 
 
 SHAPE, CORE_SHAPE, BUDGET = (5, 4, 3), (3, 2, 4), 4
@@ -185,7 +189,7 @@ def test_numbers_of_classes_and_factors_do_not_matter():
     assert not (other.core_locations == post.core_locations).all()
     first, second = post.diagnose(), other.diagnose()
     assert second.table.equals(first.table), "to the last bit"
-    assert second.words == first.words
+    assert details(second) == details(first)
 
 
 def test_quantities_that_are_equal_up_to_rounding_are_constant():
@@ -256,23 +260,23 @@ def test_a_rate_that_underflows_is_judged_without_a_warning():
 
 def test_chains_that_agree_are_told_that_all_is_well():
     found = settled().diagnose()
-    assert found.well
-    assert len(found.words) == 1
-    assert found.words[0].startswith("No problem found: the chains agree (R-hat at most 1.0")
-    assert found.words[0].endswith("effective samples.")
-    assert (found.level, found.headline) == ("good", "The chains agree: predictions and intervals can be used.")
+    assert found.ok
+    assert len(details(found)) == 1
+    assert details(found)[0].startswith("No problem found: the chains agree (R-hat at most 1.0")
+    assert details(found)[0].endswith("effective samples.")
+    assert (found.level, found.sentences[0]) == ("good", "The chains agree: predictions and intervals can be used.")
 
 
 def test_chains_that_disagree_on_the_log_likelihood_are_told_so():
     trace = settled().stats["log_likelihood"].copy()
     trace[2] += 20.0
     found = settled(stats={"log_likelihood": trace}).diagnose()
-    assert not found.well
+    assert not found.ok
     r_hat = found.table.loc["log-likelihood", "r_hat"]
     assert r_hat > 1.1
     assert found.level == "caution"
-    assert found.headline.startswith("The chains are in different modes: predictions pool them and can be used")
-    assert found.words == (f"Chains disagree on the log-likelihood (R-hat {r_hat:.2f}).", MODES)
+    assert found.sentences[0].startswith("The chains are in different modes: predictions pool them and can be used")
+    assert details(found) == (f"Chains disagree on the log-likelihood (R-hat {r_hat:.2f}).", MODES)
 
 
 def test_chains_that_differ_a_little_are_told_that_they_do_not_quite_agree():
@@ -281,8 +285,8 @@ def test_chains_that_differ_a_little_are_told_that_they_do_not_quite_agree():
     found = settled(stats={"log_likelihood": trace}).diagnose()
     r_hat = found.table.loc["log-likelihood", "r_hat"]
     assert 1.01 < r_hat < 1.05
-    assert found.words == (f"Chains do not quite agree yet on the log-likelihood (R-hat {r_hat:.3f}); run longer.",)
-    assert (found.level, found.headline.split(":")[0]) == ("caution", "The chains do not quite agree yet")
+    assert details(found) == (f"Chains do not quite agree yet on the log-likelihood (R-hat {r_hat:.3f}); run longer.",)
+    assert (found.level, found.sentences[0].split(":")[0]) == ("caution", "The chains do not quite agree yet")
 
 
 def test_all_quantities_on_which_chains_disagree_are_told_in_one_sentence_that_names_the_worst():
@@ -291,8 +295,8 @@ def test_all_quantities_on_which_chains_disagree_are_told_in_one_sentence_that_n
     found = settled(core_values=values).diagnose()
     worst = found.table["r_hat"].idxmax()
     assert found.table.loc[worst, "r_hat"] > 1.2
-    words = {trace.name: trace.words for trace in traces(settled()._record)}[worst]
-    assert found.words == (
+    words = {trace.name: trace.phrase for trace in traces(settled()._record)}[worst]
+    assert details(found) == (
         f"Chains disagree on 13 of 18 quantities, most of all on {words} (R-hat {found.table['r_hat'].max():.2f}).",
         MODES,
     )
@@ -301,15 +305,15 @@ def test_all_quantities_on_which_chains_disagree_are_told_in_one_sentence_that_n
 def test_chains_of_equal_means_and_unequal_spread_disagree():
     trace = settled().stats["log_likelihood"].copy()
     trace[2] = trace[2].mean() + 6 * (trace[2] - trace[2].mean())
-    assert (
-        settled(stats={"log_likelihood": trace}).diagnose().words[0].startswith("Chains disagree on the log-likelihood")
+    assert details(settled(stats={"log_likelihood": trace}).diagnose())[0].startswith(
+        "Chains disagree on the log-likelihood"
     )
 
 
 def test_a_number_of_classes_that_never_changes_is_no_complaint():
     post = settled(stats={"classes": np.full((4, 250), 3), "factors": np.tile([3, 2, 1], (4, 250, 1))})
     found = post.diagnose()
-    assert found.well
+    assert found.ok
     constant = found.table.loc[["classes", "mode_0 factors", "mode_1 factors", "mode_2 factors"]]
     assert constant["mean"].tolist() == [3, 3, 2, 1]
     assert constant[["r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]].isna().all(axis=None)
@@ -317,9 +321,9 @@ def test_a_number_of_classes_that_never_changes_is_no_complaint():
 
 def test_chains_that_are_stuck_at_different_numbers_of_classes_are_told_so():
     found = settled(stats={"classes": np.repeat([[3], [3], [4], [3]], 250, axis=1)}).diagnose()
-    assert not found.well
+    assert not found.ok
     assert found.table.loc["classes", "r_hat"] == np.inf
-    assert found.words == (
+    assert details(found) == (
         "Chains disagree on the number of classes in use (stuck at different values, 3 to 4).",
         MODES,
     )
@@ -330,7 +334,7 @@ def test_a_number_of_classes_that_is_one_of_two_is_judged_without_a_warning():
     classes = np.random.default_rng(0).permuted(np.tile([3, 4], (4, 125)), axis=1)
     found = settled(stats={"classes": classes}).diagnose()
     assert 0.99 < found.table.loc["classes", "r_hat"] < 1.01
-    assert found.well
+    assert found.ok
 
 
 def test_draws_that_hang_together_are_too_few():
@@ -339,12 +343,12 @@ def test_draws_that_hang_together_are_too_few():
     found = posterior(chains=4, draws=270, burn_in=0, thin=1, stats={"log_likelihood": trace}).diagnose()
     fewest = found.table.loc["log-likelihood", ["ess_bulk", "ess_tail"]].min()
     assert found.table["r_hat"].max() < 1.01
-    assert found.words == (
+    assert details(found) == (
         f"There are few effective samples: {fewest:.0f} for the log-likelihood, where there should be 400 "
         "(100 per chain). For intervals, run longer.",
     )
     assert found.level == "caution"
-    assert found.headline == "The chains agree, but effective samples are few: intervals are rough."
+    assert found.sentences[0] == "The chains agree, but effective samples are few: intervals are rough."
 
 
 def test_where_chains_are_in_different_modes_effective_samples_are_those_within_chains():
@@ -352,9 +356,9 @@ def test_where_chains_are_in_different_modes_effective_samples_are_those_within_
     trace = 0.01 * settled().stats["log_likelihood"] + 0.5 * np.arange(4)[:, None]
     apart = settled(stats={"log_likelihood": trace}).diagnose()
     assert apart.table.loc["log-likelihood", "ess_bulk"] < 20
-    assert apart.words[1:] == (MODES,)
+    assert details(apart)[1:] == (MODES,)
     slow = np.random.default_rng(0).normal(size=(4, 50)).repeat(5, axis=1) + 8.0 * np.arange(4)[:, None]
-    words = settled(stats={"log_likelihood": slow}).diagnose().words
+    words = details(settled(stats={"log_likelihood": slow}).diagnose())
     assert re.fullmatch(
         r"There are few effective samples within chains: \d+ for the log-likelihood, where there should be 400 "
         r"\(100 per chain\). For intervals, run longer.",
@@ -371,17 +375,17 @@ def rising(chains, nats=20.0):
 
 def test_chains_that_still_rise_must_run_longer():
     found = rising([0, 1, 2, 3])
-    assert (found.level, found.headline) == ("poor", "The chains have not settled: run longer.")
-    assert found.words[0].startswith("Chains disagree on the log-likelihood (R-hat 1.")
+    assert (found.level, found.sentences[0]) == ("poor", "The chains have not settled: run longer.")
+    assert details(found)[0].startswith("Chains disagree on the log-likelihood (R-hat 1.")
     nats = int(
         re.fullmatch(
             r"The log-likelihood still rises, by (\d+) nats from the first half of the draws to the second, so the "
             r"burn-in was too short: resume the run with more draws, or fit again with more burn-in\.",
-            found.words[1],
+            details(found)[1],
         )[1]
     )
     assert 18 <= nats <= 22
-    assert "still falls, by " in rising([0, 1, 2, 3], -20.0).words[1]
+    assert "still falls, by " in details(rising([0, 1, 2, 3], -20.0))[1]
 
 
 @pytest.mark.parametrize(("chains", "drift"), [([0], False), ([1, 2], False), ([0, 1, 3], True)])
@@ -402,10 +406,13 @@ def test_a_chain_far_behind_is_named_with_its_distance_in_nats_and_in_spreads():
     trace[2] -= 300.0
     trace[1] += 10.0
     found = settled(stats={"log_likelihood": trace}).diagnose()
-    assert (found.level, found.headline) == ("poor", "Chain 2 is far behind the others: leave it out, or run longer.")
+    assert (found.level, found.sentences[0]) == (
+        "poor",
+        "Chain 2 is far behind the others: leave it out, or run longer.",
+    )
     nats = trace[1].mean() - trace[2].mean()
     spread = np.sqrt(trace.var(axis=1, ddof=1).mean())
-    assert found.words[2] == (
+    assert details(found)[2] == (
         f"Chain 2 is far behind: its mean log-likelihood is {nats:.0f} nats below that of chain 1, {nats / spread:.0f} "
         "times the spread within chains; predictions hardly suffer, but classes there fit worse: leave it out with "
         "post.select_chains, or run longer."
@@ -413,15 +420,15 @@ def test_a_chain_far_behind_is_named_with_its_distance_in_nats_and_in_spreads():
     behind = settled(stats={"log_likelihood": trace})
     screen = io.StringIO()
     Console(file=screen, width=1000).print(class_report(behind))
-    assert found.headline in screen.getvalue(), "the table of classes tells it too"
+    assert found.sentences[0] in screen.getvalue(), "the table of classes tells it too"
     assert screen.getvalue().count("far behind") == 1, "and tells it once"
     screen = io.StringIO()
     Console(file=screen, width=1000).print(class_report(behind, draw="best"))
-    assert found.words[2] in screen.getvalue(), "with a single draw, in full"
-    assert found.words[2] in unescape(behind._repr_html_()), "and a notebook"
+    assert details(found)[2] in screen.getvalue(), "with a single draw, in full"
+    assert details(found)[2] in unescape(behind._repr_html_()), "and a notebook"
     kept = behind.select_chains([0, 1, 3]).diagnose()
     assert kept.level == "caution"
-    assert not any("behind" in word for word in kept.words)
+    assert "chains-behind" not in [each.kind for each in kept.findings]
 
 
 @pytest.mark.parametrize(
@@ -441,14 +448,14 @@ def test_chains_are_behind_if_most_others_are_close_to_the_best(levels, behind):
     trace = np.random.default_rng(0).normal(0.0, 1.0, (len(levels), 250)) + np.array(levels)[:, None]
     stats = {"log_likelihood": trace}
     found = posterior(chains=len(levels), draws=250, burn_in=0, thin=1, stats=stats).diagnose()
-    told = [word for word in found.words if "far behind" in word]
+    told = [sentence(each) for each in found.details if each.kind == "chains-behind"]
     assert [word.split(" far")[0] for word in told] == ([] if behind is None else [behind])
-    assert found.headline.startswith(f"{behind} far behind the others: leave ") == (behind is not None)
+    assert found.sentences[0].startswith(f"{behind} far behind the others: leave ") == (behind is not None)
 
 
 def test_a_chain_behind_others_that_stand_still_has_no_spread_to_compare_with():
     trace = np.repeat([[0.0], [0.0], [-300.0], [0.0]], 250, axis=1)
-    words = settled(stats={"log_likelihood": trace}).diagnose().words
+    words = details(settled(stats={"log_likelihood": trace}).diagnose())
     assert any("is 300 nats below that of chain 0; predictions hardly suffer" in word for word in words)
 
 
@@ -467,21 +474,21 @@ def test_further_quantities_can_be_judged_beside_the_others():
     more = [Trace("share of class 0", "the shares of consensus classes", values)]
     found = diagnose(settled()._record, (), more)
     assert found.table.index[-1] == "share of class 0"
-    assert found.words[0].startswith("Chains disagree on the shares of consensus classes (R-hat ")
+    assert details(found)[0].startswith("Chains disagree on the shares of consensus classes (R-hat ")
 
 
 def test_where_few_draws_are_kept_more_are_asked_for():
-    words = posterior(chains=4, draws=60).diagnose().words
+    words = details(posterior(chains=4, draws=60).diagnose())
     assert words[-1].startswith("There are few effective samples")
     assert words[-1].endswith(", where there should be 400 (100 per chain). For intervals, keep more draws.")
 
 
 def test_one_chain_cannot_tell_whether_chains_settle_in_different_modes():
     found = posterior(chains=1, draws=900, burn_in=0, thin=1).diagnose()
-    assert not found.well
-    assert found.words[0].startswith("No problem found: the halves of the chain agree (R-hat at most 1.0")
-    assert (found.level, found.headline) == ("caution", "One chain cannot show whether chains agree: run four.")
-    assert found.words[1:] == (
+    assert not found.ok
+    assert details(found)[0].startswith("No problem found: the halves of the chain agree (R-hat at most 1.0")
+    assert (found.level, found.sentences[0]) == ("caution", "One chain cannot show whether chains agree: run four.")
+    assert details(found)[1:] == (
         "R-hat compares the two halves of the chain here: fit with chains=4 to see whether chains agree.",
     )
 
@@ -489,19 +496,19 @@ def test_one_chain_cannot_tell_whether_chains_settle_in_different_modes():
 def test_one_chain_that_drifts_is_told_so():
     trace = np.random.default_rng(0).normal(size=(1, 900)) + np.linspace(0, 4, 900)
     found = posterior(chains=1, draws=900, burn_in=0, thin=1, stats={"log_likelihood": trace}).diagnose()
-    assert found.words[0].startswith("The halves of the chain disagree on the log-likelihood (R-hat 1.")
-    assert found.words[1].startswith("The log-likelihood still rises, by 2 nats from the first half")
-    assert (found.level, found.headline) == ("poor", "The chain has not settled: run longer.")
-    assert not [word for word in found.words if "run longer" in word], "the advice is in the headline, and told once"
+    assert details(found)[0].startswith("The halves of the chain disagree on the log-likelihood (R-hat 1.")
+    assert details(found)[1].startswith("The log-likelihood still rises, by 2 nats from the first half")
+    assert (found.level, found.sentences[0]) == ("poor", "The chain has not settled: run longer.")
+    assert not [word for word in details(found) if "run longer" in word], "the advice is in the headline, and told once"
 
 
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("draws", [1, 2, 3])
 def test_fewer_than_four_draws_cannot_be_judged(chains, draws):
     found = posterior(chains=chains, draws=draws).diagnose()
-    assert not found.well
-    assert found.words == ("R-hat needs at least 4 draws per chain: resume the run with more draws.",)
-    assert (found.level, found.headline) == ("caution", f"There are too few draws to judge: {draws} per chain.")
+    assert not found.ok
+    assert details(found) == ("R-hat needs at least 4 draws per chain: resume the run with more draws.",)
+    assert (found.level, found.sentences[0]) == ("caution", f"There are too few draws to judge: {draws} per chain.")
     assert found.table[["r_hat", "ess_bulk", "ess_tail"]].isna().all(axis=None)
     assert found.table["mean"].notna().all()
     assert found.table["sd"].isna().all() == (chains * draws == 1)
@@ -511,9 +518,9 @@ def test_fewer_than_four_draws_cannot_be_judged(chains, draws):
 @pytest.mark.parametrize("draws", [4, 5, 7, 8, 9])
 def test_few_draws_are_judged_without_a_warning_and_never_found_well(chains, draws):
     found = posterior(chains=chains, draws=draws).diagnose()
-    assert not found.well
-    assert found.words
-    assert "nan" not in " ".join(found.words)
+    assert not found.ok
+    assert details(found)
+    assert "nan" not in " ".join(details(found))
     assert (found.table["ess_bulk"] > 0).any()
 
 
@@ -521,10 +528,10 @@ def test_draws_that_are_all_the_same_are_not_well():
     stats = {name: values[:, :1].repeat(20, axis=1) for name, values in posterior(chains=2).stats.items()}
     stats = {name: np.broadcast_to(values[:1], values.shape).copy() for name, values in stats.items()}
     found = posterior(chains=2, draws=20, burn_in=0, thin=1, stats=stats, **over_and_over(2, 20)).diagnose()
-    assert not found.well
-    assert found.words == ("All draws are equal, so R-hat and intervals say nothing: fit again with another seed.",)
+    assert not found.ok
+    assert details(found) == ("All draws are equal, so R-hat and intervals say nothing: fit again with another seed.",)
     headline = "Nothing changes from draw to draw: these are not draws of a posterior."
-    assert (found.level, found.headline) == ("poor", headline)
+    assert (found.level, found.sentences[0]) == ("poor", headline)
 
 
 # Moves
@@ -535,16 +542,18 @@ def test_a_run_in_which_no_class_moved_after_the_burn_in_is_told_so():
     moved[:, :10] = 0.5
     found = posterior(chains=4, draws=250, burn_in=10, thin=1, stats={"moved": moved}).diagnose()
     assert found.move_rate == 0.0
-    assert not found.well
-    assert found.words[-1].startswith("No class moved after the burn-in. Locations move rarely when counts are large")
+    assert not found.ok
+    assert details(found)[-1].startswith(
+        "No class moved after the burn-in. Locations move rarely when counts are large"
+    )
 
 
 @pytest.mark.parametrize(("still", "where"), [([1], "chain 1"), ([0, 3], "chains 0, 3")])
 def test_single_chains_in_which_no_class_moved_are_named(still, where):
     moved = np.full((4, 250), 0.1)
     moved[still] = 0.0
-    assert (
-        settled(stats={"moved": moved}).diagnose().words[-1].startswith(f"No class moved after the burn-in in {where}.")
+    assert details(settled(stats={"moved": moved}).diagnose())[-1].startswith(
+        f"No class moved after the burn-in in {where}."
     )
 
 
@@ -557,31 +566,33 @@ def test_the_class_table_warns_of_chains_without_moves_by_the_same_words_as_the_
     screen = io.StringIO()
     Console(file=screen, width=1000).print(class_report(found))
     shown = [line for line in screen.getvalue().splitlines() if line.startswith("No class moved")]
-    assert [line.rstrip() for line in shown] == [word for word in found.diagnose().words if "No class moved" in word]
+    assert [line.rstrip() for line in shown] == [
+        sentence(each) for each in found.diagnose().details if each.kind == "no-moves"
+    ]
     assert len(shown) == bool(still)
 
 
 def test_fixed_locations_are_not_expected_to_move():
     found = settled(stats={"moved": np.zeros((4, 250))}, learned=False).diagnose()
-    assert found.well
+    assert found.ok
     assert np.isnan(found.move_rate)
 
 
 # As it is shown
 
 
-def test_a_diagnosis_prints_its_headline_its_table_and_its_words():
+def test_a_diagnosis_prints_its_verdict_its_table_and_its_sentences():
     found = posterior().diagnose()
     told = str(found).splitlines()
-    assert told[0] == f"{found.level.capitalize()}: {found.headline}"
+    assert told[0] == f"{found.level.capitalize()}: {found.sentences[0]}"
     assert told[2].split()[:3] == ["mean", "sd", "r_hat"]
     assert told[3].startswith("log-likelihood")
-    assert told[-len(found.words) :] == list(found.words)
-    assert told[-len(found.words) - 1] == f"{found.move_rate:.2%} of the classes moved in a sweep after the burn-in."
+    assert told[-len(details(found)) :] == list(details(found))
+    assert told[-len(details(found)) - 1] == f"{found.move_rate:.2%} of the classes moved in a sweep after the burn-in."
     assert "moved" not in str(posterior(learned=False).diagnose())
 
 
-def test_a_notebook_begins_with_the_headline():
+def test_a_notebook_begins_with_the_verdict():
     found = settled().diagnose()
     assert found._repr_html_().startswith(
         "<p><strong>Good: The chains agree: predictions and intervals can be used.</strong></p><table"
@@ -594,9 +605,9 @@ def test_there_are_at_most_five_sentences_however_much_is_wrong(chains, scale):
     """Drift, another mode for every chain, few draws, chains without moves."""
     sweeps = np.linspace(0.0, 50.0, 19) + scale * np.arange(chains)[:, None]
     found = posterior(chains=chains, stats={"log_likelihood": sweeps, "moved": np.zeros((chains, 19))}).diagnose()
-    assert 1 <= len(found.words) <= 5
+    assert 1 <= len(details(found)) <= 5
     assert found.level == "poor"
-    assert sum("run longer" in word for word in found.words) <= 2
+    assert sum("run longer" in word for word in details(found)) <= 2
 
 
 def test_labels_and_names_are_escaped_in_notebooks():
@@ -619,6 +630,6 @@ def test_every_model_can_be_diagnosed(model, chains, draws):
     shares = found.table.index.str.startswith("share of class")
     assert (~shares).sum() == 18
     assert shares.any() == (draws >= 4), "R-hat needs four draws"
-    assert found.words
+    assert details(found)
     if not isinstance(model, ac.AlloCore):
-        assert "moved" not in " ".join(found.words)
+        assert "moved" not in " ".join(details(found))

@@ -17,11 +17,12 @@ from test_likelihoods import KINDS, QUICK, SHAPE, dense, frozen, posterior
 import allocore as ac
 from allocore.errors import InputError
 from allocore.kernels.workers import Workers
-from allocore.posterior import evaluation, evaluation_words
-from allocore.posterior.evaluation import clustered_mean, evaluate, pit, score_cells
-from allocore.posterior.mixture_quantiles import Mixtures
-from allocore.posterior.posterior import Posterior
-from tiers import by_tier
+from allocore.posterior import evaluate as evaluation
+from allocore.posterior.evaluate import clustered_mean, evaluate, pit, score_cells
+from allocore.posterior.predict import Mixtures
+from allocore.results import Posterior
+from support.errors import refused
+from support.tiers import by_tier
 
 LABELS = ("who", "what", "when"), (tuple("abcde"), tuple("wxyz"), ("2001", "2002", "2003"))
 
@@ -41,7 +42,7 @@ def test_the_scores_of_the_model_are_those_of_brute_force(kind, at_once, monkeyp
     likelihood, by = kind
     monkeypatch.setattr(evaluation, "_NUMBERS_AT_ONCE", at_once)
     post = split_posterior(likelihood, by)
-    test, model = post.held_out, post.evaluate().loc["model"]
+    test, model = post.held_out, post.evaluate().table.loc["model"]
     cells, y, k = tuple(test.coords), test.counts, np.arange(3000)
     given = frozen(post)
     density = given.pmf(y_everywhere(test)).mean(axis=0)[cells]
@@ -77,7 +78,7 @@ def y_everywhere(test):
 
 def test_the_log_ppd_is_that_of_log_ppd_and_the_difference_that_of_the_columns():
     post = split_posterior("negative-binomial")
-    table = post.evaluate()
+    table = post.evaluate().table
     assert list(table.index) == ["model", "one rate", "independence", "mean over when"]
     assert table["log_ppd"]["model"] == pytest.approx(post.log_ppd(post.held_out))
     np.testing.assert_allclose(table["behind"], table["log_ppd"]["model"] - table["log_ppd"])
@@ -110,7 +111,7 @@ def test_standard_errors_cover_the_mean_where_cells_of_a_fibre_are_alike():
 
 def test_the_errors_in_the_table_are_taken_over_the_held_out_fibres():
     post = split_posterior()
-    test, table = post.held_out, post.evaluate()
+    test, table = post.held_out, post.evaluate().table
     log_density = post.log_predictive(test)
     fibre = np.unique(test.coords[[0, 2]], axis=1, return_inverse=True)[1].ravel()
     sums = np.bincount(fibre, log_density - log_density.mean())
@@ -118,7 +119,7 @@ def test_the_errors_in_the_table_are_taken_over_the_held_out_fibres():
     error = np.sqrt(groups / (groups - 1) * (sums**2).sum()) / len(test)
     assert table["log_ppd_se"]["model"] == pytest.approx(error)
     assert table.attrs["fibres"] == groups
-    cells = post.evaluate(replace(test, along=None))
+    cells = post.evaluate(replace(test, along=None)).table
     assert cells["log_ppd_se"]["model"] == pytest.approx(log_density.std(ddof=1) / np.sqrt(len(test)))
 
 
@@ -168,28 +169,22 @@ def test_cells_are_scored_alike_in_any_order_and_on_any_number_of_threads():
 # Words
 
 
-def table_of(post):
-    return post.evaluate()
-
-
 def test_the_answer_comes_first_and_says_better_or_worse():
     rng = np.random.default_rng(0)
     blocks = np.kron(np.eye(3), np.ones((6, 5)))[:, :, None] * 9.0 + 0.01
     Y = ac.as_tensor(rng.poisson(np.broadcast_to(blocks, (18, 15, 12))))
     split = ac.hold_out(Y, 0.2, along=0, seed=0)
     good = ac.CP(4, burn_in=80, draws=20, thin=1, seed=1, threads=2, progress=False).fit(split).posterior_
-    table = good.evaluate()
-    assert table.attrs["level"] == "good"
-    assert table.attrs["words"][0].startswith(
-        "Predicts clearly better than the best baseline (mean over mode_2): log PPD"
-    )
-    assert any("intervals can be trusted" in word for word in table.attrs["words"])
+    found = good.evaluate()
+    assert found.level == "good"
+    assert found.sentences[0].startswith("Predicts clearly better than the best baseline (mean over mode_2): log PPD")
+    assert "intervals-right" in [each.kind for each in found.findings]
     bad = Posterior(replace(good.record, core_values=good.core_values * 4.0), 1)
-    table = bad.evaluate()
-    assert table.attrs["level"] == "poor"
-    assert table.attrs["words"][0].startswith("Predicts clearly worse than the best baseline")
+    found = bad.evaluate()
+    assert found.level == "poor"
+    assert found.sentences[0].startswith("Predicts clearly worse than the best baseline")
     same = Posterior(replace(good.record, core_values=good.core_values * 1e-12), 1).evaluate()
-    assert same.attrs["level"] == "poor"
+    assert same.level == "poor"
 
 
 def test_intervals_that_are_too_narrow_lead_to_the_negative_binomial():
@@ -197,26 +192,26 @@ def test_intervals_that_are_too_narrow_lead_to_the_negative_binomial():
     Y = ac.as_tensor(rng.negative_binomial(0.5, 0.02, (12, 12, 10)))
     split = ac.hold_out(Y, 0.2, along=0, seed=0)
     settings = {"burn_in": 60, "draws": 20, "thin": 1, "seed": 1, "threads": 2, "progress": False}
-    words = ac.CP(2, **settings).fit(split).posterior_.evaluate().attrs["words"]
+    words = ac.CP(2, **settings).fit(split).posterior_.evaluate().sentences
     assert any('too narrow; likelihood="negative-binomial"' in word for word in words)
     wide = ac.CP(2, likelihood="negative-binomial", **settings).fit(split).posterior_.evaluate()
-    assert any("intervals can be trusted" in word for word in wide.attrs["words"])
+    assert any("intervals can be trusted" in word for word in wide.sentences)
 
 
 @pytest.mark.parametrize(("cells", "trusted"), [(60, True), (2_000, False)])
 def test_few_cells_do_not_make_intervals_too_wide(cells, trusted):
     """96% of 60 counts in 90% intervals may be chance; of 2,000 it is not. The observed error is small in both."""
-    table = split_posterior(along=0).evaluate()
+    table = split_posterior(along=0).evaluate().table
     table.attrs["busy"] = cells
     for level, share in ((50, 0.49), (90, 0.96)):
         table[f"coverage_{level}_busy"], table[f"coverage_{level}_busy_se"] = share, 0.01
-    off, told = evaluation_words._intervals(table, split_posterior(along=0).record)
-    assert off != trusted
-    assert told.endswith("intervals can be trusted." if trusted else "narrow them.")
+    found = evaluation._intervals(table, split_posterior(along=0).record)
+    assert found.kind == ("intervals-right" if trusted else "intervals-wide")
+    assert found.level == ("good" if trusted else "caution")
 
 
 def test_few_counts_and_baselines_that_do_not_exist_are_told():
-    words = split_posterior(along=2).evaluate().attrs["words"]
+    words = split_posterior(along=2).evaluate().sentences
     assert (
         "There is no baseline 'mean over when': the held-out fibres run along it, so nothing of them was observed."
         in words
@@ -228,12 +223,12 @@ def test_a_model_that_rules_a_count_out_is_poor():
     counts = np.random.default_rng(0).poisson(2.0, (6, 5, 4))
     split = ac.hold_out(ac.as_tensor(counts), 0.3, along=1, seed=1)
     post = ac.NNTuck((1, 1, 1), restarts=1, max_iter=5, seed=1, progress=False).fit(split).posterior_
-    assert post.evaluate().attrs["level"] in ("good", "caution", "poor")
+    assert post.evaluate().level in ("good", "caution", "poor")
     zero = tuple(np.where(np.arange(len(each[0, 0]))[:, None] == 0, 0.0, each) for each in post.record.factors)
-    table = Posterior(replace(post.record, factors=zero), 1).evaluate()
-    assert table["log_ppd"]["model"] == -np.inf
-    assert table.attrs["level"] == "poor"
-    assert "probability 0" in table.attrs["words"][0]
+    found = Posterior(replace(post.record, factors=zero), 1).evaluate()
+    assert found.table["log_ppd"]["model"] == -np.inf
+    assert found.level == "poor"
+    assert found.findings[0].kind == "evaluation-impossible"
 
 
 # What may be scored
@@ -241,24 +236,22 @@ def test_a_model_that_rules_a_count_out_is_poor():
 
 def test_the_runs_own_hold_out_is_scored_once_and_the_result_cannot_be_spoilt(monkeypatch):
     post = split_posterior()
-    first = post.evaluate()
+    first = post.evaluate().table
     first.loc["model", "log_ppd"] = 7.0
-    first.attrs["words"].append("nonsense")
     monkeypatch.setattr(evaluation, "score_cells", None)
-    again = post.evaluate()
+    again = post.evaluate().table
     assert again["log_ppd"]["model"] < 0
-    assert "nonsense" not in again.attrs["words"]
 
 
 def test_a_posterior_without_a_hold_out_says_how_to_get_one():
-    with pytest.raises(InputError, match=r"holds out no cells: pass test, or fit a split.*allocore fit --hold-out"):
+    with pytest.raises(InputError, match=r"^test .*held-out cells"):
         posterior("poisson").evaluate()
 
 
 def test_tests_of_all_kinds_are_taken():
     post = split_posterior()
-    test, own = post.held_out, post.evaluate()
-    loose = post.evaluate(SimpleNamespace(coords=test.coords, counts=test.counts))
+    test, own = post.held_out, post.evaluate().table
+    loose = post.evaluate(SimpleNamespace(coords=test.coords, counts=test.counts)).table
     np.testing.assert_allclose(loose["crps"], own["crps"])
     names, labels = LABELS
     frame = pd.DataFrame(
@@ -268,13 +261,13 @@ def test_tests_of_all_kinds_are_taken():
         }
     )
     for counts in (test.counts, test.counts.astype(str)):
-        table = post.evaluate(frame.assign(count=counts))
+        table = post.evaluate(frame.assign(count=counts)).table
         np.testing.assert_allclose(table["log_ppd"], own["log_ppd"])
     everything = ac.CountTensor(test.coords[:, test.counts > 0], test.counts[test.counts > 0], SHAPE)
     rest = ac.Missing(
         np.argwhere(~post.tensor.missing.contains(np.indices(SHAPE).reshape(3, -1)).reshape(SHAPE)), SHAPE
     )
-    table = post.evaluate(everything.with_missing(rest))
+    table = post.evaluate(everything.with_missing(rest)).table
     np.testing.assert_allclose(table["log_ppd"], own["log_ppd"])
 
 
@@ -287,47 +280,47 @@ def test_what_cannot_be_scored_is_refused():
     )
     frame = pd.DataFrame([cell])
     for test, message in [
-        (seen, r"test has cells that the model was fitted to: 2 of its 2 cells"),
-        (ac.hold_out(post.tensor, 0.1, seed=1), r"test is a Split, .*pass split\.test"),
+        (seen, r"^test .*the model was fitted to 2 of its 2 cells"),
+        (ac.hold_out(post.tensor, 0.1, seed=1), r"^test is a Split, .*pass split\.test"),
         (
             SimpleNamespace(coords=np.empty((3, 0), dtype=int), counts=[]),
-            r"test has counts of shape \(0,\).*must have cells",
+            r"^test is 0 counts.*must have cells",
         ),
-        (SimpleNamespace(coords=[[0], [0], [0]], counts=[-1]), r"least value -1"),
-        (SimpleNamespace(coords=[[9], [0], [0]], counts=[1]), r"coords has 9 in mode 0"),
-        (frame, r"test has no column 'count'"),
+        (SimpleNamespace(coords=[[0], [0], [0]], counts=[-1]), r"^test is 1 counts, the least -1"),
+        (SimpleNamespace(coords=[[9], [0], [0]], counts=[1]), r"coords is 9 in mode 0"),
+        (frame, r"^test .*must have a column 'count'"),
         (
             frame.assign(count=1.5),
-            r"test has .*1\.5.* in the column 'count' at position 0, but a count must be a whole",
+            r"^test is .*1\.5.* in the column 'count' at position 0, but it must have counts that are whole",
         ),
-        (frame.assign(count="x"), r"test has 'x' in the column 'count'"),
-        (frame.drop(columns="who").assign(count=1), r"'count', which is no mode"),
-        (frame.assign(who=None, count=1), r"test has a sum of cells at position 0"),
-        (pd.concat([frame, frame]).assign(count=1), r"test has the cell of position 1 twice"),
+        (frame.assign(count="x"), r"^test is 'x' in the column 'count'"),
+        (frame.drop(columns="who").assign(count=1), r"^cells .*'count', which is not a mode"),
+        (frame.assign(who=None, count=1), r"^test .*position 0 does not"),
+        (pd.concat([frame, frame]).assign(count=1), r"^test .*position 1 is there twice"),
         (42, r"test is a int, but it must have coords and counts"),
     ]:
         with pytest.raises(InputError, match=message):
             post.evaluate(test)
-    assert post.evaluate(seen, allow_training=True).shape[0] == 4
+    assert post.evaluate(seen, allow_training=True).table.shape[0] == 4
 
 
 def test_chains_that_are_left_out_do_not_count():
     post = split_posterior()
     alone = post.select_chains([1])
     assert alone.held_out == post.held_out
-    assert alone.evaluate()["log_ppd"]["model"] == pytest.approx(alone.log_ppd(post.held_out))
-    assert alone.evaluate()["log_ppd"]["model"] != post.evaluate()["log_ppd"]["model"]
+    assert alone.evaluate().table["log_ppd"]["model"] == pytest.approx(alone.log_ppd(post.held_out))
+    assert alone.evaluate().table["log_ppd"]["model"] != post.evaluate().table["log_ppd"]["model"]
 
 
 def test_very_many_cells_are_judged_in_brief_by_some_of_the_draws(monkeypatch):
     post = split_posterior(draws=40)
     monkeypatch.setattr(evaluation, "_BRIEF", 100)
-    table = evaluate(post.record, post.held_out, 1, brief=True).table
-    assert table.attrs["draws"] == 20
-    assert "Judged by 20 of the 80 draws; post.evaluate() takes all of them." in table.attrs["words"]
-    assert post._evaluation(brief=True).table.attrs["draws"] == 20
-    assert post.evaluate().attrs["draws"] == 80
-    assert post._evaluation(brief=True).table.attrs["draws"] == 80, "what is known in full is not made in brief"
+    found = evaluate(post.record, post.held_out, 1, brief=True)
+    assert found.table.attrs["draws"] == 20
+    assert "Judged by 20 of the 80 draws; post.evaluate() takes all of them." in found.sentences
+    assert post.evaluation(brief=True).table.attrs["draws"] == 20
+    assert post.evaluate().table.attrs["draws"] == 80
+    assert post.evaluation(brief=True).table.attrs["draws"] == 80, "what is known in full is not made in brief"
 
 
 @pytest.mark.parametrize(
@@ -342,21 +335,21 @@ def test_every_model_takes_a_split_and_keeps_what_was_held_out(model):
     assert alone.held_out is None
     assert post.held_out == split.test
     assert pickle.loads(pickle.dumps(post)).held_out.along == 0
-    assert post.evaluate().attrs["cells"] == len(split.test)
+    assert post.evaluate().table.attrs["cells"] == len(split.test)
 
 
 def test_a_split_put_together_by_hand_is_checked():
     Y = ac.as_tensor(np.random.default_rng(0).poisson(2.0, SHAPE))
     split = ac.hold_out(Y, 0.2, along=0, seed=1)
     other = ac.hold_out(Y, 0.2, along=0, seed=2).test
-    for test, message in [
-        (other, r"test of the split has \d+ cells that train has observed"),
-        (None, r"test of the split is a NoneType, but it must be a HeldOut"),
-        (replace(split.test, shape=(9, 9, 9)), r"has shape \(9, 9, 9\), but it must have that of train, \(5, 4, 3\)"),
-        (replace(split.test, counts=split.test.counts[:-1]), r"a count of at least 0 for each"),
-        (replace(split.test, along=3), r"along=3, but it must be from 0 to 2"),
+    for test, argument in [
+        (other, "test"),
+        (None, "test"),
+        (replace(split.test, shape=(9, 9, 9)), "test"),
+        (replace(split.test, counts=split.test.counts[:-1]), "test"),
+        (replace(split.test, along=3), "along"),
     ]:
-        with pytest.raises(InputError, match=message):
+        with refused(argument):
             ac.CP(2, **QUICK).fit(ac.Split(split.train, test))
 
 
@@ -366,9 +359,9 @@ def test_cells_that_cannot_judge_a_model_get_no_verdict():
     positive, few = test.positive, ac.HeldOut(test.coords[:, :2], test.counts[:2], along=test.along)
     only_counts = ac.HeldOut(np.tile(positive.coords, 9)[:, :40], np.tile(positive.counts, 9)[:40])
     for given, told in ((only_counts, "All these cells have counts"), (few, "2 cells are too few to judge by.")):
-        table = post.evaluate(given)
-        assert table.attrs["level"] == "caution"
-        assert table.attrs["words"][0].startswith(told)
-        assert not any("interval" in word for word in table.attrs["words"])
-    assert any(word.startswith("Standard errors are over cells") for word in post.evaluate(only_counts).attrs["words"])
-    assert not any(word.startswith("Standard errors") for word in post.evaluate().attrs["words"])
+        found = post.evaluate(given)
+        assert found.level == "caution"
+        assert found.sentences[0].startswith(told)
+        assert not any(each.kind.startswith("intervals") for each in found.findings)
+    assert any(word.startswith("Standard errors are over cells") for word in post.evaluate(only_counts).sentences)
+    assert not any(word.startswith("Standard errors") for word in post.evaluate().sentences)

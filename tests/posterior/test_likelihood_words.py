@@ -9,13 +9,13 @@ from rich.console import Console
 from scipy import stats
 
 import allocore as ac
-from allocore.posterior import count_dispersion as measure
-from allocore.posterior import likelihood_words
-from allocore.posterior.count_dispersion import CountDispersion, _of_draw, count_dispersion
-from allocore.posterior.notebook import posterior_html
-from allocore.posterior.run_description import settings_line
-from allocore.posterior.run_status import run_report
-from allocore.posterior.terminal_tables import class_report
+from allocore import sentences as words_of
+from allocore.posterior import likelihood_check as measure
+from allocore.posterior.likelihood_check import CountDispersion, _of_draw, count_dispersion
+from allocore.report.notebook import posterior_html
+from allocore.report.run_text import settings_line
+from allocore.report.terminal import class_report, run_report
+from allocore.sentences import sentences
 
 ICEWS = Path(__file__).parents[3] / "shared" / "data" / "icews_2018_2019_events.csv.gz"
 # Of chains as short as these one in ten has not settled; with this seed they have.
@@ -108,12 +108,8 @@ def test_a_sample_of_the_non_zeros_finds_the_same_ratio(ratio, monkeypatch):
 def test_the_dispersion_of_the_counts_is_found_once(monkeypatch):
     post = fit(simulated(1, 500), 2, burn_in=1)
     calls = []
-    monkeypatch.setattr(
-        likelihood_words, "count_dispersion", lambda record: calls.append(record) or CountDispersion(1.0, 0.0)
-    )
-    said = post.likelihood_words()
-    assert post.diagnose().likelihood_words == said
-    assert said[0] in shown(class_report(post))
+    monkeypatch.setattr(measure, "count_dispersion", lambda record: calls.append(record) or CountDispersion(1.0, 0.0))
+    assert sentences(post.diagnose().likelihood)[0] in shown(class_report(post))
     assert len(calls) == 1
 
 
@@ -152,7 +148,7 @@ def test_events_of_icews_are_dispersed():
 
 def test_after_a_poisson_fit_of_bursts_the_negative_binomial_is_advised_everywhere():
     post = fit(simulated(4.0))
-    (words,) = post.diagnose().likelihood_words
+    (words,) = sentences(post.diagnose().likelihood)
     assert words.startswith("Poisson likelihood: given the fit, the variance of a count is ")
     assert words.endswith(f" times its mean (1 for Poisson counts), {ADVICE}")
     assert words in str(post.diagnose())
@@ -162,32 +158,33 @@ def test_after_a_poisson_fit_of_bursts_the_negative_binomial_is_advised_everywhe
 
 
 def test_after_a_poisson_fit_of_poisson_counts_nothing_is_advised():
-    (words,) = fit(simulated(1)).diagnose().likelihood_words
+    (words,) = sentences(fit(simulated(1)).diagnose().likelihood)
     assert words.startswith("Poisson likelihood: given the fit, the variance of a count is 1.0")
     assert words.endswith(" times its mean, close to 1, as for Poisson counts.")
 
 
 def test_advice_has_no_part_in_whether_all_is_well():
     found = fit(simulated(4.0)).diagnose()
-    assert not any("negative" in word for word in found.words)
+    assert "poisson-dispersed" in [each.kind for each in found.likelihood]
+    assert "poisson-dispersed" not in [each.kind for each in (found.verdict, *found.details)]
 
 
 def test_few_counts_are_said_to_be_too_few():
     Y = ac.as_tensor(np.array([[3, 0, 0], [0, 2, 0], [0, 0, 4]]))
-    (words,) = fit(Y, 1).diagnose().likelihood_words
+    (words,) = sentences(fit(Y, 1).diagnose().likelihood)
     assert words.endswith("though counts are too few to be sure that it is not 1, as for Poisson counts.")
 
 
 def test_where_all_counts_are_one_bernoulli_is_named():
-    (words,) = fit(simulated(2.0).binary()).diagnose().likelihood_words
+    (words,) = sentences(fit(simulated(2.0).binarize()).diagnose().likelihood)
     assert words == 'Poisson likelihood, but all counts are 1: likelihood="bernoulli" is made for such data.'
 
 
 @pytest.mark.filterwarnings("ignore:all counts are 1")
 @pytest.mark.parametrize("by", [None, 0])
 def test_where_all_counts_are_one_p_is_said_to_mean_nothing(by):
-    post = fit(simulated(2.0, 300).binary(), 2, burn_in=1, likelihood="negative-binomial", dispersion_by=by)
-    (words,) = post.diagnose().likelihood_words
+    post = fit(simulated(2.0, 300).binarize(), 2, burn_in=1, likelihood="negative-binomial", dispersion_by=by)
+    (words,) = sentences(post.diagnose().likelihood)
     assert words.startswith("Negative binomial likelihood, but p is not identified: all counts are 1; likelihood=")
     for text in (shown(class_report(post)), shown(run_report(post, being_written=False))):
         assert words in text
@@ -196,19 +193,19 @@ def test_where_all_counts_are_one_p_is_said_to_mean_nothing(by):
 
 @pytest.mark.parametrize(("ratio", "text"), [(1.0, "1.00"), (9.876, "9.88"), (12345.6, "12,346"), (2.5e30, "2.5e+30")])
 def test_a_ratio_of_any_size_is_short(ratio, text):
-    assert likelihood_words._digits(ratio) == text
+    assert words_of._ratio(ratio) == text
 
 
 def test_a_maximum_likelihood_fit_is_advised_of_another_model():
     post = ac.NNTuck((2, 2, 2), restarts=1, seed=0).fit(simulated(4.0, shape=(8, 8, 5))).posterior_
-    (words,) = post.diagnose().likelihood_words
+    (words,) = sentences(post.diagnose().likelihood)
     assert "so another model with likelihood=" in words
 
 
 def test_a_negative_binomial_fit_tells_p_and_its_range():
     post = fit(simulated(4.0), likelihood="negative-binomial")
     p = post.dispersion
-    (words,) = post.diagnose().likelihood_words
+    (words,) = sentences(post.diagnose().likelihood)
     times = (1 / (1 - p)).mean()
     assert words == (
         f"Negative binomial likelihood: p {p.mean():.3g} ({p.min():.3g} to {p.max():.3g} over all draws), "
@@ -225,7 +222,7 @@ def test_dispersions_by_row_are_told_by_their_extremes_among_rows_with_counts():
     counted = np.flatnonzero(Y.mode_totals("when") > 0)
     p = post.dispersion.mean(axis=(0, 1))[counted]
     low, high = counted[p.argmin()], counted[p.argmax()]
-    (words,) = post.diagnose().likelihood_words
+    (words,) = sentences(post.diagnose().likelihood)
     assert words == (
         f"Negative binomial likelihood with a p for each when: mean {p.mean():.2g}, "
         f"from {p.min():.2g} (day {low}) to {p.max():.2g} (day {high})."
@@ -234,9 +231,9 @@ def test_dispersions_by_row_are_told_by_their_extremes_among_rows_with_counts():
 
 
 def test_bernoulli_fits_say_what_the_sizes_of_classes_are():
-    post = fit(simulated(2.0).binary(), likelihood="bernoulli")
+    post = fit(simulated(2.0).binarize(), likelihood="bernoulli")
     words = "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent counts."
-    assert post.diagnose().likelihood_words == (words,)
+    assert sentences(post.diagnose().likelihood) == (words,)
     assert "of the expected latent counts" in shown(class_report(post))
     assert words in posterior_html(post)
 
@@ -245,7 +242,7 @@ def test_learned_concentrations_are_told_by_mode():
     post = fit(simulated(1), e0="infer")
     mean = post.concentrations.mean(axis=(0, 1))
     each = ", ".join(f"mode_{mode} {value:.2g}" for mode, value in enumerate(mean))
-    assert post.diagnose().likelihood_words[1] == f"Concentrations learned: {each}."
+    assert sentences(post.diagnose().likelihood)[1] == f"Concentrations learned: {each}."
     assert f"Concentrations learned: {each}." in posterior_html(post)
 
 

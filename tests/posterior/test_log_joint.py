@@ -8,7 +8,7 @@ import pytest
 import allocore as ac
 from allocore.model.joint import log_joint
 from allocore.posterior.log_joint import log_joint_of_draws
-from posterior.planted import posterior_of
+from support.planted import posterior_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from posterior.planted import posterior_of
 )
 def test_it_is_the_log_joint_of_the_state(options):
     Y = ac.load_flights()
-    Y = Y.binary() if options.get("likelihood") == "bernoulli" else Y
+    Y = Y.binarize() if options.get("likelihood") == "bernoulli" else Y
     model = ac.AlloCore(6, burn_in=8, draws=3, thin=2, chains=2, seed=4, progress=False, **options)
     post = model.fit(Y).posterior_
     found = log_joint_of_draws(post.record)
@@ -30,7 +30,7 @@ def test_it_is_the_log_joint_of_the_state(options):
             wanted += np.log(p * (1.0 - p)).sum()
         assert found[chain, draw] == pytest.approx(wanted, rel=1e-7)
     assert post.best_draw() == np.unravel_index(found.argmax(), found.shape)
-    assert post.draw_summary(chain=0).source.startswith(f"draw {found[0].argmax()} of chain 0")
+    assert post.class_summary(chain=0).source.startswith(f"draw {found[0].argmax()} of chain 0")
     assert post.class_summary("best").source.endswith(", the best by log joint density")
 
 

@@ -7,10 +7,9 @@ from scipy.special import logsumexp
 
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS
-from allocore.posterior import mixture_scores as module
-from allocore.posterior.gauss_sums import NODES, gauss_rule, gauss_sums
-from allocore.posterior.mixture_quantiles import Mixtures
-from allocore.posterior.mixture_scores import mixture_scores
+from allocore.posterior import scores as module
+from allocore.posterior.predict import Mixtures
+from allocore.posterior.scores import NODES, gauss_rule, gauss_sums, mixture_scores
 
 COUNTS = np.arange(9000)
 DRAWS = 7

@@ -9,8 +9,9 @@ from test_likelihoods import KINDS, SHAPE, dense_counts, frozen, observed, poste
 
 import allocore as ac
 from allocore.errors import InputError
-from allocore.posterior import scored_cells
-from allocore.posterior.posterior import Posterior
+from allocore.posterior import cells as scored_cells
+from allocore.results import Posterior
+from support.errors import refused
 
 NAMES, LABELS = ("who", "what", "when"), (tuple("abcde"), tuple("wxyz"), ("2001", "2002", "2003"))
 
@@ -42,7 +43,7 @@ def test_a_tensor_is_scored_on_all_its_observed_cells(likelihood, by, at_once, m
 def test_a_tensor_of_too_many_cells_is_refused_and_its_positive_cells_are_not(monkeypatch):
     post, test = unseen_month(posterior("poisson"))
     monkeypatch.setattr(scored_cells, "MOST_CELLS", 19)
-    with pytest.raises(InputError, match=r"^test is a tensor of 20 cells, but at most 19 can be scored.*ac\.hold_out"):
+    with refused("test", "a tensor of 20 cells", rule="at most 19"):
         post.log_ppd(test)
     assert np.isfinite(post.log_ppd(test, positive_only=True))
 
@@ -50,17 +51,16 @@ def test_a_tensor_of_too_many_cells_is_refused_and_its_positive_cells_are_not(mo
 def test_cells_of_the_training_set_are_refused_unless_they_are_asked_for():
     post = labelled(posterior("poisson", missing=[(0, None, None)]))
     test = SimpleNamespace(coords=[[0, 1, 2], [1, 1, 3], [2, 0, 0]], counts=[0, 1, 1])
-    message = r"^test has cells that the model was fitted to: 2 of its 3 cells, the first is \(b, x, 2001\); .*"
     for score in (post.ppd, post.log_ppd):
-        with pytest.raises(InputError, match=message + "allow_training=True$"):
+        with refused("test", rule="2 of its 3 cells; the first is (b, x, 2001). `allow_training`=True"):
             score(test)
         assert np.isfinite(score(test, allow_training=True))
-    assert post.rate(test).shape == post.log_predictive(test).shape == (3,)
+    assert post.expected(test).shape == post.log_predictive(test).shape == (3,)
 
 
 def test_a_tensor_that_shares_observed_cells_with_training_is_refused():
     post = posterior("poisson", missing=[(0, None, None)])
-    with pytest.raises(InputError, match=r"^test has cells that the model was fitted to: 48 of its 60 observed cells"):
+    with refused("test", rule="48 of its 60 observed cells"):
         post.log_ppd(ac.CountTensor(post.tensor.coords, post.tensor.counts, SHAPE))
     assert np.isfinite(post.log_ppd(post.tensor, allow_training=True))
 
@@ -70,24 +70,24 @@ def test_the_first_difference_to_the_fitted_tensor_is_named():
     other = ac.as_tensor(np.ones((5, 4, 2), dtype=int))
     renamed = [*LABELS[:2], ("2001", "2003", "2002")]
     cases = [
-        (ac.as_tensor(np.ones((5, 4), dtype=int)), r"test has shape \(5, 4\), .* the fitted tensor, \(5, 4, 3\)$"),
-        (other, r"\(5, 4, 2\).*; the first difference is in mode when, 2 labels instead of 3$"),
-        (post.tensor.with_labels(renamed), r"labels in mode when: '2003' at position 1, where .* has '2002'"),
-        (post.tensor.with_labels(None, ("what", "who", "when")), r"test has the mode 'what' where .* has 'who'"),
+        (ac.as_tensor(np.ones((5, 4), dtype=int)), "the shape of the fitted tensor, (5, 4, 3)"),
+        (other, "the first difference is in mode when, 2 labels instead of 3"),
+        (post.tensor.with_labels(renamed), "in mode when: at position 1, '2002' there, not '2003'"),
+        (post.tensor.with_labels(None, ("what", "who", "when")), "mode 0 is 'who' there, not 'what'"),
     ]
-    for test, message in cases:
+    for test, rule in cases:
         for score in (post.ppd, post.log_ppd):
-            with pytest.raises(InputError, match=message):
+            with refused("test", rule=rule):
                 score(test, allow_training=True)
 
 
 def test_a_held_out_set_knows_the_tensor_it_comes_from():
     post = labelled(posterior("poisson"))
     test = ac.hold_out(post.tensor.with_labels([*LABELS[:2], ("2004", "2005", "2006")]), 0.2, seed=0).test
-    for predict in (post.rate, post.log_predictive):
-        with pytest.raises(InputError, match=r"coords has different labels in mode when: '2004' at position 0"):
+    for predict in (post.expected, post.log_predictive):
+        with refused("coords", rule="in mode when: at position 0, '2001' there, not '2004'"):
             predict(test)
-    with pytest.raises(InputError, match=r"test has different labels in mode when"):
+    with refused("test", rule="in mode when"):
         post.log_ppd(test.positive, allow_training=True)
 
 
@@ -99,9 +99,9 @@ def test_a_tensor_without_labels_agrees_with_any():
 
 def test_predictions_of_a_tensor_ask_which_cells_are_meant():
     post = posterior("poisson")
-    with pytest.raises(InputError, match=r"^coords is a CountTensor, which lists its non-zeros only: pass Y\.coords"):
-        post.rate(post.tensor)
+    with refused("coords", rule="pass Y.coords"):
+        post.expected(post.tensor)
     with pytest.raises(InputError, match=r"^coords is a CountTensor"):
         post.log_predictive(post.tensor)
-    with pytest.raises(InputError, match=r"^coords without counts is a list, but it must have coords and counts$"):
+    with refused("coords", rule="must have coords and counts"):
         post.log_predictive([[0], [0], [0]])

@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.errors import InputError
 from allocore.model import joint
 from allocore.model.spec import Spec
 from allocore.model.state import State
 from allocore.run import chains as chains_module
 from allocore.run.chains import run_chains
-from allocore.run.plan import Plan
-from allocore.run.schedule import Schedule
-from allocore.run.store import MemoryStore
+from allocore.storage.record import MemoryStore, Plan, Schedule
+from support.errors import refused
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (4, 3, 2)))
 SPEC = Spec(3, (3, 2, 3), f0=1.0, alpha0=3.0)
@@ -102,7 +100,7 @@ def test_draws_after_a_sweep_counts_those_made_so_far(schedule):
     + [("draws", 0, 1), ("thin", 0, 1)],
 )
 def test_a_schedule_names_what_is_wrong_with_it(name, value, least):
-    with pytest.raises(InputError, match=f"^{name} is {value!r}, but it must be a whole number of at least {least}$"):
+    with refused(name, value, f"at least {least}"):
         Schedule(**{name: value})
 
 
@@ -184,7 +182,7 @@ def test_a_run_in_another_thread_leaves_the_signals_alone():
 
 def test_a_signal_while_the_observer_is_told_keeps_that_sweep_and_closes_the_observer():
     observer = Observer(0, 1)
-    with pytest.warns(UserWarning, match="^stopped: 1 of 5 draws are kept$"):
+    with pytest.warns(UserWarning, match=r"^stopped: 1 of 5 draws are kept$"):
         record = run(Schedule(0, 5, 1), observer=observer)
     assert record.stats["moved"].shape == (1, 1)
     assert observer.told == [(0, 1)]
@@ -194,12 +192,12 @@ def test_a_signal_while_the_observer_is_told_keeps_that_sweep_and_closes_the_obs
 def test_a_stop_through_an_estimator_warns_where_fit_was_called_and_leaves_a_usable_posterior(stop_at):
     stop_at(5)
     model = ac.AlloCore(3, burn_in=2, draws=4, thin=1, seed=1, progress=False, threads=1)
-    with pytest.warns(UserWarning, match="^stopped: 3 of 4 draws are kept$") as caught:
+    with pytest.warns(UserWarning, match=r"^stopped: 3 of 4 draws are kept$") as caught:
         model.fit(TENSOR)
     assert caught[0].filename == __file__
     assert model.posterior_.core_values.shape == (1, 3, 3)
     assert not model.posterior_.finished
-    assert (model.posterior_.rate(TENSOR.coords) > 0).all()
+    assert (model.posterior_.expected(TENSOR.coords) > 0).all()
     assert model.posterior_.to_datatree()["sample_stats"].sizes["draw"] == 3
     assert len(model.posterior_.classes()) >= 1
 
@@ -262,7 +260,7 @@ PRESSED = """
 import sys
 import numpy as np
 import allocore as ac
-import allocore.gibbs_estimator
+import allocore.estimators
 
 class Teller:
     def show(self, chain, sweep, info):
@@ -270,7 +268,7 @@ class Teller:
     def close(self):
         print("closed", flush=True)
 
-allocore.gibbs_estimator.progress_bar = lambda *about: Teller()
+allocore.estimators.progress_bar = lambda *about: Teller()
 Y = np.random.default_rng(5).poisson(1.2, (4, 3, 2))
 model = ac.AlloCore(2, burn_in=0, draws=100_000, thin=1, seed=3, threads=2).fit(Y)
 post = model.posterior_
@@ -333,6 +331,8 @@ def test_the_trace_has_an_entry_for_every_sweep_of_every_chain_burn_in_included(
         "factors": (2, 11, 3),
         "moved": (2, 11),
         "seconds": (2, 11),
+        "relocation_accepted": (2, 11),
+        "split_merge_accepted": (2, 11),
     }
     assert (record.stats["seconds"] > 0).all()
     assert np.isfinite(record.stats["log_likelihood"]).all()

@@ -15,10 +15,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from cluster_runs import WAIT, fit_command, fitted, shorten, sweeps_on_disk, until
-from same_draws import assert_same
 
 import allocore as ac
+from support.cluster_runs import WAIT, fit_command, fitted, shorten, sweeps_on_disk, until
+from support.same_draws import assert_same
 
 pytest.importorskip("distributed")
 PYTHON = sys.executable
@@ -26,10 +26,9 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 def told_by(what, folder):
-    program = Path(__file__).with_name("cluster_faults.py")
-    told = subprocess.run(
-        [PYTHON, program, what, str(folder)], capture_output=True, text=True, timeout=200, check=False
-    )
+    command = [PYTHON, "-m", "support.cluster_faults", what, str(folder)]
+    tests = Path(__file__).parents[1]
+    told = subprocess.run(command, cwd=tests, capture_output=True, text=True, timeout=200, check=False)
     assert told.returncode == 0, told.stderr[-3000:]
     *lines, last = told.stdout.splitlines()
     assert last == "all is there"
@@ -126,7 +125,7 @@ def test_ctrl_c_while_a_cluster_starts_is_one_line_and_leaves_nothing(tmp_path):
     until(lambda: len(processes_of(run.pid)) > 2, "the first worker to start")
     os.killpg(run.pid, signal.SIGINT)
     _, told = run.communicate(timeout=2 * WAIT)
-    assert (run.returncode, told) == (130, "allocore: interrupted; nothing was kept\n")
+    assert (run.returncode, told) == (130, "allocore: interrupted; nothing was saved\n")
     assert not (tmp_path / "run.zarr").exists()
     until(lambda: not processes_of(run.pid), "the workers to end")
 
@@ -156,7 +155,7 @@ def test_ctrl_c_ends_a_run_on_a_cluster_which_goes_on_with_other_workers_and_wit
     draws = ac.open_run(path).core_values.shape[1]
     assert {0, 20} < shown, "the bar shows the last sweep of every slice"
     assert max(shown) >= 7 + 2 * draws, screen[-2000:]
-    assert "stopping after the sweeps that workers have begun" in screen
+    assert "stopping after the sweeps that are running" in screen
     assert re.search(
         rf"allocore: warning: stopped: {draws} of 100000 draws of 2 chains are kept; continue with", screen
     )

@@ -16,9 +16,7 @@ from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec
 from allocore.run import compiling
 from allocore.run.chains import run_chains
-from allocore.run.plan import Plan
-from allocore.run.schedule import Schedule
-from allocore.run.store import MemoryStore
+from allocore.storage.record import MemoryStore, Plan, Schedule
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (4, 3, 2)))
 SPEC = Spec(3, (3, 2, 3), f0=1.0, alpha0=3.0)
@@ -26,11 +24,11 @@ FIRST_RUN = """
 import numpy as np
 import allocore as ac
 from allocore.gibbs import core_values, factors, relocation, thinning
-from allocore.kernels import signed_patterns
+from allocore.kernels import exposure_sums
 
 Y = ac.as_tensor(np.ones((4, 3, 2), dtype=int)).with_missing([(0, 0, 0)])
 ac.AlloCore(3, burn_in=0, draws=2, thin=1, threads=2, progress=False).fit(Y)
-for module in (core_values, factors, relocation, signed_patterns, thinning):
+for module in (core_values, factors, relocation, exposure_sums, thinning):
     for name, each in vars(module).items():
         if getattr(each, "signatures", None) and each.__module__ == module.__name__:
             print(name, len(each.stats.cache_misses))
@@ -122,7 +120,7 @@ def test_a_program_with_python_inside_is_not_started_again(cold, monkeypatch, ex
 
 def test_a_second_process_that_hangs_is_ended_with_the_run(cold, python_that, monkeypatch):
     python_that("exec sleep 60")
-    monkeypatch.setattr(compiling, "_MOST_SECONDS", 0.1)
+    monkeypatch.setattr(compiling, "_MAX_SECONDS", 0.1)
     start = time.monotonic()
     run()
     assert time.monotonic() - start < 30
@@ -131,7 +129,7 @@ def test_a_second_process_that_hangs_is_ended_with_the_run(cold, python_that, mo
 
 def test_a_second_process_is_ended_if_the_run_is_interrupted(cold, python_that):
     python_that("exec sleep 60")
-    with suppress(KeyboardInterrupt), compiling.compiled_aside(SPEC, False, 2):
+    with suppress(KeyboardInterrupt), compiling.compile_in_background(SPEC, False, 2):
         assert cold[0].poll() is None
         raise KeyboardInterrupt
     assert cold[0].returncode == -9
@@ -140,7 +138,7 @@ def test_a_second_process_is_ended_if_the_run_is_interrupted(cold, python_that):
 def test_a_model_with_numbers_of_numpy_is_told_to_the_second_process(cold, python_that):
     python_that("exit 0")
     spec = Spec(3, (3, 3), likelihood="negative-binomial", dispersion_by=np.int64(1))
-    with compiling.compiled_aside(spec, False, 2) as wait:
+    with compiling.compile_in_background(spec, False, 2) as wait:
         wait()
     settings, missing = cold[0].args[-2:]
     assert (Spec(**json.loads(settings)), json.loads(missing)) == (spec, False)

@@ -12,12 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from same_draws import assert_same
 
 import allocore as ac
+from allocore.errors import NO_VALUE
 from allocore.run import chains as chains_module
-from allocore.run.cluster import executors, tasks, worker_data
-from allocore.run.cluster.worker_data import DataWanted, Versions
+from allocore.run.cluster import chains as executors
+from allocore.run.cluster import tasks
+from allocore.run.cluster import tasks as worker_data
+from allocore.run.cluster.tasks import DataWanted, Versions
+from support.errors import refused, refused_file
+from support.same_draws import assert_same
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 30, "thin": 2, "chains": 3, "seed": 11, "progress": False}
@@ -32,8 +36,8 @@ def fitted(**settings):
 def short_slices(monkeypatch):
     """Slices of three sweeps, so that a chain has many; and workers of this process that know no run yet."""
     monkeypatch.setattr(executors, "_LEAST_SWEEPS", 3)
-    monkeypatch.setattr(executors, "_SECONDS", 0.0)
-    monkeypatch.setattr(tasks, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(executors, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(tasks, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(worker_data, "_known", {})
 
 
@@ -95,10 +99,10 @@ def test_lost_tasks_are_repeated_and_change_no_byte():
 @pytest.mark.slow
 def test_if_all_tasks_are_lost_the_run_stops_and_can_be_resumed_without_an_executor(tmp_path):
     path = tmp_path / "run.zarr"
-    told = r"^11 tasks failed in a row, .*the worker is gone.* Continue with AlloCore"
     warnings.simplefilter("ignore")  # pytest brings its filters back
-    with pytest.raises(ac.StoreError, match=told):
+    with refused_file("", "11 tasks failed in a row") as caught:
         fitted(executor=Faulty(loses=lambda number: number > 20), store=path)
+    assert "Continue with AlloCore" in caught.value.problem
     assert_same(ac.AlloCore.resume(path, progress=False).posterior_, fitted())
 
 
@@ -122,14 +126,14 @@ def test_a_broken_pool_is_one_sentence():
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         with pytest.raises(Exception):  # noqa: B017, PT011  whatever the pool says when its worker dies
             pool.submit(os._exit, 1).result()
-        with pytest.raises(ac.StoreError, match=r"^the executor takes no more work: "):
+        with refused_file("", "the executor accepts no more tasks: "):
             fitted(executor=pool)
 
 
 def test_a_pool_that_is_shut_down_is_one_sentence():
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
-    with pytest.raises(ac.StoreError, match=r"^the executor takes no more work: cannot schedule new futures"):
+    with refused_file("", "the executor accepts no more tasks: cannot schedule new futures"):
         fitted(executor=pool)
 
 
@@ -139,43 +143,43 @@ def test_silence_has_an_end(monkeypatch):
             return Future()
 
     monkeypatch.setattr(tasks, "_PATIENCE", 0.1)
-    with pytest.raises(ac.StoreError, match=r"^no worker has answered for 0 seconds$"):
+    with refused_file("", "no worker has answered for 0 seconds"):
         fitted(executor=Silent())
 
 
 @pytest.mark.parametrize(
-    ("theirs", "told"),
+    ("theirs", "rule"),
     [
-        (Versions.here()._replace(sampler=1), "sampler version 1, but this is sampler version"),
-        (Versions.here()._replace(packages={**Versions.here().packages, "numba": "0.1"}), r"numba 0.1 \(here "),
-        (Versions.here()._replace(rounding="0123"), "arithmetic that rounds as '0123', but here it rounds as"),
-        (Versions(1, {}), "sampler version 1, but this is sampler version"),
+        (Versions.here()._replace(sampler=1), "sampler version 1"),
+        (Versions.here()._replace(packages={**Versions.here().packages, "numba": "0.1"}), "numba 0.1 (here "),
+        (Versions.here()._replace(rounding="0123"), "arithmetic rounds as '0123'"),
+        (Versions(1, {}), "sampler version 1"),
     ],
 )
-def test_workers_with_other_versions_are_refused(monkeypatch, theirs, told):
+def test_workers_with_other_versions_are_refused(monkeypatch, theirs, rule):
     class Other(Faulty):
         def submit(self, function, /, *arguments):
             future = Future()
             future.set_result(DataWanted(theirs))
             return future
 
-    with pytest.raises(ac.InputError, match=f"^executor has workers with .*{told}"):
+    with refused("executor", NO_VALUE, rule):
         fitted(executor=Other())
 
 
 @pytest.mark.parametrize("executor", [4, "tcp://nowhere:1", object()])
 def test_what_is_no_executor_is_refused_before_anything_is_written(tmp_path, executor):
-    with pytest.raises(ac.InputError, match=r"^executor is a \w+, but it must be a dask.distributed.Client or a "):
+    with refused("executor", f"a {type(executor).__name__}", "must be a dask.distributed.Client"):
         fitted(executor=executor, store=tmp_path / "run.zarr")
     assert not list(tmp_path.iterdir())
 
 
 def test_an_error_of_the_model_is_told_as_in_one_process_and_not_repeated(monkeypatch):
     def check(info, chain, sweep, spec):
-        raise ac.InputError("the log-likelihood of chain 0 is nan")
+        raise ac.InputError("a0", NO_VALUE, "is too extreme")
 
     monkeypatch.setattr(chains_module, "_check", check)
-    with pytest.raises(ac.InputError, match=r"^the log-likelihood of chain 0 is nan$"):
+    with refused("a0", NO_VALUE, "is too extreme"):
         fitted(executor=Faulty())
 
 
@@ -211,10 +215,10 @@ def test_the_examples_and_the_commands_of_the_documentation_run(tmp_path):
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("tcp://127.0.0.1:9", "but no scheduler answers there"),
-        ("nonsense", "but no scheduler answers there"),
-        ("local:0", "--cluster local:N is 0, but it must be"),
-        ("local:many", "--cluster local:N is 'many', but it must be"),
+        ("tcp://127.0.0.1:9", "no scheduler answers there"),
+        ("nonsense", "no scheduler answers there"),
+        ("local:0", "--cluster is 'local:0'"),
+        ("local:many", "--cluster is 'local:many'"),
     ],
 )
 def test_a_wrong_address_is_one_sentence(tmp_path, address, told):

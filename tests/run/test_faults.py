@@ -15,9 +15,11 @@ import pytest
 import xarray as xr
 
 import allocore as ac
-from allocore.gibbs.version import SAMPLER_VERSION
+from allocore.gibbs import SAMPLER_VERSION
 from allocore.kernels.rounding import rounding
-from allocore.run import chunks, zarr_store
+from allocore.storage import run_writer as zarr_store
+from allocore.storage import zarr_format as chunks
+from support.errors import refused, refused_file
 
 TENSOR = ac.CountTensor(
     *np.unique(np.random.default_rng(5).integers(0, [[6], [5], [4]], (3, 200)), axis=1, return_counts=True),
@@ -32,8 +34,8 @@ DAMAGES = ["truncated", "flipped", *RARER_DAMAGES]
 
 
 def save_always(patch):
-    patch.setattr(zarr_store, "SECONDS", 0.0)
-    patch.setattr(zarr_store, "TIMES", 0.0)
+    patch.setattr(zarr_store, "SAVE_INTERVAL", 0.0)
+    patch.setattr(zarr_store, "SAVE_INTERVAL_FACTOR", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +93,7 @@ def finished_in_small_chunks(tmp_path_factory):
     path = tmp_path_factory.mktemp("small-chunks") / "run.zarr"
     with pytest.MonkeyPatch.context() as patch:
         save_always(patch)
-        patch.setattr(chunks, "_BYTES", 1)
+        patch.setattr(chunks, "_CHUNK_BYTES", 1)
         ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
     return path
 
@@ -99,7 +101,7 @@ def finished_in_small_chunks(tmp_path_factory):
 @pytest.fixture
 def draw_a_chunk(finished_in_small_chunks, tmp_path, monkeypatch):
     """A run with one draw a chunk, so that damage to one leaves the others."""
-    monkeypatch.setattr(chunks, "_BYTES", 1)
+    monkeypatch.setattr(chunks, "_CHUNK_BYTES", 1)
     shutil.copytree(finished_in_small_chunks, tmp_path / "run.zarr")
     return tmp_path / "run.zarr"
 
@@ -110,14 +112,13 @@ def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chu
     path, whole = draw_a_chunk, in_memory(6)
     (file,) = (path / "posterior" / name).glob("1.4.*")
     damage(file, how)
-    told = rf"^.*run.zarr is damaged: draw 4 cannot be read from posterior/{name}/1.4.* \(.*\); on_error='drop' leaves"
-    with pytest.raises(ac.StoreError, match=told):
+    with refused_file(path, f"is damaged: draw 4 cannot be read from posterior/{name}/1.4"):
         ac.open_run(path)
     with pytest.warns(UserWarning, match=r"run.zarr is damaged: 1 of 6 draws are left out$"):
         post = ac.open_run(path, on_error="drop")
     assert_draws(post, whole, [0, 1, 2, 3, 5])
     assert post.draw_sweeps.tolist() == [4, 6, 8, 10, 14]
-    with pytest.raises(ac.InputError, match="only whole runs can be saved"):
+    with refused("path", str(tmp_path / "again.zarr"), "only complete runs can be saved"):
         post.save(tmp_path / "again.zarr")
     assert post.to_datatree()["posterior"]["draw"].values.tolist() == [0, 1, 2, 3, 5]
     np.testing.assert_array_equal(
@@ -138,7 +139,7 @@ def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(draw_a_chunk, h
     path = draw_a_chunk
     longer = in_memory(9)
     damage(path / "posterior" / "core_values" / "0.2.0", how)
-    with pytest.raises(ac.StoreError, match="draw 2 cannot be read"):
+    with refused_file(path, "draw 2 cannot be read"):
         ac.AlloCore.resume(path, draws=9, progress=False)
     with pytest.warns(UserWarning, match="1 of 6 draws are left out"):
         assert ac.AlloCore.resume(path, on_error="drop", progress=False).draws == 6, "told before anything was done"
@@ -151,15 +152,14 @@ def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(draw_a_chunk, h
 def test_damage_to_a_chunk_of_many_draws_is_told_before_the_run_goes_on(run, how):
     damage(run / "posterior" / "factors_who" / "0.0.0.0", how)
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with pytest.raises(ac.StoreError, match="draws 0 to 5 cannot be read"):
+        with refused_file(run, "draws 0 to 5 cannot be read"):
             attempt(run)
 
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_statistics_are_told_and_the_draws_can_be_read(run, finished, how):
     damage(run / "sweep_stats" / "log_likelihood" / "1.0", how)
-    told = r"statistics of sweeps 1 to 14 cannot be read from sweep_stats/log_likelihood/1.0"
-    with pytest.raises(ac.StoreError, match=told):
+    with refused_file(run, "statistics of sweeps 1 to 14 cannot be read from sweep_stats/log_likelihood/1.0"):
         ac.open_run(run)
     with pytest.warns(UserWarning, match=r"some statistics \(log_likelihood\) are lost$"):
         post = ac.open_run(run, on_error="drop")
@@ -169,7 +169,7 @@ def test_damaged_statistics_are_told_and_the_draws_can_be_read(run, finished, ho
 
 
 def test_on_error_must_be_known(run):
-    with pytest.raises(ac.InputError, match=r"^on_error is 'ignore', but it must be 'raise' or 'drop'$"):
+    with refused("on_error", "ignore"):
         ac.open_run(run, on_error="ignore")
 
 
@@ -188,7 +188,7 @@ def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run, how):
     longer = in_memory(9)
     with pytest.warns(UserWarning, match="9 of 9 draws are left out"):
         ac.AlloCore.resume(run, draws=9, on_error="drop", progress=False)
-    with pytest.raises(ac.StoreError, match=r"cannot be read from posterior/factors_who/1.0.0.0"):
+    with refused_file(run, "cannot be read from posterior/factors_who/1.0.0.0"):
         ac.open_run(run)
     with xr.open_datatree(run, engine="zarr") as tree:
         np.testing.assert_array_equal(tree["posterior"]["factors_what"], longer.factors[1])
@@ -204,7 +204,7 @@ def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run, how)
     if how == "removed":
         model = ac.AlloCore.resume(run, draws=8, progress=False)
     else:
-        rule = r"000000014.npz is damaged: continuing from the previous one, of sweep 13$"
+        rule = r"000000014.npz is damaged: continuing from the checkpoint of sweep 13$"
         with pytest.warns(UserWarning, match=rule):
             model = ac.AlloCore.resume(run, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
@@ -215,7 +215,7 @@ def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_sam
     longer = in_memory(8)
     for file in (run / "checkpoints" / "0").iterdir():
         damage(file, how)
-    with pytest.warns(UserWarning, match=r"no checkpoint in .*0 can be read: the chain starts again$"):
+    with pytest.warns(UserWarning, match=r"0 has no readable checkpoint: the chain starts again$"):
         model = ac.AlloCore.resume(run, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
 
@@ -234,7 +234,7 @@ def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(tmp_path, bu
     """Some bits of a zip file mean nothing, such as its dates; whatever is read must be what was written."""
     from allocore.model.spec import Spec
     from allocore.model.state import State
-    from allocore.run.checkpoint import read_checkpoint, write_checkpoint
+    from allocore.storage.state_files import read_checkpoint, write_checkpoint
 
     rng, core = np.random.default_rng(0), (2, 3)
     log_phi = tuple(rng.normal(size=size) for size in zip((4, 5), core, strict=True))
@@ -270,9 +270,7 @@ def test_damaged_sizes_are_told_and_made_anew_by_resuming(run, finished, how):
     if how == "flipped":
         pytest.skip("one bit of a JSON text may mean anything")
     damage(run / ".zmetadata", how)
-    with pytest.raises(
-        ac.StoreError, match=r"run.zarr is damaged: .zmetadata cannot be read .*; resume makes it again$"
-    ):
+    with refused_file(run, "is damaged: .zmetadata cannot be read"):
         ac.open_run(run)
     assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
     assert_draws(ac.open_run(run), finished[1], slice(None))
@@ -283,7 +281,7 @@ def test_a_resume_that_fails_leaves_what_could_be_read_as_it_was(run, finished):
     bad = run / "posterior" / "core_values" / "0.0.0"
     content = bad.read_bytes()
     damage(bad, "truncated")
-    with pytest.raises(ac.StoreError, match="draws 0 to 5 cannot be read"):
+    with refused_file(run, "draws 0 to 5 cannot be read"):
         ac.AlloCore.resume(run, progress=False)
     bad.write_bytes(content)
     assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
@@ -293,12 +291,12 @@ def test_a_resume_that_fails_leaves_what_could_be_read_as_it_was(run, finished):
 def test_attributes_without_what_is_needed_are_told(run, content):
     (run / ".zattrs").write_text(content)
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with pytest.raises(ac.StoreError, match=r"its attributes \(.zattrs\) cannot be read"):
+        with refused_file(run, "its attributes (.zattrs) cannot be read"):
             attempt(run)
 
 
 def test_a_label_that_a_run_cannot_hold_is_refused_before_the_work(tmp_path):
-    with pytest.raises(ac.InputError, match="must have no NUL"):
+    with pytest.raises(ac.InputError, match=r"^labels "):
         ac.as_tensor(np.ones((2, 2), dtype=int), labels=[["a", "b\0"], None])
     assert os.listdir(tmp_path) == []
 
@@ -308,7 +306,7 @@ def test_a_label_that_a_run_cannot_hold_is_refused_before_the_work(tmp_path):
 def test_a_damaged_tensor_is_told(run, name, how):
     damage(run / name, how)
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with pytest.raises(ac.StoreError, match=r"run.zarr is damaged: (its tensor cannot|the tensor in it is not)"):
+        with refused_file(run, "is damaged: its tensor "):
             attempt(run)
 
 
@@ -316,7 +314,7 @@ def test_a_damaged_tensor_is_told(run, name, how):
 def test_damaged_attributes_are_told(run, how):
     damage(run / ".zattrs", how)
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with pytest.raises(ac.StoreError, match=r"run.zarr is damaged: its attributes \(.zattrs\) cannot be read"):
+        with refused_file(run, "is damaged: its attributes (.zattrs) cannot be read"):
             attempt(run)
 
 
@@ -331,7 +329,7 @@ def rewrite(run, **changes):
 def test_a_run_of_another_format_is_neither_read_nor_continued(run):
     rewrite(run, run_format="99")
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with pytest.raises(ac.StoreError, match=r"is a run of format 99; this version of allocore reads format 1$"):
+        with refused_file(run, "is a run of format 99"):
             attempt(run)
 
 
@@ -343,11 +341,9 @@ def test_a_run_of_another_sampler_version_can_be_read_but_not_continued(run, fin
         del attributes["sampler_version"]
         (run / ".zattrs").write_text(json.dumps(attributes))
     assert_draws(ac.open_run(run), finished[1], slice(None))
-    words = (
-        rf"was begun by sampler version {other or 0} \(allocore 0.0.1\), but this is sampler version {SAMPLER_VERSION}"
-    )
-    with pytest.raises(ac.StoreError, match=words):
+    with refused_file(run, f"was started with sampler version {other or 0} (allocore 0.0.1)") as caught:
         ac.AlloCore.resume(run)
+    assert f"this is sampler version {SAMPLER_VERSION}" in caught.value.problem
 
 
 def test_another_release_with_the_same_sampler_version_continues_a_run(run, finished):
@@ -357,14 +353,14 @@ def test_another_release_with_the_same_sampler_version_continues_a_run(run, fini
 
 def test_another_version_of_a_numeric_package_is_warned_of(run, finished):
     rewrite(run, packages=json.dumps({"numba": "0.1", "numpy": version("numpy")}))
-    with pytest.warns(UserWarning, match=r"was begun with numba 0.1 \(now .*\): draws may differ in their last bits$"):
+    with pytest.warns(UserWarning, match=r"was started with numba 0.1 \(now .*\): draws may differ in their"):
         model = ac.AlloCore.resume(run, progress=False)
     assert_draws(model.posterior_, finished[1], slice(None))
 
 
 def test_arithmetic_that_rounds_otherwise_is_warned_of(run, finished):
     rewrite(run, rounding="0123456789abcdef")
-    words = r"was begun with arithmetic that rounds as 0123456789abcdef \(now \w{16}\): draws may differ in their last"
+    words = r"was started with arithmetic that rounds as 0123456789abcdef \(now \w{16}\): draws may differ in"
     with pytest.warns(UserWarning, match=words):
         model = ac.AlloCore.resume(run, progress=False)
     assert_draws(model.posterior_, finished[1], slice(None))
@@ -385,7 +381,7 @@ def test_a_run_with_the_tensor_of_another_is_told(run, tmp_path):
     shutil.rmtree(run / "observed_data")
     shutil.copytree(tmp_path / "other.zarr" / "observed_data", run / "observed_data")
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with pytest.raises(ac.StoreError, match=r"the tensor in it is not the one that the run was begun with$"):
+        with refused_file(run, "its tensor is not the one that the run started with"):
             attempt(run)
 
 
@@ -404,7 +400,7 @@ def test_a_disk_that_fills_up_is_told_and_the_run_goes_on_when_there_is_room(tmp
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", replace)
-        with pytest.raises(ac.StoreError, match=r"run.zarr cannot be written: No space left on device. The \d+ draws"):
+        with refused_file(path, "cannot be written: No space left on device. The "):
             ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
     draws = ac.open_run(path).core_values.shape[1]
     assert 0 < draws < 6
@@ -414,8 +410,8 @@ def test_a_disk_that_fills_up_is_told_and_the_run_goes_on_when_there_is_room(tmp
 
 WRITER = """
 import sys, numpy as np, allocore as ac
-from allocore.run import zarr_store
-zarr_store.SECONDS = zarr_store.TIMES = 0.0
+from allocore.storage import run_writer as zarr_store
+zarr_store.SAVE_INTERVAL = zarr_store.SAVE_INTERVAL_FACTOR = 0.0
 Y = np.random.default_rng(5).poisson(1.2, (40, 30, 20))
 settings = dict(burn_in=2, draws=int(sys.argv[2]), thin=1, chains=2, seed=11, progress=False)
 try:
@@ -508,10 +504,9 @@ def unwritable(tmp_path):
 
 
 def test_a_folder_without_the_right_to_write_is_told_and_its_runs_can_be_read(unwritable, finished):
-    refused = r"(Permission denied|Read-only file system)"
-    with pytest.raises(ac.StoreError, match=f"new.zarr cannot be written: {refused}$"):
+    with refused_file(unwritable / "new.zarr", "cannot be written: "):
         ac.AlloCore(3, store=unwritable / "new.zarr", **SETTINGS).fit(TENSOR)
-    with pytest.raises(ac.StoreError, match=f"run.zarr cannot be written: {refused}"):
+    with refused_file(unwritable / "run.zarr", "cannot be written: "):
         ac.AlloCore.resume(unwritable / "run.zarr", draws=99)
     assert sorted(os.listdir(unwritable)) == ["run.zarr"]
     assert_draws(ac.open_run(unwritable / "run.zarr"), finished[1], slice(None))

@@ -1,5 +1,6 @@
 """Fits of sharded tensors: the bytes of a fit in memory, whoever thins the shards and whatever happens to them."""
 
+import pickle
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import pairwise
@@ -7,15 +8,18 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from same_draws import assert_same
 
 import allocore as ac
-from allocore.data import sharded_tensor
-from allocore.data.shard_files import ShardFiles
-from allocore.run.cluster import shard_tasks, sharded_thinning, tasks
-from allocore.run.cluster.shard_tasks import ShardRange
-from allocore.run.cluster.sharded_thinning import cut_in_proportion
-from allocore.run.cluster.worker_data import Versions
+from allocore.errors import NO_VALUE
+from allocore.run.cluster import shards as shard_tasks
+from allocore.run.cluster import shards as sharded_thinning
+from allocore.run.cluster import tasks
+from allocore.run.cluster.shards import ShardRange, cut_in_proportion
+from allocore.run.cluster.tasks import Versions
+from allocore.tensor import sharded as sharded_tensor
+from allocore.tensor.shards import ShardFiles
+from support.errors import refused, refused_file
+from support.same_draws import assert_same
 
 SHAPE = (60, 40, 12)
 SETTINGS = {"budget": 6, "burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
@@ -32,7 +36,7 @@ def tensor(binary=False):
     counts = 1 + rng.poisson(np.where(rng.random(9000) < 0.01, 400.0, 1.0))
     labels = [None, [f"b{i}" for i in range(40)], None]
     Y = ac.CountTensor(coords, counts, SHAPE, labels=labels).with_missing([(0, None, None), (None, 3, 1)])
-    return Y.binary() if binary else Y
+    return Y.binarize() if binary else Y
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +58,7 @@ def sharded(folder):
 def quick(monkeypatch):
     """Looks at workers are frequent; and this process knows no shards of an earlier test."""
     monkeypatch.setattr(sharded_thinning, "_LOOK_FOR_WORKERS", 0.0)
-    monkeypatch.setattr(tasks, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(tasks, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(shard_tasks, "_known", {})
 
 
@@ -120,14 +124,14 @@ def test_cells_are_read_by_workers_only(sharded, tmp_path, monkeypatch):
         return read(files, first, last)
 
     monkeypatch.setattr(ShardFiles, "cells", by_shard)
-    monkeypatch.setattr(sharded_tensor, "_LOOK", 100)  # as if the tensor were very large
+    monkeypatch.setattr(sharded_tensor, "_MAX_CELLS_TO_DESCRIBE", 100)  # as if the tensor were very large
     path = tmp_path / "run.zarr"
     model = ac.AlloCore(**SETTINGS, executor=Crew(3), store=path).fit(sharded)
     post = ac.open_run(path)
     assert_same(post, model.posterior_)
     post.show()
     assert post.consensus().classes().shape[1] > 10
-    assert "they stay on disk" in " ".join(post.diagnose().likelihood_words)
+    assert "they stay on disk" in " ".join(post.diagnose().sentences)
     assert "sharded_tensor" in post.to_datatree()["observed_data"]
 
 
@@ -139,13 +143,12 @@ def test_a_tensor_that_was_moved_is_named_when_its_cells_are_needed(tmp_path):
     moved = ac.open_run(path)
     assert_same(moved, post)
     assert (moved.tensor.shape, moved.tensor.labels, moved.tensor.missing) == (SHAPE, tensor().labels, tensor().missing)
-    told = r"the cells of this tensor are in .*y\.zarr, which is not there"
-    with pytest.raises(ac.InputError, match=told):
+    with refused("path", str(tmp_path / "y.zarr"), "does not exist"):
         _ = moved.tensor.counts
-    with pytest.raises(ac.InputError, match=told):
+    with refused("path", str(tmp_path / "y.zarr"), "does not exist"):
         ac.AlloCore.resume(path, draws=9, progress=False)
     tensor(binary=True).save(tmp_path / "y.zarr", shards=5)
-    with pytest.raises(ac.InputError, match=r"y\.zarr is another tensor now"):
+    with refused("path", str(tmp_path / "y.zarr"), "has another tensor now"):
         ac.AlloCore.resume(path, draws=9, progress=False)
 
 
@@ -191,7 +194,7 @@ def test_the_last_whole_sweep_is_saved_when_the_workers_are_gone(sharded, tmp_pa
             return super().submit(function, *given)
 
     path = tmp_path / "run.zarr"
-    with pytest.raises(ac.StoreError, match="the executor takes no more work"):
+    with refused_file("", "the executor accepts no more tasks"):
         fitted(sharded, executor=Ended(3), store=path, threads=1)
     assert any((path / "checkpoints").rglob("*.npz")), "no work is lost"
     assert_same(ac.AlloCore.resume(path, progress=False).posterior_, fitted(tensor()))
@@ -206,10 +209,10 @@ def test_a_tensor_is_found_beside_its_run_and_a_resume_that_cannot_be_changes_no
     assert_same(ac.AlloCore.resume(run, draws=5, progress=False).posterior_, fitted(tensor(), draws=5))
     (tmp_path / "b" / "y.zarr").rename(tmp_path / "gone.zarr")
     settings = (run / ".zattrs").read_text()
-    with pytest.raises(ac.InputError, match="bring it back, or beside the run"):
+    with refused("path", rule="put it back, or next to the run"):
         ac.AlloCore.resume(run, draws=9, progress=False)
     assert (run / ".zattrs").read_text() == settings
-    told = " ".join(ac.open_run(run).diagnose().likelihood_words)
+    told = " ".join(ac.open_run(run).diagnose().sentences)
     assert "was not judged" in told
     assert "y.zarr is not there" in told
 
@@ -223,7 +226,7 @@ def test_a_run_whose_tensor_is_damaged_can_still_be_read(tmp_path):
     assert_same(again, post)
     assert again.tensor.labels == tensor().labels
     again.show()
-    with pytest.raises(ac.InputError, match=r"y\.zarr is damaged, or no sharded tensor"):
+    with pytest.raises(ac.InputError, match=r"y\.zarr"):
         _ = again.tensor.counts
 
 
@@ -235,7 +238,7 @@ def test_if_all_tasks_are_lost_the_run_stops_with_a_sentence_and_can_be_resumed(
     path = tmp_path / "run.zarr"
     with (
         pytest.warns(UserWarning, match="^a task was lost"),
-        pytest.raises(ac.StoreError, match=r"^11 tasks failed in a row, .*the worker is gone.*allocore resume"),
+        refused_file("", "11 tasks failed in a row, "),
     ):
         fitted(sharded, executor=Crew(3, lose), store=path)
     assert_same(ac.AlloCore.resume(path, progress=False).posterior_, fitted(tensor()))
@@ -243,7 +246,7 @@ def test_if_all_tasks_are_lost_the_run_stops_with_a_sentence_and_can_be_resumed(
 
 def test_a_task_that_hangs_is_given_to_another_worker_and_its_late_answer_does_no_harm(sharded, monkeypatch):
     monkeypatch.setattr(sharded_thinning, "_SLOW_SECONDS", 0.1)
-    monkeypatch.setattr(sharded_thinning, "_SLOW", 0.0)
+    monkeypatch.setattr(sharded_thinning, "_SLOW_FACTOR", 0.0)
     hung = []
 
     def hang(number, task):
@@ -286,8 +289,8 @@ def test_workers_that_come_and_go_get_shards_of_their_own(sharded):
 
 
 def test_a_slow_worker_gets_fewer_shards(sharded, monkeypatch):
-    monkeypatch.setattr(sharded_thinning, "_SWEEPS", 3)
-    monkeypatch.setattr(sharded_thinning, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(sharded_thinning, "_RECUT_SWEEPS", 3)
+    monkeypatch.setattr(sharded_thinning, "_RECUT_SECONDS", 0.0)
     lengths = []
     thin = shard_tasks.thin_range
 
@@ -311,22 +314,22 @@ def test_every_worker_has_a_shard_and_every_shard_a_worker(speeds):
 
 
 def test_shards_that_workers_cannot_reach_are_one_sentence(sharded, monkeypatch):
-    def unreachable(where):
-        raise ac.InputError(f"{where.path} is no whole sharded tensor: .zattrs is not there")
+    def unreachable(files, first, last):
+        raise ac.InputError("path", str(files.path), "must be a sharded tensor")
 
-    monkeypatch.setattr(shard_tasks, "_read", unreachable)
-    told = r"^shards \d to \d of .*y\.zarr cannot be loaded on .*\.zattrs is not there; every worker must reach"
-    with pytest.raises(ac.InputError, match=told):
+    monkeypatch.setattr(shard_tasks.ShardFiles, "cells", unreachable)
+    with refused(
+        "executor", NO_VALUE, "must be a sharded tensor. Every worker must be able to read the tensor"
+    ) as caught:
         fitted(sharded, executor=Crew(2))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value), "errors of workers are pickled"
 
 
 def test_too_little_memory_for_shards_is_one_sentence(sharded, monkeypatch):
-    from allocore.data import available_memory
+    from allocore import _memory as available_memory
 
     monkeypatch.setattr(available_memory, "available_memory", lambda: 1000)
-    with pytest.raises(
-        ac.InputError, match=r"cannot be loaded on .*needs 0\.0 GB of memory.* write the tensor in more"
-    ):
+    with refused("executor", NO_VALUE, "that cannot load shards"):
         fitted(sharded, executor=Crew(2))
 
 
@@ -337,7 +340,7 @@ def test_workers_with_other_versions_are_refused(sharded, monkeypatch):
         return facts(given, data)._replace(versions=Versions.here()._replace(sampler=0))
 
     monkeypatch.setattr(sharded_thinning, "load_range", older)
-    with pytest.raises(ac.InputError, match="executor has workers with sampler version 0"):
+    with refused("executor", NO_VALUE, "sampler version 0"):
         fitted(sharded, executor=Crew(2))
 
 
@@ -349,7 +352,7 @@ def test_a_worker_that_joins_later_with_other_versions_is_refused_with_its_first
         return found._replace(versions=here._replace(rounding="other")) if task.key.sweep == 5 else found
 
     monkeypatch.setattr(sharded_thinning, "thin_range", later)
-    with pytest.raises(ac.InputError, match="executor has workers with arithmetic that rounds as 'other'"):
+    with refused("executor", NO_VALUE, "rounds as 'other'"):
         fitted(sharded, executor=Crew(2))
 
 

@@ -7,10 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from same_draws import assert_same, assert_same_run
 
 import allocore as ac
-from allocore.run.start import start_states
+from allocore.errors import NO_VALUE
+from allocore.run.chains import start_states
+from support.errors import refused, refused_file
+from support.same_draws import assert_same, assert_same_run
 
 RNG = np.random.default_rng(8)
 FACTORS = [RNG.gamma(0.4, 1.0, (length, 3)) for length in (8, 7, 6)]
@@ -155,7 +157,7 @@ def test_a_refit_whose_newer_checkpoints_are_damaged_begins_again_at_its_start(p
         assert len(newer) == 2
         for file in newer:
             file.write_bytes(b"damaged")
-    with pytest.warns(UserWarning, match=r"is damaged: continuing from the previous one, of sweep 0"):
+    with pytest.warns(UserWarning, match=r"is damaged: continuing from the checkpoint of sweep 0"):
         longer = ac.AlloCore.resume(path, draws=6, progress=False).posterior_
     assert_same(longer, whole)
 
@@ -164,7 +166,7 @@ def test_a_refit_that_has_lost_its_start_is_not_continued_from_another(post, tmp
     path = tmp_path / "run.zarr"
     model_like(MODELS[1], store=path).fit(Y, start=post)
     shutil.rmtree(path / "checkpoints" / "1")
-    with pytest.raises(ac.StoreError, match=r"not even the state of another run that the chain began with"):
+    with refused_file(path / "checkpoints" / "1", "not even the state of another run"):
         ac.AlloCore.resume(path, draws=5, progress=False)
     assert ac.open_run(path).core_values.shape == (2, 4, 3)
 
@@ -180,35 +182,35 @@ def test_a_run_that_begins_as_usual_keeps_nothing_of_a_start(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
+    ("model", "rule"),
     [
-        (ac.AlloCore(4, **BURSTS), "start was fitted with budget 3, but this model has budget 4"),
-        (ac.AlloCore(3, (3, 3, 2), **BURSTS), r"start was fitted with core_shape \(3, 3, 3\), but"),
+        (ac.AlloCore(4, **BURSTS), "budget 3, not 4"),
+        (ac.AlloCore(3, (3, 3, 2), **BURSTS), "core_shape (3, 3, 3), not (3, 3, 2)"),
         (
             ac.AlloCore(3),
-            "start was fitted with likelihood 'negative-binomial', but this model has likelihood 'poisson'",
+            "likelihood 'negative-binomial', not 'poisson'",
         ),
-        (ac.AlloCore(3, **{**BURSTS, "dispersion_by": "to"}), "start was fitted with dispersion_by 2, but"),
+        (ac.AlloCore(3, **{**BURSTS, "dispersion_by": "to"}), "dispersion_by 2, not "),
         (
             ac.AlloCore("infer", max_budget=3, **BURSTS),
-            "start was fitted with budget 3, but this model has budget 'infer'",
+            "budget 3, not 'infer'",
         ),
-        (ac.CP(3, **BURSTS), "start was fitted with model 'AlloCore', but this model has model 'CP'"),
+        (ac.CP(3, **BURSTS), "model 'AlloCore', not 'CP'"),
     ],
 )
-def test_a_start_of_another_model_is_an_error(post, model, words):
-    with pytest.raises(ac.InputError, match=f"^{words}"):
+def test_a_start_of_another_model_is_an_error(post, model, rule):
+    with refused("start", NO_VALUE, rule):
         model_like(model).fit(Y, start=post)
 
 
 def test_a_start_that_is_no_posterior_or_of_other_data_is_an_error(post):
     model = model_like(MODELS[1])
-    with pytest.raises(ac.InputError, match=r"^start is a str, but it must be a posterior: model.posterior_, or"):
+    with pytest.raises(ac.InputError, match=r"^start .*must be a posterior"):
         model.fit(Y, start="run.zarr")
-    with pytest.raises(ac.InputError, match=r"^Y has the modes from, month, to, but"):
+    with pytest.raises(ac.InputError, match=r"^Y "):
         model.fit(Y.with_labels(mode_names=["from", "month", "to"]), start=post)
     other = Y.with_labels([[f"z{i}" for i in range(length)] for length in Y.shape])
-    with pytest.raises(ac.InputError, match=r"^start has no label in common with Y"):
+    with refused("start", NO_VALUE, "no label in common with `Y`"):
         model.fit(other, start=post)
     with pytest.raises(TypeError):
         model.fit(Y, None, post)

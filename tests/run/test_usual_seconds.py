@@ -2,14 +2,13 @@
 
 import pytest
 
-from allocore.run.cluster.shard_tasks import RangeFacts, ShardRange
-from allocore.run.cluster.sharded_thinning import RangePlace, _Range
-from allocore.run.cluster.worker_data import Versions
+from allocore.run.cluster.shards import RangeFacts, RangeWorker, ShardRange, _Range
+from allocore.run.cluster.tasks import Versions
 
 
 def range_with(*seconds):
     facts = RangeFacts((), 0, 0, Versions.here())
-    made = _Range(ShardRange("y.zarr", "", 0, 1), RangePlace("0", 1, {}), facts, 0)
+    made = _Range(ShardRange("y.zarr", "", 0, 1), RangeWorker("0", 1, {}), facts, 0)
     for each in seconds:
         made.note(each)
     return made

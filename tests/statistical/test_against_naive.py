@@ -6,12 +6,11 @@ Error rate: each test rejects with probability 1e-3 if the two agree.
 import numpy as np
 import pytest
 
-import cases
-import naive
 from allocore.gibbs.sweep import begin, sweep
 from allocore.kernels.random import Key
 from allocore.model.simulate import first_state
-from evidence import corrected, same_means, summaries
+from support import cases, naive
+from support.evidence import corrected, same_means, summaries
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 
@@ -19,11 +18,11 @@ pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 def package_states(case, sweeps, burn_in=200, seed=2):
     key = Key.of(seed, 0)
     state = first_state(case.spec, case.Y.shape, np.random.default_rng(seed))
-    allocation = begin(key, case.layout, case.spec, state)
+    now = begin(key, case.layout, case.spec, state)
     states = []
     for number in range(1, sweeps + 1):
-        state, allocation, _ = sweep(key.at(number), case.layout, case.spec, state, allocation)
-        states.append(cases.naive_of(state))
+        now, _ = sweep(key.at(number), case.layout, case.spec, now)
+        states.append(cases.naive_of(now.state))
     return summaries(states[burn_in:])
 
 

@@ -15,15 +15,15 @@ import pytest
 from scipy import stats
 
 import allocore.gibbs.sweep as sweep_module
-import cases
-from allocore.data.missing import Missing
 from allocore.gibbs.layout import Layout
 from allocore.gibbs.sweep import begin, sweep
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import draw_counts, first_state, prior_state
 from allocore.model.spec import Spec
-from evidence import corrected, summaries
+from allocore.tensor.missing import Missing
+from support import cases
+from support.evidence import corrected, summaries
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 SHAPE = (3, 3, 2)
@@ -41,12 +41,12 @@ BURN_IN, DRAWS, THIN = 60, 15, 8
 
 def posterior_of(layout, spec, seed, rng):
     key, state = Key.of(seed, 0), first_state(spec, SHAPE, rng)
-    allocation = begin(key, layout, spec, state)
+    now = begin(key, layout, spec, state)
     kept = []
     for number in range(1, BURN_IN + DRAWS * THIN + 1):
-        state, allocation, _ = sweep(key.at(number), layout, spec, state, allocation)
+        now, _ = sweep(key.at(number), layout, spec, now)
         if number > BURN_IN and (number - BURN_IN) % THIN == 0:
-            kept.append(cases.naive_of(state))
+            kept.append(cases.naive_of(now.state))
     return kept
 
 

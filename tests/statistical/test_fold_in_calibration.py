@@ -15,17 +15,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import allocore.gibbs.new_rows as new_rows_module
-import new_rows_cases as cases
-from allocore.data.missing import Missing
-from allocore.gibbs.exposure import exposure
-from allocore.kernels.signed_patterns import SignedPatterns
+from allocore.gibbs.factors import exposure
+from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.model.simulate import draw_counts
-from allocore.posterior.posterior import Posterior
-from allocore.run.record import Record
-from allocore.run.schedule import Schedule
-from evidence import corrected
-from tiers import by_tier
+from allocore.results import Posterior
+from allocore.run import fold_in as fold_in_module
+from allocore.storage.record import Record, Schedule
+from allocore.tensor.missing import Missing
+from support import new_rows_cases as cases
+from support.evidence import corrected
+from support.tiers import by_tier
 
 pytestmark = pytest.mark.statistical
 ROWS, DRAWS, BINS = 800, 15, 8
@@ -93,7 +92,7 @@ def test_an_exposure_that_forgets_missing_cells_spoils_the_ranks(monkeypatch):
     def forgetful(layout, workspace, mode):
         return exposure(replace(layout, missing=SignedPatterns.of(Missing.none(layout.shape))), workspace, mode)
 
-    monkeypatch.setattr(new_rows_module, "exposure", forgetful)
+    monkeypatch.setattr(fold_in_module, "exposure", forgetful)
     assert evidence_against_uniformity(ranks("poisson", 2, 40)) < 1e-6
 
 
@@ -104,11 +103,11 @@ def test_an_exposure_that_forgets_c_spoils_the_ranks(monkeypatch, name):
         sums_MQ = np.array([workspace.rows(m).sum(axis=0) for m in range(len(layout.shape))])
         return layout.missing.sums_by_row(workspace.expanded._replace(sums_MQ=sums_MQ), mode, layout.workers)
 
-    monkeypatch.setattr(new_rows_module, "exposure", forgetful)
+    monkeypatch.setattr(fold_in_module, "exposure", forgetful)
     assert evidence_against_uniformity(ranks(name, 2, 40, seed=1)) < 1e-6
 
 
 @pytest.mark.slow
 def test_p_that_is_not_drawn_for_new_rows_spoils_the_ranks(monkeypatch):
-    monkeypatch.setattr(new_rows_module, "draw_dispersion", lambda key, layout, spec, state, *rest: (state, 0.0))
+    monkeypatch.setattr(fold_in_module, "draw_dispersion", lambda key, layout, spec, state, *rest: (state, None))
     assert evidence_against_uniformity(ranks("bursts-by-new-row", 2, 40)) < 1e-6

@@ -17,18 +17,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import allocore.gibbs.core_values as core_values_module
 import allocore.gibbs.sweep as sweep_module
-import cases
-import naive
-from allocore.data.missing import Missing
-from allocore.gibbs.collapsed_factor import LOG_INTEGRAL
-from allocore.gibbs.relocation import Scores, location_scores
+from allocore.gibbs.relocation import CollapsedFit, Scores, location_scores
 from allocore.gibbs.sweep import begin, sweep
-from allocore.kernels.signed_patterns import SignedPatterns
+from allocore.kernels.exposure_sums import SignedPatterns
 from allocore.model.simulate import prior_state
 from allocore.model.spec import Spec
-from evidence import corrected, same_means, summaries, zero_means
-from geweke import NONE, SHAPE, SOME, wander
+from allocore.tensor.missing import Missing
+from support import cases, naive
+from support.evidence import corrected, same_means, summaries, zero_means
+from support.geweke import NONE, SHAPE, SOME, wander
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 SHORT = 200  # starts
@@ -48,8 +47,8 @@ SPECS = {
 
 
 def whole_sweep(key, number, layout, spec, state):
-    allocation = begin(key.at(2 * number), layout, spec, state)
-    return sweep(key.at(2 * number + 1), layout, spec, state, allocation)[0]
+    now = begin(key.at(2 * number), layout, spec, state)
+    return sweep(key.at(2 * number + 1), layout, spec, now)[0].state
 
 
 def evidence_against(spec, missing, starts=2_000):
@@ -88,7 +87,7 @@ def prior_of_locations_counted_twice(monkeypatch):
         alpha = spec.alpha0 / layout.shape[mode]
         n_K = np.bincount(state.subs_QM[:, mode], minlength=scores_QK.shape[1])
         n_K = np.concatenate([n_K[n_K > 0], n_K[n_K == 0]])
-        fits_QF[:, LOG_INTEGRAL] += np.log(alpha)
+        fits_QF[:, CollapsedFit._fields.index("log_integral")] += np.log(alpha)
         return Scores(scores_QK + np.log(n_K + alpha), exposure_QK, fits_QF)
 
     monkeypatch.setattr("allocore.gibbs.relocation.location_scores", twice)
@@ -113,22 +112,22 @@ def relocation_that_forgets_the_counts(monkeypatch):
 
 
 def empty_classes_left_out_for_good(monkeypatch):
-    monkeypatch.setattr(sweep_module, "draw_inclusion", lambda key, spec, state, y_Q, exposure_Q: y_Q > 0)
+    monkeypatch.setattr(core_values_module, "draw_inclusion", lambda key, spec, state, y_Q, exposure_Q: y_Q > 0)
 
 
 def inclusion_that_forgets_the_exposure(monkeypatch):
-    right = sweep_module.draw_inclusion
+    right = core_values_module.draw_inclusion
     monkeypatch.setattr(
-        sweep_module,
+        core_values_module,
         "draw_inclusion",
         lambda key, spec, state, y_Q, exposure_Q: right(key, spec, state, y_Q, np.zeros_like(exposure_Q)),
     )
 
 
 def inclusion_that_forgets_the_prior(monkeypatch):
-    right = sweep_module.draw_inclusion
+    right = core_values_module.draw_inclusion
     monkeypatch.setattr(
-        sweep_module, "draw_inclusion", lambda key, spec, *rest: right(key, replace(spec, c0=1.0, d0=1.0), *rest)
+        core_values_module, "draw_inclusion", lambda key, spec, *rest: right(key, replace(spec, c0=1.0, d0=1.0), *rest)
     )
 
 

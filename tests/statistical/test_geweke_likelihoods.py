@@ -18,16 +18,15 @@ import pytest
 import allocore.gibbs.concentrations as concentrations_module
 import allocore.gibbs.dispersion as dispersion_module
 import allocore.gibbs.sweep as sweep_module
-import cases
-import naive
 from allocore.gibbs.sweep import begin, sweep
-from allocore.gibbs.thinning import Allocation
-from allocore.model.rates import log_odds_at, rates_at
+from allocore.gibbs.thinning import Allocation, ThinningInfo
+from allocore.model.joint import log_odds_at, rates_at
 from allocore.model.simulate import prior_state
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion
-from evidence import corrected, same_means, summaries, zero_means
-from geweke import NONE, SHAPE, SOME, wander
+from support import cases, naive
+from support.evidence import corrected, same_means, summaries, zero_means
+from support.geweke import NONE, SHAPE, SOME, wander
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 SHORT = 150  # starts
@@ -57,9 +56,9 @@ SPECS = {
 
 
 def two_sweeps(key, number, layout, spec, state):
-    allocation = begin(key.at(3 * number), layout, spec, state)
-    state, allocation, _ = sweep(key.at(3 * number + 1), layout, spec, state, allocation)
-    return sweep(key.at(3 * number + 2), layout, spec, state, allocation)[0]
+    now = begin(key.at(3 * number), layout, spec, state)
+    now, _ = sweep(key.at(3 * number + 1), layout, spec, now)
+    return sweep(key.at(3 * number + 2), layout, spec, now)[0].state
 
 
 def evidence_against(spec, missing, starts=1_000):
@@ -102,8 +101,8 @@ def p_drawn_from_latent_counts(monkeypatch):
     thin = sweep_module.thin
 
     def remembering(*given):
-        latest[:] = [thin(*given)]
-        return latest[0]
+        latest[:] = thin(*given)
+        return tuple(latest)
 
     def from_latent(key, layout, *rest):
         return right(key, replace(layout, row_totals_R=latest[0].y_RQ.sum(axis=1).astype(float)), *rest)
@@ -125,10 +124,9 @@ def dispersion_of_other_rows(monkeypatch):
     right = sweep_module.draw_dispersion
 
     def turned(*given):
-        state, log_part = right(*given)
-        return replace(
-            state, dispersion=Dispersion(state.dispersion.log_odds_D[::-1].copy(), state.dispersion.mode)
-        ), log_part
+        state, info = right(*given)
+        backwards = Dispersion(state.dispersion.log_odds_D[::-1].copy(), state.dispersion.mode)
+        return replace(state, dispersion=backwards), info
 
     monkeypatch.setattr(sweep_module, "draw_dispersion", turned)
 
@@ -149,7 +147,7 @@ def by_latent_counts_of(draw):
                 rate = rates_QN[:, n].sum()
                 split_Q = rng.multinomial(draw(count, rate, rng), rates_QN[:, n] / rate)
                 y_RQ[layout.offsets_M[:-1] + coords_MN[:, n]] += split_Q
-            return Allocation(y_RQ, 0.0)
+            return Allocation(y_RQ, 0.0), ThinningInfo(0, 0)
 
         monkeypatch.setattr(sweep_module, "thin", thin)
 

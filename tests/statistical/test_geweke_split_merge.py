@@ -9,15 +9,15 @@ The quick tier makes short runs, and finds one bug by a run of that length. Long
 import numpy as np
 import pytest
 
-import cases
 from allocore.gibbs import split_merge
-from allocore.gibbs.split_merge_draft import Draft
+from allocore.gibbs.layout import Workspace
+from allocore.gibbs.split_merge import Draft
 from allocore.gibbs.thinning import thin
-from allocore.gibbs.workspace import Workspace
-from allocore.kernels.random import Step, scratch, seat
+from allocore.kernels.random import Step, scratch, seek
 from allocore.model.spec import Spec
-from evidence import corrected, zero_means
-from geweke import SOME, wander
+from support import cases
+from support.evidence import corrected, zero_means
+from support.geweke import SOME, wander
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 SHORT = 300  # starts
@@ -41,11 +41,12 @@ class SplitMerge:
 
     def __call__(self, key, number, layout, spec, state):
         key, mode, workspace = key.at(number), number % len(layout.shape), Workspace.of(layout, state)
-        view = cases.view_of(layout, state, thin(key, layout, spec, state, workspace), mode, workspace)
+        allocation, _ = thin(key, layout, spec, state, workspace)
+        view = cases.view_of(layout, state, allocation, mode, workspace)
         exposure_Q, rng = view.exposure_Q(workspace.rows(mode)), scratch()
         draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
         for proposal in range(PROPOSALS):
-            seat(rng, key.stream(Step.SPLIT_MERGE, mode), proposal)
+            seek(rng, key.stream(Step.SPLIT_MERGE, mode), proposal)
             self.accepted += split_merge.propose(draft, rng)
         return draft.state(state)
 
@@ -71,9 +72,8 @@ def test_splitting_and_merging_leave_the_joint_distribution(name):
 def numbers_of_classes_forgotten(monkeypatch):
     right = split_merge._gain
 
-    def forgetful(draft, pair, split, merged, splits):
-        holding = (draft.y_Q > 0).sum() - (not splits)
-        return right(draft, pair, split, merged, splits) + np.log(holding + 1)
+    def forgetful(draft, pair, split, merged, choices):
+        return right(draft, pair, split, merged, choices) + np.log(choices.holding + 1)
 
     monkeypatch.setattr(split_merge, "_gain", forgetful)
 

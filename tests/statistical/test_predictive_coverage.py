@@ -15,7 +15,7 @@ import allocore as ac
 from allocore.errors import InputError
 from allocore.model.simulate import draw_counts, prior_state
 from allocore.model.spec import Spec
-from allocore.posterior.evaluation import pit, score_cells
+from allocore.posterior.evaluate import pit, score_cells
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow, pytest.mark.jit]
 SHAPE, PRIORS = (6, 5, 4), {"a0": 2.0, "b0": 1.0, "e0": 1.3, "f0": 1.0, "g0": 3.0, "h0": 4.0}

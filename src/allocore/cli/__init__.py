@@ -1,9 +1,9 @@
-"""The command line: one module for each kind of command, and `app` for what they share."""
+"""The command line: one module for each group of commands, and what they share in `app`, `options` and `cluster`.
 
-from allocore.cli import demo_command, fit_commands, data_commands, run_commands  # noqa: F401, I001
-from allocore.cli import predict_commands, evaluate_commands, fold_in_commands, forecast_commands  # noqa: F401
-from allocore.cli import compare_commands  # noqa: F401
-from allocore.cli.app import app as commands, main as main
-from allocore.cli.help_pages import arrange_help
+May import all of allocore; nothing imports it.
+"""
+
+from allocore.cli import fit, data, show, predict, compare  # noqa: F401, I001
+from allocore.cli.app import app as commands, arrange_help, main as main
 
 arrange_help(commands)

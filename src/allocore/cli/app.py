@@ -1,9 +1,15 @@
-"""The command line: each command calls the Python API once and prints the result.
+"""The command line: what all commands share. Each command calls the Python API once and prints the result.
 
-A user's mistake gets one line on standard error and exit code 2. A mistake of ours gets one line, exit code 70, and how
-to report it. There is never a traceback, unless --traceback asks for it.
+A user's mistake gets one line on standard error and exit code 2. A bug gets one line, exit code 70, and how to report
+it. There is no traceback unless --traceback asks for one.
+
+The library names arguments as Python does. `option_of` says what the running command calls an argument, and the command
+line prints errors, warnings and sentences with these names.
 """
 
+import inspect
+import os
+import re
 import shlex
 import shutil
 import signal
@@ -11,36 +17,89 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+import webbrowser
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
+from rich.text import Text
 
 import allocore as ac
-from allocore.cli.help_pages import EXIT_CODES
-from allocore.cli.option_words import OptionConsole, in_options, learn_names, now_running
-from allocore.data.display import visible
-from allocore.errors import InputError
+from allocore._text import visible
+from allocore.errors import InputError, StoreError
+
+# Also a table in the documentation (docs/_extensions/command_reference.py).
+EXIT_CODES = {
+    0: "success",
+    1: "some fits of compare or select-budget failed; the results of the others were saved",
+    2: "an error in the command, the data or the files, or too little memory; one sentence explains it",
+    70: "a bug in allocore: please report it, with the output of allocore --traceback",
+    130: "stopped with Ctrl-C; allocore resume continues a run that was fitted with --out",
+}
+_COMMANDS = {
+    "Begin": ("demo", "info", "tensor"),
+    "Fit": ("fit", "resume"),
+    "Look": ("summary", "report", "figures"),
+    "Predict and evaluate": ("predict", "evaluate", "fold-in", "forecast"),
+    "Choose a model": ("compare", "select-budget"),
+}
+_OPTIONS = {
+    "Model": ("model", "models", "budget", "budgets", "max_budget", "core_shape"),
+    "Chains": ("burn_in", "draws", "thin", "chains", "sweeps", "seed", "start"),
+    "NNTuck": ("restarts", "max_iter"),
+    "Held-out cells": ("hold_out", "along", "splits", "criterion"),
+    "Where it runs": ("threads", "jobs", "cluster", "retry"),
+    "Input": ("draw", "chain", "on_error"),
+    "Output": (
+        "out", "rows", "top", "number", "profiles", "factors", "draws_out", "figure", "formats", "title", "surprises",
+        "open_it", "interval",
+    ),
+}  # fmt: skip
+_EXAMPLE = "allocore "
+# Arguments of the library that have another name on the command line, and those of single commands.
+_RENAMED = {
+    "source": "DATA",
+    "Y": "DATA",
+    "Y_new": "DATA",
+    "fraction": "--hold-out",
+    "store": "--out",
+    "path": "RUN",
+    "rank": "--budget",
+    "executor": "--cluster",
+}
+_RENAMED_IN = {
+    "fit": {"path": "--start"},
+    "fold-in": {"like": "RUN"},
+    "forecast": {"Y_future": "--against", "test": "--against"},
+}
+_BACKQUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
+_PIPE_WIDTH = 140
+_LONGEST_MESSAGE = 300
+_STOPPED, _BUG = 130, 70
+# Some versions of Typer have their own copy of click. This is the base class of Typer's errors in all versions.
+_UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Bayesian tensor decomposition for large, sparse count data.\n\n"
-    "Start with [bold]allocore demo[/]; then [bold]allocore info DATA[/] and "
+    "Start with [bold]allocore demo[/]. Then try [bold]allocore info DATA[/] and "
     "[bold]allocore fit DATA --budget 50 --out run.zarr[/].",
-    epilog="\n\n".join(["[bold]Exit codes[/]", *(f"{code}  {told}" for code, told in EXIT_CODES.items())]),
+    epilog="\n\n".join(["[bold]Exit codes[/]", *(f"{code}  {meaning}" for code, meaning in EXIT_CODES.items())]),
 )
 
-_PIPE_WIDTH = 140
-_LONGEST_MESSAGE = 300
-_STOPPED, _UNFORESEEN = 130, 70
-# Some versions of Typer have their own copy of click. This is the base class of Typer's errors in all versions.
-_UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
+class _Invocation:
+    """The command that runs, and whether errors show a traceback."""
+
+    command: str | None = None
+    traceback = False
 
 
 def _show_version(wanted: bool) -> None:
@@ -55,52 +114,116 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where an error came from, for a report of it.")
-    ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show the traceback of an error.")] = False,
 ) -> None:
-    _Shown.traceback = traceback
-    now_running(context.invoked_subcommand)
+    _Invocation.traceback = traceback
+    _Invocation.command = context.invoked_subcommand
 
 
-class _Shown:
-    """What is shown of an error."""
+def main() -> None:
+    """Run the command line. User mistakes, unwritable files and lack of memory end with one line and exit code 2."""
+    warnings.showwarning = _show_warning
+    _Invocation.command, _Invocation.traceback = None, False
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        code = app(prog_name="allocore", standalone_mode=False)
+        if code == _STOPPED:  # Ctrl-C before a run began; Typer prints nothing
+            print("allocore: interrupted", file=sys.stderr)
+        sys.exit(code)
+    except _StoppedEarly as error:
+        print(visible(f"allocore: {error}"), file=sys.stderr)
+        sys.exit(_STOPPED)
+    except Exception as error:
+        sys.exit(_report_error(error))
+    finally:
+        _end_silently_on_ctrl_c()
 
-    traceback = False
+
+def _report_error(error: Exception) -> int:
+    """Print in one line what went wrong, and return the exit code."""
+    if _Invocation.traceback:
+        print(visible("".join(traceback.format_exception(error))), file=sys.stderr)
+    message, code = str(error), 2
+    if isinstance(error, _UsageError):
+        message = error.format_message()
+        if not message:  # no command: the help has been printed
+            return code
+    elif isinstance(error, InputError):
+        message = error.sentence(option_of)
+    elif isinstance(error, MemoryError):
+        message = f"not enough memory: {error}"
+    elif not isinstance(error, OSError):
+        name, code = type(error).__name__, _BUG
+        message = (
+            f"{name}: {' '.join(message.split())[:_LONGEST_MESSAGE]}. This is a bug in allocore. Please report it with "
+            "the output of `allocore --traceback ...` (see SECURITY.md)"
+        )
+    print(visible(f"allocore: error: {message.rstrip()}"), file=sys.stderr)
+    return code
+
+
+def option_of(argument: str) -> str:
+    """Return what the running command calls an argument of the library: --burn-in for burn_in, DATA for source.
+
+    An argument that the command does not have keeps its name.
+    """
+    command = _Invocation.command or ""
+    known = _RENAMED | _options_of(command) | _RENAMED_IN.get(command, {})
+    return known.get(argument, argument)
+
+
+def _options_of(command: str) -> dict[str, str]:
+    """Return the options and arguments of a command by their names in Python."""
+    found = typer.main.get_command(app).commands.get(command)  # type: ignore[attr-defined]
+    return {} if found is None else {each.name: _option_name(each) for each in found.params if each.name != "help"}
+
+
+def _option_name(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name.upper()).strip("[]").partition(".")[0]
+    return str(parameter.opts[0])
+
+
+def in_options(text: Text) -> Text:
+    """Return a sentence with options instead of arguments in backquotes: --chains 4 for `chains=4`."""
+    for found in reversed(list(_BACKQUOTED.finditer(text.plain))):
+        option = option_of(found[1])
+        if option != found[1]:
+            shown = f"{option} {_as_typed(found[2])}" if found[2] else option
+            text = text[: found.start()].append(shown).append_text(text[found.end() :])
+    return text
+
+
+def _as_typed(value: str) -> str:
+    """Return a value of Python as one types it in a shell."""
+    return shlex.quote(value[1:-1]) if value[:1] in "'\"" else value
+
+
+class OptionConsole(Console):
+    """A console whose sentences name options, and that is safe for labels from an untrusted source."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of what is printed, without control characters in the text."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print objects. Arguments are replaced in sentences, alone or in groups, but not in tables."""
+        super().print(*map(_with_options, objects), **how)
+
+
+def _with_options(shown: Any) -> Any:
+    if isinstance(shown, Group):
+        return Group(*map(_with_options, shown.renderables), fit=shown.fit)
+    return in_options(shown) if isinstance(shown, Text) else shown
 
 
 def terminal() -> Console:
     """Return where to print: as wide as the terminal, or wide enough for a table in a pipe."""
     console = OptionConsole()
     return console if console.is_terminal else OptionConsole(width=_PIPE_WIDTH)
-
-
-def own_name() -> str:
-    """Return how this command line is called here: allocore, or if that is not on the path, by its module."""
-    if shutil.which("allocore"):
-        return "allocore"
-    return "python -m allocore.cli" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
-
-
-class _StoppedEarly(Exception):
-    """The run was stopped before its first draw, or by a second Ctrl-C."""
-
-
-@contextmanager
-def telling_of_stops(out: Path | None) -> Iterator[None]:
-    """Say on Ctrl-C whether the run can be continued; Typer alone would end silently."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        is_there = out is not None and (out / "posterior").is_dir()
-        kept = f"allocore resume {shlex.quote(str(out))} continues what was saved" if is_there else "nothing was kept"
-        raise _StoppedEarly(str(error) or f"interrupted; {kept}") from None
-
-
-def exit_if_stopped(finished: bool) -> None:
-    """Exit with code 130 if the run was stopped early, so that a script does not take it for a whole run."""
-    if not finished:
-        sys.exit(_STOPPED)
 
 
 def _show_warning(
@@ -111,7 +234,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    warn(in_options(str(message)))
+    warn(in_options(Text(str(message))).plain)
 
 
 def warn(message: str) -> None:
@@ -119,54 +242,117 @@ def warn(message: str) -> None:
     print(visible(f"allocore: warning: {message}"), file=sys.stderr)
 
 
-def main() -> None:
-    """Run the command line. User mistakes, unwritable files and lack of memory end with one line and exit code 2."""
-    warnings.showwarning = _show_warning
-    _Shown.traceback = False
-    now_running(None)
-    learn_names(typer.main.get_command(app))
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+def own_name() -> str:
+    """Return how to call this command line: allocore, or by its module if that is not on the path."""
+    if shutil.which("allocore"):
+        return "allocore"
+    return "python -m allocore.cli" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
+
+
+class _StoppedEarly(Exception):
+    """The run was stopped before its first draw, or by a second Ctrl-C."""
+
+
+@contextmanager
+def explaining_stops(out: Path | None) -> Iterator[None]:
+    """Say on Ctrl-C whether the run can be continued; Typer alone would end silently."""
     try:
-        code = app(prog_name="allocore", standalone_mode=False)
-        if code == _STOPPED:  # Ctrl-C before a run began; Typer prints nothing
-            print("allocore: interrupted", file=sys.stderr)
-        sys.exit(code)
-    except _StoppedEarly as error:
-        print(visible(f"allocore: {in_options(str(error))}"), file=sys.stderr)
+        yield
+    except KeyboardInterrupt as error:
+        saved = out is not None and (out / "posterior").is_dir()
+        rest = f"use allocore resume {shlex.quote(str(out))} to continue" if saved else "nothing was saved"
+        message = in_options(Text(str(error))).plain
+        raise _StoppedEarly(message or f"interrupted; {rest}") from None
+
+
+def exit_if_stopped(finished: bool) -> None:
+    """Exit with code 130 if the run was stopped early, so that a script does not take it for a complete run."""
+    if not finished:
         sys.exit(_STOPPED)
-    except Exception as error:
-        sys.exit(_told(error))
-    finally:
-        _end_silently_on_ctrl_c()
 
 
 def _end_silently_on_ctrl_c() -> None:
-    """Let Ctrl-C end the process at once: all has been said, and Python would print a traceback while it shuts down."""
+    """Let Ctrl-C end the process at once: Python would print a traceback while it shuts down."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _told(error: Exception) -> int:
-    """Say in one line what went wrong, and return the exit code."""
-    if _Shown.traceback:
-        print(visible("".join(traceback.format_exception(error))), file=sys.stderr)
-    message, code = str(error), 2
-    if isinstance(error, _UsageError):
-        message = error.format_message()
-        if not message:  # no command: the help has been printed
-            return code
-    elif isinstance(error, MemoryError):
-        message = f"not enough memory: {error}"
-    elif isinstance(error, InputError | OSError):
-        message = in_options(message)
+# Help
+
+
+def arrange_help(app: typer.Typer) -> None:
+    """Put commands and options into groups, and the examples of a docstring at the end of its help."""
+    panel_of = {name: panel for panel, names in _COMMANDS.items() for name in names}
+    places = {name: place for place, name in enumerate(panel_of)}
+    app.registered_commands.sort(key=lambda command: places[_command_name(command)])
+    for command in app.registered_commands:
+        command.rich_help_panel = panel_of[_command_name(command)]
+        paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n")
+        examples = [each for each in paragraphs if each.startswith(_EXAMPLE)]
+        command.help = "\n\n".join(each for each in paragraphs if each not in examples)
+        command.epilog = "\n\n".join(["[bold]Examples[/]", *(f"  {each}" for each in examples)]) if examples else None
+        _group_options(command.callback)
+
+
+def _command_name(command: Any) -> str:
+    return str(command.name or command.callback.__name__)
+
+
+def _group_options(callback: Any) -> None:
+    panel_of = {name: panel for panel, names in _OPTIONS.items() for name in names}
+    for name, parameter in inspect.signature(callback).parameters.items():
+        for each in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(each, typer.models.OptionInfo) and each.rich_help_panel is None:
+                each.rich_help_panel = panel_of.get(name)
+
+
+# Pages in the browser
+
+
+def open_page(page: Path) -> None:
+    """Open a page in the browser, or warn that there is none: the page itself has been written."""
+    if not (
+        sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    ):
+        because = "this machine has no desktop"
+    elif not _is_opened(page):
+        because = "no browser was found"
     else:
-        name, code = type(error).__name__, _UNFORESEEN
-        message = (
-            f"{name}: {' '.join(message.split())[:_LONGEST_MESSAGE]}. This is a mistake in allocore: please report it, "
-            "with what `allocore --traceback ...` prints (SECURITY.md says how)"
-        )
-    print(visible(f"allocore: error: {message.rstrip()}"), file=sys.stderr)
-    return code
+        return
+    warn(f"--open was given, but {because}. Copy {page} to a machine with a browser and open it there")
+
+
+def _is_opened(page: Path) -> bool:
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        return False
+
+
+# Output paths: a path that cannot be written is refused before the work, not after it.
+
+
+def check_file(argument: str, path: Path | None) -> None:
+    """Refuse a file whose folder does not exist or cannot be written to, or that is a folder."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(argument, str(path), "must be a file, not a folder")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise InputError(argument, str(path), f"must be in a folder that exists, and {str(folder)!r} does not")
+    _check_writable(folder)
+
+
+def check_folder(argument: str, path: Path) -> None:
+    """Refuse a folder that cannot be made: there is a file in its place, or above it."""
+    nearest = next(place for place in (path.resolve(), *path.resolve().parents) if place.exists())
+    if not nearest.is_dir():
+        raise InputError(argument, str(path), f"must be a folder, and {str(nearest)!r} is a file")
+    _check_writable(nearest)
+
+
+def _check_writable(folder: Path) -> None:
+    if not os.access(folder, os.W_OK):
+        raise StoreError(folder, "cannot be written to: you do not have permission")

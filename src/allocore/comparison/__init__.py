@@ -1,1 +1,4 @@
-"""Comparison of models on held-out cells. Each fit (a model, a budget, a split) is a job in its own process."""
+"""Models compared on held-out cells, and the choice of the budget Q.
+
+May import everything up to the estimators and figures. Only the command line and the top of the package import it.
+"""

@@ -1,40 +1,45 @@
-"""Compare models on held-out cells: the public function, and its result."""
+"""Compare models on held-out cells: the public function, its result, and where its jobs run."""
 
+import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from shutil import rmtree
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from allocore._files import replacing
-from allocore.comparison import markdown_report
+from allocore._io import replacing
+from allocore._text import plural
+from allocore.comparison import markdown as markdown_report
+from allocore.comparison.findings import comparison_findings, series_name
 from allocore.comparison.folder import Folder
-from allocore.comparison.job_processes import run_jobs
-from allocore.comparison.job_progress import observer_for
-from allocore.comparison.model_names import Defaults
-from allocore.comparison.runner import Runner
-from allocore.comparison.score_tables import results_table, summary_table
-from allocore.comparison.sentences import words
-from allocore.comparison.settings import Job, Request, Settings
-from allocore.data.convert import as_tensor
-from allocore.data.display import plural
-from allocore.data.holdout import hold_out as split_tensor
-from allocore.data.sharded_tensor import ShardedTensor
-from allocore.data.tensor import CountTensor
-from allocore.errors import InputError, StoreError
-from allocore.model.spec import LikelihoodName
+from allocore.comparison.jobs import observer_for, run_jobs, run_jobs_on, seconds_left, shortest_model, work_of
+from allocore.comparison.models import Job, Models, Settings, requested_jobs
+from allocore.comparison.tables import results_table, summary_table
+from allocore.errors import InputError, StoreError, whole_number
+from allocore.findings import Finding
+from allocore.kernels.workers import available_threads
+from allocore.progress import in_words
+from allocore.run.cluster.chains import as_executor
+from allocore.run.cluster.tasks import slots
+from allocore.sentences import sentences
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.files import as_tensor
+from allocore.tensor.holdout import hold_out as split_tensor
+from allocore.tensor.sharded import ShardedTensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from allocore.figures.notebook_figure import Figure
+    from allocore.report.figures.style import Figure
 
 BUDGETS = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300)
 
@@ -48,14 +53,17 @@ class Comparison:
     Attributes
     ----------
     table : pandas.DataFrame
-        One row per fit: `model`, `core` (empty unless you chose it), `budget`, `core_shape`, `split`, `log_ppd` and
-        `log_ppd_positive`, their exponentials `ppd` and `ppd_positive`, `chains`, the mean over chains of the log PPDs
-        of single ones (`log_ppd_chain`, `log_ppd_positive_chain`), `seconds`, `sweeps`, `seconds_per_sweep`, `classes`
-        and `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that failed.
+        One row per fit: `model`, `estimator`, `core` (empty unless you chose it), `budget`, `core_shape`, `split`,
+        `log_ppd` and `log_ppd_positive`, their exponentials `ppd` and `ppd_positive`, `chains`, the mean over chains of
+        the log PPDs of single ones (`log_ppd_chain`, `log_ppd_positive_chain`), `seconds`, `sweeps`,
+        `seconds_per_sweep`, `classes` and `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that
+        failed.
     settings : Settings
-        What all fits have in common: the share held out, the sweeps, the seed.
+        What all fits have in common: the data, the share held out, the seed.
     data : str
         The tensor in one line.
+    models : dict of str to str
+        Every model with its settings in one line.
     missing : int
         How many of the requested jobs have neither a result nor an error.
     failed_before : int
@@ -72,41 +80,26 @@ class Comparison:
     table: pd.DataFrame
     settings: Settings
     data: str
+    models: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
     failed_before: int = 0
 
     @property
-    def words(self) -> list[str]:
-        """What the numbers mean, in sentences.
-
-        Returns
-        -------
-        list of str
-
-        Examples
-        --------
-        >>> found.words[0]
-        'Of all held-out cells, ALL0CORE at Q = 8 predicts best: mean log PPD ..., PPD ....'
-        """
-        found = words(self.table)
+    def findings(self) -> tuple[Finding, ...]:
+        """What the numbers mean, as data."""
+        found = comparison_findings(self.table)
         if self.failed_before:
-            which = "failed job is" if self.failed_before == 1 else "failed jobs are"
-            found.append(f"{self.failed_before} {which} from an earlier call and not part of this one.")
-        return found
+            found.append(Finding("failed-earlier", "caution", {"jobs": self.failed_before}))
+        return tuple(found)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the numbers mean, in sentences."""
+        return sentences(self.findings)
 
     @property
     def failed(self) -> int:
-        """How many of the requested jobs failed.
-
-        Returns
-        -------
-        int
-
-        Examples
-        --------
-        >>> found.failed
-        0
-        """
+        """How many of the requested jobs failed."""
         return int((self.table["error"] != "").sum()) - self.failed_before
 
     def summary(self) -> pd.DataFrame:
@@ -136,12 +129,12 @@ class Comparison:
         >>> found.report().splitlines()[0]
         '# Comparison of models'
         """
-        return markdown_report.report(self.table, self.settings, self.data, [], self.missing)
+        return markdown_report.report(self)
 
     def plot(
         self, ax: "Axes | None" = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
     ) -> "Figure | Axes":
-        """Draw the log PPD against the budget or against the time of a fit: see `ac.figures.ppd`.
+        """Draw the log PPD against the budget or the time of a fit: see `ac.figures.ppd`.
 
         Parameters
         ----------
@@ -168,35 +161,25 @@ class Comparison:
         return figures.ppd(markdown_report.figure_table(self.table), ax, against=against, positive=positive)
 
     def __str__(self) -> str:
-        return "\n".join([repr(self), *self.words])
+        return "\n".join([repr(self), *self.sentences])
 
     def __repr__(self) -> str:
         done = int((self.table["error"] == "").sum())
         return f"Comparison: {plural(done, 'fit')}, {self.failed} failed, {self.missing} missing"
 
     def _repr_html_(self) -> str:
-        sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.words)
-        return f"<p><b>{escape(repr(self))}</b></p><ul>{sentences}</ul>{self.summary().to_html(index=False)}"
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
+        return f"<p><b>{escape(repr(self))}</b></p><ul>{items}</ul>{self.summary().to_html(index=False)}"
 
 
 def compare(
     Y: object,
-    models: Sequence[str] = ("allocore", "cp", "tucker", "nntuck"),
-    budgets: Sequence[int] = BUDGETS,
+    models: Models,
+    budgets: Sequence[int] | None = None,
     *,
     splits: int = 8,
     hold_out: float = 0.01,
     along: int | str = -1,
-    likelihood: LikelihoodName = "poisson",
-    e0: float | Sequence[float] | Literal["infer"] = 1.0,
-    dispersion_by: str | int | None = None,
-    burn_in: int = 1000,
-    draws: int = 200,
-    thin: int = 20,
-    chains: int = 1,
-    restarts: int = 20,
-    max_iter: int = 1000,
-    core_shape: Sequence[int] | None = None,
     out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     threads: int | None = None,
@@ -205,24 +188,22 @@ def compare(
     seed: int = 0,
     progress: bool = True,
 ) -> Comparison:
-    """Fit models at several budgets to random splits of a tensor, and judge how well they predict held-out cells.
+    """Fit models to random splits of a tensor, and compare how well they predict held-out cells.
 
     Each fit (a model, a budget, a split) is a job in its own process, or a task of an executor. With a folder `out`,
-    the same call continues an interrupted comparison, and later calls can add models, budgets and splits. A call with
-    other `restarts` or `max_iter` fits NNTuck again, and keeps the fits of all other models.
+    the same call continues an interrupted comparison, and later calls can add models, budgets and splits. If you change
+    `restarts` or `max_iter` of an NNTuck, it is fitted again, and the fits of all other models stay.
 
     Parameters
     ----------
     Y : CountTensor, or anything `as_tensor` takes
         The tensor.
-    models : sequence of str
-        Any of "allocore", "cp", "tucker", "nntuck". All but NNTuck may have endings, in any order: a likelihood
-        ("-nb", "-bernoulli", "-poisson"), "-e0" to learn the concentrations, "-by-MODE" for a dispersion of each row of
-        a mode. So "allocore-nb-e0" is ALL0CORE with a negative binomial likelihood and learned concentrations. Tucker
-        and NNTuck get cores of about Q entries. To choose a core, write it after the model: "allocore-nb=20x20x6x3", or
-        "tucker=20x20x6x3", which has only that one budget.
-    budgets : sequence of int
-        The budgets Q: classes of ALL0CORE and CP, entries of the core of Tucker and NNTuck.
+    models : mapping of str to AlloCore, CP, Tucker or NNTuck
+        The models by name; a name may have several models, in a list. Their `seed`, `threads`, `store`, `executor` and
+        `progress` are not used.
+    budgets : sequence of int, optional
+        Fit each model at these budgets Q: classes of ALL0CORE and CP, and about Q entries of the core of a Tucker or
+        NNTuck whose `core_shape` is None. By default the models have their own sizes.
     splits : int
         How many splits. Split s holds out fibres with the seed `seed + s`, the same for all models. The models are
         fitted with that seed, too.
@@ -230,20 +211,6 @@ def compare(
         Share of the fibres to hold out: see `ac.hold_out`.
     along : int or str
         The mode along which held-out fibres run, by number or name.
-    likelihood : {"poisson", "negative-binomial", "bernoulli"}
-        The likelihood of the models whose names do not say it. NNTuck is Poisson in any case: it is fitted by maximum
-        likelihood. "bernoulli" needs a tensor of zeros and ones.
-    e0 : float, sequence of float or "infer"
-        The concentrations of the models that do not learn them; "infer" makes all models but NNTuck learn them.
-    dispersion_by : str or int, optional
-        A mode whose rows each have a dispersion of their own in the negative binomial models whose names do not say it.
-    burn_in, draws, thin, chains : int
-        Sweeps and chains of the Gibbs samplers: see `ac.AlloCore`. Several chains predict together: predictive
-        probabilities are averaged over all draws of all chains.
-    restarts, max_iter : int
-        Restarts of NNTuck and iterations of each: see `ac.NNTuck`.
-    core_shape : sequence of int, optional
-        The core of ALL0CORE; by default Q factors in every mode.
     out : str or path, optional
         A folder for the results: `results.csv`, figures, `report.md`, and the files needed to continue.
     jobs : int, optional
@@ -273,49 +240,61 @@ def compare(
     Examples
     --------
     >>> import allocore as ac
-    >>> found = ac.compare(ac.load_flights(), ["allocore", "cp"], [5], splits=1, burn_in=5, draws=2, thin=1)
+    >>> quick = {"burn_in": 5, "draws": 2, "thin": 1}
+    >>> models = {"allocore": ac.AlloCore(5, **quick), "cp": ac.CP(5, **quick)}
+    >>> found = ac.compare(ac.load_flights(), models, splits=1)
     >>> found.table[["model", "budget", "split", "sweeps"]].values.tolist()
     [['allocore', 5, 0, 7.0], ['cp', 5, 0, 7.0]]
     """
     tensor = as_tensor(Y)
     tensor = tensor.load() if isinstance(tensor, ShardedTensor) else tensor  # every job needs all of it
-    defaults = Defaults(likelihood, e0, dispersion_by)
-    request = Request.of(tensor, models, budgets, splits, core_shape, defaults)
-    numbers = {"burn_in": burn_in, "draws": draws, "thin": thin, "restarts": restarts, "max_iter": max_iter}
-    settings = Settings.of(tensor, hold_out, along, e0=e0, seed=seed, chains=chains, **numbers)
+    settings = Settings.of(tensor, hold_out, along, seed)
+    requested = requested_jobs(tensor, models, budgets, whole_number("splits", splits), settings)
     runner = Runner.of(jobs, threads, executor)
-    return run_comparison(tensor, request, settings, out=out, runner=runner, retry=retry, progress=progress)
-
-
-def run_comparison(
-    tensor: CountTensor,
-    request: Request,
-    settings: Settings,
-    *,
-    out: str | os.PathLike[str] | None,
-    runner: Runner,
-    retry: bool,
-    progress: bool,
-) -> Comparison:
-    """Run the jobs of a comparison that have no result yet, and write the results."""
-    requested = request.jobs(settings, tensor.shape)
     if out is not None:
-        Folder(_path(out)).check(settings)
-    _check_splits(tensor, settings, request.splits)
-    with _place(out, requested) as folder, folder.opened(tensor, settings):
+        Folder(_path(out)).check(settings, requested)
+    _check_splits(tensor, settings, splits)
+    with _place(out, requested) as folder, folder.opened(tensor, settings, requested):
         todo = [job for job in requested if not folder.is_done(job) and (retry or not folder.has_failed(job))]
-        _run(folder, tensor, todo, len(requested), runner, progress)
+        _run(folder, tensor, todo, requested, runner, progress)
         found = _gather(folder, requested, settings, tensor)
         if out is not None:
             write(found, folder.path)
     return found
 
 
+@dataclass(frozen=True)
+class Runner:
+    """How many jobs run at a time, with how many threads, and where; None is the default of the place."""
+
+    jobs: int | None = None
+    threads: int | None = None
+    executor: Executor | None = None
+
+    @classmethod
+    def of(cls, jobs: int | None, threads: int | None, executor: object) -> "Runner":
+        """Return what the user wants, checked."""
+        number = None if jobs is None else whole_number("jobs", jobs)
+        each = None if threads is None else whole_number("threads", threads)
+        return cls(number, each, None if executor is None else as_executor(executor))
+
+    def at_a_time(self, jobs: int) -> int:
+        """Return how many of these jobs run at a time; on an executor, with the workers that it has now."""
+        here = available_threads() if self.executor is None else slots(self.executor) or 1
+        return max(1, min(self.jobs or here, jobs))
+
+    def threads_each(self, parallel: int) -> int:
+        """Return the threads of a job: an even share of the processors here, and one on an executor."""
+        if self.threads is not None:
+            return self.threads
+        return max(1, available_threads() // parallel) if self.executor is None else 1
+
+
 @contextmanager
 def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator[Folder]:
     """Yield the folder of a comparison: the one named by the user, or a temporary one that is removed at the end.
 
-    A temporary folder with results, perhaps the work of hours, is kept after Ctrl-C, and if the cluster is gone; the
+    A temporary folder with results, perhaps the work of hours, stays after Ctrl-C, and if the cluster is gone. The
     message says where it is.
     """
     folder = Folder(Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out))
@@ -325,7 +304,7 @@ def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator
     except KeyboardInterrupt:
         done = sum(folder.is_done(job) for job in requested)
         keep = keep or done > 0
-        rest = f"the same call with out={str(folder.path)!r} continues it" if keep else "nothing was kept"
+        rest = f"compare with `out={str(folder.path)!r}` again to continue" if keep else "nothing was saved"
         raise KeyboardInterrupt(f"interrupted with {done} of {len(requested)} jobs done; {rest}") from None
     except StoreError:
         keep = keep or any(folder.is_done(job) for job in requested)
@@ -335,51 +314,48 @@ def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator
             rmtree(folder.path, ignore_errors=True)
 
 
-def _run(folder: Folder, tensor: CountTensor, todo: list[Job], requested: int, runner: Runner, progress: bool) -> None:
+def _run(
+    folder: Folder, tensor: CountTensor, todo: list[Job], requested: list[Job], runner: Runner, progress: bool
+) -> None:
     """Run jobs, and write the table of results after each."""
     parallel = runner.at_a_time(len(todo))
-    trials = _trials(tensor, todo, parallel, runner) if progress and sys.stderr is not None else {}
+    threads = runner.threads_each(parallel)
+    rates: dict[str, float] = {}
+    if progress and sys.stderr is not None and runner.executor is None:  # timings on other machines will differ
+        rates = trial_rates(tensor, todo, threads)
+        if rates:
+            print(forecast_words(todo, rates, parallel), file=sys.stderr, flush=True)
+    names = list(dict.fromkeys(job.model for job in requested))
     common: dict[str, Any] = {
-        "threads": runner.threads_each(parallel),
-        "observer": observer_for(progress, todo, requested - len(todo), parallel, trials),
+        "threads": threads,
+        "observer": observer_for(progress, todo, len(requested) - len(todo), parallel, rates),
         "after_each": lambda: markdown_report.write_table(
-            results_table(folder.outcomes(), tensor.mode_names), folder.path
+            results_table(folder.outcomes(), tensor.mode_names, names), folder.path
         ),
     }
     if runner.executor is None:
         run_jobs(folder, todo, parallel=parallel, **common)
     else:
-        from allocore.comparison.job_tasks import run_jobs_on
-
         run_jobs_on(runner.executor, folder, todo, tensor, parallel=runner.jobs, **common)
-
-
-def _trials(tensor: CountTensor, todo: list[Job], parallel: int, runner: Runner) -> dict[str, float]:
-    """Time a few sweeps of each model, and say how long all jobs will take; elsewhere than here, time tells."""
-    if runner.executor is not None:
-        return {}
-    from allocore.comparison.time_trials import forecast_words, trial_rates
-
-    rates = trial_rates(tensor, todo, runner.threads_each(parallel))
-    if rates:
-        print(forecast_words(todo, rates, parallel), file=sys.stderr, flush=True)
-    return rates
 
 
 def _gather(folder: Folder, requested: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
     """Return all results in the folder, with the number of requested jobs that have none."""
     missing = sum(not folder.is_done(job) and not folder.has_failed(job) for job in requested)
     outcomes, names = folder.outcomes(), {job.name for job in requested}
-    before = sum("error" in each and Job.from_json(each["job"]).name not in names for each in outcomes)
-    return Comparison(results_table(outcomes, tensor.mode_names), settings, repr(tensor), missing, before)
+    there = [Job.from_json(outcome["job"]) for outcome in outcomes]
+    before = sum("error" in outcome and job.name not in names for outcome, job in zip(outcomes, there, strict=True))
+    models = {job.model: job.description for job in [*requested, *there]}
+    table = results_table(outcomes, tensor.mode_names, list(models))
+    return Comparison(table, settings, repr(tensor), models, missing, before)
 
 
 def write(found: Comparison, folder: Path) -> None:
     """Write the table, the figures and the report of a comparison."""
     markdown_report.write_table(found.table, folder)
-    names = markdown_report.write_figures(found.table, folder)
+    text = markdown_report.report(found, markdown_report.write_figures(found.table, folder))
     with replacing(folder / "report.md") as file:
-        file.write(markdown_report.report(found.table, found.settings, found.data, names, found.missing).encode())
+        file.write(text.encode())
 
 
 def _check_splits(tensor: CountTensor, settings: Settings, splits: int) -> None:
@@ -388,10 +364,57 @@ def _check_splits(tensor: CountTensor, settings: Settings, splits: int) -> None:
         try:
             split_tensor(tensor, settings.hold_out, settings.along, settings.seed + split)
         except InputError as error:
-            raise InputError(f"split {split}: {str(error).replace('fraction', 'hold_out')}") from None
+            name = "hold_out" if error.argument == "fraction" else error.argument
+            raise InputError(name, error.value, f"{error.rule} (split {split})") from None
 
 
 def _path(out: object) -> Path:
     if not isinstance(out, str | os.PathLike) or not str(out):
-        raise InputError(f"out is {out!r}, but it must be a path")
+        raise InputError("out", out, "must be a path")
     return Path(out)
+
+
+# How long a comparison will take. Models differ by more than their cores: NNTuck starts many times, Tucker visits every
+# location, and likelihoods cost more or less. So a few sweeps of each are timed, unless the comparison is short.
+
+# Sweeps times entries of the core times non-zeros: about a hundred million a second.
+_WORTH_A_TRIAL = 5e9
+_SWEEPS = 3
+
+
+def trial_rates(tensor: CountTensor, jobs: Sequence[Job], threads: int) -> dict[str, float]:
+    """Return the seconds of each model's fit for each unit of `work_of`; none if all jobs together are short."""
+    if sum(job.sweeps * work_of(job) for job in jobs) * tensor.nnz < _WORTH_A_TRIAL:
+        return {}
+    rates = {}
+    for model in dict.fromkeys(job.model for job in jobs):
+        its_jobs = sorted((job for job in jobs if job.model == model), key=work_of)
+        middle = its_jobs[len(its_jobs) // 2]
+        with suppress(Exception):  # a model that cannot be fitted fails in its jobs, where the others go on
+            rates[model] = _seconds_per_sweep(tensor, middle, threads) * middle.sweeps / work_of(middle)
+    return rates
+
+
+def _seconds_per_sweep(tensor: CountTensor, job: Job, threads: int) -> float:
+    shortest_model(job, threads).fit(tensor)  # compiles the kernels, or loads them
+    model = shortest_model(job, threads, sweeps=_SWEEPS)
+    start = perf_counter()
+    posterior = model.fit(tensor).posterior_
+    seconds = perf_counter() - start
+    if not posterior.finished:  # Ctrl-C ends a fit early, and here the whole comparison
+        raise KeyboardInterrupt
+    return seconds / _SWEEPS
+
+
+def forecast_words(jobs: Sequence[Job], rates: Mapping[str, float], parallel: int) -> str:
+    """Return how long all jobs will take, and those of each model, in one line."""
+    whole = seconds_left([], [], jobs, parallel, rates)
+    if whole is None or math.isnan(whole):
+        return ""
+    each = []
+    for model in dict.fromkeys(job.model for job in jobs):
+        its_jobs = [job for job in jobs if job.model == model]
+        seconds = seconds_left([], [], its_jobs, parallel, rates)
+        most = "at most " if its_jobs[0].estimator == "NNTuck" else ""
+        each.append(f"{series_name(model, '')} {most}{in_words(seconds or 0.0)}")
+    return f"{len(jobs)} fits, {parallel} at a time, take about {in_words(whole)}: {', '.join(each)}"

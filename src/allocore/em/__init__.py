@@ -1,1 +1,4 @@
-"""Poisson Tucker by maximum likelihood: the EM algorithm known as NNTuck."""
+"""The same model by maximum likelihood: EM for Poisson Tucker (NNTuck).
+
+Imports `tensor`, `kernels`, `model`, `storage`, `progress` and `run`. Only the estimators import it.
+"""

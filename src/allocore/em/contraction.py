@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.kernels.arrays import Floats, Ints
-from allocore.kernels.fibres import changed_modes, sorted_coords
+from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.exposure_sums import changed_modes, sorted_coords
 from allocore.kernels.jit import inlined, kernel
 from allocore.kernels.workers import Workers
 

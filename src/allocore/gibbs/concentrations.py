@@ -7,25 +7,24 @@ integrated out, a count is negative binomial with the shape e, and l makes its c
 (2015), after Escobar and West (1995). The draw comes directly before that of the factors (factors.py), which brings
 back what is integrated out here.
 
-Only the sum of l matters, and kernels/chinese_restaurant.py draws it as one: customer i of all tables at once. Cost:
-D * (Q + factors in use), and the ordering of the counts.
+Only the sum of l matters, and kernels/chinese_restaurant.py draws it directly: customer i of all restaurants at once.
+Cost: D * (Q + factors in use), and sorting the counts.
 """
 
 from dataclasses import replace
 from functools import partial
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
-from allocore.gibbs.exposure import ModeView
-from allocore.gibbs.factors import ClassesOfMode
+from allocore.gibbs.factors import ClassesOfMode, ModeView
 from allocore.gibbs.layout import Layout
-from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.chinese_restaurant import SCRATCH, crt_sum
 from allocore.kernels.distributions import log_gamma
-from allocore.kernels.elementary import exp_of
+from allocore.kernels.elementary import Floats, Ints, exp_of
 from allocore.kernels.jit import kernel
-from allocore.kernels.random import Key, Step, scratch, seat
+from allocore.kernels.random import Key, Step, scratch, seek
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
@@ -34,8 +33,16 @@ _SMALL = 256
 _LEAST = 1e-290  # below this, the products of e and of counts would not be floats any more
 
 
-def draw_concentration(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
-    """A new state in which the concentration of one mode is drawn."""
+class ConcentrationInfo(NamedTuple):
+    """The sum of l over the rows and factors of the mode: the number of restaurant tables."""
+
+    tables: int
+
+
+def draw_concentration(
+    key: Key, layout: Layout, spec: Spec, state: State, view: ModeView
+) -> tuple[State, ConcentrationInfo]:
+    """Draw the concentration of one mode."""
     mode, y_DQ, exposure_DQ = view
     used_U, place_Q = np.unique(state.subs_QM[:, mode], return_inverse=True)
     y_DU, log_D = np.empty((len(y_DQ), len(used_U)), dtype=np.int64), np.empty(len(y_DQ))
@@ -47,17 +54,17 @@ def draw_concentration(key: Key, layout: Layout, spec: Spec, state: State, view:
         ]
     )
     counts_J, rng = _in_order(y_DU), scratch()
-    seat(rng, key.stream(Step.CONCENTRATION, mode), 0)
+    seek(rng, key.stream(Step.CONCENTRATION, mode), 0)
     present = float(state.concentrations_M[mode])
     tables = crt_sum(rng, counts_J, np.cumsum(counts_J), present, np.empty(SCRATCH, dtype=np.int64))
     concentrations_M = state.concentrations_M.copy()
     drawn = exp_of(log_gamma(rng, spec.s0 + tables, spec.t0 + float(log_D.sum())))
     concentrations_M[mode] = max(float(drawn), _LEAST)
-    return replace(state, concentrations_M=concentrations_M)
+    return replace(state, concentrations_M=concentrations_M), ConcentrationInfo(int(tables))
 
 
 def _in_order(y_DU: Ints) -> Ints:
-    """The counts above zero, smallest first. Most are small, and counting these is quicker than a sort."""
+    """The counts above zero, smallest first. Most are small, and counting them is quicker than sorting."""
     how_many = np.bincount(np.minimum(y_DU, _SMALL).ravel(), minlength=_SMALL + 1)
     small_J = np.repeat(np.arange(1, _SMALL), how_many[1:_SMALL])
     return np.concatenate([small_J, np.sort(y_DU[y_DU >= _SMALL])])

@@ -2,32 +2,38 @@
 
     p ~ Beta( g0 + sum of y,  h0 + sum of r )          the sums over the observed cells
 
-or, if p differs by the rows of one mode, p_d with the sums over the cells of row d. The sum of r is known from the
-exposure. Drawn as log odds, the difference of two log gamma variates, p may be as near to 0 or 1 as it likes.
+or, if each row d of one mode has its own p_d, with the sums over the cells of row d. The sum of r is known from the
+exposure. p is drawn as log odds, the difference of two log gamma variates, so it may be arbitrarily near to 0 or 1.
 
-This step comes directly before latent counts and thinning, which draw anew what it has integrated out. Cost: the
+This step comes directly before latent counts and thinning, which draw again what it has integrated out. Cost: the
 exposure of one mode if p differs by row, else Q.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.workspace import Workspace
-from allocore.kernels.arrays import Floats
+from allocore.gibbs.layout import Layout, Workspace
 from allocore.kernels.distributions import log_gamma
+from allocore.kernels.elementary import Floats
 from allocore.kernels.jit import kernel
-from allocore.kernels.random import Key, Step, Words, scratch, seat
+from allocore.kernels.random import Key, Step, Words, scratch, seek
 from allocore.model.likelihood import log_dispersion_of
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
 
 
+class DispersionInfo(NamedTuple):
+    """The part of the log-likelihood that depends on p: the sum of y ln p + r ln(1 - p)."""
+
+    log_part: float
+
+
 def draw_dispersion(
     key: Key, layout: Layout, spec: Spec, state: State, exposure_Q: Floats, workspace: Workspace
-) -> tuple[State, float]:
-    """A new state with p drawn, and the part of its log-likelihood that depends on p: the sum of y ln p + r ln(1 - p).
+) -> tuple[State, DispersionInfo]:
+    """Draw p.
 
     `workspace` and `exposure_Q`, X_q / lambda_q with the present c, belong to the given state.
     """
@@ -35,7 +41,8 @@ def draw_dispersion(
     counts_D, rates_D = counts_and_rates(layout, mode, state, exposure_Q, workspace)
     log_odds_D = np.empty(len(counts_D))
     _draw(spec.g0 + counts_D, spec.h0 + rates_D, key.stream(Step.DISPERSION), scratch(), log_odds_D)
-    return replace(state, dispersion=Dispersion(log_odds_D, mode)), log_part(counts_D, rates_D, log_odds_D)
+    info = DispersionInfo(log_part(counts_D, rates_D, log_odds_D))
+    return replace(state, dispersion=Dispersion(log_odds_D, mode)), info
 
 
 def log_part(counts_D: Floats, rates_D: Floats, log_odds_D: Floats) -> float:
@@ -61,5 +68,5 @@ def counts_and_rates(
 def _draw(first_D: Floats, second_D: Floats, stream: Words, rng: Words, log_odds_D: Floats) -> None:
     """Fill `log_odds_D` with the log odds of Beta(first, second) variates."""
     for d in range(log_odds_D.size):
-        seat(rng, stream, d)
+        seek(rng, stream, d)
         log_odds_D[d] = log_gamma(rng, first_D[d], 1.0) - log_gamma(rng, second_D[d], 1.0)

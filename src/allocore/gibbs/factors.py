@@ -3,24 +3,76 @@
     phi[d, k] ~ Gamma( e0 + sum_{q at k} y[d, q],  f0 + sum_{q at k} X[d, q] )
 
 for the factors that some class uses. The others are integrated out and have no value. Cost: D * (Q + factors in use).
+
+X is the exposure: how many latent counts to expect from class q in row d per unit of its factor entry,
+
+    X[m][d, q] / lambda_q  =  prod_{m' != m} colsum[m'][k[q, m']]  -  the same over the missing cells with d_m = d
+
+for a Poisson likelihood. For the negative binomial every cell of the sum has the factor c (model/likelihood.py).
+kernels/exposure_sums.py computes the sums. The code keeps `exposure_DQ` = X / lambda, because lambda may be too small
+for a float; the steps multiply by it. X / lambda of mode m does not depend on the locations or factors of mode m. Cost:
+(D_m + patterns * M) * Q.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from allocore.gibbs.exposure import ModeView
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.priors import Priors
-from allocore.kernels.arrays import Floats, Ints
+from allocore.gibbs.layout import Layout, Workspace
 from allocore.kernels.distributions import log_gammas
+from allocore.kernels.elementary import Floats, Ints, log_of
 from allocore.kernels.jit import kernel
-from allocore.kernels.random import Key, Step, Words, scratch, seat
+from allocore.kernels.random import Key, Step, Words, scratch, seek
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
+
+class ModeView(NamedTuple):
+    """What the steps read about one mode: the counts of each class in its rows, and X / lambda."""
+
+    mode: int
+    y_DQ: Ints
+    exposure_DQ: Floats
+
+    def exposure_Q(self, phi_DQ: Floats) -> Floats:
+        """X_q / lambda_q of the classes, given the expanded factors of the mode."""
+        return np.asarray(np.einsum("dq,dq->q", self.exposure_DQ, phi_DQ))
+
+
+def exposure(layout: Layout, workspace: Workspace, mode: int) -> Floats:
+    """X / lambda of one mode as `exposure_DQ`."""
+    return layout.missing.sums_by_row(workspace.expanded, mode, layout.workers, workspace.scale)
+
+
+_TABULATED = 1024  # counts whose log rising factorials are in a table
 _ROWS_PER_THREAD = 8
+
+
+class Priors(NamedTuple):
+    """Shape and rate of the priors of core values (a0, b0) and of the factors of one mode (e0, f0).
+
+    `log_rising_Y` has ln G(e0 + y) - ln G(e0) for small y: a table, because the function takes ten times as long.
+    """
+
+    a0: float
+    b0: float
+    e0: float
+    f0: float
+    log_rising_Y: Floats
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def with_values(cls, a0: float, b0: float, e0: float, f0: float) -> "Priors":
+        """The priors with these values; most models have the same ones in all modes and sweeps."""
+        log_rising_Y = np.zeros(_TABULATED)
+        np.cumsum(log_of(e0 + np.arange(_TABULATED - 1)), out=log_rising_Y[1:])
+        return cls(a0, b0, e0, f0, log_rising_Y)
+
+    @classmethod
+    def of(cls, spec: Spec, state: State, mode: int) -> "Priors":
+        """The priors of a model in one mode; the state has e0 if it is learned."""
+        return cls.with_values(spec.a0, spec.b0, spec.concentration(mode, state.concentrations_M), spec.f0)
 
 
 class ClassesOfMode(NamedTuple):
@@ -31,8 +83,14 @@ class ClassesOfMode(NamedTuple):
     used_U: Ints
 
 
-def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
-    """A new state in which every factor in use of one mode is drawn."""
+class FactorInfo(NamedTuple):
+    """How many factors of the mode are in use."""
+
+    used: int
+
+
+def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> tuple[State, FactorInfo]:
+    """Draw every factor in use of one mode."""
     mode, y_DQ, exposure_DQ = view
     log_phi_DK, used_K = np.empty_like(state.log_phi[mode]), state.used(mode)
     place_Q = (np.cumsum(used_K) - 1)[state.subs_QM[:, mode]]
@@ -44,7 +102,7 @@ def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeV
             for cut in layout.workers.ranges(len(log_phi_DK), _ROWS_PER_THREAD)
         ]
     )
-    return state.with_factors(mode, log_phi_DK)
+    return state.with_factors(mode, log_phi_DK), FactorInfo(int(np.count_nonzero(used_K)))
 
 
 @kernel
@@ -58,7 +116,7 @@ def _draw_rows(
     work_2U = np.empty((2, used_U.size))
     for d in range(first, last):
         conditional_of_row(e0, f0, y_DQ[d], exposure_DQ[d], core_Q, place_Q, shape_U, rate_U)
-        seat(rng, stream, d)
+        seek(rng, stream, d)
         log_gammas(rng, shape_U, rate_U, work_2U, log_U)
         for k in range(log_phi_DK.shape[1]):
             log_phi_DK[d, k] = -np.inf

@@ -13,15 +13,15 @@ of
 
     poisson  y ln r        negative-binomial  ln r + ln(r + 1) + .. + ln(r + y - 1)        bernoulli  ln(e^r - 1)
 
-Every cell has its own random numbers: a place in a stream that depends on the data alone.
+Every cell has its own random numbers: a place in a stream that depends only on the data.
 """
 
 from math import exp, expm1, lgamma, log, log1p
 from typing import NamedTuple
 
-from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.chinese_restaurant import crt
 from allocore.kernels.distributions import zero_truncated_poisson
+from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words
 

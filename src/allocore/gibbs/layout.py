@@ -1,22 +1,37 @@
-"""The data in the form that a sweep reads: non-zero cells sorted into fibres, missing patterns, and the threads."""
+"""The data in the form that a sweep reads: non-zero cells sorted into fibres, missing patterns, and the threads.
+
+The workspace has the arrays that a chain keeps from sweep to sweep, because allocating them again would take time.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from allocore.data.fibre_order import cell_ranges, fibre_order
-from allocore.data.missing import Missing
-from allocore.data.tensor import CountTensor
-from allocore.kernels.arrays import Floats, Ints
-from allocore.kernels.expansion import row_offsets
-from allocore.kernels.fibres import changed_modes, sorted_coords
-from allocore.kernels.signed_patterns import SignedPatterns
+from allocore.kernels.elementary import Floats, Ints, Singles
+from allocore.kernels.exposure_sums import (
+    ROWS_PER_THREAD,
+    Expanded,
+    RowScale,
+    SignedPatterns,
+    changed_modes,
+    expand_logs,
+    row_offsets,
+    scale_rows,
+    scaled_sums,
+    sorted_coords,
+)
+from allocore.kernels.simd import aligned_zeros, padded
 from allocore.kernels.workers import Workers
+from allocore.model.likelihood import LIKELIHOODS
+from allocore.model.state import Dispersion, State
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.fibres import cell_ranges, fibre_order
+from allocore.tensor.missing import Missing
 
 BLOCK = 1024  # consecutive cells that one thread thins
 LARGE = 256  # counts from here on are split by binomials, smaller ones are drawn one by one
@@ -26,8 +41,9 @@ class NonZeros(NamedTuple):
     """The non-zero cells as thinning's kernels read them: modes in thinning's `order`, cells sorted by these modes.
 
     A count of LARGE or more is 0 in `small_N`; `large_L` has the cells with such counts, `large_counts_L` the counts.
-    Cell n is number `first_cell` + n of the whole tensor, which may be cut into shards between blocks (shards.py). By
-    these numbers, and by `first_draw_B` for the blocks, every cell has its own random numbers.
+    Cell n is number `first_cell` + n of the whole tensor, which may be cut into shards between blocks
+    (run/cluster/shards.py). By these numbers, and by `first_draw_B` for the blocks, every cell has its own random
+    numbers.
     """
 
     coords_MN: NDArray[Any]
@@ -134,3 +150,90 @@ def _row_totals(coords_MN: NDArray[Any], counts: Ints, shape: Sequence[int], ord
         for mode, column in zip(order, coords_MN[:, part], strict=True):
             totals[mode] += np.bincount(column, counts[part], shape[mode])
     return np.concatenate(totals)
+
+
+class ScaledRows(NamedTuple):
+    """The expanded factors that thinning multiplies, in 32 bits.
+
+    Each row is divided by its largest number, whose logarithm is in `log_scale_R`; this changes no probability within
+    a cell. Rows are padded with zeros to whole levels of SIMD lanes. The rows of one mode contain the core values.
+    """
+
+    scaled_RL: Singles
+    log_scale_R: Floats
+
+
+class Workspace:
+    """The expanded factors of a chain's state (kernels/exposure_sums.py): the only mutable object in a sweep.
+
+    Steps read `expanded` and `scale`, the c of the likelihood by row (model/likelihood.py), or None if c = 1. After a
+    change to the factors or locations of a mode, call `renew` for this mode; after one to the dispersion, `rescale`.
+    """
+
+    def __init__(self, layout: Layout, budget: int) -> None:
+        modes, length = len(layout.shape), sum(layout.shape)
+        self._layout = layout
+        self.scale: RowScale | None = None
+        self.expanded = Expanded(np.empty((length, budget)), np.empty((modes, budget)))
+        self._scaled = ScaledRows(aligned_zeros(length, padded(budget)), np.empty(length))
+
+    @classmethod
+    def of(cls, layout: Layout, state: State) -> "Workspace":
+        """The workspace of a state."""
+        workspace = cls(layout, len(state.log_core_Q))
+        workspace.scale = workspace._scale_of(state.dispersion)
+        workspace.renew_all(state)
+        return workspace
+
+    def renew(self, state: State, mode: int) -> None:
+        """Expand one mode again, after its locations or factors have changed."""
+        phi_DQ, subs_Q = self.rows(mode), np.ascontiguousarray(state.subs_QM[:, mode])
+        expand_logs(self._layout.workers, state.log_phi[mode], subs_Q, phi_DQ)
+        self.expanded.sums_MQ[mode] = scaled_sums(phi_DQ, mode, self.scale)
+
+    def rescale(self, state: State) -> None:
+        """Take c from the state again, after its dispersion has changed."""
+        self.scale = self._scale_of(state.dispersion)
+        if self.scale is not None:
+            mode = self.scale.mode
+            self.expanded.sums_MQ[mode] = scaled_sums(self.rows(mode), mode, self.scale)
+
+    def _scale_of(self, dispersion: Dispersion | None) -> RowScale | None:
+        if dispersion is None:
+            return None
+        # A single c can be given to the rows of any mode; it costs least in the shortest.
+        mode = int(np.argmin(self._layout.shape)) if dispersion.mode is None else dispersion.mode
+        scale_D = LIKELIHOODS["negative-binomial"].latent_scale(dispersion.log_odds_D)
+        return self._layout.missing.scaled(mode, np.broadcast_to(scale_D, self._layout.shape[mode]))
+
+    def renew_all(self, state: State) -> None:
+        """Expand all modes again."""
+        for mode in range(len(self._layout.shape)):
+            self.renew(state, mode)
+
+    def rows(self, mode: int) -> Floats:
+        """The expanded factors of one mode, (D, Q)."""
+        return self.expanded.phi_RQ[self._layout.rows(mode)]
+
+    def scaled_rows(self, state: State) -> ScaledRows:
+        """Compute the rows that thinning multiplies; the core values go into the first mode of thinning's order."""
+        layout, calls = self._layout, []
+        ones_Q, core_Q = np.ones(len(state.log_core_Q)), state.core_values()
+        for mode, length in enumerate(layout.shape):
+            phi_DQ, weights_Q = self.rows(mode), core_Q if mode == layout.order[0] else ones_Q
+            here = layout.rows(mode)
+            scaled_DL, log_scale_D = self._scaled.scaled_RL[here], self._scaled.log_scale_R[here]
+            calls += [
+                partial(scale_rows, *cut, phi_DQ, weights_Q, scaled_DL, log_scale_D)
+                for cut in layout.workers.ranges(length, ROWS_PER_THREAD)
+            ]
+        layout.workers.run(calls)
+        return self._scaled
+
+    def of_classes(self, which: Ints) -> "Workspace":
+        """A workspace with only the classes `which`."""
+        only = Workspace(self._layout, len(which))
+        np.take(self.expanded.phi_RQ, which, axis=1, out=only.expanded.phi_RQ)
+        np.take(self.expanded.sums_MQ, which, axis=1, out=only.expanded.sums_MQ)
+        only.scale = self.scale
+        return only

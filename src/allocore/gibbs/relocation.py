@@ -1,54 +1,83 @@
-"""Locations of the classes in one mode, given the counts and the other modes, one class after another.
-
-pi, the core value of the class and the U factors that no other class uses are integrated out. Class q goes to
+"""Locations of the classes in one mode, one class after another. Class q goes to
 
     a factor k in use     log(n_k + alpha0/D)  +  sum_d y[d, q] log phi[d, k]
                                                +  lnG(a0 + y_q)  -  (a0 + y_q) ln(b0 + sum_d phi[d, k] R[d, q])
-    a factor of its own   log(U alpha0/D)      +  the log of the integral in collapsed_factor.py
+    a factor of its own   log(U alpha0/D)      +  the log of the integral of f(t), below
 
-where n_k counts the other classes at k, and R = X / lambda_q. Before the next class moves, class q draws its core value
-from Gamma(a0 + y_q, b0 + sum_d phi[d, k] R[d, q]), or as in collapsed_factor.py. A factor of its own is drawn from
-Gamma(e0 + y, f0 + X). The integral is only approximate, so a Metropolis-Hastings step accepts or rejects a move to or
-from a factor of its own. A class that has a factor of its own and chooses "its own" again keeps it.
+given the counts, the other modes and the other classes, where n_k counts the other classes at k, and R = X / lambda_q.
+pi, the core value of the class and the U factors that no other class uses are integrated out. Before the next class
+moves, class q draws its core value from Gamma(a0 + y_q, b0 + sum_d phi[d, k] R[d, q]); or, with a factor of its own,
+from f, and the factor from Gamma(e0 + y, f0 + X). A class that has a factor of its own and chooses "its own" again
+keeps it. A class that is not included has no core value: it moves by the prior.
+
+With a factor of its own, integrated out (collapsed), the log core value t has the density
+
+    f(t) = C exp(h(t)),     h(t) = (a0 + y_q) t - b0 e^t - sum_d (e0 + y[d]) ln(f0 + e^t R[d])
+                            C    = prod_d f0^e0 G(e0 + y[d]) / G(e0)
+
+whose integral is the likelihood of the counts, up to b0^a0 / G(a0). In general the integral has no closed form. With
+b0 = 0 and the same R in all rows it has one: e^t is then a scaled ratio of two gamma variates. So the proposal g is
+such a ratio, with the same slope a0 + y_q on the left, fitted to the top of f and to its curvature there. The integral
+is approximated by f(top) / g(top), and a Metropolis-Hastings step, for a move to or from a factor of its own, corrects
+for ln f - ln g, relative to its value at the top. The tails of f are no heavier than those of g, so the correction is
+bounded.
 
 The paper conditions on the core value, and on a prior draw of each unused factor. The posterior is the same, but a
 prior draw never fits the data. And given its core value, a class with many counts only takes factors of a scale similar
-to its present one, and a class without counts stays where few counts are expected. A class that is not included has no
-core value: it moves by the prior. Cost: D * Q * (factors in use), and D * Q more for every new factor.
+to its present one, and a class without counts stays where few counts are expected.
+
+Cost: D * Q * (factors in use), D * Q more for every new factor, and four to twenty passes over the rows for every fit.
 """
 
 from dataclasses import replace
 from functools import partial
-from math import exp, lgamma, log
+from math import exp, lgamma, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from allocore.gibbs.collapsed_factor import (
-    FIT_SIZE,
-    LEFT,
-    LOG_GAMMA_LEFT,
-    LOG_INTEGRAL,
-    draw_collapsed,
-    fit_collapsed,
-    log_correction,
-)
-from allocore.gibbs.exposure import ModeView
+from allocore.gibbs.factors import ModeView, Priors
 from allocore.gibbs.layout import Layout
-from allocore.gibbs.priors import Priors
-from allocore.kernels.arrays import Floats, Ints
 from allocore.kernels.distributions import categorical_from_logs, log_gamma, log_gammas
-from allocore.kernels.dot_product import FIRST, SECOND, dot_of_rows
-from allocore.kernels.elementary import exp_of, lane_exp, lane_log
-from allocore.kernels.jit import kernel, part
-from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
-from allocore.kernels.row_sums import padded, padded_columns, sum_rows
+from allocore.kernels.elementary import Floats, Ints, exp_of, lane_exp, lane_log
+from allocore.kernels.jit import inlined, kernel, part
+from allocore.kernels.random import Key, Step, Words, scratch, seek, uniform
+from allocore.kernels.simd import FIRST, SECOND, dot_of_rows, padded_columns, padded_width, sum_rows
 from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
 _CLASSES_PER_THREAD = 8
 _LEAST_LOG = -1e300
+_MOST_STEPS = 60
+_MOST = 700.0  # exp of anything larger may overflow
+_NEAR = 0.1  # how near to the top the fit must end, relative to the width of the density
+# The rows of a table over the rows of the mode, from which the fit makes its sums.
+_COUNT, _EXPOSURE, _SHAPE, _ONE, _SHARE, _REST, _WEIGHT = np.arange(7)
+
+
+class RelocationInfo(NamedTuple):
+    """How many classes moved in this mode, and how many Metropolis-Hastings steps were proposed and accepted.
+
+    Only a move to or from a factor of a class's own is a proposal; the others are Gibbs draws.
+    """
+
+    moved: int
+    proposed: int
+    accepted: int
+
+
+class CollapsedFit(NamedTuple):
+    """The ratio of gammas g: its slopes on the left and the right, its top, h at the top, the log integral of f, and
+    ln G of the slope on the left.
+    """
+
+    left: float
+    right: float
+    top: float
+    height: float
+    log_integral: float
+    log_gamma_left: float
 
 
 class ByClass(NamedTuple):
@@ -71,7 +100,7 @@ class Scores(NamedTuple):
     """The scores of the factors in use without the prior, in the first columns of `scores_QK`.
 
     `exposure_QK` has the sum of phi R for each. The columns after them are for factors taken later.
-    `fits_QF` are the fits of collapsed_factor.py. Classes that are not included have scores of zero.
+    A row of `fits_QF` is a `CollapsedFit`. Classes that are not included have scores of zero.
     """
 
     scores_QK: Floats
@@ -112,7 +141,7 @@ class _RelocationStreams(NamedTuple):
     entries: Words
 
 
-def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> State:
+def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> tuple[State, RelocationInfo]:
     """A new state in which every class is relocated in one mode and has a new core value."""
     mode, rows = view.mode, ByClass.of(view, layout.workers)
     places, used = _Places.of(state, mode), int(state.used(mode).sum())
@@ -120,10 +149,14 @@ def relocate(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView)
     streams = _RelocationStreams(key.stream(Step.RELOCATE, mode), key.stream(Step.NEW_FACTOR, mode))
     scores = location_scores(layout, spec, state, mode, rows)
     alpha = spec.alpha0 / len(drawn.log_phi_DK)
-    _move_classes(scores, rows, alpha, Priors.of(spec, state, mode), streams, scratch(), used, places, drawn)
+    proposed, accepted = _move_classes(
+        scores, rows, alpha, Priors.of(spec, state, mode), streams, scratch(), used, places, drawn
+    )
     subs_QM = state.subs_QM.copy()
     subs_QM[:, mode] = places.factors_K[places.places_Q]
-    return replace(state.with_factors(mode, drawn.log_phi_DK), log_core_Q=drawn.log_core_Q, subs_QM=subs_QM)
+    moved = int(np.count_nonzero(subs_QM[:, mode] != state.subs_QM[:, mode]))
+    changed = replace(state.with_factors(mode, drawn.log_phi_DK), log_core_Q=drawn.log_core_Q, subs_QM=subs_QM)
+    return changed, RelocationInfo(moved, proposed, accepted)
 
 
 def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: ByClass) -> Scores:
@@ -131,8 +164,8 @@ def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: B
     # Rows without counts are summed with a weight of zero, which must not meet an infinite number.
     log_phi_DL = np.maximum(padded_columns(state.log_phi[mode][:, state.used(mode)]), _LEAST_LOG)
     priors, phi_DL = Priors.of(spec, state, mode), exp_of(log_phi_DL)
-    scores_QK, exposure_QK = np.empty((2, spec.budget, padded(spec.core_shape[mode])))
-    scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, FIT_SIZE)))
+    scores_QK, exposure_QK = np.empty((2, spec.budget, padded_width(spec.core_shape[mode])))
+    scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, len(CollapsedFit._fields))))
     cuts = layout.workers.ranges(spec.budget, _CLASSES_PER_THREAD)
     layout.workers.run([partial(_score_classes, *cut, rows, priors, log_phi_DL, phi_DL, scores) for cut in cuts])
     left_out_Q = np.flatnonzero(~state.included())
@@ -166,26 +199,23 @@ def _score_classes(
         sum_rows(phi_DL, all_D, all_D.size, exposure_QD, q, r, exposure_QK)
         sum_rows(log_phi_DL, counted_D, counted, y_QD, q, r, scores_QK)
         for c in range(q, r + 1):
-            fit_collapsed(y_QD[c], exposure_QD[c], priors, fits_QF[c])
-            left, log_gamma_left = fits_QF[c, LEFT], fits_QF[c, LOG_GAMMA_LEFT]  # left is a0 + y_q
+            fit = fit_collapsed(y_QD[c], exposure_QD[c], priors)
+            for i in range(fits_QF.shape[1]):
+                fits_QF[c, i] = fit[i]
+            left, log_gamma_left = fit.left, fit.log_gamma_left  # left is a0 + y_q
             for u in range(phi_DL.shape[1]):
                 scores_QK[c, u] += log_gamma_left - left * lane_log(b0 + exposure_QK[c, u])
-
-
-@kernel
-def log_core_integral(total: float, exposure: float, a0: float, b0: float) -> float:
-    """The log integral of lambda^y exp(-lambda exposure) over the prior of a core value, without ln b0^a0 / G(a0)."""
-    return lgamma(a0 + total) - (a0 + total) * log(b0 + exposure)
 
 
 @kernel
 def _move_classes(
     scores: Scores, rows: ByClass, alpha: float, priors: Priors, streams: _RelocationStreams, rng: Words, used: int,
     places: _Places, drawn: _Drawn,
-) -> None:  # fmt: skip
-    """Move the classes in turn. Writes to `places`, to `drawn` and to the scores of newly taken factors.
+) -> tuple[int, int]:  # fmt: skip
+    """Move the classes in turn; returns how many Metropolis-Hastings steps were proposed and accepted.
 
-    `used` is the number of places that are or were in use.
+    Writes to `places`, to `drawn` and to the scores of newly taken factors. `used` is the number of places that are or
+    were in use.
     """
     scores_QK, exposure_QK, fits_QF = scores
     y_QD, exposure_QD = rows
@@ -194,22 +224,25 @@ def _move_classes(
     weights, log_prior = np.empty(others_K.size + 1), np.empty(places_Q.size + 1)
     for n in range(log_prior.size):
         log_prior[n] = log(n + alpha) if n > 0 else -np.inf  # a factor that no other class uses is integrated out
-    free = others_K.size - used
+    free, proposed, accepted = others_K.size - used, 0, 0
     for q in range(places_Q.size):
-        home = places_Q[q]
+        home, fit = places_Q[q], _fit_at(fits_QF, q)
         others_K[home] -= 1
         has_own = others_K[home] == 0
         free += int(has_own)
         for k in range(used):
             weights[k] = log_prior[others_K[k]] + scores_QK[q, k]
-        weights[used] = log(free * alpha) + fits_QF[q, LOG_INTEGRAL] if free > 0 else -np.inf
-        seat(rng, streams.choices, q)
+        weights[used] = log(free * alpha) + fit.log_integral if free > 0 else -np.inf
+        seek(rng, streams.choices, q)
         choice = categorical_from_logs(rng, weights, used + 1)
         new = choice == used
         exposure = 0.0 if new else exposure_QK[q, choice]
-        stays, log_core = _core_there(
-            has_own, new, exposure, log_core_Q[q], y_QD[q], exposure_QD[q], priors, fits_QF[q], rng
+        stays, log_core = _core_at(
+            has_own, new, exposure, log_core_Q[q], y_QD[q], exposure_QD[q], priors, fit, rng
         )  # fmt: skip
+        proposal = new != has_own and log_core_Q[q] > -np.inf
+        proposed += int(proposal)
+        accepted += int(proposal and not stays)
         if stays:
             others_K[home] += 1
             free -= int(has_own)
@@ -217,7 +250,7 @@ def _move_classes(
         if new:
             choice, used = _take(int(uniform(rng) * free), used, factors_K, others_K)
             k = factors_K[choice]
-            seat(rng, streams.entries, q)
+            seek(rng, streams.entries, q)
             _draw_column(k, exp(log_core), y_QD[q], exposure_QD[q], priors.e0, priors.f0, rng, log_phi_DK)
             _score_column(q + 1, choice, k, rows, priors, drawn, scores)
         elif has_own:
@@ -226,25 +259,32 @@ def _move_classes(
         free -= int(new)
         others_K[choice] += 1
         places_Q[q], log_core_Q[q] = choice, log_core
+    return proposed, accepted
+
+
+@inlined
+def _fit_at(fits_QF: Floats, q: int) -> CollapsedFit:
+    """The fit of class q."""
+    return CollapsedFit(fits_QF[q, 0], fits_QF[q, 1], fits_QF[q, 2], fits_QF[q, 3], fits_QF[q, 4], fits_QF[q, 5])
 
 
 @part
-def _core_there(
+def _core_at(
     has_own: bool, new: bool, exposure: float, before: float, y_D: Floats, exposure_D: Floats, priors: Priors,
-    fitted: Floats, rng: Words,
+    fit: CollapsedFit, rng: Words,
 ) -> tuple[bool, float]:  # fmt: skip
-    """Whether a class stays where it is after all, and otherwise its log core value at the chosen factor.
+    """Whether a class stays where it is after all; if not, its log core value at the chosen factor.
 
-    `new`: it chose a factor of its own. `has_own`: it has one already. `exposure`: its own at a factor in use.
+    `new`: it chose a factor of its own. `has_own`: it has one already. `exposure`: its exposure at a factor in use.
     """
     if (has_own and new) or before == -np.inf:
         return has_own and new, before
     if new:
-        after = draw_collapsed(rng, fitted)
-        return not log(uniform(rng)) < log_correction(after, y_D, exposure_D, priors, fitted), after
-    if has_own and not log(uniform(rng)) < -log_correction(before, y_D, exposure_D, priors, fitted):
+        after = draw_collapsed(rng, fit)
+        return not log(uniform(rng)) < log_correction(after, y_D, exposure_D, priors, fit), after
+    if has_own and not log(uniform(rng)) < -log_correction(before, y_D, exposure_D, priors, fit):
         return True, before
-    return False, log_gamma(rng, fitted[LEFT], priors.b0 + exposure)
+    return False, log_gamma(rng, fit.left, priors.b0 + exposure)
 
 
 @part
@@ -289,6 +329,93 @@ def _score_column(first: int, place: int, k: int, rows: ByClass, priors: Priors,
     for q in range(first, log_core_Q.size):
         exposure, score = dot_of_rows(exposure_QD, q, column_2D, SECOND), 0.0
         if log_core_Q[q] > -np.inf:
-            score = dot_of_rows(y_QD, q, column_2D, FIRST) + fits_QF[q, LOG_GAMMA_LEFT]
-            score -= fits_QF[q, LEFT] * log(b0 + exposure)
+            fit = _fit_at(fits_QF, q)
+            score = dot_of_rows(y_QD, q, column_2D, FIRST) + fit.log_gamma_left
+            score -= fit.left * log(b0 + exposure)
         exposure_QK[q, place], scores_QK[q, place] = exposure, score
+
+
+@kernel
+def log_core_integral(total: float, exposure: float, a0: float, b0: float) -> float:
+    """The log integral of lambda^y exp(-lambda exposure) over the prior of a core value, without ln b0^a0 / G(a0)."""
+    return lgamma(a0 + total) - (a0 + total) * log(b0 + exposure)
+
+
+@kernel
+def fit_collapsed(y_D: Floats, exposure_D: Floats, priors: Priors) -> CollapsedFit:
+    """Fit the ratio of gammas by Newton's method, starting from the core value for factors equal to their mean e0 / f0.
+
+    It ends when the top is known well within the width of the density. The fit depends only on counts and exposure.
+    """
+    a0, b0, e0, f0, _ = priors
+    work = np.empty((7, y_D.size))
+    for d in range(y_D.size):
+        work[_COUNT, d], work[_EXPOSURE, d], work[_SHAPE, d], work[_ONE, d] = y_D[d], exposure_D[d], e0 + y_D[d], 1.0
+    left = a0 + dot_of_rows(work, _COUNT, work, _ONE)
+    top, right = log(left / (b0 + e0 / f0 * dot_of_rows(work, _EXPOSURE, work, _ONE))), left
+    for _ in range(_MOST_STEPS):
+        core = exp(top)
+        for d in range(y_D.size):
+            expected = core * exposure_D[d]
+            inverse = 1.0 / (f0 + expected)
+            work[_SHARE, d], work[_REST, d] = expected * inverse, f0 * inverse
+            work[_WEIGHT, d] = work[_SHAPE, d] * work[_SHARE, d]
+        slope = left - b0 * core - dot_of_rows(work, _WEIGHT, work, _ONE)
+        within = dot_of_rows(work, _WEIGHT, work, _SHARE)
+        curvature = b0 * core + dot_of_rows(work, _WEIGHT, work, _REST)
+        # A lower bound on the slope, because with too heavy a tail core values would leave the range of floats.
+        right = max(left * curvature / max(slope + within, 1e-6 * left), 0.01 * min(left, 1.0))
+        if abs(slope) < _NEAR * sqrt(curvature):
+            break
+        top += min(max(slope / curvature, -3.0), 3.0)
+    height, log_gamma_left = _log_density(top, left, y_D, exposure_D, priors), lgamma(left)
+    log_peak = _log_ratio_density(top, left, right, top, log_gamma_left)
+    log_integral = _log_constant(y_D, priors) + height - log_peak
+    return CollapsedFit(left, right, top, height, log_integral, log_gamma_left)
+
+
+@kernel
+def draw_collapsed(rng: Words, fit: CollapsedFit) -> float:
+    """Draw a log core value from the ratio of gammas."""
+    return fit.top + log(fit.right / fit.left) + log_gamma(rng, fit.left, 1.0) - log_gamma(rng, fit.right, 1.0)
+
+
+@kernel
+def log_correction(log_core: float, y_D: Floats, exposure_D: Floats, priors: Priors, fit: CollapsedFit) -> float:
+    """ln f - ln g at a log core value, relative to the top: what Metropolis-Hastings corrects for."""
+    left, right, top, height, _, log_gamma_left = fit
+    gained = _log_density(log_core, left, y_D, exposure_D, priors) - height
+    log_peak = _log_ratio_density(top, left, right, top, log_gamma_left)
+    return gained - _log_ratio_density(log_core, left, right, top, log_gamma_left) + log_peak
+
+
+@part
+def _log_density(log_core: float, left: float, y_D: Floats, exposure_D: Floats, priors: Priors) -> float:
+    """h(t); `left` is a0 + y_q."""
+    core = exp(min(log_core, _MOST))
+    work = np.empty((2, y_D.size))
+    for d in range(y_D.size):
+        work[0, d] = priors.e0 + y_D[d]
+        work[1, d] = lane_log(priors.f0 + core * exposure_D[d])
+    return left * log_core - priors.b0 * core - dot_of_rows(work, FIRST, work, SECOND)
+
+
+@part
+def _log_constant(y_D: Floats, priors: Priors) -> float:
+    """ln C."""
+    e0, log_rising_Y = priors.e0, priors.log_rising_Y
+    constant, log_gamma_e0 = y_D.size * e0 * log(priors.f0), lgamma(e0)
+    for d in range(y_D.size):
+        if y_D[d] < log_rising_Y.size:
+            constant += log_rising_Y[int(y_D[d])]
+        else:
+            constant += lgamma(e0 + y_D[d]) - log_gamma_e0
+    return constant
+
+
+@part
+def _log_ratio_density(log_core: float, left: float, right: float, top: float, log_gamma_left: float) -> float:
+    """ln g(t)."""
+    at = log_core - top + log(left / right)
+    beyond = max(at, 0.0) + log1p(exp(-abs(at)))
+    return lgamma(left + right) - log_gamma_left - lgamma(right) + left * at - (left + right) * beyond

@@ -1,57 +1,193 @@
 """Split-merge: split one class in two, or merge two classes, in one mode and together with their counts.
 
-A class at a factor that is a mixture of two others, say of two communities, can explain the data as well as two classes
-at these two factors. A move of a single class cannot leave such a state. So a split or a merge is proposed, with core
-values integrated out, and accepted by Metropolis-Hastings (Jain and Neal 2004; Green and Richardson 2001). For a class
-q that holds counts,
-
-    split   takes a class r without counts: q moves to a factor k and r to a factor l, both used by other classes, and r
-            to the location of q in the other modes. A count of q in row d goes to r with odds w_l phi[d, l] / S_l :
-            w_k phi[d, k] / S_k, where S = sum_d phi[d] R[d], and w are fitted to the counts (split_proposal.py)
-    merge   takes a class r with counts that differs from q in this mode alone: q gets all counts and chooses a factor
-            as in relocation; r, now without counts, moves in each mode to the factor of a random other class
-
 The two states have these posterior probabilities, up to a common factor. n counts the other classes (including q in the
 other modes, and for r, in the merged state, in this mode too):
 
     split    (n_k + alpha) (n_l + alpha) F(y_q, k) F(y_r, l)                * prod over other modes of (n + alpha) at q
-    merged   (n_k + alpha) F(y_q + y_r, k), or as in collapsed_factor.py,   * prod over all modes of (n + alpha) at r
+    merged   (n_k + alpha) F(y_q + y_r, k), or as in relocation.py          * prod over all modes of (n + alpha) at r
                                                                             * F(0, location of r)
-    F(y, k) = b0^a0 / G(a0) * prod_d phi[d, k]^y[d] * G(a0 + y) / (b0 + S_k)^(a0 + y)
+    F(y, k) = b0^a0 / G(a0) * prod_d phi[d, k]^y[d] * G(a0 + y) / (b0 + S_k)^(a0 + y),      S_k = sum_d phi[d, k] R[d]
 
-This step comes directly before thinning, which allocates all counts again: a split knows the counts of the two classes
-only as sums over the rows of one mode, which is enough here. The mode is the one that the sweep visits last.
-Cost of a proposal: D * (factors in use).
+given the counts and the factors, with core values integrated out; a Metropolis-Hastings step accepts or rejects (Jain
+and Neal 2004; Green and Richardson 2001). For a class q that holds counts,
+
+    split   takes a class r without counts: q moves to a factor k and r to a factor l, both used by other classes, and r
+            to the location of q in the other modes. A count of q in row d goes to r with odds w_l phi[d, l] / S_l :
+            w_k phi[d, k] / S_k
+    merge   takes a class r with counts that differs from q only in this mode: q gets all counts and chooses a factor
+            as in relocation; r, now without counts, moves in each mode to the factor of a random other class
+
+Why: a class at a factor that is a mixture of two others, say of two communities, can explain the data as well as two
+classes at these two factors. A move of a single class cannot leave such a state.
+
+The weights w are those of a mixture of the factors in use that explains the counts: a count in row d comes from factor
+k with weight w_k, in shares phi[d, k] R[d] / S_k. A few steps of EM fit them. They only make a proposal, so they need
+not be exact, but they must be a function of only the counts, the exposure and the factors.
+
+The step comes directly before thinning, which allocates all counts again: a split knows the counts of the two classes
+only as sums over the rows of one mode, which is enough here. The mode is the one that the sweep visits last. Cost of a
+proposal: D * (factors in use).
+
+The file has three layers: the step (`split_merge`), the proposals, which write to a `Draft` of the state, and the
+serial leaves over the rows of the mode (`explain`, `log_odds_of_two`, `share_counts`, `log_weight_of_shares`).
 """
 
-from dataclasses import dataclass
-from math import inf, log, nan
+from dataclasses import dataclass, replace
+from math import exp, inf, log, log1p, nan
+from typing import NamedTuple
 
 import numpy as np
 
-from allocore.gibbs.collapsed_factor import FIT_SIZE, LOG_INTEGRAL, draw_collapsed, fit_collapsed, log_correction
-from allocore.gibbs.exposure import ModeView
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.relocation import log_core_integral
-from allocore.gibbs.split_merge_draft import Draft
-from allocore.gibbs.split_proposal import (
-    Explained,
-    FactorsInUse,
-    explain,
-    log_odds_of_two,
-    log_weight_of_shares,
-    share_counts,
+from allocore.gibbs.factors import ModeView, Priors
+from allocore.gibbs.layout import Layout, Workspace
+from allocore.gibbs.relocation import (
+    ByClass,
+    CollapsedFit,
+    draw_collapsed,
+    fit_collapsed,
+    log_core_integral,
+    log_correction,
 )
-from allocore.gibbs.workspace import Workspace
-from allocore.kernels.arrays import Flags, Floats, Ints
-from allocore.kernels.distributions import categorical_from_logs, log_gamma
-from allocore.kernels.elementary import exp_of, log_of
-from allocore.kernels.random import Key, Step, Words, scratch, seat, uniform
+from allocore.kernels.distributions import binomial, categorical_from_logs, log_gamma
+from allocore.kernels.elementary import Flags, Floats, Ints, exp_of, log_of
+from allocore.kernels.exposure_sums import Expanded, RowScale, SignedPatterns, scaled_sums
+from allocore.kernels.jit import kernel, part
+from allocore.kernels.random import Key, Step, Words, scratch, seek, uniform
 from allocore.model.spec import Spec
 from allocore.model.state import State
 
 _LEAST_CLASSES = 4  # two that take part, and one at each of two factors
 _MOST_PROPOSALS = 16
+_STEPS = 12  # of EM
+_LEAK = 0.05  # the share of proposals that ignore the counts, so that every factor can be proposed
+_TINY = 1e-280
+_MOST = 700.0  # exp of anything larger may overflow
+
+
+class SplitMergeInfo(NamedTuple):
+    """How many splits and merges were proposed and accepted. A proposal without a possible move is rejected."""
+
+    proposed: int
+    accepted: int
+
+
+def split_merge(
+    key: Key, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
+) -> tuple[tuple[State, Floats], SplitMergeInfo]:
+    """The state after some proposals in one mode, with its X_q / lambda_q; and how many were accepted.
+
+    `workspace` belongs to the given state and is only read.
+    """
+    if spec.budget < _LEAST_CLASSES:
+        return (state, exposure_Q), SplitMergeInfo(0, 0)
+    draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
+    rng, stream, accepted = scratch(), key.stream(Step.SPLIT_MERGE, view.mode), 0
+    proposals = min(spec.budget // 4, _MOST_PROPOSALS)
+    for number in range(proposals):
+        seek(rng, stream, number)
+        accepted += propose(draft, rng)
+    changed = (draft.state(state), draft.exposure_Q) if accepted else (state, exposure_Q)
+    return changed, SplitMergeInfo(proposals, accepted)
+
+
+@dataclass
+class Draft:
+    """Copies of everything that proposals in one mode can change. Mutable: accepted proposals are written here only.
+
+    `sums_Q` are the sums of the factors of the classes in this mode (with c, if `scale` is of this mode). In the other
+    modes no factor changes: class q has the column holder_MQ[m, q] of `expanded`. `exposure_QD` is only valid for
+    classes that hold counts.
+    """
+
+    mode: int
+    priors: Priors
+    alpha_M: Floats
+    missing: SignedPatterns
+    scale: RowScale | None
+    expanded: Expanded
+    holder_MQ: Ints
+    sums_Q: Floats
+    y_QD: Floats
+    y_Q: Floats
+    exposure_QD: Floats
+    exposure_Q: Floats
+    subs_QM: Ints
+    log_core_Q: Floats
+    log_phi_DK: Floats
+    phi_DK: Floats
+    classes_MK: Ints  # how many classes are at each factor
+
+    @classmethod
+    def of(
+        cls, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
+    ) -> "Draft":
+        """A draft of a state; `exposure_Q` is X_q / lambda_q."""
+        mode, by_rows = view.mode, ByClass.of(view, layout.workers)
+        log_phi_DK = state.log_phi[mode].copy()
+        used_U, class_U = np.unique(state.subs_QM[:, mode], return_index=True)
+        phi_DK = np.zeros_like(log_phi_DK)
+        phi_DK[:, used_U] = workspace.rows(mode)[:, class_U]
+        classes_MK = np.array([np.bincount(subs_Q, minlength=max(spec.core_shape)) for subs_Q in state.subs_QM.T])
+        return cls(
+            mode=mode,
+            priors=Priors.of(spec, state, mode),
+            alpha_M=spec.alpha0 / np.array(layout.shape),
+            missing=layout.missing,
+            scale=workspace.scale,
+            expanded=workspace.expanded,
+            holder_MQ=np.tile(np.arange(spec.budget), (len(layout.shape), 1)),
+            sums_Q=workspace.expanded.sums_MQ[mode].copy(),
+            y_QD=by_rows.y_QD,
+            y_Q=by_rows.y_QD.sum(axis=1),
+            exposure_QD=by_rows.exposure_QD,
+            exposure_Q=exposure_Q.copy(),
+            subs_QM=state.subs_QM.copy(),
+            log_core_Q=state.log_core_Q.copy(),
+            log_phi_DK=log_phi_DK,
+            phi_DK=phi_DK,
+            classes_MK=classes_MK,
+        )
+
+    def state(self, before: State) -> State:
+        """The state of the draft, which was made from `before`."""
+        changed = before.with_factors(self.mode, self.log_phi_DK)
+        return replace(changed, log_core_Q=self.log_core_Q, subs_QM=self.subs_QM)
+
+    def column(self, mode: int, q: int) -> tuple[Floats, float]:
+        """The factor of a class in a mode, and its sum."""
+        if mode == self.mode:
+            return self.phi_DK[:, self.subs_QM[q, mode]], float(self.sums_Q[q])
+        holder, start = self.holder_MQ[mode, q], sum(self.missing.shape[:mode])
+        rows_DQ = self.expanded.phi_RQ[start : start + self.missing.shape[mode]]
+        return rows_DQ[:, holder], float(self.expanded.sums_MQ[mode, holder])
+
+    def exposure_at(self, classes_M: Ints) -> float:
+        """X / lambda of a class that has, in each mode m, the factor of class classes_M[m]."""
+        columns = [self.column(m, c) for m, c in enumerate(classes_M)]
+        return self.missing.sum_of_one([phi_D for phi_D, _ in columns], [total for _, total in columns], self.scale)
+
+    def move_to_factors_of(self, r: int, classes_M: Ints) -> None:
+        """Move r, in each mode m, to the factor of class classes_M[m]."""
+        for m, c in enumerate(classes_M):
+            self._put(r, m, self.subs_QM[c, m])
+            self.holder_MQ[m, r] = self.holder_MQ[m, c]
+        self.sums_Q[r] = self.sums_Q[classes_M[self.mode]]
+
+    def place(self, q: int, counts_D: Floats, factor: int, exposure: float, rng: Words) -> None:
+        """Give q these counts, move it to a factor of this mode with this X / lambda, and draw its core value."""
+        self.y_QD[q], self.y_Q[q], self.exposure_Q[q] = counts_D, counts_D.sum(), exposure
+        self._put(q, self.mode, factor)
+        self.sums_Q[q] = scaled_sums(self.phi_DK[:, factor], self.mode, self.scale)
+        self.log_core_Q[q] = log_gamma(rng, self.priors.a0 + self.y_Q[q], self.priors.b0 + exposure)
+
+    def set_factor(self, factor: int, log_phi_D: Floats | float) -> None:
+        """Set the values of a factor of this mode; -inf if no class uses it any more."""
+        self.log_phi_DK[:, factor], self.phi_DK[:, factor] = log_phi_D, exp_of(log_phi_D)
+
+    def _put(self, q: int, mode: int, factor: int) -> None:
+        self.classes_MK[mode, self.subs_QM[q, mode]] -= 1
+        self.classes_MK[mode, factor] += 1
+        self.subs_QM[q, mode] = factor
 
 
 @dataclass(frozen=True)
@@ -60,7 +196,7 @@ class Pair:
 
     The factors that other classes use in this mode explain these counts with `weights_U`; `exposure_U` has their S.
     `scores` are those of one class with all these counts, at each of these factors and, last, at a factor of its own,
-    fitted as in collapsed_factor.py.
+    which `fit` describes.
     """
 
     q: int
@@ -71,7 +207,7 @@ class Pair:
     weights_U: Floats
     exposure_U: Floats
     scores: Floats
-    fitted: Floats
+    fit: CollapsedFit
 
 
 @dataclass(frozen=True)
@@ -102,54 +238,85 @@ class MergedState:
     exposure_r: float
 
 
-def split_merge(
-    key: Key, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
-) -> tuple[State, Floats, int]:
-    """The state after some proposals in one mode, its X_q / lambda_q, and the number of accepted proposals.
-
-    `workspace` belongs to the given state and is only read.
-    """
-    if spec.budget < _LEAST_CLASSES:
-        return state, exposure_Q, 0
-    draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
-    rng, stream, accepted = scratch(), key.stream(Step.SPLIT_MERGE, view.mode), 0
-    for number in range(min(spec.budget // 4, _MOST_PROPOSALS)):
-        seat(rng, stream, number)
-        accepted += propose(draft, rng)
-    return (draft.state(state), draft.exposure_Q, accepted) if accepted else (state, exposure_Q, 0)
-
-
 def propose(draft: Draft, rng: Words) -> bool:
     """Propose a split or a merge and, if it is accepted, write it into the draft; returns whether it was accepted."""
-    splits = uniform(rng) < 0.5
+    return _propose_split(draft, rng) if uniform(rng) < 0.5 else _propose_merge(draft, rng)
+
+
+def _propose_split(draft: Draft, rng: Words) -> bool:
     q = _one_of(draft.y_Q > 0, rng)
-    r = _one_of(_empty(draft) if splits else _partners(draft, q, draft.subs_QM[q, draft.mode]), rng)
+    r = _one_of(_empty(draft), rng)
     if min(q, r) < 0:
         return False
     others_MK = _others(draft, q, r)
-    if (others_MK[draft.mode] > 0).sum() < 2 or not _can_return(draft, others_MK, q, r, splits):
+    # The merge back must be possible: other classes use the factors that r leaves.
+    if not (_two_factors(draft, others_MK) and _used_by_others(draft, others_MK, r).all()):
         return False
     pair = _pair(draft, q, r, others_MK)
-    split = _draw_split(draft, pair, rng) if splits else _now_split(draft, pair)
-    merged = _now_merged(draft, pair) if splits else _draw_merged(draft, pair, rng)
-    gain = _gain(draft, pair, split, merged, splits)
-    if not log(uniform(rng)) < (gain if splits else -gain):
+    split, merged = _draw_split(draft, pair, rng), _now_merged(draft, pair)
+    if not log(uniform(rng)) < _gain(draft, pair, split, merged, Choices.from_merged(draft, pair, split)):
         return False
-    if splits:
-        _write_split(draft, pair, split, rng)
-    else:
-        _write_merged(draft, pair, merged, rng)
+    _write_split(draft, pair, split, rng)
     return True
 
 
-def _gain(draft: Draft, pair: Pair, split: SplitState, merged: MergedState, splits: bool) -> float:
-    """log(posterior / proposal) of the split state minus that of the merged state, whichever is the present one."""
+def _propose_merge(draft: Draft, rng: Words) -> bool:
+    q = _one_of(draft.y_Q > 0, rng)
+    r = _one_of(_partners(draft, q, draft.subs_QM[q, draft.mode]), rng)
+    if min(q, r) < 0:
+        return False
+    others_MK, here = _others(draft, q, r), draft.mode
+    # The split back must be possible: other classes use the factors that q and r leave in this mode.
+    left_used = others_MK[here, draft.subs_QM[[q, r], here]] > 0
+    if not (_two_factors(draft, others_MK) and left_used.all()):
+        return False
+    pair = _pair(draft, q, r, others_MK)
+    split, merged = _now_split(draft, pair), _draw_merged(draft, pair, rng)
+    if not log(uniform(rng)) < -_gain(draft, pair, split, merged, Choices.from_split(draft, pair, split)):
+        return False
+    _write_merged(draft, pair, merged, rng)
+    return True
+
+
+class Choices(NamedTuple):
+    """How many choices of q and r a move has.
+
+    A split, from the merged state, takes q among `holding` classes with counts and r among `empty` ones. A merge, from
+    the split state, takes q among `holding` + 1 classes and r among `partners`.
+    """
+
+    holding: int
+    empty: int
+    partners: int
+
+    @classmethod
+    def from_merged(cls, draft: Draft, pair: Pair, split: SplitState) -> "Choices":
+        """The choices if the draft is in the merged state."""
+        partners = _partners(draft, pair.q, pair.used_U[split.first]).sum()
+        return cls((draft.y_Q > 0).sum(), _empty(draft).sum(), partners + 1)
+
+    @classmethod
+    def from_split(cls, draft: Draft, pair: Pair, split: SplitState) -> "Choices":
+        """The choices if the draft is in the split state."""
+        partners = _partners(draft, pair.q, pair.used_U[split.first]).sum()
+        return cls((draft.y_Q > 0).sum() - 1, _empty(draft).sum() + 1, partners)
+
+
+def _gain(draft: Draft, pair: Pair, split: SplitState, merged: MergedState, choices: Choices) -> float:
+    """log(posterior / proposal) of the split state minus that of the merged state."""
     log_weights = _log_weight_split(draft, pair, split) - _log_weight_merged(draft, pair, merged)
-    # The numbers of choices for q and r: from the merged state, classes with and without counts; from the split state,
-    # classes with counts and partners.
-    holding, empty = (draft.y_Q > 0).sum() - (not splits), _empty(draft).sum() + (not splits)
-    partners = _partners(draft, pair.q, pair.used_U[split.first]).sum() + splits
+    holding, empty, partners = choices
     return float(log_weights + log(holding * empty) - log((holding + 1) * partners))
+
+
+def _two_factors(draft: Draft, others_MK: Ints) -> bool:
+    """Whether other classes use at least two factors of this mode."""
+    return bool((others_MK[draft.mode] > 0).sum() >= 2)
+
+
+def _used_by_others(draft: Draft, others_MK: Ints, r: int) -> Flags:
+    """Whether other classes use the factor of r, in each mode."""
+    return np.asarray(others_MK[np.arange(len(others_MK)), draft.subs_QM[r]] > 0)
 
 
 def _empty(draft: Draft) -> Flags:
@@ -164,7 +331,7 @@ def _one_of(among_Q: Flags, rng: Words) -> int:
 
 
 def _partners(draft: Draft, q: int, factor: int) -> Flags:
-    """Which classes with counts would differ from q in this mode alone if q were at `factor`."""
+    """Which classes with counts would differ from q only in this mode if q were at `factor`."""
     same_QM = draft.subs_QM == draft.subs_QM[q]
     same_QM[:, draft.mode] = draft.subs_QM[:, draft.mode] != factor
     partners_Q: Flags = same_QM.all(axis=1) & (draft.y_Q > 0)
@@ -184,24 +351,14 @@ def _pair(draft: Draft, q: int, r: int, others_MK: Ints) -> Pair:
     """The pair of q and r, if other classes use at least two factors of this mode."""
     mode, used_U = draft.mode, np.flatnonzero(others_MK[draft.mode])
     y_D, alpha = draft.y_QD[q] + draft.y_QD[r], draft.alpha_M[mode]
-    weights_U, exposure_U, scores, fitted = (
-        np.empty(size) for size in (*(len(used_U),) * 2, len(used_U) + 1, FIT_SIZE)
-    )
+    weights_U, exposure_U, scores = (np.empty(size) for size in (len(used_U), len(used_U), len(used_U) + 1))
     factors = FactorsInUse(used_U, draft.phi_DK, draft.log_phi_DK)
     explain(y_D, draft.exposure_QD[q], draft.priors, factors, Explained(weights_U, exposure_U, scores[:-1]))
-    fit_collapsed(y_D, draft.exposure_QD[q], draft.priors, fitted)
+    fit = fit_collapsed(y_D, draft.exposure_QD[q], draft.priors)
     scores[:-1] += log_of(others_MK[mode, used_U] + alpha)
     free = draft.phi_DK.shape[1] - len(used_U)
-    scores[-1] = log(free * alpha) + fitted[LOG_INTEGRAL] if free else -inf
-    return Pair(q, r, others_MK, y_D, used_U, weights_U, exposure_U, scores, fitted)
-
-
-def _can_return(draft: Draft, others_MK: Ints, q: int, r: int, splits: bool) -> bool:
-    """Whether the reverse move could be proposed: other classes use the factors that q and r leave."""
-    left = others_MK[np.arange(len(others_MK)), draft.subs_QM[r]] > 0
-    if splits:
-        return bool(left.all())
-    return bool(left[draft.mode] and others_MK[draft.mode, draft.subs_QM[q, draft.mode]] > 0)
+    scores[-1] = log(free * alpha) + fit.log_integral if free else -inf
+    return Pair(q, r, others_MK, y_D, used_U, weights_U, exposure_U, scores, fit)
 
 
 def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
@@ -261,7 +418,8 @@ def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
     others_K = pair.others_MK[draft.mode, : draft.phi_DK.shape[1]]
     factor, log_core = _choose_factor(pair, others_K, rng)
     modes, budget = range(len(draft.alpha_M)), len(draft.y_Q)
-    away_M = np.array([_another(pair, budget, rng, than_q=m == draft.mode) for m in modes])
+    excluded = {m: sorted((pair.q, pair.r)) if m == draft.mode else [pair.r] for m in modes}
+    away_M = np.array([_other_class(budget, excluded[m], rng) for m in modes])
     return MergedState(factor, log_core, away_M, draft.exposure_at(away_M))
 
 
@@ -276,7 +434,7 @@ def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
     log_weight = float(np.logaddexp.reduce(pair.scores))
     log_weight += log_core_integral(0.0, merged.exposure_r, draft.priors.a0, draft.priors.b0)
     if pair.others_MK[draft.mode, merged.factor] == 0:
-        log_weight += log_correction(merged.log_core, pair.y_D, draft.exposure_QD[pair.q], draft.priors, pair.fitted)
+        log_weight += log_correction(merged.log_core, pair.y_D, draft.exposure_QD[pair.q], draft.priors, pair.fit)
     for m, away in enumerate(merged.away_M):
         factor, here = draft.subs_QM[away, m], m == draft.mode
         others, choices = pair.others_MK[m, factor], len(draft.y_Q) - (2 if here else 1)
@@ -290,14 +448,13 @@ def _choose_factor(pair: Pair, others_K: Ints, rng: Words) -> tuple[int, float]:
     choice = categorical_from_logs(rng, pair.scores, len(pair.scores))
     if choice < len(pair.used_U):
         return pair.used_U[choice], nan
-    return _one_of(others_K == 0, rng), draw_collapsed(rng, pair.fitted)
+    return _one_of(others_K == 0, rng), draw_collapsed(rng, pair.fit)
 
 
-def _another(pair: Pair, budget: int, rng: Words, *, than_q: bool) -> int:
-    """Draw a class other than r and, with `than_q`, other than q."""
-    left_out = sorted((pair.q, pair.r)) if than_q else [pair.r]
-    drawn = int(uniform(rng) * (budget - len(left_out)))
-    for each in left_out:
+def _other_class(budget: int, excluded: list[int], rng: Words) -> int:
+    """Draw a class that is not among `excluded`, which are in order."""
+    drawn = int(uniform(rng) * (budget - len(excluded)))
+    for each in excluded:
         drawn += drawn >= each
     return drawn
 
@@ -307,16 +464,16 @@ def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> Non
     q, r, left = pair.q, pair.r, draft.subs_QM[pair.q, draft.mode]
     if pair.others_MK[draft.mode, left] == 0:
         draft.set_factor(left, -inf)
-    draft.follow(r, np.full(len(draft.alpha_M), q))
+    draft.move_to_factors_of(r, np.full(len(draft.alpha_M), q))
     draft.exposure_QD[r] = draft.exposure_QD[q]
     for each, counts_D, u in ((q, split.kept_D, split.first), (r, split.given_D, split.second)):
-        draft.settle(each, counts_D, pair.used_U[u], pair.exposure_U[u], rng)
+        draft.place(each, counts_D, pair.used_U[u], pair.exposure_U[u], rng)
 
 
 def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> None:
     """q gets the counts of r and the chosen factor, and r moves away."""
     q, r, priors, own = pair.q, pair.r, draft.priors, pair.others_MK[draft.mode, merged.factor] == 0
-    draft.follow(r, merged.away_M)
+    draft.move_to_factors_of(r, merged.away_M)
     draft.y_QD[r], draft.y_Q[r], draft.exposure_Q[r] = 0, 0, merged.exposure_r
     draft.log_core_Q[r] = log_gamma(rng, priors.a0, priors.b0 + merged.exposure_r)
     if own:
@@ -324,6 +481,124 @@ def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> 
         shapes = priors.e0 + pair.y_D
         draft.set_factor(merged.factor, np.array([log_gamma(rng, *each) for each in zip(shapes, rates, strict=True)]))
     exposure = (draft.phi_DK[:, merged.factor] * draft.exposure_QD[q]).sum()
-    draft.settle(q, pair.y_D, merged.factor, exposure, rng)
+    draft.place(q, pair.y_D, merged.factor, exposure, rng)
     if own:
         draft.log_core_Q[q] = merged.log_core
+
+
+class FactorsInUse(NamedTuple):
+    """The factors of a mode, their logarithms, and which of them are in use."""
+
+    used_U: Ints
+    phi_DK: Floats
+    log_phi_DK: Floats
+
+
+class Explained(NamedTuple):
+    """How the factors in use explain some counts: weights w, sums S, and scores.
+
+    The scores are those of relocation, without the prior, for one class that holds all the counts.
+    """
+
+    weights_U: Floats
+    exposure_U: Floats
+    scores_U: Floats
+
+
+@kernel
+def explain(y_D: Floats, exposure_D: Floats, priors: Priors, factors: FactorsInUse, explained: Explained) -> None:
+    """Fill `explained` for the counts of a class."""
+    used_U, phi_DK, log_phi_DK = factors
+    weights_U, exposure_U, scores_U = explained
+    used, total, rows = used_U.size, 0.0, 0
+    phi_NU, counts_N = np.empty((y_D.size, used)), np.empty(y_D.size)
+    for u in range(used):
+        weights_U[u], exposure_U[u], scores_U[u] = 1.0 / used, 0.0, 0.0
+    for d in range(y_D.size):
+        for u in range(used):
+            exposure_U[u] += exposure_D[d] * phi_DK[d, used_U[u]]
+        if y_D[d] > 0:
+            counts_N[rows] = y_D[d]
+            for u in range(used):
+                phi_NU[rows, u] = phi_DK[d, used_U[u]]
+                scores_U[u] += counts_N[rows] * log_phi_DK[d, used_U[u]]
+            total += y_D[d]
+            rows += 1
+    for u in range(used):
+        scores_U[u] += log_core_integral(total, exposure_U[u], priors.a0, priors.b0)
+    _climb(counts_N[:rows], phi_NU[:rows], exposure_U, weights_U)
+    for u in range(used):
+        weights_U[u] = (1.0 - _LEAK) * weights_U[u] + _LEAK / used
+
+
+@part
+def _climb(counts_N: Floats, phi_NU: Floats, exposure_U: Floats, weights_U: Floats) -> None:
+    """The steps of EM, over the rows that have counts."""
+    rows, used = phi_NU.shape
+    phi_UN, ratio_N, shares_U = np.empty((used, rows)), np.empty(rows), np.empty(used)
+    for n in range(rows):
+        for u in range(used):
+            phi_UN[u, n] = phi_NU[n, u]
+    for _ in range(_STEPS):
+        # Both sums run over the outer loop, so that the inner loop becomes vector code.
+        for n in range(rows):
+            ratio_N[n] = _TINY
+        for u in range(used):
+            weight, shares_U[u] = weights_U[u] / max(exposure_U[u], _TINY), 0.0
+            for n in range(rows):
+                ratio_N[n] += weight * phi_UN[u, n]
+        for n in range(rows):
+            ratio = counts_N[n] / ratio_N[n]
+            for u in range(used):
+                shares_U[u] += ratio * phi_NU[n, u]
+        _reweigh(shares_U, exposure_U, weights_U)
+
+
+@part
+def _reweigh(shares_U: Floats, exposure_U: Floats, weights_U: Floats) -> None:
+    """New weights, which sum to one even after underflow."""
+    total = 0.0
+    for u in range(weights_U.size):
+        weights_U[u] *= shares_U[u] / max(exposure_U[u], _TINY)
+        total += weights_U[u]
+    for u in range(weights_U.size):
+        weights_U[u] = weights_U[u] / total if total > 0.0 else 1.0 / weights_U.size
+
+
+@kernel
+def log_odds_of_two(y_D: Floats, log_phi_2D: Floats, exposure_2: Floats, share: float) -> float:
+    """ln (w' / S') - ln (w / S) of two factors that explain the counts; `share` is a first guess of w' = 1 - w."""
+    shift = log(max(exposure_2[0], _TINY)) - log(max(exposure_2[1], _TINY))
+    total = 0.0
+    for d in range(y_D.size):
+        total += y_D[d]
+    for _ in range(_STEPS):
+        odds, others = log(share) - log(1.0 - share) + shift, 0.0
+        for d in range(y_D.size):
+            if y_D[d] > 0:
+                others += y_D[d] / (1.0 + exp(min(log_phi_2D[0, d] - log_phi_2D[1, d] - odds, _MOST)))
+        share = (others + 1.0) / (total + 2.0)  # never 0 or 1
+    return log(share) - log(1.0 - share) + shift
+
+
+@kernel
+def share_counts(y_D: Floats, odds_D: Floats, rng: Words, kept_D: Floats) -> None:
+    """Draw how many counts of each row stay with q, given the log odds that a count goes to r."""
+    for d in range(y_D.size):
+        kept_D[d] = binomial(rng, int(y_D[d]), 1.0 / (1.0 + exp(min(odds_D[d], _MOST))))
+
+
+@kernel
+def log_weight_of_shares(kept_D: Floats, given_D: Floats, odds_D: Floats, log_phi_2D: Floats) -> float:
+    """ln prod_d of phi[d]^y at the two factors, divided by the probability of sharing the counts in this way.
+
+    Without the number of ways, which is the same in both.
+    """
+    total = 0.0
+    for d in range(kept_D.size):
+        log_odds, beyond = odds_D[d], log1p(exp(-abs(odds_D[d])))
+        if kept_D[d] > 0:
+            total += kept_D[d] * (log_phi_2D[0, d] + max(log_odds, 0.0) + beyond)
+        if given_D[d] > 0:
+            total += given_D[d] * (log_phi_2D[1, d] + max(-log_odds, 0.0) + beyond)
+    return total

@@ -8,10 +8,10 @@ the allocation, a sweep draws
     for each mode   locations      k[q, m], with lambda_q, class by class, each given the others       relocation.py
                     concentration  the shape e0 of the prior of the factors, if it is learned          concentrations.py
                     factors        phi[m][d, k] ~ Gamma, of the factors that some class uses           factors.py
-    then            inclusion      which classes have a core value above zero, for an inferred budget  inclusion.py
-                    core values    lambda_q ~ Gamma                                                    core_values.py
+    then            core values    which classes have one above zero, for an inferred budget, and      core_values.py
+                                   lambda_q ~ Gamma
                     split-merge    proposals to split a class, with its counts, into two that differ   split_merge.py
-                                   in the mode visited last alone, or to merge two such classes
+                                   only in the mode visited last, or to merge two such classes
     and last        dispersion     p of the negative binomial, with latent counts integrated out       dispersion.py
                     latent counts  what is allocated in place of counts that are not Poisson           latent_counts.py
                     thinning       every count is allocated to a class again, by a multinomial         thinning.py
@@ -23,38 +23,46 @@ each just before it is allocated, so `begin` draws them too.
 
 Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
 takes one; core values are drawn again afterwards because that is cheap. The concentration is drawn with the factors
-integrated out, so the factors follow it. All steps of a mode share its exposure (exposure.py). The code keeps it per
-unit of lambda; as such it depends on the other modes alone.
+integrated out, so the factors follow it. All steps of a mode share its exposure (factors.py), kept per unit of lambda;
+as such it depends only on the other modes.
 
 The order of the modes rotates from sweep to sweep, so that each mode is the last one in turn. Thinning ends a sweep, so
-the allocation and the log-likelihood belong to the state that is returned. `begin` makes the first allocation.
-ALL0CORE learns the locations. CP (k[q, m] = q) and Tucker (a class at every location) leave them fixed: no relocation,
-no split-merge.
+the allocation and the log-likelihood belong to the state that is returned. `begin` makes the first allocation. AlloCore
+learns the locations. CP (k[q, m] = q) and Tucker (a class at every location) leave them fixed: no relocation, no
+split-merge.
 
-Steps get what they read and return what they change. One thing is mutable: the workspace, which holds the factors of
-the present state expanded to a column for each class. Steps read it, and this module renews it; thinning keeps scratch
-space in it. Every step, mode and row has its own random numbers, opened from the key. model/state.py explains
-the suffixes of arrays.
+Every step is a function of a key, the data and what it conditions on. It returns what it draws and an info, a named
+tuple of diagnostics that no later draw depends on. The workspace is the one mutable object: it holds the factors of the
+present state, expanded to a column for each class. Steps read it, this module renews it, and thinning keeps scratch
+space in it. Every step, mode and row has its own random numbers, opened from the key. model/state.py explains the
+suffixes of arrays.
 """
+
+from collections.abc import Sequence
+from math import nan
+from typing import NamedTuple
 
 import numpy as np
 
-from allocore.data.coordinates import column_keys
 from allocore.gibbs.concentrations import draw_concentration
 from allocore.gibbs.core_values import draw_core_values
 from allocore.gibbs.dispersion import draw_dispersion
-from allocore.gibbs.exposure import ModeView, exposure
-from allocore.gibbs.factors import draw_factors
-from allocore.gibbs.inclusion import draw_inclusion
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.relocation import relocate
-from allocore.gibbs.split_merge import split_merge
+from allocore.gibbs.factors import ModeView, draw_factors, exposure
+from allocore.gibbs.layout import Layout, Workspace
+from allocore.gibbs.relocation import RelocationInfo, relocate
+from allocore.gibbs.split_merge import SplitMergeInfo, split_merge
 from allocore.gibbs.thinning import Allocation, ThinCells, thin, thin_here
-from allocore.gibbs.workspace import Workspace
 from allocore.kernels.random import Key
 from allocore.model.spec import Spec
-from allocore.model.state import State
-from allocore.model.sweep_info import SweepInfo
+from allocore.model.state import State, SweepInfo
+from allocore.tensor.coordinates import column_keys
+
+
+class SamplerState(NamedTuple):
+    """What a sweep starts from and ends with: the values of the variables, and the allocation of the counts."""
+
+    state: State
+    allocation: Allocation
 
 
 def begin(
@@ -64,74 +72,76 @@ def begin(
     state: State,
     workspace: Workspace | None = None,
     thin_cells: ThinCells = thin_here,
-) -> Allocation:
-    """The allocation that a sweep from `state` starts with.
+) -> SamplerState:
+    """Return what a sweep from `state` starts with.
 
-    With the key of the sweep that gave `state`, it is the allocation that this sweep ended with, bit for bit. Resuming
-    relies on it. A new chain calls it with sweep 0.
+    With the key of the sweep that gave `state`, the allocation is the one that this sweep ended with, bit for bit.
+    Resuming relies on it. A new chain calls it with sweep 0.
     """
     workspace = Workspace.of(layout, state) if workspace is None else workspace
-    return thin(key, layout, spec, state, workspace, thin_cells)
+    allocation, _ = thin(key, layout, spec, state, workspace, thin_cells)
+    return SamplerState(state, allocation)
 
 
 def sweep(
     key: Key,
     layout: Layout,
     spec: Spec,
-    state: State,
-    allocation: Allocation,
+    before: SamplerState,
     workspace: Workspace | None = None,
     thin_cells: ThinCells = thin_here,
-) -> tuple[State, Allocation, SweepInfo]:
-    """Make one sweep: the next state, its allocation and its statistics.
+) -> tuple[SamplerState, SweepInfo]:
+    """Make one sweep.
 
-    `workspace` belongs to `state` before the call, and to the returned state after it. A chain keeps it between sweeps.
-    `thin_cells` says where the cells are: in the layout, or in shards on workers (run/cluster/sharded_thinning.py).
+    `workspace` belongs to the given state before the call, and to the returned state after it. A chain keeps it between
+    sweeps. `thin_cells` says where the cells are: in the layout, or in shards on workers (run/cluster/shards.py).
     """
-    before, modes = state, len(layout.shape)
+    (state, allocation), modes = before, len(layout.shape)
     if workspace is None:
         workspace = Workspace.of(layout, state)
-    *earlier, last = [(key.sweep + turn) % modes for turn in range(modes)]
-    for mode in earlier:
-        state, _ = _visit_mode(key, layout, spec, state, allocation, workspace, mode)
-    state, view = _visit_mode(key, layout, spec, state, allocation, workspace, last)
+    relocations, moves = list[RelocationInfo](), list[SplitMergeInfo]()
+    for mode in [(key.sweep + turn) % modes for turn in range(modes)]:
+        view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure(layout, workspace, mode))
+        if spec.learn_locations:
+            state, relocation = relocate(key, layout, spec, state, view)
+            relocations.append(relocation)
+        if spec.infer_concentrations:
+            state, _ = draw_concentration(key, layout, spec, state, view)
+        state, _ = draw_factors(key, layout, spec, state, view)
+        workspace.renew(state, mode)
 
     # For each class: its counts, and the counts to expect per unit of core value. Only the exposure of the last mode is
-    # made of nothing but new factors.
-    y_Q, exposure_Q = view.y_DQ.sum(axis=0), view.exposure_Q(workspace.rows(last))
-    included_Q = draw_inclusion(key, spec, state, y_Q, exposure_Q)
-    state = draw_core_values(key, spec, state, included_Q, y_Q, exposure_Q)
+    # computed from new factors only.
+    y_Q, exposure_Q = view.y_DQ.sum(axis=0), view.exposure_Q(workspace.rows(view.mode))
+    state, _ = draw_core_values(key, spec, state, y_Q, exposure_Q)
     if spec.learn_locations:
-        state, exposure_Q, accepted = split_merge(key, layout, spec, state, view, exposure_Q, workspace)
-        if accepted:  # a class that was filled or emptied has a new location in every mode
+        (state, exposure_Q), proposals = split_merge(key, layout, spec, state, view, exposure_Q, workspace)
+        moves.append(proposals)
+        if proposals.accepted:  # a class that was filled or emptied has a new location in every mode
             workspace.renew_all(state)
 
     # The log-likelihood has a part for the non-zero cells (log_fit) and one for the sum of the rates or, with p, for p.
     log_rest = -float((state.core_values() * exposure_Q).sum())
     if state.dispersion is not None:
-        state, log_rest = draw_dispersion(key, layout, spec, state, exposure_Q, workspace)
+        state, dispersion = draw_dispersion(key, layout, spec, state, exposure_Q, workspace)
+        log_rest = dispersion.log_part
         workspace.rescale(state)
-    allocation = thin(key, layout, spec, state, workspace, thin_cells)
+    allocation, _ = thin(key, layout, spec, state, workspace, thin_cells)
+    after = SamplerState(state, allocation)
     log_likelihood = allocation.log_fit - layout.log_factorials + log_rest
-    return state, allocation, info_of(layout, before, state, allocation, log_likelihood)
+    return after, info_of(layout, before.state, after, log_likelihood, relocations, moves)
 
 
-def _visit_mode(
-    key: Key, layout: Layout, spec: Spec, state: State, allocation: Allocation, workspace: Workspace, mode: int
-) -> tuple[State, ModeView]:
-    """Draw locations, concentration and factors of one mode; returns the state, and the counts and exposure used."""
-    view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure(layout, workspace, mode))
-    if spec.learn_locations:
-        state = relocate(key, layout, spec, state, view)
-    if spec.infer_concentrations:
-        state = draw_concentration(key, layout, spec, state, view)
-    state = draw_factors(key, layout, spec, state, view)
-    workspace.renew(state, mode)
-    return state, view
-
-
-def info_of(layout: Layout, before: State, state: State, allocation: Allocation, log_likelihood: float) -> SweepInfo:
-    """The statistics of what led from one state to the next, which has this allocation and log-likelihood."""
+def info_of(
+    layout: Layout,
+    before: State,
+    after: SamplerState,
+    log_likelihood: float,
+    relocations: Sequence[RelocationInfo] = (),
+    moves: Sequence[SplitMergeInfo] = (),
+) -> SweepInfo:
+    """Return the statistics of a sweep from one state to the next, given the log-likelihood of the latter."""
+    state, allocation = after
     holding_Q = allocation.y_RQ[layout.rows(0)].any(axis=0)
     locations = state.subs_QM[holding_Q]
     (cell_keys,) = column_keys([log_phi_DK.shape[1] for log_phi_DK in state.log_phi], locations.T)
@@ -140,4 +150,12 @@ def info_of(layout: Layout, before: State, state: State, allocation: Allocation,
         classes=len(np.unique(cell_keys)),
         factors=tuple(int(np.count_nonzero(np.bincount(column))) for column in locations.T),
         moved=float(np.mean(np.any(state.subs_QM != before.subs_QM, axis=1))),
+        relocation_accepted=_acceptance(relocations),
+        split_merge_accepted=_acceptance(moves),
     )
+
+
+def _acceptance(infos: Sequence[RelocationInfo | SplitMergeInfo]) -> float:
+    """The share of proposals that were accepted; NaN if there were none."""
+    proposed = sum(info.proposed for info in infos)
+    return sum(info.accepted for info in infos) / proposed if proposed else nan

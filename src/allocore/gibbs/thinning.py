@@ -1,61 +1,78 @@
-"""Thinning: allocate the count of each non-zero cell to the classes (the paper's conditional for y_{d,q}):
+"""Thinning: allocate the count of each non-zero cell to the classes (the paper's conditional for y_{d,q}),
 
-    (y_d1 .. y_dQ) ~ Multinomial( y_d, p ),      p_q proportional to lambda_q prod_m phi[m][d_m, k[q, m]].
+    (y_d1 .. y_dQ) ~ Multinomial( y_d, p ),      p_q proportional to lambda_q prod_m phi[m][d_m, k[q, m]],
 
-Only the sums over cells are kept: `y_RQ`, the counts of class q in the cells of each row. The sum of the products is
-the cell's rate, so thinning also gives the log-likelihood of the state. If the likelihood is not Poisson, the latent
-count of the cell is drawn first, from the same rate, and takes the place of y_d (latent_counts.py).
+given core values, locations and factors. Only the sums over cells are kept: `y_RQ`, the counts of class q in the cells
+of each row. The sum of the products is the cell's rate, so thinning also gives the log-likelihood. If the likelihood is
+not Poisson, the latent count of the cell is drawn first, from the same rate, and replaces y_d (latent_counts.py).
 
-Why it is fast. Cells come in fibres: consecutive cells differ in the last mode alone, so the product over the other
-modes is computed once per fibre. A few dozen cells at a time go through short loops, whose iterations do not depend
-on each other: raise the towers (kernels/simd.py) over the products, list the draws, find the column of every draw, its
-level, its class, then add up the counts. A draw takes one uniform number of 52 bits from a stream made in bulk. Cost:
-about non-zeros * Q multiplications, and the draws.
+Cost: about non-zeros * Q multiplications, and one uniform number of 52 bits per count. Cells come in fibres:
+consecutive cells differ only in the last mode, so the product over the other modes is computed once per fibre. A few
+dozen cells, a batch, go through short loops whose iterations are independent: raise the towers (kernels/simd.py) over
+the products, list the draws, find the column of every draw, its level and its class, then add up the counts. Counts of
+LARGE or more, and cells whose products underflow, are split exactly, by conditional binomials.
 
-thinning_batch.py has these loops. thinning_exact.py splits large counts, and cells whose products underflow.
+Every draw has its own place in the random stream and counts are integers, so the result does not depend on the threads.
+The log-likelihood is summed in blocks of fixed size, then over the blocks in order.
 
-Every draw has its own place in the random stream, and counts are integers, so the result does not depend on the
-threads. The log-likelihood is summed in blocks of fixed size, then over the blocks in order.
+The file has three layers: the step (`thin`), the driver that shares the cells among the threads (`thin_here`), and the
+serial leaves (`_thin_blocks` and its loops, `split_large`, `split_in_logs`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import log
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.gibbs.count_tables import Table, Tables, add_draws, add_draws_in_common
 from allocore.gibbs.latent_counts import (
     BERNOULLI,
     CODES,
+    LEAST_RATE,
     MOST_BINARY,
+    MOST_BINARY_RATE,
+    MOST_RATE,
     NEGATIVE_BINOMIAL,
     POISSON,
     Latent,
+    draw_latent,
     draw_tables,
     draw_truncated,
+    log_fit,
 )
-from allocore.gibbs.layout import BLOCK, Layout, NonZeros
-from allocore.gibbs.thinning_batch import (
-    Batch,
-    find_classes,
-    find_columns,
-    find_levels,
-    find_rates,
-    list_draws,
-    log_rates,
-    raise_towers,
+from allocore.gibbs.layout import BLOCK, LARGE, Layout, NonZeros, ScaledRows, Workspace
+from allocore.kernels.chinese_restaurant import SCRATCH
+from allocore.kernels.distributions import multinomial
+from allocore.kernels.elementary import Flags, Floats, Indices, Ints, Singles, exp_of, lane_log, log_sums
+from allocore.kernels.jit import inlined, kernel, part
+from allocore.kernels.random import UNIFORMS_AT_ONCE, Key, Step, Words, fill_uniforms, scratch, seek, uniform
+from allocore.kernels.simd import (
+    FIRST,
+    LANES,
+    LEVEL,
+    SECOND,
+    SLACK,
+    add_shared,
+    aligned_zeros,
+    column_at,
+    dot_of_rows,
+    level_at,
+    new_towers,
+    raise_tower,
 )
-from allocore.gibbs.thinning_exact import SplitBuffers, Weights, split_in_logs, split_large
-from allocore.gibbs.workspace import ScaledRows, Workspace
-from allocore.kernels.arrays import Flags, Floats, Ints, Singles
-from allocore.kernels.elementary import exp_of
-from allocore.kernels.jit import kernel
-from allocore.kernels.random import Key, Step, Words, fill_uniforms
 from allocore.model.spec import Spec
 from allocore.model.state import State
+
+COPIED_BYTES = 2**25  # the sums of a mode are copied for every thread up to this size
+_TINY = 1e-20  # the least sum of scaled 32-bit products to trust: products that underflow are below 2^-52 of it
+_CELLS, _DRAWS = 96, 384  # a batch is full when it has this many of either
+_AT_ONCE = 8  # entries written at once to the list of draws
+_LEAST = 1e-250  # 64-bit products are trusted if their sum is at least this large
+_CELLS_AT_ONCE = 1024
+_MOST_LOG = 700.0  # exp of anything larger may overflow
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,13 @@ class Allocation:
 
     y_RQ: NDArray[Any]
     log_fit: float
+
+
+class ThinningInfo(NamedTuple):
+    """How many cells were split exactly: those with `large` counts, and those whose products `underflowed`."""
+
+    large: int
+    underflowed: int
 
 
 @dataclass(frozen=True)
@@ -81,8 +105,50 @@ class ThinnedCells:
     log_scale_R: Floats
 
 
-# How the cells are thinned: here, or shard by shard on workers. `thin_here` is the one for here.
+# A driver: it thins the cells in this process (`thin_here`), or shard by shard on workers.
 ThinCells: TypeAlias = Callable[[Key, Layout, int, State, Workspace, type[np.signedinteger[Any]]], ThinnedCells]
+
+
+def thin(
+    key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace, thin_cells: ThinCells | None = None
+) -> tuple[Allocation, ThinningInfo]:
+    """Allocate every count to a class. Classes that are not included get no counts and cost nothing."""
+    thin_cells = thin_cells or thin_here
+    included_Q, likelihood = np.flatnonzero(state.included()), CODES[spec.likelihood]
+    if len(included_Q) == len(state.log_core_Q):
+        return _thin_included(key, layout, likelihood, state, workspace, thin_cells)
+    shape_RQ = workspace.expanded.phi_RQ.shape
+    if not len(included_Q):  # then there are no counts either
+        return Allocation(np.zeros(shape_RQ, dtype=layout.count_type), 0.0), ThinningInfo(0, 0)
+    only = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
+    found, info = _thin_included(key, layout, likelihood, only, workspace.of_classes(included_Q), thin_cells)
+    y_RQ = np.zeros(shape_RQ, dtype=found.y_RQ.dtype)
+    y_RQ[:, included_Q] = found.y_RQ
+    return Allocation(y_RQ, found.log_fit), info
+
+
+def _thin_included(
+    key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace, thin_cells: ThinCells
+) -> tuple[Allocation, ThinningInfo]:
+    """Thin the cells, and add up their log-likelihood in one order, whatever the threads and shards."""
+    count_type = _count_type(layout, likelihood, state, workspace)
+    cells = thin_cells(key, layout, likelihood, state, workspace, count_type)
+    log_fit = float(cells.log_fit_B.sum()) + float(cells.log_fit_L.sum()) + float(cells.log_fit_U.sum())
+    if likelihood == POISSON:
+        log_fit += float((layout.row_totals_R * cells.log_scale_R).sum())
+    return Allocation(cells.y_RQ, log_fit), ThinningInfo(len(cells.log_fit_L), len(cells.log_fit_U))
+
+
+def _count_type(layout: Layout, likelihood: int, state: State, workspace: Workspace) -> type[np.signedinteger[Any]]:
+    """The type of the sums: 32 bits if no sum can overflow.
+
+    The latent count of a binary cell is at most 1 more than a Poisson variate, so their sum can only be near 2^31 if
+    the sum of all rates is.
+    """
+    if likelihood != BERNOULLI:
+        return layout.count_type
+    total_rate = float((state.core_values() * np.prod(workspace.expanded.sums_MQ, axis=0)).sum())
+    return np.int32 if layout.total + total_rate < 2**30 else np.int64  # the cells are ones
 
 
 class _Streams(NamedTuple):
@@ -98,77 +164,33 @@ def thin_here(
 ) -> ThinnedCells:  # fmt: skip
     """Thin the cells of a layout with its own threads."""
     scaled, nonzeros, budget = workspace.scaled_rows(state), layout.nonzeros, len(state.log_core_Q)
-    tables = Tables.of(layout, budget, count_type)
+    by_thread = _empty_sums(layout, budget, count_type)
     log_fit_B, log_fit_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
     underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
     streams, exact_stream = _Streams(key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
-    latent = None if likelihood == POISSON else _latent(key, likelihood, scaled)
+    latent: Latent | None = None
+    if likelihood != POISSON:
+        latent_streams = key.stream(Step.LATENT), key.stream(Step.LATENT_EXACT)
+        latent = Latent(likelihood, exp_of(scaled.log_scale_R), *latent_streams)
     weights = Weights(state.core_values(), workspace.expanded.phi_RQ, scaled.log_scale_R)
     first_draw_B = _first_draws(layout, likelihood)
 
-    def work(blocks: tuple[int, int], large: tuple[int, int], table: Table) -> None:
+    def work(blocks: tuple[int, int], large: tuple[int, int], sums: ThreadSums) -> None:
         batch = Batch.of(len(layout.shape), scaled.scaled_RL.shape[1], likelihood)
         _thin_blocks(
-            *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, streams, batch, table, log_fit_B, underflow_N
+            *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, streams, batch, sums, log_fit_B, underflow_N
         )  # fmt: skip
         buffers = SplitBuffers.of(budget)
-        split_large(*large, latent, nonzeros, weights, exact_stream, buffers, table, log_fit_L, underflow_N)
+        split_large(*large, latent, nonzeros, weights, exact_stream, buffers, sums, log_fit_L, underflow_N)
 
     nothing = [(0, 0)] * layout.workers.threads
     blocks, large = thinning_ranges(layout, budget), layout.workers.ranges(len(log_fit_L))
     layout.workers.run(
-        [partial(work, *share) for share in zip(blocks + nothing, large + nothing, tables.by_thread, strict=False)]
+        [partial(work, *share) for share in zip(blocks + nothing, large + nothing, by_thread, strict=False)]
     )
     which = np.flatnonzero(underflow_N)
-    log_fit_U = split_in_logs(which, layout, latent, state, scaled, exact_stream, tables.by_thread[0])
-    return ThinnedCells(tables.add_up(), log_fit_B, log_fit_L, log_fit_U, scaled.log_scale_R)
-
-
-def thin(
-    key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace,
-    thin_cells: ThinCells = thin_here,
-) -> Allocation:  # fmt: skip
-    """Allocate every count to a class. Classes that are not included get no counts and cost nothing."""
-    included_Q, likelihood = np.flatnonzero(state.included()), CODES[spec.likelihood]
-    if len(included_Q) == len(state.log_core_Q):
-        return _thin(key, layout, likelihood, state, workspace, thin_cells)
-    shape_RQ = workspace.expanded.phi_RQ.shape
-    if not len(included_Q):  # then there are no counts either
-        return Allocation(np.zeros(shape_RQ, dtype=layout.count_type), 0.0)
-    only = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
-    allocation = _thin(key, layout, likelihood, only, workspace.of_classes(included_Q), thin_cells)
-    y_RQ = np.zeros(shape_RQ, dtype=allocation.y_RQ.dtype)
-    y_RQ[:, included_Q] = allocation.y_RQ
-    return Allocation(y_RQ, allocation.log_fit)
-
-
-def _thin(
-    key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace, thin_cells: ThinCells
-) -> Allocation:
-    """Thin the cells, and add up their log-likelihood: in one order, whatever the threads and shards."""
-    count_type = _count_type(layout, likelihood, state, workspace)
-    cells = thin_cells(key, layout, likelihood, state, workspace, count_type)
-    log_fit = float(cells.log_fit_B.sum()) + float(cells.log_fit_L.sum()) + float(cells.log_fit_U.sum())
-    if likelihood == POISSON:
-        log_fit += float((layout.row_totals_R * cells.log_scale_R).sum())
-    return Allocation(cells.y_RQ, log_fit)
-
-
-def _count_type(layout: Layout, likelihood: int, state: State, workspace: Workspace) -> type[np.signedinteger[Any]]:
-    """The type of the count tables: 32 bits if no sum can overflow.
-
-    The latent count of a binary cell is at most 1 more than a Poisson variate, so their sum can only be near 2^31 if
-    the sum of all rates is.
-    """
-    if likelihood != BERNOULLI:
-        return layout.count_type
-    total_rate = float((state.core_values() * np.prod(workspace.expanded.sums_MQ, axis=0)).sum())
-    return np.int32 if layout.total + total_rate < 2**30 else np.int64  # the cells are ones
-
-
-def _latent(key: Key, likelihood: int, scaled: ScaledRows) -> Latent:
-    streams = key.stream(Step.LATENT), key.stream(Step.LATENT_EXACT)
-    return Latent(likelihood, exp_of(scaled.log_scale_R), *streams)
+    log_fit_U = split_in_logs(which, layout, latent, state, scaled, exact_stream, by_thread[0])
+    return ThinnedCells(_total(layout, by_thread), log_fit_B, log_fit_L, log_fit_U, scaled.log_scale_R)
 
 
 def _first_draws(layout: Layout, likelihood: int) -> Ints:
@@ -185,10 +207,109 @@ def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
     return layout.workers.ranges_of_equal_work(cells + draws, worth=1.0)
 
 
+class ThreadSums(NamedTuple):
+    """Where one thread adds counts: to `own_RQ` for the modes `own_M`, to the shared `whole_RQ` for `common_M`.
+
+    `own_starts_M` and `starts_M` say where the rows of each mode begin. Modes are numbered in thinning's order.
+    """
+
+    own_RQ: NDArray[Any]
+    own_M: Ints
+    own_starts_M: Ints
+    whole_RQ: NDArray[Any]
+    common_M: Ints
+    starts_M: Ints
+
+
+def _empty_sums(layout: Layout, budget: int, count_type: type[np.signedinteger[Any]]) -> list[ThreadSums]:
+    """The sums by row and class that each thread fills; the first thread's own are the whole ones.
+
+    In most modes every thread has its own, and `_total` adds them up. In a long mode all threads add atomically to the
+    same sums: its rows lie far apart in memory, so threads seldom meet, and a copy for every thread would cost more
+    than it saves.
+    """
+    threads = layout.workers.threads
+    whole_RQ = np.zeros((sum(layout.shape), budget), dtype=count_type)
+    row_bytes = budget * whole_RQ.itemsize
+    is_own_M = [threads == 1 or layout.shape[mode] * row_bytes <= COPIED_BYTES for mode in layout.order]
+    own_M, common_M = np.flatnonzero(is_own_M), np.flatnonzero(np.logical_not(is_own_M))
+    own_lengths = [layout.shape[mode] if own else 0 for mode, own in zip(layout.order, is_own_M, strict=True)]
+    own_starts_M = np.cumsum([0, *own_lengths[:-1]])
+    common = whole_RQ, common_M, layout.nonzeros.starts_M
+    first = ThreadSums(whole_RQ, own_M, layout.nonzeros.starts_M, *common)
+    others = [
+        ThreadSums(np.zeros((sum(own_lengths), budget), dtype=whole_RQ.dtype), own_M, own_starts_M, *common)
+        for _ in range(threads - 1)
+    ]
+    return [first, *others]
+
+
+def _total(layout: Layout, by_thread: list[ThreadSums]) -> NDArray[Any]:
+    """The counts of all threads together."""
+    whole_RQ = by_thread[0].whole_RQ
+    for sums in by_thread[1:]:
+        for m in sums.own_M:
+            rows, start = layout.rows(layout.order[m]), sums.own_starts_M[m]
+            whole_RQ[rows] += sums.own_RQ[start : start + rows.stop - rows.start]
+    return whole_RQ
+
+
+class Batch(NamedTuple):
+    """Scratch space of one thread for the cells (C) and draws (D) of a batch.
+
+    Rows of `products`: row m has the product over the first m + 1 modes, up to all but two modes; row modes - 1 has
+    ones; then come the products over all modes but the last, a row for each fibre of the batch.
+    """
+
+    products: Singles
+    count_C: Ints
+    rate_C: Floats
+    expm1_C: Floats
+    latent_C: Ints
+    log_2C: Floats
+    fibre_C: Indices
+    towers: Singles
+    ends_C: Floats
+    totals_C: Floats
+    cell_D: Indices
+    column_D: Indices
+    level_D: Indices
+    class_D: Indices
+    rest_D: Floats
+    uniforms: Floats
+    rng: Words
+
+    @classmethod
+    def of(cls, modes: int, width: int, likelihood: int) -> "Batch":
+        """Space for cells of `modes` modes and rows of `width` numbers."""
+        draws = (_CELLS * MOST_BINARY if likelihood == BERNOULLI else _DRAWS + LARGE) + _AT_ONCE
+        products = aligned_zeros(modes + _CELLS, width)
+        products[modes - 1] = 1.0
+        return cls(
+            products=products,
+            count_C=np.zeros(_CELLS, dtype=np.int64),
+            rate_C=np.zeros(_CELLS),
+            expm1_C=np.zeros(_CELLS),
+            latent_C=np.zeros(_CELLS, dtype=np.int64),
+            log_2C=np.zeros((2, _CELLS)),
+            fibre_C=np.zeros(_CELLS, dtype=np.uint32),
+            towers=new_towers(_CELLS, width),
+            ends_C=np.zeros(_CELLS),
+            totals_C=np.ones(_CELLS),
+            cell_D=np.zeros(draws, dtype=np.uint32),
+            column_D=np.zeros(draws, dtype=np.uint32),
+            level_D=np.zeros(draws, dtype=np.uint32),
+            class_D=np.zeros(draws, dtype=np.uint32),
+            rest_D=np.zeros(draws),
+            uniforms=np.zeros(draws + UNIFORMS_AT_ONCE),
+            rng=scratch(),
+        )
+
+
 @kernel
 def _thin_blocks(
     first: int, last: int, latent: Latent | None, nonzeros: NonZeros, first_draw_B: Ints, scaled_RL: Singles,
-    streams: _Streams, batch: Batch, table: Table, log_fit_B: Floats, underflow_N: Flags,
+    streams: _Streams, batch: Batch, sums: ThreadSums, log_fit_B: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
     """Thin the cells of a range of blocks, batch by batch."""
     # Each array that is taken out of a tuple costs two atomic operations, and threads disturb one another by them: in
@@ -200,7 +321,7 @@ def _thin_blocks(
     draw_stream, redraw_stream = streams
     if latent is not None:
         likelihood, scale_R, latent_stream, _ = latent
-    own_RQ, own_starts_M, has_common = table.own_RQ, table.own_starts_M, table.common_M.size > 0
+    own_RQ, own_starts_M, has_common = sums.own_RQ, sums.own_starts_M, sums.common_M.size > 0
     for block in range(first, last):
         n, stop = block * BLOCK, min((block + 1) * BLOCK, small_N.size)
         number, latent_number, log_fit = first_draw_B[block], first_draw_B[block], 0.0
@@ -232,8 +353,314 @@ def _thin_blocks(
                 rest_D, redraw_stream, rng, own_RQ.shape[1], class_D,
             )  # fmt: skip
             if has_common:
-                add_draws_in_common(n, draws, coords_MN, cell_D, class_D, table)
+                add_draws_in_common(n, draws, coords_MN, cell_D, class_D, sums)
             else:
                 add_draws(n, draws, coords_MN, cell_D, class_D, own_starts_M, own_RQ)
             n, number = n + size, number + draws + draws % 2
         log_fit_B[block] = log_fit
+
+
+@part
+def raise_towers(
+    n: int, stop: int, at_start: bool, coords_MN: NDArray[Any], changed_N: NDArray[np.int8],
+    small_N: NDArray[np.uint8], starts_M: Ints, scaled_RL: Singles, products: Singles, fibre_C: Indices,
+    towers: Singles, ends_C: Floats, totals_C: Floats, count_C: Ints, underflow_N: Flags,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill a batch with cells from n on and mark those whose products underflow; returns cells and counts."""
+    modes = starts_M.size
+    size = draws = fibres = 0
+    while n + size < stop and size < _CELLS and draws < _DRAWS:
+        place = np.uint64(n + size)
+        changed = 0 if at_start and size == 0 else changed_N[place]
+        if changed < modes - 1 or size == 0:
+            enter_fibre(place, changed, modes + fibres, coords_MN, starts_M, scaled_RL, products)
+            fibres += 1
+        row = starts_M[modes - 1] + coords_MN[modes - 1, place]
+        end, total = raise_tower(products, modes + fibres - 1, scaled_RL, row, towers, size)
+        count = int(small_N[place])
+        if not total >= _TINY:  # `not >=` also catches NaN
+            if count > 0:  # the flags of large counts belong to whoever splits them
+                underflow_N[place] = True
+            count, total = 0, 1.0
+        fibre_C[size], ends_C[size], totals_C[size], count_C[size] = modes + fibres - 1, end, total, count
+        draws += count
+        size += 1
+    return size, draws
+
+
+@inlined
+def enter_fibre(
+    n: Any, changed: int, out: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: Singles, products: Singles
+) -> None:
+    """Compute the products over all modes but the last, from the first changed mode on; row `out` gets the full one."""
+    modes = starts_M.size
+    for m in range(min(changed, modes - 2), modes - 1):
+        row = starts_M[m] + coords_MN[m, n]
+        source = m - 1 if m > 0 else modes - 1
+        target = m if m < modes - 2 else out
+        for i in range(scaled_RL.shape[1]):
+            products[target, i] = products[source, i] * scaled_RL[row, i]
+
+
+@part
+def find_rates(
+    n: int, size: int, likelihood: int, coords_MN: NDArray[Any], starts_M: Ints, scale_R: Floats, fibre_C: Indices,
+    totals_C: Floats, rate_C: Floats, count_C: Ints, underflow_N: Flags,
+) -> int:  # fmt: skip
+    """Find the rates of a batch and mark cells with rates too small or too large for it; returns the counts left."""
+    most, counts, final, scale = MOST_BINARY_RATE if likelihood == BERNOULLI else MOST_RATE, 0, starts_M.size - 1, 1.0
+    for c in range(size):
+        if c == 0 or fibre_C[c] != fibre_C[c - 1]:
+            scale = 1.0
+            for m in range(final):
+                scale *= scale_R[starts_M[m] + coords_MN[m, n + c]]
+        rate = totals_C[c] * (scale * scale_R[starts_M[final] + coords_MN[final, n + c]])
+        rate_C[c] = rate
+        if count_C[c] > 0 and not LEAST_RATE < rate < most:
+            underflow_N[n + c] = True
+            count_C[c] = 0
+        counts += count_C[c]
+    return counts
+
+
+@part
+def log_rates(size: int, count_C: Ints, totals_C: Floats, log_2C: Floats) -> float:
+    """The sum over a batch of the counts times the logarithms of the totals; `log_2C` is scratch space."""
+    for c in range(_CELLS):
+        log_2C[0, c] = 0.0
+    for c in range(size):
+        log_2C[0, c] = count_C[c]
+    for c in range(_CELLS):
+        log_2C[1, c] = lane_log(totals_C[c])
+    return dot_of_rows(log_2C, FIRST, log_2C, SECOND)
+
+
+@part
+def list_draws(size: int, count_C: Ints, cell_D: Indices) -> None:
+    """List the cell of every draw of a batch."""
+    draws = 0
+    for c in range(size):
+        # A fixed number of entries is enough for most cells, and costs less than a loop up to the count.
+        for i in range(_AT_ONCE):
+            cell_D[draws + i] = c
+        for i in range(_AT_ONCE, count_C[c]):
+            cell_D[draws + i] = c
+        draws += count_C[c]
+
+
+@part
+def find_columns(
+    draws: int, uniforms: Floats, towers: Singles, ends_C: Floats, cell_D: Indices, column_D: Indices, rest_D: Floats
+) -> None:
+    """Draw a place in the tower for every count and find its column."""
+    for d in range(draws):
+        cell = cell_D[d]
+        target = uniforms[d] * ends_C[cell]
+        column = column_at(towers, cell, target)
+        column_D[d] = column
+        rest_D[d] = target - towers[cell, 0, np.uint64(column)]
+
+
+@part
+def find_levels(
+    draws: int, towers: Singles, cell_D: Indices, column_D: Indices, rest_D: Floats, level_D: Indices
+) -> None:
+    """Find the level of every draw."""
+    for d in range(draws):
+        level_D[d] = level_at(towers, cell_D[d], column_D[d], rest_D[d])
+
+
+@part
+def find_classes(
+    n: int, number: int, draws: int, coords_MN: NDArray[Any], starts_M: Ints, scaled_RL: Singles, products: Singles,
+    fibre_C: Indices, towers: Singles, cell_D: Indices, column_D: Indices, level_D: Indices, rest_D: Floats,
+    stream: Words, rng: Words, budget: int, class_D: Indices,
+) -> None:  # fmt: skip
+    """Choose between the two classes at every draw's place, or reject it and draw again."""
+    final = starts_M.size - 1
+    for d in range(draws):
+        cell, column, level = cell_D[d], column_D[d], level_D[d]
+        fibre, row = fibre_C[cell], np.uint64(starts_M[final] + coords_MN[final, n + cell])
+        low = np.uint64(level * LEVEL + column)
+        high = low + np.uint64(LANES)
+        weight = np.float64(products[fibre, low]) * np.float64(scaled_RL[row, low])
+        both = weight + np.float64(products[fibre, high]) * np.float64(scaled_RL[row, high])
+        rest = (rest_D[d] - towers[cell, np.uint64(level + 1), column]) * (1.0 + SLACK)
+        class_D[d] = low + np.uint64(LANES) * np.uint64(weight <= rest)
+        if not 0.0 <= rest < both:
+            seek(rng, stream, number + d)
+            class_D[d] = draw_by_running_sum(fibre, row, budget, scaled_RL, products, rng)
+
+
+@kernel
+def draw_by_running_sum(fibre: Any, row: Any, budget: int, scaled_RL: Singles, products: Singles, rng: Words) -> int:
+    """Draw one class from the running sum of all weights."""
+    total = 0.0
+    for q in range(budget):
+        total += np.float64(products[fibre, q]) * np.float64(scaled_RL[row, q])
+    rest, drawn = uniform(rng) * total, 0
+    for q in range(budget):
+        weight = np.float64(products[fibre, q]) * np.float64(scaled_RL[row, q])
+        if weight > 0.0:
+            drawn = q
+            if rest < weight:
+                break
+            rest -= weight
+    return drawn
+
+
+@part
+def add_draws(
+    n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, class_D: Indices, own_starts_M: Ints,
+    own_RQ: NDArray[Any],
+) -> None:  # fmt: skip
+    """Add one count of class_D[d] to the rows of cell n + cell_D[d], for every draw d; threads share no sums."""
+    for d in range(draws):
+        cell, q = np.uint64(n) + cell_D[d], class_D[d]
+        for m in range(own_starts_M.size):
+            own_RQ[np.uint64(own_starts_M[m] + coords_MN[m, cell]), q] += 1
+
+
+@part
+def add_draws_in_common(
+    n: int, draws: int, coords_MN: NDArray[Any], cell_D: Indices, class_D: Indices, sums: ThreadSums
+) -> None:
+    """The same, if threads share the sums of some modes."""
+    own_RQ, own_M, own_starts_M, whole_RQ, common_M, starts_M = sums
+    for d in range(draws):
+        cell, q = np.uint64(n) + cell_D[d], class_D[d]
+        for m in own_M:
+            own_RQ[np.uint64(own_starts_M[m] + coords_MN[m, cell]), q] += 1
+        for m in common_M:
+            add_shared(whole_RQ, starts_M[m] + coords_MN[m, cell], q, 1)
+
+
+class Weights(NamedTuple):
+    """Core values and expanded factors, which give the 64-bit weights of a cell, and the scales of the rows."""
+
+    core_Q: Floats
+    phi_RQ: Floats
+    log_scale_R: Floats
+
+
+class SplitBuffers(NamedTuple):
+    """Scratch space for splitting counts. The second row of `weights_2Q` has ones, for the sum of the first."""
+
+    weights_2Q: Floats
+    cumulative_Q: Floats
+    heavy_Q: Ints
+    split_Q: Ints
+    candidates: Ints
+    rng: Words
+
+    @classmethod
+    def of(cls, budget: int) -> "SplitBuffers":
+        """Space for `budget` classes."""
+        heavy_Q, split_Q, candidates = (np.empty(size, dtype=np.int64) for size in (budget, budget, SCRATCH))
+        return cls(np.ones((2, budget)), np.empty(budget), heavy_Q, split_Q, candidates, scratch())
+
+
+@kernel
+def split_large(
+    first: int, last: int, latent: Latent | None, nonzeros: NonZeros, weights: Weights, stream: Words,
+    buffers: SplitBuffers, sums: ThreadSums, log_fit_L: Floats, underflow_N: Flags,
+) -> None:  # fmt: skip
+    """Split the large counts `first` to `last` over 64-bit weights; if these leave the floats, mark the cell instead.
+
+    Writes the log-likelihood of each to `log_fit_L`; if it is Poisson, without the scales of the rows.
+    """
+    coords_MN, _, _, large_L, large_counts_L, _, starts_M, first_cell = nonzeros
+    core_Q, phi_RQ, log_scale_R = weights
+    weights_2Q, budget = buffers.weights_2Q, core_Q.size
+    for i in range(first, last):
+        n, log_scale = large_L[i], 0.0
+        for q in range(budget):
+            weights_2Q[0, q] = core_Q[q]
+        for m in range(starts_M.size):
+            row = starts_M[m] + coords_MN[m, n]
+            log_scale += log_scale_R[row]
+            for q in range(budget):
+                weights_2Q[0, q] *= phi_RQ[row, q]
+        rate = dot_of_rows(weights_2Q, FIRST, weights_2Q, SECOND)
+        if not _LEAST <= rate < np.inf:  # `not <=` also catches NaN
+            underflow_N[n] = True
+            continue
+        _split(coords_MN, n, first_cell, large_counts_L[i], latent, rate, rate, stream, buffers, sums)
+        if latent is None:
+            log_fit_L[i] = large_counts_L[i] * (log(rate) - log_scale)
+        else:
+            log_fit_L[i] = log_fit(latent.likelihood, large_counts_L[i], log(rate))
+
+
+def split_in_logs(
+    which: Ints,
+    layout: Layout,
+    latent: Latent | None,
+    state: State,
+    scaled: ScaledRows,
+    stream: Words,
+    sums: ThreadSums,
+) -> Floats:
+    """Split the cells `which` over weights computed in logarithms.
+
+    Returns the log-likelihood of each; if it is Poisson, without the scales of the rows.
+    """
+    nonzeros, buffers, log_fit_U = layout.nonzeros, SplitBuffers.of(len(state.log_core_Q)), np.empty(len(which))
+    for start in range(0, len(which), _CELLS_AT_ONCE):
+        chosen, here = which[start : start + _CELLS_AT_ONCE], slice(start, start + _CELLS_AT_ONCE)
+        counts_N = layout.counts_of(chosen)
+        log_weights_NQ = np.tile(state.log_core_Q, (len(chosen), 1))
+        log_scale_N = np.zeros(len(chosen))
+        for mode, coords_N in zip(layout.order, nonzeros.coords_MN[:, chosen].astype(np.int64), strict=True):
+            log_weights_NQ += state.log_phi[mode][coords_N[:, None], state.subs_QM[:, mode]]
+            log_scale_N += scaled.log_scale_R[layout.offsets_M[mode] + coords_N]
+        log_totals_N = log_sums(log_weights_NQ)
+        weights_NQ = exp_of(log_weights_NQ - log_totals_N[:, None])
+        rates_N = exp_of(np.minimum(log_totals_N, _MOST_LOG))
+        _split_all(nonzeros, chosen, counts_N, latent, rates_N, weights_NQ, stream, buffers, sums)
+        if latent is None:
+            log_fit_U[here] = counts_N * (log_totals_N - log_scale_N)
+        else:
+            pairs = zip(counts_N.tolist(), log_totals_N.tolist(), strict=True)
+            log_fit_U[here] = [log_fit(latent.likelihood, count, log_rate) for count, log_rate in pairs]
+    return log_fit_U
+
+
+@kernel
+def _split_all(
+    nonzeros: NonZeros, which: Ints, counts_N: Ints, latent: Latent | None, rates_N: Floats, weights_NQ: Floats,
+    stream: Words, buffers: SplitBuffers, sums: ThreadSums,
+) -> None:  # fmt: skip
+    coords_MN, first_cell, weights_2Q = nonzeros.coords_MN, nonzeros.first_cell, buffers.weights_2Q
+    for i in range(which.size):
+        for q in range(weights_NQ.shape[1]):
+            weights_2Q[0, q] = weights_NQ[i, q]
+        total = dot_of_rows(weights_2Q, FIRST, weights_2Q, SECOND)
+        _split(coords_MN, which[i], first_cell, counts_N[i], latent, rates_N[i], total, stream, buffers, sums)
+
+
+@part
+def _split(
+    coords_MN: NDArray[Any], n: int, first_cell: int, count: int, latent: Latent | None, rate: float, total: float,
+    stream: Words, buffers: SplitBuffers, sums: ThreadSums,
+) -> None:  # fmt: skip
+    """Split a cell's latent count by the weights, whose sum is `total`, and add the parts."""
+    weights_2Q, cumulative_Q, heavy_Q, split_Q, candidates, rng = buffers
+    if latent is not None:
+        seek(rng, latent.exact_stream, first_cell + n)
+        count = draw_latent(rng, latent.likelihood, count, rate, candidates)
+    seek(rng, stream, first_cell + n)
+    multinomial(rng, count, weights_2Q[0], total, heavy_Q, cumulative_Q, split_Q)
+    for q in range(split_Q.size):
+        if split_Q[q] > 0:
+            add(sums, coords_MN, n, q, split_Q[q])
+
+
+@part
+def add(sums: ThreadSums, coords_MN: NDArray[Any], n: Any, q: Any, amount: Any) -> None:
+    """Add `amount` counts of class q to the rows of cell n."""
+    own_RQ, own_M, own_starts_M, whole_RQ, common_M, starts_M = sums
+    for m in own_M:
+        own_RQ[own_starts_M[m] + coords_MN[m, n], q] += amount
+    for m in common_M:
+        add_shared(whole_RQ, starts_M[m] + coords_MN[m, n], q, amount)

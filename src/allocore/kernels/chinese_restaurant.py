@@ -19,8 +19,8 @@ log(1 + y / r) sqrt(N r / T) blocks, and never more than y; for y = 1e9 at most 
 
 import math
 
-from allocore.kernels.arrays import Ints
 from allocore.kernels.distributions import binomial
+from allocore.kernels.elementary import Ints
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words, uniform
 
@@ -33,7 +33,7 @@ _FEW = 32
 
 @kernel
 def crt(rng: Words, y: int, r: float, scratch: Ints) -> int:
-    """A CRT(y, r) variate, y up to 2^50; few customers are seated one by one. `scratch` has SCRATCH words."""
+    """A CRT(y, r) variate, y up to 2^50; few customers are drawn one by one. `scratch` has SCRATCH words."""
     if y <= _FEW:
         tables = min(y, 1)
         for i in range(1, y):

@@ -8,17 +8,12 @@ of them do), but its logarithm is an ordinary number.
 """
 
 import math
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from allocore.kernels.elementary import lane_log
+from allocore.kernels.elementary import Floats, Ints, lane_log
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Words, bits, uniform
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 
 _INVERSION_MEAN = 10.0
 _INVERSION_LIMIT = 300

@@ -1,19 +1,25 @@
 """exp and log without a branch or a call, so that loops around them become vector code, with the same bytes everywhere.
 
 NumPy's own exp and log differ in their last bits where vectors are wider, and a call of the C library takes four times
-as long. So whatever decides a draw, or is kept with one, takes exp and log of arrays from here, or calls the C library
-in a kernel (tests/kernels/test_elementary.py). The formulas are those of Sun's fdlibm (Ng 1993): reduce the argument to
-a small interval, then a rational or polynomial approximation. The error is at most one unit in the last place. There is
-no fused multiply-add in them, so they do not depend on the processor. Cost: some 1 ns a number.
+as long. So whatever decides a draw, or is stored with one, takes exp and log of arrays from here, or calls the C
+library in a kernel (tests/kernels/test_elementary.py). The formulas are those of Sun's fdlibm (Ng 1993): reduce the
+argument to a small interval, then a rational or polynomial approximation. The error is at most one unit in the last
+place. There is no fused multiply-add in them, so they do not depend on the processor. Cost: some 1 ns a number.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from allocore.kernels.arrays import Floats
 from allocore.kernels.jit import inlined, kernel
+
+Floats: TypeAlias = NDArray[np.float64]
+Singles: TypeAlias = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.uint32]
+Flags: TypeAlias = NDArray[np.bool_]
+
 
 # ln 2 in two parts: the products of the first with exponents of floats are exact.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10

@@ -53,7 +53,7 @@ def _cache_folder(given: str) -> str | None:
 
     numba compiles a kernel again when its own file changes, but not when a kernel that it calls changes, or a constant
     or tuple that it reads. If the folder cannot be written, it is among the user's caches, or a temporary one; if none
-    can, nothing is cached. A cache is code: a temporary folder must be the user's own.
+    can, nothing is cached. A cache is code: a temporary folder must belong to the user.
     """
     digest = hashlib.sha256()
     for path in kernel_sources():
@@ -67,16 +67,16 @@ def _cache_folder(given: str) -> str | None:
             return str(parent / name)
     own = Path(tempfile.gettempdir()) / f"allocore-{os.getuid() if hasattr(os, 'getuid') else 'kernels'}"
     folder = str(own / name) if _is_own(own) and _is_writable(own / name) else None
-    kept = f"they are kept in {folder}" if folder else "every process compiles them again, which takes some 10 seconds"
+    instead = f"they are cached in {folder}" if folder else "every process compiles them again, in about 10 seconds"
     warnings.warn(
-        f"compiled kernels cannot be cached in {wanted}: {kept}; NUMBA_CACHE_DIR can name a folder that is writable",
+        f"compiled kernels cannot be cached in {wanted}: {instead}; set NUMBA_CACHE_DIR to a writable folder",
         stacklevel=3,
     )
     return folder
 
 
 def will_be_kept(module: str) -> bool:
-    """Whether the kernels of a module have yet to be compiled, by any process, and will then be kept on disk."""
+    """Whether the kernels of a module are not compiled yet and will be cached on disk once they are."""
     folder = _cache_folder(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
     if folder is None or numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return False
@@ -108,15 +108,15 @@ def _is_own(folder: Path) -> bool:
 def kernel_sources() -> list[Path]:
     """All files that compiled code depends on: those with kernels, and those in the same folders that they import.
 
-    A kernel takes its constants and tuples from these files alone (tests/kernels/test_jit.py).
+    A kernel takes its constants and tuples only from these files (tests/kernels/test_jit.py).
     """
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py"))}
     with_kernels = [path for path, text in texts.items() if f"from {__name__} import" in text]
-    rooms = {path.parent for path in with_kernels}
+    folders = {path.parent for path in with_kernels}
     imported = {
         _PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
         for path in with_kernels
         for name in re.findall(r"^from allocore\.([\w.]+) import", texts[path], re.MULTILINE)
     }
-    beside = {path for path in imported if path.parent in rooms}
-    return sorted({Path(__file__), *with_kernels, *beside} & texts.keys())
+    in_folders = {path for path in imported if path.parent in folders}
+    return sorted({Path(__file__), *with_kernels, *in_folders} & texts.keys())

@@ -6,7 +6,7 @@ Philox4x32-10 (Salmon et al. 2011) is a counter-based generator: it mixes a 128-
     word 0   number of the block of four words     word 2   low half: step and mode; high half: index, bits 32-47
     word 1   index, bits 0-31                      word 3   sweep
 
-A kernel calls `seat(rng, stream, index)` for the cell, class or row it works on, then draws as often as it likes.
+A kernel calls `seek(rng, stream, index)` for the cell, class or row it works on, then draws as often as it likes.
 `rng` is scratch space of fifteen uint64 words: counter (0-3), key (4-5), numbers used (6), and the next eight numbers
 of 52 bits (7-14). Eight are made at once, from four blocks, because mixing four blocks takes no longer than one.
 """
@@ -77,17 +77,17 @@ class Key:
         return replace(self, sweep=sweep)
 
     def stream(self, step: Step, mode: int = 0) -> Words:
-        """The words that `seat` needs for this step and mode: key, step word, sweep."""
+        """The words that `seek` needs for this step and mode: key, step word, sweep."""
         return np.array([*self.words, step << 8 | mode, self.sweep], dtype=np.uint64)
 
 
 def scratch() -> Words:
-    """A buffer for `seat` and the numbers drawn after it."""
+    """A buffer for `seek` and the numbers drawn after it."""
     return np.zeros(15, dtype=np.uint64)
 
 
 @kernel
-def seat(rng: Words, stream: Words, index: Any) -> None:
+def seek(rng: Words, stream: Words, index: Any) -> None:
     """Point the generator at the random numbers of `index` within a step."""
     place = np.uint64(index)
     rng[0] = np.uint64(0)
@@ -143,7 +143,7 @@ def uniform(rng: Words) -> float:
 def fill_uniforms(stream: Words, first: int, count: int, out: NDArray[np.float64]) -> None:
     """Write numbers `first`, `first` + 1, .. of a stream, uniform in (0, 1), 52 bits, to out[:count]; `first` is even.
 
-    Number i is made of the words of index i // 2, block 0, so this function and `seat` must not share a stream. The
+    Number i is made of the words of index i // 2, block 0, so this function and `seek` must not share a stream. The
     counters are independent, so the loop becomes vector code and a number costs a few cycles. The loop runs to a
     multiple of UNIFORMS_AT_ONCE, so `out` must be that much longer.
     """

@@ -1,4 +1,4 @@
-"""A fingerprint of how this process rounds, so that two machines can tell beforehand whether draws will agree.
+"""A fingerprint of how this process rounds, to know beforehand whether draws on two machines will agree.
 
 Draws are made of additions and multiplications, which all processors round alike, in one fixed order, and of exp and
 log of arrays, which are made of these (elementary.py); of exp, log, log1p, expm1 and lgamma of the C library, as
@@ -17,10 +17,10 @@ from functools import cache
 import numpy as np
 from scipy.special import gammaln
 
-from allocore.kernels.arrays import Floats
 from allocore.kernels.distributions import log_gamma
+from allocore.kernels.elementary import Floats
 from allocore.kernels.jit import kernel
-from allocore.kernels.random import scratch, seat
+from allocore.kernels.random import scratch, seek
 
 # Of 2,000 points, the variants of exp for processors with and without fused multiply-add differ at one.
 _POINTS, _FEW = 2**14, 512
@@ -31,8 +31,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 def rounding() -> str:
     """16 hexadecimal digits: if they differ between two processes, draws may too.
 
-    If they agree, no difference was found at the points. It says nothing of other versions of packages, which may also
-    compute in another order.
+    If they agree, no difference was found at the points. Other versions of packages may also compute in another order,
+    which the digits do not show.
     """
     points = _points()
     digest = hashlib.sha256(platform.machine().encode())
@@ -52,7 +52,7 @@ def _compiled(points: Floats) -> list[Floats]:
     """The functions that kernels call, and gamma variates, which most draws are made of."""
     values, rng = np.empty((6, points.size)), scratch()
     _fill(points, values)
-    seat(rng, np.array([1, 2, 3, 4], dtype=np.uint64), 0)
+    seek(rng, np.array([1, 2, 3, 4], dtype=np.uint64), 0)
     pairs = zip(points[:_FEW].tolist(), points[-_FEW:].tolist(), strict=True)
     return [values, np.array([log_gamma(rng, shape, rate) for shape, rate in pairs])]
 

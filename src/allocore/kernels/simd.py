@@ -1,4 +1,16 @@
-"""Towers of running sums in SIMD lanes, which draw a class exactly and in a few dozen instructions.
+"""Inner loops as LLVM vector code: sums in SIMD lanes, in one fixed order on every machine.
+
+numba's own loops do not vectorise a float sum (that needs fastmath, which gives up the order of the sum), and keep no
+sums in registers. So a few inner loops are intrinsics. LLVM cuts vectors that are wider than the registers of the
+machine; lane by lane the arithmetic is the same, so the bytes are too.
+
+    dot_of_rows   the dot product of two rows: lane l adds up the products at l, l + LANES, ..; then the lanes are added
+                  by halving, and last the products beyond the whole vectors
+    sum_products  sum_i weights[i] * prod_n table[rows[i, n]], some columns at a time, in the order of i. A caller makes
+                  all sums of the same columns, then goes on to the next: these columns stay in the caches
+    sum_rows      out[q] = sum_d weights[q, d] table[d] for two sets of weights at a time: the inner loop of a dense
+                  matrix product, by fused multiply-add and in one order, where a BLAS has many
+    raise_tower   a tower of running sums, which draws a class exactly and in a few dozen instructions
 
 The weights of a cell's classes are the products of two rows of 32-bit floats. A row is laid out in levels of 2 * LANES
 numbers: class q is at level q // 32, in column q % LANES, so that two classes share each place. `raise_tower` computes
@@ -15,9 +27,11 @@ Sums in 32 bits are too coarse for rare classes, so they are only bounds. Every 
 weights: by `SLACK`, relative to all that lies below it, which exceeds the sum of all rounding errors. The exact 64-bit
 weights decide. A number that falls into the slack is rejected, and the class is drawn again. Accepted draws have
 exactly the probabilities of the weights. With about a hundred classes, one draw in fifty thousand is rejected.
+
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numba
@@ -27,15 +41,267 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from allocore.kernels.lanes import DOUBLE, INT32, INT64, SINGLE, fused, length, places, spread, sum_of_lanes
+from allocore.kernels.elementary import Floats, Indices, Ints
+from allocore.kernels.jit import inlined, part
+
+SINGLE, DOUBLE, INT32, INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+
+
+def places(numbers: list[int]) -> Any:
+    """The constant lanes that a shuffle selects."""
+    return ir.Constant(ir.VectorType(INT32, len(numbers)), numbers)
+
+
+def spread(builder: Any, number: Any, vector: Any) -> Any:
+    """A vector that holds one number in all lanes."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    single = builder.insert_element(undefined, number, ir.Constant(INT32, 0))
+    return builder.shuffle_vector(single, single, places([0] * vector.count))
+
+
+def sum_of_lanes(builder: Any, value: Any) -> Any:
+    """The sum over the lanes of a vector by halving."""
+    width = value.type.count
+    while width > 1:
+        width //= 2
+        halves = [places([*range(start, start + width)]) for start in (0, width)]
+        value = builder.fadd(*(builder.shuffle_vector(value, value, half) for half in halves))
+    return builder.extract_element(value, ir.Constant(INT32, 0))
+
+
+def fused(builder: Any, vector: Any) -> Any:
+    """The function x * y + z of vectors, rounded once."""
+    kind = "f32" if vector.element == SINGLE else "f64"
+    return cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{vector.count}{kind}"
+    )
+
+
+def length(context: Any, builder: Any, kind: Any, array: Any, axis: int) -> Any:
+    """The length of an array along an axis."""
+    return builder.extract_value(context.make_array(kind)(context, builder, array).shape, axis)
+
+
+def place(context: Any, builder: Any, kind: Any, array: Any, row: Any, column: Any) -> Any:
+    """A pointer to one number of a contiguous table."""
+    made = context.make_array(kind)(context, builder, array)
+    start = builder.mul(row, builder.extract_value(made.shape, 1))
+    return builder.gep(made.data, [builder.add(start, column)])
+
 
 LANES = 16
+# Rows of small tables. As plain numbers they would be types of their own for numba, and be compiled one by one.
+FIRST, SECOND = np.int64(0), np.int64(1)
+_HALF = LANES // 2  # lanes in one vector register
+_DOUBLES = ir.VectorType(DOUBLE, _HALF)
+
+
+@intrinsic
+def _dot_of_vectors(typingctx: Any, lefts: Any, left: Any, rights: Any, right: Any, steps: Any) -> Any:
+    """The dot product of the first `steps` * LANES numbers of two rows."""
+    signature = types.float64(lefts, types.intp, rights, types.intp, types.intp)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        start, fma = ir.Constant(INT64, 0), fused(builder, _DOUBLES)
+        rows = [
+            builder.bitcast(
+                place(context, builder, signature.args[i], args[i], args[i + 1], start), _DOUBLES.as_pointer()
+            )
+            for i in (0, 2)
+        ]
+        sums = [cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, [0.0] * _HALF)) for _ in range(2)]
+        with cgutils.for_range(builder, args[4]) as loop:
+            first = builder.mul(loop.index, ir.Constant(INT64, 2))
+            for half, total in enumerate(sums):
+                at = builder.add(first, ir.Constant(INT64, half))
+                x, y = (builder.load(builder.gep(row, [at]), align=8) for row in rows)
+                builder.store(builder.call(fma, [x, y, builder.load(total)]), total)
+        return sum_of_lanes(builder, builder.fadd(*(builder.load(total) for total in sums)))
+
+    return signature, codegen
+
+
+def _interpreted_dot_of_vectors(lefts_RQ: Floats, left: int, rights_RQ: Floats, right: int, steps: int) -> float:
+    whole = steps * LANES
+    return float((lefts_RQ[left, :whole] * rights_RQ[right, :whole]).reshape(steps, LANES).sum(axis=0).sum())
+
+
+_interpreted = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+_dot: Any = _interpreted_dot_of_vectors if _interpreted else _dot_of_vectors
+
+
+@part
+def dot_of_rows(lefts_RQ: Floats, left: Any, rights_RQ: Floats, right: Any) -> float:
+    """The dot product of row `left` of one table and row `right` of another; both are contiguous and equally wide."""
+    width = lefts_RQ.shape[1]
+    steps = width // LANES
+    total: float = _dot(lefts_RQ, left, rights_RQ, right, steps)
+    for q in range(steps * LANES, width):
+        total += lefts_RQ[left, q] * rights_RQ[right, q]
+    return total
+
+
+WIDE, NARROW = 32, 8  # columns at a time; a table with fewer has them one by one
+
+
+def _summing(columns: int) -> Any:
+    """The intrinsic that sums `columns` columns."""
+
+    @intrinsic
+    def sum_in_lanes(
+        typingctx: Any, table: Any, rows: Any, named: Any, which: Any, weights: Any, start: Any, stop: Any, column: Any,
+        out: Any,
+    ) -> Any:  # fmt: skip
+        intp = types.intp
+        signature = types.void(table, rows, intp, which, weights, intp, intp, intp, out)
+        return signature, partial(_emit, columns // _HALF)
+
+    return sum_in_lanes
+
+
+def _emit(count: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Sum the columns of `count` vectors: a loop over i, and in it one over the rows of a product."""
+    made = {i: context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 1, 3, 4, 8)}
+    _, _, named, _, _, start, stop, column, _ = args
+    width, most = (builder.extract_value(made[i].shape, 1) for i in (0, 1))
+    fma, zeros, one = fused(builder, _DOUBLES), ir.Constant(_DOUBLES, [0.0] * _HALF), ir.Constant(INT64, 1)
+    numbers = [ir.Constant(INT64, i) for i in range(count)]
+    sums, products = ([cgutils.alloca_once_value(builder, zeros) for _ in numbers] for _ in range(2))
+
+    def vectors(row: Any) -> list[Any]:
+        place = builder.gep(made[0].data, [builder.add(builder.mul(row, width), column)])
+        first = builder.bitcast(place, _DOUBLES.as_pointer())
+        return [builder.load(builder.gep(first, [number]), align=8) for number in numbers]
+
+    with cgutils.for_range_slice(builder, start, stop, one) as (i, _):
+        of_one = builder.gep(made[1].data, [builder.mul(i, most)])
+        row = builder.zext(builder.load(of_one), INT64)
+        for vector, product in zip(vectors(row), products, strict=True):
+            builder.store(vector, product)
+        with cgutils.for_range(builder, builder.sub(named, one)) as loop:
+            next_one = builder.gep(of_one, [builder.add(loop.index, one)])
+            row = builder.zext(builder.load(next_one), INT64)
+            for vector, product in zip(vectors(row), products, strict=True):
+                builder.store(builder.fmul(builder.load(product), vector), product)
+        place = builder.load(builder.gep(made[3].data, [i]))
+        weight = spread(builder, builder.load(builder.gep(made[4].data, [place])), _DOUBLES)
+        for product, total in zip(products, sums, strict=True):
+            builder.store(builder.call(fma, [weight, builder.load(product), builder.load(total)]), total)
+    target = builder.bitcast(made[8].data, _DOUBLES.as_pointer())
+    for number, total in zip(numbers, sums, strict=True):
+        builder.store(builder.load(total), builder.gep(target, [number]), align=8)
+    return context.get_dummy_value()
+
+
+@part
+def _sum_by_column(
+    table_RQ: Floats, rows_PN: Indices, named: int, which_P: Ints, weights_P: Floats, start: int, stop: int,
+    column: int, out_L: Floats,
+) -> None:  # fmt: skip
+    """The same, column by column and without fused multiply-add: last bits differ."""
+    for lane in range(out_L.size):
+        out_L[lane] = 0.0
+        for i in range(start, stop):
+            product = weights_P[which_P[i]]
+            for n in range(named):
+                product *= table_RQ[rows_PN[i, n], column + lane]
+            out_L[lane] += product
+
+
+_sum_wide: Any = _sum_by_column if _interpreted else _summing(WIDE)
+_sum_narrow: Any = _sum_by_column if _interpreted else _summing(NARROW)
+
+
+@inlined
+def columns_at_once(width: int) -> int:
+    """How many columns of a table of this width are summed at once."""
+    return WIDE if width >= WIDE else NARROW if width >= NARROW else width
+
+
+@part
+def sum_products(
+    table_RQ: Floats, rows_PN: Indices, named: int, which_P: Ints, weights_P: Floats, start: int, stop: int,
+    column: int, out_L: Floats,
+) -> None:  # fmt: skip
+    """Fill `out_L` with the sum over i from `start` to `stop` of weights_P[which_P[i]] times its `named` rows.
+
+    The sums are those of the columns from `column` on; as many as `columns_at_once` says.
+    """
+    if named == 0 or out_L.size < NARROW:
+        _sum_by_column(table_RQ, rows_PN, named, which_P, weights_P, start, stop, column, out_L)
+    elif out_L.size == WIDE:
+        _sum_wide(table_RQ, rows_PN, named, which_P, weights_P, start, stop, column, out_L)
+    else:
+        _sum_narrow(table_RQ, rows_PN, named, which_P, weights_P, start, stop, column, out_L)
+
+
+def padded_width(width: int) -> int:
+    """The width of a table with `width` columns, rounded up to whole vectors."""
+    return -(-width // LANES) * LANES
+
+
+def padded_columns(table_DU: Floats) -> Floats:
+    """The same table with columns of zeros added up to whole vectors."""
+    whole_DL = np.zeros((len(table_DU), padded_width(table_DU.shape[1])))
+    whole_DL[:, : table_DU.shape[1]] = table_DU
+    return whole_DL
+
+
+@intrinsic
+def _sum_in_lanes(
+    typingctx: Any, table: Any, which: Any, count: Any, weights: Any, q: Any, r: Any, column: Any, out: Any
+) -> Any:
+    """Fill LANES columns, from `column` on, of rows q and r of `out`."""
+    intp = types.intp
+    signature = types.void(table, which, intp, weights, intp, intp, intp, out)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds, (table, which, count, weights, q, r, column, out) = signature.args, args
+        rows = context.make_array(kinds[1])(context, builder, which).data
+        fma, zeros = fused(builder, _DOUBLES), ir.Constant(_DOUBLES, [0.0] * _HALF)
+        sums = [[cgutils.alloca_once_value(builder, zeros) for _ in range(2)] for _ in range(2)]
+        nothing = ir.Constant(INT64, 0)
+        both = [place(context, builder, kinds[3], weights, each, nothing) for each in (q, r)]
+        with cgutils.for_range(builder, count) as loop:
+            row = builder.load(builder.gep(rows, [loop.index]))
+            numbers = builder.bitcast(place(context, builder, kinds[0], table, row, column), _DOUBLES.as_pointer())
+            vectors = [builder.load(builder.gep(numbers, [ir.Constant(INT64, i)]), align=8) for i in range(2)]
+            for of_one, totals in zip(both, sums, strict=True):
+                weight = spread(builder, builder.load(builder.gep(of_one, [row])), _DOUBLES)
+                for vector, total in zip(vectors, totals, strict=True):
+                    builder.store(builder.call(fma, [weight, vector, builder.load(total)]), total)
+        for each, totals in zip((q, r), sums, strict=True):
+            target = builder.bitcast(place(context, builder, kinds[7], out, each, column), _DOUBLES.as_pointer())
+            for i, total in enumerate(totals):
+                builder.store(builder.load(total), builder.gep(target, [ir.Constant(INT64, i)]), align=8)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _interpreted_sum_in_lanes(
+    table_DL: Floats, which_N: Ints, count: int, weights_QD: Floats, q: int, r: int, column: int, out_QL: Floats
+) -> None:
+    rows, columns = which_N[:count], slice(column, column + LANES)
+    for each in (q, r):
+        out_QL[each, columns] = (weights_QD[each, rows, None] * table_DL[rows, columns]).sum(axis=0)
+
+
+_sum: Any = _interpreted_sum_in_lanes if _interpreted else _sum_in_lanes
+
+
+@part
+def sum_rows(table_DL: Floats, which_N: Ints, count: Any, weights_QD: Floats, q: int, r: int, out_QL: Floats) -> None:
+    """Fill rows q and r of `out_QL` from the rows which_N[:count] of a padded table; all tables are contiguous."""
+    for column in range(0, table_DL.shape[1], LANES):
+        _sum(table_DL, which_N, count, weights_QD, q, r, column, out_QL)
+
+
 LEVEL = 2 * LANES
 # In units of 2^-24, half the last place of a 32-bit float, a level is narrower than its weights by at most 4: two for
 # the products, one for the sum, one for the target that is compared with it. A column is narrower by at most 11: ten
 # for the running sums over columns and their ends, one for the target. The slack is 16.
 SLACK = 2.0**-20
-_HALF = LANES // 2
 _LINE = 16  # numbers in a cache line
 
 _Singles = NDArray[np.float32]
@@ -202,7 +468,6 @@ def _interpreted_add_shared(table_RQ: NDArray[Any], row: int, column: int, amoun
     table_RQ[row, column] += amount
 
 
-_interpreted = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 raise_tower: Any = _interpreted_raise_tower if _interpreted else _raise_tower
 column_at: Any = _interpreted_column_at if _interpreted else _column_at
 level_at: Any = _interpreted_level_at if _interpreted else _level_at

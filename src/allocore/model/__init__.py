@@ -1,1 +1,4 @@
-"""The model in plain NumPy, which the kernels are tested against: specification, state, log joint, simulation."""
+"""The model in plain NumPy: specification, likelihoods, state, joint density and simulation.
+
+Imports `errors`, `tensor` and `kernels`. `gibbs`, `em` and everything above may import it.
+"""

@@ -1,4 +1,4 @@
-"""The likelihoods: how a count y is distributed given the rate r of its cell. All that is known of them is here.
+"""The likelihoods: how a count y is distributed given the rate r of its cell.
 
     poisson             y ~ Poisson(r)
     negative-binomial   P(y) = G(y + r) / (y! G(r)) p^y (1 - p)^r,   mean r p / (1 - p), variance mean / (1 - p)
@@ -11,7 +11,7 @@ Each is a Poisson model of a latent count L ~ Poisson(c r) that is zero where y 
     bernoulli           c = 1,            L given y = 1 ~ Poisson(r) given L >= 1: Zhou (2015), Hu, Rai and Carin (2015)
 
 So P(y = 0) = exp(-c r) for all three. The dispersion p is kept as its log odds, t = ln p - ln(1 - p), which cannot
-overflow: c = ln(1 + e^t), ln p = -ln(1 + e^-t), p / (1 - p) = e^t. Where a likelihood has no dispersion, t is not read.
+overflow: c = ln(1 + e^t), ln p = -ln(1 + e^-t), p / (1 - p) = e^t. A likelihood without a dispersion does not read t.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betaln, expit, gammainc, gammaincc, gammaln, xlogy
-
-from allocore.model.spec import LikelihoodName
 
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[Any]
@@ -50,12 +48,11 @@ def odds_of(log_odds: Floats) -> Floats:
 class Likelihood:
     """One of the likelihoods; arrays of counts, rates and log odds belong to the same cells."""
 
-    name: LikelihoodName
+    name: str
     has_dispersion = False
     title: str
     class_sizes = "expected counts"  # what the sizes of classes add up to
     total = "expected total count"  # what the rates of all observed cells, times the odds, add up to
-    note = ""  # what a reader of a fit should know, as a sentence
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """log P(Y = y)."""
@@ -205,7 +202,6 @@ class Bernoulli(Likelihood):
     title = "Bernoulli"
     class_sizes = "expected latent counts"
     total = "total latent rate"
-    note = "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent counts."
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """log P(Y = y); minus infinity for counts above 1."""
@@ -237,7 +233,7 @@ class Bernoulli(Likelihood):
 
 
 _ALL: tuple[Likelihood, ...] = (Poisson(), NegativeBinomial(), Bernoulli())
-LIKELIHOODS: dict[LikelihoodName, Likelihood] = {each.name: each for each in _ALL}
+LIKELIHOODS: dict[str, Likelihood] = {each.name: each for each in _ALL}
 
 
 def _not_zero(rates_N: Floats) -> Floats:

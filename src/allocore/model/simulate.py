@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore.kernels.elementary import exp_of, log_of
-from allocore.model.rates import log_odds_at, rates_at
+from allocore.model.joint import log_odds_at, rates_at
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
 

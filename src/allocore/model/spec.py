@@ -12,6 +12,7 @@ from allocore.errors import InputError, whole_number
 if TYPE_CHECKING:
     from allocore.model.likelihood import Likelihood
 
+
 Model = Literal["AlloCore", "CP", "Tucker", "NNTuck"]
 LikelihoodName = Literal["poisson", "negative-binomial", "bernoulli"]
 
@@ -58,16 +59,17 @@ class Spec:
         object.__setattr__(self, "budget", whole_number("budget", self.budget))
         shape = tuple(whole_number("core_shape", size, self.core_shape) for size in self.core_shape)
         object.__setattr__(self, "core_shape", shape)
-        if max(self.budget, *shape) > _MOST_CLASSES and not self.dense_core:
-            raise InputError(f"budget is {self.budget} and core_shape {shape}, but their numbers must be below 2^31")
+        if self.budget > _MOST_CLASSES and not self.dense_core:
+            raise InputError("budget", self.budget, "must be below 2^31")
+        if max(shape) > _MOST_CLASSES and not self.dense_core:
+            raise InputError("core_shape", shape, "must have numbers below 2^31")
         for name in _PRIORS if self.has_priors else ():
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "e0", concentrations_for(len(shape), self.e0) if self.has_priors else self.e0)
         self._check_likelihood()
         if self.dense_core and self.budget != math.prod(shape):
-            raise InputError(
-                f"budget is {self.budget}, but a class at every location of core_shape {shape} needs {math.prod(shape)}"
-            )
+            rule = f"must be {math.prod(shape)}, one class for every location of `core_shape`, which is {shape}"
+            raise InputError("budget", self.budget, rule)
 
     @classmethod
     def without_priors(cls, core_shape: tuple[int, ...]) -> "Spec":
@@ -77,12 +79,13 @@ class Spec:
     def _check_likelihood(self) -> None:
         check_likelihood(self.likelihood, self.dispersion_by)
         if self.dispersion_by is not None and not 0 <= self.dispersion_by < len(self.core_shape):
-            raise InputError(f"dispersion_by is {self.dispersion_by!r}, but there are {len(self.core_shape)} modes")
+            rule = f"must be the number of a mode, from 0 to {len(self.core_shape) - 1}"
+            raise InputError("dispersion_by", self.dispersion_by, rule)
 
     @property
     def observation(self) -> "Likelihood":
         """The likelihood."""
-        from allocore.model.likelihood import LIKELIHOODS  # it needs SciPy, which naming a model should not load
+        from allocore.model.likelihood import LIKELIHOODS
 
         return LIKELIHOODS[self.likelihood]
 
@@ -124,39 +127,28 @@ def core_shape_for(shape: tuple[int, ...], budget: int, core_shape: object) -> t
     if core_shape is None:
         return (whole_number("budget", budget),) * len(shape)
     if isinstance(core_shape, str) or not hasattr(core_shape, "__iter__"):
-        raise InputError(f"core_shape is {core_shape!r}, but it must be a sequence with one whole number per mode")
+        raise InputError("core_shape", core_shape, "must be a sequence with one whole number per mode")
     sizes = tuple(core_shape)
     if len(sizes) != len(shape):
-        raise InputError(
-            f"core_shape {sizes} has {len(sizes)} entries, but the tensor has {len(shape)} modes: one entry per mode"
-        )
+        raise InputError("core_shape", sizes, f"must have one entry per mode, and the tensor has {len(shape)} modes")
     return tuple(whole_number("core_shape", size, sizes) for size in sizes)
 
 
-def check_likelihood(likelihood: object, dispersion_by: object = None, options: bool = False) -> None:
-    """Check the name of a likelihood, and that it has a dispersion if one by row is asked for.
-
-    Messages name the arguments, or the `options` of the command line.
-    """
-    name, by = ("--likelihood", "--dispersion-by") if options else ("likelihood", "dispersion_by")
+def check_likelihood(likelihood: object, dispersion_by: object = None) -> None:
+    """Check the name of a likelihood, and that it has a dispersion if one by row is asked for."""
     if likelihood not in (known := get_args(LikelihoodName)):
-        short = ": 'nb' is short for 'negative-binomial' in the names of models only" if likelihood == "nb" else ""
-        listed = ", ".join(known) if options else list(known)
-        raise InputError(f"{name} is {likelihood!r}, but it must be one of {listed}{short}")
+        short = ": 'nb' is short for 'negative-binomial' only in the names of models" if likelihood == "nb" else ""
+        raise InputError("likelihood", likelihood, f"must be one of {', '.join(known)}{short}")
     if dispersion_by is not None and likelihood != "negative-binomial":
-        raise InputError(
-            f"{by} is {dispersion_by!r}, but the likelihood {likelihood!r} has no dispersion: only 'negative-binomial' "
-            "has one"
-        )
+        rule = f"needs `likelihood` 'negative-binomial': {likelihood!r} has no dispersion"
+        raise InputError("dispersion_by", dispersion_by, rule)
 
 
 def check_counts(likelihood: LikelihoodName, largest: int) -> None:
     """Check that a likelihood can explain the counts of a tensor, given the largest."""
     if likelihood == "bernoulli" and largest > 1:
-        raise InputError(
-            f"likelihood is 'bernoulli', but the tensor has counts up to {largest:,} and they must be 0 or 1: "
-            "Y.binary(), or --binary on the command line, makes them so"
-        )
+        rule = f"needs counts of 0 or 1, and the tensor has counts up to {largest:,}: use Y.binarize(), or --binary"
+        raise InputError("likelihood", likelihood, rule)
 
 
 def concentrations_for(modes: int, e0: object) -> float | tuple[float, ...] | Literal["infer"]:
@@ -164,11 +156,11 @@ def concentrations_for(modes: int, e0: object) -> float | tuple[float, ...] | Li
     if isinstance(e0, str) and e0 == "infer":
         return "infer"
     if isinstance(e0, str):
-        raise InputError(f"e0 is {e0!r}, but it must be a number, one number per mode, or 'infer'")
+        raise InputError("e0", e0, "must be a number, one number per mode, or 'infer'")
     if isinstance(e0, list | tuple | np.ndarray):
         values = tuple(positive("e0", value) for value in e0)
         if len(values) != modes:
-            raise InputError(f"e0 {values} has {len(values)} entries, but the tensor has {modes} modes: one per mode")
+            raise InputError("e0", values, f"must have one entry per mode, and the tensor has {modes} modes")
         return values
     return positive("e0", e0)
 
@@ -176,11 +168,11 @@ def concentrations_for(modes: int, e0: object) -> float | tuple[float, ...] | Li
 def positive(name: str, value: object) -> float:
     """Check a parameter of a prior: a positive number that leaves products of rates within 64-bit floats."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise InputError(f"{name} is {value!r}, but it must be a positive number")
+        raise InputError(name, value, "must be a positive number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not _LEAST <= number <= _MOST:
-        raise InputError(f"{name} is {value!r}, but it must be positive and finite ({_LEAST} to {_MOST})")
+        raise InputError(name, value, f"must be positive and finite ({_LEAST} to {_MOST})")
     return number

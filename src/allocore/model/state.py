@@ -18,6 +18,7 @@ Concentrations are in the state only if they are learned, and the dispersion onl
 """
 
 from dataclasses import dataclass, field, replace
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,23 @@ class State:
 
 
 def _exp_of(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    from allocore.kernels.elementary import exp_of  # on use: it loads the compiler, which readers of a run do not need
+    from allocore.kernels.elementary import exp_of
 
     return exp_of(logs)
+
+
+@dataclass(frozen=True)
+class SweepInfo:
+    """Diagnostics of one sweep of the sampler, or of one iteration of EM. The next sweep needs none of them.
+
+    A class is in use if it holds counts, and a factor if a class in use is located at it. Classes at the same location
+    of the core count once. `moved` is the share of classes whose location changed. The acceptance rates are the shares
+    of Metropolis-Hastings proposals that were accepted, in relocation and in split-merge; NaN without a proposal.
+    """
+
+    log_likelihood: float
+    classes: int
+    factors: tuple[int, ...]
+    moved: float
+    relocation_accepted: float = nan
+    split_merge_accepted: float = nan

@@ -1,1 +1,5 @@
-"""Finished runs: draws, summaries, the consensus of chains, prediction. Never imports the sampler."""
+"""Functions on draws: sums of cells, predictions, scores, diagnostics and surprising cells.
+
+It imports `storage`, `model`, `kernels` and `tensor`. `classes`, `forecast`, `report`, `results` and later packages
+import it.
+"""

@@ -1,32 +1,32 @@
 """The log joint density of the draws of a run: which draw is the best?
 
 It is the density of the logarithms of core values, factors and concentrations, and of the log odds of the dispersion,
-as Stan takes it: the density of a factor itself has no bound where e0 is below one and an entry is near zero. Draws
-with different numbers of factors in use are compared all the same, though their densities have different dimensions.
+as in Stan: the density of a factor itself has no bound where e0 is below one and an entry is near zero. Draws with
+different numbers of factors in use are compared even though their densities have different dimensions.
 
-Of new rows that were folded in, it is the density of their counts and of what was drawn of them: their factors and p.
+For new rows that were folded in, it is the density of their counts and of what was drawn for them: their factors and p.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from allocore.kernels.arrays import Floats
+from allocore.kernels.elementary import Floats
 from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion, log_prior_factors
 from allocore.model.likelihood import log_dispersion_of
 from allocore.model.state import State
-from allocore.run.record import Record
+from allocore.storage.record import Record
 
 
 def log_joint_of_draws(record: Record) -> Floats:
     """The log joint density of the counts and all variables, on their unconstrained scales, at each draw (chain, draw).
 
-    The log-likelihood is that of the trace; if a damaged run has lost it, it is computed again.
+    The log-likelihood comes from the trace; where a damaged run has lost it, it is computed again.
     """
-    told = record.stats["log_likelihood"][:, record.draw_sweeps - 1]
-    log_joint = np.empty(told.shape)
-    for chain, draw in np.ndindex(told.shape):
-        state, likelihood = record.state_of(chain, draw), float(told[chain, draw])
+    traced = record.stats["log_likelihood"][:, record.draw_sweeps - 1]
+    log_joint = np.empty(traced.shape)
+    for chain, draw in np.ndindex(traced.shape):
+        state, likelihood = record.state_of(chain, draw), float(traced[chain, draw])
         if not np.isfinite(likelihood):
             likelihood = log_likelihood(record.tensor, record.spec, state)
         log_joint[chain, draw] = likelihood + _log_prior(record, state)

@@ -10,7 +10,19 @@ Tails are kept as logarithms, so cells are ranked even if their p is below the s
 Few cells are judged under all draws, but none is dropped by guesswork. All terms are positive, so n draws give a lower
 bound on p. A cell is dropped if its bound exceeds the p of `top` others.
 
-There are too many zeros to list. A bounded search finds those that may surprise (zero_search.py).
+There are too many zeros to list them all. A zero has the probability exp(-mu) with mu = c r, the latent rate, whatever
+the likelihood (model/likelihood.py). So the bound on p becomes one on latent rates, by Jensen's inequality:
+
+    p >= 2/S sum_{s of n} exp(-mu_s) >= 2 n/S exp(-mean_{s of n} mu_s)
+
+so a zero whose p is at most p0 has a mean mu over the n draws of at least log(2/p0) - log(S/n). A depth-first search
+with bounds finds these cells. c multiplies the core, or the rows of the mode that has a dispersion for each row. Then
+with the rows of modes 1 .. j fixed, no cell has a larger mu than
+
+    sum_q core_q prod_{m <= j} phi[m][d_m, q] prod_{m > j} max_d phi[m][d, q]
+
+over the classes q of the n draws. A branch whose bound is too small is skipped. The cost depends on how many branches
+must be searched. It is limited, and the table says if the limit was reached.
 """
 
 import math
@@ -21,23 +33,190 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.data.missing import Missing
-from allocore.data.tensor import CountTensor
-from allocore.errors import InputError
-from allocore.kernels.arrays import Floats, Ints
+from allocore.errors import Described, InputError
+from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.exposure_sums import expand_factors, row_offsets
+from allocore.kernels.jit import kernel
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
-from allocore.posterior.draw_bar import watched
-from allocore.posterior.prediction import number_of_draws, rates_by_draw, sampled
-from allocore.posterior.scored_cells import check_has_cells, check_same_tensor
-from allocore.posterior.zero_search import ZeroSearch
-from allocore.run.record import Record
+from allocore.posterior.cells import check_has_cells, check_same_tensor
+from allocore.posterior.predict import free_name, number_of_draws, rates_by_draw, sampled
+from allocore.progress import watched
+from allocore.storage.record import Record
+from allocore.tensor.coordinates import column_keys, locate
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.missing import Missing
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-# Few enough to be quick, but enough for the bounds, which are off by up to log10(S/n), to settle almost all cells.
+# The most numbers in the table of factors of the sampled draws; at least one draw is sampled.
+_MOST_FACTORS = 4 * 10**7
+# The most work of a whole search, in nodes times classes: about half a minute.
+_MOST_WORK = 2 * 10**10
+
+_DEPTH, _FOUND = range(2)
+
+
+class _SearchTree(NamedTuple):
+    """The tree that is searched, one mode per level, and how far the search has come."""
+
+    phi_RQ: Floats
+    ids_R: Ints
+    starts_M: Ints
+    lengths_M: Ints
+    modes_M: Ints
+    later_MQ: Floats  # the products of the largest entries of all later modes
+    next_M: Ints  # the next row at each depth
+    weights_MQ: Floats  # the products of the core and the rows of all earlier modes
+
+
+class ZeroSearch:
+    """Finds the observed zeros that were expected to have many counts, under a sample of at most `draws` draws.
+
+    It keeps at most `room` zeros, those with the largest rates. Rates are latent ones here, c r.
+    """
+
+    def __init__(self, record: Record, coords_MN: Ints, missing: Missing, *, room: int, draws: int) -> None:
+        numbers = sum(record.tensor.shape) * record.core_values.shape[2]
+        few = sampled(record, max(1, min(draws, _MOST_FACTORS // numbers)))
+        self._log_left_out = math.log(number_of_draws(record) / number_of_draws(few))
+        places = list(np.ndindex(few.core_values.shape[:2]))
+        draws_RQ, draws_Q = zip(*(_latent_rates(few, *place) for place in places), strict=True)
+        self._core_Q = np.concatenate(draws_Q) / len(places)
+        self._phis = np.split(np.concatenate(draws_RQ, axis=1), row_offsets(record.tensor.shape)[1:-1])
+        self._coords_MN, self._missing, self._room, self._work = coords_MN, missing, room, 0
+
+    def least_rate(self, log_p: float) -> float:
+        """Return the mean rate under the sampled draws that a zero needs for its p under all draws to be this small."""
+        rate = math.log(2) - log_p - self._log_left_out
+        return max(0.0, rate - _ROUNDING * (1 + abs(rate)))
+
+    def cells_above(self, rate: float) -> tuple[Ints, float]:
+        """Return the zeros (M, n) with the largest rates, and the rate above which all were found: at best `rate`.
+
+        The search goes from the largest rates down, so everything above the returned rate is found even if the work
+        limit ends it.
+        """
+        highest = float(self._core_Q @ np.prod([phi_DQ.max(axis=0) for phi_DQ in self._phis], axis=0))
+        levels = [level for level in (highest / 2.0 ** np.arange(1, 12)).tolist() if level > rate]
+        cells_MN, reach = np.zeros((len(self._phis), 0), dtype=np.int64), math.inf
+        for level in [*levels, rate]:
+            found_MN, reached = self._search(level)
+            if reached is None:
+                # Cells found by an unfinished search are still judged, but the search may have missed others.
+                return np.unique(np.concatenate([cells_MN, found_MN], axis=1), axis=1), reach
+            cells_MN, reach = found_MN, reached
+            if reached > level:
+                break
+        return cells_MN, reach
+
+    def _search(self, rate: float) -> tuple[Ints, float | None]:
+        """Zeros with at least this rate, and the rate above which all were found; None if the search was cut off."""
+        rows, room = self._rows_reaching(rate), self._room
+        if min(map(len, rows)) == 0:
+            return np.zeros((len(rows), 0), dtype=np.int64), rate
+        tree, tally = self._tree(rows), np.zeros(2, dtype=np.int64)
+        cells_MH, rates_H = np.empty((len(rows), 2 * room), dtype=np.int64), np.empty(2 * room)
+        while tally[_DEPTH] >= 0 and self._work <= _MOST_WORK:
+            self._work += _visit(room, rate, tree, cells_MH, rates_H, tally) * len(self._core_Q)
+            if tally[_FOUND] > room or tally[_DEPTH] < 0:
+                kept = self._zeros_among(cells_MH[:, : tally[_FOUND]])
+                if len(kept) > room:
+                    kept = kept[np.argsort(-rates_H[kept], kind="stable")]
+                    rate, kept = float(rates_H[kept[room]]), kept[:room]
+                tally[_FOUND] = len(kept)
+                cells_MH[:, : len(kept)], rates_H[: len(kept)] = cells_MH[:, kept], rates_H[kept]
+        zeros_MN = cells_MH[:, self._zeros_among(cells_MH[:, : tally[_FOUND]])]
+        return zeros_MN, rate if tally[_DEPTH] < 0 else None
+
+    def _zeros_among(self, cells_MN: Ints) -> Ints:
+        """Which of the cells have no count and are not missing."""
+        keys_N, taken_N = column_keys(self._missing.shape, cells_MN, self._coords_MN)
+        return np.flatnonzero((locate(keys_N, taken_N) < 0) & ~self._missing.contains(cells_MN))
+
+    def _rows_reaching(self, rate: float) -> list[Ints]:
+        """For each mode, the rows in which a cell may have this rate, largest bound first."""
+        rows = [np.arange(len(phi_DQ)) for phi_DQ in self._phis]
+        while True:
+            parts = [phi_DQ[each] for phi_DQ, each in zip(self._phis, rows, strict=True)]
+            highs_MQ = np.array([phi_DQ.max(axis=0, initial=0.0) for phi_DQ in parts])
+            others_MQ = [self._core_Q * np.delete(highs_MQ, mode, axis=0).prod(axis=0) for mode in range(len(rows))]
+            bounds = [(1 + _ROUNDING) * (phi_DQ @ other_Q) for phi_DQ, other_Q in zip(parts, others_MQ, strict=True)]
+            kept = [each[bound_D >= rate] for each, bound_D in zip(rows, bounds, strict=True)]
+            if sum(map(len, kept)) >= 0.9 * sum(map(len, rows)):
+                return [each[np.argsort(-bound_D)] for each, bound_D in zip(rows, bounds, strict=True)]
+            rows = kept
+
+    def _tree(self, rows: list[Ints]) -> _SearchTree:
+        """The tree over these rows, longest mode first, with the search at its root."""
+        modes_M = np.argsort([len(each) for each in rows], kind="stable")[::-1].copy()
+        parts = [self._phis[mode][rows[mode]] for mode in modes_M]
+        lengths_M = np.array([len(phi_DQ) for phi_DQ in parts])
+        later_MQ = np.ones((len(rows), len(self._core_Q)))
+        for depth in range(len(rows) - 1, 0, -1):
+            later_MQ[depth - 1] = later_MQ[depth] * parts[depth].max(axis=0)
+        return _SearchTree(
+            phi_RQ=np.concatenate(parts),
+            ids_R=np.concatenate([rows[mode] for mode in modes_M]),
+            starts_M=np.cumsum(lengths_M) - lengths_M,
+            lengths_M=lengths_M,
+            modes_M=modes_M,
+            later_MQ=later_MQ,
+            next_M=np.zeros(len(rows), dtype=np.int64),
+            weights_MQ=np.tile(self._core_Q, (len(rows) + 1, 1)),
+        )
+
+
+def _latent_rates(record: Record, chain: int, draw: int) -> tuple[Floats, Floats]:
+    """The expanded factors and the core values of one draw, multiplied by c where it belongs."""
+    factors, core_Q = [each[chain, draw] for each in record.factors], record.core_values[chain, draw]
+    mode = record.spec.dispersion_by
+    if record.log_odds is not None:
+        scale = record.spec.observation.latent_scale(np.asarray(record.log_odds[chain, draw]))
+        if mode is None:
+            core_Q = core_Q * scale
+        else:
+            factors[mode] = factors[mode] * scale[:, None]
+    return expand_factors(factors, record.core_locations[chain, draw]), core_Q
+
+
+@kernel
+def _visit(nodes: int, rate: float, tree: _SearchTree, cells_MH: Ints, rates_H: Floats, tally: Ints) -> int:
+    """Visit at most `nodes` nodes; a depth of -1 means the search is complete.
+
+    Adds the cells found with at least this rate. Returns the number of nodes visited.
+    """
+    depth, found = tally[0], tally[1]
+    final, done = tree.lengths_M.size - 1, 0
+    while done < nodes and depth >= 0:
+        if tree.next_M[depth] == tree.lengths_M[depth]:
+            depth -= 1
+            continue
+        row = tree.starts_M[depth] + tree.next_M[depth]
+        tree.next_M[depth] += 1
+        done += 1
+        bound = 0.0
+        for q in range(tree.phi_RQ.shape[1]):
+            weight = tree.weights_MQ[depth, q] * tree.phi_RQ[row, q]
+            tree.weights_MQ[depth + 1, q] = weight
+            bound += weight * tree.later_MQ[depth, q]
+        if bound * (1.0 + 1e-9) < rate:
+            continue
+        if depth < final:
+            depth += 1
+            tree.next_M[depth] = 0
+            continue
+        for m in range(final + 1):
+            cells_MH[tree.modes_M[m], found] = tree.ids_R[tree.starts_M[m] + tree.next_M[m] - 1]
+        rates_H[found] = bound
+        found += 1
+    tally[0], tally[1] = depth, found
+    return done
+
+
+# Few enough to be quick, but enough for the bounds, which are off by up to log10(S/n), to decide almost all cells.
 _SAMPLED_DRAWS = 8
 # How many zeros to keep for judging, besides four for each of the `top` cells.
 _MORE_ZEROS = 16_384
@@ -45,7 +224,7 @@ _ROUNDING = 1e-9
 _CELLS_PER_THREAD = 4096
 
 
-class Judged(NamedTuple):
+class _JudgedCells(NamedTuple):
     """Cells with their expected counts and the logs of both tails of their counts, averaged over draws."""
 
     coords_MN: Ints
@@ -60,26 +239,26 @@ class Judged(NamedTuple):
         return np.minimum(0.0, math.log(2) + np.minimum(self.log_more_N, self.log_fewer_N))
 
     def log_p_to_beat(self, top: int) -> float:
-        """The log p that another cell must not exceed to be among the best `top`, if these are the best so far."""
+        """Return the log p that another cell must not exceed to be among the `top`, if these are the best so far."""
         return float(self.log_p_N[-1]) if len(self.counts_N) == top else 0.0
 
-    def taken(self, places: NDArray[Any]) -> "Judged":
-        """Some of the cells."""
-        return Judged(self.coords_MN[:, places], *(values_N[places] for values_N in self[1:]))
+    def taken(self, places: NDArray[Any]) -> "_JudgedCells":
+        """Return some of the cells."""
+        return _JudgedCells(self.coords_MN[:, places], *(values_N[places] for values_N in self[1:]))
 
-    def and_(self, others: "Judged") -> "Judged":
-        """These cells and others."""
-        return Judged(*(np.concatenate(both, axis=-1) for both in zip(self, others, strict=True)))
+    def and_(self, others: "_JudgedCells") -> "_JudgedCells":
+        """Return these cells and others."""
+        return _JudgedCells(*(np.concatenate(both, axis=-1) for both in zip(self, others, strict=True)))
 
-    def best(self, top: int) -> "Judged":
-        """The cells with the smallest p, in that order; ties in the order of their coordinates."""
+    def best(self, top: int) -> "_JudgedCells":
+        """Return the cells with the smallest p, in that order; ties in the order of their coordinates."""
         return self.taken(np.lexsort([*self.coords_MN[::-1], self.log_p_N])[:top])
 
 
 def surprises(
     record: Record, coords_MN: Ints, counts_N: Ints, *, top: int, threads: int, missing: Missing | None = None
 ) -> "pd.DataFrame":
-    """The `top` cells with the smallest two-sided p under all draws, as a table, the most surprising first.
+    """Return the `top` cells with the smallest two-sided p under all draws, as a table, the most surprising first.
 
     With `missing`, the cells given are all non-zeros of a tensor (sorted, mode 0 slowest). All other cells that are not
     missing are zeros, which may surprise too. Without it, only the cells given are judged.
@@ -92,8 +271,11 @@ def surprises(
         best = best.and_(zeros.taken(zeros.log_p_N < 0)).best(top)
         searched = "all" if reach <= search.least_rate(best.log_p_to_beat(top)) else "largest only"
     if searched == "largest only":
-        words = "the search for surprising zeros stopped early: it may have missed zeros with a probability of about"
-        warnings.warn(f"{words} {math.exp(-reach):.3g} or more", stacklevel=3)
+        warnings.warn(
+            "the search for surprising zeros stopped early: it may have missed zeros with a probability of about "
+            f"{math.exp(-reach):.3g} or more",
+            stacklevel=3,
+        )
     return _table(record.tensor, best, searched)
 
 
@@ -102,11 +284,11 @@ def comparable(Y: object, fitted: CountTensor) -> Any:
     check_has_cells(Y, "Y")
     check_same_tensor(Y, fitted, "Y")
     if not isinstance(Y, CountTensor) and not np.size(Y.counts):  # type: ignore[attr-defined]
-        raise InputError("Y has 0 cells, but it must hold at least one")
+        raise InputError("Y", Described("a set of 0 cells"), "must have at least one cell")
     return Y
 
 
-def _table(tensor: CountTensor, cells: Judged, searched: str) -> "pd.DataFrame":
+def _table(tensor: CountTensor, cells: _JudgedCells, searched: str) -> "pd.DataFrame":
     import pandas as pd
 
     columns: dict[str, Any] = {}
@@ -125,14 +307,7 @@ def _table(tensor: CountTensor, cells: Judged, searched: str) -> "pd.DataFrame":
     return table
 
 
-def free_name(name: str, mode_names: tuple[str, ...]) -> str:
-    """The name of a column; underscores are added if a mode has that name."""
-    while name in mode_names:
-        name += "_"
-    return name
-
-
-def _most_surprising(record: Record, coords_MN: Ints, counts_N: Ints, top: int, threads: int) -> Judged:
+def _most_surprising(record: Record, coords_MN: Ints, counts_N: Ints, top: int, threads: int) -> _JudgedCells:
     """The `top` cells with the smallest p. Only cells that a few draws do not rule out are judged under all draws."""
     few = sampled(record, _SAMPLED_DRAWS)
     bound_N = _judged(few, coords_MN, counts_N, threads).log_p_N + math.log(
@@ -147,7 +322,7 @@ def _most_surprising(record: Record, coords_MN: Ints, counts_N: Ints, top: int, 
     return best
 
 
-def _judged(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> Judged:
+def _judged(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> _JudgedCells:
     """Expected counts and log tails under all draws of the record."""
     draws, total_N = number_of_draws(record), np.zeros(len(counts_N))
     log_more_N, log_fewer_N = np.full(len(counts_N), -np.inf), np.full(len(counts_N), -np.inf)
@@ -159,7 +334,7 @@ def _judged(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> Ju
             sums = (log_more_N, log_fewer_N)
             workers.run([partial(_add_tails, likelihood, cut, counts_N, given, sums) for cut in cuts])
     log_draws = math.log(draws)
-    return Judged(coords_MN, counts_N, total_N / draws, log_more_N - log_draws, log_fewer_N - log_draws)
+    return _JudgedCells(coords_MN, counts_N, total_N / draws, log_more_N - log_draws, log_fewer_N - log_draws)
 
 
 def _add_tails(

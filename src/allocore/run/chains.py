@@ -1,9 +1,15 @@
-"""Running chains: make sweeps, pass the kept ones to the store, and report progress between sweeps.
+"""Chains: make sweeps, pass them to the store, report progress in between; and the states from which a refit starts.
 
 All chains of a run advance together, so that an unfinished run has draws of every chain. If there are at least as many
 threads as chains, every chain has its own threads. Otherwise chains take turns on a thread, sweep by sweep.
+
+A refit after new data starts at the states of a finished run. Chain c starts at the last draw of chain c of the run; if
+the run has fewer chains, they are taken in turn. Rows are matched by their labels: new rows start at the mean of the
+old ones, and rows that are gone are dropped. The posterior does not depend on where a chain starts; this one starts
+near it.
 """
 
+import hashlib
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -15,49 +21,55 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from allocore.errors import InputError, StoreError
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.sweep import begin, sweep
-from allocore.gibbs.thinning import Allocation, ThinCells, thin_here
-from allocore.gibbs.workspace import Workspace
+from allocore.errors import NO_VALUE, InputError, StoreError
+from allocore.gibbs.layout import Layout, Workspace
+from allocore.gibbs.sweep import SamplerState, begin, sweep
+from allocore.gibbs.thinning import ThinCells, thin_here
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
-from allocore.model.sweep_info import SweepInfo
-from allocore.run.compiling import compiled_aside
-from allocore.run.progress import Observer, Watch
-from allocore.run.record import Record
+from allocore.model.state import Dispersion, State, SweepInfo
+from allocore.progress import Observer, Watch
+from allocore.run.compiling import compile_in_background
 from allocore.run.stop import Stop
-from allocore.run.store import Store
+from allocore.storage.record import Record, Store
+from allocore.tensor.cameo import respelt
+from allocore.tensor.concat import check_same_modes
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.labels import ModeLabels
 
 if TYPE_CHECKING:
-    from allocore.run.cluster.sharded_thinning import ShardedThinning
+    from allocore.run.cluster.shards import ShardedThinning
 
 
 def run_chains(
     store: Store, *, threads: int, observer: Observer | None = None, sharded: "ShardedThinning | None" = None
 ) -> Record:
-    """Run the chains of the store's plan, from where the store left them to their end, or until someone stops them.
+    """Run the chains of the store's plan from their last saved states, to the end or until someone stops them.
 
-    If the cells of the tensor are `sharded`, they are thinned on workers, and all else is done here.
+    If the cells of the tensor are `sharded`, they are thinned on workers, and everything else is done here.
     """
     chains = range(store.plan.chains)
-    lanes = min(len(chains), threads)
+    groups = min(len(chains), threads)
     watch, stop = Watch(observer), Stop()
     with ExitStack() as stack:
         stack.enter_context(store)
         stack.callback(watch.close)
         stack.enter_context(stop)
-        wait = stack.enter_context(compiled_aside(store.plan.spec, bool(len(store.plan.tensor.missing)), threads))
-        pools = [stack.enter_context(Workers(_share(threads, lanes, lane))) for lane in range(lanes)]
+        wait = stack.enter_context(
+            compile_in_background(store.plan.spec, bool(len(store.plan.tensor.missing)), threads)
+        )
+        threads_G = [threads // groups + (group < threads % groups) for group in range(groups)]
+        pools = [stack.enter_context(Workers(number)) for number in threads_G]
         layout = Layout.of(store.plan.tensor, pools[0]) if sharded is None else sharded.layout(pools[0])
         layouts, thin_cells = [replace(layout, workers=pool) for pool in pools], sharded or thin_here
-        _side_by_side(
+        _run_groups(
             [
-                [Chain(store, chain, layouts[lane], watch, thin_cells, wait) for chain in chains[lane::lanes]]
-                for lane in range(lanes)
+                [Chain(store, chain, layouts[group], watch, thin_cells, wait) for chain in chains[group::groups]]
+                for group in range(groups)
             ],
             stop,
         )
@@ -67,12 +79,8 @@ def run_chains(
     return record
 
 
-def _share(threads: int, lanes: int, lane: int) -> int:
-    return threads // lanes + (lane < threads % lanes)
-
-
 class Chain:
-    """One chain between two sweeps. It starts from its first state, or from the state in the store."""
+    """One chain between two sweeps. It starts from the state in the store, or from a random one."""
 
     def __init__(
         self, store: Store, number: int, layout: Layout, watch: Watch, thin_cells: ThinCells = thin_here,
@@ -86,7 +94,7 @@ class Chain:
         if point is None:
             point = 0, first_state(plan.spec, layout.shape, first_values(plan.seed, number))
         self._sweep, self._state = point
-        self._work: tuple[Workspace, Allocation] | None = None
+        self._work: tuple[Workspace, SamplerState] | None = None
 
     @property
     def done(self) -> bool:
@@ -94,20 +102,18 @@ class Chain:
         return self._sweep >= self._store.plan.schedule.sweeps
 
     def advance(self) -> None:
-        """Make one sweep, record it, and let the store save."""
+        """Make one sweep and pass it to the store."""
         plan, number = self._store.plan, self._sweep + 1
-        workspace, allocation = self._work or self._begin()
+        workspace, before = self._work or self._begin()
         start = perf_counter()
-        state, allocation, info = sweep(
-            self._key.at(number), self._layout, plan.spec, self._state, allocation, workspace, self._thin_cells
-        )
+        after, info = sweep(self._key.at(number), self._layout, plan.spec, before, workspace, self._thin_cells)
         _check(info, self._number, number, plan.spec)
         self._store.record_sweep(self._number, number, info, perf_counter() - start)
         draw = plan.schedule.draw_of(number)
         if draw is not None:
-            self._store.record_draw(self._number, draw, state)
-        self._sweep, self._state, self._work = number, state, (workspace, allocation)
-        self._store.save(self._number, number, state, now=self.done)
+            self._store.record_draw(self._number, draw, after.state)
+        self._sweep, self._state, self._work = number, after.state, (workspace, after)
+        self._store.save(self._number, number, after.state, now=self.done)
         self._watch.sweep_done(self._number, number, info, last=self.done)
 
     def save(self) -> None:
@@ -115,16 +121,15 @@ class Chain:
         if self._work is not None and not self.done:
             self._store.save(self._number, self._sweep, self._state, now=True)
 
-    def _begin(self) -> tuple[Workspace, Allocation]:
+    def _begin(self) -> tuple[Workspace, SamplerState]:
         """What the next sweep needs besides the state.
 
         The last sweep ended with an allocation of the counts. It is drawn again with the same random numbers.
         """
-        workspace, key = Workspace.of(self._layout, self._state), self._key.at(self._sweep)
-        given = key, self._layout, self._store.plan.spec, self._state, workspace, self._thin_cells
-        allocation = begin(*given)
+        workspace, key, spec = Workspace.of(self._layout, self._state), self._key.at(self._sweep), self._store.plan.spec
+        before = begin(key, self._layout, spec, self._state, workspace, self._thin_cells)
         self._wait_for_kernels()
-        return workspace, allocation
+        return workspace, before
 
 
 def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:
@@ -133,22 +138,24 @@ def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:
         names += ["g0", "h0"] * spec.observation.has_dispersion
         priors = ", ".join(f"{name}={getattr(spec, name)}" for name in names)
         raise InputError(
-            f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {sweep}: the priors ({priors}) "
-            "lead to numbers beyond 64-bit floats"
+            "a0",
+            NO_VALUE,
+            f"or another prior ({priors}) is too extreme for 64-bit floats: "
+            f"the log-likelihood of chain {chain} is {info.log_likelihood} after sweep {sweep}",
         )
 
 
-def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
-    """Run the lanes at the same time, the first in this thread; raise the first error after all have ended.
+def _run_groups(groups: Sequence[Sequence[Chain]], stop: Stop) -> None:
+    """Run groups of chains in parallel, the first in this thread; raise the first error after all have ended.
 
-    No lane outlives this call. After a second Ctrl-C nothing more is saved, but the sweeps under way still end.
+    No group outlives this call. After a second Ctrl-C nothing more is saved, but the sweeps under way still end.
     """
     errors: list[BaseException] = []
     ended: SimpleQueue[None] = SimpleQueue()  # not Thread.join: once interrupted, it considers the thread dead
 
-    def run(lane: Sequence[Chain]) -> None:
+    def run(group: Sequence[Chain]) -> None:
         try:
-            _take_turns(lane, stop)
+            _take_turns(group, stop)
         except BaseException as error:
             errors.append(error)
             stop.now = True
@@ -156,21 +163,21 @@ def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
         finally:
             ended.put(None)
 
-    begun = 0
+    running = 0
     try:
-        for lane in lanes[1:]:
-            Thread(target=run, args=(lane,), name="allocore-chains", daemon=True).start()
-            begun += 1
-        run(lanes[0])
-        begun += 1
+        for group in groups[1:]:
+            Thread(target=run, args=(group,), name="allocore-chains", daemon=True).start()
+            running += 1
+        run(groups[0])
+        running += 1
     except BaseException:  # a thread could not be started
         stop.now = True
         raise
     finally:
-        while begun:
+        while running:
             try:
                 ended.get()
-                begun -= 1
+                running -= 1
             except KeyboardInterrupt as error:
                 errors.append(error)
                 stop.now = stop.at_once = True
@@ -178,19 +185,19 @@ def _side_by_side(lanes: Sequence[Sequence[Chain]], stop: Stop) -> None:
         raise errors[0]
 
 
-def _take_turns(lane: Sequence[Chain], stop: Stop) -> None:
+def _take_turns(group: Sequence[Chain], stop: Stop) -> None:
     """Advance the chains in turn, sweep by sweep, until they are done or must stop; then save them."""
     try:
-        while not stop.now and (waiting := [chain for chain in lane if not chain.done]):
-            for chain in waiting:
+        while not stop.now and (unfinished := [chain for chain in group if not chain.done]):
+            for chain in unfinished:
                 if not stop.now:
                     chain.advance()
     except StoreError:  # if the workers that thin shards are gone, the last whole sweeps are safe
         with suppress(StoreError):
-            for chain in lane:
+            for chain in group:
                 chain.save()
         raise
-    for chain in lane:
+    for chain in group:
         if not stop.at_once:
             chain.save()
 
@@ -211,3 +218,71 @@ def report_stop(store: Store, record: Record) -> None:
         )
     chains = f" of {plan.chains} chains" if plan.chains > 1 else ""
     warnings.warn(f"stopped: {draws} of {plan.schedule.draws} draws{chains} are kept{after}", stacklevel=5)
+
+
+def number_of_states(states: list[State]) -> int:
+    """A hash of states: a positive number of 32 bits."""
+    digest = hashlib.sha256()
+    for state in states:
+        for array in (state.log_core_Q, state.subs_QM, *state.log_phi):
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return int.from_bytes(digest.digest()[:4], "little") or 1
+
+
+def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -> list[State]:
+    """The first states of the chains of a new run, of a model `spec` of `tensor`."""
+    check_same_modes(tensor, record.tensor, "Y")
+    _check_model(record.spec, spec)
+    pairs = zip(tensor.labels, record.tensor.labels, strict=True)
+    places = [_places(labels, known) for labels, known in pairs]
+    if not any((place_D >= 0).any() for place_D in places):
+        rule = "must be a fit of the same kind of data: it has no label in common with `Y` in any mode"
+        raise InputError("start", NO_VALUE, rule)
+    given = len(record.core_values)
+    return [_matched_state(record, record.state_of(chain % given, -1), spec, places) for chain in range(chains)]
+
+
+def _check_model(fitted: Spec, spec: Spec) -> None:
+    known = _settings(fitted)
+    for name, value in _settings(spec).items():
+        if known.get(name) != value:
+            rule = f"must agree with this model: it was fitted with {name} {known.get(name)!r}, not {value!r}"
+            raise InputError("start", NO_VALUE, rule)
+
+
+def _settings(spec: Spec) -> dict[str, object]:
+    """The settings that two models must have in common, by the names that users know."""
+    size = "rank" if spec.model == "CP" else "budget"
+    return {
+        "model": spec.model,
+        "likelihood": spec.likelihood,
+        "dispersion_by": spec.dispersion_by,
+        size: "infer" if spec.infer_budget else spec.budget,
+        "core_shape": spec.core_shape,
+        "max_budget": spec.budget,
+    }
+
+
+def _places(labels: ModeLabels, known: ModeLabels) -> NDArray[np.int64]:
+    """Where each row is in the run, or -1. Unless both have labels, rows are matched by position."""
+    if isinstance(labels, range) or isinstance(known, range):
+        numbers = np.arange(len(labels))
+        return np.where(numbers < len(known), numbers, -1)
+    place = {label: number for number, label in enumerate(known)}
+    return np.array([place.get(label, -1) for label in respelt(labels, place)])
+
+
+def _matched_state(record: Record, state: State, spec: Spec, places: list[NDArray[np.int64]]) -> State:
+    log_phi = tuple(
+        np.where((place_D >= 0)[:, None], state.log_phi[mode][place_D], state.log_mean_row(mode))
+        for mode, place_D in enumerate(places)
+    )
+    concentrations_M, dispersion = np.empty(0), state.dispersion
+    if spec.infer_concentrations:
+        learned_M = state.concentrations_M
+        concentrations_M = np.array([record.spec.concentration(mode, learned_M) for mode in range(len(places))])
+    if dispersion is not None and dispersion.mode is not None:
+        place_D, log_odds_D = places[dispersion.mode], dispersion.log_odds_D
+        log_odds_D = np.where(place_D >= 0, log_odds_D[place_D], log_odds_D.mean())
+        dispersion = Dispersion(log_odds_D, dispersion.mode)
+    return State(state.log_core_Q, state.subs_QM.copy(), log_phi, concentrations_M, dispersion)

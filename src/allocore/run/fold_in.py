@@ -1,8 +1,17 @@
 """Fold-in: new rows of one mode, drawn given every draw of a finished run.
 
-For each draw of each chain, gibbs/new_rows.py runs a short chain over the new rows; its last state is the draw. It
-starts at the column means of the factors of the draw: rows like the average of the old ones. The random numbers are a
-function of (seed, chain, draw, sweep) and differ from those of the run, so the result does not depend on the threads.
+For each draw of each chain, a short chain over the new rows starts at the mean of the old rows, and its last state is
+the draw. The random numbers are a function of (seed, chain, draw, sweep) and differ from those of the run, so the
+result does not depend on the number of threads. With D new rows of mode m, one sweep draws
+
+    factors        phi[m][d, k] ~ Gamma( e0 + sum_{q at k} y[d, q],  f0 + sum_{q at k} X[d, q] )        factors.py
+    dispersion     p_d ~ Beta( g0 + sum of y,  h0 + sum of r ), if each row of mode m has its own       dispersion.py
+    latent counts  and their allocation to the classes                                    latent_counts.py, thinning.py
+
+Given the rest of the state (core values, locations, the factors of the other modes, e0), the new rows are
+independent of each other and of all data but their own. The exposure X of mode m does not depend on them, so it is
+computed once, unless their p is drawn. The chain targets the exact conditional; docs/howto/fold-in.md has the number of
+sweeps that it needs. A sweep costs as much as thinning.
 """
 
 from collections.abc import Callable
@@ -10,25 +19,59 @@ from dataclasses import replace
 from functools import partial
 from threading import Lock
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocore.data.tensor import CountTensor
 from allocore.errors import InputError
-from allocore.gibbs.layout import Layout
-from allocore.gibbs.new_rows import draw_new_rows
+from allocore.gibbs.dispersion import counts_and_rates, draw_dispersion, log_part
+from allocore.gibbs.factors import ModeView, draw_factors, exposure
+from allocore.gibbs.layout import Layout, Workspace
+from allocore.gibbs.sweep import SamplerState, info_of
+from allocore.gibbs.thinning import thin
+from allocore.kernels.elementary import Floats
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import dispersions
-from allocore.model.spec import check_counts
-from allocore.model.state import Dispersion, State
-from allocore.model.sweep_info import SweepInfo
-from allocore.run.record import Record
-from allocore.run.schedule import Schedule
-from allocore.run.schema import STATS
-from allocore.run.store import stats_of
+from allocore.model.spec import Spec, check_counts
+from allocore.model.state import Dispersion, State, SweepInfo
+from allocore.storage.record import Record, Schedule, empty_stats, stats_of
+from allocore.tensor.count_tensor import CountTensor
+
+
+def draw_new_rows(
+    key: Key, layout: Layout, spec: Spec, state: State, mode: int, sweeps: int
+) -> tuple[State, SweepInfo]:
+    """The state with the rows of one mode drawn, and its statistics for the data of these rows.
+
+    `layout` holds the data of the new rows. The chain starts at the values that the rows have in `state`.
+    """
+    before, workspace = state, Workspace.of(layout, state)
+    exposure_DQ = exposure(layout, workspace, mode)
+    allocation, _ = thin(key.at(0), layout, spec, state, workspace)
+    for number in range(1, sweeps + 1):
+        here, view = key.at(number), ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure_DQ)
+        state, _ = draw_factors(here, layout, spec, state, view)
+        workspace.renew(state, mode)
+        if state.dispersion is not None and state.dispersion.mode == mode:
+            exposure_Q = view.exposure_Q(workspace.rows(mode))
+            state, _ = draw_dispersion(here, layout, spec, state, exposure_Q, workspace)
+            workspace.rescale(state)
+            exposure_DQ = exposure(layout, workspace, mode)
+        allocation, _ = thin(here, layout, spec, state, workspace)
+    view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure_DQ)
+    log_rest = _log_rest(layout, state, view.exposure_Q(workspace.rows(mode)), workspace)
+    log_likelihood = allocation.log_fit - layout.log_factorials + log_rest
+    return state, info_of(layout, before, SamplerState(state, allocation), log_likelihood)
+
+
+def _log_rest(layout: Layout, state: State, exposure_Q: Floats, workspace: Workspace) -> float:
+    """The log-likelihood without the non-zero cells: the sum of the rates or, with a dispersion, the part of p."""
+    if state.dispersion is None:
+        return -float((state.core_values() * exposure_Q).sum())
+    by, log_odds_D = state.dispersion.mode, state.dispersion.log_odds_D
+    return log_part(*counts_and_rates(layout, by, state, exposure_Q, workspace), log_odds_D)
+
 
 Tick = Callable[[int, int], None]
 
@@ -41,30 +84,28 @@ def fold_in(
     `tick` gets the number of draws done and of all.
     """
     if not record.spec.has_priors:
-        raise InputError(
-            f"{record.spec.model} is fitted by maximum likelihood and has no posterior, so no rows can be folded in: "
-            "fit AlloCore, CP or Tucker"
-        )
-    check_counts(record.spec.likelihood, tensor.largest)
-    kept = _Kept(record, tensor, mode, tick)
-    with Workers(1) as alone, Workers(threads) as workers:
-        layout = Layout.of(tensor, alone)
+        rule = "must have a posterior for fold-in, but this is fitted by maximum likelihood: fit AlloCore, CP or Tucker"
+        raise InputError("model", record.spec.model, rule)
+    check_counts(record.spec.likelihood, tensor.max)
+    folded = _FoldedRows(record, tensor, mode, tick)
+    with Workers(1) as single, Workers(threads) as workers:
+        layout = Layout.of(tensor, single)
         numbers = record.draw_numbers.tolist()
 
         def draw(chain: int, place: int) -> None:
-            if kept.stopped:
+            if folded.stopped:
                 return
             try:
-                key, begun = _key(seed, chain, mode, numbers[place]), perf_counter()
+                key, start = _key(seed, chain, mode, numbers[place]), perf_counter()
                 state = _start(record, chain, place, mode, tensor.shape[mode])
                 state, info = draw_new_rows(key, layout, record.spec, state, mode, sweeps)
-                kept.put(chain, place, state, info, perf_counter() - begun)
+                folded.put(chain, place, state, info, perf_counter() - start)
             except BaseException:  # Ctrl-C too: the other threads need not go on
-                kept.stopped = True
+                folded.stopped = True
                 raise
 
         workers.run([partial(draw, *place) for place in np.ndindex(record.core_values.shape[:2])])
-    return kept.record(seed)
+    return folded.record(seed)
 
 
 def _key(seed: int, chain: int, mode: int, draw: int) -> Key:
@@ -74,7 +115,7 @@ def _key(seed: int, chain: int, mode: int, draw: int) -> Key:
 
 
 def _start(record: Record, chain: int, draw: int, mode: int, rows: int) -> State:
-    """The draw with new rows that are as its rows are on average: means of factors, and of the log odds of p."""
+    """The draw with new rows, all equal to the mean of its rows: means of factors, and of the log odds of p."""
     state = record.state_of(chain, draw)
     state = state.with_factors(mode, np.tile(state.log_mean_row(mode), (rows, 1)))
     if state.dispersion is None or state.dispersion.mode != mode:
@@ -83,17 +124,15 @@ def _start(record: Record, chain: int, draw: int, mode: int, rows: int) -> State
     return replace(state, dispersion=Dispersion(log_odds_D, mode))
 
 
-class _Kept:
-    """The new rows and the statistics of all draws, while they are made by several threads."""
+class _FoldedRows:
+    """The new rows and the statistics of all draws, while several threads make them."""
 
     def __init__(self, run: Record, tensor: CountTensor, mode: int, tick: Tick) -> None:
         self._run, self._tensor, self._mode, self._tick = run, tensor, mode, tick
-        lead, modes = run.core_values.shape[:2], tensor.ndim
+        lead = run.core_values.shape[:2]
         self._factor = np.zeros((*lead, tensor.shape[mode], run.spec.core_shape[mode]))
         self._log_odds = np.zeros((*lead, dispersions(run.spec, tensor.shape)))
-        self._stats: dict[str, NDArray[Any]] = {
-            name: np.zeros((*lead, modes) if by_mode else lead, dtype) for name, (dtype, by_mode) in STATS.items()
-        }
+        self._stats = empty_stats(lead, tensor.ndim)
         self._done, self._lock, self.stopped = 0, Lock(), False
 
     def put(self, chain: int, draw: int, state: State, info: SweepInfo, seconds: float) -> None:

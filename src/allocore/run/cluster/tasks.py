@@ -1,64 +1,129 @@
-"""Tasks on an executor: handed out, repeated when they are lost with their worker, waited for, but not without end.
+"""Tasks on an executor: handed out, repeated when they are lost with their worker, and not waited for without end.
 
-A task is a call `function(wanted, data)` whose answer follows from its arguments alone, so that it can be repeated
-anywhere. It is first sent without its data; a worker that does not have them yet asks for them (worker_data.py).
+A task is a call `function(task, data)` whose answer follows from its arguments, so that it can be repeated anywhere. It
+is first sent without its data. A worker that does not have them asks for them, and gives its versions; it is sent the
+task again with the data. It keeps the data of one name only, because it serves one run or one comparison at a time.
 
     a loss         an error that is not the task's own: the worker is gone, the connection, the scheduler
-    an end         after too many losses in a row, or when nobody answers for long, or nobody is left who could
+    an end         after too many losses in a row, or when nothing is answered for long, or no worker is left
 """
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
+from functools import cache
+from threading import Lock
 from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from allocore.errors import InputError, StoreError
-from allocore.run.cluster.worker_data import DataWanted, check_versions
+from allocore.errors import NO_VALUE, InputError, StoreError
+from allocore.gibbs import SAMPLER_VERSION
+from allocore.kernels.rounding import rounding
+from allocore.storage.record import Plan, packages
 
-_LOOK_EVERY = 0.5  # seconds between two looks at whether someone asked to stop
-_LOSSES = 10  # in a row, before the run gives up
+_POLL_SECONDS = 0.5  # how often to check whether someone asked to stop
+_MAX_LOSSES = 10  # in a row, before the run gives up
 _PATIENCE = 600.0  # seconds without any answer, at least; and 20 times what a task has taken
 _ASK_EVERY = 30.0  # seconds between two questions to the scheduler about its workers
 _SCHEDULER_ANSWERS_WITHIN = 10  # seconds
-
 _NO_OPTIONS: Mapping[str, Any] = {}
 
-Key = TypeVar("Key")
+TaskKey = TypeVar("TaskKey")
+Sent = TypeVar("Sent")
+Prepared = TypeVar("Prepared")
+
+
+class Versions(NamedTuple):
+    """What must agree between the workers and this process."""
+
+    sampler: int
+    packages: dict[str, str]
+    rounding: str = ""  # very old workers do not have it
+
+    @classmethod
+    @cache
+    def here(cls) -> "Versions":
+        """The versions of this process."""
+        return cls(SAMPLER_VERSION, {"allocore": Plan.library_version(), **packages()}, rounding())
+
+
+class DataWanted(NamedTuple):
+    """The answer of a worker that does not have the data of a task, with its versions."""
+
+    versions: Versions
+
+
+_one_at_a_time = Lock()
+_known: dict[str, Any] = {}
+
+
+def remembered(name: str, sent: Sent | None, prepare: Callable[[Sent], Prepared]) -> Prepared | None:
+    """The data of a name, prepared once, when they are sent; None if this worker does not have them."""
+    with _one_at_a_time:
+        if name not in _known and sent is not None:
+            _known.clear()
+            _known[name] = prepare(sent)
+        found: Prepared | None = _known.get(name)
+        return found
+
+
+def check_versions(theirs: Versions) -> None:
+    """Refuse workers whose results might differ from those of this process."""
+    ours, rule = Versions.here(), ""
+    other = [f"{name} {theirs.packages.get(name)} (here {own})" for name, own in ours.packages.items()
+             if theirs.packages.get(name) != own]  # fmt: skip
+    if theirs.sampler != ours.sampler:
+        rule = (
+            f"has workers with sampler version {theirs.sampler}, but this is sampler version {ours.sampler}: install "
+            "the same allocore on all machines"
+        )
+    elif other:
+        rule = (
+            f"has workers with other versions of packages: {', '.join(other)}; draws may differ in their last bits, so "
+            "install the same versions on all machines"
+        )
+    elif theirs.rounding != ours.rounding:
+        rule = (
+            f"has workers whose arithmetic rounds as {theirs.rounding!r}, but here it rounds as {ours.rounding!r}: "
+            "draws would differ in their last bits, so use the same C library on all machines and, if not all have "
+            "fused multiply-add or Intel's SVML, set GLIBC_TUNABLES=glibc.cpu.hwcaps=-FMA and "
+            "NUMBA_DISABLE_INTEL_SVML=1 on all"
+        )
+    if rule:
+        raise InputError("executor", NO_VALUE, rule)
 
 
 class Lost(NamedTuple):
-    """What is answered for a task that was lost too often: why it was lost the last time."""
+    """The answer for a task that was lost too often: why it was lost the last time."""
 
     why: str
 
 
-class Answer(NamedTuple, Generic[Key]):
-    """An answer: which task it is of, what it says, and the seconds since the task was handed out."""
+class Answer(NamedTuple, Generic[TaskKey]):
+    """The key of the task, its answer, and the seconds since it was handed out."""
 
-    key: Key
+    key: TaskKey
     content: Any
     seconds: float
 
 
 @dataclass
-class _Task(Generic[Key]):
-    key: Key
-    wanted: Any
+class _Task(Generic[TaskKey]):
+    key: TaskKey
+    content: Any
     since: float
     losses: int = 0
     ended_before: int = 0  # tasks that had ended when it was lost for the first time
 
 
-class Tasks(Generic[Key]):
+class Tasks(Generic[TaskKey]):
     """The tasks that are under way on an executor.
 
-    Without a bound on the `losses_of_one` task, only losses in a row end the run. With it, a task that is lost more
-    often is given up alone, if it seems to be its own fault, perhaps because it needs more memory than a worker has:
-    others have ended meanwhile, or Dask says that it has killed its workers. If tasks are `long`, silence ends the run
-    only until the first answer, and from then on if no worker is left. `patience` is the silence, in seconds, that is
-    granted in any case.
+    If `losses_of_one` is None, only losses in a row end the run. Otherwise a single task that is lost more often is
+    given up, if it seems to be the cause, perhaps because it needs more memory than a worker has: other tasks have
+    ended since then, or Dask says that it has killed its workers. If tasks are `long`, silence ends the run only before
+    the first answer; later the run ends if no worker is left. `patience` is the least silence that ends it, in seconds.
     """
 
     def __init__(
@@ -74,25 +139,25 @@ class Tasks(Generic[Key]):
     ) -> None:
         self._executor, self._function, self._data, self._go_on = executor, function, data, go_on
         self._losses_of_one, self._long, self._least_patience = losses_of_one, long, patience
-        self._under_way: dict[Future[Any], _Task[Key]] = {}
+        self._under_way: dict[Future[Any], _Task[TaskKey]] = {}
         self._losses, self._ended, self._longest, self._answered = 0, 0, 0.0, False
         self._last_answer = self._last_question = monotonic()
 
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def under_way(self) -> list[tuple[Key, float]]:
+    def under_way(self) -> list[tuple[TaskKey, float]]:
         """The tasks under way, each with the seconds since it was handed out."""
         now = monotonic()
         return [(task.key, now - task.since) for task in self._under_way.values()]
 
-    def hand_out(self, key: Key, wanted: Any, options: Mapping[str, Any] | None = None) -> None:
+    def hand_out(self, key: TaskKey, content: Any, options: Mapping[str, Any] | None = None) -> None:
         """Hand out a task; `options`, such as a preferred worker, go to the executor, unless it is repeated."""
-        self._submit(_Task(key, wanted, monotonic()), None, options or {})
+        self._submit(_Task(key, content, monotonic()), None, options or {})
 
-    def answers(self, *, repeat: bool = True) -> Iterator[Answer[Key]]:
-        """Wait a moment, and yield what has come home. What was lost is repeated, unless that is not wanted."""
-        done, _ = wait(self._under_way, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
+    def answers(self, *, repeat: bool = True) -> Iterator[Answer[TaskKey]]:
+        """Wait a moment, and yield the answers that have come. With `repeat`, lost tasks are repeated."""
+        done, _ = wait(self._under_way, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
         for future in done:
             task = self._under_way.pop(future)
             content = self._content(task, future, repeat)
@@ -112,28 +177,28 @@ class Tasks(Generic[Key]):
         return self._longest
 
     def cancel(self) -> None:
-        """Take back what has not begun, and forget the rest."""
-        if not self._is_closed():  # nobody is there to be told
+        """Cancel the tasks that are not running, and forget the others."""
+        if not self._is_closed():  # otherwise there is nobody to tell
             for future in list(self._under_way):
                 future.cancel()
         self._under_way.clear()
 
     def lost(self, why: str) -> StoreError:
-        """The error that says why the tasks cannot go on, and how the run can."""
-        return told_how_to_go_on(why, self._go_on)
+        """The error of a run that stops: why, and how to continue it, if that is possible."""
+        return stopped_run(why, self._go_on)
 
-    def _submit(self, task: _Task[Key], data: Any, options: Mapping[str, Any] = _NO_OPTIONS) -> None:
+    def _submit(self, task: _Task[TaskKey], data: Any, options: Mapping[str, Any] = _NO_OPTIONS) -> None:
         try:
             with warnings.catch_warnings():
-                # Dask warns of large arguments. They are sent once to a worker, and it has no better way for them.
+                # Dask warns about large arguments, but a worker gets them only once, and Dask has no better way.
                 warnings.filterwarnings("ignore", message="Sending large graph")
-                future = self._executor.submit(self._function, task.wanted, data, **options)
-        except Exception as error:  # each executor has its own for an end: BrokenExecutor, RuntimeError, ..
-            raise self.lost(f"the executor takes no more work: {error}") from error
+                future = self._executor.submit(self._function, task.content, data, **options)
+        except Exception as error:  # every executor has its own: BrokenExecutor, RuntimeError, ..
+            raise self.lost(f"the executor accepts no more tasks: {error}") from error
         self._under_way[future] = task
 
-    def _content(self, task: _Task[Key], future: "Future[Any]", repeat: bool) -> Any:
-        """What a task answered, or None if it is handed out again."""
+    def _content(self, task: _Task[TaskKey], future: "Future[Any]", repeat: bool) -> Any:
+        """The answer of a task, or None if it is handed out again."""
         data = None
         try:
             content = future.result()
@@ -156,27 +221,25 @@ class Tasks(Generic[Key]):
             self._submit(task, data)
         return None
 
-    def _count_loss(self, task: _Task[Key], error: BaseException) -> Lost | None:
-        """Count a loss; what to answer if the task is given up."""
+    def _count_loss(self, task: _Task[TaskKey], error: BaseException) -> Lost | None:
+        """Count a loss; return the answer if the task is given up."""
         if _cannot_be_loaded(error):
-            raise InputError(
-                f"executor has workers that cannot load allocore as it is here ({error}): install the same versions on "
-                "all machines"
-            ) from error
+            rule = f"has workers that cannot load this allocore ({error}): install the same versions on all machines"
+            raise InputError("executor", NO_VALUE, rule) from error
         self._losses += 1
         task.losses += 1
         if task.losses == 1:
             task.ended_before = self._ended
-        if self._losses > _LOSSES:
+        if self._losses > _MAX_LOSSES:
             raise self.lost(f"{self._losses} tasks failed in a row, the last with {_in_words(error)}") from error
         own_fault = self._ended > task.ended_before or type(error).__name__ == "KilledWorker"
         if self._losses_of_one is not None and task.losses > self._losses_of_one and own_fault:
-            return Lost(f"lost {task.losses} times with its worker, at last with {_in_words(error)}")
+            return Lost(f"lost {task.losses} times with its worker, the last time with {_in_words(error)}")
         warnings.warn(f"a task was lost and is repeated: {_in_words(error)}", stacklevel=6)
         return None
 
     def _is_closed(self) -> bool:
-        """Whether a client of Dask has given up: it has tried for some time to reach its scheduler again."""
+        """Whether a Dask client has given up, after trying for some time to reach its scheduler again."""
         return getattr(getattr(self._executor, "_client", None), "status", "running") == "closed"
 
     def _check_patience(self) -> None:
@@ -193,28 +256,28 @@ class Tasks(Generic[Key]):
                 raise self.lost(f"no worker has answered for {silence:.0f} seconds, and none is left")
 
 
-def told_how_to_go_on(why: str, how: str) -> StoreError:
-    """The error of a run that stops: why, and how it can go on, if it can."""
-    return StoreError(f"{why}. {how[:1].upper()}{how[1:]}" if how else why)
+def stopped_run(why: str, how_to_resume: str) -> StoreError:
+    """The error of a run that stops because of its executor; it belongs to no file."""
+    return StoreError("", f"{why}. {how_to_resume[:1].upper()}{how_to_resume[1:]}" if how_to_resume else why)
 
 
 def threads_by_worker(executor: Executor) -> dict[str, int] | None:
-    """The threads of each worker of a Dask cluster, by its address; empty if nobody is there.
+    """The threads of each worker of a Dask cluster, by its address; empty if there are no workers.
 
-    None if that is not known: without Dask, or if the scheduler does not answer in time.
+    None if that is unknown: without Dask, or if the scheduler does not answer in time.
     """
     client: Any = getattr(executor, "_client", None)
     if client is None or not hasattr(client, "scheduler"):
         return None
     try:
         threads = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_ANSWERS_WITHIN)
-    except Exception:  # whatever a lost connection raises
+    except Exception:  # a lost connection raises many kinds
         return None
     return {str(address): int(number) for address, number in threads.items()}
 
 
 def slots(executor: Executor) -> int | None:
-    """How many tasks the executor runs at a time; 0 if nobody is there now, None if it does not say."""
+    """How many tasks the executor runs at a time; 0 if it has no workers now, None if unknown."""
     threads = threads_by_worker(executor)
     if threads is not None:
         return sum(threads.values())
@@ -225,22 +288,17 @@ def slots(executor: Executor) -> int | None:
     return None
 
 
-def _is_cancelled(error: BaseException) -> bool:
-    return isinstance(error, CancelledError) or type(error).__name__ == "FutureCancelledError"
-
-
 def _in_words(error: BaseException) -> str:
-    if _is_cancelled(error):
+    if isinstance(error, CancelledError) or type(error).__name__ == "FutureCancelledError":
         return f"{type(error).__name__}: the executor has dropped it, perhaps because the scheduler is gone"
     return " ".join(repr(error).split())
 
 
 def _cannot_be_loaded(error: BaseException | None) -> bool:
-    """Whether a worker has no allocore, or one without what it was asked for."""
+    """Whether a worker has no allocore, or another version of it."""
     while error is not None:
-        if isinstance(error, ImportError) or (
-            isinstance(error, AttributeError) and "Can't get attribute" in str(error)
-        ):
+        without_name = isinstance(error, AttributeError) and "Can't get attribute" in str(error)
+        if isinstance(error, ImportError) or without_name:
             return True
         error = error.__cause__
     return False

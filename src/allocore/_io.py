@@ -1,0 +1,262 @@
+"""Files that appear completely or not at all, even if the process is killed; locks; JSON from an untrusted source.
+
+One process at a time has a lock. It is `flock` where the file system has it. Some network and cluster file
+systems answer ENOLCK or EOPNOTSUPP to `flock`. There the lock is a file that only one process can create, with the host
+and the process in it. This file is stale, and is replaced, if it names this host and that process has ended, or if the
+file was copied with its folder.
+"""
+
+import errno
+import inspect
+import json
+import os
+import secrets
+import shutil
+import socket
+import stat
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from filelock import FileLock, Timeout
+
+from allocore.errors import NO_VALUE, InputError, StoreError, reason_of
+
+_UNFINISHED = ".tmp"
+_CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
+
+
+def existing_file(path: str | os.PathLike[str], argument: str = "path") -> Path:
+    """Return the path of a regular file. Pipes and devices, which may have no end, raise an InputError."""
+    rule = "must be an existing file"
+    try:
+        target = Path(path).expanduser()
+        if target.is_file():
+            return target
+        kind = "a folder" if target.is_dir() else "a pipe or a device" if target.exists() else ""
+    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, ~ of an unknown user
+        raise InputError(argument, str(path), f"{rule}: {error}") from None
+    raise InputError(argument, str(target), f"{rule}, not {kind}" if kind else f"{rule}; there is no such file")
+
+
+def read_regular(path: Path) -> bytes:
+    """Read a whole file; a ValueError if it is a pipe or a device, which may have no end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{path.name} is not a regular file")
+    return path.read_bytes()
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file next to `target`; it replaces `target` once it is completely on the disk."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{_UNFINISHED}")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            _sync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder; it is renamed to `path` after everything in it has been written."""
+    try:
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
+        try:
+            yield unfinished
+            unfinished.chmod(0o777 & ~_umask())
+            unfinished.rename(path)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise StoreError(path, "was created by another process meanwhile: choose another path") from None
+        raise StoreError(path, f"cannot be written: {reason_of(error)}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def settle(folder: Path) -> None:
+    """Wait until the folder's directory entries are on the disk."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            _sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    """Wait until a file or a folder is on the disk, where the file system can say so; some cannot for folders."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the temporary files of a process that was killed while writing."""
+    for temporary in folder.rglob(f".*{_UNFINISHED}"):
+        with suppress(OSError):
+            temporary.unlink()
+
+
+_WITHOUT_FLOCK = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
+_PAUSE = 0.05
+# Newer releases of filelock fall back to a lock of their own, which takes a file that is left over for a lock.
+_OPTIONS: dict[str, Any] = (
+    {"fallback_to_soft": False} if "fallback_to_soft" in inspect.signature(FileLock.__init__).parameters else {}
+)
+
+
+class ProcessLock:
+    """A lock on `file`. If another process holds it, `acquire` raises a BlockingIOError that may say who."""
+
+    def __init__(self, file: Path, timeout: float = 0.0) -> None:
+        self._file, self._timeout = file, timeout
+        self._owner = file.with_name(f"{file.name}.owner")
+        self._flock: FileLock | None = None
+        self._mine = ""
+
+    def acquire(self) -> Self:
+        """Take the lock, waiting for `timeout` seconds at most."""
+        flock = FileLock(self._file, **_OPTIONS)
+        try:
+            flock.acquire(timeout=self._timeout)
+            self._flock = flock
+        except Timeout:
+            raise BlockingIOError(errno.EAGAIN, "") from None
+        except (OSError, NotImplementedError) as error:
+            if isinstance(error, OSError) and error.errno not in _WITHOUT_FLOCK:
+                raise
+            self._become_owner()
+            warnings.warn(
+                f"{self._file.parent} is on a file system without locks: the file {self._owner.name} is used instead, "
+                "and processes on other hosts must not write there",
+                stacklevel=4,
+            )
+        return self
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._flock is not None:
+            self._flock.release()
+            self._flock = None
+        elif self._mine and self._read() == self._mine:
+            with suppress(OSError):
+                self._owner.unlink()
+        self._mine = ""
+
+    def __enter__(self) -> Self:
+        return self.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _become_owner(self) -> None:
+        """Create the owner's file, or replace a stale one."""
+        end, mine = time.monotonic() + self._timeout, self._claim()
+        while not self._created(mine):
+            claim = self._read()
+            if claim is not None and self._is_stale(claim):
+                self._remove_stale(claim)
+            elif claim is not None and time.monotonic() >= end:
+                raise BlockingIOError(
+                    errno.EAGAIN, f" ({_owner_named_in(claim)} holds the lock; if it has ended, remove {self._owner})"
+                )
+            else:
+                time.sleep(_PAUSE)
+        self._mine = mine
+
+    def _claim(self) -> str:
+        who = {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
+        return json.dumps({**who, "folder": self._folder(), "token": secrets.token_hex(8)})
+
+    def _created(self, mine: str) -> bool:
+        try:
+            descriptor = os.open(self._owner, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        except FileExistsError:
+            return False
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(mine)
+        return True
+
+    def _read(self) -> str | None:
+        try:
+            return self._owner.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def _remove_stale(self, claim: str) -> None:
+        """Remove a stale file. It is renamed first: another process may have replaced it meanwhile."""
+        renamed = self._owner.with_name(f".{self._owner.name}.{secrets.token_hex(6)}.tmp")
+        with suppress(FileNotFoundError):
+            self._owner.rename(renamed)
+            if renamed.read_text(encoding="utf-8", errors="replace") != claim:
+                with suppress(OSError):  # a third process may own it by now
+                    os.link(renamed, self._owner)
+            renamed.unlink()
+
+    def _is_stale(self, claim: str) -> bool:
+        """Return whether the owner has ended, or had locked the folder of which this one is a copy."""
+        try:
+            fields = json.loads(claim)
+            host, pid, started, folder = (fields[name] for name in ("host", "pid", "started", "folder"))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return False  # perhaps it is being written
+        if host != socket.gethostname():  # unknown from here, and the number of a device may differ there
+            return False
+        return folder != self._folder() or not isinstance(pid, int) or started != _started(pid)
+
+    def _folder(self) -> list[int]:
+        found = self._file.parent.stat()
+        return [found.st_dev, found.st_ino]
+
+
+def _started(pid: int) -> str | None:
+    """When a process started, in whatever unit the system has; None if there is no such process."""
+    if Path("/proc/self/stat").exists():
+        with suppress(OSError, IndexError):
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return None
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return "alive"
+    except (OSError, OverflowError):
+        return None
+    return "alive"
+
+
+def _owner_named_in(claim: str) -> str:
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        fields = json.loads(claim)
+        return f"process {fields['pid']} on {fields['host']}"
+    return "another process"
+
+
+def parsed_json(text: str | bytes, argument: str) -> Any:
+    """Return the value of a JSON text. Very deep nesting and numbers with thousands of digits raise an InputError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InputError(argument, NO_VALUE, "must be JSON with fewer nested brackets") from None
+    except ValueError as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        raise InputError(argument, NO_VALUE, f"must be JSON: {error}") from None

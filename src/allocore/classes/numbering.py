@@ -1,0 +1,219 @@
+"""Numbers and names of consensus classes, and the file that keeps them beside the draws of a run.
+
+When a run has grown, its new consensus takes over the numbers of the classes that it finds again, even if they were
+absent from a consensus in between. No number is ever given to two classes. A class keeps its name while its profiles
+are nearly those that it was named by, so that small changes do not rename it. Once they differ it gets a new name, so
+the names of an unsettled run do not stay. Numbers are given and written under a lock, because several processes may
+open one run. The file is always replaced as a whole.
+"""
+
+import warnings
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from allocore._io import ProcessLock, replacing
+from allocore.classes.estimates import Estimates
+from allocore.classes.matching import HOLDS, Directions, match_similar, similarities
+from allocore.classes.names import names_of
+from allocore.kernels.elementary import Floats, Ints
+from allocore.storage.record import Record
+from allocore.tensor.files import read_npz
+
+FILE = "consensus.npz"
+_LOCK = "consensus.lock"
+_SECONDS = 10.0  # to wait for another process that writes the file
+_FORMAT = 1
+# To be raised when the wording of names changes: classes with names of another wording get new names.
+_WORDING = 1
+# A class keeps its name if the cosines of its profiles with those that it was named by are at least this, in all modes.
+_SAME = 0.95
+_FEW_BYTES = 2**24
+
+
+class Known(NamedTuple):
+    """All classes that ever had a number: its number, its name, and per mode the profile it was named by (D, K)."""
+
+    number_K: Ints
+    names: tuple[str, ...]
+    profiles: tuple[Floats, ...]
+
+
+class Numbers(NamedTuple):
+    """The numbers and names of consensus classes, and all classes that ever had a number."""
+
+    number_C: Ints
+    names: tuple[str, ...]
+    known: Known
+
+
+class Kept(NamedTuple):
+    """The consensus in a run's folder, and the numbers of chains and draws that it was made from."""
+
+    estimates: Estimates
+    numbers: Numbers
+    chains: int
+    draws: int
+
+    def is_of(self, record: Record) -> bool:
+        """Whether it is the consensus of all draws of the run."""
+        return (self.chains, self.draws) == record.core_values.shape[:2] and record.chosen is None
+
+
+def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None) -> Numbers:
+    """Give numbers and names: known ones to classes that were in an earlier consensus, new ones to the others.
+
+    `profiles` has the mean profiles, one (D, C) per mode, and `names` the names that they suggest. A known class keeps
+    its old name if it is the same within `_SAME`.
+    """
+    if known is None:
+        known = Known(np.zeros(0, dtype=np.int64), (), tuple(mean_DC[:, :0] for mean_DC in profiles))
+    similarity_CK = similarities(Directions.of(profiles), Directions.of(known.profiles), HOLDS)
+    ours, theirs = match_similar(similarity_CK, HOLDS)
+    number_C = np.full(len(names), -1)
+    number_C[ours] = known.number_K[theirs]
+    new = np.flatnonzero(number_C < 0)
+    number_C[new] = known.number_K.max(initial=-1) + 1 + np.arange(len(new))
+    same = similarity_CK[ours, theirs] >= _SAME
+    kept, earlier = ours[same], theirs[same]
+    given = _all_different(names, {c: known.names[k] for c, k in zip(kept.tolist(), earlier.tolist(), strict=True)})
+    # A class that keeps its name keeps the profiles that it was named by. So a class that changes a little every time
+    # gets a new name once it has changed much.
+    named_by = tuple(mean_DC.copy() for mean_DC in profiles)
+    for profile_DC, profile_DK in zip(named_by, known.profiles, strict=True):
+        profile_DC[:, kept] = profile_DK[:, earlier]
+    gone = np.setdiff1d(np.arange(len(known.names)), theirs)
+    all_known = Known(
+        np.concatenate([number_C, known.number_K[gone]]),
+        (*given, *(known.names[place] for place in gone)),
+        tuple(
+            np.concatenate([profile_DC, profile_DK[:, gone]], axis=1)
+            for profile_DC, profile_DK in zip(named_by, known.profiles, strict=True)
+        ),
+    )
+    return Numbers(number_C, given, all_known)
+
+
+def _all_different(names: tuple[str, ...], earlier: Mapping[int, str]) -> tuple[str, ...]:
+    """A name for each place, its earlier one if it has one, with a number behind names that another class has."""
+    seen: set[str] = set()
+    given = list(names)
+    for place in sorted(range(len(names)), key=lambda place: place not in earlier):
+        name = earlier.get(place, names[place])
+        turn, candidate = 2, name
+        while candidate in seen:
+            candidate, turn = f"{name} ({turn})", turn + 1
+        seen.add(candidate)
+        given[place] = candidate
+    return tuple(given)
+
+
+def number_and_keep(folder: Path, record: Record, found: Estimates, names: tuple[str, ...]) -> Numbers:
+    """Give numbers that agree with the file, and write it, unless it has more draws or cannot be written."""
+    with suppress(OSError), ProcessLock(folder / _LOCK, timeout=_SECONDS):
+        kept = _read_again(folder, record)
+        numbers = number_classes(found.mean_profiles, names, kept.numbers.known if kept else None)
+        if kept is None or kept.draws <= record.core_values.shape[1]:
+            write_consensus(folder, record, found, numbers)
+        return numbers
+    kept = _read_again(folder, record)
+    return number_classes(found.mean_profiles, names, kept.numbers.known if kept else None)
+
+
+def _read_again(folder: Path, record: Record) -> Kept | None:
+    """The file, which another process may have written meanwhile; the first reading has warned if it is damaged."""
+    with warnings.catch_warnings(action="ignore"):
+        return read_consensus(folder, record)
+
+
+def write_consensus(folder: Path, record: Record, found: Estimates, numbers: Numbers) -> None:
+    """Write a consensus into the folder of its run. A file of another version, or a full disk, is left as it is."""
+    if _is_foreign(folder):
+        return
+    known = numbers.known
+    arrays: dict[str, Any] = {
+        "format": np.array(_FORMAT),
+        "wording": np.array(_WORDING),
+        "run": np.array(record.core_values.shape[:2]),
+        "number": numbers.number_C,
+        "name": np.array(numbers.names, dtype=np.str_),
+        "known_number": known.number_K,
+        "known_name": np.array(known.names, dtype=np.str_),
+        **{f"known_profile_{mode}": each.astype(np.float32) for mode, each in enumerate(known.profiles)},
+        **found.arrays(),
+    }
+    with suppress(OSError), replacing(folder / FILE) as file:
+        np.savez_compressed(file, **arrays)
+
+
+def read_consensus(folder: Path, record: Record) -> Kept | None:
+    """Return the consensus that is kept with a run; None if there is none that can be read."""
+    if not (folder / FILE).exists():
+        return None
+    try:
+        arrays = read_npz(folder / FILE, _most_bytes(record))
+        if int(arrays["format"]) != _FORMAT:
+            _warn(folder, f"it has format {int(arrays['format'])}, and this version reads {_FORMAT}")
+            return None
+        found, numbers = Estimates.read(arrays, record.tensor.shape), _numbers(arrays, record)
+        if len(numbers.number_C) != len(found.value):
+            raise ValueError("it does not have a number for each class")
+        chains, draws = arrays["run"].tolist()
+        return Kept(found, numbers, chains, draws)
+    except Exception as error:  # a damaged archive raises errors of many kinds
+        _warn(folder, str(error) or type(error).__name__)
+        return None
+
+
+def _numbers(arrays: Mapping[str, Any], record: Record) -> Numbers:
+    """The numbers and names of a file; names in another wording are made again, except those of new rows."""
+    known = Known(
+        arrays["known_number"],
+        tuple(arrays["known_name"].tolist()),
+        tuple(arrays[f"known_profile_{mode}"].astype(np.float64) for mode in range(len(record.factors))),
+    )
+    numbers = Numbers(arrays["number"], tuple(arrays["name"].tolist()), known)
+    if len(numbers.names) != len(numbers.number_C):
+        raise ValueError("it does not have a name for each class")
+    if len(known.names) != len(known.number_K) or [each.shape for each in known.profiles] != [
+        (length, len(known.number_K)) for length in record.tensor.shape
+    ]:
+        raise ValueError("its known classes do not have the lengths of the modes of the run")
+    if int(arrays.get("wording", 0)) == _WORDING or record.folded_mode is not None:
+        return numbers
+    names = _all_different(names_of(record.tensor, known.profiles), {})
+    by_number = dict(zip(known.number_K.tolist(), names, strict=True))
+    given = tuple(by_number[number] for number in numbers.number_C.tolist())
+    return Numbers(numbers.number_C, given, known._replace(names=names))
+
+
+def _most_bytes(record: Record) -> int:
+    """More than a consensus of this run can take: four bands a mode and a profile of every class that had a number."""
+    chains, draws, budget = record.core_values.shape
+    classes = min(chains * budget, 100_000)
+    return int(_FEW_BYTES + classes * (100 * sum(record.tensor.shape) + 16 * chains * draws))
+
+
+def _warn(folder: Path, why: str) -> None:
+    warnings.warn(
+        f"{folder / FILE} cannot be read ({why}): the consensus is found again, and its classes may get other numbers",
+        stacklevel=3,
+    )
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Whether there is a file of another version, or one that may not be read: neither should be replaced."""
+    if not (folder / FILE).exists():
+        return False
+    try:
+        with zipfile.ZipFile(folder / FILE) as archive, archive.open("format.npy") as file:
+            return int(npy.read_array(file, allow_pickle=False, max_header_size=1000)) != _FORMAT
+    except OSError:
+        return True
+    except Exception:  # damaged: nothing is lost if it is replaced
+        return False

@@ -1,0 +1,349 @@
+"""What tables, figures and the page show of classes: their sizes and profiles, and which of them share a factor.
+
+A summary is that of the consensus (consensus.py) or of one draw (draw_summary.py). The largest class comes first. A
+*place* is a position in this order. A *number* is what people see: the place itself in a draw; in the consensus, a
+number that stays the same when a run is resumed.
+
+The size of a class is its expected count in the observed cells. For the negative binomial that is the rate of the class
+times p / (1 - p). For the Bernoulli likelihood it is the expected latent count, which is the rate: the probability of a
+one is not a sum over classes.
+
+The *profile* of a class in a mode is the share of its expected count in each row, over the observed cells. Its *factor*
+is a column of a factor matrix, shown as shares that sum to one over the observed rows: its scale means nothing by
+itself, because the core value can absorb it. The two differ only if cells are missing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from allocore.errors import InputError
+from allocore.findings import Finding
+from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.sentences import sentences
+from allocore.tensor.calendar import are_weeks, week_words
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.labels import LabelKind, ModeLabels, are_numbers, label_kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from allocore.classes.tables import TidyTable
+
+# A draw by its number or the best one; None is the consensus, if there are several draws.
+ShownDraw = int | Literal["best"] | None
+# A period belongs to a peak if its share is at least half of the highest: the full width at half maximum.
+_PEAK = 0.5
+# A profile is even if every row has between 0.5 and 1.5 times the average share: then no label is worth naming.
+_LEAST_EVEN, _MOST_EVEN = 0.5, 1.5
+# Labels with less than 2% of a profile are not named.
+FAINT = 0.02
+
+
+@dataclass(frozen=True)
+class ShownMode:
+    """A mode with its labels and their kind."""
+
+    name: str
+    labels: ModeLabels
+    kind: LabelKind
+
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether the labels are numbers that say nothing without the name of the mode."""
+        return self.kind == "plain" and are_numbers(self.labels)
+
+    @cached_property
+    def are_weeks(self) -> bool:
+        """Whether the labels are weeks, named by their first days."""
+        return self.kind == "time" and are_weeks(self.labels)
+
+    def label(self, row: int) -> str:
+        """Return a label in words: "store 12" if the labels are numbers, "week of 2018-01-01" if they are weeks."""
+        if self.are_weeks:
+            return self.stretch(row, row + 1)
+        return f"{self.name} {self.labels[row]}" if self.are_numbers else str(self.labels[row])
+
+    def join_labels(self, rows: Iterable[int], name: str | None = None) -> str:
+        """Return some labels in words, with the name of the mode once, before numbers: "store 12, 7"."""
+        if not self.are_numbers:
+            return ", ".join(self.label(row) for row in rows)
+        return f"{name or self.name} " + ", ".join(str(self.labels[row]) for row in rows)
+
+    def stretch(self, first: int, end: int) -> str:
+        """Return the labels of neighbouring rows, without the row `end`, in words."""
+        one, last = str(self.labels[first]), str(self.labels[end - 1])
+        if self.are_weeks:
+            return week_words(one, last)
+        return self.label(first) if end == first + 1 else f"{one} to {last}"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Shares of the rows of a mode.
+
+    Attributes
+    ----------
+    mode : ShownMode
+        The mode.
+    share_D : ndarray of float
+        The share of each row of the mode; the shares sum to one.
+    even : bool
+        Whether no row stands out.
+    low_D, high_D : ndarray of float or None
+        The ends of the interval of each share; None for a single draw.
+    median_D : ndarray of float or None
+        The median of each share over draws; None for a single draw.
+    """
+
+    mode: ShownMode
+    share_D: Floats
+    even: bool
+    low_D: Floats | None = None
+    high_D: Floats | None = None
+    median_D: Floats | None = None
+
+    @cached_property
+    def heaviest(self) -> Ints:
+        """The rows, heaviest first."""
+        return np.argsort(-self.share_D, kind="stable")
+
+    @property
+    def empty(self) -> bool:
+        """Whether all its weights underflow to zero."""
+        return not self.share_D.any()
+
+    def top(self, number: int) -> list[tuple[str, float]]:
+        """Return the heaviest labels with their shares; all but the first have at least 2%."""
+        rows = self.heaviest[:number]
+        kept = [d for rank, d in enumerate(rows) if rank == 0 or self.share_D[d] >= FAINT]
+        return [(self.mode.label(int(d)), float(self.share_D[d])) for d in kept]
+
+    def words(self, top: int) -> str:
+        """Return the heaviest labels in words, such as "JFK 93%, EWR 6%". Weeks that follow one another are joined."""
+        if self.empty:
+            return "too small to tell"
+        if self.even:
+            return f"evenly over all {len(self.share_D)}"
+        named = self._heaviest_weeks(top) if self.mode.are_weeks else self.top(top)
+        return ", ".join(f"{label} {share:.0%}" for label, share in named)
+
+    def _heaviest_weeks(self, number: int) -> list[tuple[str, float]]:
+        """The heaviest weeks, as stretches of those that follow one another."""
+        chosen_D = np.zeros(len(self.share_D), dtype=bool)
+        chosen_D[self.heaviest[: max(1, len(self.top(number)))]] = True
+        return self._stretches(chosen_D)
+
+    def peaks(self, most: int = 3) -> list[tuple[str, float]]:
+        """Return the stretches of rows with at least half of the highest share, and their shares, largest first."""
+        if self.empty or self.even:
+            return []
+        return self._stretches(self.share_D >= _PEAK * self.share_D.max())[:most]
+
+    def _stretches(self, chosen_D: Flags) -> list[tuple[str, float]]:
+        """The stretches of chosen rows and their shares, largest first."""
+        found = [
+            (self.mode.stretch(first, end), float(self.share_D[first:end].sum())) for first, end in runs_of(chosen_D)
+        ]
+        return sorted(found, key=lambda stretch: -stretch[1])
+
+    def peak_words(self, most: int = 3) -> str:
+        """Return the peaks in words, such as "2018-03 to 2018-05 (41%)"."""
+        if self.empty or self.even:
+            return self.words(1)
+        return ", ".join(f"{stretch} ({share:.0%})" for stretch, share in self.peaks(most))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor(Profile):
+    """A factor in use.
+
+    Attributes
+    ----------
+    number : int
+        Its number: in the core for a draw; for the consensus, the lowest number of the classes that use it.
+    classes : tuple of int
+        The places of the classes that use it.
+    mass : float
+        The share of all expected counts that these classes hold.
+    """
+
+    number: int
+    classes: tuple[int, ...]
+    mass: float
+
+
+class Support(NamedTuple):
+    """For each class, the share of draws and of chains that hold it; NaN if there is no other draw or chain.
+
+    `chains` is how many chains there are.
+    """
+
+    draws_C: Floats
+    chains_C: Floats
+    chains: int
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """Classes, largest first, with their profiles and factors.
+
+    Attributes
+    ----------
+    tensor : CountTensor
+        The tensor that the model was fitted to.
+    source : str
+        Where the classes are from: "consensus of 4 chains, 80 draws", "draw 19 of chain 2".
+    findings : tuple of Finding
+        How many classes there are, and how much of the counts they hold.
+    counted : str
+        What the values count: "expected counts", or "expected latent counts" for the Bernoulli likelihood.
+    modes : tuple of ShownMode
+        The modes, with their labels and label kinds.
+    number_C : ndarray of int
+        The number of each class.
+    names : tuple of str
+        The name of each class in words.
+    value_C, share_C : ndarray of float
+        The expected counts of each class in the observed cells, and their share of the total. For the Bernoulli
+        likelihood these are latent counts.
+    interval_C2 : ndarray of float or None
+        The interval of each share; None for a single draw.
+    support : Support
+        For the consensus, the shares of draws and of chains that hold each class. For a draw, the shares of the other
+        draws and of all chains that hold a like class.
+    apart_C : ndarray of bool
+        Which classes are small or weakly supported; they are shown after the others.
+    location_CM : ndarray of int
+        The number of the factor of each class in each mode.
+    factors : tuple of mappings from int to Factor
+        For each mode, its factors in use by their number.
+    profiles : tuple of tuples of Profile
+        For each mode, the profile of each class.
+    factor_shares : tuple of ndarray
+        For each mode (D, C), the factor of each class as it has it itself, scaled to sum to one.
+    sharing : tuple of ndarray or None
+        For each mode (C, C), the probability that two classes use the same factor; None for a single draw.
+    draw : tuple of int or None
+        The chain and the draw of a single draw; None for the consensus.
+
+    Examples
+    --------
+    >>> summary = post.class_summary("best")
+    >>> len(summary.names), float(summary.share_C.sum().round(6))
+    (5, 1.0)
+    """
+
+    tensor: CountTensor
+    source: str
+    findings: tuple[Finding, ...]
+    counted: str
+    modes: tuple[ShownMode, ...]
+    number_C: Ints
+    names: tuple[str, ...]
+    value_C: Floats
+    share_C: Floats
+    interval_C2: Floats | None
+    support: Support
+    apart_C: Flags
+    location_CM: Ints
+    factors: tuple[Mapping[int, Factor], ...]
+    profiles: tuple[tuple[Profile, ...], ...]
+    factor_shares: tuple[Floats, ...]
+    sharing: tuple[Floats, ...] | None
+    draw: tuple[int, int] | None = None
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The findings in words."""
+        return sentences(self.findings)
+
+    @property
+    def is_consensus(self) -> bool:
+        """Whether the classes are those of the consensus, not of a single draw."""
+        return self.sharing is not None
+
+    @property
+    def mode_names(self) -> tuple[str, ...]:
+        """The names of the modes."""
+        return self.tensor.mode_names
+
+    def profile(self, place: int, mode: int) -> Profile:
+        """Return the profile of a class in a mode."""
+        return self.profiles[mode][place]
+
+    def factor(self, place: int, mode: int) -> Factor:
+        """Return the factor of a class in a mode."""
+        return self.factors[mode][int(self.location_CM[place, mode])]
+
+    def partners(self, place: int, mode: int) -> tuple[int, ...]:
+        """Return the places of the other classes that use the same factor."""
+        return tuple(other for other in self.factor(place, mode).classes if other != place)
+
+    def numbers(self, places: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the numbers of the classes at some places."""
+        return tuple(self.number_C[list(places)].tolist())
+
+    def place(self, number: int, name: str = "number") -> int:
+        """Return the place of the class with this number. An error names the argument `name`."""
+        found = np.flatnonzero(self.number_C == number) if isinstance(number, int | np.integer) else []
+        if len(found):
+            return int(found[0])
+        if not len(self.number_C):
+            raise InputError(name, number, "must be the number of a class, and the chains have none in common")
+        numbers = sorted(self.number_C.tolist())
+        if numbers[-1] == len(numbers) - 1:
+            raise InputError(name, number, f"must be from 0 to {numbers[-1]}: there are {len(numbers)} classes")
+        raise InputError(name, number, f"must be the number of a class: {', '.join(map(str, numbers))}")
+
+    def to_frame(self, what: "TidyTable" = "profiles", top: int = 5) -> "pd.DataFrame":
+        """Return the classes, their profiles or the factors as a tidy table: see `Consensus.to_frame`."""
+        from allocore.classes.tables import tidy_table
+
+        return tidy_table(self, what, top)
+
+    @cached_property
+    def apart_last(self) -> Ints:
+        """The places, largest first, with small and weakly supported classes after all others."""
+        return np.argsort(self.apart_C, kind="stable")
+
+
+def runs_of(chosen_D: Flags) -> list[tuple[int, int]]:
+    """Return the first row and the end of each run of chosen rows."""
+    padded = np.concatenate([[False], chosen_D, [False]])
+    edges = np.flatnonzero(padded[1:] != padded[:-1]).reshape(-1, 2)
+    return [(first, end) for first, end in edges.tolist()]
+
+
+def shown_modes(tensor: CountTensor) -> tuple[ShownMode, ...]:
+    """Return the modes of a tensor, with the kinds of their labels."""
+    named = zip(tensor.mode_names, tensor.labels, strict=True)
+    return tuple(ShownMode(name, labels, label_kind(labels)) for name, labels in named)
+
+
+def is_even(share_D: Floats) -> bool:
+    """Return whether no row stands out, above or below; False for fewer than three rows."""
+    times_D = share_D * len(share_D)
+    return len(share_D) > 2 and bool(times_D.min() >= _LEAST_EVEN and times_D.max() < _MOST_EVEN)
+
+
+def profiles_of(mode: ShownMode, observed_D: Flags, share_DC: Floats, *bands: Floats) -> tuple[Profile, ...]:
+    """Return the profiles of C classes in a mode from their shares (D, C); `bands` are low, high and median."""
+    columns = zip(share_DC.T, *(band_DC.T for band_DC in bands), strict=True)
+    return tuple(Profile(mode, share_D, is_even(share_D[observed_D]), *rest) for share_D, *rest in columns)
+
+
+def factors_in_use(mode: ShownMode, number_C: Ints, shown: Sequence[Profile], share_C: Floats) -> dict[int, Factor]:
+    """Return the factors of a mode by number, in the order of the classes, each as the largest class has it."""
+    factors = {}
+    for number in dict.fromkeys(number_C.tolist()):
+        places = np.flatnonzero(number_C == number)
+        own, mass = shown[places[0]], float(share_C[places].sum())
+        factors[number] = Factor(
+            mode, own.share_D, own.even, own.low_D, own.high_D, own.median_D,
+            number=number, classes=tuple(places.tolist()), mass=mass,
+        )  # fmt: skip
+    return factors

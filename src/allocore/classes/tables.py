@@ -1,0 +1,342 @@
+"""Classes and factors as tables: for people, for other programs, and as files.
+
+The *top cells* of a class are those in which its expected counts are largest, with what the whole model expects there,
+and the counts. Cells are summed over the modes of time and other ordered modes: "Russia, Ukraine, Fight" rather than
+the same in each month. Missing cells do not count. The expected count of a class in a cell is its size times the
+product of its factors, scaled so that the sum over all observed cells is the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+
+from allocore._io import replacing
+from allocore.errors import InputError, StoreError, whole_number
+from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.exposure_sums import SignedPatterns
+from allocore.kernels.workers import available_threads
+from allocore.posterior.predict import expected_counts, free_name, sampled
+from allocore.storage.record import Record
+from allocore.tensor.coordinates import column_keys, locate
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.sql import write_parquet_file
+
+if TYPE_CHECKING:
+    from allocore.classes.estimates import ProfileBand
+    from allocore.classes.summary import ClassSummary, Factor, Profile, ShownMode
+
+TidyTable = Literal["classes", "profiles", "factors"]
+SUFFIXES = (".csv", ".parquet")
+
+# A cell is among the n largest of a product of factors only if the product of its ranks is at most n. Some of the cells
+# may be missing, so this many times n are tried: by rank, and of those by weight.
+_RANKS, _LOOKED_AT = 16, 4
+_LEAST_TOP = 16
+# Modes are summed over while that takes at most this many cells.
+_SUMMED = 4096
+# The whole model's expected counts are averages over about this many draws.
+_DRAWS = 40
+
+
+class _Groups(NamedTuple):
+    """Groups of cells: their coordinates in the shown modes (L, G), all observed cells (M, N), the group of each."""
+
+    rows_LG: Ints
+    cells_MN: Ints
+    group_N: Ints
+
+
+def top_cells(
+    record: Record, summary: ClassSummary, places: Sequence[int], top: int, threads: int | None = None
+) -> list[pd.DataFrame]:
+    """For each class, a table of its top cells: see `Posterior.top_cells`."""
+    shown = _shown_modes(summary)
+    found = [_largest(summary, place, shown, top) for place in places]
+    counts = _counts_of(record.tensor, shown, np.concatenate([groups.rows_LG for groups, _ in found], axis=1))
+    cells_MN = np.concatenate([groups.cells_MN for groups, _ in found], axis=1)
+    # The whole model is that of the draw, if one is summarized.
+    model = record if summary.draw is None else record.with_draws(tuple(slice(at, at + 1) for at in summary.draw))
+    expected_N = expected_counts(sampled(model, _DRAWS), cells_MN, threads or available_threads())
+    tables, start = [], 0
+    for groups, of_class in found:
+        stop = start + groups.cells_MN.shape[1]
+        expected = np.bincount(groups.group_N, expected_N[start:stop], len(of_class))
+        columns = {
+            summary.mode_names[mode]: [str(summary.modes[mode].labels[row]) for row in rows.tolist()]
+            for mode, rows in zip(shown, groups.rows_LG, strict=True)
+        }
+        results = {"of_class": of_class, "expected": expected, "observed": counts[: len(of_class)]}
+        counts = counts[len(of_class) :]
+        tables.append(
+            pd.DataFrame(columns | {free_name(name, summary.mode_names): each for name, each in results.items()})
+        )
+        start = stop
+    return tables
+
+
+def _shown_modes(summary: ClassSummary) -> list[int]:
+    """The modes whose labels are shown: those without an order, and ordered ones that are too long to sum over."""
+    ordered = [mode for mode, each in enumerate(summary.modes) if each.kind in ("time", "order")]
+    summed, cells = [], 1
+    for mode in sorted(ordered, key=lambda mode: summary.tensor.shape[mode]):
+        cells *= summary.tensor.shape[mode]
+        if cells <= _SUMMED:
+            summed.append(mode)
+    shown = [mode for mode in range(len(summary.modes)) if mode not in summed]
+    return shown or list(range(len(summary.modes)))
+
+
+def _largest(summary: ClassSummary, place: int, shown: list[int], top: int) -> tuple[_Groups, Floats]:
+    """The groups of cells in which a class expects the most, and how many counts it expects there."""
+    tensor, factors = summary.tensor, [factor_DC[:, place] for factor_DC in summary.factor_shares]
+    most = max(top, _LEAST_TOP)
+    ranks_LG = _ranks(tuple(tensor.shape[mode] for mode in shown), _RANKS * most)
+    orders = [np.argsort(-factors[mode], kind="stable") for mode in shown]
+    rows_LG = np.stack([order_D[ranks_G] for order_D, ranks_G in zip(orders, ranks_LG, strict=True)])
+    weight_G = np.prod([factors[mode][rows_G] for mode, rows_G in zip(shown, rows_LG, strict=True)], axis=0)
+    rows_LG = rows_LG[:, np.argsort(-weight_G, kind="stable")[: _LOOKED_AT * most]]
+    groups = _observed_cells(tensor, shown, rows_LG)
+    weight_N = np.prod([factor_D[rows_N] for factor_D, rows_N in zip(factors, groups.cells_MN, strict=True)], axis=0)
+    whole = SignedPatterns.of(tensor.missing).sum_of_one(factors, [float(factor_D.sum()) for factor_D in factors])
+    weight_G = np.bincount(groups.group_N, weight_N, rows_LG.shape[1])
+    chosen = np.argsort(-weight_G, kind="stable")[:top]
+    chosen = chosen[weight_G[chosen] > 0.0]
+    of_class = summary.value_C[place] * weight_G[chosen] / (whole or 1.0)
+    return _observed_cells(tensor, shown, rows_LG[:, chosen]), of_class
+
+
+@cache
+def _ranks(lengths: tuple[int, ...], most: int) -> Ints:
+    """All combinations of ranks (L, n), from 0, whose product, counted from 1, is at most `most`."""
+    found: list[tuple[int, ...]] = [()]
+    room = [most]
+    for length in lengths:
+        longer = [
+            ((*ranks, rank), left // (rank + 1))
+            for ranks, left in zip(found, room, strict=True)
+            for rank in range(min(length, left))
+        ]
+        found, room = [ranks for ranks, _ in longer], [left for _, left in longer]
+    return np.array(found, dtype=np.int64).T
+
+
+def _observed_cells(tensor: CountTensor, shown: list[int], rows_LG: Ints) -> _Groups:
+    """All observed cells of some groups."""
+    summed = [mode for mode in range(len(tensor.shape)) if mode not in shown]
+    lengths = [tensor.shape[mode] for mode in summed]
+    grid = np.indices(lengths).reshape(len(summed), int(np.prod(lengths)))
+    groups, size = rows_LG.shape[1], grid.shape[1]
+    cells_MN = np.empty((len(tensor.shape), groups * size), dtype=np.int64)
+    cells_MN[shown] = np.repeat(rows_LG, size, axis=1)
+    cells_MN[summed] = np.tile(grid, groups)
+    observed_N = ~tensor.missing.contains(cells_MN)
+    return _Groups(rows_LG, cells_MN[:, observed_N], np.repeat(np.arange(groups), size)[observed_N])
+
+
+def _counts_of(tensor: CountTensor, shown: list[int], rows_LG: Ints) -> Ints:
+    """The counts of some groups of cells."""
+    shape = tuple(tensor.shape[mode] for mode in shown)
+    wanted_G, known_N = column_keys(shape, rows_LG, tensor.coords[shown])
+    keys, place_G = np.unique(wanted_G, return_inverse=True)
+    place_N = locate(known_N, keys)
+    counts = np.bincount(place_N[place_N >= 0], tensor.counts[place_N >= 0], len(keys))
+    return np.asarray(counts[place_G.ravel()], dtype=np.int64)
+
+
+def class_table(summary: ClassSummary, top: int) -> pd.DataFrame:
+    """Return one row per class, largest first: see `Posterior.classes` and `Consensus.classes`."""
+    table = _sizes(summary)
+    places = range(len(summary.value_C))
+    for mode, name in enumerate(summary.mode_names):
+        table[f"{name}_factor"] = summary.location_CM[:, mode]
+    for mode, name in enumerate(summary.mode_names):
+        table[f"{name}_top"] = [summary.profile(place, mode).words(top) for place in places]
+    for mode, shown in enumerate(summary.modes):
+        if shown.kind == "time":
+            table[f"{shown.name}_peak"] = [summary.profile(place, mode).peak_words() for place in places]
+    for mode, name in enumerate(summary.mode_names):
+        shared = [summary.numbers(summary.partners(place, mode)) for place in places]
+        table[f"{name}_shared"] = pd.Series(shared, dtype=object).to_numpy()
+    table.index = pd.Index(summary.number_C, name="class")
+    table.attrs["source"] = summary.source
+    return table
+
+
+def _sizes(summary: ClassSummary) -> pd.DataFrame:
+    """The names, sizes and support of the classes; of a single draw, without names and intervals."""
+    if summary.interval_C2 is None:
+        return pd.DataFrame(
+            {
+                "value": summary.value_C,
+                "share": summary.share_C,
+                "cumulative": summary.share_C.cumsum(),
+                "stability": summary.support.draws_C,
+                "stable_chains": summary.support.chains_C,
+            }
+        )
+    return pd.DataFrame(
+        {
+            "name": list(summary.names),
+            "value": summary.value_C,
+            "share": summary.share_C,
+            "share_low": summary.interval_C2[:, 0],
+            "share_high": summary.interval_C2[:, 1],
+            "support": summary.support.chains_C,
+            "support_draws": summary.support.draws_C,
+            "apart": summary.apart_C,
+        }
+    )
+
+
+def factor_table(summary: ClassSummary, mode: int, number: int) -> pd.DataFrame:
+    """Return one row per label of a factor: see `Posterior.factor`."""
+    factor = factor_of(summary, mode, number)
+    table = _by_label(factor.mode, pd.DataFrame({"share": factor.share_D}))
+    table.attrs["classes"] = summary.numbers(factor.classes)
+    return table
+
+
+def band_table(mode: ShownMode, band: ProfileBand, place: int) -> pd.DataFrame:
+    """Return one row per label of a profile, with intervals: see `Consensus.profile`."""
+    columns = {"share": band.mean, "median": band.median, "low": band.low, "high": band.high}
+    return _by_label(mode, pd.DataFrame({name: values[:, place] for name, values in columns.items()}))
+
+
+def _by_label(mode: ShownMode, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows by label: heaviest first, or in their order if they have one."""
+    table.index = pd.Index(list(mode.labels), name=mode.name)
+    if mode.kind in ("time", "order"):
+        return table
+    return table.iloc[np.argsort(-table["share"].to_numpy(), kind="stable")]
+
+
+def factor_of(summary: ClassSummary, mode: int, number: int) -> Factor:
+    """Return a factor in use; the error for any other number lists those in use."""
+    try:
+        return summary.factors[mode][number]
+    except (KeyError, TypeError):
+        name, used = summary.mode_names[mode], sorted(summary.factors[mode])
+        shown = ", ".join(map(str, used[:20])) + (f" and {len(used) - 20} more" if len(used) > 20 else "")
+        raise InputError("k", number, f"must be one of the {name} factors in use: {shown}") from None
+
+
+def sharing_table(summary: ClassSummary, mode: int, top: int) -> pd.DataFrame:
+    """Return one row per factor in use: see `Posterior.sharing`."""
+    factors = sorted(summary.factors[mode].values(), key=lambda factor: -factor.mass)
+    return pd.DataFrame(
+        {
+            "share": [factor.mass for factor in factors],
+            "number": [len(factor.classes) for factor in factors],
+            "classes": pd.Series([summary.numbers(factor.classes) for factor in factors], dtype=object).to_numpy(),
+            "top": [factor.words(top) for factor in factors],
+        },
+        index=pd.Index([factor.number for factor in factors], name=f"{summary.mode_names[mode]}_factor"),
+    )
+
+
+def sharing_pairs(summary: ClassSummary, both: Floats, modes: Iterable[int], least: float) -> pd.DataFrame:
+    """Return one row per pair of classes and mode, surest first: see `Consensus.sharing`."""
+    if not isinstance(least, int | float | np.floating) or not 0.0 <= least <= 1.0:
+        raise InputError("least", least, "must be a probability from 0 to 1")
+    assert summary.sharing is not None
+    parts = []
+    for mode in modes:
+        one, other = np.triu_indices(len(summary.number_C), 1)
+        probability = summary.sharing[mode][one, other]
+        pairs = np.sort(np.stack([summary.number_C[one], summary.number_C[other]]), axis=0)
+        columns = {"mode": summary.mode_names[mode], "class": pairs[0], "other": pairs[1], "probability": probability}
+        columns["draws"] = both[one, other]
+        parts.append(pd.DataFrame(columns)[probability >= max(least, np.finfo(float).tiny)])
+    table = pd.concat(parts, ignore_index=True)
+    return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+
+
+def tidy_table(summary: ClassSummary, what: TidyTable, top: int) -> pd.DataFrame:
+    """Return one of the tables: see `Consensus.to_frame`. A single draw has no intervals."""
+    top = whole_number("top", top)
+    if what == "classes":
+        return _classes(summary, top)
+    if what == "profiles":
+        return _profiles(summary)
+    if what == "factors":
+        return _factors(summary)
+    raise InputError("what", what, f"must be one of {list(get_args(TidyTable))}")
+
+
+def _classes(summary: ClassSummary, top: int) -> pd.DataFrame:
+    table = class_table(summary, top)
+    if "name" not in table:
+        table.insert(0, "name", list(summary.names))
+    for name in summary.mode_names:
+        shared = [" ".join(map(str, numbers)) for numbers in table[f"{name}_shared"]]
+        table[f"{name}_shared"] = pd.Series(shared, index=table.index, dtype=object)
+    return table.reset_index()
+
+
+def _profiles(summary: ClassSummary) -> pd.DataFrame:
+    parts = []
+    for place, number in enumerate(summary.number_C.tolist()):
+        keys = {"class": number, "name": summary.names[place]}
+        parts += [(keys, profiles[place]) for profiles in summary.profiles]
+    return _long(("class", "name", "mode"), parts, summary)
+
+
+def _factors(summary: ClassSummary) -> pd.DataFrame:
+    numbered: list[tuple[dict[str, Any], Factor]] = [
+        ({"factor": number}, factors[number]) for factors in summary.factors for number in sorted(factors)
+    ]
+    return _long(("mode", "factor"), numbered, summary)
+
+
+def _long(
+    keys: tuple[str, ...], parts: Iterable[tuple[dict[str, Any], Profile]], summary: ClassSummary
+) -> pd.DataFrame:
+    """One row per label of each part, with the keys of the part and its mode before it."""
+    parts = list(parts)
+    labels = {mode.name: np.array([str(label) for label in mode.labels], dtype=object) for mode in summary.modes}
+    times = [len(shares.share_D) for _, shares in parts]
+    columns: dict[str, Any] = {}
+    for key in keys:
+        values = [shares.mode.name if key == "mode" else given[key] for given, shares in parts]
+        kind = np.int64 if key in ("class", "factor") else object
+        columns[key] = np.repeat(np.array(values, dtype=kind), times)
+    columns["label"] = _joined([labels[shares.mode.name] for _, shares in parts], object)
+    numbers = {"share": "share_D", "median": "median_D", "low": "low_D", "high": "high_D"}
+    for name, field in numbers.items() if summary.is_consensus else [("share", "share_D")]:
+        columns[name] = _joined([getattr(shares, field) for _, shares in parts], np.float64)
+    table = pd.DataFrame(columns)
+    table.attrs["source"] = summary.source
+    return table
+
+
+def _joined(arrays: list[Any], kind: Any) -> Any:
+    """The arrays one after another; there may be none, if the chains have no class in common."""
+    return np.concatenate([np.empty(0, dtype=kind), *arrays])
+
+
+def check_table_path(name: str, path: Path) -> None:
+    """Raise an error if no table can be written at a path: another suffix, a folder, a folder that does not exist."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(name, str(path), f"must end in {' or '.join(SUFFIXES)}")
+    if path.is_dir():
+        raise InputError(name, str(path), "must be a file, and this is a folder")
+    if not path.resolve().parent.is_dir():
+        raise InputError(name, str(path), f"must be in a folder that exists: {str(path.resolve().parent)!r} does not")
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV or Parquet, by the suffix; an existing file is replaced as a whole."""
+    with replacing(path) as file:
+        if path.suffix.lower() == ".csv":
+            table.to_csv(file, index=False, encoding="utf-8", lineterminator="\n")
+        else:
+            try:
+                write_parquet_file(table, [str(name) for name in table], file.name)
+            except OSError as error:
+                raise StoreError(path, f"cannot be written: {error}") from error

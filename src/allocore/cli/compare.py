@@ -1,0 +1,239 @@
+"""Commands that fit many models: compare, select-budget."""
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import allocore as ac
+from allocore._text import plural, visible
+from allocore.cli.app import app, explaining_stops, terminal
+from allocore.cli.cluster import ClusterOfFits, check_cluster, cluster_of
+from allocore.cli.options import (
+    DataPaths,
+    mode_given,
+    option,
+    print_data,
+    read_data,
+    settings_of,
+    sizes_given,
+    takes,
+    takes_events,
+    takes_likelihood,
+)
+from allocore.errors import InputError
+from allocore.model.spec import check_likelihood
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_BUDGETS = "5,10,25,50,75,100,150,200,250,300"
+_FAILED = 1
+_BUDGET_COLUMNS = (
+    "log PPD: mean log predictive probability of a held-out cell. behind: difference from "
+    "the best; error: its standard "
+    "error. within: behind by no more than its error. classes: how many of Q are in use."
+)
+
+Budgets = Annotated[str, typer.Option(help="The budgets Q to try.")]
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "hold_out": option(float, "Share of the fibres to hold out.", 0.01),
+    "along": option(str | None, "The mode along which held-out fibres run, by name or number; the last by default."),
+    "core_shape": option(str | None, "Factors per mode of ALL0CORE, e.g. 50x50x20x300; Q in every mode by default."),
+    "burn_in": option(int, "Sweeps to discard.", 1000),
+    "draws": option(int, "Draws to keep.", 200),
+    "thin": option(int, "Sweeps per draw.", 20),
+    "chains": option(int, "Chains per fit. Their predictions are averaged.", 1),
+    "jobs": option(
+        int | None, "Number of fits at a time; by default one per processor, or as many as the cluster has room for."
+    ),
+    "threads": option(int | None, "Threads per fit; by default an even share of the processors, or 1 on a cluster."),
+    "cluster": (ClusterOfFits, None),
+    "retry": option(bool, "Run fits again that failed before.", False, flag="--retry"),
+    "seed": option(int, "The seed of the first split. Later splits use the next numbers.", 0),
+}
+
+
+_takes_fits = takes("fits", _OPTIONS, dict)
+
+
+@app.command()
+@takes_likelihood
+@takes_events
+@_takes_fits
+def compare(
+    *,
+    data: DataPaths,
+    out: Annotated[
+        Path, typer.Option(help="Write results to this folder. The same command continues an earlier comparison.")
+    ],
+    models: Annotated[
+        str,
+        typer.Option(
+            help="Any of allocore, cp, tucker, nntuck. Endings change the likelihood "
+            "(allocore-nb, cp-bernoulli), learn "
+            "the concentrations (cp-e0, allocore-nb-e0), or set the core (tucker=20x20x6x3)."
+        ),
+    ] = "allocore,cp,tucker,nntuck",
+    budgets: Budgets = _BUDGETS,
+    splits: Annotated[int, typer.Option(help="Number of random splits, the same for all models.")] = 8,
+    restarts: Annotated[int, typer.Option(help="Number of random starts of NNTuck.")] = 20,
+    max_iter: Annotated[int, typer.Option(help="The largest number of iterations of each start of NNTuck.")] = 1000,
+    fits: dict[str, Any],
+    likelihood: dict[str, Any],
+    events: dict[str, Any],
+) -> None:
+    """Fit several models at several budgets to the same random splits, and compare how they predict held-out cells.
+
+    Writes a table of all fits (results.csv), figures, and a report (report.md).
+
+    The same command continues an interrupted comparison. You can add models, budgets and splits. If you change
+    --restarts or --max-iter, only NNTuck is fitted again.
+
+    allocore compare icews/*.tab --budgets 5,10,25,50,100 --splits 8 --along time --out comparison
+
+    allocore compare sales.csv --modes store,product,week --models allocore,cp --budgets 5,10 --out comparison
+
+    allocore compare icews/*.tab --models allocore,allocore-nb,cp,cp-nb --budgets 50 --chains 4 --out comparison
+
+    --likelihood and --e0 apply to all models without such an ending. NNTuck is always Poisson.
+    """
+    console = terminal()
+    names = _split_commas(models)
+    if any(name.startswith("allocore") and "=" not in name for name in names):
+        _check_memory(budgets, fits["core_shape"])
+    Y, numbers, options = _checked(console, data, events, likelihood, budgets, fits, out)
+    chosen = _models(names, Y, likelihood, fits, {"restarts": restarts, "max_iter": max_iter})
+    with explaining_stops(out), cluster_of(fits["cluster"]) as executor:
+        found = ac.compare(Y, chosen, numbers, splits=splits, executor=executor, out=out, **options)
+    console.print(Text("\n" + str(found)))
+    console.print(Text(f"\nTable, figures and report written to {out}"))
+    if found.failed:
+        _exit_failed(found.failed, "", out)
+
+
+@app.command("select-budget")
+@takes_likelihood
+@takes_events
+@_takes_fits
+def select_budget(
+    *,
+    data: DataPaths,
+    budgets: Budgets = _BUDGETS,
+    splits: Annotated[int, typer.Option(help="Number of random splits, at least 2.")] = 4,
+    criterion: Annotated[str, typer.Option(help="Judge by 'all' held-out cells, or by 'positive' ones only.")] = "all",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write results to this folder. The same command continues an earlier comparison."),
+    ] = None,
+    fits: dict[str, Any],
+    likelihood: dict[str, Any],
+    events: dict[str, Any],
+) -> None:
+    """Choose the budget Q of ALL0CORE: the smallest that predicts within one standard error of the best.
+
+    allocore select-budget icews/*.tab --budgets 25,50,100,200 --splits 4 --along time
+
+    allocore select-budget icews/*.tab --likelihood negative-binomial --e0 infer
+    """
+    console = terminal()
+    check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
+    _check_memory(budgets, fits["core_shape"])
+    Y, numbers, options = _checked(console, data, events, likelihood, budgets, fits, out)
+    ((model,),) = _models(["allocore"], Y, likelihood, fits, {}).values()
+    with explaining_stops(out), cluster_of(fits["cluster"]) as executor:
+        options |= {"model": model, "executor": executor, "out": out}
+        found = ac.select_budget(Y, numbers, splits=splits, criterion=criterion, **options)  # type: ignore[arg-type]
+    console.print()
+    console.print(_budget_table(found.table))
+    console.print(Text(_BUDGET_COLUMNS, style="dim"))
+    console.print(Text(f"\n{found}"))
+    if found.comparison.failed:
+        errors = found.comparison.table["error"]
+        _exit_failed(found.comparison.failed, next(filter(None, errors)), out)
+
+
+def _checked(
+    console: Console,
+    data: list[str],
+    events: dict[str, Any],
+    likelihood: dict[str, Any],
+    budgets: str,
+    fits: dict[str, Any],
+    out: Path | None,
+) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
+    """Return the data, the budgets and the options of `compare`; options are checked before the data are read."""
+    check_cluster(fits["cluster"])
+    numbers = _budgets(budgets)
+    sizes_given(fits["core_shape"])
+    if out is not None:
+        from allocore.comparison.folder import check_place
+
+        check_place(out)
+    Y = read_data(data, events)
+    Y = Y.binarize() if likelihood["binary"] else Y
+    print_data(console, Y, binary=likelihood["binary"])
+    along = -1 if fits["along"] is None else mode_given(fits["along"], Y.mode_names)
+    options = {name: fits[name] for name in ("hold_out", "jobs", "threads", "retry", "seed")}
+    return Y, numbers, options | {"along": along}
+
+
+def _models(
+    names: list[str], Y: ac.CountTensor, likelihood: dict[str, Any], fits: dict[str, Any], starts: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the estimators of models by their short names."""
+    from allocore.comparison.short_names import Defaults, named_models
+
+    _, settings = settings_of({**likelihood, "binary": False}, Y)
+    chains = {name: fits[name] for name in ("burn_in", "draws", "thin", "chains")}
+    core = sizes_given(fits["core_shape"])
+    return named_models(names, Y, core_shape=core, defaults=Defaults(**settings), chains=chains, starts=starts)
+
+
+def _check_memory(budgets: str, core_shape: str | None) -> None:
+    """Refuse, before the data are read, a budget that is too large for the memory whatever the data are."""
+    from allocore.run.memory import check_budget
+
+    for budget in _budgets(budgets):
+        check_budget("budgets", budget, sizes_given(core_shape))
+
+
+def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:
+    """Exit with code 1, so that a script does not go on as if all jobs had a result."""
+    why = error if out is None else f"see the column error of {out / 'results.csv'}; use --retry to run again"
+    print(visible(f"allocore: {plural(failed, 'job')} failed: {why}"), file=sys.stderr)
+    sys.exit(_FAILED)
+
+
+def _budget_table(budgets: "pd.DataFrame") -> Table:
+    """The budgets on the screen, the chosen one in bold."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("Q", "log PPD", "behind", "error", "splits", "classes", ""):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    chosen = budgets["budget"].where(budgets["within"]).min()
+    for row in budgets.to_dict("records"):
+        status = "chosen" if row["budget"] == chosen else "within" if row["within"] else ""
+        scores = ("-" if math.isnan(row[name]) else f"{row[name]:.4f}" for name in ("mean", "behind", "error"))
+        used = "-" if math.isnan(row["classes"]) else f"{row['classes']:.0f}"
+        cells = f"{row['budget']:,}", *scores, f"{row['splits']:,}", used, status
+        table.add_row(*cells, style="bold" if status == "chosen" else "")
+    return table
+
+
+def _split_commas(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _budgets(text: str) -> list[int]:
+    try:
+        return [int(part) for part in _split_commas(text)]
+    except ValueError:
+        raise InputError("budgets", text, "must be whole numbers joined by commas, like 5,10,25") from None

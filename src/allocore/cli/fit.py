@@ -1,0 +1,280 @@
+"""Commands that fit: fit, resume, and fold-in, which adds new rows to a fit."""
+
+import secrets
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+import allocore as ac
+from allocore.cli.app import app, exit_if_stopped, explaining_stops, terminal
+from allocore.cli.cluster import Cluster, check_cluster, cluster_of
+from allocore.cli.options import (
+    Binary,
+    ChosenModel,
+    DataPaths,
+    OnError,
+    Rows,
+    RunPath,
+    Seed,
+    Threads,
+    Top,
+    mode_given,
+    only_tensor,
+    print_data,
+    read_data,
+    settings_of,
+    takes_events,
+    takes_likelihood,
+    takes_model,
+)
+from allocore.errors import InputError, StoreError, whole_number
+from allocore.model.spec import check_likelihood
+from allocore.storage.record import SWEEPS_OF_NEW_ROWS
+
+
+@app.command()
+@takes_model
+@takes_likelihood
+@takes_events
+def fit(
+    *,
+    data: DataPaths,
+    chosen: ChosenModel,
+    seed: Seed = None,
+    threads: Threads = None,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(help="Hold out this share of the fibres, and report how well the run predicts them."),
+    ] = None,
+    along: Annotated[
+        str | None, typer.Option(help="The mode along which held-out fibres run, by name or number; default: the last.")
+    ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="An earlier run of the same model, such as last month's. The chains start from its last draws, with "
+            "rows matched by label.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Save the run to this Zarr folder. A run with chains can be resumed.")
+    ] = None,
+    cluster: Cluster = None,
+    rows: Rows = 15,
+    top: Top = 3,
+    likelihood: dict[str, Any],
+    events: dict[str, Any],
+) -> None:
+    """Fit a tensor or a table of events, and print its largest classes in words.
+
+    allocore fit icews/*.tab --freq month --budget 100 --out run.zarr
+
+    allocore fit sales.csv --modes store,product,week --budget 20 --hold-out 0.01
+
+    allocore fit icews/*.tab --budget 50 --likelihood negative-binomial --e0 infer
+
+    allocore fit icews/*.tab --model tucker --core-shape 20x20x6x3 --f0 1
+
+    allocore fit icews/*.tab --budget 50 --start last_month.zarr --burn-in 100
+    """
+    console = terminal()
+    whole_number("rows", rows), whole_number("top", top)
+    if along is not None and hold_out is None:
+        raise InputError("along", along, "needs `hold_out`")
+    check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
+    chosen.check_likelihood(likelihood)
+    chosen.check_memory()
+    check_cluster(cluster)
+    if out is not None:
+        from allocore.storage.run_writer import check_free
+
+        check_free("out", out)  # before the data are read, not after
+    Y, settings = settings_of(likelihood, read_data(data, events))
+    seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
+    split = None if hold_out is None else _split(Y, hold_out, along, seed)
+    if split is not None and isinstance(Y, ac.ShardedTensor):
+        console.print("To hold out cells, the whole tensor was read into memory. The fit does not use shards.")
+    print_data(console, Y, binary=likelihood["binary"])
+    model = chosen.estimator(settings, seed=seed, threads=threads)
+    _fit_and_save(model, Y if split is None else split, out, start, cluster)
+    print_classes(console, model.posterior_, rows, top)
+    if isinstance(model, ac.NNTuck):
+        _print_starts(console, model)
+    _print_held_out(console, model.posterior_)
+    saved = "The fit was not saved. Use --out run.zarr to save it." if out is None else f"Run written to {out}"
+    console.print(Text(f"\nSeed {seed}. {saved}"))
+    exit_if_stopped(_is_complete(model))
+
+
+def _fit_and_save(
+    model: Any, Y: "ac.CountTensor | ac.Split", out: Path | None, start: Path | None, cluster: str | None
+) -> None:
+    """Fit a model and save it: chains while they run, and the estimate of NNTuck at the end."""
+    if isinstance(model, ac.NNTuck):
+        if start is not None:
+            raise InputError("start", str(start), "needs a model with chains, and nntuck has none")
+        if cluster is not None:
+            raise InputError("cluster", cluster, "needs a model with chains, and nntuck has none")
+        with explaining_stops(None):
+            model.fit(Y)
+        if out is not None:
+            model.posterior_.save(out)
+    else:
+        with explaining_stops(out), cluster_of(cluster) as executor:
+            model.set_params(store=out, executor=executor).fit(Y, start=None if start is None else ac.open_run(start))
+
+
+def _is_complete(model: Any) -> bool:
+    """Return whether a fit was not stopped early."""
+    if not isinstance(model, ac.NNTuck):
+        return bool(model.posterior_.finished)
+    ended = model.restarts_["converged"] | (model.restarts_["iterations"] == model.max_iter)
+    return bool(ended.all()) and len(ended) == model.restarts
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote.")],
+    draws: Annotated[int | None, typer.Option(help="Draws in total. More than planned extend the run.")] = None,
+    threads: Threads = None,
+    cluster: Cluster = None,
+    on_error: OnError = "raise",
+    rows: Rows = 15,
+    top: Top = 3,
+) -> None:
+    """Continue a run that was stopped or killed, or extend it. The draws are the same as without the interruption.
+
+    Works for allocore, cp and tucker. NNTuck has no chains: fit it again.
+
+    allocore resume run.zarr --draws 400
+    """
+    console = terminal()
+    whole_number("rows", rows), whole_number("top", top)
+    from allocore.estimators import model_of
+
+    before = _draws_of(run)
+    with explaining_stops(run), cluster_of(cluster) as executor:
+        model = model_of(run).resume(run, draws=draws, threads=threads, executor=executor, on_error=on_error)  # type: ignore[arg-type]
+    posterior = model.posterior_
+    print_classes(console, posterior, rows, top)
+    _print_held_out(console, posterior)
+    if posterior.finished and posterior.core_values.shape[1] == before:
+        console.print(Text(f"\nThis run is already complete ({before} draws). Use a larger --draws to extend it."))
+    else:
+        console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
+    exit_if_stopped(posterior.finished)
+
+
+def _draws_of(run: Path) -> int | None:
+    """Return how many draws a run has; None if it has to be repaired first."""
+    from allocore.storage.run_reader import stored_sizes
+
+    try:
+        return stored_sizes(run)["draw"]
+    except StoreError:
+        return None
+
+
+def print_classes(console: Console, posterior: "ac.Posterior", rows: int, top: int) -> None:
+    """Print the largest classes of a fit in words."""
+    from allocore.report.terminal import class_report
+
+    console.print()
+    console.print(class_report(posterior, rows, top))
+
+
+def _print_held_out(console: Console, posterior: "ac.Posterior") -> None:
+    from allocore.report.terminal import print_held_out
+
+    print_held_out(console, posterior)
+
+
+def _print_starts(console: Console, model: "ac.NNTuck") -> None:
+    starts = model.restarts_
+    number = f"{len(starts)} random start{'s' * (len(starts) > 1)}"
+    console.print(
+        f"\nMaximum likelihood, the best of {number}, {int(starts['converged'].sum())} of which converged: "
+        f"log-likelihood [bold]{model.log_likelihood_:.2f}[/] after {model.n_iter_:,} iterations"
+    )
+
+
+def _split(Y: ac.CountTensor, hold_out: float, along: str | None, seed: int) -> "ac.Split":
+    if not 0.0 < hold_out < 1.0:
+        raise InputError("hold_out", hold_out, "must be above 0 and below 1")
+    return ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), seed)
+
+
+@app.command(name="fold-in")
+@takes_events
+def fold_in(
+    *,
+    run: RunPath,
+    data: DataPaths,
+    mode: Annotated[
+        str | None, typer.Option(help="The mode with new rows, by name or number; the last by default.")
+    ] = None,
+    absent: Annotated[
+        str, typer.Option(help="Labels of the other modes that DATA does not have: 'zero' or 'missing'.")
+    ] = "zero",
+    binary: Binary = False,
+    sweeps: Annotated[int, typer.Option(help="Gibbs sweeps for each draw.")] = SWEEPS_OF_NEW_ROWS,
+    seed: Annotated[int | None, typer.Option(help="The seed; that of the run by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Save the new rows to this folder. It can be used like a run.")
+    ] = None,
+    rows: Rows = 15,
+    surprises: Annotated[int, typer.Option(help="Number of surprising cells to print.")] = 10,
+    events: dict[str, Any],
+) -> None:
+    """Fold new rows, such as a new month, into a finished run, and print their classes and surprising cells.
+
+    The classes and all other factors stay fixed. A table of events is read with the modes, columns and conditions of
+    the run, unless options given here say otherwise.
+
+    allocore fold-in run.zarr april.tab --mode month --out april.zarr
+    """
+    whole_number("rows", rows), whole_number("surprises", surprises, least=0), whole_number("sweeps", sweeps)
+    if "like" in events:
+        raise InputError("--like", events["like"], "must be left out: the labels are those of RUN")
+    if out is not None:
+        from allocore.storage.run_writer import check_free
+
+        check_free("out", out)  # before the data are read, not after
+    posterior, console = ac.open_run(run), terminal()
+    Y = _read_as_in(posterior.tensor, data, events)
+    print_data(console, Y, binary=binary)
+    folded = posterior.fold_in(
+        Y.binarize() if binary else Y,
+        -1 if mode is None else mode_given(mode, posterior.tensor.mode_names),
+        absent=absent,  # type: ignore[arg-type]
+        sweeps=sweeps,
+        seed=seed,
+    )
+    from allocore.report.terminal import new_rows_report
+
+    console.print()
+    console.print(new_rows_report(posterior, folded, rows, surprises))
+    if out is not None:
+        folded.save(out)
+        console.print(Text(f"New rows written to {out}. Use it like a run with summary, report, figures and predict."))
+
+
+def _read_as_in(fitted: ac.CountTensor, data: list[str], events: dict[str, Any]) -> ac.CountTensor:
+    """Read new data with the settings that the data of the fit were read with, unless `events` has others."""
+    known = {} if fitted.report is None else dict(fitted.report.reading)
+    if only_tensor(data) is not None:
+        return read_data(data, events)
+    if "modes" in events:  # they may have other columns of time
+        known.pop("time", None)
+    try:
+        return read_data(data, {**known, **events}, like=fitted)
+    except InputError as error:
+        if "modes" in events or "modes" in known or (fitted.report is not None and fitted.report.format != "custom"):
+            raise
+        columns = ",".join(f"{name}=COLUMN" for name in fitted.mode_names)
+        rule = f"does not say which columns its modes come from; name them with --modes {columns} ({error})"
+        raise InputError("run", rule=rule) from None

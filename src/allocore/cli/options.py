@@ -1,0 +1,475 @@
+"""Options that several commands share, and what commands make of them: data, a likelihood, a model.
+
+A single option is an annotated type, to be used in the signature of a command. Options that belong together
+are a group: a decorator adds them to a command, which gets their checked values as one argument.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import allocore as ac
+from allocore.cli.app import in_options
+from allocore.errors import InputError, whole_number
+from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive
+from allocore.progress import waiting
+from allocore.tensor.shards import is_sharded
+
+# Single options
+
+DataPaths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA",
+        help="Tables of events (CSV, TSV, Parquet, JSON lines, also .gz and .zst): any number of files, folders or "
+        "patterns. Or one tensor: .npz (allocore, SciPy or pydata sparse), .npy, .parquet, .tns, .tns.gz, or .zarr "
+        "(shards).",
+    ),
+]
+RunPath = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote, finished or not.")
+]
+Seed = Annotated[int | None, typer.Option(help="The seed: the same seed gives the same draws, to the byte.")]
+Threads = Annotated[int | None, typer.Option(help="Number of threads; one per processor by default.")]
+Rows = Annotated[int, typer.Option(help="Number of classes to print.")]
+Top = Annotated[int, typer.Option(help="Number of labels to print per mode.")]
+OnError = Annotated[str, typer.Option(help="Damaged draws: 'raise' an error, or 'drop' them and use the others.")]
+Draw = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|best",
+        help="Show a single draw instead of the consensus: its number (-1 is the last), or "
+        "'best' for the draw with the "
+        "highest log joint density.",
+    ),
+]
+Chain = Annotated[
+    int | None,
+    typer.Option(help="The chain of --draw, 0 by default. Without --draw, the best draw of this chain is shown."),
+]
+OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
+Binary = Annotated[bool, typer.Option("--binary", help="Replace every count above 0 by 1.")]
+
+
+# Groups of options
+
+Command = Callable[..., None]
+_Group = Mapping[str, tuple[Any, Any]]  # for each option, its annotation for Typer and its default
+
+
+def option(
+    kind: Any, help: str, default: object = None, *, panel: str | None = None, flag: str | None = None
+) -> tuple[Any, Any]:
+    """Return an option of a group: its annotation for Typer, and its default."""
+    names = () if flag is None else (flag,)
+    return Annotated[kind, typer.Option(*names, help=help, rich_help_panel=panel)], default
+
+
+def takes(argument: str, options: _Group, gather: Callable[[dict[str, Any]], Any]) -> Callable[[Command], Command]:
+    """Replace an argument of a command by a group of options; it receives `gather` of their values."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    group = [
+        inspect.Parameter(name, kind, default=default, annotation=annotation)
+        for name, (annotation, default) in options.items()
+    ]
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command)
+        # In the help, the options take the place of the argument.
+        parts = [group if each.name == argument else [each] for each in own.parameters.values()]
+        parameters = [each for part in parts for each in part]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            values = {name: given.pop(name) for name in options}
+            command(**given, **{argument: gather(values)})
+
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate
+
+
+# Events and other data
+
+_EVENTS = "Reading a table of events"
+_EVENT_OPTIONS: _Group = {
+    "format": option(
+        str,
+        "icews, gdelt, terrier, phoenix, polecat, acled or ucdp; recognised from the columns by default.",
+        "auto",
+        panel=_EVENTS,
+    ),
+    "modes": option(
+        str | None, "The columns that become modes: store,product or who=source,what=action.", panel=_EVENTS
+    ),
+    "time": option(str | None, "The column with dates.", panel=_EVENTS),
+    "freq": option(
+        str | None, "The length of a period: hour, day, week, month, quarter or year; month by default.", panel=_EVENTS
+    ),
+    "count": option(
+        str | None, "The column with the count of each row; every row counts once by default.", panel=_EVENTS
+    ),
+    "where": option(
+        str | None, 'Keep only these rows, an SQL condition: "IsRootEvent = 1", "kind = \'sale\'".', panel=_EVENTS
+    ),
+    "dedup": option(
+        str, "Drop repeated events: 'none', those of one 'story', or those of one 'day'.", "none", panel=_EVENTS
+    ),
+    "diagonal": option(str, "Events of an actor with itself: 'missing', 'drop' or 'keep'.", "missing", panel=_EVENTS),
+    "shared_modes": option(str | None, "Modes that share one list of labels, such as source,target.", panel=_EVENTS),
+    "min_count": option(int | None, "Drop labels with fewer counts than this.", panel=_EVENTS),
+    "unobserved": option(
+        str | None, "Periods that were not observed: 2018-05,2018-06. They become missing, not zero.", panel=_EVENTS
+    ),
+    "like": option(str | None, "A tensor. The table gets the same modes, labels and periods.", panel=_EVENTS),
+    "new_labels": option(str, "Labels that --like does not have: 'error', 'drop' or 'append'.", "error", panel=_EVENTS),
+    "on_error": option(
+        str, "Rows that cannot be read: 'raise' an error, or 'drop' and count them.", "raise", panel=_EVENTS
+    ),
+}
+
+
+def _gather_events(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that differ from their defaults, as `read_events` takes them."""
+    chosen = {name: given[name] for name, (_, default) in _EVENT_OPTIONS.items() if given[name] != default}
+    if "modes" in chosen:
+        parts = [part.strip().partition("=") for part in chosen["modes"].split(",")]
+        named = any(equals for _, equals, _ in parts)
+        chosen["modes"] = (
+            {name: column or name for name, _, column in parts} if named else [name for name, _, _ in parts]
+        )
+    for name in ("shared_modes", "unobserved"):
+        if name in chosen:
+            chosen[name] = [part.strip() for part in chosen[name].split(",")]
+    return chosen
+
+
+takes_events = takes("events", _EVENT_OPTIONS, _gather_events)
+
+
+def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.CountTensor:
+    """Read a tensor from a tensor file, or from tables of events with `more` arguments of `read_events`."""
+    tensor = only_tensor(data)
+    if tensor is not None:
+        refuse_options(events, f"{tensor} is a tensor")
+        return ac.as_tensor(tensor)
+    for path in data:
+        if is_run(path):
+            raise InputError("data", path, "must be data, and this is a run (see allocore info and allocore resume)")
+    with waiting("reading events", in_logs_only=True):  # duckdb has a bar of its own on a terminal
+        return ac.read_events(data[0] if len(data) == 1 else list(data), **events, **more)
+
+
+def only_tensor(data: Sequence[str]) -> str | None:
+    """Return the path of a tensor, or None for tables of events. A tensor among several paths is refused."""
+    tensors = [path for path in data if is_tensor_file(path)]
+    if tensors and len(data) > 1:
+        rule = f"must be one tensor or any number of tables of events, and {tensors[0]} is a tensor"
+        raise InputError("data", list(data), rule)
+    return tensors[0] if tensors else None
+
+
+def is_run(data: str) -> bool:
+    """Return whether a path is the folder of a run, and not that of a tensor in shards."""
+    return (Path(data) / ".zgroup").is_file() and not _is_in_shards(data)
+
+
+def _is_in_shards(data: str) -> bool:
+    """Return whether a folder is a tensor in shards, even a damaged one; a run has no folder coords."""
+    return is_sharded(Path(data)) or ((Path(data) / ".zgroup").is_file() and (Path(data) / "coords").is_dir())
+
+
+def refuse_options(events: dict[str, Any], because: str) -> None:
+    """Raise an error if options for tables of events were given: none is silently ignored."""
+    for name, value in events.items():
+        raise InputError(name, value, f"applies only to tables of events, and {because}")
+
+
+def is_tensor_file(data: str) -> bool:
+    """Return whether a file is a tensor: by its name, or a Parquet file or a folder of shards that allocore wrote."""
+    from allocore.tensor.files import is_saved_parquet
+
+    if Path(data).name.endswith((".npz", ".npy", ".tns", ".tns.gz")) or _is_in_shards(data):
+        return True
+    return data.endswith(".parquet") and Path(data).is_file() and is_saved_parquet(Path(data))
+
+
+def print_data(console: Console, Y: ac.CountTensor, *, binary: bool = False, heaviest: bool = True) -> None:
+    """Print the report on the events of a tensor; without one, or if the tensor is now binary, itself in one line."""
+    if Y.report is None:
+        console.print(Text(repr(Y)))
+        return
+    grid = Table.grid(padding=(0, 2))
+    report = Y.report if heaviest else replace(Y.report, heaviest={})
+    for name, text in report.lines():
+        shown = Text(text)  # the user's own labels and columns, except in the notes
+        if name in ("note", "periods without events"):
+            shown = in_options(shown)
+        grid.add_row(Text(name, style="bold"), shown)
+    console.print(grid)
+    if binary:  # the report is about the events
+        console.print(Text(repr(Y)))
+
+
+def mode_given(mode: str, mode_names: tuple[str, ...]) -> str | int:
+    """Return a mode's name, or its number if no mode has that name."""
+    try:
+        return mode if mode in mode_names else int(mode)
+    except ValueError:
+        return mode
+
+
+# The likelihood and the concentrations
+
+_LIKELIHOOD = "Likelihood and concentrations"
+_LIKELIHOOD_OPTIONS: _Group = {
+    "likelihood": option(
+        str,
+        "poisson; negative-binomial, for counts that come in bursts; or bernoulli, for data of zeros and ones.",
+        "poisson",
+        panel=_LIKELIHOOD,
+    ),
+    "dispersion_by": option(
+        str | None,
+        "A mode, by name or number, whose rows each have their own dispersion (negative binomial only); one dispersion "
+        "for all cells by default.",
+        panel=_LIKELIHOOD,
+    ),
+    # The default is not 1, so that a model without concentrations can refuse any.
+    "e0": option(
+        str | None,
+        "The concentration of the factors: a number, one per mode (0.1,0.1,1,1), or infer to learn one per mode. The "
+        "smaller it is, the fewer labels dominate a factor. The default is 1.",
+        panel=_LIKELIHOOD,
+    ),
+    "binary": option(
+        bool,
+        "Use only whether a cell has events: replace every count above 0 by 1.",
+        False,
+        panel=_LIKELIHOOD,
+        flag="--binary",
+    ),
+}
+
+
+def _gather_likelihood(given: dict[str, Any]) -> dict[str, Any]:
+    check_likelihood(given["likelihood"])
+    return given if given["e0"] is None else {**given, "e0": _concentrations(given["e0"])}
+
+
+def _concentrations(text: str) -> float | tuple[float, ...] | Literal["infer"]:
+    if text.strip() == "infer":
+        return "infer"
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError("e0", text, "must be a number, one number per mode like 0.1,0.1,1,1, or infer") from None
+    concentrations_for(len(numbers), numbers)
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+takes_likelihood = takes("likelihood", _LIKELIHOOD_OPTIONS, _gather_likelihood)
+
+
+def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.CountTensor, dict[str, Any]]:
+    """Return the tensor, binary if that was asked for, and the settings as models and comparisons take them."""
+    by, e0 = likelihood["dispersion_by"], likelihood["e0"]
+    settings = {"likelihood": likelihood["likelihood"], "e0": 1.0 if e0 is None else e0}
+    settings["dispersion_by"] = None if by is None else mode_given(by, Y.mode_names)
+    return Y.binarize() if likelihood["binary"] else Y, settings
+
+
+# The model: an estimator of the Python API. Options have the names of its settings. An option that the model does not
+# have, or that has no effect with the other options, is refused before the data are read.
+
+MODELS = {"allocore": "AlloCore", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
+# Chains of one tensor end in different modes, and together they predict better than any of them. Four show both.
+CHAINS = 4
+_PRIORS, _NNTUCK = "Priors", "Only for --model nntuck"
+
+
+def _setting(kind: Any, help: str, default: object = None, panel: str | None = None) -> tuple[Any, Any]:
+    """An option whose value is None unless it is given; the help states the default of the model."""
+    return option(kind | None, help if default is None else f"{help} The default is {default}.", panel=panel)
+
+
+def _prior(name: str, help: str) -> tuple[Any, Any]:
+    default = next(f"{field.default:g}" for field in fields(Spec) if field.name == name)
+    return _setting(float, help, default, _PRIORS)
+
+
+_MODEL_OPTIONS: _Group = {
+    "model": option(
+        str,
+        "allocore; cp, in which classes share no factors; tucker, with a class at every location of the core; or "
+        "nntuck, which is tucker by maximum likelihood.",
+        "allocore",
+    ),
+    "budget": _setting(
+        str, "Q, the largest number of classes of allocore, or 'infer' to learn it; for cp, the number of classes."
+    ),
+    "max_budget": _setting(int, "The largest number of classes with --budget infer.", 400),
+    "core_shape": _setting(
+        str, "Factors per mode, e.g. 50x50x20x300. Required for tucker and nntuck; Q in every mode for allocore."
+    ),
+    "burn_in": _setting(int, "Sweeps to discard.", 1000),
+    "draws": _setting(int, "Draws to keep.", 200),
+    "thin": _setting(int, "Sweeps per draw.", 20),
+    "chains": _setting(int, "Independent chains, run in parallel. Predictions pool them.", CHAINS),
+    "a0": _prior("a0", "Shape of the gamma prior of the core values. Below 1, it favours values near zero."),
+    "b0": _prior("b0", "Rate of that prior, whose mean is a0 / b0."),
+    "f0": _prior("f0", "Rate of the gamma prior of the factors. Its shape is --e0, and its mean e0 / f0."),
+    "alpha0": _prior(
+        "alpha0",
+        "Concentration of the Dirichlet prior of the locations in each mode (allocore only). The smaller it is, the "
+        "more classes share factors.",
+    ),
+    "c0": _prior("c0", "First parameter of the beta prior of the share of classes in use, with --budget infer."),
+    "d0": _prior("d0", "Second parameter of that prior, whose mean is c0 / (c0 + d0)."),
+    "s0": _prior("s0", "Shape of the gamma prior of the concentrations, with --e0 infer."),
+    "t0": _prior("t0", "Rate of that prior, whose mean is s0 / t0."),
+    "g0": _prior("g0", "First parameter of the beta prior of the dispersion p, with --likelihood negative-binomial."),
+    "h0": _prior(
+        "h0",
+        "Second parameter of that prior, whose mean is g0 / (g0 + h0). With --dispersion-by, rows with few cells need "
+        "more than 1 for a finite expected count, and more than 2 for a finite variance.",
+    ),
+    "restarts": _setting(int, "Random starts; the best one is kept.", 20, _NNTUCK),
+    "max_iter": _setting(int, "The largest number of iterations of each start.", 1000, _NNTUCK),
+    "tol": _setting(
+        float,
+        "A start has converged when the relative change of the log-likelihood is smaller than this.",
+        "1e-07",
+        _NNTUCK,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ChosenModel:
+    """A model by its name on the command line, and the settings that were given for it, by their names in Python."""
+
+    name: str
+    settings: dict[str, Any]
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether it is drawn by Gibbs sampling: then it has priors and chains, and its runs can be resumed."""
+        return self.name != "nntuck"
+
+    def check_memory(self) -> None:
+        """Refuse, before the data are read, a budget that is too large for the memory whatever the data are."""
+        from allocore.run.memory import check_budget
+
+        if self.name == "allocore":
+            name = "max_budget" if self.settings["budget"] == "infer" else "budget"
+            if name in self.settings:
+                check_budget(name, self.settings[name], self.settings.get("core_shape"))
+
+    def check_likelihood(self, likelihood: dict[str, Any]) -> None:
+        """Check that the model has the likelihood and the concentrations asked for, and that they use its priors."""
+        name, e0 = likelihood["likelihood"], likelihood["e0"]
+        if not self.has_chains and name != "poisson":
+            raise InputError("likelihood", name, "must be poisson for nntuck")
+        if not self.has_chains and e0 is not None:
+            raise _not_in_model("e0", e0, self.name)
+        for prior in self.settings:
+            if prior in ("s0", "t0") and e0 != "infer":
+                raise InputError(prior, self.settings[prior], "needs --e0 infer")
+            if prior in ("g0", "h0") and name != "negative-binomial":
+                raise InputError(prior, self.settings[prior], "needs --likelihood negative-binomial")
+
+    def estimator(self, likelihood: dict[str, Any], **more: Any) -> Any:
+        """Return the estimator, with the likelihood and the concentrations if the model has a choice of them."""
+        drawn = {"chains": CHAINS, **likelihood} if self.has_chains else {}
+        return _estimator_class(self.name)(**{**drawn, **self.settings, **more})
+
+
+def _gather_model(given: dict[str, Any]) -> ChosenModel:
+    """Check the options as far as that needs no data."""
+    model = given["model"]
+    if model not in MODELS:
+        raise InputError("model", model, f"must be one of {', '.join(MODELS)}")
+    asked = {name: value for name, value in given.items() if name != "model" and value is not None}
+    known = {field.name for field in fields(_estimator_class(model))} | ({"budget"} if model == "cp" else set())
+    for name, value in asked.items():
+        if name not in known:
+            raise _not_in_model(name, value, model)
+        if isinstance(value, float) and name != "tol":
+            positive(name, value)
+    size = "budget" if "budget" in known else "core_shape"
+    if size not in asked:
+        raise InputError(size, rule=f"is required for {model}")
+    settings = asked | _sizes(asked, model)
+    if model == "cp":
+        settings["rank"] = settings.pop("budget")
+    return ChosenModel(model, settings)
+
+
+def _sizes(asked: dict[str, Any], model: str) -> dict[str, Any]:
+    """The budget and the core shape as the API takes them."""
+    sizes: dict[str, Any] = {}
+    if "budget" in asked:
+        sizes["budget"] = _budget(asked["budget"], model)
+        for name in ("max_budget", "c0", "d0"):
+            if name in asked and sizes["budget"] != "infer":
+                raise InputError(name, asked[name], "needs --budget infer")
+    if "core_shape" in asked:
+        sizes["core_shape"] = sizes_given(asked["core_shape"])
+    return sizes
+
+
+def _budget(budget: str, model: str) -> int | Literal["infer"]:
+    if budget == "infer" and model == "allocore":
+        return "infer"
+    try:
+        number = int(budget)
+    except ValueError:
+        rule = "must be a whole number or infer" if model == "allocore" else f"must be a whole number for {model}"
+        raise InputError("budget", budget, rule) from None
+    return whole_number("budget", number)
+
+
+def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
+    """Return the sizes of a core from text such as 50x50x20x300."""
+    if core_shape is None:
+        return None
+    try:
+        return tuple(int(size) for size in core_shape.replace("x", ",").split(","))
+    except ValueError:
+        rule = "must be whole numbers joined by x, like 50x50x20x300"
+        raise InputError("core_shape", core_shape, rule) from None
+
+
+def _estimator_class(model: str) -> Any:
+    return getattr(ac, MODELS[model])
+
+
+def _not_in_model(name: str, value: object, model: str) -> InputError:
+    """The error for an option that belongs to other models: it says why, and what to use instead."""
+    if name == "budget":
+        why = "use --core-shape to set its size, such as 20x20x6x3"
+    elif model == "nntuck":
+        why = "it is fitted by maximum likelihood, without priors and chains"
+    elif name == "core_shape":
+        why = "use --budget to set its size, the number of classes"
+    elif name == "alpha0":
+        why = "its locations are fixed"
+    elif name in ("max_budget", "c0", "d0"):
+        why = "only allocore can learn its budget"
+    else:
+        why = "only nntuck is fitted from random starts"
+    return InputError(name, value, f"does not apply to {model}: {why}")
+
+
+takes_model = takes("chosen", _MODEL_OPTIONS, _gather_model)

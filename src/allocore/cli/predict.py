@@ -1,0 +1,339 @@
+"""Commands that look beyond the data of a fit: evaluate on held-out cells, predict cells, forecast periods."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import allocore as ac
+from allocore._text import plain_number
+from allocore.cli.app import app, check_file, terminal
+from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given
+from allocore.errors import InputError, whole_number
+from allocore.progress import waiting
+from allocore.sentences import sentences
+from allocore.tensor.frames import check_suffix, read_frame, write_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+TestPath = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[TEST]",
+        help="The cells to score: a tensor (.npz, .npy, .parquet, .tns), or a table (.csv, "
+        ".tsv, .parquet) with a column "
+        "of labels for each mode and a column count. Default: the cells that fit --hold-out held out.",
+    ),
+]
+
+
+@app.command()
+def evaluate(
+    run: RunPath,
+    test: TestPath = None,
+    allow_training: Annotated[
+        bool, typer.Option("--allow-training", help="Also score cells that the model was fitted to.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the table to this file (.csv, .tsv, .parquet).")] = None,
+    on_error: OnError = "raise",
+) -> None:
+    """Judge how well a run predicts held-out cells, compared with simple baselines.
+
+    Prints the log predictive probability (log PPD) of all cells, of cells with counts and of zeros, with standard
+    errors over fibres; the mean absolute error; the CRPS; and the coverage of 50% and 90% intervals, for all cells and
+    for busy ones, where a count is likely.
+
+    allocore evaluate run.zarr
+
+    allocore evaluate run.zarr test.csv --out scores.csv
+    """
+    from allocore.report.terminal import evaluation_report
+
+    if out is not None:
+        check_suffix(out, "out")
+        check_file("out", out)
+    given = None if test is None else _read_test(test)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    with waiting("scoring cells", in_logs_only=True):
+        found = posterior.evaluate(given, allow_training=allow_training)
+    console = terminal()
+    console.print(evaluation_report(found))
+    if out is not None:
+        write_frame(found.table.reset_index(), out)
+        console.print(Text(f"\nTable written to {out}"))
+
+
+def _read_test(test: Path) -> object:
+    """A tensor, or a table of cells with counts."""
+    if not test.exists():
+        raise InputError("test", str(test), "must be a file that exists")
+    return ac.as_tensor(test) if is_tensor_file(str(test)) else read_frame(test, "test")
+
+
+_PAST = 6
+_CHANGES = 5
+_PANELS = 12
+_SCORES = "CRPS: the distance of the forecast from the counts, in counts. Lower is better."
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@app.command()
+def forecast(
+    run: RunPath,
+    horizon: Annotated[int, typer.Option(help="Number of periods to forecast.")] = 3,
+    mode: Annotated[
+        str | None, typer.Option(help="The time mode; by default the mode whose labels are periods.")
+    ] = None,
+    season: Annotated[
+        str,
+        typer.Option(
+            help="Number of periods in a season, 'none', or 'auto' (one year if the data span at least three)."
+        ),
+    ] = "auto",
+    cells: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table (.csv, .tsv, .parquet) of cells and sums to forecast, as for "
+            "allocore predict; by default the "
+            "totals of the coming periods."
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Forecast a sum for each label of this mode, instead of --cells. Can be repeated."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write expected counts and quantiles to this file.")] = None,
+    draws_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write simulated counts to this file, one row per draw, in the format of the VIEWS challenge."
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw the past and the forecast to this file (.png, .pdf, .svg): the totals, or the sums of --by."
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="A tensor with the observed counts. Scores the forecast and simple baselines."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,
+    on_error: OnError = "raise",
+) -> None:
+    """Forecast the counts of the periods after the last one, with the uncertainty of the fit and of the future.
+
+    allocore forecast run.zarr --horizon 3
+
+    allocore forecast run.zarr --by source --draws-out draws.parquet
+    """
+    if cells is not None and by:
+        raise InputError("cells", str(cells), "must be left out if `by` is given")
+    for argument, path in (("out", out), ("draws_out", draws_out)):
+        if path is not None:
+            check_suffix(path, argument)
+            check_file(argument, path)
+    _check_figure(figure)
+    asked = None if cells is None else read_frame(cells, "cells")
+    future = None if against is None else ac.as_tensor(against)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    time = None if mode is None else mode_given(mode, posterior.tensor.mode_names)
+    with waiting("forecasting", in_logs_only=True):  # on a terminal each of its steps has a bar
+        found = posterior.forecast(horizon, mode=time, season=_season(season), seed=seed)
+    with waiting("predicting"):
+        from allocore.forecast.forecast import cells_by
+
+        wanted = cells_by(found, by or ()) if asked is None else asked
+        table, console = found.quantiles(wanted, _LEVELS), terminal()
+    console.print(Text(str(found)))
+    for sentence in found.sentences:
+        console.print(Text(sentence))
+    _print_totals(found, console)
+    _print_changes(found, console)
+    if out is not None:
+        write_frame(table, out)
+        console.print(Text(f"{len(table):,} forecasts written to {out}"))
+    elif asked is not None or by:
+        console.print(_forecast_table(table, found.compared.left_out))
+    if draws_out is not None:
+        with waiting("simulating counts"):
+            long = found.samples(cells=wanted, seed=seed)
+        write_frame(long, draws_out)
+        console.print(Text(f"{len(long):,} draws written to {draws_out}"))
+    if figure is not None:
+        _draw(found, wanted, figure, console)
+    if future is not None:
+        _print_scores(found, future, console)
+
+
+def _season(text: str) -> int | Literal["auto"] | None:
+    if text in ("auto", "none"):
+        return None if text == "none" else "auto"
+    try:
+        return whole_number("season", int(text), least=2)
+    except ValueError:
+        raise InputError("season", text, "must be 'auto', 'none' or a whole number of periods, at least 2") from None
+
+
+def _print_totals(found: "ac.Forecast", console: Console) -> None:
+    """The totals of the last periods and of the coming ones."""
+    from allocore.forecast.forecast import cells_by
+
+    compared, labels = found.compared, found.fitted.tensor.labels[found.coming.mode]
+    table = Table(box=SIMPLE_HEAD)
+    for name in (found.mode, "counts", "expected", "5%", "95%"):
+        table.add_column(Text(name), justify="left" if name == found.mode else "right")
+    counts = compared.past.by_period([{}], compared.tensor)[0].tolist()
+    past = list(zip(labels, counts, found.coming.past.observed_T, strict=True))
+    for label, count, observed in past[-_PAST:]:
+        table.add_row(Text(str(label)), f"{count:,.0f}" if observed else "missing", "", "", "")
+    for _, row in compared.predict(cells_by(found)).iterrows():
+        table.add_row(Text(str(row[found.mode])), "", f"{row['expected']:,.0f}", f"{row['low']:,}", f"{row['high']:,}")
+    console.print(table)
+    for sentence in sentences(compared.findings()):
+        console.print(Text(sentence))
+
+
+def _print_changes(found: "ac.Forecast", console: Console) -> None:
+    """The classes whose home cells are expected to change most, in words."""
+    changes = found.changes()
+    changes = changes[
+        (changes["last"] > 0) & ((changes["low"] > changes["last"]) | (changes["high"] < changes["last"]))
+    ]
+    order = (changes["expected"] - changes["last"]).abs().sort_values(ascending=False).index[:_CHANGES]
+    if not len(order):
+        console.print(
+            Text("No class is expected to change: the last counts of all classes are within their intervals.")
+        )
+    horizon = len(found.periods)
+    before = "the last period" if horizon == 1 else f"the mean of the last {horizon} periods"
+    for number in order:
+        row = changes.loc[number]
+        verb = "rise" if row["expected"] > row["last"] else "fall"
+        console.print(
+            Text(
+                f"Class {number}, {row['name']}: expected to {verb} from {row['last']:,.1f} ({before}) to "
+                f"{row['expected']:,.1f} a period in its home cells (90% interval {row['low']:,.1f} to "
+                f"{row['high']:,.1f})."
+            )
+        )
+
+
+def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Console) -> None:
+    with waiting("scoring the forecast and baselines"):
+        scores = found.evaluate(future)
+    console.print(_forecast_table(scores.drop(columns=["number", "crps_difference", "standard_error"]).reset_index()))
+    said = sentences([*found.findings, *found.compared.findings()])
+    for sentence in scores.attrs["sentences"]:
+        if sentence not in said:
+            console.print(Text(sentence))
+    console.print(Text(_SCORES, style="dim"))
+
+
+def _check_figure(path: Path | None) -> None:
+    if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InputError("figure", str(path), "must end in .png, .pdf or .svg")
+    check_file("figure", path)
+
+
+def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
+    """Draw what was asked for, a panel for each sum; the largest ones if there are many."""
+    rows = wanted if isinstance(wanted, list) else wanted.astype(object).where(wanted.notna(), "").to_dict("records")
+    others = [name for name in found.fitted.tensor.mode_names if name != found.mode]
+    sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
+    panels = [dict(each) for each in sums]
+    if len(panels) > _PANELS:
+        largest = found.predict(panels)["rate"].to_numpy().argsort()[::-1][:_PANELS]
+        panels = [panels[place] for place in largest.tolist()]
+    ac.figures.forecast(found, panels).savefig(path)
+    few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
+    console.print(Text(f"Figure written to {path}{few}"))
+
+
+def _forecast_table(frame: "pd.DataFrame", not_compared: int = 0) -> Table:
+    """A frame for the screen; an empty entry is a sum."""
+    table = Table(box=SIMPLE_HEAD)
+    if not_compared:
+        table.caption = Text("Over all cells, including those that are left out above")
+        table.caption_justify = "left"
+    numbers = [str(name) for name, kind in frame.dtypes.items() if kind.kind in "if"]
+    for name in frame.columns:
+        is_number = str(name) in numbers
+        table.add_column(Text(str(name)), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    for row in frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None):
+        cells = [
+            "all" if each is None else plain_number(each) if isinstance(each, float) else str(each) for each in row
+        ]
+        table.add_row(*map(Text, cells))
+    return table
+
+
+CellsPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CELLS",
+        help="A table (.csv, .tsv, .parquet) with a column of labels for each mode. Modes without a column, and empty "
+        "entries, are summed over.",
+    ),
+]
+
+
+@app.command()
+def predict(
+    run: RunPath,
+    cells: CellsPath,
+    interval: Annotated[float, typer.Option(help="The probability of the intervals.")] = 0.9,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Include cells that were missing in the training data in sums.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the predictions to this file (.csv, .tsv, .parquet) instead of printing them."),
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Number of rows to print.")] = 50,
+    on_error: OnError = "raise",
+) -> None:
+    """Predict the counts of cells and of sums of cells: expected counts with intervals.
+
+    allocore predict run.zarr cells.csv --out predictions.csv --interval 0.9
+    """
+    whole_number("rows", rows)
+    if out is not None:
+        check_suffix(out, "out")
+        check_file("out", out)
+    asked = read_frame(cells, "cells")
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    with waiting("predicting"):
+        found = posterior.predict(asked, interval, missing=missing)
+    console = terminal()
+    if out is not None:
+        write_frame(found, out)
+        console.print(Text(f"{len(found):,} predictions written to {out}"))
+        return
+    console.print(_prediction_table(found.head(rows)))
+    console.print(
+        Text(f"expected: the expected count; low to high: its {interval:.0%} interval; all: a sum.", style="dim")
+    )
+    if len(found) > rows:
+        console.print(Text(f"{len(found) - rows:,} more. Use --out to write them all to a file."))
+
+
+def _prediction_table(found: "pd.DataFrame") -> Table:
+    """The predictions for the screen; an empty entry is a sum."""
+    table, numbers = Table(box=SIMPLE_HEAD), list(found.columns[-3:])
+    for name in found.columns:
+        is_number = name in numbers
+        table.add_column(Text(str(name)), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    for row in found.astype(object).where(found.notna(), None).itertuples(index=False, name=None):
+        labels = ["all" if value is None else str(value) for value in row[:-3]]
+        table.add_row(*map(Text, (*labels, plain_number(row[-3]), f"{row[-2]:,}", f"{row[-1]:,}")))
+    return table

@@ -1,0 +1,205 @@
+"""Commands that show a run: a summary in words, figures for print, a page to explore."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+import allocore as ac
+from allocore.cli.app import app, check_folder, open_page, terminal
+from allocore.cli.options import Chain, Draw, OnError, OpenIt, Rows, RunPath
+from allocore.errors import InputError, whole_number
+from allocore.progress import waiting
+
+if TYPE_CHECKING:
+    from allocore.classes.summary import ClassSummary, ShownDraw
+    from allocore.classes.tables import TidyTable
+
+
+_WRITE = "Also write a table to this file (.csv, .parquet):"
+ClassesOut = Annotated[
+    Path | None,
+    typer.Option(help=f"{_WRITE} a row per class, with its name, share, interval, support, and factor in every mode."),
+]
+ProfilesOut = Annotated[
+    Path | None,
+    typer.Option(help=f"{_WRITE} a row per class, mode and label, with the share of the label and its interval."),
+]
+FactorsOut = Annotated[
+    Path | None, typer.Option(help=f"{_WRITE} a row per mode, factor and label, with the share of the label.")
+]
+
+
+@app.command()
+def summary(
+    run: RunPath,
+    rows: Rows = 15,
+    top: Annotated[int | None, typer.Option(help="Number of labels per mode; default: 3, or 10 with --class.")] = None,
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--class",
+            help="Print one class in full, by its number: its labels with intervals, the "
+            "classes that share its factors, "
+            "and its top cells.",
+        ),
+    ] = None,
+    draw: Draw = None,
+    chain: Chain = None,
+    out: ClassesOut = None,
+    profiles: ProfilesOut = None,
+    factors: FactorsOut = None,
+    on_error: OnError = "raise",
+) -> None:
+    """Print the classes of a run: their shares, their support, their top labels, and what they have in common.
+
+    The classes are the consensus of the draws of all chains, with 90% intervals. Use --draw best for a single draw.
+
+    If the run has held-out cells, the summary also says how well it predicts them.
+
+    When the run is resumed, classes keep their numbers, and classes that hardly change keep their names.
+
+    allocore summary run.zarr --rows 30
+
+    allocore summary run.zarr --class 7 --top 10
+
+    allocore summary run.zarr --draw best --out draw.csv
+
+    allocore summary run.zarr --out classes.csv --profiles profiles.csv --factors factors.parquet
+    """
+    from allocore.report.terminal import class_details, class_report, print_held_out
+
+    whole_number("rows", rows)
+    top = whole_number("top", top) if top is not None else 3 if number is None else 10
+    shown = _draw_given(draw)
+    wanted = _tables_given(out, profiles, factors)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    console = terminal()
+    if number is None:
+        console.print(class_report(posterior, rows, top, draw=shown, chain=chain))
+        print_held_out(console, posterior)
+    else:
+        console.print(class_details(posterior, number, top, draw=shown, chain=chain))
+    if wanted:
+        _write_tables(console, posterior.class_summary(shown, chain=chain), wanted, top)
+
+
+def _tables_given(classes: Path | None, profiles: Path | None, factors: Path | None) -> dict["TidyTable", Path]:
+    """Return the tables that are wanted, each with the path it is written to."""
+    from allocore.classes.tables import check_table_path
+
+    asked: tuple[tuple[TidyTable, str, Path | None], ...] = (
+        ("classes", "out", classes),
+        ("profiles", "profiles", profiles),
+        ("factors", "factors", factors),
+    )
+    wanted: dict[TidyTable, Path] = {}
+    taken: dict[Path, str] = {}
+    for what, argument, path in asked:
+        if path is None:
+            continue
+        check_table_path(argument, path)
+        if (first := taken.setdefault(path.resolve(), argument)) != argument:
+            raise InputError(argument, str(path), f"must be another file than `{first}`")
+        wanted[what] = path
+    return wanted
+
+
+def _write_tables(console: Console, classes: "ClassSummary", wanted: dict["TidyTable", Path], top: int) -> None:
+    from allocore.classes.tables import write_table
+
+    console.print()
+    for what, path in wanted.items():
+        write_table(classes.to_frame(what, top), path)
+        console.print(Text(f"Table of all {what} ({classes.source}) written to {path}"))
+
+
+@app.command()
+def figures(
+    run: RunPath,
+    out: Annotated[Path, typer.Option(help="Write the figures to this folder.")],
+    formats: Annotated[
+        str, typer.Option(help="File formats: png, pdf, svg, or several of them, such as png,pdf.")
+    ] = "png,pdf,svg",
+    rows: Annotated[int, typer.Option(help="Number of classes to draw, the largest first.")] = 24,
+    draw: Draw = None,
+    chain: Chain = None,
+    on_error: OnError = "raise",
+) -> None:
+    """Write figures of a run for print: its classes with intervals, its core, its factors and its traces.
+
+    They show the consensus of the draws of all chains. Use --draw best for the best single draw.
+
+    allocore figures run.zarr --out figures --formats pdf
+    """
+    from allocore.figures import write_all
+
+    shown = _draw_given(draw)
+    check_folder("out", out)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
+    rows = whole_number("rows", rows)
+    _make_summary(posterior, shown, chain)
+    with waiting("drawing figures") as show_news:
+        files: list[Path] = []
+
+        def one_more(file: Path) -> None:
+            files.append(file)
+            show_news(f"{len(files)} files written, last {file.name}")
+
+        written = write_all(posterior, out, formats=wanted, rows=rows, draw=shown, chain=chain, progress=one_more)
+    only = "" if posterior.core_values.shape[1] else " (traces only: the run has no draws yet)"
+    terminal().print(Text(f"{len(written)} files written to {out}{only}"))
+
+
+@app.command()
+def report(
+    run: RunPath,
+    out: Annotated[Path, typer.Option(help="Write the page to this file (.html). It needs no other files.")],
+    title: Annotated[str | None, typer.Option(help="The heading; the modes of the tensor by default.")] = None,
+    surprises: Annotated[int, typer.Option(help="Number of surprising cells to list.")] = 50,
+    draw: Draw = None,
+    chain: Chain = None,
+    open_it: OpenIt = False,
+    on_error: OnError = "raise",
+) -> None:
+    """Write a page to explore a run: search and compare its classes, on maps and over time.
+
+    The page shows the consensus of the draws of all chains. Use --draw best for the best single draw.
+
+    It opens in any browser, needs no network, and can be sent to a co-author.
+
+    allocore report run.zarr --out report.html --title "ICEWS 2018-19" --open
+    """
+    from allocore.results import write_report
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError("out", str(out), "must end in .html")
+    if out.is_dir():
+        raise InputError("out", str(out), "must be a file, not a folder")
+    check_folder("out", out.parent)  # which is made if it does not exist
+    shown = _draw_given(draw)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    _make_summary(posterior, shown, chain)
+    with waiting("writing the page", in_logs_only=True):
+        page = write_report(posterior, out, title=title, surprises=surprises, draw=shown, chain=chain)
+    terminal().print(Text(f"Report written to {page} ({page.stat().st_size / 1e6:.1f} MB). Open it in a browser."))
+    if open_it:
+        open_page(page)
+
+
+def _make_summary(posterior: "ac.Posterior", shown: "ShownDraw", chain: int | None) -> None:
+    """Find the classes that are shown. This has its own progress bar, and the posterior keeps the result."""
+    if posterior.core_values.shape[1]:
+        posterior.class_summary(shown, chain=chain)
+
+
+def _draw_given(draw: str | None) -> "ShownDraw":
+    if draw is None:
+        return None
+    try:
+        return "best" if draw == "best" else int(draw)
+    except ValueError:
+        raise InputError("draw", draw, "must be a whole number or best") from None

@@ -1,0 +1,4 @@
+"""Event tables in, tensors out: `read_events` and the known formats of event data.
+
+Imports `tensor` and what is below it. Imported only by the package itself and the command line.
+"""

@@ -1,0 +1,320 @@
+"""The needed columns of all files, or of a data frame, as the view `events` over one table that duckdb keeps on disk.
+
+    m0, m1, ..    the text of each mode, NULL if there is none; for a time mode the date, or the hour
+    bad_time      the text of a date that cannot be read, or of a date before 1000 or after 2999
+    n, bad_n      the count of the row; its text if that is not a whole number of at least 0
+    keep          whether the row passes `where`
+    bad_column    if `where` depends on a column that it compares to a number, and the text there is no number:
+    bad_number    the column, and the text
+    lead          false for a row made from the second or a later entry of a list
+    k0, k1, ..    the columns that distinguish events, if duplicates are to be left out
+    file          the file of the row
+    is_row        always true: lines of JSON that are not rows are counted and deleted
+
+Rows with the wrong number of columns do not get into the table: duckdb keeps a list of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from allocore._text import first_few, plural
+from allocore.errors import NO_VALUE, InputError
+from allocore.events.dates import make_moments
+from allocore.events.formats import Format, Mode
+from allocore.events.sources import COLUMNS_SHOWN, FileDialect, unreadable
+from allocore.events.where import BLANKS, EVERY_ROW, Condition, RowTest, meaning, trimmed
+from allocore.findings import Finding
+from allocore.tensor.sql import as_pattern, first_sentence, literal, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+NOT_UTF_8 = "the line is not UTF-8"
+
+
+@dataclass(frozen=True)
+class RowSelection:
+    """What to read: the modes, the count of a row, which rows, and the columns that distinguish events."""
+
+    modes: tuple[Mode, ...]
+    count: str | None = None
+    where: Condition | None = None
+    keys: tuple[str, ...] = ()
+    lists: bool = False
+    hours: bool = False  # whether times are hours, not days
+    strict_nothing: bool = False  # only empty text means "no value": outside known formats "NA" may be a label
+    floats: frozenset[str] = frozenset()  # columns of floating-point numbers, in which 3.0 is written as 3
+    kept: RowTest = EVERY_ROW  # `where` for a source whose columns have known types
+
+    def columns(self) -> list[str]:
+        """Return the columns that are needed, except those in `where`."""
+        names = [*(mode.column for mode in self.modes), *((self.count,) if self.count else ()), *self.keys]
+        return list(dict.fromkeys(names))
+
+    def asked_by(self, column: str | None) -> tuple[str, object]:
+        """Return the argument that names a column, and its value; without a column, that is `where`."""
+        if column is None:
+            return "where", self.where.given if self.where else None
+        if column == self.count:
+            return "count", column
+        if any(mode.column == column and mode.kind == "time" for mode in self.modes):
+            return "time", column
+        return "modes", [mode.column for mode in self.modes if mode.kind != "time"]
+
+    def of_types(self, columns: tuple[str, ...], types: Sequence[str]) -> RowSelection:
+        """Return the same for a source whose columns have these types."""
+        kept = self.where.within(columns, types) if self.where else EVERY_ROW
+        floats = frozenset(name for name, kind in zip(columns, types, strict=True) if kind in ("DOUBLE", "FLOAT"))
+        return replace(self.within(columns), floats=floats, kept=kept)
+
+    def within(self, columns: tuple[str, ...]) -> RowSelection:
+        """Return the same for a source with these columns: a mode whose column is absent uses its fallback."""
+        other = {
+            mode.column: mode.fallback
+            for mode in self.modes
+            if mode.fallback in columns and mode.fallback is not None and mode.column not in columns
+        }
+        modes = tuple(replace(mode, column=other.get(mode.column, mode.column)) for mode in self.modes)
+        return replace(self, modes=modes, keys=tuple(other.get(name, name) for name in self.keys))
+
+    def sql(self, source: str, file: str, is_row: str = "true") -> str:
+        """Return the SQL that makes rows of `events` from a source; the dates are still texts."""
+        parts, froms, leads = [], [f"{source} AS source"], ["true"]
+        for place, mode in enumerate(self.modes):
+            text = self._text(mode.column)
+            if self.lists and mode.kind == "country":
+                between = literal(f"[{BLANKS}]*;[{BLANKS}]*")
+                whole = f"coalesce({trimmed(self._raw(mode.column))}, '')"
+                items = f"list_distinct(regexp_split_to_array({whole}, {between}))"
+                each = f"SELECT unnest({items}) AS item, generate_subscripts({items}, 1) AS number"
+                froms.append(f"LATERAL ({each}) AS list{place}")
+                parts.append(f"{meaning(f'list{place}.item', self.strict_nothing)} AS m{place}")
+                leads.append(f"list{place}.number = 1")
+            else:
+                parts.append(f"{text} AS m{place}")
+        parts += self._count()
+        parts += self.kept.columns()
+        parts.append(f"{' AND '.join(leads)} AS lead")
+        parts += [f"{self._text(name)} AS k{place}" for place, name in enumerate(self.keys)]
+        return f"SELECT {', '.join(parts)}, {file} AS file, {is_row} AS is_row FROM {', '.join(froms)}"
+
+    def _count(self) -> list[str]:
+        if self.count is None:
+            return ["CAST(1 AS BIGINT) AS n", "CAST(NULL AS VARCHAR) AS bad_n"]
+        text = self._text(self.count)
+        number = f"TRY_CAST({text} AS DOUBLE)"
+        whole = f"{number} >= 0 AND {number} = floor({number}) AND {number} < 9007199254740992"
+        return [
+            f"CASE WHEN {whole} THEN CAST({number} AS BIGINT) END AS n",
+            f"CASE WHEN {whole} THEN NULL ELSE coalesce({text}, '') END AS bad_n",
+        ]
+
+    def _text(self, column: str) -> str:
+        return meaning(trimmed(self._raw(column)), self.strict_nothing)
+
+    def _raw(self, column: str) -> str:
+        name = f"source.{quoted(column)}"
+        if column not in self.floats:
+            return f"CAST({name} AS VARCHAR)"
+        return f"CASE WHEN NOT isnan({name}) THEN regexp_replace(CAST({name} AS VARCHAR), '\\.0$', '') END"
+
+
+def keys_for(dedup: str, form: Format | None, modes: tuple[Mode, ...], columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that distinguish events, besides a date that is a mode."""
+    if dedup not in ("none", "story", "day"):
+        raise InputError("dedup", dedup, "must be 'none', 'story' or 'day'")
+    if dedup == "none":
+        return ()
+    # The time is compared by its day, and not by its text, which may have a time of day.
+    event = _event_columns(form, columns) or tuple(mode.column for mode in modes if mode.kind != "time")
+    if dedup == "day":
+        return (*event, *_day_column(form, modes))
+    if form is None or form.story is None or form.story not in columns:
+        raise InputError("dedup", dedup, "must be 'day' or 'none', because no column says which story an event is from")
+    return (form.story, *event)
+
+
+def _event_columns(form: Format | None, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that distinguish the events of a format; the fallback if a column is absent."""
+    if form is None:
+        return ()
+    fallbacks = {mode.column: mode.fallback for mode in form.modes if mode.fallback}
+    names = [name if name in columns else fallbacks.get(name) for name in form.event]
+    return tuple(name for name in names if name is not None and name in columns)
+
+
+def _day_column(form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
+    if any(mode.kind == "time" for mode in modes):
+        return ()
+    if form is None:
+        raise InputError("dedup", "day", "needs dates: name their column in `time`")
+    return tuple(mode.column for mode in form.modes if mode.kind == "time")
+
+
+def check_columns(
+    selection: RowSelection,
+    columns: tuple[str, ...],
+    source: str,
+    form: Format | None,
+    owners: Mapping[str, Path] | None = None,
+) -> None:
+    """Raise an InputError if a source lacks a column that is needed; `owners` are files that have a column."""
+    needed = [name for name in selection.within(columns).columns() if name not in columns]
+    # In SQL, capitals in the name of a column make no difference.
+    folded = {name.casefold() for name in columns}
+    in_where = selection.where.columns if selection.where else ()
+    absent = [*needed, *(name for name in in_where if name.casefold() not in folded)]
+    if not absent:
+        return
+    name = absent[0]
+    near = get_close_matches(
+        name, (*columns, *(mode.name for mode in (form.modes if form else ()))), 1, 0.0 if needed else 0.6
+    )
+    hint = f"; the nearest is {near[0]!r}" if near else "; a text must be in single quotes"
+    if owners and name in owners:
+        hint = f" and {owners[name]} has: files that are read together must all have the columns that are used"
+    shown = first_few(columns, COLUMNS_SHOWN)
+    rule = f"needs the column {name!r}, which {source} does not have{hint}; its columns are {shown}"
+    raise InputError(*selection.asked_by(name if needed else None), rule)
+
+
+class Reject(NamedTuple):
+    """A line that is not a row: the file, the number of the line, and what is wrong with it."""
+
+    file: str
+    line: int
+    problem: str
+
+
+@dataclass
+class LoadedRows:
+    """What loading gives besides `events`: how many rows each file has, lines that are not rows, and findings."""
+
+    rows: Counter[str]  # for each file, the rows that it has
+    pairs: int  # rows after each row with lists of actors became one row per pair
+    found: Counter[str]  # for each file, its rows and its lines that are not rows
+    lost: int  # lines that are not rows
+    findings: list[Finding]
+    rejects: list[Reject] = field(default_factory=list)
+    inner_lines: int = 0  # line ends inside quoted fields
+    source: str = NO_VALUE  # the file, if there is only one: the value in errors
+
+
+def load_files(
+    connection: duckdb.DuckDBPyConnection, files: Mapping[FileDialect, list[Path]], selection: RowSelection
+) -> LoadedRows:
+    """Make `events` from files, grouped by their dialects."""
+    import duckdb
+
+    parts = [
+        selection.of_types(dialect.columns, dialect.column_types).sql(
+            dialect.scan(members), "source.allocore_file", dialect.is_row
+        )
+        for dialect, members in files.items()
+    ]
+    for table in ("reject_errors", "reject_scans"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    try:
+        loaded = _make_events(connection, " UNION ALL ".join(parts), selection)
+    except duckdb.Error as error:
+        raise _explained(error, selection, [file for members in files.values() for file in members]) from error
+    loaded.rejects = _rejects(connection)
+    loaded.lost += len(loaded.rejects)
+    loaded.found.update(each.file for each in loaded.rejects)
+    return loaded
+
+
+def load_frame(connection: duckdb.DuckDBPyConnection, frame: Any, selection: RowSelection) -> LoadedRows:
+    """Make `events` from a data frame, or from the Parquet file it was written to."""
+    import duckdb
+
+    try:
+        if isinstance(frame, Path):
+            connection.execute(f"CREATE VIEW frame AS FROM read_parquet({as_pattern(frame)})")
+        else:
+            connection.register("frame", frame)
+        described = connection.sql("DESCRIBE SELECT * FROM frame").fetchall()
+        columns, types = tuple(row[0] for row in described), [str(row[1]) for row in described]
+        sql = selection.of_types(columns, types).sql("frame", "NULL::VARCHAR")
+        return _make_events(connection, sql, selection)
+    except duckdb.Error as error:
+        raise _explained(error, selection) from error
+
+
+def _make_events(connection: duckdb.DuckDBPyConnection, sql: str, selection: RowSelection) -> LoadedRows:
+    """Make the table `loaded`, which is compressed because it is on disk, and the view that has dates for texts."""
+    connection.execute(f"CREATE OR REPLACE TABLE loaded AS {sql}")
+    # The rows are counted once, here, before anything is joined or dropped; `RowTally.check` adds them up again.
+    counted = connection.execute(
+        "SELECT file, count(*) FILTER (is_row AND lead), count(*) FILTER (is_row), count(*) FILTER (NOT is_row) "
+        "FROM loaded GROUP BY file"
+    ).fetchall()
+    lost = sum(other for *_, other in counted)
+    if lost:
+        connection.execute("DELETE FROM loaded WHERE NOT is_row")
+    return LoadedRows(
+        rows=Counter({file: rows for file, rows, *_ in counted}),
+        pairs=sum(pairs for _, _, pairs, _ in counted),
+        found=Counter({file: rows + other for file, rows, _, other in counted}),
+        lost=lost,
+        findings=_make_view(connection, selection),
+    )
+
+
+def _make_view(connection: duckdb.DuckDBPyConnection, selection: RowSelection) -> list[Finding]:
+    place = next((place for place, mode in enumerate(selection.modes) if mode.kind == "time"), None)
+    if place is None:
+        connection.execute("CREATE OR REPLACE VIEW events AS SELECT *, NULL::VARCHAR AS bad_time FROM loaded")
+        return []
+    findings = make_moments(connection, f"m{place}", selection.hours)
+    connection.execute(
+        f"CREATE OR REPLACE VIEW events AS SELECT loaded.* REPLACE (moments.moment AS m{place}), "
+        f"CASE WHEN moments.moment IS NULL THEN loaded.m{place} END AS bad_time "
+        f"FROM loaded LEFT JOIN moments ON moments.text = loaded.m{place}"
+    )
+    return findings
+
+
+def _explained(error: Exception, selection: RowSelection, files: Sequence[Path] = ()) -> InputError:
+    """Return the error for what duckdb could not load: because of the condition, or because of the files."""
+    import duckdb
+
+    by_condition = (
+        duckdb.BinderException,
+        duckdb.ParserException,
+        duckdb.CatalogException,
+        duckdb.ConversionException,
+    )
+    if isinstance(error, by_condition) and selection.where:
+        return InputError(
+            "where", selection.where.given, f"must be a condition on the columns: {first_sentence(error)}"
+        )
+    return unreadable(files, error)
+
+
+def _rejects(connection: duckdb.DuckDBPyConnection) -> list[Reject]:
+    tables = {row[0] for row in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}
+    if "reject_errors" not in tables:
+        return []
+    rows = connection.sql(
+        "SELECT file_path, line, min(error_type::VARCHAR), min_by(error_message, error_type::VARCHAR) "
+        "FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY file_path, line ORDER BY ALL"
+    ).fetchall()
+    return [Reject(path, line, _problem(kind, str(message).splitlines()[0])) for path, line, kind, message in rows]
+
+
+def _problem(kind: str, message: str) -> str:
+    """Return what duckdb says about a line; common problems are reworded."""
+    if kind == "INVALID ENCODING":
+        return NOT_UTF_8
+    numbers = re.fullmatch(r"Expected Number of Columns: (\d+) Found: (\d+)", message.strip())
+    if numbers:
+        return f"the line has {plural(int(numbers[2]), 'column')}, but the table has {numbers[1]}"
+    return message.strip().removesuffix(".")

@@ -1,0 +1,423 @@
+"""`read_events`: from event files or a data frame to a labelled tensor, with a report on the rows."""
+
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from allocore._text import first_few
+from allocore.errors import NO_VALUE, InputError, StoreError, whole_number
+from allocore.events.cells import CellOptions, RowTally, TableTensor, count_rows
+from allocore.events.formats import FORMATS, Format, Mode
+from allocore.events.frames import DuckdbSession, FrameTable
+from allocore.events.labels import LabelTemplate
+from allocore.events.loading import LoadedRows, RowSelection, keys_for
+from allocore.events.sources import COLUMNS_SHOWN, Sources, find_files, is_files
+from allocore.events.tables import FileTable, raise_first_bad_row
+from allocore.events.where import condition
+from allocore.findings import Finding
+from allocore.tensor.calendar import check_frequency, is_shorter
+from allocore.tensor.cameo import is_code_column
+from allocore.tensor.count_tensor import CountTensor, summary_line
+from allocore.tensor.event_report import EventReport
+from allocore.tensor.files import as_tensor
+from allocore.tensor.shards import SHARDS, new_path
+from allocore.tensor.sql import connect, first_sentence, literal
+
+Modes = Sequence[str] | Mapping[str, str]
+_MEMORY = "2GB"
+_NEEDS_DATES = "needs dates: name their column in `time`"
+_HEAVIEST = 5
+_MIN_COMMON_LABELS = 5  # with fewer, two modes may have the same labels by chance
+_MIN_DATES = 32  # fewer dates may be meant as they are, such as the days of a month
+_DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?", re.DOTALL)
+
+
+def read_events(
+    source: Any,
+    *,
+    format: str = "auto",  # hides a builtin, but it is the name that users expect
+    modes: Modes | None = None,
+    time: str | None = None,
+    freq: str | None = None,
+    count: str | None = None,
+    where: str | Mapping[str, Any] | None = None,
+    dedup: Literal["none", "story", "day"] = "none",
+    diagonal: Literal["missing", "drop", "keep"] = "missing",
+    shared_modes: Sequence[str] | None = None,
+    min_count: int | None = None,
+    on_error: Literal["raise", "drop"] = "raise",
+    unobserved: str | Sequence[str] | slice | None = None,
+    like: object = None,
+    new_labels: Literal["error", "drop", "append"] = "error",
+    out: str | os.PathLike[str] | None = None,
+    shards: int | None = None,
+) -> CountTensor:
+    """Read a table of events, one row per event, and count them in the cells of a tensor.
+
+    Parameters
+    ----------
+    source : path-like, str, list of these, or data frame
+        A path, a pattern (`"icews/*.tab"`), a folder, or a list of these: CSV, TSV, Parquet or JSON lines, also .gz and
+        .zst. Files that are read together are of one format and have the columns that are used, in any order. Or a data
+        frame: pandas, polars (also lazy), pyarrow, or a relation of duckdb.
+    format : str, default "auto"
+        "icews", "gdelt", "terrier", "phoenix", "polecat", "acled" or "ucdp". By default the format is recognised by the
+        columns, if it is one of these.
+    modes : sequence of str or dict from str to str, optional
+        The columns that become the modes, or a dict from names of modes to columns. Known formats have the modes
+        sender x receiver x action x time by default; all other tables need `modes`.
+    time : str, optional
+        The column with the dates.
+    freq : {"hour", "day", "week", "month", "quarter", "year"}, default "month"
+        The length of a period, or a word of pandas for it ("D", "W", "MS", "QE", "YS", ...). By default that of a
+        column of periods of pandas, and a month for all others. Periods without events between the first and the last
+        are kept. Times with a time zone or an offset are counted in UTC, all others as they are.
+    count : str, optional
+        A column that says how often an event happened. By default every row counts once.
+    where : str or dict, optional
+        The rows to keep: a condition in SQL ("IsRootEvent = 1 AND weight > 7"), or a dict from columns to the value or
+        the values to keep. A column that is compared to a number is read as numbers, one that is compared to a text as
+        texts (code = '04'). If the condition depends on a text that is not a number, the row cannot be read.
+    dedup : {"none", "story", "day"}, default "none"
+        Count repeated events once: those with the same actors and action in the same story, or on the same day.
+    diagonal : {"missing", "drop", "keep"}, default "missing"
+        What to do with events of an actor with itself: make their cells missing, drop the rows (their cells become
+        zeros), or keep the rows.
+    shared_modes : sequence of str, optional
+        Modes that share one list of labels, such as senders and receivers. Known formats have a default.
+    min_count : int, optional
+        Leave out labels with fewer counts than this. Periods, and actions from a fixed list, stay.
+    on_error : {"raise", "drop"}, default "raise"
+        What to do with rows that cannot be read: a wrong number of columns, lines that are not JSON, unreadable dates,
+        counts that are not whole numbers, texts that `where` compares to numbers. "raise" is an error that names the
+        file and the line; "drop" drops the rows and counts them in the report. With "drop", compressed files that are
+        cut off are read up to the cut.
+    unobserved : str, list of str or slice, optional
+        Periods that were not observed, by their labels ("2018-05", or "2018" for all periods of that year). Their cells
+        are missing, not zeros, and rows in them are not counted. The report lists the periods without any event.
+    like : CountTensor, optional
+        Read more events for this tensor (or a path to it): the same modes, the same labels in the same order, the same
+        length of periods, and the same modes with a missing diagonal. The mode of time has the periods of the new
+        events. By default the columns have the names of its modes. `concat` joins the two tensors.
+    new_labels : {"error", "drop", "append"}, default "error"
+        With `like`, what to do with labels that it does not have: raise an error that lists them, drop their rows, or
+        append them after the others. In the last two cases the report lists them. Neither is the default: dropped rows
+        make totals wrong, and appended labels make tensors that do not fit each other.
+    out : path-like or str, optional
+        A new folder that ends in .zarr, to write the tensor to in shards. The cells are never all in memory: duckdb
+        sums and sorts them, on disk if necessary.
+    shards : int, default 16
+        With `out`, the number of shards. A worker of a cluster loads one at a time.
+
+    Returns
+    -------
+    CountTensor
+        The tensor. Its `report`, an `EventReport`, says what was read, dropped, repaired and not understood. With
+        `out`, a `ShardedTensor`: the same tensor with its cells on disk, as `save` would write it.
+
+    Raises
+    ------
+    InputError
+        If an argument, a file or a row breaks one of these rules, or if no row is left.
+    StoreError
+        If `out` cannot be written. Then nothing is left there.
+
+    Examples
+    --------
+    >>> import allocore as ac, pandas as pd
+    >>> sales = pd.DataFrame({"store": ["A", "B"], "item": ["tea", "rice"], "day": ["2024-01-30", "2024-03-01"]})
+    >>> Y = ac.read_events(sales, modes=["store", "item"], time="day")
+    >>> Y
+    CountTensor: 2 x 2 x 3 (store, item, day), 2 non-zeros, 2 counts, 17% dense
+    >>> Y.labels[2]
+    ('2024-01', '2024-02', '2024-03')
+    >>> Y.report.empty_periods
+    ('2024-02',)
+    >>> ac.read_events(sales, modes=["store", "item"], time="day", unobserved="2024-02").missing
+    Missing: 1 pattern, 4 of 12 cells
+    >>> later = pd.DataFrame({"store": ["B"], "item": ["tea"], "day": ["2024-04-02"]})
+    >>> new = ac.read_events(later, like=Y)
+    >>> new
+    CountTensor: 2 x 2 x 1 (store, item, day), 1 non-zero, 1 count, 25% dense
+    >>> ac.concat([Y, new], mode="day").labels[2]
+    ('2024-01', '2024-02', '2024-03', '2024-04')
+
+    Write a tensor that does not fit into memory to disk:
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> sharded = ac.read_events(sales, modes=["store", "item"], time="day", out=folder / "sales.zarr", shards=2)
+    >>> sharded
+    ShardedTensor: 2 x 2 x 3 (store, item, day), 2 non-zeros, 2 counts, 17% dense, in 1 shard
+    >>> sharded == Y
+    True
+    """
+    target, number = _target(out, shards)
+    _check("format", format, ("auto", *FORMATS))
+    _check("diagonal", diagonal, ("missing", "drop", "keep"))
+    _check("on_error", on_error, ("raise", "drop"))
+    least = 0 if min_count is None else whole_number("min_count", min_count)
+    template = _template(like, new_labels, min_count)
+    source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
+    files = find_files(source) if is_files(source) else Sources()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        connect(files.files, Path(folder), _settings()) as connection,
+        _as_input_errors(),
+    ):
+        session = DuckdbSession(connection, Path(folder))
+        table = (
+            FileTable(session, files, format, lenient=on_error == "drop")
+            if is_files(source)
+            else FrameTable(session, source, format)
+        )
+        chosen = _modes(table, modes, time, template)
+        length = _frequency(freq, table, chosen, template)
+        _check_unobserved(unobserved, chosen)
+        selection = RowSelection(
+            modes=chosen,
+            count=count,
+            where=condition(where, table.columns, connection),
+            keys=keys_for(dedup, table.format, chosen, table.columns),
+            lists=table.format is not None and table.format.lists,
+            hours=length == "hour",
+            strict_nothing=table.format is None,
+        )
+        table.check(selection)
+        shared = _shared(shared_modes, table.format, chosen)
+        if template:
+            shared = template.shared(shared, diagonal)
+        loaded = table.load(selection)
+        if str(getattr(freq, "freqstr", freq)).casefold() == "w-mon":
+            loaded.findings.append(Finding("weeks-to-monday", "note", {"argument": "freq"}))
+        if on_error == "raise":
+            raise_first_bad_row(connection, table, selection, loaded.rejects)
+        orders = table.orders(chosen) if isinstance(table, FrameTable) else {}
+        options = CellOptions(length, shared, diagonal, least, unobserved, template, orders)
+        counted, tally = count_rows(connection, selection, options, loaded)
+        given = _reading(
+            format=format, modes=modes, time=time, count=count, where=where, dedup=dedup, diagonal=diagonal
+        )
+        counted.report = replace(_report(table, chosen, counted, tally, loaded, shared), reading=given)
+        tensor = counted.in_memory() if target is None else counted.in_shards(target, number)
+    if tally.repaired:
+        rows = sum(tally.repaired.values())
+        warnings.warn(
+            f"{rows:,} codes had lost their leading zeros (014 read as a number is 14) and were repaired", stacklevel=2
+        )
+    return tensor
+
+
+def _reading(**given: Any) -> dict[str, Any]:
+    """Return the arguments that differ from their defaults, in a form that JSON can hold."""
+    usual = {"format": "auto", "dedup": "none", "diagonal": "missing"}
+    kept = {name: value for name, value in given.items() if value is not None and value != usual.get(name)}
+    if "modes" in kept:
+        kept["modes"] = dict(kept["modes"]) if isinstance(kept["modes"], Mapping) else list(kept["modes"])
+    if isinstance(kept.get("where"), Mapping):
+        kept["where"] = {str(name): _plain(value) for name, value in kept["where"].items()}
+    return kept
+
+
+def _plain(value: object) -> Any:
+    """Return what a condition compares a column to, with the same meaning, in a form that JSON can hold."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return sorted(map(_plain, value), key=repr)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+
+
+def _check(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InputError(name, value, f"must be one of {', '.join(allowed)}")
+
+
+def _target(out: str | os.PathLike[str] | None, shards: int | None) -> tuple[Path | None, int]:
+    """Return the folder for the shards, if the tensor goes to disk, and their number."""
+    if out is None:
+        if shards is not None:
+            raise InputError("shards", shards, "needs `out`, the folder to write the tensor to")
+        return None, 0
+    return new_path(out, "out"), SHARDS if shards is None else whole_number("shards", shards)
+
+
+def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemplate | None:
+    _check("new_labels", new_labels, ("error", "drop", "append"))
+    if like is None:
+        if new_labels != "error":
+            raise InputError("new_labels", new_labels, "needs `like`, the tensor that has the other labels")
+        return None
+    if min_count is not None:
+        raise InputError("min_count", min_count, "cannot be used with `like`, which decides the labels")
+    return LabelTemplate(as_tensor(like), new_labels)
+
+
+@contextmanager
+def _as_input_errors() -> Iterator[None]:
+    """Turn other errors, such as too little memory, too large sums or a full disk, into InputErrors."""
+    import duckdb
+
+    try:
+        yield
+    except StoreError:  # about `out`
+        raise
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # what duckdb makes of Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
+    except (duckdb.Error, OSError, EOFError) as error:
+        raise InputError("source", NO_VALUE, f"cannot be made into a tensor: {first_sentence(error)}") from error
+
+
+def _settings() -> dict[str, str]:
+    settings = {"memory_limit": literal(_MEMORY), "preserve_insertion_order": "false", "TimeZone": "'UTC'"}
+    # In Jupyter without ipywidgets, duckdb refuses this setting, even "false".
+    if sys.stderr.isatty():
+        settings["enable_progress_bar"] = "true"
+    return settings
+
+
+def _modes(
+    table: FileTable | FrameTable, modes: Modes | None, time: str | None, template: LabelTemplate | None
+) -> tuple[Mode, ...]:
+    """Return the modes that the user wants, or those of the format, or those of `like`."""
+    if template is None:
+        return _chosen_modes(table.format, table.columns, modes, time)
+    if modes is None and table.format is None:
+        modes = template.tensor.mode_names
+    return template.modes(_chosen_modes(table.format, table.columns, modes, time))
+
+
+def _chosen_modes(
+    form: Format | None, columns: tuple[str, ...], modes: Modes | None, time: str | None
+) -> tuple[Mode, ...]:
+    """Return the modes that the user wants, or those of the format."""
+    if modes is None:
+        if form is None:
+            rule = "must be given, because the format of these events is not known; the columns are "
+            raise InputError("modes", NO_VALUE, rule + first_few(columns, COLUMNS_SHOWN))
+        chosen = [*form.modes]
+        if time is not None:
+            chosen = [replace(mode, column=time) if mode.kind == "time" else mode for mode in chosen]
+        return tuple(chosen)
+    if isinstance(modes, str):
+        raise InputError("modes", modes, "must be a list of columns or a dict from modes to columns")
+    pairs = list(modes.items()) if isinstance(modes, Mapping) else [(name, name) for name in modes]
+    known = {each.name: each for each in form.modes} if form else {}
+    by_column = {each.column: each for each in form.modes} if form else {}
+    chosen = []
+    for name, column in pairs:
+        like = known.get(column) if column not in columns else by_column.get(column)
+        codes = is_code_column(str(column)) or (form is not None and column in form.codes)
+        mode = replace(like, name=str(name)) if like else Mode(str(name), str(column), codes=codes)
+        chosen.append(replace(mode, kind="time") if mode.column == time else mode)
+    if time is not None and time not in [mode.column for mode in chosen]:
+        chosen.append(Mode(time, time, "time"))
+    if len(chosen) < 2 or len({mode.name for mode in chosen}) < len(chosen):
+        raise InputError("modes", modes, "must name at least two different modes")
+    return tuple(chosen)
+
+
+def _check_unobserved(unobserved: object, modes: tuple[Mode, ...]) -> None:
+    if unobserved is not None and not any(mode.kind == "time" for mode in modes):
+        raise InputError("unobserved", unobserved, _NEEDS_DATES)
+
+
+def _frequency(
+    freq: object, table: FileTable | FrameTable, modes: tuple[Mode, ...], template: LabelTemplate | None
+) -> str:
+    """Return the length of a period: as given, or as in `like`, or that of a column of periods, or a month."""
+    times = [mode for mode in modes if mode.kind == "time"]
+    if len(times) > 1:
+        raise InputError("modes", [mode.name for mode in modes], f"must have one mode of time, not {len(times)}")
+    if freq is not None and not times:
+        raise InputError("freq", freq, _NEEDS_DATES)
+    chosen = None if freq is None else check_frequency(freq)
+    chosen = template.frequency(chosen, modes) if template else chosen
+    own = table.frequency(times[0].column, chosen) if times and isinstance(table, FrameTable) else None
+    if own and chosen and is_shorter(chosen, own):
+        rule = f"must not be shorter than the periods in {times[0].column}, which are of one {own}"
+        raise InputError("freq", chosen, rule)
+    return chosen or own or "month"
+
+
+def _shared(given: Sequence[str] | None, form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
+    if given is None:
+        columns = [mode.column for mode in form.modes if mode.name in form.shared] if form else []
+        shared = tuple(mode.name for mode in modes if mode.column in columns)
+        return shared if len(shared) == len(columns) else ()
+    names = [mode.name for mode in modes if mode.kind in ("plain", "country")]
+    if isinstance(given, str) or len(set(given)) < 2 or not set(given) <= set(names):
+        raise InputError("shared_modes", given, f"must name at least two of the modes {', '.join(names)}")
+    return tuple(given)
+
+
+def _report(
+    table: FileTable | FrameTable,
+    modes: Sequence[Mode],
+    tensor: TableTensor,
+    tally: RowTally,
+    loaded: LoadedRows,
+    shared: tuple[str, ...],
+) -> EventReport:
+    """Return what became of the rows, and what the tensor holds; `shared` are the modes that share their labels."""
+    findings = [*loaded.findings, *tally.findings]
+    if not shared:
+        findings += _labels_in_common(tensor)
+    findings += _dates_as_labels(modes, tensor)
+    if tally.pairs > tally.rows:
+        findings.append(Finding("lists-of-actors", "note", {"rows": tally.rows, "pairs": tally.pairs}))
+    findings += [
+        Finding("repaired-codes", "note", {"mode": mode, "rows": rows}) for mode, rows in tally.repaired.items()
+    ]
+    return EventReport(
+        format=table.format.name if table.format else "custom",
+        files=table.number,
+        rows=tally.rows,
+        kept=tally.kept,
+        dropped=tally.dropped,
+        duplicates=tally.duplicates,
+        diagonal=tally.diagonal,
+        unknown=tally.unknown,
+        findings=tuple(findings),
+        dates=tally.dates,
+        tensor=summary_line(tensor),
+        new_labels=tally.new_labels,
+        empty_periods=tally.empty_periods,
+        unobserved=tally.unobserved,
+        inner_lines=loaded.inner_lines,
+        heaviest={name: tensor.top_labels(mode, _HEAVIEST) for mode, name in enumerate(tensor.mode_names)},
+    )
+
+
+def _labels_in_common(tensor: TableTensor) -> Iterator[Finding]:
+    """Yield a finding on the first two modes that seem to have the same actors."""
+    labels = [(name, set(of_mode)) for name, of_mode in zip(tensor.mode_names, tensor.labels, strict=True)]
+    for (one, ours), (other, theirs) in combinations(labels, 2):
+        common = len(ours & theirs)
+        if common >= _MIN_COMMON_LABELS and 2 * common >= min(len(ours), len(theirs)):
+            values = {"modes": [one, other], "labels": common, "argument": "shared_modes"}
+            yield Finding("labels-in-common", "caution", values)
+            return
+
+
+def _dates_as_labels(modes: Sequence[Mode], tensor: TableTensor) -> Iterator[Finding]:
+    """Yield a finding on the first mode with a label for each of many dates, if there is no mode of time."""
+    if any(mode.kind == "time" for mode in modes):
+        return
+    for mode, labels in zip(modes, tensor.labels, strict=True):
+        if len(labels) >= _MIN_DATES and all(_DATE.fullmatch(str(label)) for label in labels):
+            values = {"mode": mode.name, "labels": len(labels), "column": mode.column}
+            yield Finding("dates-as-labels", "caution", values | {"argument": "time", "length": "freq"})
+            return

@@ -1,0 +1,380 @@
+"""`where`: the rows to keep, as one expression in SQL or as a dict of columns and values.
+
+The text is parsed by duckdb itself and must be one expression of columns, constants, operators and the functions below.
+So it can compare and transform what is in a row, and nothing else: it cannot read a file, look up a setting, or close
+the bracket around it and go on with another statement.
+
+The columns of text files are all texts, as those of a frame may be. duckdb would refuse to compare them to a number.
+In `weight > 7`, `weight + bonus > 7` or `abs(weight) BETWEEN 1 AND 2`, numbers are clearly meant, so in these places,
+and nowhere else, the column is replaced by its number. The condition is changed in the form that duckdb's parser gives
+it, never as text.
+
+A text that is no number cannot be compared. In SQL such a comparison is NULL, and so is a condition that depends on it;
+`kind = 'sale' AND weight > 7` does not depend on it in a row of another kind. Rows for which the condition is NULL
+because of such a text are bad rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+import numpy as np
+
+from allocore.errors import InputError
+from allocore.tensor.sql import fetched, first_sentence, literal, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+Tree = dict[str, Any]
+
+BLANKS = " \t\r\n\u00a0"
+NOTHING = ("", "NA", "NULL", "None", "NaN", "nan", "--", "---")
+
+
+def trimmed(text: str) -> str:
+    """Return SQL for a text without blanks around it."""
+    return f"trim({text}, {literal(BLANKS)})"
+
+
+def meaning(text: str, strict: bool) -> str:
+    """Return SQL that is NULL where a text means that there is no value; if `strict`, only empty text does."""
+    nothing = NOTHING[:1] if strict else NOTHING
+    return f"CASE WHEN {text} IN ({', '.join(literal(each) for each in nothing)}) THEN NULL ELSE {text} END"
+
+
+def as_label(value: object) -> str:
+    """Return the text that a value in a column of a frame has in `events`."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.removesuffix(".0") if isinstance(value, float) else text.strip(BLANKS)
+
+
+_PARTS = frozenset(
+    ("COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION", "BETWEEN", "OPERATOR", "CAST", "TYPE", "CASE", "COLLATE")
+)
+_SIGNS = "+ - * / // % ^ ** || & | << >> ~~ !~~ ~~* !~~* ~~~ ^@ @>"  # with LIKE, ILIKE and GLOB among them
+_NAMES = """
+    abs ceil ceiling concat concat_ws contains date date_diff date_part date_trunc datediff datepart datetrunc day
+    dayname dayofmonth dayofweek dayofyear ends_with exp floor greatest hour ifnull ilike_escape instr isfinite isinf
+    isnan isodow isoyear last_day lcase least left len length levenshtein like_escape list_contains list_value ln log
+    log10 log2 lower ltrim make_date minute mod month monthname not_ilike_escape not_like_escape nullif position pow
+    power prefix quarter regexp_extract regexp_full_match regexp_matches regexp_replace replace reverse right round row
+    rtrim second sign split_part sqrt starts_with strftime strip_accents strlen strpos strptime substr substring suffix
+    to_days to_hours to_minutes to_months to_quarters to_seconds to_weeks to_years translate trim trunc try_strptime
+    ucase upper week weekday weekofyear year
+"""
+_FUNCTIONS = frozenset([*_SIGNS.split(), *_NAMES.split()])
+
+
+@dataclass(frozen=True)
+class RowTest:
+    """SQL that says whether a row is kept, and, for each column of numbers, SQL for its text if that is no number."""
+
+    sql: str
+    texts: dict[str, str] = field(default_factory=dict)
+    hides: bool = False
+
+    def columns(self) -> list[str]:
+        """Return SQL for `keep`, `bad_column` and `bad_number`."""
+        # The condition may end in a comment, so the closing bracket is on the next line.
+        passes = f"({self.sql}\n)"
+        if not self.texts:
+            nothing = "CAST(NULL AS VARCHAR)"
+            return [f"{passes} IS TRUE AS keep", f"{nothing} AS bad_column", f"{nothing} AS bad_number"]
+        text = f"coalesce({', '.join(self.texts.values())})"
+        column = " ".join(f"WHEN {each} IS NOT NULL THEN {literal(name)}" for name, each in self.texts.items())
+        undecided = f"{text} IS NOT NULL" if self.hides else f"{passes} IS NULL"
+        return [
+            f"({passes} AND NOT ({undecided})) IS TRUE AS keep",
+            f"CASE WHEN {undecided} THEN CASE {column} END END AS bad_column",
+            f"CASE WHEN {undecided} THEN {text} END AS bad_number",
+        ]
+
+
+EVERY_ROW = RowTest("true")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The rows to keep: `where` as given, in SQL, and the columns that it names."""
+
+    given: object
+    text: str
+    columns: tuple[str, ...] = ()
+    tree: Any = None
+    connection: duckdb.DuckDBPyConnection | None = None
+
+    def within(self, columns: Sequence[str], types: Sequence[str]) -> RowTest:
+        """Return the same for a table whose columns have these types: texts are numbers where numbers are meant."""
+        if self.tree is None or self.connection is None:
+            return RowTest(self.text)
+        connection = self.connection
+        known = dict(zip(columns, types, strict=True))
+
+        def parse(sql: str) -> Tree:
+            tree: Tree = _statements(sql, self.text, connection)[0]["node"]["select_list"][0]
+            return tree
+
+        found = _with_numbers(self.tree, known, parse)
+        if found.tree == self.tree:
+            return RowTest(self.text)
+        node = _statements("true", self.text, connection)[0]["node"] | {"select_list": [found.tree]}
+        whole = {"error": False, "statements": [{"node": node}]}
+        query = f"SELECT json_deserialize_sql({literal(json.dumps(whole))}::JSON)"
+        return RowTest(str(fetched(connection, query)).removeprefix("SELECT "), found.texts, found.hides)
+
+
+def condition(where: object, columns: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Condition | None:
+    """Return the condition of the rows to keep; a dict gives for each column the value or values to keep."""
+    if where is None:
+        return None
+    if isinstance(where, str):
+        tree = _checked_expression(where, connection)
+        known = {name.casefold(): name for name in columns}
+        named = [_column_of(part, known) for part in _expressions(tree) if part["class"] == "COLUMN_REF"]
+        names = tuple(dict.fromkeys(known.get(name.casefold(), name) for name in named))
+        return Condition(where, where, names, tree, connection)
+    if not isinstance(where, Mapping):
+        raise InputError("where", where, "must be a condition in SQL or a dict of columns and values")
+    parts = [_is_one_of(quoted(str(name)), value) for name, value in where.items()]
+    return Condition(where, " AND ".join(parts), tuple(map(str, where))) if parts else None
+
+
+def _is_one_of(column: str, value: object) -> str:
+    """Return SQL that says whether a column has a value, or one of several; numbers are compared as numbers."""
+    values = value if isinstance(value, list | tuple | set | frozenset) else [value]
+    text = trimmed(f"CAST({column} AS VARCHAR)")
+    texts = ", ".join(literal(spelling) for each in values for spelling in _spellings(each))
+    numbers = ", ".join(repr(float(each)) for each in values if _is_number(each))
+    parts = [f"{text} IN ({texts})"] if texts else []
+    parts += [f"coalesce(TRY_CAST({text} AS DOUBLE) IN ({numbers}), false)"] if numbers else []
+    parts += [f"coalesce({text}, '') IN ('', 'nan')"] if None in values else []  # nan: in a column of numbers
+    return f"({' OR '.join(parts) or 'false'})"
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number that floating point holds exactly."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return -(2**53) < float(value) < 2**53
+
+
+def _spellings(value: object) -> list[str]:
+    """Return how a value may be written in a column: 1 also as 1.0, True also as true."""
+    if value is None:
+        return []
+    if isinstance(value, bool | np.bool_):
+        return [str(value), str(value).lower()]
+    text = str(value)
+    if isinstance(value, int | float | np.integer | np.floating):
+        return [text.removesuffix(".0"), f"{text.removesuffix('.0')}.0"]
+    return [text.strip(BLANKS)]
+
+
+def _checked_expression(where: str, connection: duckdb.DuckDBPyConnection) -> Any:
+    """Return what duckdb's parser makes of a text, which must be one expression of what is allowed."""
+    statements, plain = _statements(where, where, connection), _statements("true", where, connection)
+    select, bare = statements[0]["node"], plain[0]["node"]
+    chosen = select.get("select_list", [])
+    # "a FROM b", "a LIMIT 1": all but the expression must be as in SELECT true.
+    is_one = len(statements) == len(chosen) == 1 and select | {"select_list": bare["select_list"]} == bare
+    if not is_one or chosen[0]["alias"]:
+        raise _refused(where, "it must be one expression")
+    for part in _expressions(chosen):
+        name = str(part.get("function_name", ""))
+        if part["class"] == "FUNCTION":
+            if part.get("schema") or part.get("catalog") or name.lower() not in _FUNCTIONS:
+                raise _refused(where, f"the function {name} is not allowed")
+        elif part["class"] not in _PARTS:
+            raise _refused(where, f"a {part['class'].lower()} is not allowed")
+    return chosen[0]
+
+
+def _statements(text: str, where: str, connection: duckdb.DuckDBPyConnection) -> Any:
+    """Return what duckdb's parser makes of an expression after SELECT."""
+    import duckdb
+
+    try:
+        answer = json.loads(fetched(connection, f"SELECT json_serialize_sql({literal(f'SELECT {text}')})"))
+    except (duckdb.Error, ValueError, RecursionError) as error:
+        raise _refused(where, first_sentence(error)) from error
+    if answer["error"]:
+        raise _refused(where, str(answer.get("error_message", "it cannot be parsed")))
+    return answer["statements"]
+
+
+def _refused(where: str, reason: str) -> InputError:
+    allowed = "columns, constants, operators and plain functions"
+    return InputError("where", where, f"must be a condition on the columns ({allowed}): {reason}")
+
+
+_NUMERIC_NAMES = "abs ceil ceiling exp floor ln log log10 log2 mod pow power round sign sqrt trunc"
+_NAMES_OF_OTHERS = """
+    date_diff date_part datediff datepart day dayofmonth dayofweek dayofyear hour instr isodow isoyear len length
+    levenshtein minute month position quarter second strlen strpos week weekday weekofyear year
+"""
+_TYPE_NAMES = """
+    TINYINT SMALLINT INTEGER INT BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT REAL DOUBLE DECIMAL
+    NUMERIC INT1 INT2 INT4 INT8 SHORT LONG FLOAT4 FLOAT8
+"""
+_OPERATORS = frozenset(("+", "-", "*", "/", "//", "%", "^", "**"))
+_NUMERIC = frozenset(_NUMERIC_NAMES.split())  # functions of numbers
+_OF_OTHERS = frozenset(_NAMES_OF_OTHERS.split())  # functions of texts and dates that return numbers
+_EITHER = frozenset(("greatest", "least"))
+_TYPES = frozenset(_TYPE_NAMES.split())
+# What may turn a NULL into something else, so that the condition does not show that a text was no number.
+_HIDING_TYPES = frozenset(
+    ("OPERATOR_COALESCE", "CASE_EXPR", "COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM", "OPERATOR_NULLIF")
+)
+_HIDING_FUNCTIONS = _EITHER | {"concat", "concat_ws", "list_contains", "list_value", "nullif", "row"}
+_EXACT = 2**53  # from here on, floating-point numbers leave out some whole numbers
+_TABLE = "source"  # the name of the table in which the condition is evaluated
+
+
+class _NumberColumns(NamedTuple):
+    """A condition whose columns of texts are numbers where they are compared to numbers."""
+
+    tree: Tree
+    texts: dict[str, str]  # for each such column, SQL for its text if that is no number, else NULL
+    hides: bool  # whether the condition may be decided although a text is no number
+
+
+def _expressions(tree: Any) -> Iterator[Tree]:
+    """Yield all expressions in what duckdb's parser returned."""
+    left = [tree]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            if "class" in part:
+                yield part
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+
+
+def _column_of(part: Tree, columns: Mapping[str, Any]) -> str:
+    """Return the column that a reference names; `columns` has the names that there are, in lower case."""
+    names = part["column_names"]
+    is_qualified = len(names) > 1 and names[0].casefold() == _TABLE and _TABLE not in columns
+    return str(names[1] if is_qualified else names[0])
+
+
+def _with_numbers(tree: Tree, types: Mapping[str, str], parse: Callable[[str], Tree]) -> _NumberColumns:
+    """Return a condition on columns of these types with numbers in place of texts; `parse` returns the tree of SQL."""
+    changed = copy.deepcopy(tree)
+    reader = _NumberReader(types, parse)
+    for part in list(_expressions(changed)):
+        reader.visit(part)
+    return _NumberColumns(changed, reader.texts, any(_hides(part) for part in _expressions(tree)))
+
+
+def _hides(part: Tree) -> bool:
+    if part["type"] in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"):
+        return str(part["children"][0]["class"]) != "COLUMN_REF"
+    return part["type"] in _HIDING_TYPES or str(part.get("function_name", "")).lower() in _HIDING_FUNCTIONS
+
+
+class _NumberReader:
+    """Replaces columns of texts by numbers in a tree, in place, and remembers them."""
+
+    def __init__(self, types: Mapping[str, str], parse: Callable[[str], Tree]) -> None:
+        self._types = {name.casefold(): kind for name, kind in types.items()}
+        self._spelling, self._parse = {name.casefold(): name for name in types}, parse
+        self.texts: dict[str, str] = {}
+
+    def visit(self, part: Tree) -> None:
+        """Change the columns that one expression uses as numbers."""
+        operands = _operands(part)
+        if part["class"] == "FUNCTION":
+            if _gives_number(part):
+                self._change(operands, _whole_type(operands))
+        elif any(_gives_number(each) for each in operands):
+            self._change(operands, _whole_type(operands))
+
+    def _change(self, operands: list[Tree], kind: str) -> None:
+        for each in operands:
+            if each["class"] == "COLUMN_REF":
+                self._change_column(each, kind)
+            else:
+                self._change(_branches(each), kind)
+
+    def _change_column(self, part: Tree, kind: str) -> None:
+        column = _column_of(part, self._types)
+        of_table = part["column_names"][-1] == column  # and not a field of a column
+        own = self._types.get(column.casefold(), "") if of_table else ""
+        if own in ("DOUBLE", "FLOAT"):
+            # NaN means that there is no number. duckdb takes it for the largest of all.
+            name = _name(part)
+            self._replace(part, f"CASE WHEN NOT isnan({name}) THEN {name} END")
+        elif own == "VARCHAR" or own.startswith("ENUM"):
+            text = trimmed(f"CAST({_name(part)} AS VARCHAR)")
+            nothing = ", ".join(literal(each) for each in NOTHING)
+            number = f"CASE WHEN {text} NOT IN ({nothing}) THEN TRY_CAST({text} AS {kind}) END"
+            self.texts[self._spelling.get(column.casefold(), column)] = (
+                f"CASE WHEN {text} NOT IN ({nothing}) AND ({number}) IS NULL THEN {text} END"
+            )
+            self._replace(part, number)
+
+    def _replace(self, part: Tree, sql: str) -> None:
+        part.clear()
+        part.update(self._parse(sql))
+
+
+def _name(part: Tree) -> str:
+    return ".".join(quoted(str(name)) for name in part["column_names"])
+
+
+def _operands(part: Tree) -> list[Tree]:
+    """Return what an expression compares with each other or computes with, if it does either."""
+    if part["class"] == "COMPARISON":
+        return [part["left"], part["right"]]
+    if part["class"] == "BETWEEN":
+        return [part["input"], part["lower"], part["upper"]]
+    if part["type"] in ("COMPARE_IN", "COMPARE_NOT_IN"):
+        first, *others = part["children"]
+        return [first, *others] if all(_gives_number(each) for each in others) else []
+    if part["class"] == "FUNCTION" and _name_of(part) in _OPERATORS | _NUMERIC | _EITHER:
+        return [each["expression"] for each in part["arguments"]]
+    return []
+
+
+def _branches(part: Tree) -> list[Tree]:
+    """Return the expressions one of which is the value of this one."""
+    if part["type"] == "OPERATOR_COALESCE":
+        return list(part["children"])
+    if part["type"] == "CASE_EXPR":
+        return [*(check["then_expr"] for check in part["case_checks"]), part["else_expr"]]
+    return []
+
+
+def _gives_number(part: Tree) -> bool:
+    """Return whether an expression is a number, whatever the columns in it are."""
+    if part["class"] == "CONSTANT":
+        return part["literal"]["kind"] in ("INTEGER", "NUMERIC")
+    if part["class"] == "CAST":
+        return str(part["type_expr"].get("type_name", "")).upper() in _TYPES
+    if part["class"] != "FUNCTION":
+        return any(_gives_number(each) for each in _branches(part))
+    name, operands = _name_of(part), _operands(part)
+    if name in _OPERATORS:  # these also compute with dates and intervals
+        return all(each["class"] == "COLUMN_REF" or _gives_number(each) for each in operands)
+    return name in _NUMERIC | _OF_OTHERS or any(_gives_number(each) for each in operands)
+
+
+def _name_of(part: Tree) -> str:
+    return str(part["function_name"]).lower()
+
+
+def _whole_type(operands: list[Tree]) -> str:
+    """Return the type in which to compare: floating-point, unless that cannot tell the whole numbers from others."""
+    for part in _expressions(operands):
+        if part["class"] == "CONSTANT" and part["literal"]["kind"] == "INTEGER":
+            digits = str(part["literal"]["text"]).replace("_", "")
+            if digits.lstrip("-").isdecimal() and abs(int(digits)) >= _EXACT:
+                return "HUGEINT"
+    return "DOUBLE"

@@ -1,0 +1,89 @@
+"""Figures of a run, drawn with matplotlib. Each function takes a posterior, a fitted model or the path of a run.
+
+    import allocore as ac
+
+    figure = ac.figures.classes(post)
+    figure.savefig("classes.pdf")
+
+A notebook shows the figure by itself. To draw in axes of your own, pass them as `ax`; the function then returns them.
+
+The functions are loaded on first use, so matplotlib is imported only when a figure is made.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from allocore.report.fit import Fit
+from allocore.results import Fitted, as_posterior
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _of_posterior(draw: Callable[Concatenate[Fit, _P], _R]) -> Callable[Concatenate[Fitted, _P], _R]:
+    """Let a function that draws a posterior also take a fitted model or the path of a run."""
+
+    @wraps(draw)
+    def of_fitted(post: Fitted, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return draw(as_posterior(post), *args, **kwargs)
+
+    return of_fitted  # type: ignore[return-value]  # callers may also pass post by name
+
+
+if TYPE_CHECKING:
+    from allocore.report.figures import classes as _classes
+    from allocore.report.figures import core_map, files, heat_map, held_out, run
+    from allocore.report.figures.forecast_fan import forecast as forecast
+    from allocore.report.figures.held_out import ppd as ppd
+
+    calibration = _of_posterior(held_out.calibration)
+    classes = _of_posterior(_classes.classes)
+    core = _of_posterior(core_map.core)
+    effective_shape = _of_posterior(run.effective_shape)
+    factors = _of_posterior(heat_map.factors)
+    mass = _of_posterior(run.mass)
+    one_class = _of_posterior(_classes.one_class)
+    traces = _of_posterior(run.traces)
+    write_all = _of_posterior(files.write_all)
+
+_HOMES = {
+    "calibration": "held_out",
+    "classes": "classes",
+    "core": "core_map",
+    "effective_shape": "run",
+    "factors": "heat_map",
+    "forecast": "forecast_fan",
+    "mass": "run",
+    "one_class": "classes",
+    "ppd": "held_out",
+    "traces": "run",
+    "write_all": "files",
+}
+_NOT_OF_A_POSTERIOR = ("forecast", "ppd")
+
+__all__ = [
+    "calibration",
+    "classes",
+    "core",
+    "effective_shape",
+    "factors",
+    "forecast",
+    "mass",
+    "one_class",
+    "ppd",
+    "traces",
+    "write_all",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'allocore.figures' has no attribute {name!r}")
+    function = getattr(import_module(f"allocore.report.figures.{_HOMES[name]}"), name)
+    return function if name in _NOT_OF_A_POSTERIOR else _of_posterior(function)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

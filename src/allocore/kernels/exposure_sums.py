@@ -1,0 +1,383 @@
+"""Sums over the observed cells, for each class: the product of the column sums minus the missing cells,
+
+    sum over observed cells of prod_m phi[m][d_m, q]  =  prod_m colsum[m][q]  -  sum_p weight_p prod_m (phi or colsum),
+
+and the rates of single cells, sum_q lambda_q prod_m phi[m][d_m, k[q, m]].
+
+The missing cells are patterns: a coordinate or a wildcard per mode. A wildcard contributes the column sum of its mode,
+so a pattern costs Q multiplications for each mode it names, however many cells it holds. Overlapping patterns have
+signed weights, so that every cell counts once. Patterns with the same wildcards share the product of their column sums.
+
+Cells may be scaled by a number c for each row of one mode. Then the column sums of this mode are those of c phi, and a
+pattern that names a row of it has its weight multiplied by the c of the row.
+
+Both work on factors expanded to the classes: E[d, q] = phi[m][d, k[q, m]], a row of Q numbers for every label of every
+mode, all modes stacked in `phi_RQ`. Kernels that visit cells or patterns then read consecutive numbers and need not
+gather them by location. Cost: rows * Q numbers.
+
+Cells are sorted into fibres: consecutive cells agree in all modes but the last, or in as many leading modes as
+possible. Kernels compute a product over the leading modes once, for all cells that share it; `changed_N` says from
+which mode on it must be computed again. Cost of rates: cells * Q multiplications if fibres are long, at most M times
+that. The sum over q has one fixed order (simd.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.kernels.elementary import Floats, Indices, Ints, Singles, lane_exp
+from allocore.kernels.jit import inlined, kernel
+from allocore.kernels.simd import columns_at_once, dot_of_rows, sum_products
+from allocore.kernels.workers import Workers
+from allocore.tensor.fibres import cell_ranges
+from allocore.tensor.missing import Missing, signed_patterns
+
+ROWS_PER_THREAD = 64
+
+
+def row_offsets(shape: Sequence[int]) -> Ints:
+    """Where the rows of each mode begin in a table over all rows; the last entry is the number of rows."""
+    return np.concatenate([[0], np.cumsum(shape)]).astype(np.int64)
+
+
+def expand_factors(factors: Sequence[Floats], subs_QM: Ints) -> Floats:
+    """Expand the factors (D, K) of all modes to `phi_RQ`, for classes at the locations `subs_QM`."""
+    rows = np.empty((sum(map(len, factors)), len(subs_QM)))
+    offsets_M = row_offsets([len(phi_DK) for phi_DK in factors])
+    for mode, phi_DK in enumerate(factors):
+        np.take(phi_DK, subs_QM[:, mode], axis=1, out=rows[offsets_M[mode] : offsets_M[mode + 1]])
+    return rows
+
+
+def expand_logs(workers: Workers, log_phi_DK: Floats, subs_Q: Ints, phi_DQ: Floats) -> None:
+    """Expand the factors of one mode, given as logarithms, into `phi_DQ`, for classes at `subs_Q`."""
+    used_K = np.bincount(subs_Q, minlength=log_phi_DK.shape[1]) > 0
+    used_U, place_Q = np.flatnonzero(used_K), (np.cumsum(used_K) - 1)[subs_Q]
+    cuts = workers.ranges(len(phi_DQ), ROWS_PER_THREAD)
+    workers.run([partial(_expand_logs, *cut, log_phi_DK, used_U, place_Q, phi_DQ) for cut in cuts])
+
+
+@kernel
+def _expand_logs(first: int, last: int, log_phi_DK: Floats, used_U: Ints, place_Q: Ints, phi_DQ: Floats) -> None:
+    phi_U = np.empty(used_U.size)
+    for d in range(first, last):
+        for u in range(used_U.size):
+            phi_U[u] = lane_exp(log_phi_DK[d, used_U[u]])
+        for q in range(place_Q.size):
+            phi_DQ[d, q] = phi_U[place_Q[q]]
+
+
+@kernel
+def scale_rows(
+    first: int, last: int, phi_DQ: Floats, weights_Q: Floats, scaled_DL: Singles, log_scale_D: Floats
+) -> None:
+    """Fill rows `first` to `last` of `scaled_DL`: each row times the weights, divided by its largest number.
+
+    `log_scale_D` gets the logarithms of the largest numbers. The padding of the scaled rows is not touched.
+    """
+    for d in range(first, last):
+        top = 0.0
+        for q in range(weights_Q.size):
+            top = max(top, phi_DQ[d, q] * weights_Q[q])
+        # A row that underflows as a whole stays zero: its cells have no weight here and are thinned in logarithms.
+        top = top if top > 1e-290 else 1.0
+        log_scale_D[d] = np.log(top)
+        for q in range(weights_Q.size):
+            scaled_DL[d, q] = phi_DQ[d, q] * weights_Q[q] / top
+
+
+_CELLS_PER_THREAD = 4096
+
+
+def rates_of_cells(
+    core_Q: Floats, subs_QM: Ints, factors: Sequence[Floats], coords_MN: Ints, workers: Workers
+) -> Floats:
+    """The rate of each cell in `coords_MN`, given core values, locations and the factors (D, K) of all modes."""
+    rows_MN = rows_of_cells([len(phi_DK) for phi_DK in factors], coords_MN)
+    return rates_at_rows(core_Q, subs_QM, factors, rows_MN, workers)
+
+
+def rows_of_cells(shape: Sequence[int], coords_MN: Ints) -> Ints:
+    """The rows of cells in a table over all rows of all modes: what many draws have in common."""
+    return np.ascontiguousarray(coords_MN + row_offsets(shape)[:-1, None])
+
+
+def rates_at_rows(core_Q: Floats, subs_QM: Ints, factors: Sequence[Floats], rows_MN: Ints, workers: Workers) -> Floats:
+    """The rates of cells that are given by their rows."""
+    phi_RQ, rates_N = expand_factors(factors, subs_QM), np.empty(rows_MN.shape[1])
+    core_Q = core_Q.copy()  # a draw is read-only, and numba would compile another kernel for that
+    cuts = workers.ranges(rates_N.size, _CELLS_PER_THREAD)
+    workers.run([partial(_fill_rates, *cut, rows_MN, phi_RQ, core_Q, rates_N) for cut in cuts])
+    return rates_N
+
+
+@kernel
+def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Floats, rates_N: Floats) -> None:
+    final, width = rows_MN.shape[0] - 1, core_Q.size
+    # Row m: the core times the factors of the modes before m.
+    products_MQ = np.empty((final + 1, width))
+    for q in range(width):
+        products_MQ[0, q] = core_Q[q]
+    for n in range(first, last):
+        m = 0
+        while n > first and m < final and rows_MN[m, n] == rows_MN[m, n - 1]:
+            m += 1
+        while m < final:
+            row = rows_MN[m, n]
+            for q in range(width):
+                products_MQ[m + 1, q] = products_MQ[m, q] * phi_RQ[row, q]
+            m += 1
+        rates_N[n] = dot_of_rows(products_MQ, final, phi_RQ, rows_MN[final, n])
+
+
+def sorted_coords(
+    coords: NDArray[Any], order: Sequence[int], lengths: Sequence[int], *, sorted_already: bool
+) -> tuple[NDArray[Any], Ints | slice]:
+    """Coordinates with modes in `order`, sorted, in the narrowest type; and the permutation that sorted the cells.
+
+    Cells that are `sorted_already`, the first mode slowest, are not sorted again if `order` is that of the modes.
+    """
+    coords_MN = np.array(coords[list(order)], dtype=_narrow_type(max(lengths)), order="C")
+    if sorted_already and tuple(order) == tuple(range(len(lengths))):
+        return coords_MN, slice(None)
+    place_N = np.lexsort(coords_MN[::-1])
+    for m in range(len(order)):
+        coords_MN[m] = coords_MN[m, place_N]
+    return coords_MN, place_N
+
+
+def changed_modes(coords_MN: NDArray[Any]) -> NDArray[np.int8]:
+    """The first mode in which each sorted cell differs from the one before; for the first cell, the last mode."""
+    modes, cells = coords_MN.shape
+    changed_N = np.full(cells, modes - 1, dtype=np.int8)
+    for part in cell_ranges(cells):
+        for m in range(modes - 2, -1, -1):
+            column = coords_MN[m, max(part.start - 1, 0) : part.stop]
+            changed_N[part.stop - len(column) + 1 : part.stop][column[1:] != column[:-1]] = m
+    return changed_N
+
+
+def _narrow_type(length: int) -> type[np.integer[Any]]:
+    return np.uint16 if length <= 2**16 else np.int32 if length < 2**31 else np.int64
+
+
+_WORTH_A_THREAD = 500_000  # multiplications; with fewer, a thread costs more than it saves
+_CHUNK = 1024  # patterns that are summed together, so that the sum does not depend on the threads
+_NO_MODE = -1
+
+
+class Expanded(NamedTuple):
+    """The expanded factors `phi_RQ` (see above), and their sums over the rows of each mode."""
+
+    phi_RQ: Floats
+    sums_MQ: Floats
+
+
+class RowScale(NamedTuple):
+    """A number c for each row of one mode, and the weights of the patterns with c (`SignedPatterns.scaled`).
+
+    With a scale, `sums_MQ` of the expanded factors must hold the sums of c phi in this mode (`scaled_sums`).
+    """
+
+    mode: int
+    scale_D: Floats
+    weights_P: Floats
+
+
+def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
+    """The sums over the rows of a mode, of c phi if the scale is one of this mode."""
+    if scale is None or scale.mode != mode:
+        return np.asarray(phi_DQ.sum(axis=0))
+    return np.asarray(np.einsum("d...,d->...", phi_DQ, scale.scale_D))
+
+
+class _Patterns(NamedTuple):
+    """The patterns as the kernel reads them; `wildcards_P` has a bit for each mode with a wildcard."""
+
+    weights_P: Floats
+    wildcards_P: Ints
+
+
+class _Groups(NamedTuple):
+    """Patterns to be summed by group, and within a group by runs of patterns with the same wildcards.
+
+    Group g has the runs runs_G[g] to runs_G[g + 1]; run s has the patterns members_P[starts_S[s] : starts_S[s + 1]].
+    `rows_PN` has, for each member, the rows of the table over all modes that it names, but those of one mode.
+    """
+
+    members_P: Ints
+    starts_S: Ints
+    runs_G: Ints
+    rows_PN: Indices
+
+
+class _ModeIndex(NamedTuple):
+    """The patterns from the view of one mode: grouped by the row they name, and those with a wildcard in this mode."""
+
+    by_row: _Groups
+    everywhere: _Groups
+
+
+@dataclass(frozen=True)
+class SignedPatterns:
+    """The missing cells of a tensor as weighted patterns (P, M); -1 is the wildcard."""
+
+    shape: tuple[int, ...]
+    patterns_PM: Ints
+    weights_P: Floats
+
+    @classmethod
+    def of(cls, missing: Missing) -> "SignedPatterns":
+        """The patterns of a tensor's missing cells."""
+        patterns_PM, weights_P = signed_patterns(missing)
+        return cls(missing.shape, np.ascontiguousarray(patterns_PM, dtype=np.int64), weights_P.astype(np.float64))
+
+    @cached_property
+    def _arrays(self) -> _Patterns:
+        wildcards_P = np.asarray(((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1))
+        return _Patterns(self.weights_P, wildcards_P)
+
+    @cached_property
+    def _all(self) -> _Groups:
+        members_P = np.argsort(self._arrays.wildcards_P, kind="stable")
+        return self._groups(members_P, _in_chunks(len(members_P)), _NO_MODE)
+
+    @cached_property
+    def _indices(self) -> tuple[_ModeIndex, ...]:
+        return tuple(self._index(mode) for mode in range(len(self.shape)))
+
+    def _index(self, mode: int) -> _ModeIndex:
+        column_P = self.patterns_PM[:, mode]
+        sorted_P = np.lexsort([self._arrays.wildcards_P, column_P])
+        everywhere_P, named_P = np.split(sorted_P, [np.searchsorted(column_P[sorted_P], 0)])
+        starts_D = np.concatenate([[0], np.cumsum(np.bincount(column_P[named_P], minlength=self.shape[mode]))])
+        everywhere = self._groups(everywhere_P, _in_chunks(len(everywhere_P)), mode)
+        return _ModeIndex(self._groups(named_P, starts_D, mode), everywhere)
+
+    def _groups(self, members_P: Ints, starts_G: Ints, mode: int) -> _Groups:
+        """Groups that begin at `starts_G`, whose members are sorted by their wildcards."""
+        wildcards_P = self._arrays.wildcards_P[members_P]
+        changes = np.flatnonzero(np.diff(wildcards_P)) + 1
+        starts_S = np.unique(np.concatenate([starts_G, changes]))
+        return _Groups(members_P, starts_S, np.searchsorted(starts_S, starts_G), self._named_rows(members_P, mode))
+
+    def _named_rows(self, members_P: Ints, mode: int) -> Indices:
+        """The rows that patterns name in all modes but one, first; what follows is zero."""
+        rows_PN, named_P = np.zeros((len(members_P), len(self.shape)), dtype=np.uint32), np.zeros(len(members_P), int)
+        for m, offset in enumerate(row_offsets(self.shape)[:-1]):
+            if m != mode:
+                named = np.flatnonzero(self.patterns_PM[members_P, m] >= 0)
+                rows_PN[named, named_P[named]] = offset + self.patterns_PM[members_P[named], m]
+                named_P[named] += 1
+        return rows_PN
+
+    def scaled(self, mode: int, scale_D: Floats) -> RowScale:
+        """The scale c of the rows of one mode, with the weights of the patterns that it changes."""
+        column_P = self.patterns_PM[:, mode]
+        named_P = np.where(column_P < 0, 1.0, scale_D[column_P])
+        return RowScale(mode, scale_D, self.weights_P * named_P)
+
+    def sums_by_row(self, expanded: Expanded, mode: int, workers: Workers, scale: RowScale | None = None) -> Floats:
+        """For each row of a mode, the sum over its observed cells of the product over the other modes: (D, Q)."""
+        index = self._indices[mode]
+        of_other_mode = scale if scale is not None and scale.mode != mode else None
+        patterns = self._weighted(of_other_mode)
+        observed_Q = np.prod(np.delete(expanded.sums_MQ, mode, axis=0), axis=0)
+        if len(index.everywhere.members_P):
+            nothing_Q = np.zeros_like(observed_Q)
+            less_CQ = _less(nothing_Q, -np.inf, index.everywhere, patterns, expanded, mode, workers)
+            observed_Q += less_CQ.sum(axis=0)
+        # If every cell of a row is missing, rounding may leave a difference slightly below zero.
+        sums_DQ = _less(observed_Q, 0.0, index.by_row, patterns, expanded, mode, workers)
+        if scale is not None and of_other_mode is None:
+            sums_DQ *= scale.scale_D[:, None]
+        return sums_DQ
+
+    def sums(self, expanded: Expanded, workers: Workers, scale: RowScale | None = None) -> Floats:
+        """The sum over all observed cells: (Q)."""
+        nothing_Q = np.zeros(expanded.phi_RQ.shape[1])
+        less_CQ = _less(nothing_Q, -np.inf, self._all, self._weighted(scale), expanded, _NO_MODE, workers)
+        return np.asarray(np.maximum(np.prod(expanded.sums_MQ, axis=0) + less_CQ.sum(axis=0), 0.0))
+
+    def sum_of_one(self, phi: Sequence[Floats], sums: Sequence[float], scale: RowScale | None = None) -> float:
+        """The sum over all observed cells for one class: `phi` and `sums` are its columns (D) and their sums."""
+        expanded = Expanded(np.concatenate(phi)[:, None], np.array(sums)[:, None])
+        return float(self.sums(expanded, Workers(1), scale)[0])
+
+    def observed_cells(self) -> tuple[Ints, Floats]:
+        """Weighted cells (M, P): for a function linear in each row, their sum is the sum over the observed cells.
+
+        The first cell is the whole tensor; the others take out the missing cells. The coordinate of a wildcard is the
+        row after the last one of its mode, where the caller puts the column sums.
+        """
+        everything_1M = np.full((1, len(self.shape)), -1)
+        rows_PM = np.concatenate([everything_1M, self.patterns_PM])
+        return np.where(rows_PM < 0, self.shape, rows_PM).T, np.concatenate([[1.0], -self.weights_P])
+
+    def _weighted(self, scale: RowScale | None) -> _Patterns:
+        return self._arrays if scale is None else self._arrays._replace(weights_P=scale.weights_P)
+
+
+def _less(
+    whole_Q: Floats, least: float, groups: _Groups, patterns: _Patterns, expanded: Expanded, mode: int, workers: Workers
+) -> Floats:
+    """`whole_Q` minus the patterns of each group, over all modes but one, and not below `least`: (G, Q)."""
+    less_GQ = np.empty((len(groups.runs_G) - 1, len(whole_Q)))
+    work_G = 1.0 + np.diff(groups.starts_S[groups.runs_G])
+    cuts = workers.ranges_of_equal_work(work_G, _WORTH_A_THREAD / len(whole_Q))
+    workers.run([partial(_subtract, *cut, whole_Q, least, mode, groups, patterns, expanded, less_GQ) for cut in cuts])
+    return less_GQ
+
+
+def _in_chunks(patterns: int) -> Ints:
+    """Where chunks of patterns begin; the last entry is the number of patterns."""
+    return np.append(np.arange(0, patterns, _CHUNK), patterns)
+
+
+@kernel
+def _subtract(
+    first: int, last: int, whole_Q: Floats, least: float, mode: int, groups: _Groups, patterns: _Patterns,
+    expanded: Expanded, less_GQ: Floats,
+) -> None:  # fmt: skip
+    """Fill `less_GQ` for groups `first` to `last`, some columns at a time; the last ones may be filled twice.
+
+    A pattern subtracts weight * prod over all modes but `mode` of (the row it names, or the column sum). Patterns of a
+    group with the same wildcards are summed first.
+    """
+    members_P, starts_S, runs_G, rows_PN = groups
+    weights_P, wildcards_P = patterns
+    phi_RQ, sums_MQ = expanded
+    width, modes = columns_at_once(whole_Q.size), sums_MQ.shape[0]
+    sum_L = np.empty(width)
+    for start in range(0, whole_Q.size, width):
+        column = min(start, whole_Q.size - width)
+        for group in range(first, last):
+            for lane in range(width):
+                less_GQ[group, column + lane] = whole_Q[column + lane]
+            for run in range(runs_G[group], runs_G[group + 1]):
+                wildcards = wildcards_P[members_P[starts_S[run]]]
+                named = _named(mode, wildcards, modes)
+                sum_products(
+                    phi_RQ, rows_PN, named, members_P, weights_P, starts_S[run], starts_S[run + 1], column, sum_L
+                )  # fmt: skip
+                for m in range(modes):
+                    if m != mode and (wildcards >> m) & 1:
+                        for lane in range(width):
+                            sum_L[lane] *= sums_MQ[m, column + lane]
+                for lane in range(width):
+                    less_GQ[group, column + lane] -= sum_L[lane]
+            for lane in range(width):
+                less_GQ[group, column + lane] = max(less_GQ[group, column + lane], least)
+
+
+@inlined
+def _named(mode: int, wildcards: int, modes: int) -> Any:
+    """How many modes but one are named by a pattern."""
+    named = np.int64(0)
+    for m in range(modes):
+        named += np.int64(m != mode and (wildcards >> m) & 1 == 0)
+    return named

@@ -1,0 +1,595 @@
+"""Cells and sums of cells: as users name them, as rates draw by draw, and as test sets.
+
+A *box* has for each mode a position or a set of positions. With the sums of phi over its sets as further rows of the
+factors, a box is a cell, and the sum of its rates is the rate of that cell:
+
+    sum_{d in box} r_d  =  sum_q lambda_q prod_m ( sum_{d in set m} phi[m][d, k[q, m]] )
+
+So no cell of a sum is visited. The missing cells are taken out exactly. A box and a missing pattern intersect in a box:
+the position if the pattern has one, the set of the box if it has a wildcard. So the sum over the observed cells of a
+box is a signed sum of the rates of boxes, as in kernels/exposure_sums.py.
+
+A sum of independent counts is again Poisson, or again negative binomial with one p: rates add up. Other sums are made
+of *terms* whose rates do add up: one for each row of the mode that the dispersion differs by, or one for each cell
+under the Bernoulli likelihood, for which nothing else is exact.
+
+Users name boxes by frames, dicts and tuples of labels, or coordinates. A dict or a tuple is one box, a list of them
+several. A mode that is not named, or None, is summed over, and so are lists and slices of labels, and longer periods
+such as a year of months, as `Y.select` takes them.
+
+A tensor as a test set has all its observed cells, zeros included. The log predictive probability of a zero is the log
+of a mean over draws, which does not factorise over modes, so the zeros must be visited. They are made in blocks, among
+the rows that are observed at all, and tensors with too many cells raise an error.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.errors import NO_VALUE, Described, InputError
+from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.exposure_sums import (
+    Expanded,
+    RowScale,
+    SignedPatterns,
+    expand_factors,
+    rates_at_rows,
+    row_offsets,
+    rows_of_cells,
+    scaled_sums,
+)
+from allocore.kernels.workers import Workers
+from allocore.model.likelihood import odds_of
+from allocore.storage.record import Record
+from allocore.tensor.cameo import respelt
+from allocore.tensor.coordinates import as_integers, check_coordinates, column_keys, locate
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.export import COUNT
+from allocore.tensor.holdout import HeldOut
+from allocore.tensor.labels import ModeLabels, did_you_mean
+from allocore.tensor.missing import Missing, covered, signed_patterns
+from allocore.tensor.select import LabelRows, Rows, rows_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Flags: TypeAlias = NDArray[np.bool_]
+
+MOST_BERNOULLI_CELLS = 1_000_000
+MOST_PIECES = 20_000_000
+
+
+class Boxes(NamedTuple):
+    """N boxes: for each mode a position, or the length of the mode plus the number of one of its sets."""
+
+    places_MN: Ints
+    sets: tuple[tuple[Ints, ...], ...]
+    shape: tuple[int, ...]
+
+    @property
+    def summed_N(self) -> Flags:
+        """Which boxes have a set in some mode: sums, not cells."""
+        return np.asarray((self.places_MN >= np.array(self.shape)[:, None]).any(axis=0))
+
+    def sizes(self, mode: int) -> Ints:
+        """Return the number of positions for each row of a mode's extended factors: ones, then those of the sets."""
+        return np.array([1] * self.shape[mode] + [len(each) for each in self.sets[mode]])
+
+    def taken(self, where: slice) -> "Boxes":
+        """Return some of the boxes."""
+        return self._replace(places_MN=self.places_MN[:, where])
+
+
+class Terms(NamedTuple):
+    """Terms of boxes: term t belongs to box `owner_T[t]`, and its rate is the signed sum of the rates of its pieces."""
+
+    owner_T: Ints
+    odds_row_T: Ints
+    pieces_MJ: Ints
+    weights_J: Floats
+    starts_T: Ints
+
+    def added_up(self, values_T: Ints | Floats, boxes: int) -> Floats:
+        """Return the sums of values over the terms of each box; counts below 2^53 stay exact."""
+        if len(self.owner_T) == boxes:
+            return np.asarray(values_T, dtype=np.float64)
+        return np.asarray(np.bincount(self.owner_T, values_T, boxes))
+
+
+def number_of_terms(record: Record, boxes: Boxes) -> Floats:
+    """Return how many terms each box has, before missing cells are left out."""
+    number_N = np.ones(boxes.places_MN.shape[1])
+    for mode in _split_modes(record):
+        number_N *= boxes.sizes(mode)[boxes.places_MN[mode]]
+    return number_N
+
+
+def terms_of(record: Record, boxes: Boxes, first: int, missing: bool) -> Terms:
+    """Return the terms of boxes; sums leave out missing cells unless `missing`. `first` numbers boxes in errors."""
+    by, shape = record.spec.dispersion_by, boxes.shape
+    places_MT, owner_T = boxes.places_MN, np.arange(boxes.places_MN.shape[1])
+    for mode in _split_modes(record):
+        places_MT, owner_T = _split(places_MT, owner_T, boxes, mode)
+    none = Missing.none(shape)
+    left_out = none if missing else record.tensor.missing
+    summed_T = boxes.summed_N[owner_T]
+    if record.spec.likelihood == "bernoulli":
+        gone_T = np.zeros(len(owner_T), dtype=bool)
+        gone_T[summed_T] = covered(places_MT[:, summed_T], left_out)
+        places_MT, owner_T, summed_T, left_out = places_MT[:, ~gone_T], owner_T[~gone_T], summed_T[~gone_T], none
+    pieces_MJ, weights_J, term_J = _pieces(places_MT, summed_T, boxes, left_out)
+    cells_J = np.prod([boxes.sizes(m)[row_J].astype(float) for m, row_J in enumerate(pieces_MJ)], axis=0)
+    cells_N = np.bincount(owner_T[term_J], weights_J * cells_J, boxes.places_MN.shape[1])
+    if (cells_N < 0.5).any():
+        place = first + int(np.argmax(cells_N < 0.5))
+        rule = (
+            f"must have an observed cell in every sum, but position {place} has none; `missing`=True sums missing cells"
+        )
+        raise InputError("cells", NO_VALUE, rule)
+    odds_row_T = np.zeros(len(owner_T), dtype=np.int64) if by is None else places_MT[by]
+    return Terms(owner_T, odds_row_T, pieces_MJ, weights_J, np.searchsorted(term_J, np.arange(len(owner_T))))
+
+
+def term_rates(
+    record: Record, boxes: Boxes, terms: Terms, places: Sequence[tuple[int, int]], threads: int
+) -> Iterator[Floats]:
+    """Return the rates of the terms in some draws, each given by chain and draw."""
+    shape = [length + len(sets) for length, sets in zip(boxes.shape, boxes.sets, strict=True)]
+    rows_MJ = rows_of_cells(shape, terms.pieces_MJ)
+    with Workers(threads) as workers:
+        for place in places:
+            factors = [_extended(factor[place], sets) for factor, sets in zip(record.factors, boxes.sets, strict=True)]
+            core_Q, subs_QM = record.core_values[place], record.core_locations[place]
+            rates_J = rates_at_rows(core_Q, subs_QM, factors, rows_MJ, workers)
+            if len(rates_J) == len(terms.owner_T):
+                yield rates_J
+            else:
+                # Rounding may leave a difference slightly below zero.
+                yield np.maximum(np.add.reduceat(terms.weights_J * rates_J, terms.starts_T), 0.0)
+
+
+def _extended(phi_DK: Floats, sets: tuple[Ints, ...]) -> Floats:
+    """The factors of a mode with their sums over the sets as further rows."""
+    return np.concatenate([phi_DK, *(phi_DK[rows].sum(axis=0)[None, :] for rows in sets)])
+
+
+def _split_modes(record: Record) -> list[int]:
+    """The modes in which sums are split into terms."""
+    if record.spec.likelihood == "bernoulli":
+        return list(range(record.tensor.ndim))
+    return [] if record.spec.dispersion_by is None else [record.spec.dispersion_by]
+
+
+def _split(places_MT: Ints, owner_T: Ints, boxes: Boxes, mode: int) -> tuple[Ints, Ints]:
+    """Split boxes at every position of their sets in one mode."""
+    sizes, column_T = boxes.sizes(mode), places_MT[mode]
+    members = np.concatenate([np.arange(boxes.shape[mode]), *boxes.sets[mode]])
+    begins, repeats_T = np.cumsum(sizes) - sizes, sizes[column_T]
+    within = np.arange(repeats_T.sum()) - np.repeat(np.cumsum(repeats_T) - repeats_T, repeats_T)
+    split_MT = np.repeat(places_MT, repeats_T, axis=1)
+    split_MT[mode] = members[np.repeat(begins[column_T], repeats_T) + within]
+    return split_MT, np.repeat(owner_T, repeats_T)
+
+
+def _pieces(places_MT: Ints, summed_T: Flags, boxes: Boxes, missing: Missing) -> tuple[Ints, Floats, Ints]:
+    """Boxes (M, J) with weights whose signed sums are the observed cells of each term, and their terms, sorted."""
+    all_T = np.arange(places_MT.shape[1])
+    found = [(places_MT, np.ones(len(all_T)), all_T)]
+    if len(missing) and summed_T.any():
+        patterns_PM, signs_P = signed_patterns(missing)
+        sums_MU, sums_U = places_MT[:, summed_T], all_T[summed_T]
+        for members_P in _alike((patterns_PM >= 0).T):
+            for chosen_U in _alike(sums_MU >= np.array(boxes.shape)[:, None]):
+                box_I, pattern_I = _meetings(sums_MU[:, chosen_U], patterns_PM[members_P], boxes)
+                pattern_MI, box_MI = patterns_PM[members_P[pattern_I]].T, sums_MU[:, chosen_U[box_I]]
+                signs_I = -signs_P[members_P[pattern_I]].astype(float)
+                found.append((np.where(pattern_MI >= 0, pattern_MI, box_MI), signs_I, sums_U[chosen_U[box_I]]))
+    pieces_MJ, weights_J, term_J = (np.concatenate(each, axis=-1) for each in zip(*found, strict=True))
+    order = np.argsort(term_J, kind="stable")
+    return pieces_MJ[:, order], weights_J[order], term_J[order]
+
+
+def _alike(flags_MN: Flags) -> list[Ints]:
+    """Where the columns are that equal one another, for each different column."""
+    _, group_N = np.unique(flags_MN, axis=1, return_inverse=True)
+    return [np.flatnonzero(group_N.ravel() == group) for group in range(int(group_N.max(initial=-1)) + 1)]
+
+
+def _meetings(boxes_MU: Ints, patterns_PM: Ints, boxes: Boxes) -> tuple[Ints, Ints]:
+    """The pairs of boxes and patterns that intersect. All boxes have sets in the same modes, all patterns wildcards.
+
+    They are joined where both have positions. Where a box has a set, the position of the pattern must be in it.
+    """
+    fixed_M, has_set_M = patterns_PM[0] >= 0, boxes_MU[:, 0] >= np.array(boxes.shape)
+    both = np.flatnonzero(fixed_M & ~has_set_M).tolist()
+    left_U, right_P = column_keys([boxes.shape[m] for m in both], boxes_MU[both], patterns_PM[:, both].T)
+    order_P = np.argsort(right_P, kind="stable")
+    start_U = np.searchsorted(right_P[order_P], left_U, side="left")
+    repeats_U = np.searchsorted(right_P[order_P], left_U, side="right") - start_U
+    if repeats_U.sum() > MOST_PIECES:
+        sums = Described(f"sums that meet missing patterns in {repeats_U.sum():,} places")
+        rule = f"must meet them in at most {MOST_PIECES:,}: ask for fewer sums at once, or set `missing`=True"
+        raise InputError("cells", sums, rule)
+    box_I = np.repeat(np.arange(len(left_U)), repeats_U)
+    within_I = np.arange(len(box_I)) - np.repeat(np.cumsum(repeats_U) - repeats_U, repeats_U)
+    pattern_I = order_P[np.repeat(start_U, repeats_U) + within_I]
+    inside_I = np.ones(len(box_I), dtype=bool)
+    for m in np.flatnonzero(fixed_M & has_set_M).tolist():
+        length = boxes.shape[m]
+        members = np.concatenate([number * length + rows for number, rows in enumerate(boxes.sets[m])])
+        inside_I &= locate((boxes_MU[m, box_I] - length) * length + patterns_PM[pattern_I, m], members) >= 0
+    return box_I[inside_I], pattern_I[inside_I]
+
+
+_HOW = "a data frame with a column of labels for each mode, a list of dicts or tuples of labels, or an array of ints"
+
+
+def named_cells(cells: object, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
+    """Return the boxes that `cells` names, and a frame with a row for each."""
+    if isinstance(cells, Mapping | tuple):
+        cells = [cells]
+    if isinstance(cells, list):
+        return _from_rows(cells, tensor)
+    return _from_frame(cells, tensor)
+
+
+def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
+    """Return cells, given by coordinates, as boxes, and a frame with their labels."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name, labels, places in zip(tensor.mode_names, tensor.labels, coords_MN, strict=True):
+        columns[name] = places if isinstance(labels, range) else np.array(labels, dtype=object)[places]
+    return Boxes(coords_MN, ((),) * tensor.ndim, tensor.shape), pd.DataFrame(columns)
+
+
+def is_frame(given: object) -> bool:
+    """Return whether something is a data frame: it has columns, and it is no held-out set."""
+    return hasattr(given, "columns") and not hasattr(given, "coords")
+
+
+def cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
+    """Return the cells that a frame names, with a label for each mode, and their counts."""
+    boxes, asked = named_cells(given, tensor)
+    name = COUNT + "_" * (COUNT in tensor.mode_names)
+    if name not in asked.columns:
+        columns = Described(f"a table with the columns {', '.join(map(str, asked.columns))}")
+        raise InputError("test", columns, f"must have a column {name!r} with the count of each cell")
+    if boxes.summed_N.any():
+        row = int(boxes.summed_N.argmax())
+        raise InputError("test", NO_VALUE, f"must name a label for each mode in every row; position {row} does not")
+    (keys_N,) = column_keys(tensor.shape, boxes.places_MN)
+    _, first = np.unique(keys_N, return_index=True)
+    if len(first) < len(keys_N):
+        row = int(np.setdiff1d(np.arange(len(keys_N)), first)[0])
+        raise InputError("test", NO_VALUE, f"must have each cell once; that of position {row} is there twice")
+    return HeldOut(boxes.places_MN, _whole_counts(asked[name]))
+
+
+def _whole_counts(column: "pd.Series[Any]") -> Ints:
+    import pandas as pd
+
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    bad = ~((numbers >= 0) & (numbers == np.floor(numbers)) & (numbers < 2.0**53))
+    if bad.any():
+        row = int(bad.argmax())
+        found = Described(f"{column.iloc[row]!r} in the column {column.name!r} at position {row}")
+        raise InputError("test", found, "must have counts that are whole numbers of at least 0")
+    return numbers.astype(np.int64)
+
+
+class _Mode:
+    """The labels of one mode, and the sets of them that were asked for; set 0 is all of them."""
+
+    def __init__(self, name: str, labels: ModeLabels) -> None:
+        self.name, self.length = name, len(labels)
+        self._labels = labels
+        self._found = None if isinstance(labels, range) else LabelRows(labels, "cells", name)
+        self._sets: dict[tuple[int, ...], int] = {tuple(range(self.length)): 0}
+
+    @property
+    def sets(self) -> tuple[Ints, ...]:
+        """The sets, as positions in increasing order."""
+        return tuple(np.array(each, dtype=np.int64) for each in self._sets)
+
+    def rows(self, values: Sequence[object]) -> Ints:
+        """Return the row of the extended factors for each value: a label, None, or several labels."""
+        several = {i: self._row_of_several(value) for i, value in enumerate(values) if _is_several(value)}
+        alone = [None if i in several else value for i, value in enumerate(values)] if several else values
+        known = {value: self.length if _is_none(value) else self._row(value) for value in set(alone)}
+        unknown = [value for value, row in known.items() if row is None]
+        if unknown:
+            first = next(value for value in alone if known[value] is None)
+            self._refuse(first, len(unknown) - 1)
+        rows_N = np.fromiter((known[value] for value in alone), dtype=np.int64, count=len(alone))
+        rows_N[list(several)] = list(several.values())
+        return rows_N
+
+    def _row(self, value: object) -> int | None:
+        """The row of a label, or of a longer period such as a year of months; None if it is unknown.
+
+        Whole floats, as tables with gaps have them, are taken for integers.
+        """
+        whole = int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
+        if self._found is None:
+            text = str(whole)
+            return int(text) if text.isdecimal() and int(text) < self.length else None
+        places = self._found.find(value) or self._found.find(whole)
+        return None if places is None else self._row_of(places)
+
+    def _row_of(self, places: Rows) -> int:
+        if len(places) == 1:
+            return int(places[0])
+        return self.length + self._sets.setdefault(tuple(int(place) for place in places), len(self._sets))
+
+    def _row_of_several(self, several: Any) -> int:
+        if not isinstance(several, slice):
+            several = list(several)
+            if any(_is_none(value) for value in several):
+                found = Described(f"None in a list in mode {self.name!r}")
+                raise InputError("cells", found, "must have only labels in a list")
+        return self._row_of(rows_of(self._labels, several, "cells", self.name))
+
+    def _refuse(self, value: object, others: int) -> None:
+        text = str(value)
+        more = f" (and {others} other unknown label{'s' * (others > 1)})" if others else ""
+        if isinstance(self._labels, range):
+            rule = f"must be a position from 0 to {self.length - 1} there, because the mode has no labels"
+        else:
+            rule = f"must be a label of the mode{did_you_mean(text, self._labels)}"
+        raise InputError("cells", Described(f"{text!r} in mode {self.name!r}{more}"), rule)
+
+
+def _is_none(value: object) -> bool:
+    import pandas as pd
+
+    return value is None or bool(pd.isna(value))  # type: ignore[call-overload]
+
+
+def _is_several(value: object) -> bool:
+    return isinstance(value, slice) or (isinstance(value, Iterable) and not isinstance(value, str | bytes))
+
+
+def _boxes(columns: Sequence[Sequence[object] | None], length: int, tensor: CountTensor) -> Boxes:
+    """The boxes of some columns of values, one for each mode, or None for a mode that is summed over."""
+    modes = [_Mode(name, labels) for name, labels in zip(tensor.mode_names, tensor.labels, strict=True)]
+    places = [
+        np.full(length, mode.length) if values is None else mode.rows(values)
+        for mode, values in zip(modes, columns, strict=True)
+    ]
+    return Boxes(np.array(places), tuple(mode.sets for mode in modes), tensor.shape)
+
+
+def _from_rows(rows: list[Any], tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
+    """Boxes of a list of dicts and tuples."""
+    import pandas as pd
+
+    names = tensor.mode_names
+    _check_number(len(rows))
+    full = [_in_order(row, n, names) for n, row in enumerate(rows)]
+    columns = list(zip(*full, strict=True))
+    boxes = _boxes([list(column) for column in columns], len(rows), tensor)
+    asked = {name: _as_objects(column) for name, column in zip(names, columns, strict=True)}
+    named = [name for name, column in asked.items() if any(value is not None for value in column)]
+    return boxes, pd.DataFrame({name: asked[name] for name in named}, index=range(len(rows)))
+
+
+def _as_objects(column: Sequence[object]) -> Any:
+    """An array of objects, in which a list is one object and a slice is text."""
+    array = np.empty(len(column), dtype=object)
+    for n, value in enumerate(column):
+        array[n] = _span(value) if isinstance(value, slice) else value
+    return array
+
+
+def _span(labels: slice) -> str:
+    """A slice of labels in words: "Jun to Aug", "from Jun", "to Aug"."""
+    if labels.start is None:
+        words = "all" if labels.stop is None else f"to {labels.stop}"
+    else:
+        words = f"from {labels.start}" if labels.stop is None else f"{labels.start} to {labels.stop}"
+    return words if labels.step is None else f"{words}, step {labels.step}"
+
+
+def _in_order(row: Any, number: int, names: tuple[str, ...]) -> tuple[object, ...]:
+    if isinstance(row, Mapping):
+        for name in row:
+            if name not in names:
+                near = did_you_mean(str(name), names) or f"; the modes are {', '.join(names)}"
+                raise InputError("cells", Described(f"{name!r} at position {number}"), f"must be a mode{near}")
+        return tuple(row.get(name) for name in names)
+    if not isinstance(row, tuple):
+        raise InputError("cells", Described(f"a {type(row).__name__} at position {number}"), f"must be {_HOW}")
+    if len(row) != len(names):
+        found = Described(f"a tuple of length {len(row)} at position {number}")
+        raise InputError(
+            "cells", found, f"must have an entry for each of the {len(names)} modes; None sums over a mode"
+        )
+    return row
+
+
+def _from_frame(given: Any, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
+    """Boxes of a data frame of any library that narwhals supports."""
+    import narwhals as nw
+    import pandas as pd
+
+    try:
+        frame = nw.from_native(given, eager_only=True)
+    except TypeError:
+        raise InputError("cells", Described(f"a {type(given).__name__}"), f"must be {_HOW}") from None
+    except ValueError as error:
+        raise InputError("cells", NO_VALUE, f"cannot be read: {error}") from None
+    _check_number(len(frame))
+    _check_columns(frame.columns, tensor.mode_names)
+    columns = {name: frame[name].to_list() for name in frame.columns}
+    asked = given.copy() if isinstance(given, pd.DataFrame) else pd.DataFrame(columns)
+    return _boxes([columns.get(name) for name in tensor.mode_names], len(frame), tensor), asked
+
+
+def _check_number(rows: int) -> None:
+    if not rows:
+        raise InputError("cells", Described("empty"), "must name at least one cell")
+
+
+def _check_columns(columns: Sequence[str], names: tuple[str, ...]) -> None:
+    """Raise an error where a misspelt column would silently become a sum."""
+    absent, others = [name for name in names if name not in columns], [name for name in columns if name not in names]
+    if len(absent) == len(names):
+        found = Described(f"a table with the columns {', '.join(map(str, columns))}")
+        raise InputError("cells", found, f"must have a column for some of the modes {', '.join(names)}")
+    if absent and others:
+        near = did_you_mean(str(others[0]), absent)
+        found = Described(f"a table with the column {others[0]!r}, which is not a mode{near}")
+        raise InputError("cells", found, f"must have a column for each mode if it has others; {absent[0]!r} has none")
+
+
+# A minute or two with Q = 100, 100 draws and two processors.
+MOST_CELLS = 10_000_000
+_CELLS_AT_ONCE = 1_000_000
+
+
+class CellCounts(Protocol):
+    """Anything with coordinates (M, n) and counts (n): a held-out set, a tensor."""
+
+    @property
+    def coords(self) -> NDArray[Any]:
+        """Coordinates (M, n)."""
+
+    @property
+    def counts(self) -> NDArray[Any]:
+        """Counts (n,)."""
+
+
+def check_has_cells(test: object, argument: str) -> None:
+    """Raise an error unless `test` has coordinates and counts."""
+    if not (hasattr(test, "coords") and hasattr(test, "counts")):
+        hint = ": pass split.test" if hasattr(test, "test") else ""
+        raise InputError(argument, Described(f"a {type(test).__name__}"), f"must have coords and counts{hint}")
+
+
+def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None:
+    """Raise an error at the first difference in shape, mode names or labels, as far as `given` knows them.
+
+    A mode that has no name or no labels on one side agrees with any on the other.
+    """
+    shape = getattr(given, "shape", None)
+    if shape is None:
+        return
+    if tuple(shape) != fitted.shape:
+        given_shape = Described(f"of shape {tuple(shape)}")
+        rule = f"must have the shape of the fitted tensor, {fitted.shape}{_first_length(tuple(shape), fitted)}"
+        raise InputError(argument, given_shape, rule)
+    for m, (own, other) in enumerate(zip(fitted.mode_names, getattr(given, "mode_names", None) or (), strict=False)):
+        if own != other and f"mode_{m}" not in (own, other):
+            rule = f"must have the modes of the fitted tensor: mode {m} is {own!r} there, not {other!r}"
+            raise InputError(argument, NO_VALUE, rule)
+    for name, mine, theirs in zip(fitted.mode_names, fitted.labels, getattr(given, "labels", None) or (), strict=False):
+        if isinstance(mine, range) or isinstance(theirs, range) or mine == theirs:
+            continue
+        if mine != respelt(theirs, mine):
+            place = next(d for d, labels in enumerate(zip(mine, theirs, strict=True)) if labels[0] != labels[1])
+            difference = f"at position {place}, {mine[place]!r} there, not {theirs[place]!r}"
+            rule = f"must have the labels of the fitted tensor in mode {name}: {difference}"
+            raise InputError(argument, NO_VALUE, rule)
+
+
+def _first_length(shape: tuple[int, ...], fitted: CountTensor) -> str:
+    if len(shape) != fitted.ndim:
+        return ""
+    m = next(m for m, lengths in enumerate(zip(shape, fitted.shape, strict=True)) if lengths[0] != lengths[1])
+    return f"; the first difference is in mode {fitted.mode_names[m]}, {shape[m]} labels instead of {fitted.shape[m]}"
+
+
+def refuse_training_cells(coords_MN: Ints, fitted: CountTensor) -> None:
+    """Raise an error if a cell of the test set was observed in training."""
+    seen = np.flatnonzero(~covered(coords_MN, fitted.missing))
+    if len(seen):
+        first = coords_MN[:, seen[0]].tolist()
+        labels = ", ".join(str(labels[d]) for labels, d in zip(fitted.labels, first, strict=True))
+        _refuse_training(f"{len(seen):,} of its {coords_MN.shape[1]:,} cells; the first is ({labels})")
+
+
+def refuse_training_tensor(test: CountTensor, fitted: CountTensor) -> None:
+    """Raise an error if a cell is observed in both tensors. Cells are counted by patterns, none is visited."""
+    shared = fitted.volume - test.missing.union(fitted.missing).cells
+    if shared:
+        _refuse_training(f"{shared:,} of its {test.volume - test.missing.cells:,} observed cells")
+
+
+def _refuse_training(which: str) -> None:
+    rule = f"must have only cells that were missing in training (ac.hold_out); the model was fitted to {which}"
+    raise InputError("test", NO_VALUE, f"{rule}. `allow_training`=True scores them too")
+
+
+def cells_to_score(test: object, fitted: CountTensor, allow_training: bool) -> HeldOut:
+    """Return the cells of a test set with their counts, zeros included, after a check that they may be scored."""
+    if isinstance(test, CountTensor):
+        check_same_tensor(test, fitted, "test")
+        if not allow_training:
+            refuse_training_tensor(test, fitted)
+        coords_MN, counts_N = (np.concatenate(each, axis=-1) for each in zip(*observed_cells(test), strict=True))
+        return HeldOut(coords_MN, counts_N)
+    if is_frame(test):
+        test = cells_with_counts(test, fitted)
+    check_has_cells(test, "test")
+    check_same_tensor(test, fitted, "test")
+    coords, counts = as_integers(test.coords, "coords"), as_integers(test.counts, "counts")  # type: ignore[attr-defined]
+    check_coordinates(coords, fitted.shape, fitted.mode_names)
+    coords_MN, counts_N = coords.astype(np.int64), counts.astype(np.int64)
+    if counts_N.shape != coords_MN.shape[1:] or not counts_N.size or (counts_N < 0).any():
+        found = f"{counts_N.size} counts, the least {counts_N.min(initial=0)}, for {coords_MN.shape[1]} cells"
+        raise InputError("test", Described(found), "must have cells, and a count of at least 0 for each")
+    if not allow_training:
+        refuse_training_cells(coords_MN, fitted)
+    return HeldOut(coords_MN, counts_N, along=getattr(test, "along", None))
+
+
+def observed_cells(test: CountTensor) -> Iterator[tuple[Ints, Ints]]:
+    """Return all observed cells of a tensor with their counts, zeros included, in blocks."""
+    rows = [np.flatnonzero(test.missing.observed_rows(mode)) for mode in range(test.ndim)]
+    lengths = tuple(map(len, rows))
+    number = math.prod(lengths)
+    if number > MOST_CELLS:
+        rule = f"must have at most {MOST_CELLS:,}, zeros included: hold out some with ac.hold_out and pass split.test"
+        raise InputError("test", Described(f"a tensor of {number:,} cells"), rule)
+    for start in range(0, number, _CELLS_AT_ONCE):
+        places = np.unravel_index(np.arange(start, min(start + _CELLS_AT_ONCE, number)), lengths)
+        coords_MN = np.array([each[place] for each, place in zip(rows, places, strict=True)])
+        coords_MN = coords_MN[:, ~covered(coords_MN, test.missing)]
+        yield coords_MN, _counts_at(coords_MN, test)
+
+
+def _counts_at(coords_MN: Ints, test: CountTensor) -> Ints:
+    keys_N, known = column_keys(test.shape, coords_MN, test.coords)
+    place_N = locate(keys_N, known)
+    return np.where(place_N < 0, 0, test.counts[place_N])
+
+
+def weighted_expansion(
+    record: Record, chain: int, draw: int, subs_QM: Ints, missing: SignedPatterns
+) -> tuple[Expanded, RowScale | None, float]:
+    """Return the factors expanded to classes at `subs_QM`, and the odds: by row as a scale, or one for all cells."""
+    phi_RQ = expand_factors([factor[chain, draw] for factor in record.factors], subs_QM)
+    offsets_M = row_offsets(record.tensor.shape)
+    sums_MQ = np.add.reduceat(phi_RQ, offsets_M[:-1], axis=0)
+    mode = record.spec.dispersion_by
+    if record.log_odds is None:
+        return Expanded(phi_RQ, sums_MQ), None, 1.0
+    odds = odds_of(record.log_odds[chain, draw])
+    if mode is None:
+        return Expanded(phi_RQ, sums_MQ), None, float(odds)
+    scale = missing.scaled(mode, odds)
+    sums_MQ[mode] = scaled_sums(phi_RQ[offsets_M[mode] : offsets_M[mode + 1]], mode, scale)
+    return Expanded(phi_RQ, sums_MQ), scale, 1.0
+
+
+def weighted_sums(
+    record: Record, chain: int, draw: int, subs_QM: Ints, missing: SignedPatterns, workers: Workers
+) -> Floats:
+    """For classes at `subs_QM` with core values of 1, the sum over the observed cells of rate times odds, (Q)."""
+    expanded, scale, odds = weighted_expansion(record, chain, draw, subs_QM, missing)
+    return np.asarray(odds * missing.sums(expanded, workers, scale))

@@ -1,0 +1,493 @@
+"""Convergence diagnostics: R-hat and effective sample sizes of quantities that do not depend on class numbers.
+
+The numbers of classes and factors change from draw to draw, so the trace of a single class means nothing. The
+quantities judged here stay the same when classes or factors are renumbered: the log-likelihood, the expected count of
+all observed cells together, how many classes and factors are in use, the dispersion and the concentrations if they are
+learned, the expected counts of a few cells, and the shares of consensus classes, which are matched by their profiles.
+For the Bernoulli likelihood the total rate, which needs only sums, replaces the expected total, which needs every cell.
+
+Rank-normalised split R-hat and the effective sample sizes of the bulk and of the tails (5% and 95% quantiles) follow
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021). The package arviz-stats computes them.
+
+Chains of this model often settle in different modes of the posterior. More chains then make predictions better, because
+predictions average over all of them (Yao, Vehtari and Gelman 2022), and longer chains do not. Longer chains are the
+advice only if something within the chains asks for it: they drift, or they have too few effective samples.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from allocore.findings import Finding, Level
+from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.exposure_sums import SignedPatterns, rates_of_cells
+from allocore.kernels.workers import Workers
+from allocore.model.likelihood import dispersion_of
+from allocore.posterior.cells import weighted_sums
+from allocore.sentences import sentences
+from allocore.storage.record import Record
+from allocore.tensor.coordinates import column_keys, locate
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.sharded import stays_on_disk
+
+# R-hat splits every chain in two and compares variances, so each half needs two draws.
+LEAST_DRAWS = 4
+# Vehtari et al. (2021) ask for R-hat below 1.01: at 1.1, the older rule, chains still differ visibly.
+R_HAT_SETTLED = 1.01
+# rstan warns above 1.05: such a difference is larger than the noise of R-hat itself.
+R_HAT_APART = 1.05
+# Vehtari et al. (2021) ask for 100 effective samples per chain: with fewer, R-hat itself is unreliable.
+ESS_PER_CHAIN = 100
+# A chain drifts if its second half is away from its first by more than the spread within halves. Of slow but settled
+# chains some do so by chance, each in its own direction. If most do so in one direction, the burn-in was too short.
+DRIFT_SPREADS = 1.0
+# A chain is far behind if it fits worse than the best by more than noise, ten times the spread within chains, and by
+# more than modes differ, and if it is further from the next chain above it than that is from the best. The worst of
+# four settled chains on ICEWS was up to 0.09 nats a non-zero cell behind the best (50 times the spread), and leaving it
+# out did not help. Poisson chains of 40 sweeps were 0.12 and more behind. Where counts are large, modes differ by more.
+BEHIND_SPREADS = 10.0
+BEHIND_PER_NONZERO = 0.1
+LOG_COUNT = "log expected count of"
+# Enough to show a chain that predicts differently from the others, few enough for a table that people read whole.
+_CELLS = 12
+_CLASSES = 8
+_CELL_SEED = 20240502
+# If at least one cell in a few hundred is an observed zero, this many random cells include six of them.
+_CANDIDATES = 4096
+_TAILS = (0.05, 0.95)
+_COLUMNS = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
+# Sums taken in another order differ by about 1e-15 of their size. A relative range below this counts as constant.
+_ROUNDING = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    r"""Convergence diagnostics of a run: a table, and what it means.
+
+    `Posterior.diagnose` returns it. `print` shows the table and the sentences, and so does a notebook.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row per quantity. The columns are `mean` and `sd` over all draws, `r_hat`, the effective sample sizes
+        `ess_bulk` and `ess_tail`, and `seconds_per_effective_sample`: the time of all sweeps after the burn-in, summed
+        over chains, divided by `ess_bulk`. Entries are NaN if a quantity never changes. `r_hat` is infinite if a
+        quantity is constant within every chain but differs between chains.
+    verdict : Finding
+        The diagnosis in one finding.
+    likelihood : tuple of Finding
+        How counts are distributed given the fit. After a Poisson fit, how dispersed they are, and if that is clear,
+        that the negative binomial would likely predict better. Otherwise the dispersion p. In any case the
+        concentrations, if they are learned.
+    details : tuple of Finding
+        What the table shows, and what to do.
+    move_rate : float
+        Share of classes that changed location in a sweep, averaged over the sweeps after the burn-in. NaN if locations
+        are fixed (CP, Tucker).
+
+    Examples
+    --------
+    >>> found = post.diagnose()
+    >>> found.level, found.ok, 0.0 <= found.move_rate <= 1.0
+    ('poor', False, True)
+    >>> print(*found.sentences, sep="\n")
+    The chains have not settled: run longer.
+    Poisson likelihood: given the fit, the variance of a count is 7... times its mean (1 for Poisson counts), so ...
+    ...
+    Chains disagree on ... of ... quantities, most of all on ...
+    ...
+    """
+
+    table: pd.DataFrame
+    verdict: Finding
+    likelihood: tuple[Finding, ...]
+    details: tuple[Finding, ...]
+    move_rate: float
+
+    @property
+    def level(self) -> Level:
+        """A traffic light.
+
+        "good": no problem was found. "caution": chains are in different modes or have few effective samples, or there
+        is too little to judge, such as a single chain. "poor": chains still drift, one is far behind the others, or
+        nothing changes.
+        """
+        return self.verdict.level
+
+    @property
+    def ok(self) -> bool:
+        """Whether no problem was found: the level is "good". A single chain, or too few draws, show too little."""
+        return self.level == "good"
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The verdict first, then what is known of the likelihood and of moves, then the details."""
+        moves = () if np.isnan(self.move_rate) else (Finding("move-rate", values={"rate": self.move_rate}),)
+        return (self.verdict, *self.likelihood, *moves, *self.details)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The findings in words; the first is the verdict."""
+        return sentences(self.findings)
+
+    def __str__(self) -> str:
+        numbers = self.table.to_string(float_format=lambda number: f"{number:.4g}", index_names=False)
+        verdict, *others = self.sentences
+        return "\n".join([f"{self.level.capitalize()}: {verdict}", "", numbers, "", *others])
+
+    def _repr_html_(self) -> str:
+        verdict, *others = self.sentences
+        items = "".join(f"<li>{escape(each)}</li>" for each in others)
+        numbers = self.table.to_html(float_format=lambda number: f"{number:.4g}")
+        return f"<p><strong>{self.level.capitalize()}: {escape(verdict)}</strong></p>{numbers}<ul>{items}</ul>"
+
+
+def can_judge(record: Record) -> bool:
+    """Return whether the run has enough draws for R-hat."""
+    return record.spec.has_priors and record.core_values.shape[1] >= LEAST_DRAWS
+
+
+def diagnose(record: Record, likelihood: tuple[Finding, ...], shares: Sequence["Trace"] = ()) -> Diagnosis:
+    """Judge the draws of a run: see `Posterior.diagnose`.
+
+    `likelihood` has the findings about the likelihood. `shares` has the traces of the shares of consensus classes.
+    """
+    if not record.spec.has_priors:
+        empty = _table([], 0.0).reindex(columns=_COLUMNS)
+        return Diagnosis(empty, Finding("diagnosis-no-draws", "caution"), likelihood, (), np.nan)
+    seconds = record.stats["seconds"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
+    judged = [*traces(record), *shares]
+    table = _table(judged, float(seconds.sum()))
+    evidence = _evidence(record, judged, table)
+    move_rate = float(moved_after_burn_in(record).mean()) if record.spec.learn_locations else np.nan
+    return Diagnosis(table, _verdict(evidence), likelihood, tuple(_details(evidence)), move_rate)
+
+
+class _Evidence(NamedTuple):
+    """What the numbers show, as far as verdict and details need it. Each finding is None if there is no such problem.
+
+    `disagree` is about the quantity with the largest R-hat, `far` whether some R-hat is above R_HAT_APART.
+    """
+
+    chains: int
+    draws: int
+    disagree: Finding | None
+    far: bool
+    drift: Finding | None
+    behind: Finding | None
+    few_samples: Finding | None
+    unchanging: bool
+    no_moves: Finding | None
+    largest_r_hat: float
+    fewest_samples: float
+
+
+def _evidence(record: Record, judged: list["Trace"], table: pd.DataFrame) -> _Evidence:
+    """What the table shows. With too few draws its R-hat and effective samples are NaN and show nothing."""
+    chains, draws = record.core_values.shape[:2]
+    r_hats, samples = table["r_hat"].to_numpy(), _effective_within(judged, table)
+    far, drift = bool((r_hats > R_HAT_APART).any()), _drift(judged[0].values)
+    known = samples[~np.isnan(samples)]
+    fewest = float(known.min()) if len(known) else np.nan
+    disagree = few_samples = None
+    if (r_hats > R_HAT_SETTLED).any():
+        # In a single chain, and if chains almost agree, the remedy is time. Drift has a sentence of its own.
+        run_longer = not (far and chains > 1) and drift is None
+        disagree = _disagreement(judged, r_hats, far, run_longer)
+    if fewest < ESS_PER_CHAIN * chains:
+        # Draws that are almost independent could have been kept more often; others come from chains that move slowly.
+        advice = "keep more draws" if fewest > draws * chains / 2 else "run longer"
+        values = {
+            "quantity": judged[int(np.nanargmin(samples))].phrase,
+            "samples": fewest,
+            "wanted": ESS_PER_CHAIN * chains,
+            "chains": chains,
+            "within": disagree is not None and chains > 1,
+            # The finding on drift says to run longer.
+            "advice": None if drift is not None and advice == "run longer" else advice,
+        }
+        few_samples = Finding("few-samples", "caution", values)
+    return _Evidence(
+        chains=chains,
+        draws=draws,
+        disagree=disagree,
+        far=far,
+        drift=None if drift is None else Finding("drift", "poor", {"nats": drift}),
+        behind=chains_behind(record),
+        few_samples=few_samples,
+        unchanging=draws >= LEAST_DRAWS and bool(table["ess_bulk"].isna().all()),
+        no_moves=chains_without_moves(record),
+        largest_r_hat=float(table["r_hat"].max()),
+        fewest_samples=fewest,
+    )
+
+
+def _disagreement(judged: list["Trace"], r_hats: Floats, far: bool, run_longer: bool) -> Finding:
+    worst = int(np.argmax(np.where(np.isnan(r_hats), -np.inf, r_hats)))
+    values = {
+        "chains": len(judged[0].values),
+        "far": far,
+        "number": int((r_hats > R_HAT_SETTLED).sum()),
+        "judged": len(judged),
+        "quantity": judged[worst].phrase,
+        "r_hat": float(r_hats[worst]),
+        "low": float(judged[worst].values.min()),
+        "high": float(judged[worst].values.max()),
+        "run_longer": run_longer,
+    }
+    return Finding("chains-disagree", "caution", values)
+
+
+def _verdict(found: _Evidence) -> Finding:
+    """The diagnosis in one finding: the first of these that holds, the worst first."""
+    if found.unchanging:
+        return Finding("diagnosis-unchanging", "poor")
+    if found.drift is not None:
+        return Finding("diagnosis-drift", "poor", {"chains": found.chains})
+    if found.behind is not None:
+        return Finding("diagnosis-behind", "poor", {"chains": found.behind.values["chains"]})
+    if found.draws < LEAST_DRAWS:
+        return Finding("diagnosis-few-draws", "caution", {"draws": found.draws})
+    if found.chains == 1:
+        return Finding("diagnosis-one-chain", "caution")
+    if found.far:
+        return Finding("diagnosis-modes", "caution")
+    if found.disagree is not None:
+        return Finding("diagnosis-disagree", "caution")
+    if found.few_samples is not None:
+        return Finding("diagnosis-few-samples", "caution")
+    if found.no_moves is not None:
+        return Finding("diagnosis-no-moves", "caution")
+    return Finding("diagnosis-good", "good")
+
+
+def _details(found: _Evidence) -> Iterator[Finding]:
+    """What was found, what it means and what to do."""
+    modes = Finding("different-modes", "caution") if found.far and found.chains > 1 and found.drift is None else None
+    problems = (found.disagree, found.drift, modes, found.behind, found.few_samples, found.no_moves)
+    if found.draws < LEAST_DRAWS:
+        yield Finding("few-draws", "caution", {"least": LEAST_DRAWS})
+    elif found.unchanging:
+        yield Finding("equal-draws", "poor")
+    elif not any(problems):
+        values = {"chains": found.chains, "r_hat": found.largest_r_hat, "samples": found.fewest_samples}
+        yield Finding("no-problem", "good", values)
+    yield from (problem for problem in problems if problem is not None)
+    if found.draws >= LEAST_DRAWS and found.chains == 1:
+        yield Finding("one-chain", "caution")
+
+
+def chains_behind(record: Record) -> Finding | None:
+    """Return the chains with the lowest mean log-likelihoods, if they are far behind all others: see BEHIND_SPREADS.
+
+    `nats` is how far the best of them is behind the best chain, `spreads` how many standard deviations within chains
+    that is; infinite if nothing changes within chains.
+    """
+    values = record.stats["log_likelihood"][:, record.draw_sweeps - 1].astype(float)
+    if values.shape[1] < LEAST_DRAWS or len(values) < 2:
+        return None
+    means, spread = values.mean(axis=1), float(np.sqrt(values.var(axis=1, ddof=1).mean()))
+    order = np.argsort(-means, kind="stable")
+    least = max(BEHIND_SPREADS * spread, BEHIND_PER_NONZERO * record.tensor.nnz)
+    # Most chains are not behind, except that of two chains one may be.
+    for first in range(len(values) // 2 + 1 if len(values) > 2 else 1, len(values)):
+        best, last, behind = means[order[[0, first - 1, first]]]
+        if best - behind > least and last - behind > best - last:
+            nats = float(best - behind)
+            chains, spreads = tuple(sorted(order[first:].tolist())), nats / spread if spread else np.inf
+            where = {"chains": chains, "best": int(order[0]), "nats": nats, "spreads": spreads}
+            return Finding("chains-behind", "poor", where)
+    return None
+
+
+def moved_after_burn_in(record: Record) -> Floats:
+    """Return the share of classes that moved, (chain, sweep), from the end of the burn-in to the last draw."""
+    moved = record.stats["moved"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
+    return np.asarray(moved, dtype=np.float64)
+
+
+def chains_without_moves(record: Record) -> Finding | None:
+    """Return the chains in which no class moved after the burn-in, if any. Classes of CP and Tucker never move."""
+    if not record.spec.learn_locations:
+        return None
+    moved = moved_after_burn_in(record)
+    still = tuple(chain for chain, of_chain in enumerate(moved) if not of_chain.any())
+    return Finding("no-moves", "caution", {"still": still, "chains": len(moved)}) if still else None
+
+
+class Trace(NamedTuple):
+    """One quantity over all draws, `values` (chain, draw). `phrase` names it, and others of its kind, in a sentence."""
+
+    name: str
+    phrase: str
+    values: Floats
+
+
+def traces(record: Record) -> Iterator[Trace]:
+    """Return all quantities that are judged, except for the shares of consensus classes, at the kept draws."""
+    kept = record.draw_sweeps - 1
+    at_draws = {name: record.stats[name][:, kept].astype(float) for name in ("log_likelihood", "classes", "factors")}
+    cells_MC = judged_cells(record.tensor)
+    total, cells = expected(record, cells_MC)
+    yield Trace("log-likelihood", "the log-likelihood", at_draws["log_likelihood"])
+    name = record.spec.observation.total
+    yield Trace(name, f"the {name}", total)
+    yield Trace("classes", "the number of classes in use", at_draws["classes"])
+    if record.spec.infer_budget:
+        included = (record.core_values > 0.0).sum(axis=2).astype(float)
+        yield Trace("classes included", "the number of classes included", included)
+    for mode, name in enumerate(record.tensor.mode_names):
+        yield Trace(f"{name} factors", f"the number of {name} factors in use", at_draws["factors"][..., mode])
+    yield from _learned(record)
+    for place, cell in enumerate(cells_MC.T.tolist()):
+        labels = ", ".join(str(names[d]) for names, d in zip(record.tensor.labels, cell, strict=True))
+        yield Trace(f"{LOG_COUNT} {labels}", "the expected counts of cells", cells[..., place])
+
+
+def share_traces(number_C: Ints, shares: Floats) -> list[Trace]:
+    """Return the shares of the largest consensus classes, given their numbers and shares (chain, draw, C)."""
+    return [
+        Trace(f"share of class {number}", "the shares of consensus classes", shares[..., place])
+        for place, number in enumerate(number_C[:_CLASSES].tolist())
+    ]
+
+
+def judged_cells(tensor: CountTensor) -> Ints:
+    """Return at most twelve observed cells (M, C), half of them zeros if possible; always the same for a tensor."""
+    rng = np.random.Generator(np.random.PCG64(_CELL_SEED))
+    candidates_MN = np.array([rng.integers(0, length, _CANDIDATES) for length in tensor.shape])
+    if stays_on_disk(tensor):  # then any observed cells are judged, whatever their counts
+        return candidates_MN[:, ~tensor.missing.contains(candidates_MN)][:, :_CELLS].astype(np.int64)
+    drawn_N, taken_N = column_keys(tensor.shape, candidates_MN, tensor.coords)
+    first = np.zeros(_CANDIDATES, dtype=bool)
+    first[np.unique(drawn_N, return_index=True)[1]] = True
+    zero = first & (locate(drawn_N, taken_N) < 0) & ~tensor.missing.contains(candidates_MN)
+    zeros = np.flatnonzero(zero)[: _CELLS // 2]
+    positive = np.sort(rng.choice(tensor.nnz, min(tensor.nnz, _CELLS - len(zeros)), replace=False))
+    return np.concatenate([tensor.coords[:, positive], candidates_MN[:, zeros]], axis=1).astype(np.int64)
+
+
+def _learned(record: Record) -> Iterator[Trace]:
+    """The dispersion, or its mean and spread over the rows that have counts, and the concentrations of the modes."""
+    if record.log_odds is not None:
+        p, mode = dispersion_of(record.log_odds), record.spec.dispersion_by
+        if mode is None:
+            yield Trace("dispersion p", "the dispersion p", p)
+        else:
+            name, rows = record.tensor.mode_names[mode], p[..., record.tensor.mode_totals(mode) > 0]
+            yield Trace(f"dispersion p, mean over {name}", "the dispersion p", rows.mean(axis=2))
+            yield Trace(f"dispersion p, sd over {name}", "the dispersion p", rows.std(axis=2))
+    if record.concentrations is not None:
+        for mode, name in enumerate(record.tensor.mode_names):
+            yield Trace(f"{name} concentration", "the concentrations", record.concentrations[..., mode])
+
+
+def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
+    """Return the expected total count (chain, draw), and the logs of expected counts of cells (chain, draw, C)."""
+    lead = record.core_values.shape[:2]
+    missing, likelihood = SignedPatterns.of(record.tensor.missing), record.spec.observation
+    total, cells = np.empty(lead), np.empty((*lead, cells_MC.shape[1]))
+    # Only the rows of these cells are expanded for their rates.
+    places_MC = np.broadcast_to(np.arange(cells_MC.shape[1]), cells_MC.shape)
+    with Workers(1) as workers:
+        for chain, draw in np.ndindex(lead):
+            # Classes are summed in order of value, so renumbering them changes no bit. Otherwise rounding would decide
+            # ties when R-hat ranks draws.
+            order_Q = np.argsort(record.core_values[chain, draw])
+            core_Q, subs_QM = record.core_values[chain, draw][order_Q], record.core_locations[chain, draw][order_Q]
+            factors = [factor[chain, draw] for factor in record.factors]
+            total[chain, draw] = core_Q @ weighted_sums(record, chain, draw, subs_QM, missing, workers)
+            few = [factor[rows_C] for factor, rows_C in zip(factors, cells_MC, strict=True)]
+            rates_C = rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
+            cells[chain, draw] = likelihood.mean(rates_C, record.log_odds_of(chain, draw, cells_MC))
+    # An expected count that underflows becomes the smallest normal float, so its logarithm is finite.
+    return total, np.log(np.maximum(cells, np.finfo(float).tiny))
+
+
+def _table(judged: list[Trace], seconds: float) -> pd.DataFrame:
+    rows = {}
+    for name, _, values in judged:
+        bulk, tail = effective_samples(values)
+        rows[name] = {
+            "mean": values.mean(),
+            "sd": values.std(ddof=1) if values.size > 1 else np.nan,
+            "r_hat": r_hat(values),
+            "ess_bulk": bulk,
+            "ess_tail": tail,
+            "seconds_per_effective_sample": seconds / bulk,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("quantity")
+
+
+def r_hat(values: Floats) -> float:
+    """Return the rank-normalised split R-hat of one quantity (chain, draw).
+
+    A single chain is cut into halves that count as two chains. The result is NaN if there are too few draws or the
+    quantity never changes. It is infinite if the quantity is constant within every chain but differs between chains.
+    """
+    if _undefined(values):
+        return np.nan
+    if len(values) == 1:
+        half = values.shape[1] // 2
+        return r_hat(np.concatenate([values[:, :half], values[:, -half:]]))
+    if all(_constant(of_chain) for of_chain in values):
+        return np.inf
+    # If all values are equally far from the median, the folded values have no variance: the ranks alone decide.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(_arviz().rhat(values, chain_axis=0, draw_axis=1))
+
+
+def effective_samples(values: Floats) -> tuple[float, float]:
+    """Return the effective sample sizes of bulk and tails of one quantity (chain, draw); NaN where `r_hat` is NaN."""
+    if _undefined(values):
+        return np.nan, np.nan
+    bulk = _arviz().ess(values, chain_axis=0, draw_axis=1, method="bulk")
+    tail = _arviz().ess(values, chain_axis=0, draw_axis=1, method="tail", prob=_TAILS)
+    return float(bulk), float(tail)
+
+
+def _arviz() -> Any:
+    """arviz-stats, which has no type annotations; importing it takes a second, which most commands can save."""
+    from arviz_stats.base.array import array_stats
+
+    return array_stats
+
+
+def _undefined(values: Floats) -> bool:
+    """Whether there are too few draws, a value was lost with a damaged file, or nothing changes."""
+    return values.shape[1] < LEAST_DRAWS or not bool(np.isfinite(values).all()) or _constant(values)
+
+
+def _constant(values: Floats) -> bool:
+    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
+
+
+def _drift(values: Floats) -> float | None:
+    """Return by how much the log-likelihood rises from first to second halves of chains, if it drifts in most."""
+    half = values.shape[1] // 2
+    if values.shape[1] < LEAST_DRAWS:
+        return None
+    first, second = values[:, :half], values[:, -half:]
+    rise = second.mean(axis=1) - first.mean(axis=1)
+    spread = np.sqrt((first.var(axis=1, ddof=1) + second.var(axis=1, ddof=1)) / 2)
+    upward, downward = (int((sign * rise > DRIFT_SPREADS * spread).sum()) for sign in (1, -1))
+    return float(np.median(rise)) if 2 * max(upward, downward) > len(values) else None
+
+
+def _effective_within(judged: list[Trace], table: pd.DataFrame) -> Floats:
+    """Return the fewer of bulk and tail effective samples of each quantity; where chains disagree, those within chains.
+
+    Between modes that chains do not leave, the number of effective samples is the number of chains, however long they
+    run. For intervals within modes, what counts is how many each chain has for itself; they are added up.
+    """
+    samples = table[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy(copy=True)
+    for place, large in enumerate(table["r_hat"].to_numpy() > R_HAT_SETTLED):
+        if large and len(judged[place].values) > 1:
+            samples[place] = (
+                np.nansum([min(effective_samples(alone[None])) for alone in judged[place].values]) or np.nan
+            )
+    return np.asarray(samples, dtype=np.float64)

@@ -1,1 +1,0 @@
-"""Counts of coming periods: models of how the factors of time go on, and how good their forecasts were."""

@@ -1,0 +1,508 @@
+"""Expected counts, densities, quantiles and simulated counts of cells and sums of cells, under all draws.
+
+The posterior predictive is a mixture: the likelihood averaged over S draws. The quantile of level q is the smallest
+count y with
+
+    1/S sum_s P(Y <= y | r_s, p_s)  >=  q.
+
+It is exact. Most cells of a sparse tensor have small rates. Their probabilities are added up from zero on, each from
+the one before: P(y + 1) / P(y) = (a r + b y) / (y + 1), with a = 1, b = 0 for the Poisson and a = b = p for the
+negative binomial (Panjer 1981). If P(0) underflows in some draw, or the walk is long, the count is found by bisection
+with the incomplete gamma or beta function, between bounds by Cantelli's inequality. A Bernoulli count needs only P(0).
+
+The count of a box with one term has the likelihood's distribution in every draw, so its interval is exact. Other sums
+are simulated: at least a thousand times, evenly over the draws. A random number depends on the seed, on the draw and on
+the block of cells, never on threads. Cells come in blocks, so that memory grows with the cells, not with the draws.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.errors import NO_VALUE, Described, InputError, whole_number
+from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.exposure_sums import rates_at_rows, rows_of_cells
+from allocore.kernels.jit import kernel
+from allocore.kernels.workers import Workers
+from allocore.model.likelihood import Likelihood
+from allocore.posterior.cells import (
+    MOST_BERNOULLI_CELLS,
+    Boxes,
+    CellCounts,
+    Terms,
+    boxes_of_cells,
+    check_has_cells,
+    check_same_tensor,
+    named_cells,
+    number_of_terms,
+    observed_cells,
+    refuse_training_cells,
+    refuse_training_tensor,
+    term_rates,
+    terms_of,
+)
+from allocore.storage.record import Record
+from allocore.tensor.coordinates import as_integers, check_coordinates
+from allocore.tensor.count_tensor import CountTensor
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_QUANTILES_PER_THREAD = 256
+# The longest walk; a bisection takes about as long.
+_LONGEST_WALK = 1000
+# Above this latent rate P(0) comes near the smallest floats.
+_FAR_FROM_ZERO = 600.0
+_MOST_COUNT = 2.0**62
+
+
+class Mixtures(NamedTuple):
+    """The rates of N sums of cells in S draws, and their log odds of the dispersion: row `odds_row_N` of a table."""
+
+    rates_NS: Floats
+    odds_row_N: Ints
+    log_odds_RS: Floats
+
+    def taken(self, places: NDArray[np.intp]) -> "Mixtures":
+        """Some of the sums."""
+        return Mixtures(self.rates_NS[places], self.odds_row_N[places], self.log_odds_RS)
+
+
+class _Recursions(NamedTuple):
+    """c, a and b of the likelihood for each row of the table of log odds, (R, S)."""
+
+    scale_RS: Floats
+    slope_RS: Floats
+    step_RS: Floats
+
+
+class _Limits(NamedTuple):
+    """Where the walk from zero gives up: at a latent rate, and after so many counts."""
+
+    far: float
+    longest: int
+
+
+def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floats, workers: Workers) -> Ints:
+    """Return the quantiles (L, N) of the counts; the levels must increase."""
+    if likelihood.name == "bernoulli":
+        zero_N = np.exp(-mixtures.rates_NS).mean(axis=1)
+        return np.asarray(zero_N[None, :] < levels_L[:, None], dtype=np.int64)
+    log_odds_RS = mixtures.log_odds_RS
+    given = _Recursions(likelihood.latent_scale(log_odds_RS), *likelihood.recursion(log_odds_RS))
+    found_LN = np.full((len(levels_L), len(mixtures.rates_NS)), -1, dtype=np.int64)
+    cuts = workers.ranges(found_LN.shape[1], _QUANTILES_PER_THREAD)
+    rates_NS, odds_row_N, _ = mixtures
+    limits = _Limits(_FAR_FROM_ZERO, _LONGEST_WALK)
+    workers.run([partial(_walk, *cut, rates_NS, odds_row_N, given, levels_L, limits, found_LN) for cut in cuts])
+    hard = np.flatnonzero(found_LN[-1] < 0)
+    pieces = [hard[slice(*cut)] for cut in workers.ranges(len(hard), 16)]
+    workers.run([partial(_bisect, likelihood, mixtures, piece, levels_L, found_LN) for piece in pieces])
+    return found_LN
+
+
+@kernel
+def _walk(
+    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, given: _Recursions, levels_L: Floats, limits: _Limits,
+    found_LN: Ints,
+) -> None:  # fmt: skip
+    """Fill `found_LN` for cells `first` to `last` where the walk from zero gets there; elsewhere it stays -1."""
+    scale_RS, slope_RS, step_RS = given
+    far, longest = limits
+    draws = rates_NS.shape[1]
+    density_S = np.empty(draws)
+    for n in range(first, last):
+        row, total, near = odds_row_N[n], 0.0, True
+        for s in range(draws):
+            latent = scale_RS[row, s] * rates_NS[n, s]
+            near = near and latent <= far
+            density_S[s] = np.exp(-latent)
+            total += density_S[s]
+        if not near:
+            continue
+        level = 0
+        for count in range(longest):
+            while level < levels_L.size and total >= levels_L[level] * draws:
+                found_LN[level, n] = count
+                level += 1
+            if level == levels_L.size:
+                break
+            for s in range(draws):
+                ratio = slope_RS[row, s] * rates_NS[n, s] + step_RS[row, s] * count
+                density_S[s] *= ratio / (count + 1.0)
+                total += density_S[s]
+
+
+def _bisect(
+    likelihood: Likelihood, mixtures: Mixtures, places: NDArray[np.intp], levels_L: Floats, found_LN: Ints
+) -> None:
+    """Fill `found_LN` at some places by bisection."""
+    rates_HS, odds_row_H, log_odds_RS = mixtures.taken(places)
+    log_odds_HS = log_odds_RS[odds_row_H]
+    mean_HS, spread_HS = likelihood.mean(rates_HS, log_odds_HS), np.sqrt(likelihood.variance(rates_HS, log_odds_HS))
+    for found_N, level in zip(found_LN, levels_L.tolist(), strict=True):
+        least_H = (mean_HS - spread_HS * np.sqrt((1.0 - level) / level)).min(axis=1, initial=_MOST_COUNT)
+        most_H = (mean_HS + spread_HS * np.sqrt(level / (1.0 - level))).max(axis=1, initial=0.0)
+        low_H = np.clip(np.floor(least_H), 0.0, _MOST_COUNT).astype(np.int64)
+        high_H = np.clip(np.ceil(most_H), 0.0, _MOST_COUNT).astype(np.int64)
+        while (low_H < high_H).any():
+            middle_H = (low_H + high_H) // 2
+            enough_H = likelihood.cdf(middle_H[:, None], rates_HS, log_odds_HS).mean(axis=1) >= level
+            low_H, high_H = np.where(enough_H, low_H, middle_H + 1), np.where(enough_H, middle_H, high_H)
+        found_N[places] = high_H
+
+
+_CELLS_PER_THREAD = 16_384
+
+
+def expected_counts(record: Record, coords_MN: Ints, threads: int) -> Floats:
+    """Return the mean count of each cell under the likelihood, averaged over all draws of all chains."""
+    total_N = np.zeros(coords_MN.shape[1])
+    for rates_N, log_odds_N in rates_by_draw(record, coords_MN, threads):
+        total_N += record.spec.observation.mean(rates_N, log_odds_N)
+    return total_N / number_of_draws(record)
+
+
+def log_predictive(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> Floats:
+    """Return the log of the probability of each cell's count averaged over all draws, by logsumexp."""
+    log_total_N = np.full(coords_MN.shape[1], -np.inf)
+    with Workers(threads) as workers:
+        cuts = [slice(*cut) for cut in workers.ranges(len(log_total_N), _CELLS_PER_THREAD)]
+        for given in rates_by_draw(record, coords_MN, threads):
+            workers.run(
+                [partial(_add_density, record.spec.observation, cut, counts_N, given, log_total_N) for cut in cuts]
+            )
+    return np.asarray(log_total_N - np.log(number_of_draws(record)))
+
+
+def _add_density(
+    likelihood: Likelihood, cut: slice, counts_N: Ints, given: tuple[Floats, Floats], log_total_N: Floats
+) -> None:
+    """Add the probabilities under one draw to their sums, all as logs; `given` has its rates and log odds."""
+    log_density_N = likelihood.log_density(counts_N[cut], *(each_N[cut] for each_N in given))
+    np.logaddexp(log_total_N[cut], log_density_N, out=log_total_N[cut])
+
+
+def rates_by_draw(record: Record, coords_MN: Ints, threads: int) -> Iterator[tuple[Floats, Floats]]:
+    """Return the rates of the cells and their log odds of the dispersion, draw after draw, chain after chain."""
+    rows_MN = rows_of_cells(record.tensor.shape, coords_MN)
+    with Workers(threads) as workers:
+        for place in np.ndindex(record.core_values.shape[:2]):
+            core, factors = record.core_values[place], [factor[place] for factor in record.factors]
+            rates_N = rates_at_rows(core, record.core_locations[place], factors, rows_MN, workers)
+            yield rates_N, record.log_odds_of(place[0], place[1], coords_MN)
+
+
+def log_odds_table(record: Record) -> Floats:
+    """Return the log odds of the dispersion, (R, S): one row, or one for each row of the mode that they differ by."""
+    draws = number_of_draws(record)
+    if record.log_odds is None:
+        return np.zeros((1, draws))
+    return np.ascontiguousarray(record.log_odds.reshape(draws, -1).T)
+
+
+def cell_mixtures(record: Record, coords_MN: Ints, threads: int) -> Mixtures:
+    """Return the predictive distributions of cells: rates in all draws, and the places of log odds in a table."""
+    by, rates = record.spec.dispersion_by, Columns(coords_MN.shape[1], number_of_draws(record))
+    for s, (rates_N, _) in enumerate(rates_by_draw(record, coords_MN, threads)):
+        rates.add(s, rates_N)
+    row_N = np.zeros(coords_MN.shape[1], dtype=np.int64) if by is None else coords_MN[by].astype(np.int64)
+    return Mixtures(rates.table_NS, row_N, log_odds_table(record))
+
+
+class Columns:
+    """A table that is filled column by column, eight at once: a single one would touch a cache line per number."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.table_NS, self._held_8N = np.empty((rows, columns)), np.empty((8, rows))
+
+    def add(self, s: int, column_N: Floats) -> None:
+        """Fill column s; the columns must come in order."""
+        held = s % 8 + 1
+        self._held_8N[held - 1] = column_N
+        if held == 8 or s == self.table_NS.shape[1] - 1:
+            self.table_NS[:, s + 1 - held : s + 1] = self._held_8N[:held].T
+
+
+def number_of_draws(record: Record) -> int:
+    """Return the draws of all chains together."""
+    return record.core_values[..., 0].size
+
+
+def sampled(record: Record, most: int) -> Record:
+    """Return the record with at most `most` draws, spread evenly over chains and draws. Nothing is copied."""
+    chains, draws = record.core_values.shape[:2]
+    chain_step = -(-chains // most)
+    draw_step = -(-draws // max(1, most // -(-chains // chain_step)))
+    every = slice(None, None, chain_step), slice(None, None, draw_step)
+    return record.with_draws(every)
+
+
+_NUMBERS_AT_ONCE = 10_000_000
+_TERMS_AT_ONCE = 1_000_000
+_SIMULATIONS = 1000
+_SEED = 20240502
+
+
+class Predicted(NamedTuple):
+    """Expected counts of N boxes, in each draw if they were asked for, and the ends of their intervals."""
+
+    rate_N: Floats
+    low_N: Ints
+    high_N: Ints
+    draws_NS: Floats | None
+
+
+def predict(record: Record, boxes: Boxes, interval: float, *, missing: bool, draws: bool, threads: int) -> Predicted:
+    """Return expected counts and predictive intervals of boxes."""
+    levels_L, number = np.array([0.5 - interval / 2, 0.5 + interval / 2]), boxes.places_MN.shape[1]
+    draws_NS = np.empty((number, number_of_draws(record))) if draws else None
+    rate_N, ends_LN = expected_and_quantiles(
+        record, boxes, levels_L, missing=missing, threads=threads, draws_NS=draws_NS
+    )
+    return Predicted(rate_N, ends_LN[0], ends_LN[1], draws_NS)
+
+
+def expected_and_quantiles(
+    record: Record, boxes: Boxes, levels_L: Floats, *, missing: bool, threads: int, draws_NS: Floats | None = None
+) -> tuple[Floats, Ints]:
+    """Return expected counts (N) and quantiles (L, N) at rising levels; fills `draws_NS` with those of each draw."""
+    number = boxes.places_MN.shape[1]
+    rate_N, quantiles_LN = np.empty(number), np.empty((len(levels_L), number), dtype=np.int64)
+    # Sorted cells share products. Sums stay in their order: their random numbers and errors go by position.
+    order_N = np.arange(number) if boxes.summed_N.any() else np.lexsort(boxes.places_MN[::-1])
+    boxes = boxes._replace(places_MN=boxes.places_MN[:, order_N])
+    for cut in _blocks(record, boxes):
+        chosen = order_N[cut]
+        own_NS = None if draws_NS is None else np.empty((len(chosen), draws_NS.shape[1]))
+        rate_N[chosen], quantiles_LN[:, chosen] = _block(record, boxes, cut, levels_L, missing, threads, own_NS)
+        if draws_NS is not None:
+            draws_NS[chosen] = own_NS
+    return rate_N, quantiles_LN
+
+
+def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bool, threads: int) -> Ints:
+    """Return simulated counts (draws, N): draw i takes the values of draw i S // draws of the S of the posterior."""
+    every, number = _places(record), boxes.places_MN.shape[1]
+    source = np.arange(draws) * len(every) // draws
+    terms = terms_of(record, boxes, 0, missing)
+    used, repeats = np.unique(source, return_counts=True)
+    counts_SN, i = np.empty((draws, number), dtype=np.int64), 0
+    rates = term_rates(record, boxes, terms, [every[s] for s in used.tolist()], threads)
+    for s, times, rates_T in zip(used.tolist(), repeats.tolist(), rates, strict=True):
+        log_odds_T = log_odds_table(record)[terms.odds_row_T, s]
+        for _ in range(times):
+            counts_T = record.spec.observation.draw(rates_T, log_odds_T, np.random.default_rng([seed, i]))
+            counts_SN[i] = terms.added_up(counts_T, number)
+            i += 1
+    return counts_SN
+
+
+def check_sums(record: Record, boxes: Boxes) -> None:
+    """Raise an error if a sum has more cells than are visited under the Bernoulli likelihood."""
+    most = number_of_terms(record, boxes).max()
+    if record.spec.likelihood == "bernoulli" and most > MOST_BERNOULLI_CELLS:
+        rule = f"must have at most {MOST_BERNOULLI_CELLS:,} under the Bernoulli likelihood, which visits every cell"
+        raise InputError("cells", Described(f"a sum of {most:,.0f} cells"), rule)
+
+
+def with_predictions(asked: "pd.DataFrame", found: Predicted) -> "pd.DataFrame":
+    """Return the frame with the columns expected, low and high; a name that is taken gets an underscore."""
+    taken = tuple(map(str, asked.columns))
+    results = {"expected": found.rate_N, "low": found.low_N, "high": found.high_N}
+    return asked.assign(**{free_name(name, taken): values_N for name, values_N in results.items()})
+
+
+def free_name(name: str, mode_names: tuple[str, ...]) -> str:
+    """Return the name of a column; underscores are added if a mode has that name."""
+    while name in mode_names:
+        name += "_"
+    return name
+
+
+def _places(record: Record) -> list[tuple[int, int]]:
+    """The chain and the draw of every draw."""
+    chains, draws = record.core_values.shape[:2]
+    return [(chain, draw) for chain in range(chains) for draw in range(draws)]
+
+
+def _blocks(record: Record, boxes: Boxes) -> Iterator[slice]:
+    """Cut the boxes into blocks of limited memory, at least one box each. They depend on nothing but the request."""
+    work_N = np.maximum(number_of_terms(record, boxes) / _TERMS_AT_ONCE, number_of_draws(record) / _NUMBERS_AT_ONCE)
+    done_N, start = np.cumsum(work_N), 0
+    while start < len(done_N):
+        before = done_N[start - 1] if start else 0.0
+        stop = max(start + 1, int(np.searchsorted(done_N, before + 1.0, side="right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def _block(
+    record: Record, boxes: Boxes, cut: slice, levels_L: Floats, missing: bool, threads: int, draws_NS: Floats | None
+) -> tuple[Floats, Ints]:
+    """Expected counts (N) and quantiles (L, N) of some boxes; fills `draws_NS` with those of each draw."""
+    boxes, places, likelihood = boxes.taken(cut), _places(record), record.spec.observation
+    terms, table_RS = terms_of(record, boxes, cut.start, missing), log_odds_table(record)
+    number = boxes.places_MN.shape[1]
+    total_N, rates = np.zeros(number), Columns(number, len(places))
+    first_N = np.searchsorted(terms.owner_T, np.arange(number))
+    simulation = _Simulation(record, terms, number, cut.start)
+    for s, rates_T in enumerate(term_rates(record, boxes, terms, places, threads)):
+        log_odds_T = table_RS[terms.odds_row_T, s]
+        expected_N = terms.added_up(likelihood.mean(rates_T, log_odds_T), number)
+        total_N += expected_N
+        if draws_NS is not None:
+            draws_NS[:, s] = expected_N
+        rates.add(s, rates_T[first_N])
+        simulation.add(s, rates_T, log_odds_T)
+    with Workers(threads) as workers:
+        mixtures = Mixtures(rates.table_NS, terms.odds_row_T[first_N], table_RS)
+        quantiles_LN = mixture_quantiles(likelihood, mixtures, levels_L, workers)
+    quantiles_LN[:, simulation.sums] = simulation.quantiles(levels_L)
+    return total_N / len(places), quantiles_LN
+
+
+class _Simulation:
+    """Simulated counts of the boxes with several terms, filled draw by draw."""
+
+    def __init__(self, record: Record, terms: Terms, number: int, start: int) -> None:
+        self._likelihood, self._start = record.spec.observation, start
+        terms_N = np.bincount(terms.owner_T, minlength=number)
+        self.sums = np.flatnonzero(terms_N > 1)
+        self._chosen_T = np.flatnonzero(terms_N[terms.owner_T] > 1)
+        self._owner_t = np.searchsorted(self.sums, terms.owner_T[self._chosen_T])
+        draws = number_of_draws(record)
+        self._times = -(-_SIMULATIONS // draws)
+        self._counts_UI = np.empty((len(self.sums), draws * self._times))
+
+    def add(self, s: int, rates_T: Floats, log_odds_T: Floats) -> None:
+        """Simulate the counts of draw s."""
+        if not len(self.sums):
+            return
+        rng = np.random.default_rng([_SEED, self._start, s])
+        rates_t, log_odds_t = rates_T[self._chosen_T], log_odds_T[self._chosen_T]
+        for i in range(s * self._times, (s + 1) * self._times):
+            counts_t = self._likelihood.draw(rates_t, log_odds_t, rng)
+            self._counts_UI[:, i] = np.bincount(self._owner_t, counts_t, len(self.sums))
+
+    def quantiles(self, levels_L: Floats) -> Ints:
+        """The quantiles (L, U) of the simulated counts, as the smallest counts that reach the levels."""
+        if not len(self.sums):
+            return np.empty((len(levels_L), 0), dtype=np.int64)
+        return np.quantile(self._counts_UI, levels_L, axis=1, method="inverted_cdf").astype(np.int64)
+
+
+# Cells, sums of cells and counts as users give them, for `Posterior` and `Forecast` alike.
+
+
+def drawn(record: Record) -> Record:
+    """Return the record. Raises an error if it has no draws yet."""
+    if not record.core_values.shape[1]:
+        sweeps, burn_in = record.stats["moved"].shape[1], record.schedule.burn_in
+        raise InputError("run", NO_VALUE, f"has no draws yet: it is at sweep {sweeps}, and the burn-in takes {burn_in}")
+    return record
+
+
+def checked_coords(coords: object, tensor: CountTensor) -> Ints:
+    """Return coordinates (M, n), or those of something that has them, after a check that they fit the tensor."""
+    if isinstance(coords, CountTensor):
+        raise InputError(
+            "coords", Described("a CountTensor"), "must list cells; pass Y.coords to predict the non-zeros of a tensor"
+        )
+    if hasattr(coords, "coords"):
+        check_same_tensor(coords, tensor, "coords")
+        coords = coords.coords
+    cells = as_integers(coords, "coords")
+    check_coordinates(cells, tensor.shape, tensor.mode_names)
+    return cells.astype(np.int64)
+
+
+def checked_counts(coords: object, counts: object, tensor: CountTensor) -> tuple[Ints, Ints]:
+    """Return coordinates (M, n) and the count of each cell after a check that they fit the tensor."""
+    cells, numbers = checked_coords(coords, tensor), as_integers(counts, "counts")
+    if numbers.shape != cells.shape[1:]:
+        shown = Described(f"an array of shape {numbers.shape}")
+        raise InputError("counts", shown, f"must have one count for each of the {cells.shape[1]} cells in `coords`")
+    if (numbers < 0).any():
+        raise InputError("counts", Described(f"an array with {numbers.min()}"), "must have no negative counts")
+    return cells, numbers.astype(np.int64)
+
+
+def checked_interval(interval: object) -> float:
+    """Return the probability of an interval. Raises an error unless it is above 0 and below 1."""
+    if not (isinstance(interval, float | np.floating) and 0.0 < interval < 1.0):
+        raise InputError("interval", interval, "must be a number above 0 and below 1")
+    return float(interval)
+
+
+def boxes_and_labels(record: Record, cells: object) -> "tuple[Boxes, pd.DataFrame]":
+    """Return the boxes that `cells` names, and a frame with a row of labels for each."""
+    if isinstance(cells, np.ndarray) or hasattr(cells, "coords"):
+        boxes, asked = boxes_of_cells(checked_coords(cells, record.tensor), record.tensor)
+    else:
+        boxes, asked = named_cells(cells, record.tensor)
+    check_sums(record, boxes)
+    return boxes, asked
+
+
+def predict_cells(
+    record: Record, cells: object, interval: float, *, threads: int, draws: bool = False, missing: bool = False
+) -> "tuple[pd.DataFrame, Floats | None]":
+    """Return the table of `Posterior.predict`, and the expected counts in each draw (n, draws) if asked for."""
+    probability = checked_interval(interval)
+    boxes, asked = boxes_and_labels(drawn(record), cells)
+    found = predict(record, boxes, probability, missing=missing, draws=draws, threads=threads)
+    return with_predictions(asked, found), found.draws_NS
+
+
+def cell_quantiles(
+    record: Record, cells: object, levels: Sequence[float], *, threads: int, missing: bool = False
+) -> "pd.DataFrame":
+    """Return the expected counts of cells and sums of cells, and a column of quantiles for each level."""
+    levels_L = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    if levels_L.ndim != 1 or not levels_L.size or not ((levels_L > 0.0) & (levels_L < 1.0)).all():
+        raise InputError("levels", levels, "must list numbers above 0 and below 1")
+    if (np.diff(levels_L) <= 0.0).any():
+        raise InputError("levels", levels, "must be in increasing order")
+    boxes, asked = boxes_and_labels(drawn(record), cells)
+    expected_N, found_LN = expected_and_quantiles(record, boxes, levels_L, missing=missing, threads=threads)
+    columns = {f"{level:g}": each_N for level, each_N in zip(levels_L.tolist(), found_LN, strict=True)}
+    return asked.assign(**{"expected": expected_N, **columns})
+
+
+def simulate_cells(
+    record: Record, cells: object, draws: int | None, *, seed: int, threads: int, missing: bool = False
+) -> Ints:
+    """Return simulated counts (draws, n) of cells and sums of cells, as `Posterior.simulate` does."""
+    boxes, _ = boxes_and_labels(drawn(record), cells)
+    times = number_of_draws(record) if draws is None else whole_number("draws", draws)
+    return simulate(record, boxes, times, whole_number("seed", seed, least=0), missing=missing, threads=threads)
+
+
+def log_ppd(record: Record, test: CellCounts, *, positive_only: bool, allow_training: bool, threads: int) -> float:
+    """Return the mean log predictive probability of cells, as `Posterior.log_ppd` does."""
+    tensor = drawn(record).tensor
+    check_has_cells(test, "test")
+    check_same_tensor(test, tensor, "test")
+    if isinstance(test, CountTensor):
+        if not allow_training:
+            refuse_training_tensor(test, tensor)
+        blocks = [(test.coords.astype(np.int64), test.counts)] if positive_only else observed_cells(test)
+    else:
+        cells, counts = checked_counts(test.coords, test.counts, tensor)
+        if not allow_training:
+            refuse_training_cells(cells, tensor)
+        chosen = counts > 0 if positive_only else np.ones(len(counts), dtype=bool)
+        if not chosen.any():
+            kind = "cell with a count above 0" if positive_only else "cell"
+            raise InputError("test", Described(f"a set of {len(counts)} cells"), f"must have at least one {kind}")
+        blocks = [(cells[:, chosen], counts[chosen])]
+    total, number = 0.0, 0
+    for coords_MN, counts_N in blocks:
+        total += float(log_predictive(record, coords_MN, counts_N, threads).sum())
+        number += len(counts_N)
+    return total / number

@@ -1,0 +1,480 @@
+"""Progress: bars on a terminal and in a notebook, and now and then a line in a log. Showing it never disturbs the work.
+
+    progress_bar, restart_bar    the chains of a run, and the restarts of EM: an `Observer`, called through a `Watch`
+    draw_bar, watched            work that goes through all draws of a run, or through other steps
+    waiting                      a command that cannot say how far it is: a line that says what it does
+
+Each shows a `Display`: bars by rich on a terminal, a small table of HTML in a notebook, which needs only IPython, or
+lines in a log. It may import `storage` and everything before it; `run` and everything after it may import it.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+from importlib import import_module
+from math import inf
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from uuid import uuid4
+
+from allocore._text import visible
+from allocore.model.state import SweepInfo
+from allocore.storage.record import Schedule
+
+News = Sequence[tuple[str, str]]  # words and values
+_T = TypeVar("_T")
+
+_NOTEBOOK_SECONDS = 0.25  # between two updates of a notebook
+_LINE_SECONDS, _SLOW_LINE_SECONDS = 10.0, 60.0  # between two lines of a log, and between two that say little new
+_NEW_SHARE = 0.1  # a line says something new if this share of the work was done since the last one
+_PATIENCE = 1.0  # seconds before a terminal shows what a command does
+_LOG_SECONDS = (30.0, 60.0)  # before the first line of a log that says what a command does, and between two others
+# Most work on draws ends sooner; a bar that appears only for a moment would make a notebook jump.
+_TABLE_AFTER = 2.0  # seconds
+_SECONDS_BEFORE_A_BAR = 3.0
+_CELL = "text-align:left;padding:0 0.6em 0 0;white-space:nowrap"
+
+
+class Row(NamedTuple):
+    """One bar: its name, how much there is to do, and how much was done before."""
+
+    name: str
+    whole: int
+    before: int = 0
+
+
+class Display:
+    """Shows how far the rows are. The pace counts from the first news: before, kernels compile and data are read."""
+
+    def __init__(self, rows: Sequence[Row], clock: Callable[[], float]) -> None:
+        self._rows, self._done, self._clock = list(rows), [row.before for row in rows], clock
+        self._whole = sum(row.whole for row in rows)
+        self._start: tuple[float, int] | None = None  # the time of the first news, and what was done by then
+
+    def update(self, row: int, done: int, news: News = ()) -> None:
+        """Set how much of a row is done, and show it."""
+        self._done[row] = done
+        if self._start is None:
+            self._start = self._clock(), sum(self._done)
+
+    def close(self) -> None:
+        """Leave the last state where it is."""
+
+    def _seconds(self) -> float:
+        return 0.0 if self._start is None else self._clock() - self._start[0]
+
+    def _rate(self) -> float:
+        """How much is done in a second; 0 if unknown."""
+        seconds = self._seconds()
+        return 0.0 if self._start is None or not seconds else (sum(self._done) - self._start[1]) / seconds
+
+    def _time_left(self) -> str:
+        rate = self._rate()
+        return f"about {in_words((self._whole - sum(self._done)) / rate)} left" if rate > 0 else ""
+
+
+def output_kind() -> Literal["terminal", "notebook", "log"] | None:
+    """Where this process can show progress; None if it has no standard error."""
+    if _in_notebook():
+        return "notebook"
+    if sys.stderr is None:
+        return None
+    return "terminal" if sys.stderr.isatty() else "log"
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel runs this process: IPython on a terminal has a shell, but no kernel."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+def in_words(seconds: float) -> str:
+    """Return a time in a readable unit.
+
+    Examples
+    --------
+    >>> in_words(40), in_words(700), in_words(12600), in_words(400000)
+    ('40 s', '12 min', '3.5 h', '4.6 days')
+    """
+    for most, unit, form in ((100, 1, "{:.0f} s"), (6000, 60, "{:.0f} min"), (170_000, 3600, "{:.1f} h")):
+        if seconds < most:
+            return form.format(seconds / unit)
+    return f"{seconds / 86400:.1f} days"
+
+
+class TerminalBars(Display):
+    """One line per row on a terminal: bar, number done, news, and the time left, or so far if that is unknown."""
+
+    def __init__(self, rows: Sequence[Row], *, time_left: bool = True) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as TimeLeftColumn
+
+        super().__init__(rows, monotonic)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[news]}"),
+            TimeLeftColumn(compact=True) if time_left else TimeElapsedColumn(),
+            console=Console(stderr=True),
+        )
+        self._tasks = [
+            self._bar.add_task(row.name, total=row.whole, completed=row.before, news="", start=False) for row in rows
+        ]
+        self._bar.start()
+
+    def update(self, row: int, done: int, news: News = ()) -> None:
+        """Redraw the line of a row."""
+        text = "  ".join(f"{word} [bold]{value}[/]" if word else value for word, value in news)
+        self._bar.start_task(self._tasks[row])
+        self._bar.update(self._tasks[row], completed=done, news=text)
+
+    def close(self) -> None:
+        """Leave the last state of the bars on the screen."""
+        self._bar.stop()
+
+
+class LogLines(Display):
+    """A line on standard error from time to time, for logs; short work leaves none."""
+
+    def __init__(self, rows: Sequence[Row], unit: str, *, steady: bool = True, clock: Callable[[], float] = monotonic):
+        super().__init__(rows, clock)
+        self._unit, self._steady = unit, steady
+        self._printed: tuple[float, int] | None = None  # the time of the last line, and what was done by then
+        self._lines = 0
+
+    def update(self, row: int, done: int, news: News = ()) -> None:
+        """Print a line if it is time: ten seconds after the last, and more if little was done."""
+        super().update(row, done)
+        now = self._clock(), sum(self._done)
+        since, new = (0.0, 0) if self._printed is None else (now[0] - self._printed[0], now[1] - self._printed[1])
+        worth_it = not self._lines or new >= _NEW_SHARE * self._whole or since >= _SLOW_LINE_SECONDS
+        due = since >= _LINE_SECONDS and worth_it
+        if due:
+            self._print(self._line(news if len(self._rows) == 1 else ()))
+        if due or self._printed is None:
+            self._printed = now
+
+    def close(self) -> None:
+        """Print how far the work came, if anything was printed before."""
+        if self._lines:
+            self._print(f"{self._summary()} in {in_words(self._seconds())}")
+
+    def _summary(self) -> str:
+        name = self._rows[0].name if len(self._rows) == 1 else f"{len(self._rows)} chains"
+        return f"{name}: {sum(self._done):,} of {self._whole:,} {self._unit}"
+
+    def _line(self, news: News) -> str:
+        parts = [self._summary()]
+        if self._steady:
+            parts[0] += f" ({sum(self._done) / self._whole:.0%})"
+            rate = self._rate()
+            slow = f"{1 / rate:.3g} s for each" if rate else ""
+            parts += [f"{rate:.3g} per second" if rate >= 1 else slow, self._time_left()]
+        return ", ".join([*(part for part in parts if part), *(f"{word} {value}".strip() for word, value in news)])
+
+    def _print(self, line: str) -> None:
+        self._lines += 1
+        if sys.stderr is not None:
+            print(line, file=sys.stderr, flush=True)
+
+
+class NotebookBars(Display):
+    """A table below the cell of a notebook, one row per bar, that appears after `patience` seconds."""
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        steady: bool = True,
+        patience: float = 0.0,
+        transient: bool = False,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        super().__init__(rows, clock)
+        self._steady, self._transient = steady, transient
+        self._news: list[News] = [()] * len(rows)
+        self._next, self._name = clock() + patience, ""
+        if not patience:
+            self._publish()
+
+    def update(self, row: int, done: int, news: News = ()) -> None:
+        """Show the row, unless the table was updated a moment ago; `close` shows the last state."""
+        super().update(row, done)
+        self._news[row] = news
+        if self._clock() >= self._next:
+            self._publish()
+
+    def close(self) -> None:
+        """Show the last state, or remove the table if it is transient."""
+        if self._name:
+            self._publish(last=True)
+
+    def _publish(self, last: bool = False) -> None:
+        ipython: Any = import_module("IPython.display")
+        shown = {"text/html": self._html(last), "text/plain": self._text()}
+        if last and self._transient:
+            shown = dict.fromkeys(shown, "")
+        if self._name:
+            ipython.update_display(shown, raw=True, display_id=self._name)
+        else:
+            self._name = uuid4().hex
+            ipython.display(shown, raw=True, display_id=self._name)
+        self._next = self._clock() + _NOTEBOOK_SECONDS
+
+    def _html(self, last: bool) -> str:
+        lines = [self._row(number) for number in range(len(self._rows))]
+        time = in_words(self._seconds()) if last else self._time_left() if self._steady else ""
+        lines[-1] += f"<td style='{_CELL}'>{time}</td>"
+        rows = "".join(f"<tr style='background:none'>{line}</tr>" for line in lines)
+        return f"<table style='font-variant-numeric:tabular-nums;border:none'>{rows}</table>"
+
+    def _row(self, number: int) -> str:
+        row, done = self._rows[number], self._done[number]
+        bar = f"<progress value='{done}' max='{row.whole}' style='width:12em;vertical-align:middle'></progress>"
+        escaped = [(escape(word), escape(value)) for word, value in self._news[number]]
+        news = [f"{word} <b>{value}</b>" if word else value for word, value in escaped]
+        cells = [escape(row.name), bar, f"{done:,}/{row.whole:,}", *news]
+        return "".join(f"<td style='{_CELL}'>{cell}</td>" for cell in cells)
+
+    def _text(self) -> str:
+        rows = zip(self._rows, self._done, strict=True)
+        return "\n".join(f"{row.name}: {done:,} of {row.whole:,}" for row, done in rows)
+
+
+def bars(rows: Sequence[Row], unit: str, *, steady: bool = True) -> Display | None:
+    """Bars or lines for work, where this process can show them. If work is steady, its pace gives the time left."""
+    where = output_kind()
+    if where == "terminal":
+        return TerminalBars(rows, time_left=steady)
+    if where == "notebook":
+        return NotebookBars(rows, steady=steady)
+    return None if where is None else LogLines(rows, unit, steady=steady)
+
+
+class Observer(Protocol):
+    """Receives the progress of a run between sweeps."""
+
+    def show(self, chain: int, sweep: int, info: SweepInfo) -> None:
+        """Sweep 1, 2, .. of a chain is done."""
+
+    def close(self) -> None:
+        """The run has ended."""
+
+
+class Watch:
+    """Passes the progress of each chain to an observer, from any thread and at a human rate.
+
+    An observer that raises is dropped with a warning, and the run continues.
+    """
+
+    def __init__(self, observer: Observer | None, seconds: float = 0.1, clock: Callable[[], float] = monotonic) -> None:
+        self._observer, self._seconds, self._clock = observer, seconds, clock
+        self._last: dict[int, float] = {}
+        self._lock = Lock()
+
+    def sweep_done(self, chain: int, sweep: int, info: SweepInfo, last: bool) -> None:
+        """Call the observer if enough time has passed, or if this was the chain's last sweep."""
+        now = self._clock()
+        if self._observer is None or (now - self._last.get(chain, -inf) < self._seconds and not last):
+            return
+        self._last[chain] = now
+        with self._lock:
+            self._safely(lambda observer: observer.show(chain, sweep, info))
+
+    def close(self) -> None:
+        """Tell the observer that the run has ended."""
+        self._safely(lambda observer: observer.close())
+
+    def _safely(self, call: Callable[[Observer], None]) -> None:
+        if self._observer is None:
+            return
+        try:
+            call(self._observer)
+        except Exception as error:
+            self._observer = None
+            warnings.warn(f"progress display failed and is off for this run: {error!r}", stacklevel=3)
+
+
+class ProgressBar:
+    """One row per chain: sweeps done, log-likelihood, classes in use, share of classes moved, time left."""
+
+    def __init__(self, schedule: Schedule, display: Display) -> None:
+        self._schedule, self._display = schedule, display
+
+    def show(self, chain: int, sweep: int, info: SweepInfo) -> None:
+        """Show how far a chain is."""
+        phase = "burn-in" if sweep <= self._schedule.burn_in else "draws  "
+        news = [
+            ("", phase),
+            ("log-lik", f"{info.log_likelihood:,.0f}"),
+            ("classes", f"{info.classes}"),
+            ("moved", f"{info.moved:.1%}"),
+        ]
+        self._display.update(chain, sweep, news)
+
+    def close(self) -> None:
+        """Leave the last state where it is."""
+        self._display.close()
+
+
+def chain_rows(schedule: Schedule, done: Sequence[int]) -> list[Row]:
+    """A row for each chain, with the sweeps that it has done before."""
+    names = ["sampling"] if len(done) == 1 else [f"chain {chain}" for chain in range(len(done))]
+    return [Row(name, schedule.sweeps, before) for name, before in zip(names, done, strict=True)]
+
+
+def progress_bar(wanted: bool, schedule: Schedule, done: Sequence[int]) -> Observer | None:
+    """The progress of chains that have `done` some sweeps before, if it is wanted and can be shown."""
+    display = bars(chain_rows(schedule, done), "sweeps") if wanted else None
+    return None if display is None else ProgressBar(schedule, display)
+
+
+class RestartBar:
+    """One row: restarts done, the iteration of the current one, its log-likelihood and the best so far."""
+
+    def __init__(self, restarts: int, max_iterations: int, display: Display) -> None:
+        self._restarts, self._max_iterations, self._best, self._now = restarts, max_iterations, -inf, -1
+        self._display, self._news = display, list[tuple[str, str]]()
+
+    def show(self, chain: int, sweep: int, info: SweepInfo) -> None:
+        """Show the row: `chain` is the restart, `sweep` its iteration."""
+        self._now, self._best = chain, max(self._best, info.log_likelihood)
+        self._news = [
+            ("iteration", f"{sweep} of {self._max_iterations}"),
+            ("log-lik", f"{info.log_likelihood:,.0f}"),
+            ("best", f"{self._best:,.0f}"),
+        ]
+        self._display.update(0, chain, self._news)
+
+    def close(self) -> None:
+        """Leave the bar where it is; it is full if the last restart was running and did not fail."""
+        # `show` is not called after the last iteration, so the last restart would never count as done.
+        if self._now == self._restarts - 1 and sys.exc_info()[0] is None:
+            self._display.update(0, self._restarts, self._news)
+        self._display.close()
+
+
+def restart_bar(wanted: bool, restarts: int, max_iterations: int) -> Observer | None:
+    """The progress of restarts, if it is wanted and can be shown."""
+    display = bars([Row("restarts", restarts)], "done", steady=False) if wanted else None
+    return None if display is None else RestartBar(restarts, max_iterations, display)
+
+
+@contextmanager
+def draw_bar(
+    title: str, wanted: bool, unit: str = "draws", patience: float = 0.0
+) -> Iterator[Callable[[int, int], None]]:
+    """Show work on draws: a bar on a terminal or, if it takes longer, in a notebook, both transient; lines in a log.
+
+    On a terminal the bar appears after `patience` seconds. Call what is yielded with the number of draws done and of
+    all draws, from any thread.
+    """
+    where = output_kind() if wanted else None
+    if where is None:
+        yield lambda done, whole: None
+    elif where == "terminal":
+        with _transient_bar(title, patience) as tick:
+            yield tick
+    else:
+        displays, lock = list[Display](), Lock()
+
+        def update(done: int, whole: int) -> None:
+            with lock:
+                if not displays:  # only the first call says how many draws there are
+                    rows = [Row(title, whole)]
+                    table = where == "notebook" and NotebookBars(rows, patience=_TABLE_AFTER, transient=True)
+                    displays.append(table or LogLines(rows, unit))
+                displays[0].update(0, done)
+
+        try:
+            yield update
+        finally:
+            for display in displays:
+                display.close()
+
+
+@contextmanager
+def _transient_bar(title: str, patience: float) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal that appears after `patience` seconds and is removed at the end."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task, start = bar.add_task(title, total=None), monotonic()
+
+    def tick(done: int, whole: int) -> None:
+        if monotonic() - start >= patience:
+            bar.start()
+        bar.update(task, completed=done, total=whole)
+
+    try:
+        if not patience:
+            bar.start()
+        yield tick
+    finally:
+        bar.stop()
+
+
+def watched(steps: Iterable[_T], total: int, words: str) -> Iterator[_T]:
+    """Pass the steps on. On a terminal and in a notebook a bar appears after a few seconds, in a log a line."""
+    with draw_bar(words, wanted=True, unit="steps", patience=_SECONDS_BEFORE_A_BAR) as tick:
+        for done, step in enumerate(steps):
+            tick(done, total)
+            yield step
+
+
+@contextmanager
+def waiting(what: str, *, in_logs_only: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show what a command does while it lasts: on a terminal after a second, in a log rarely.
+
+    Call what is yielded with news, such as "3 files written". Nothing else may draw on standard error meanwhile: work
+    with its own bar on terminals is shown `in_logs_only`.
+    """
+    where = output_kind()
+    if where is None or (in_logs_only and where != "log"):
+        yield lambda news: None
+        return
+    line = _WaitingLine(what)
+    thread = Thread(target=line.show_on_terminal if where == "terminal" else line.print_in_log, daemon=True)
+    thread.start()
+    try:
+        yield line.set_news
+    finally:
+        line.ended.set()
+        thread.join()
+
+
+class _WaitingLine:
+    """The line of `waiting`, shown by its own thread, so that the work need not do anything."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._news, self._start = what, "", monotonic()
+        self.ended = Event()
+
+    def set_news(self, news: str) -> None:
+        self._news = news
+
+    def _line(self) -> str:
+        parts = [self._what, *([self._news] if self._news else []), in_words(monotonic() - self._start)]
+        return visible(", ".join(parts))
+
+    def show_on_terminal(self) -> None:
+        from rich.console import Console
+        from rich.text import Text
+
+        if self.ended.wait(_PATIENCE):
+            return
+        with Console(stderr=True).status(Text(self._line())) as status:
+            while not self.ended.wait(0.5):
+                status.update(Text(self._line()))
+
+    def print_in_log(self) -> None:
+        pause, others = _LOG_SECONDS
+        while not self.ended.wait(pause):
+            print(f"allocore: {self._line()}", file=sys.stderr, flush=True)
+            pause = others

@@ -1,0 +1,4 @@
+"""Figures drawn with matplotlib, each from a posterior. `allocore.figures` also takes fitted models and paths of runs.
+
+It may import what `report` may. Nothing is imported here, so matplotlib is loaded only when a figure is made.
+"""

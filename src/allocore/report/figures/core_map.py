@@ -1,0 +1,243 @@
+"""Where the classes lie in the core: rows are classes, columns are factors in a group for each mode."""
+
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+
+from allocore.classes.summary import ClassSummary, Factor, ShownDraw
+from allocore.classes.words import APART, source_words
+from allocore.errors import whole_number
+from allocore.report.figures import style
+from allocore.report.figures.style import Figure, figure_or_axes
+from allocore.report.figures.text import clean, shorten, width
+from allocore.report.fit import Fit, shown_summary
+
+# The largest number of rows that can be read on a page.
+_ROWS = 60
+_LEFT, _BARS, _RIGHT, _ABOVE, _BELOW = 0.46, 0.75, 0.1, 0.28, 0.78
+# How far below the panels the factors are counted, in points: the numbers of the factors are between.
+_COUNTED = -14.0
+_BETWEEN = 0.16
+# The least width of a mode: enough for the number of its factors.
+_LEAST = 0.5
+_WIDEST = 9.0
+
+
+@overload
+def core(
+    post: Fit, ax: None = None, *, rows: int | None = None, draw: ShownDraw = None, chain: int | None = None
+) -> Figure: ...
+@overload
+def core(post: Fit, ax: Axes, *, rows: int | None = None, draw: ShownDraw = None, chain: int | None = None) -> Axes: ...
+def core(
+    post: Fit,
+    ax: Axes | None = None,
+    *,
+    rows: int | None = None,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+) -> Figure | Axes:
+    """Draw where the non-zeros of the core lie: rows are classes, largest first; columns are the factors of each mode.
+
+    A mark means that the class uses the factor. Factors that several classes share come first and are in colour; a thin
+    line joins their classes. Factors of one class are grey. The bars at the left show the shares of the classes, with
+    the 90% intervals of the consensus as thin lines. Small or weakly supported classes come last. The consensus shares
+    a factor between classes that have it in common in at least half of the draws.
+
+    Parameters
+    ----------
+    post : Posterior, fitted model or path
+        A posterior, a fitted model, or the folder of a run.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    rows : int, optional
+        How many classes to show; by default all, but at most the 60 largest.
+    draw, chain : int or "best", optional
+        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
+
+    Returns
+    -------
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`: the shares, then one panel per mode.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> len(ac.figures.core(post).panels)
+    6
+    """
+    summary = shown_summary(post, draw, chain)
+    lines = _lines(summary, _ROWS if rows is None else whole_number("rows", rows))
+    columns = [_columns(summary, mode, lines) for mode in range(len(summary.modes))]
+    with style.look():
+        height = _ABOVE + _BELOW + min(max(0.14 * lines.number, 0.8), 8.4)
+        least = [max(_LEAST, _name_width(name)) for name in summary.mode_names]
+        beside = _LEFT + _BARS + _BETWEEN * len(least) + _RIGHT
+        sheet = style.Sheet(ax or style.new_axes(min(max(style.WIDTH, beside + sum(least)), _WIDEST), height))
+        high = sheet.height - _ABOVE - _BELOW
+        bars = sheet.panel(_LEFT, _ABOVE, _BARS, high)
+        _draw_shares(bars, summary, lines)
+        left = _LEFT + _BARS + _BETWEEN
+        for mode, slot in enumerate(_widths([len(each) for each in columns], least, sheet.width - beside)):
+            panel = sheet.panel(left, _ABOVE, slot, high)
+            _draw_mode(panel, summary, mode, columns[mode], lines)
+            left += slot + _BETWEEN
+        _explain(sheet, summary, lines)
+        return figure_or_axes(sheet.ax, ax)
+
+
+class _Lines(NamedTuple):
+    """The lines of the figure: the place of the class on each; an empty line precedes the small or weakly supported.
+
+    `at` is the height of each class, `gap` that of the empty line, if there is one, and `number` counts all lines.
+    """
+
+    places: list[int]
+    at: list[int]
+    gap: int | None
+    number: int
+
+
+def _lines(summary: ClassSummary, rows: int) -> _Lines:
+    places = summary.apart_last[:rows].tolist()
+    strong = sum(not summary.apart_C[place] for place in places)
+    if strong == len(places):
+        return _Lines(places, list(range(strong)), None, strong)
+    at = [*range(strong), *range(strong + 1, len(places) + 1)]
+    return _Lines(places, at, strong, len(places) + 1)
+
+
+class _Column(NamedTuple):
+    """A factor, and the heights of the shown classes that use it."""
+
+    factor: Factor
+    shown: tuple[int, ...]
+
+    @property
+    def shared(self) -> bool:
+        return len(self.factor.classes) > 1
+
+
+def _columns(summary: ClassSummary, mode: int, lines: _Lines) -> list[_Column]:
+    """The factors of the shown classes: shared ones first, by the number of their classes; then the others."""
+    height = dict(zip(lines.places, lines.at, strict=True))
+    found = [
+        _Column(factor, tuple(sorted(height[place] for place in factor.classes if place in height)))
+        for factor in summary.factors[mode].values()
+    ]
+    used = [column for column in found if column.shown]
+    return sorted(used, key=lambda column: (not column.shared, -len(column.shown), column.shown[0]))
+
+
+def _name_width(name: str) -> float:
+    """The width of the name of a mode, in inches."""
+    return width(clean(name), style.NORMAL, bold=True) / 72
+
+
+def _widths(numbers: list[int], least: list[float], room: float) -> list[float]:
+    """Every mode gets its least width, if there is room for that; the rest is divided by the numbers of columns."""
+    if sum(least) >= room:
+        return [max(room, 0.1) * each / sum(least) for each in least]
+    rest = room - sum(least)
+    return [each + rest * number / sum(numbers) for each, number in zip(least, numbers, strict=True)]
+
+
+def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
+    """Draw bars that grow to the left, away from the marks, with the numbers of the classes."""
+    share = summary.share_C[lines.places]
+    highest = float(summary.share_C.max())
+    ax.barh(lines.at, share, height=0.7, color=style.FAINT)
+    if summary.interval_C2 is not None:
+        low, high = summary.interval_C2[lines.places].T
+        ax.hlines(lines.at, low, high, colors=style.GREY, linewidths=0.7, gid="whiskers")
+        highest = max(highest, float(high.max()))
+    ax.set_xlim(highest * 1.05 or 1.0, 0.0)
+    _row_axis(ax, lines.number)
+    step = _step(lines.number, ax)
+    ax.set_yticks(lines.at[::step], [str(number) for number in summary.number_C[lines.places][::step]])
+    ax.set_xticks([style.round_below(highest)])
+    style.percent(ax, "x")
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_title("class, share", loc="left", fontsize=style.NORMAL, pad=6, x=-0.3)
+    if lines.gap is not None:
+        # The words are longer than the panel: they begin at the edge of the sheet, and end before the marks.
+        ax.set_zorder(6)
+        left = -(_LEFT - 0.03) / _BARS
+        words = ax.text(left, lines.gap, APART, va="center", fontsize=style.SMALL, color=style.GREY, gid="apart")
+        words.set_transform(ax.get_yaxis_transform())
+
+
+def _step(number: int, ax: Axes) -> int:
+    """The step between the class numbers on the axis that leaves each of them readable."""
+    line = style.inches(ax)[1] * 72 / number
+    return next((step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500) if step * line >= style.SMALL), number)
+
+
+def _row_axis(ax: Axes, number: int) -> None:
+    ax.set_ylim(number - 0.4, -0.6)
+
+
+def _draw_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], lines: _Lines) -> None:
+    colour = style.mode_colours(summary.modes)[mode]
+    ax.set_xlim(-0.7, max(len(columns), 1) - 0.3)
+    _row_axis(ax, lines.number)
+    # Faint lines lead the eye from a class to its marks.
+    ax.hlines(lines.at, -0.7, len(columns) - 0.3, colors=style.PALE, linewidths=0.5, zorder=0, gid="rows")
+    size = _mark_size(ax, len(columns), lines.number)
+    joined = [(place, column.shown) for place, column in enumerate(columns) if len(column.shown) > 1]
+    strokes = [[(place, min(shown)), (place, max(shown))] for place, shown in joined]
+    ax.add_collection(LineCollection(strokes, colors=colour, linewidths=0.6, alpha=0.6, gid="joined"))
+    for shared, tone in ((False, style.FAINT), (True, colour)):
+        marks = [
+            (place, row) for place, column in enumerate(columns) if column.shared == shared for row in column.shown
+        ]
+        across, down = ([mark[axis] for mark in marks] for axis in (0, 1))
+        ax.plot(
+            across,
+            down,
+            "o" if shared else "s",
+            color=tone,
+            markersize=size,
+            markeredgewidth=0,
+            gid="shared" if shared else "single",
+        )
+    _dress_mode(ax, summary, mode, columns, colour)
+
+
+def _mark_size(ax: Axes, columns: int, rows: int) -> float:
+    """The size of marks: as large as the grid allows, but no larger than a letter."""
+    wide, high = style.inches(ax)
+    return float(np.clip(0.85 * 72 * min(wide / max(columns, 1), high / rows), 2.0, 5.0))
+
+
+def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], colour: str) -> None:
+    """Name the mode and, if there is room, the factors; count the shared ones."""
+    points = style.inches(ax)[0] * 72
+    name = shorten(summary.mode_names[mode], points + 8, style.NORMAL, bold=True)
+    ax.set_title(name, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=6)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    numbers = [str(column.factor.number) for column in columns]
+    roomy = points / max(len(columns), 1) > max((width(text, style.SMALL) for text in numbers), default=0.0) + 2
+    ax.set_xticks(range(len(columns)) if roomy else [], numbers if roomy else [])
+    ax.tick_params(axis="x", length=0)
+    shared = sum(column.shared for column in columns)
+    text = f"{len(columns)} factor{'s' * (len(columns) != 1)}\n{shared} shared"
+    at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    ax.annotate(
+        text, (0.0, 0.0), (0.0, _COUNTED), fontsize=style.SMALL, color=style.GREY, va="top", gid="counted", **at
+    )
+
+
+def _explain(sheet: style.Sheet, summary: ClassSummary, lines: _Lines) -> None:
+    shown, known = len(lines.places), len(summary.number_C)
+    held = float(summary.share_C[lines.places].sum())
+    which = f"all {known} classes" if shown == known else f"{shown} of {known} classes"
+    shown_words = f"{source_words(summary)}: {which}; they have {held:.0%} of all {summary.counted}."
+    key = "Colour: a factor that several classes share; a line joins those shown. Grey: a factor of one class."
+    sheet.text(_LEFT, sheet.height - 0.05, f"{shown_words}\n{key}", fontsize=style.SMALL, color=style.GREY, va="bottom")

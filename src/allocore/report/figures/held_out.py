@@ -1,0 +1,418 @@
+"""How well models predict held-out cells: whether predictive intervals are right, and the scores of several models.
+
+If predictions are right, the randomised PIT of a count is uniform (posterior/evaluate.py): all bars have the same
+height. Bars high at both ends mean intervals that are too narrow, a hump those that are too wide. The band has the
+heights that right predictions would give in 95% of the cases, bar by bar: 1/B plus or minus t times the standard error
+over the G fibres, se^2 = G / (G - 1) sum_f (sum over the cells of fibre f of 1{u in bar} - 1/B)^2 / n^2, with the
+quantile t of Student's distribution. It allows for cells of a fibre that are alike; a binomial band would not.
+"""
+
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from scipy.stats import t as student
+
+from allocore.errors import NO_VALUE, Described, InputError
+from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.posterior.evaluate import Evaluation, inside
+from allocore.posterior.scores import quartiles
+from allocore.report.figures import style
+from allocore.report.figures.style import Figure, figure_or_axes
+from allocore.report.figures.text import clean, shorten, width
+from allocore.report.fit import Fit
+
+_MOST_BARS, _LEAST_BARS, _CELLS_PER_BAR = 20, 5, 10
+_LEVELS = range(5, 100, 5)
+_PROBABILITY = 0.95
+_FEW = 10
+
+
+@overload
+def calibration(post: Fit, ax: None = None, *, test: object = None, allow_training: bool = False) -> Figure: ...
+@overload
+def calibration(post: Fit, ax: Axes, *, test: object = None, allow_training: bool = False) -> Axes: ...
+def calibration(
+    post: Fit, ax: Axes | None = None, *, test: object = None, allow_training: bool = False
+) -> Figure | Axes:
+    """Draw the PIT of held-out counts as histograms, and the share of counts within central intervals of all widths.
+
+    The first panel shows all cells, the second busy ones, where the model gives a count a probability of at least one
+    half: most cells of a sparse tensor are surely zero and say little about intervals. Right predictions give bars
+    within the band, except for one bar in twenty, and points on the diagonal of the third panel.
+
+    Parameters
+    ----------
+    post : Posterior, fitted model or path
+        A posterior, a fitted model, or the folder of a run.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    test : HeldOut, CountTensor, data frame, or anything with `coords` and `counts`, optional
+        The cells to judge, as in `Posterior.evaluate`; by default the held-out cells of the run.
+    allow_training : bool, default: False
+        Whether cells that the model was fitted to may be judged.
+
+    Returns
+    -------
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`: all cells, busy cells, and the coverage of intervals.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> split = ac.hold_out(ac.load_flights(), 0.05, along="month", seed=1)
+    >>> post = ac.CP(5, burn_in=20, draws=4, thin=1, seed=0).fit(split).posterior_
+    >>> panel = ac.figures.calibration(post).panels[0]
+    >>> float(sum(bar.get_height() for bar in panel.patches).round(6))
+    1.0
+    """
+    found = post.evaluation(test, allow_training=allow_training, brief=True)
+    everywhere = np.ones(len(found.pit_N), dtype=bool)
+    groups = (
+        ("All cells", "", style.SKY, everywhere),
+        ("Busy cells", ": a count is likely", style.ORANGE, found.busy_N),
+    )
+    with style.look():
+        sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 2.3))
+        wide, high = sheet.width / 3, sheet.height - 0.82
+        for place, (name, remark, colour, chosen) in enumerate(groups):
+            panel = sheet.panel(place * wide + 0.42, 0.4, wide - 0.52, high)
+            _histogram(panel, name + remark, colour, found, chosen)
+            if place == 0:
+                panel.set_ylabel("share of the cells", fontsize=style.NORMAL, labelpad=3)
+        panel = sheet.panel(2 * wide + 0.42, 0.4, wide - 0.52, high)
+        _coverage(
+            panel, [(name, colour, found.pit_N[chosen]) for name, _, colour, chosen in groups if chosen.sum() >= _FEW]
+        )
+        return figure_or_axes(sheet.ax, ax)
+
+
+def _histogram(ax: Axes, name: str, colour: str, found: Evaluation, chosen: Flags) -> None:
+    pit_n, fibre_n = found.pit_N[chosen], found.fibre_N[chosen]
+    _, place_n = np.unique(fibre_n, return_inverse=True)
+    fibres = int(place_n.max(initial=-1)) + 1
+    ax.set_title(name, loc="left", fontsize=style.NORMAL, weight="bold", pad=13)
+    ax.set_xlim(0.0, 1.0)
+    ax.set_xlabel("PIT", fontsize=style.NORMAL, labelpad=2)
+    if len(pit_n) < _FEW or fibres < 2:
+        style.below_title(ax, f"{len(pit_n):,} cells: too few to judge")
+        ax.set_yticks([])
+        return
+    ax.set_xlabel("PIT; grey: the 95% band")
+    bars = int(np.clip(len(pit_n) // _CELLS_PER_BAR, _LEAST_BARS, _MOST_BARS))
+    bar_n = np.minimum((pit_n * bars).astype(np.int64), bars - 1)
+    share_B = np.bincount(bar_n, minlength=bars) / len(pit_n)
+    band_B = band(bar_n, place_n, bars)
+    middle_B = (np.arange(bars) + 0.5) / bars
+    ax.bar(middle_B, share_B, width=0.92 / bars, color=colour)
+    edges = np.repeat(np.arange(bars + 1) / bars, 2)[1:-1]
+    low, high = (np.repeat(1.0 / bars + side * band_B, 2) for side in (-1.0, 1.0))
+    low = np.maximum(low, 0.0)
+    # The band lies behind the bars, and its edges before them: a bar can be seen whole, and where it leaves the band.
+    ax.fill_between(edges, low, high, color=style.FAINT, alpha=0.5, linewidth=0.0, zorder=0.5, gid="band")
+    for edge in (low, high):
+        ax.plot(edges, edge, color=style.GREY, linewidth=0.7, gid="edge")
+    ax.axhline(1.0 / bars, color=style.INK, linewidth=0.8)
+    ax.set_ylim(0.0, max(share_B.max(), (1.0 / bars + band_B).max()) * 1.08)
+    style.percent(ax)
+    outside = int((np.abs(share_B - 1.0 / bars) > band_B).sum())
+    remark = f"{len(pit_n):,} cells; {outside} of {bars} bars outside the band"
+    style.below_title(ax, shorten(remark, style.inches(ax)[0] * 72 + 24, style.SMALL))
+
+
+def band(bar_n: Ints, fibre_n: Ints, bars: int) -> Floats:
+    """Half the width of the 95% band of each bar, if all bars had the same probability; fibres are numbered from 0."""
+    fibres = int(fibre_n.max()) + 1
+    cells_F = np.bincount(fibre_n, minlength=fibres)
+    squares_B = np.empty(bars)
+    for bar in range(bars):
+        inside_F = np.bincount(fibre_n[bar_n == bar], minlength=fibres)
+        squares_B[bar] = ((inside_F - cells_F / bars) ** 2).sum()
+    errors_B = np.sqrt(fibres / (fibres - 1) * squares_B) / len(bar_n)
+    return np.asarray(student.ppf(0.5 + _PROBABILITY / 2, fibres - 1) * errors_B)
+
+
+def _coverage(ax: Axes, groups: list[tuple[str, str, Floats]]) -> None:
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=style.INK, linewidth=0.8, label="right intervals")
+    wanted = np.array(_LEVELS) / 100.0
+    for name, colour, pit_n in groups:
+        held = [float(inside(pit_n, level).mean()) for level in _LEVELS]
+        how: dict[str, Any] = {"markersize": 3, "markeredgecolor": "white", "markeredgewidth": 0.3, "linewidth": 1.0}
+        ax.plot(wanted, held, "o-", color=colour, label=name.lower(), **how)
+    ax.legend(loc="best", handlelength=1.4, borderaxespad=0.2, labelspacing=0.3)
+    points = style.inches(ax)[0] * 72 + 8
+    ax.set_title("Intervals", loc="left", fontsize=style.NORMAL, weight="bold", pad=13)
+    style.below_title(ax, shorten("above: too wide; below: too narrow", points, style.SMALL))
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.0)
+    ax.set_xticks([0.0, 0.5, 0.9])
+    ax.set_yticks([0.0, 0.5, 0.9])
+    style.percent(ax)
+    style.percent(ax, "x")
+    ax.set_xlabel("central interval", fontsize=style.NORMAL, labelpad=2)
+    ax.set_ylabel("share of the counts in it", fontsize=style.NORMAL, labelpad=2)
+
+
+_LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
+# Numbers that differ by more than this ratio get a logarithmic axis.
+_WIDE = 4.0
+
+
+@overload
+def ppd(
+    table: pd.DataFrame, ax: None = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
+) -> Figure: ...
+@overload
+def ppd(
+    table: pd.DataFrame, ax: Axes, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
+) -> Axes: ...
+def ppd(
+    table: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    against: Literal["budget", "seconds"] = "budget",
+    positive: bool = False,
+) -> Figure | Axes:
+    """Draw the log predictive density of held-out cells: medians over the splits, with bars from quartile to quartile.
+
+    A log predictive density of minus infinity counts like any other value. If it is the lower quartile, the bar ends at
+    the lower edge. If it is the median, the point cannot be drawn. The note above the axes names both cases.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        One row for each fit, with the columns `model`, `budget`, `split` and `log_ppd`. `positive` needs
+        `log_ppd_positive`, and `against="seconds"` needs `seconds`. An optional column `core`, with text such as
+        "50x50x20x300", separates the fits of a model into several lines.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+    against : {"budget", "seconds"}, default: "budget"
+        The horizontal axis. With "seconds", the ends of the lines are labelled with their budgets.
+    positive : bool, default: False
+        Show `log_ppd_positive`, which is about the held-out cells with counts.
+
+    Returns
+    -------
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"model": "CP", "budget": [5, 5, 5], "split": [0, 1, 2], "log_ppd": [-3.0, -2.0, -2.5]})
+    >>> plot = ac.figures.ppd(table).panels[0]
+    >>> plot.lines[0].get_xydata().tolist()
+    [[5.0, -2.5]]
+    """
+    if against not in ("budget", "seconds"):
+        raise InputError("against", against, 'must be "budget" or "seconds"')
+    value = "log_ppd_positive" if positive else "log_ppd"
+    numbers = _check(table, value, against)
+    everything = _series(numbers, value, against)
+    found = _drawable(everything, value)
+    with style.look():
+        new, names = ax is None, [_name(series) for series in found]
+        key = max(width(name, style.SMALL) for name in names) / 72 + 0.5 if len(found) > 1 else 0.12
+        notes = _notes(everything, numbers["split"].nunique())
+        more = 0.12 * (len(notes) - 1)
+        plot = style.dress(ax or style.new_axes(3.75 + key, 2.6 + more, (0.7, key, 0.42, 0.3 + more)))
+        _draw_all(plot, found)
+        _across(plot, found, against)
+        which = "positive held-out cells" if positive else "held-out cells"
+        plot.set_ylabel(f"log PPD of {which}", fontsize=style.NORMAL, labelpad=3)
+        room = (style.inches(plot)[0] + (key if new else 0.0)) * 72
+        note = "\n".join(shorten(line, room, style.SMALL) for line in notes)
+        plot.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
+        if len(found) > 1:
+            # A new figure has room beside the axes. In given axes the key goes where it hides least.
+            beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
+            plot.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **beside)
+        return figure_or_axes(plot, ax)
+
+
+class _Series(NamedTuple):
+    """The fits of one model: budgets, and the quartiles (3, n) along both axes.
+
+    `colour` is the number of the model, `line` that of the core within the model, `marker` that of the series.
+    """
+
+    model: str
+    core: str
+    colour: int
+    line: int
+    marker: int
+    budgets: list[int]
+    across: Floats
+    up: Floats
+
+
+def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
+    """The rows that have numbers in all columns that are needed. Minus infinity is a number in the column `value`."""
+    if not isinstance(table, pd.DataFrame):
+        raise InputError("table", Described(f"a {type(table).__name__}"), "must be a pandas DataFrame")
+    needed = list(dict.fromkeys(["model", "budget", "split", value, against]))
+    missing = [name for name in needed if name not in table.columns]
+    if missing:
+        raise InputError(
+            "table", NO_VALUE, f"must have the columns {', '.join(needed)}: it has no {', '.join(missing)}"
+        )
+    numbers = table.copy()
+    for name in {value, against, "budget"}:
+        try:
+            numbers[name] = pd.to_numeric(table[name]).astype(float)
+        except (TypeError, ValueError):
+            raise InputError("table", NO_VALUE, f"must have numbers in the column {name}") from None
+    finite = np.isfinite(numbers[[against, "budget"]].to_numpy()).all(axis=1)
+    known = pd.DataFrame(numbers[finite & (numbers[value] < np.inf)])
+    if known.empty:
+        raise InputError("table", NO_VALUE, f"must have a row with numbers in {value} and {against}")
+    return known
+
+
+def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
+    """One series for each model and core, in the order of the table."""
+    if "core" not in numbers:
+        numbers = numbers.assign(core="")
+    numbers = numbers.assign(core=numbers["core"].fillna("").astype(str), model=numbers["model"].astype(str))
+    found: list[_Series] = []
+    for (model, core), rows in numbers.groupby(["model", "core"], sort=False):
+        budgets = sorted(set(rows["budget"].tolist()))
+        groups = [rows[rows["budget"] == budget] for budget in budgets]
+        across, up = (np.array([quartiles(group[name]) for group in groups]).T for name in (against, value))
+        line = sum(series.model == model for series in found)
+        models = list(dict.fromkeys([*(series.model for series in found), str(model)]))
+        place = models.index(str(model)), line, len(found)
+        found.append(_Series(str(model), str(core), *place, [int(budget) for budget in budgets], across, up))
+    return found
+
+
+def _drawable(everything: list[_Series], value: str) -> list[_Series]:
+    """The series without points whose median is minus infinity, and without series that have no other points."""
+    found = []
+    for series in everything:
+        there = np.isfinite(series.up[1])
+        if there.any():
+            budgets = [budget for budget, is_there in zip(series.budgets, there, strict=True) if is_there]
+            found.append(series._replace(budgets=budgets, across=series.across[:, there], up=series.up[:, there]))
+    if not found:
+        raise InputError("table", NO_VALUE, f"must have a model and budget whose median {value} is not minus infinity")
+    return found
+
+
+def _notes(everything: list[_Series], splits: int) -> list[str]:
+    """The number of splits, and what the figure cannot show."""
+    notes = [f"medians and quartiles of {splits} splits" if splits > 1 else "one split"]
+    gone = []
+    for series in everything:
+        which = [
+            f"{budget:,}" for budget, middle in zip(series.budgets, series.up[1], strict=True) if middle == -np.inf
+        ]
+        if which:
+            gone.append(f"{_name(series)} at {', '.join(which)}")
+    if gone:
+        notes.append(f"left out, median \u2212\u221e: {'; '.join(gone)}")
+    if any((np.isfinite(series.up[1]) & np.isneginf(series.up[0])).any() for series in everything):
+        notes.append("bars to the lower edge: quartile \u2212\u221e")
+    return notes
+
+
+def _name(series: _Series) -> str:
+    return clean(f"{series.model}, {series.core}" if series.core else series.model) or "?"
+
+
+def _draw_all(ax: Axes, found: list[_Series]) -> None:
+    numbers = np.concatenate([series.up.ravel() for series in found])
+    low, high = numbers[np.isfinite(numbers)].min(), numbers.max()
+    edge = low - 0.1 * ((high - low) or 1.0)
+    for series in found:
+        _draw(ax, series._replace(up=np.maximum(series.up, edge)))
+    if np.isneginf(numbers).any():
+        ax.set_ylim(bottom=edge)
+
+
+def _draw(ax: Axes, series: _Series) -> None:
+    spans = [np.array([of[1] - of[0], of[2] - of[1]]) for of in (series.across, series.up)]
+    ax.errorbar(
+        series.across[1],
+        series.up[1],
+        xerr=spans[0] if spans[0].any() else None,
+        yerr=spans[1],
+        color=style.COLOURS[series.colour % len(style.COLOURS)],
+        marker=style.MARKERS[series.marker % len(style.MARKERS)],
+        markersize=4,
+        markeredgecolor="white",
+        markeredgewidth=0.4,
+        linestyle=_LINES[series.line % len(_LINES)],
+        linewidth=1.0,
+        elinewidth=0.8,
+        label=_name(series),
+    )
+
+
+def _across(ax: Axes, found: list[_Series], against: str) -> None:
+    """Scale and label the horizontal axis."""
+    values = np.concatenate([series.across[1] for series in found])
+    if values.min() > 0 and values.max() > _WIDE * values.min():
+        ax.set_xscale("log")
+    if against == "budget":
+        _name_budgets(ax, sorted(set(values.tolist())))
+        ax.set_xlabel("budget (classes)", fontsize=style.NORMAL, labelpad=2)
+        return
+    plain = FuncFormatter(lambda value, _: f"{value:,g}")
+    if ax.get_xscale() == "log":
+        # Seconds often lie within one decade. With powers of ten alone, the axis would have one number.
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(plain)
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("seconds; numbers are budgets", fontsize=style.NORMAL, labelpad=2)
+    _name_ends(ax, found)
+
+
+def _name_ends(ax: Axes, found: list[_Series]) -> None:
+    """Write the budgets at the ends of the lines beside their points, each where it covers no other."""
+    # Axes settle their limits when asked for them; points have no places before that.
+    ax.get_xlim()
+    ax.get_ylim()
+    figure = ax.get_figure(root=True)
+    points_per_pixel = 72 / (figure.dpi if figure else 100.0)
+    taken: list[tuple[float, float, float]] = []  # the left edge, the bottom and the width of a text
+    for series in found:
+        for end in dict.fromkeys((0, len(series.budgets) - 1)):
+            point, text = (float(series.across[1, end]), float(series.up[1, end])), f"{series.budgets[end]:,}"
+            x, y = (ax.transData.transform(point) * points_per_pixel).tolist()
+            long = width(text, style.SMALL)
+            for right, up in ((4.0, -7.0), (4.0, 3.0), (-4.0 - long, -7.0), (-4.0 - long, 3.0)):
+                name = (x + right, y + up, long)
+                if not any(_touch(name, other) for other in taken):
+                    taken.append(name)
+                    how: dict[str, Any] = {"textcoords": "offset points", "fontsize": style.SMALL, "color": style.GREY}
+                    ax.annotate(text, point, (right, up), **how)
+                    break
+
+
+def _touch(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    """Whether two texts overlap or are less than a point apart."""
+    beside = one[0] > other[0] + other[2] + 1 or other[0] > one[0] + one[2] + 1
+    return not beside and abs(one[1] - other[1]) < style.SMALL
+
+
+def _name_budgets(ax: Axes, budgets: list[float]) -> None:
+    """Write the budgets from the left, without those that would touch the one before."""
+    wide = style.inches(ax)[0] * 72
+    # The axis settles its limits when asked for them; points have no places before that.
+    ax.get_xlim()
+    at = ax.transAxes.inverted().transform(ax.transData.transform([(budget, 0.0) for budget in budgets]))[:, 0] * wide
+    named: list[float] = []
+    end = -np.inf
+    for budget, x in zip(budgets, at.tolist(), strict=True):
+        half = width(f"{budget:,g}", style.SMALL) / 2
+        if x - half > end + 2:
+            named.append(budget)
+            end = x + half
+    ax.xaxis.set_major_locator(FixedLocator(named))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))

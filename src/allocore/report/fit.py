@@ -1,0 +1,80 @@
+"""What figures, tables and the page need of a posterior."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
+
+from allocore.classes.consensus import Consensus
+from allocore.classes.summary import ClassSummary, ShownDraw
+from allocore.errors import InputError
+from allocore.posterior.diagnose import Diagnosis
+from allocore.posterior.evaluate import Evaluation
+from allocore.storage.record import Record
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.holdout import HeldOut
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Fit(Protocol):
+    """The part of `allocore.Posterior` that this package uses."""
+
+    @property
+    def record(self) -> Record:
+        """The run: its data, settings, draws and trace."""
+
+    @property
+    def tensor(self) -> CountTensor:
+        """The tensor that the model was fitted to."""
+
+    @property
+    def held_out(self) -> HeldOut | None:
+        """The cells held out of the fit."""
+
+    @property
+    def core_values(self) -> NDArray[Any]:
+        """The core values, (chain, draw, Q)."""
+
+    @property
+    def draw_sweeps(self) -> NDArray[Any]:
+        """The sweep of each draw, counted from 1."""
+
+    @property
+    def stats(self) -> Mapping[str, NDArray[Any]]:
+        """The trace of all sweeps."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has made all planned sweeps."""
+
+    def class_summary(self, draw: ShownDraw = None, *, chain: int | None = None) -> ClassSummary:
+        """Return the classes of the consensus, or of one draw."""
+
+    def consensus(self) -> Consensus:
+        """Return what the chains agree on."""
+
+    def diagnose(self) -> Diagnosis:
+        """Judge whether the chains have converged."""
+
+    def evaluation(self, test: object = None, *, allow_training: bool = False, brief: bool = False) -> Evaluation:
+        """Score held-out cells."""
+
+    def surprises(self, *, top: int = 50) -> "pd.DataFrame":
+        """Return the least expected cells."""
+
+    def top_cells(
+        self, number: int, top: int = 5, *, draw: ShownDraw = None, chain: int | None = None
+    ) -> "pd.DataFrame":
+        """Return the cells in which a class expects the most counts."""
+
+
+def shown_summary(post: Fit, draw: ShownDraw, chain: int | None) -> ClassSummary:
+    """Return the classes to draw: the consensus, or one draw on request. Raises an error if there are none."""
+    summary = post.class_summary(draw, chain=chain)
+    if len(summary.number_C):
+        return summary
+    if summary.is_consensus:
+        raise InputError("draw", draw, 'must be "best" or a number: the draws have no class in common')
+    raise InputError("draw", draw, f"must be a draw with classes, and {summary.source} has none")

@@ -1,0 +1,296 @@
+"""The data of the page: classes with their profiles and factors, the run and its health, as plain values for JSON.
+
+Everything is decided here; the page only draws it. Profiles and factors are the *columns* of a mode, and classes and
+factors name theirs by its place. Equal columns are written once: without missing cells the profile of a class in a
+single draw is its factor, which other classes may share. To keep the page small for modes of any length:
+
+- Shares are 32-bit floats in base64, a third of the space of decimal text.
+- The ends of intervals are 16-bit fractions of the highest end in the column, finer than any screen shows.
+- Of a mode with very many labels, the page gets only the heaviest labels of each column.
+- The probabilities that two classes share a factor are one byte each, in percent.
+"""
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownDraw, ShownMode
+from allocore.classes.tables import top_cells
+from allocore.classes.words import sharers_of, support_words
+from allocore.kernels.elementary import Floats, Ints
+from allocore.posterior.diagnose import Diagnosis
+from allocore.posterior.evaluate import HEADINGS, heading, score_rows
+from allocore.report.fit import Fit
+from allocore.report.periods import period_start
+from allocore.report.run_text import diagnosis_rows, number_text, progress_line, settings_line
+from allocore.sentences import sentences
+from allocore.tensor.countries import resolve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# A mode is complete up to this many labels, or up to this many numbers over all its columns. Above both limits, the
+# page gets about this many numbers of it.
+_WHOLE_LABELS = 500
+_NUMBERS = 100_000
+_LEAST_ROWS = 25
+_TRACE_POINTS = 400
+_TOP_CELLS = 6
+_MOST_SHARERS = 6
+_MOST_16_BITS = 65535
+
+
+def payload(
+    posterior: Fit,
+    title: str,
+    *,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+    surprises: "pd.DataFrame | None" = None,
+) -> dict[str, Any]:
+    """Everything that the page shows, ready for JSON: the consensus if there are several draws, or a single draw."""
+    summary, diagnosis = posterior.class_summary(draw, chain=chain), posterior.diagnose()
+    chains, draws = posterior.core_values.shape[:2]
+    modes = [_Columns(summary, mode) for mode in range(len(summary.modes))]
+    return {
+        "title": title,
+        "summary": " ".join(summary.sentences),
+        "counted": summary.counted,
+        "source": summary.source,
+        "faint": FAINT,
+        "consensus": summary.is_consensus,
+        "draws": {"chains": chains, "draws": draws},
+        "data": _data(posterior),
+        "run": [settings_line(posterior.record), progress_line(posterior.record)],
+        "finished": posterior.finished,
+        "likelihood": sentences(diagnosis.likelihood),
+        "health": _health(diagnosis),
+        "heldOut": _held_out(posterior),
+        "traces": _traces(posterior),
+        "modes": [_mode(summary, columns) for columns in modes],
+        "classes": _classes(summary, modes),
+        "cells": _cells(posterior, summary),
+        "surprises": None if surprises is None else _surprises(surprises, summary),
+        "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
+    }
+
+
+def _data(posterior: Fit) -> dict[str, Any]:
+    tensor = posterior.tensor
+    report = tensor.report
+    return {
+        "text": repr(tensor),
+        "missing": tensor.missing.cells,
+        "report": None if report is None else report.lines(),
+    }
+
+
+def _health(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The verdict on the chains, for the banner and the panel. `rHat` is text, because R-hat may be infinite."""
+    headings, rows = diagnosis_rows(diagnosis)
+    r_hats = diagnosis.table["r_hat"].to_numpy()[:1]  # the log-likelihood comes first; NNTuck has no row at all
+    return {
+        "level": diagnosis.level,
+        "headline": diagnosis.sentences[0],
+        "words": sentences(diagnosis.details),
+        "rHat": number_text("r_hat", float(r_hats[0])) if np.isfinite(r_hats).any() else None,
+        "moves": None if np.isnan(diagnosis.move_rate) else diagnosis.move_rate,
+        "headings": headings,
+        "rows": rows,
+    }
+
+
+def _held_out(posterior: Fit) -> dict[str, Any] | None:
+    """How well the run predicts its held-out cells, in words and as a table; None if there are none."""
+    if posterior.held_out is None:
+        return None
+    found = posterior.evaluation(brief=True)
+    return {
+        "level": found.level,
+        "words": found.sentences,
+        "cells": heading(found.table),
+        "headings": HEADINGS,
+        "rows": score_rows(found.table),
+    }
+
+
+def _traces(posterior: Fit) -> dict[str, Any]:
+    """The log-likelihood of every chain at some hundred evenly spaced sweeps."""
+    trace = posterior.stats["log_likelihood"]
+    sweeps = np.unique(np.linspace(0, trace.shape[1] - 1, min(_TRACE_POINTS, trace.shape[1])).astype(int))
+    return {
+        "sweeps": (sweeps + 1).tolist(),
+        "burnIn": posterior.record.schedule.burn_in,
+        "logLikelihood": [[_number(value) for value in row] for row in trace[:, sweeps]],
+    }
+
+
+class _Columns:
+    """The profiles and factors of a mode, each once, and which of them every class and every factor has."""
+
+    def __init__(self, summary: ClassSummary, place: int) -> None:
+        self.place = place
+        self.shown: list[Profile] = []
+        self._known: dict[tuple[bytes, ...], int] = {}
+        self.of_class = [self._column(profile) for profile in summary.profiles[place]]
+        self.of_factor = [self._column(factor) for factor in summary.factors[place].values()]
+
+    def _column(self, profile: Profile) -> int:
+        """The place of a profile among the columns; a new one is added."""
+        numbers = [each for each in (profile.share_D, profile.low_D, profile.high_D) if each is not None]
+        key = tuple(each.astype("<f4").tobytes() for each in numbers)
+        if key not in self._known:
+            self._known[key] = len(self.shown)
+            self.shown.append(profile)
+        return self._known[key]
+
+
+def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
+    """A mode: its labels, their kind, its columns, and its factors in the order of their first class."""
+    mode, shown = summary.modes[columns.place], columns.shown
+    rows_NR = _heaviest_rows(mode, shown)
+    shown_R = np.arange(len(mode.labels)) if rows_NR is None else np.unique(rows_NR)
+    labels = [str(mode.labels[row]) for row in shown_R.tolist()]
+    return {
+        "name": mode.name,
+        "kind": mode.kind,
+        "wording": "weeks" if mode.are_weeks else "numbers" if mode.are_numbers else None,
+        "length": len(mode.labels),
+        "labels": labels,
+        "starts": [_start(label) for label in labels] if mode.kind == "time" else None,
+        "iso": [_iso(label) for label in labels] if mode.kind == "country" else None,
+        "even": [each.even for each in shown],
+        "peaks": [each.peaks() for each in shown] if mode.kind == "time" else None,
+        "rows": None if rows_NR is None else _packed(np.searchsorted(shown_R, rows_NR), "<u4"),
+        "shares": _packed(_chosen([each.share_D for each in shown], rows_NR), "<f4"),
+        "intervals": _intervals(shown, rows_NR),
+        "factors": [
+            {"number": each.number, "classes": each.classes, "mass": _number(each.mass), "column": column}
+            for each, column in zip(summary.factors[columns.place].values(), columns.of_factor, strict=True)
+        ],
+        "sharing": None if summary.sharing is None else _upper_triangle(summary.sharing[columns.place]),
+    }
+
+
+def _heaviest_rows(mode: ShownMode, columns: list[Profile]) -> Ints | None:
+    """The rows of each column that the page gets, heaviest first; None if it gets all."""
+    length = len(mode.labels)
+    if mode.kind == "time" or length <= _WHOLE_LABELS or length * len(columns) <= _NUMBERS:
+        return None
+    most = min(length, max(_LEAST_ROWS, _NUMBERS // len(columns)))
+    return np.stack([column.heaviest[:most] for column in columns])
+
+
+def _chosen(columns: list[Floats], rows_NR: Ints | None) -> Floats:
+    """The numbers of each column that the page gets, (N, R)."""
+    if not columns:
+        return np.empty((0, 0))
+    numbers_ND = np.stack(columns)
+    return numbers_ND if rows_NR is None else np.take_along_axis(numbers_ND, rows_NR, axis=1)
+
+
+def _intervals(columns: list[Profile], rows_NR: Ints | None) -> dict[str, Any] | None:
+    """The ends of the intervals as fractions of the highest end of each column; None for a single draw."""
+    low_NR = _chosen([each.low_D for each in columns if each.low_D is not None], rows_NR)
+    high_NR = _chosen([each.high_D for each in columns if each.high_D is not None], rows_NR)
+    if not low_NR.size:
+        return None
+    highest_N = high_NR.max(axis=1)
+    scale_N1 = _MOST_16_BITS / np.where(highest_N > 0.0, highest_N, 1.0)[:, None]
+    return {
+        "highest": [_number(highest) for highest in highest_N.tolist()],
+        "low": _packed(np.rint(low_NR * scale_N1), "<u2"),
+        "high": _packed(np.rint(high_NR * scale_N1), "<u2"),
+    }
+
+
+def _upper_triangle(sharing_CC: Floats) -> str:
+    """The probabilities above the diagonal, row by row, in percent."""
+    return _packed(np.rint(100.0 * sharing_CC[np.triu_indices(len(sharing_CC), 1)]), "u1")
+
+
+def _start(label: str) -> str:
+    """When a period begins, as JavaScript reads it: in UTC, with a time of day only if it is not midnight."""
+    start = period_start(label)
+    return start.date().isoformat() if not start.hour else f"{start.isoformat(timespec='minutes')}Z"
+
+
+def _iso(label: str) -> str | None:
+    country = resolve(label)
+    return country.iso3 if country else None
+
+
+def _packed(numbers: NDArray[Any], kind: str) -> str:
+    return base64.b64encode(numbers.astype(kind).tobytes()).decode("ascii")
+
+
+def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any]]:
+    """Each class: its number, name, size and support, and the places of its profiles and factors in every mode."""
+    places = [{number: place for place, number in enumerate(factors)} for factors in summary.factors]
+    interval_C2 = np.full((len(summary.names), 2), np.nan) if summary.interval_C2 is None else summary.interval_C2
+    return [
+        {
+            "number": int(summary.number_C[c]),
+            "name": name,
+            "value": _number(summary.value_C[c]),
+            "share": _number(summary.share_C[c]),
+            "low": _number(interval_C2[c, 0]),
+            "high": _number(interval_C2[c, 1]),
+            "inDraws": _number(summary.support.draws_C[c]),
+            "support": support_words(summary, c),
+            "apart": bool(summary.apart_C[c]),
+            "profiles": [columns.of_class[c] for columns in modes],
+            "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[c].tolist())],
+            "sharers": [_sharers(summary, c, mode) for mode in range(len(modes))],
+        }
+        for c, name in enumerate(summary.names)
+    ]
+
+
+def _sharers(summary: ClassSummary, place: int, mode: int) -> list[Any]:
+    """The first classes that share the factor of a class and their number, then the same of those that may share it."""
+    same, perhaps = sharers_of(summary, place, mode)
+    return [same[:_MOST_SHARERS], len(same), perhaps[:_MOST_SHARERS], len(perhaps)]
+
+
+def _cells(posterior: Fit, summary: ClassSummary) -> dict[str, Any]:
+    """The top cells of every class: the modes shown, their labels, and for each class its rows.
+
+    A row has the places of its labels, what the class and the whole model expect, and the count.
+    """
+    tables = top_cells(posterior.record, summary, range(len(summary.names)), _TOP_CELLS) if summary.names else []
+    shown = list(tables[0].columns[:-3]) if tables else []
+    known: list[dict[str, int]] = [{} for _ in shown]
+    rows: list[list[list[Any]]] = []
+    for table in tables:
+        rows.append([])
+        for *labels, of_class, expected, observed in table.itertuples(index=False, name=None):
+            places = [seen.setdefault(label, len(seen)) for seen, label in zip(known, labels, strict=True)]
+            rows[-1].append([*places, _number(of_class), _number(expected), int(observed)])
+    return {
+        "modes": [place for place, name in enumerate(summary.mode_names) if name in shown],
+        "labels": [list(seen) for seen in known],
+        "ofClass": rows,
+    }
+
+
+def _surprises(table: "pd.DataFrame", summary: ClassSummary) -> list[dict[str, Any]]:
+    modes = len(summary.modes)
+    observed, expected, direction, _, surprise = list(table.columns[modes:])
+    return [
+        {
+            "labels": [str(row[name]) for name in table.columns[:modes]],
+            "observed": int(row[observed]),
+            "expected": _number(row[expected]),
+            "direction": row[direction],
+            "surprise": _number(row[surprise]),
+        }
+        for row in table.to_dict("records")
+    ]
+
+
+def _number(value: float) -> float | None:
+    """A number with six digits, which is enough to read; None if it is not finite, because JSON has no NaN."""
+    return float(f"{value:.6g}") if np.isfinite(value) else None

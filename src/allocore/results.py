@@ -1,0 +1,1119 @@
+"""What a fit found: `Posterior`, the facade over everything that can be asked of the draws of a run.
+
+`open_run` opens a run on disk as one, and `as_posterior` takes one from whatever has it.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore.classes.numbering import write_consensus
+from allocore.classes.summary import ShownDraw
+from allocore.errors import NO_VALUE, Described, InputError, NotInModelError, whole_number
+from allocore.kernels.workers import available_threads
+from allocore.model.likelihood import dispersion_of
+from allocore.model.spec import LikelihoodName
+from allocore.posterior.cells import CellCounts, cells_to_score, check_has_cells
+from allocore.posterior.diagnose import can_judge, diagnose, share_traces
+from allocore.posterior.likelihood_check import likelihood_findings
+from allocore.posterior.log_joint import log_joint_of_draws
+from allocore.posterior.predict import (
+    checked_coords,
+    checked_counts,
+    drawn,
+    expected_counts,
+    log_ppd,
+    log_predictive,
+    predict_cells,
+    simulate_cells,
+)
+from allocore.posterior.surprises import comparable, surprises
+from allocore.progress import draw_bar
+from allocore.run.fold_in import fold_in
+from allocore.storage.record import SWEEPS_OF_NEW_ROWS, Record
+from allocore.storage.run_reader import read_record, to_datatree
+from allocore.storage.run_writer import write_record
+from allocore.storage.zarr_format import OnError
+from allocore.tensor.concat import Absent, matched_rows
+from allocore.tensor.coordinates import as_integers
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.files import as_tensor
+from allocore.tensor.holdout import HeldOut
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from allocore.classes.consensus import Consensus
+    from allocore.classes.numbering import Known
+    from allocore.classes.summary import ClassSummary
+    from allocore.forecast.forecast import Forecast
+    from allocore.posterior.diagnose import Diagnosis
+    from allocore.posterior.evaluate import Evaluation
+
+
+class Posterior:
+    """The draws of a fitted model, with predictions, tables and diagnostics.
+
+    `model.posterior_` and `ac.open_run` return one. It does not change when the model is fitted again. Predictions pool
+    all chains: every draw has the same weight. Classes are those of the consensus of all draws, or of a single draw on
+    request: the best one by its log joint density, unless `draw` and `chain` say otherwise.
+
+    Parameters
+    ----------
+    record : Record
+        The run: its data, settings, draws and trace.
+    threads : int, optional
+        Threads for predictions; by default one for each available processor.
+    folder : path, optional
+        The folder of the run, where its consensus is saved.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> Y = ac.load_flights()
+    >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, chains=2, seed=0, progress=False)
+    >>> post = model.fit(Y).posterior_
+    >>> post
+    Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+
+    The examples of its methods use this `post` and this `Y`.
+    """
+
+    def __init__(self, record: Record, threads: int | None = None, *, folder: Path | None = None) -> None:
+        self._record, self._threads, self._folder = record, threads or available_threads(), folder
+        # The posterior that new rows were folded into, as long as it is in memory.
+        self._fitted: Posterior | None = None
+        self._numbering: Known | None = None
+        # What takes long is found once.
+        self._consensus: Consensus | None = None
+        self._diagnosis: Diagnosis | None = None
+        self._evaluations: dict[bool, Evaluation] = {}
+        self._draw_summaries: dict[tuple[int, int], ClassSummary] = {}
+        self._log_joint: NDArray[np.float64] | None = None
+
+    @property
+    def core_values(self) -> NDArray[np.float64]:
+        """The core values lambda_q, (chain, draw, Q). Class q means nothing from one draw to the next."""
+        return self._record.core_values
+
+    @property
+    def core_locations(self) -> NDArray[np.int64]:
+        """The location of each class in the core, its factor in every mode, (chain, draw, Q, M)."""
+        return cast("NDArray[np.int64]", self._record.core_locations)
+
+    @property
+    def factors(self) -> list[NDArray[np.float64]]:
+        """The factor matrices: for each mode an array (chain, draw, D_m, K_m), zero for a factor that no class uses.
+
+        The arrays of a large run stay on disk: `factors[m][chain, draw]` reads one draw, anything else (`np.asarray`,
+        arithmetic, methods) reads the whole array.
+        """
+        return list(cast("tuple[NDArray[np.float64], ...]", self._record.factors))
+
+    @property
+    def budget(self) -> NDArray[np.int64]:
+        """The number of classes with a positive core value, (chain, draw): draws of the budget if it is inferred."""
+        return np.asarray((self.core_values > 0.0).sum(axis=2), dtype=np.int64)
+
+    @property
+    def likelihood(self) -> LikelihoodName:
+        """The distribution of a count given the rate of its cell: "poisson", "negative-binomial" or "bernoulli"."""
+        return self._record.spec.likelihood
+
+    @property
+    def dispersion(self) -> NDArray[np.float64]:
+        """The dispersion p of the negative binomial, (chain, draw), or (chain, draw, D) with `dispersion_by`.
+
+        The variance of a count is 1 / (1 - p) times its mean. Other likelihoods raise an error, an `InputError` that is
+        an `AttributeError` as well.
+        """
+        if self._record.log_odds is None:
+            raise NotInModelError(
+                "dispersion", NO_VALUE, f"needs the negative binomial likelihood; this fit has {self.likelihood!r}"
+            )
+        return dispersion_of(self._record.log_odds)
+
+    @property
+    def concentrations(self) -> NDArray[np.float64]:
+        """The concentrations e0 of the modes, the shapes of the gamma priors of their factors, (chain, draw, M).
+
+        NNTuck has no priors and raises an error, an `InputError` that is an `AttributeError` as well.
+        """
+        if self._record.concentrations is not None:
+            return self._record.concentrations
+        spec = self._record.spec
+        if not spec.has_priors:
+            raise NotInModelError(
+                "concentrations", NO_VALUE, f"need priors, but {spec.model} is fitted by maximum likelihood"
+            )
+        fixed_M = [spec.concentration(mode, np.empty(0)) for mode in range(len(spec.core_shape))]
+        return np.broadcast_to(np.array(fixed_M), (*self.core_values.shape[:2], len(fixed_M)))
+
+    @property
+    def stats(self) -> Mapping[str, NDArray[Any]]:
+        """The trace of all sweeps, burn-in included, as arrays by name.
+
+        `log_likelihood`, `classes` (in use), `moved` (share of classes that changed location) and `seconds` have the
+        shape (chain, sweep), and `factors` (in use) has (chain, sweep, M).
+        """
+        return self._record.stats
+
+    @property
+    def draw_sweeps(self) -> NDArray[np.int64]:
+        """The sweep of each draw, (draw,), counted from 1: sweep s is at position s - 1 in `stats`."""
+        return self._record.draw_sweeps
+
+    @property
+    def tensor(self) -> CountTensor:
+        """The tensor that the model was fitted to."""
+        return self._record.tensor
+
+    @property
+    def held_out(self) -> HeldOut | None:
+        """The held-out cells if the model was fitted to a split of `ac.hold_out`, otherwise None."""
+        return self._record.held_out
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run. The same seed, settings and data give the same draws."""
+        return self._record.seed
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has made all planned sweeps."""
+        return bool(self.stats["moved"].shape[1] >= self._record.schedule.sweeps)
+
+    @property
+    def record(self) -> Record:
+        """The run behind the posterior, for the packages below.
+
+        :meta private:
+        """
+        return self._record
+
+    def select_chains(self, chains: Sequence[int]) -> "Posterior":
+        """Return the posterior of some of the chains.
+
+        Use it to leave out a chain that `diagnose` finds far behind the others, or to see what half of the chains say.
+
+        Parameters
+        ----------
+        chains : sequence of int
+            The numbers of the chains to keep, without repeats. Negative numbers count from the end. The chains of the
+            new posterior are numbered from 0, in the order given.
+
+        Returns
+        -------
+        Posterior
+
+        Examples
+        --------
+        >>> post.select_chains([1])
+        Posterior: 1 chain of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+        """
+        number, given = len(self.core_values), as_integers(chains, "chains")
+        if given.ndim != 1 or not given.size or not ((-number <= given) & (given < number)).all():
+            raise InputError("chains", chains, f"must list one or more chain numbers from {-number} to {number - 1}")
+        kept = (given % number).tolist()
+        if len(set(kept)) < len(kept):
+            raise InputError("chains", chains, "must not name a chain twice")
+        other = Posterior(self._record.with_chains(kept), self._threads)
+        # Some chains have their own consensus. Its classes are numbered as those of the run, whose file stays as it is.
+        found = self._found_consensus()
+        other._numbering = found.numbering.known if found else self._saved_numbering()
+        other._fitted = None if self._fitted is None else self._fitted.select_chains(kept)
+        return other
+
+    def to_datatree(self) -> "xr.DataTree":
+        """Return the run as a DataTree in the ArviZ schema.
+
+        ArviZ 1, for Python 3.12 and later, takes it directly: `az.summary(tree, group="sample_stats")`. ArviZ 0.23, the
+        newest for Python 3.11, converts it: `az.from_datatree(tree)` returns an `InferenceData`.
+
+        Returns
+        -------
+        xarray.DataTree
+            The draws, the trace and the data. Labels are coordinates; settings and seed are attributes.
+
+        Examples
+        --------
+        >>> post.to_datatree()["posterior"]["core_values"].sizes
+        Frozen({'chain': 2, 'draw': 10, 'q': 5})
+        """
+        return to_datatree(self._record)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run to a new Zarr folder.
+
+        `ac.open_run` opens the folder as a posterior, and xarray as a DataTree. A saved run cannot be resumed: for that
+        fit with `store=`. The consensus is saved too if it has been found.
+
+        Parameters
+        ----------
+        path : str or path
+            The folder to write. It must not exist.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import allocore as ac
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     post.save(f"{folder}/run.zarr")
+        ...     ac.open_run(f"{folder}/run.zarr")
+        Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
+        """
+        write_record(self._record, Path(path))
+        if (found := self._found_consensus()) is not None:
+            write_consensus(Path(path), self._record, found.estimates, found.numbering)
+
+    def expected(self, coords: object) -> NDArray[np.float64]:
+        """Return the expected counts of cells, averaged over all draws of all chains.
+
+        With the rate r of a cell in a draw, the expected count is r for the Poisson likelihood, r p / (1 - p) for the
+        negative binomial, and 1 - exp(-r), the probability of a one, for the Bernoulli likelihood. `predict` does the
+        same by label, for sums of cells, and with intervals.
+
+        Parameters
+        ----------
+        coords : array of int, shape (M, n), or HeldOut
+            The cells, one per column. The model may have been fitted to them: this is no score. If they come with a
+            shape, mode names or labels, these must be those of the fitted tensor.
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
+
+        Examples
+        --------
+        >>> bool((post.expected(Y.coords[:, :100]) > 0).all())
+        True
+        """
+        return expected_counts(drawn(self._record), checked_coords(coords, self.tensor), self._threads)
+
+    def log_predictive(self, coords: object, counts: object = None) -> NDArray[np.float64]:
+        """Return the log predictive probability of each count.
+
+        It is the log of the probability under the likelihood, averaged over all draws of all chains. A count above 1
+        has probability 0 under the Bernoulli likelihood, so the result is minus infinity.
+
+        Parameters
+        ----------
+        coords : array of int, shape (M, n), or HeldOut
+            The cells, one per column. The model may have been fitted to them; `log_ppd` refuses such cells. If they
+            come with a shape, mode names or labels, these must be those of the fitted tensor.
+        counts : array of int, shape (n,), optional
+            The count of each cell; by default those of the held-out set.
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
+
+        Examples
+        --------
+        >>> post.log_predictive(Y.coords[:, :3], Y.counts[:3]).shape
+        (3,)
+        """
+        if counts is None:
+            check_has_cells(coords, "coords")
+            counts = coords.counts  # type: ignore[attr-defined]
+        return log_predictive(drawn(self._record), *checked_counts(coords, counts, self.tensor), self._threads)
+
+    def ppd(self, test: CellCounts, positive_only: bool = False, *, allow_training: bool = False) -> float:
+        """Return the pointwise predictive density (PPD) of held-out cells.
+
+        It is the geometric mean of their predictive probabilities: 1 if every count is certain.
+
+        Parameters
+        ----------
+        test, positive_only, allow_training : HeldOut or the like, bool, bool
+            See `log_ppd`.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> split = ac.hold_out(Y, fraction=0.01, seed=1)
+        >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, seed=0, progress=False)
+        >>> 0.0 < model.fit(split.train).posterior_.ppd(split.test) < 1.0
+        True
+        """
+        return float(np.exp(self.log_ppd(test, positive_only, allow_training=allow_training)))
+
+    def log_ppd(self, test: CellCounts, positive_only: bool = False, *, allow_training: bool = False) -> float:
+        """Return the logarithm of `ppd`: the mean log predictive probability of held-out cells.
+
+        Parameters
+        ----------
+        test : HeldOut, CountTensor, or anything with `coords` and `counts`
+            The held-out cells, such as `split.test` of `ac.hold_out`. If it has a shape, mode names or labels, these
+            must be those of the fitted tensor. A tensor is scored on all its observed cells, zeros included, up to ten
+            million of them.
+        positive_only : bool
+            Score only cells with counts above 0, the paper's second criterion.
+        allow_training : bool
+            Also score cells that the model was fitted to. By default they raise an error: such a score says how well
+            the model fits, not how well it predicts.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> test = ac.hold_out(Y, fraction=0.01, seed=1).test
+        >>> try:
+        ...     post.log_ppd(test)  # `post` was fitted to all of `Y`
+        ... except ac.InputError as error:
+        ...     print(error.argument)
+        test
+        >>> post.log_ppd(test, allow_training=True) < 0.0
+        True
+        """
+        return log_ppd(
+            self._record, test, positive_only=positive_only, allow_training=allow_training, threads=self._threads
+        )
+
+    @overload
+    def predict(
+        self, cells: object, interval: float = 0.9, *, draws: Literal[False] = False, missing: bool = False
+    ) -> "pd.DataFrame": ...
+
+    @overload
+    def predict(
+        self, cells: object, interval: float = 0.9, *, draws: Literal[True], missing: bool = False
+    ) -> "tuple[pd.DataFrame, NDArray[np.float64]]": ...
+
+    def predict(
+        self, cells: object, interval: float = 0.9, *, draws: bool = False, missing: bool = False
+    ) -> "pd.DataFrame | tuple[pd.DataFrame, NDArray[np.float64]]":
+        """Predict the counts of cells and of sums of cells, by their labels.
+
+        Parameters
+        ----------
+        cells : data frame, list, dict, tuple, HeldOut, or array of int, shape (M, n)
+            One cell is a dict from mode names to labels, or a tuple with one entry per mode. Several are a list of
+            these, coordinates, or a frame with a column of labels for each mode, from pandas, polars or any other
+            library that narwhals supports.
+
+            A mode that is not named, or whose entry is None or empty, is summed over. In dicts and tuples, a list or
+            a slice of labels, such as `slice("2019-01", "2019-12")` with both ends included, is a sum too. So is a
+            longer period, such as "2019": labels are read as by `Y.select`. A frame that has a column for each mode
+            keeps its other columns.
+        interval : float
+            The probability of the intervals, above 0 and below 1.
+        draws : bool
+            Also return the expected counts in each draw of all chains.
+        missing : bool
+            Include cells that were missing in training in sums. By default a sum is over its observed cells, without a
+            masked diagonal or held-out cells. Single cells are always predicted.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The cells; `expected`, the expected count, averaged over all draws; `low` and `high`, the ends of the
+            central posterior predictive interval of the count itself, which includes the noise of the likelihood.
+            Intervals are exact, except for sums under the Bernoulli likelihood or with a dispersion for each row,
+            which are simulated. With `draws`, a pair of the frame and an array (n, draws).
+
+        Examples
+        --------
+        >>> post.predict({"carrier": "JetBlue Airways", "month": ["Jun", "Jul", "Aug"]}).round(1)
+                   carrier            month  expected  low  high
+        0  JetBlue Airways  [Jun, Jul, Aug]  ...
+        >>> table = post.predict(Y.to_frame().head(3), interval=0.5)
+        >>> list(table.columns)
+        ['origin', 'destination', 'carrier', 'month', 'hour', 'count', 'expected', 'low', 'high']
+        """
+        table, draws_NS = predict_cells(
+            self._record, cells, interval, threads=self._threads, draws=draws, missing=missing
+        )
+        return table if draws_NS is None else (table, draws_NS)
+
+    def simulate(
+        self, cells: object, draws: int | None = None, *, seed: int = 0, missing: bool = False
+    ) -> NDArray[np.int64]:
+        """Draw counts of cells and of sums of cells from the posterior predictive distribution.
+
+        The cells of one simulated draw share one draw of the posterior, so sums, differences and maxima over them have
+        the right distribution.
+
+        Parameters
+        ----------
+        cells : data frame, list, dict, tuple, HeldOut, or array of int, shape (M, n)
+            The cells, as for `predict`.
+        draws : int, optional
+            How many draws to make, from the draws of the posterior in turn; by default one from each of them.
+        seed : int
+            The seed. The same seed gives the same counts.
+        missing : bool
+            Include cells that were missing in training in sums, as for `predict`.
+
+        Returns
+        -------
+        ndarray of int64, shape (draws, n)
+
+        Examples
+        --------
+        >>> counts = post.simulate([{"month": "Jan"}, {"month": "Feb"}], draws=100, seed=1)
+        >>> counts.shape
+        (100, 2)
+        """
+        return simulate_cells(self._record, cells, draws, seed=seed, threads=self._threads, missing=missing)
+
+    def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
+        """Return the observed cells whose counts are least expected, most surprising first.
+
+        A zero where a large count was expected is a surprise too. In a tensor all observed zeros are searched, from the
+        largest expected count down. The search stops after about half a minute and then warns how far it got.
+
+        Parameters
+        ----------
+        Y : CountTensor, HeldOut, or anything with `coords` and `counts`, optional
+            The cells: a tensor of the same shape as the fitted one, or a held-out set. By default the fitted tensor.
+            Missing cells are left out.
+        top : int
+            How many cells to return.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The labels of each cell; its `observed` count; the `expected` one, averaged over all draws; the `direction`,
+            "more" or "fewer"; the two-sided tail probability `p`, averaged over all draws; and `surprise`, -log10 p,
+            which is finite even if `p` underflows to 0. Zeros with p = 1 are left out. `attrs["zeros_searched"]` is
+            "all", "largest only" if the search stopped early, or "given" for a held-out set.
+
+        Examples
+        --------
+        >>> table = post.surprises(top=3)
+        >>> list(table.columns)
+        ['origin', 'destination', 'carrier', 'month', 'hour', 'observed', 'expected', 'direction', 'p', 'surprise']
+        >>> bool(table["surprise"].is_monotonic_decreasing), table.attrs["zeros_searched"]
+        (True, 'all')
+        """
+        cells = comparable(self.tensor if Y is None else Y, self.tensor)
+        missing = cells.missing if isinstance(cells, CountTensor) else None
+        counted, top = checked_counts(cells.coords, cells.counts, self.tensor), whole_number("top", top)
+        return surprises(drawn(self._record), *counted, top=top, threads=self._threads, missing=missing)
+
+    def evaluate(self, test: object = None, *, allow_training: bool = False) -> "Evaluation":
+        """Score predictions of held-out cells against simple baselines that are fitted to the same cells.
+
+        Parameters
+        ----------
+        test : HeldOut, CountTensor, data frame, or anything with `coords` and `counts`, optional
+            The cells to score; by default those that were held out of the fit, by `ac.hold_out` or with
+            `allocore fit --hold-out`. A tensor is scored on all its observed cells, zeros
+            included, up to ten million of them. A data frame has a column of labels for each mode, and a column
+            `count`; only its rows are scored.
+        allow_training : bool
+            Also score cells that the model was fitted to. By default they raise an error.
+
+        Returns
+        -------
+        Evaluation
+            The scores of the model and of each baseline as a `table`, whether they are good or bad in `sentences`, and
+            in a word as `level`.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> model = ac.CP(3, burn_in=5, draws=4, thin=1, seed=1)
+        >>> found = model.fit(ac.hold_out(Y, 0.1, along="month", seed=1)).posterior_.evaluate()
+        >>> list(found.table.index)
+        ['model', 'one rate', 'independence', 'mean over hour']
+        >>> print(found.sentences[0])
+        Predicts clearly worse than the best baseline (mean over hour): log PPD ...
+        """
+        found = self.evaluation(test, allow_training=allow_training)
+        return replace(found, table=found.table.copy())
+
+    def evaluation(self, test: object = None, *, allow_training: bool = False, brief: bool = False) -> "Evaluation":
+        """Return the scores of `evaluate` with what figures need besides its table. Those of the run are found once.
+
+        Parameters
+        ----------
+        test, allow_training : HeldOut or the like, bool
+            See `evaluate`.
+        brief : bool
+            Use fewer draws where there are very many cells, unless all draws have been used before.
+
+        Returns
+        -------
+        Evaluation
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> test = ac.hold_out(Y, fraction=0.01, seed=1).test
+        >>> post.evaluation(test, allow_training=True, brief=True).table.index[0]
+        'model'
+        """
+        from allocore.posterior.evaluate import evaluate
+
+        record = drawn(self._record)
+        if test is not None:
+            return evaluate(record, cells_to_score(test, self.tensor, allow_training), self._threads, brief=brief)
+        if self.held_out is None:
+            raise InputError("test", None, "must be given: the run has no held-out cells, as fits to a split have")
+        brief = brief and False not in self._evaluations
+        if brief not in self._evaluations:
+            self._evaluations[brief] = evaluate(record, self.held_out, self._threads, brief=brief)
+        return self._evaluations[brief]
+
+    def fold_in(
+        self,
+        Y_new: object,
+        mode: int | str = -1,
+        *,
+        absent: Absent = "zero",
+        sweeps: int = SWEEPS_OF_NEW_ROWS,
+        seed: int | None = None,
+        progress: bool = True,
+    ) -> "Posterior":
+        """Draw new rows of one mode, such as a new month or country, given every draw of the fit.
+
+        The classes, their core values and the factors of the other modes stay as they are in each draw. The new rows of
+        factors are drawn from their exact conditional given those and the counts in `Y_new`, by Gibbs sampling.
+
+        Parameters
+        ----------
+        Y_new : CountTensor, array, sparse array or path
+            The counts of the new rows: anything that `as_tensor` takes, with the modes of the fitted tensor. In `mode`
+            it has one or more new rows. They count as new even if the fit has their labels. In the other modes rows
+            are matched by label, in any order; a label with counts that the fit does not have raises an error.
+            Missing cells stay missing.
+        mode : int or str
+            The mode of the new rows, by name or number; by default the last.
+        absent : {"zero", "missing"}
+            How to treat labels of the fit that `Y_new` does not have, in the modes other than `mode`: their cells are
+            zeros (tables of events are complete), or missing.
+        sweeps : int
+            Sweeps of the Gibbs sampler for each draw. Rows with very many counts may need more.
+        seed : int, optional
+            The seed; by default that of the run. The same seed gives the same rows, on any number of threads.
+        progress : bool
+            Whether to show progress: a bar on a terminal and in a notebook, lines in a log.
+
+        Returns
+        -------
+        Posterior
+            The same chains and draws with the new rows in place of the old ones, and `Y_new` as its tensor. Its
+            consensus has the classes of the consensus of the fit. `stats` has one entry per draw, with the
+            log-likelihood of `Y_new`. It can be saved, but not resumed.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> model = ac.AlloCore(budget=5, burn_in=20, draws=5, thin=1, seed=0, progress=False)
+        >>> fitted = model.fit(Y.select(month=slice("Jan", "Nov"))).posterior_
+        >>> december = fitted.fold_in(Y.select(month="Dec"), "month")
+        >>> december.factors[3].shape, december.tensor.labels[3]
+        ((1, 5, 1, 5), ('Dec',))
+        >>> december.predict({"carrier": "JetBlue Airways"}).round(-3)
+                   carrier  expected   low  high
+        0  JetBlue Airways  ...
+        """
+        along = self.tensor.mode(mode)
+        tensor = matched_rows(as_tensor(Y_new), self.tensor, along, absent)
+        with draw_bar("folding in", progress) as tick:
+            record = fold_in(
+                drawn(self._record),
+                tensor,
+                along,
+                sweeps=whole_number("sweeps", sweeps),
+                seed=self.seed if seed is None else whole_number("seed", seed, least=0),
+                threads=self._threads,
+                tick=tick,
+            )
+        folded = Posterior(record, self._threads)
+        folded._fitted = self
+        return folded
+
+    def forecast(
+        self,
+        horizon: int = 3,
+        *,
+        mode: str | int | None = None,
+        season: int | Literal["auto"] | None = "auto",
+        seed: int = 0,
+    ) -> "Forecast":
+        """Forecast the counts of the periods after the last one.
+
+        In every draw, a discount model of its own past continues each factor of the mode of time. The smoothness is
+        learned by maximising the probability of the past, each period predicted from the ones before. The other
+        factors, the core and the noise of the likelihood stay as they are in the draw.
+
+        Parameters
+        ----------
+        horizon : int, default 3
+            How many periods to forecast.
+        mode : str or int, optional
+            The mode of time, by name or number; by default the one whose labels are periods of time. Its labels may
+            also be whole numbers, or absent.
+        season : int, "auto" or None, default "auto"
+            The length of the season in periods. By default a year (a week for days) if the data have at least three of
+            them. None means no season.
+        seed : int, default 0
+            The seed. The same seed gives the same forecast.
+
+        Returns
+        -------
+        Forecast
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> monthly = Y.with_labels({"month": [f"2013-{month:02d}" for month in range(1, 13)]})
+        >>> ac.CP(3, burn_in=5, draws=4, thin=1, seed=1).fit(monthly).posterior_.forecast(horizon=2)
+        Forecast of month 2014-01 to 2014-02: 400 paths of 4 draws, Poisson
+        """
+        from allocore.forecast.forecast import make_forecast
+
+        return make_forecast(drawn(self._record), self, horizon, mode, season, seed=seed, threads=self._threads)
+
+    def consensus(self, *, progress: bool = True) -> "Consensus":
+        """Return what the chains agree on: the classes that at least half of them have.
+
+        The numbers of classes mean nothing from draw to draw, and chains settle in different modes. The consensus
+        matches the classes of many draws of all chains by their profiles. It is computed once. If the run is on disk,
+        it is saved there, and its classes keep their numbers and names when the run is resumed.
+
+        Parameters
+        ----------
+        progress : bool
+            Whether to show progress. With hundreds of classes it takes seconds.
+
+        Returns
+        -------
+        Consensus
+
+        Examples
+        --------
+        >>> found = post.consensus()
+        >>> found.share.shape == found.support.shape
+        True
+        >>> found.classes()["name"].head(2)
+        class
+        0    ...
+        1    ...
+        Name: name, dtype: ...
+        """
+        from allocore.classes.consensus import consensus_of_new_rows, find_consensus
+
+        if self._consensus is None:
+            record, fit = drawn(self._record), self._fitted
+            if fit is None:
+                self._consensus = find_consensus(record, self._folder, self._numbering, progress)
+            else:
+                self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
+        return self._consensus
+
+    def best_draw(self) -> tuple[int, int]:
+        """Return the chain and the draw with the highest log joint density.
+
+        Returns
+        -------
+        chain, draw : int
+
+        Examples
+        --------
+        >>> chain, draw = post.best_draw()
+        >>> 0 <= chain < 2, 0 <= draw < 10
+        (True, True)
+        """
+        chain, draw = divmod(int(self._log_joint_of_draws().argmax()), self.core_values.shape[1])
+        return chain, draw
+
+    def classes(self, draw: ShownDraw = "best", top: int = 5, *, chain: int | None = None) -> "pd.DataFrame":
+        """Return the classes of one draw as a table, largest first. `consensus().classes()` has those of all draws.
+
+        Parameters
+        ----------
+        draw, chain : int or "best"
+            The draw and the chain to show. Negative numbers count from the end. By default the draw with the highest
+            log joint density, of `chain` if that is given. A draw without a chain is one of chain 0.
+        top : int
+            How many labels of each profile to name.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `value` is the expected count of the class in the observed cells, `share` its part of the total, and
+            `cumulative` the share of this class and all larger ones. `attrs["source"]` names the draw.
+
+            `stability` is the share of the other draws, of all chains, that have a similar class. `stable_chains` is
+            the share of chains, its own included, in which at least half of the draws have one. Two classes are
+            similar if the cosine of their profiles is at least 0.9 in every mode; the classes of two draws are matched
+            one to one. About 100 draws, spread evenly, are compared. NaN means that there is no other draw or chain.
+
+            For each mode, `<mode>_factor` is the number of the factor that the class uses, `<mode>_top` names the
+            heaviest labels of its expected counts in the observed cells, `<mode>_peak` its highest stretches of time
+            (if labels are periods of time), and `<mode>_shared` the other classes that use the same factor.
+
+        Examples
+        --------
+        >>> table = post.classes(top=1)
+        >>> list(table.columns[:5])
+        ['value', 'share', 'cumulative', 'stability', 'stable_chains']
+        >>> table.attrs["source"]
+        'draw ... of chain ..., the best by log joint density'
+        """
+        from allocore.classes.tables import class_table
+
+        return class_table(self._draw_summary(draw, chain), whole_number("top", top))
+
+    def factor(self, mode: str | int, k: int, draw: ShownDraw = "best", *, chain: int | None = None) -> "pd.DataFrame":
+        """Return one factor of a draw as a table of labels and shares.
+
+        Parameters
+        ----------
+        mode : str or int
+            The mode, by name or number.
+        k : int
+            The number of the factor, as in the column `<mode>_factor` of `classes`.
+        draw, chain : int or "best"
+            The draw and the chain to show, as in `classes`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per label with its `share`, heaviest first; ordered labels, such as months, keep their order.
+            `attrs["classes"]` of the table lists the classes that use the factor.
+
+        Examples
+        --------
+        >>> factor = post.factor("carrier", post.classes()["carrier_factor"][0])
+        >>> float(factor["share"].sum().round(6)), factor.attrs["classes"][0]
+        (1.0, 0)
+        """
+        from allocore.classes.tables import factor_table
+
+        return factor_table(self._draw_summary(draw, chain), self.tensor.mode(mode), k)
+
+    def sharing(
+        self, mode: str | int, draw: ShownDraw = "best", top: int = 5, *, chain: int | None = None
+    ) -> "pd.DataFrame":
+        """Return the factors of a mode that are in use in a draw, heaviest first, with the classes that share each.
+
+        Parameters
+        ----------
+        mode : str or int
+            The mode, by name or number.
+        draw, chain : int or "best"
+            The draw and the chain to show, as in `classes`.
+        top : int
+            How many labels of each factor to name.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per factor: the `share` of all expected counts in its classes, their `number`, the `classes`
+            themselves, and its heaviest labels, `top`.
+
+        Examples
+        --------
+        >>> list(post.sharing("carrier").columns)
+        ['share', 'number', 'classes', 'top']
+        """
+        from allocore.classes.tables import sharing_table
+
+        return sharing_table(self._draw_summary(draw, chain), self.tensor.mode(mode), whole_number("top", top))
+
+    def top_cells(
+        self, number: int, top: int = 5, *, draw: ShownDraw = None, chain: int | None = None
+    ) -> "pd.DataFrame":
+        """Return the cells in which a class expects the most counts, with what was observed there.
+
+        Parameters
+        ----------
+        number : int
+            The number of the class, in the consensus or in the draw.
+        top : int
+            How many cells to return.
+        draw, chain : int or "best", optional
+            The draw and the chain, as in `classes`. By default the consensus, if there are several draws.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per cell, summed over the modes of time and other ordered modes: the labels of the other modes; the
+            expected count `of_class` (a latent count for the Bernoulli likelihood); the `expected` count of the whole
+            model; and the `observed` count. Missing cells are left out.
+
+        Examples
+        --------
+        >>> list(post.top_cells(0, top=3).columns)
+        ['origin', 'destination', 'carrier', 'of_class', 'expected', 'observed']
+        """
+        from allocore.classes.tables import top_cells
+
+        summary = self.class_summary(draw, chain=chain)
+        return top_cells(self._record, summary, [summary.place(number)], whole_number("top", top), self._threads)[0]
+
+    def class_summary(self, draw: ShownDraw = None, *, chain: int | None = None) -> "ClassSummary":
+        """Return the classes and factors that tables, figures and the report show, as arrays.
+
+        Parameters
+        ----------
+        draw, chain : int or "best", optional
+            The draw and the chain to show, as in `classes`. By default the consensus, if there are several draws.
+
+        Returns
+        -------
+        ClassSummary
+
+        Examples
+        --------
+        >>> post.class_summary().source, post.class_summary(3, chain=1).source
+        ('consensus of 2 chains, 20 draws', 'draw 3 of chain 1')
+        """
+        chains, draws = drawn(self._record).core_values.shape[:2]
+        if draw is None and chain is None and chains * draws > 1:
+            return self.consensus().summary
+        return self._draw_summary(draw, chain)
+
+    def diagnose(self) -> "Diagnosis":
+        """Check whether the chains have converged, and to the same posterior mode.
+
+        R-hat and effective sample sizes are computed for quantities that do not depend on how classes and factors are
+        numbered: the log-likelihood, the expected count of all observed cells
+        together (for the Bernoulli likelihood their total latent rate), the numbers of classes and of factors in use,
+        the dispersion and the concentrations if they are learned, the expected counts of a dozen cells, half of them
+        without counts, and the shares of the largest consensus classes.
+
+        Returns
+        -------
+        Diagnosis
+            A table, and what it means in sentences.
+
+        Examples
+        --------
+        >>> list(post.diagnose().table.index[:4])
+        ['log-likelihood', 'expected total count', 'classes', 'origin factors']
+        """
+        if self._diagnosis is None:
+            record = drawn(self._record)
+            shares = []
+            if can_judge(record):
+                found = self.consensus()
+                strong_C = ~found.summary.apart_C
+                shares = share_traces(found.numbers[strong_C], found.shares_by_draw[..., strong_C])
+            self._diagnosis = diagnose(record, likelihood_findings(record), shares)
+        return self._diagnosis
+
+    def show(self, rows: int = 15, top: int = 3, *, draw: ShownDraw = None, chain: int | None = None) -> None:
+        """Print the largest classes and the factors they share, of the consensus or of one draw.
+
+        Parameters
+        ----------
+        rows : int
+            How many classes to print.
+        top : int
+            How many labels of each profile to print.
+        draw, chain : int or "best", optional
+            The draw and the chain to show, as in `classes`. By default the consensus, if there are several draws.
+
+        Examples
+        --------
+        >>> post.show(rows=2, top=1)
+        2 of ... classes, consensus of 2 chains, 20 draws
+        ...
+        """
+        from allocore.report.console import SafeConsole
+        from allocore.report.terminal import class_report
+
+        SafeConsole().print(class_report(self, rows, top, draw=draw, chain=chain))
+
+    def _repr_html_(self) -> str:
+        from allocore.report.notebook import posterior_html
+
+        return posterior_html(self)
+
+    def __repr__(self) -> str:
+        chains, draws, budget = self.core_values.shape
+        spec = self._record.spec
+        core = " x ".join(str(size) for size in spec.core_shape)
+        likelihood = "" if spec.likelihood == "poisson" else f", {spec.observation.title}"
+        return (
+            f"{type(self).__name__}: {chains} chain{'s' * (chains > 1)} of {draws} draw{'s' * (draws != 1)}, "
+            f"{'at most ' * spec.infer_budget}{budget} class{'es' * (budget > 1)}, core {core}{likelihood}"
+        )
+
+    def _saved_numbering(self) -> "Known | None":
+        """The numbers and names of classes that are saved with the run."""
+        from allocore.classes.numbering import read_consensus
+
+        saved = None if self._folder is None else read_consensus(self._folder, self._record)
+        return self._numbering if saved is None else saved.numbers.known
+
+    def _found_consensus(self) -> "Consensus | None":
+        """The consensus if it has been found. That of new rows is found now, because later their fit may be gone."""
+        return self._consensus if self._fitted is None else self.consensus()
+
+    def _draw_summary(self, draw: ShownDraw, chain: int | None) -> "ClassSummary":
+        """The classes and factors of one draw as arrays."""
+        from allocore.classes.draw_summary import summarize_draw
+        from allocore.classes.profiles import ClassReader
+
+        place = self._position(draw, chain)
+        if place not in self._draw_summaries:
+            self._draw_summaries[place] = summarize_draw(ClassReader(self._record), *place, self._source(*place))
+        return self._draw_summaries[place]
+
+    def _position(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
+        """The chain and the draw that are meant."""
+        from allocore.classes.draw_summary import place_of
+
+        chains, draws = drawn(self._record).core_values.shape[:2]
+        if draw is None or draw == "best":
+            if chain is None:
+                return self.best_draw()
+            chain = place_of("chain", chain, chains)
+            return chain, int(self._log_joint_of_draws()[chain].argmax())
+        return place_of("chain", 0 if chain is None else chain, chains), place_of("draw", draw, draws)
+
+    def _log_joint_of_draws(self) -> NDArray[np.float64]:
+        """The log joint density of each draw, (chain, draw)."""
+        if self._log_joint is None:
+            self._log_joint = log_joint_of_draws(drawn(self._record))
+        return self._log_joint
+
+    def _source(self, chain: int, draw: int) -> str:
+        """The name of a draw, and whether it is the best of several."""
+        chains, draws = self.core_values.shape[:2]
+        of_chain = f" of chain {chain}" if chains > 1 else ""
+        best = ""
+        if chains * draws > 1 and (chain, draw) == self.best_draw():
+            best = ", the best by log joint density"
+        elif draws > 1 and draw == self._log_joint_of_draws()[chain].argmax():
+            best = ", the best of the chain by log joint density"
+        return f"draw {draw}{of_chain}{best}"
+
+
+def record_of(post: Posterior) -> Record:
+    """Return the run behind a posterior, for the packages that come after this module."""
+    return post._record
+
+
+def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Posterior:
+    """Open a run on disk, finished or still running, with all draws saved so far.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder that `store=`, `allocore fit --out` or `post.save` wrote.
+    on_error : {"raise", "drop"}
+        What to do with damaged draws: raise an error, or drop them and read the others.
+
+    Returns
+    -------
+    Posterior
+        The draws so far; those of a large run stay on disk. To see newer draws of a run that continues, open it again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import allocore as ac
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/run.zarr"
+    ...     model = ac.CP(3, burn_in=5, draws=4, thin=1, seed=1, store=path).fit(ac.load_flights())
+    ...     ac.open_run(path)
+    Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
+    """
+    folder = Path(path)
+    return Posterior(read_record(folder, on_error=on_error), folder=folder)
+
+
+class FittedModel(Protocol):
+    """An estimator after `fit`."""
+
+    posterior_: Posterior
+
+
+Fitted: TypeAlias = Posterior | FittedModel | str | os.PathLike[str]
+
+
+def as_posterior(given: Fitted, name: str = "post") -> Posterior:
+    """Return the posterior of what is given. Raises an error that names the argument if it has none.
+
+    Examples
+    --------
+    >>> as_posterior(7)
+    Traceback (most recent call last):
+    allocore.errors.InputError: post is an object of type int, but it must be a posterior, ...
+    """
+    if isinstance(given, Posterior):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return open_run(given)
+    # A model that is not fitted says so itself.
+    found = given.posterior_ if hasattr(given, "fit") else None
+    if not isinstance(found, Posterior):
+        kind = Described(f"an object of type {type(given).__name__}")
+        raise InputError(name, kind, "must be a posterior, a fitted model or the path of a run")
+    return found
+
+
+def write_report(
+    posterior: Fitted,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+    surprises: int = 50,
+) -> Path:
+    """Write a run as one HTML page that opens in any browser and needs no network.
+
+    The page shows the consensus of all draws, with intervals and the support of every class: the classes with search,
+    maps, charts and top cells, the factors that classes share, classes side by side, the health of the chains, and the
+    cells that the model expected least. On request it shows a single draw.
+
+    Parameters
+    ----------
+    posterior : Posterior, fitted model or path
+        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
+    path : str or path, default: report.html
+        The file to write. Missing folders are created; an existing file is replaced. Without a path, the function
+        writes report.html in the current folder and prints where it is.
+    title : str, optional
+        The title of the page; by default the names of the modes.
+    draw, chain : int or "best", optional
+        The draw and the chain to show; negative numbers count from the end, "best" is the draw with the highest log
+        joint density. By default the consensus, if there are several draws.
+    surprises : int, default: 50
+        How many of the least expected cells to list; 0 leaves the list out.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If `path` is a folder, the run has no draws, or an argument is out of range. Nothing is written then.
+
+    Examples
+    --------
+    >>> import allocore as ac, tempfile, pathlib
+    >>> model = ac.AlloCore(budget=5, burn_in=5, draws=4, thin=1, seed=0).fit(ac.load_flights())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = ac.write_report(model, pathlib.Path(folder) / "report.html", title="Flights")
+    ...     "<title>Flights</title>" in page.read_text(encoding="utf-8")
+    True
+    """
+    from allocore.report.page.page import write_page
+
+    post = as_posterior(posterior, "posterior")
+    return write_page(post, path, title=title, draw=draw, chain=chain, surprises=surprises)

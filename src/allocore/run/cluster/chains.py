@@ -1,0 +1,235 @@
+"""Chains on an executor, in slices: some sweeps of a chain from a given state, as one task for a worker.
+
+A task is a function of its arguments: the plan of the run, the number of the chain, and the sweep and state to start
+from. It returns the draws, the statistics and the last state. Every random number is a function of the seed, the chain,
+the sweep and a place in the data, so a task can be repeated anywhere, and any division of a chain into slices gives the
+same bytes.
+
+The process that calls `fit` is the driver: it hands out slices and passes their draws to the store in the order of the
+sweeps. Draws come back as files in the folder of the run, if there is one that the worker can reach
+(storage/state_files.py), and otherwise with the answer. A slice that is lost with its worker is repeated (tasks.py).
+
+    slice      at least 20 sweeps, so that drawing the first allocation again costs little; about 5 seconds
+    stopping   no new slice is handed out, and the driver waits for those that are running
+    waiting    ends: if nothing comes back for long, the run stops with an error, and can be resumed
+"""
+
+import warnings
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from allocore.errors import Described, InputError, StoreError
+from allocore.gibbs.layout import Layout
+from allocore.kernels.workers import Workers
+from allocore.model.state import State, SweepInfo
+from allocore.progress import Observer, Watch
+from allocore.run.chains import Chain, report_stop
+from allocore.run.cluster.tasks import DataWanted, Tasks, Versions, check_versions, remembered
+from allocore.run.stop import Stop
+from allocore.storage.record import Plan, Record, Store
+from allocore.storage.state_files import SharedFolder, SliceFolder
+
+_LEAST_SWEEPS, _SLICE_SECONDS = 20, 5.0
+_STOPS_WITHIN = 30.0  # seconds that a stopped run waits for its slices, at least; and 3 times what a slice has taken
+
+
+class Slice(NamedTuple):
+    """A task: a chain of a run, where it starts, and how many sweeps to make with how many threads.
+
+    States are written to `folder` if the worker can reach it.
+    """
+
+    run: str
+    chain: int
+    start: tuple[int, State] | None
+    sweeps: int
+    threads: int
+    folder: SharedFolder | None = None
+
+
+@dataclass
+class SliceResult:
+    """The result of a slice: its sweeps in order; and by their sweeps, the states that are draws and the last one.
+
+    `states` is None if they are in the file of the slice. `versions` are those of the worker.
+    """
+
+    chain: int
+    sweeps: list[tuple[int, SweepInfo, float]] = field(default_factory=list)
+    states: dict[int, State] | None = None
+    versions: Versions = field(default_factory=Versions.here)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last sweep."""
+        return self.sweeps[0][0], self.sweeps[-1][0]
+
+
+def run_slice(task: Slice, plan: Plan | None) -> SliceResult | DataWanted:
+    """Make the sweeps of a slice. Without a plan, the worker must know the run from an earlier task."""
+    known = remembered(task.run, plan, _with_layout)
+    if known is None:
+        return DataWanted(Versions.here())
+    known_plan, layout = known
+    store = _SliceStore(known_plan, task.start, task.chain)
+    with Workers(task.threads) as workers:
+        chain = Chain(store, task.chain, replace(layout, workers=workers), Watch(None))  # type: ignore[arg-type]
+        for _ in range(task.sweeps):
+            if not chain.done:
+                chain.advance()
+    result, states = store.result, {**store.draws, **store.last}
+    if task.folder is None or not task.folder.write(result.chain, *result.span, states):
+        result.states = states
+    return result
+
+
+def _with_layout(plan: Plan) -> tuple[Plan, Layout]:
+    with Workers(1) as workers:
+        return plan, Layout.of(plan.tensor, workers)
+
+
+class _SliceStore:
+    """The part of a store that a chain needs: the plan, where to start, and the results of the sweeps."""
+
+    def __init__(self, plan: Plan, start: tuple[int, State] | None, chain: int) -> None:
+        self.plan, self.result, self._start = plan, SliceResult(chain), start
+        self.draws, self.last = dict[int, State](), dict[int, State]()  # by their sweeps
+
+    def resume_point(self, chain: int) -> tuple[int, State] | None:
+        return self._start
+
+    def record_sweep(self, chain: int, sweep: int, info: SweepInfo, seconds: float) -> None:
+        self.result.sweeps.append((sweep, info, seconds))
+
+    def record_draw(self, chain: int, draw: int, state: State) -> None:
+        self.draws[self.plan.schedule.sweep_of(draw)] = state
+
+    def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
+        self.last = {sweep: state}
+
+
+def as_executor(given: object) -> Executor:
+    """The executor itself, or that of a Dask client."""
+    if type(given).__module__.partition(".")[0] == "distributed":
+        client: Any = getattr(given, "_client", given)
+        if hasattr(client, "get_executor"):
+            # Not pure: a repeated task must run again.
+            executor: Executor = client.get_executor(**{**getattr(given, "_kwargs", {}), "pure": False})
+            return executor
+    if isinstance(given, Executor):
+        return given
+    rule = "must be a dask.distributed.Client or a concurrent.futures.Executor, such as a ProcessPoolExecutor"
+    raise InputError("executor", Described(f"a {type(given).__name__}"), rule)
+
+
+def run_on_executor(store: Store, executor: Executor, *, threads: int, observer: Observer | None = None) -> Record:
+    """Run the chains of the store's plan on an executor, to their end or until someone stops them."""
+    watch, stop = Watch(observer), Stop("stopping after the sweeps that are running (Ctrl-C again: at once)")
+    with ExitStack() as stack:
+        stack.enter_context(store)
+        stack.callback(watch.close)
+        stack.enter_context(stop)
+        driver = _Driver(store, executor, threads, watch)
+        stack.callback(driver.close)
+        try:
+            driver.drive(stop)
+        except StoreError:  # of the executor: what has come back is safe
+            driver.save()
+            raise
+        driver.save()
+        record = store.finish()
+    if stop.asked and record.stats["moved"].shape[1] < store.plan.schedule.sweeps:
+        report_stop(store, record)
+    return record
+
+
+class _Driver:
+    """Hands out slices and passes their results to the store."""
+
+    def __init__(self, store: Store, executor: Executor, threads: int, watch: Watch) -> None:
+        self._store, self._threads, self._watch = store, threads, watch
+        self._run = uuid4().hex
+        self._points: list[tuple[int, State] | None] = [store.resume_point(c) for c in range(store.plan.chains)]
+        self._sweeps = _LEAST_SWEEPS
+        self._slices = None if store.path is None else SliceFolder(store.path)
+        self._shared = None if self._slices is None else self._slices.open()
+        self._warned = False
+        # Held-out cells do not matter for the draws.
+        self._tasks: Tasks[int] = Tasks(
+            executor, run_slice, lambda: replace(store.plan, held_out=None), go_on=store.how_to_resume()
+        )
+
+    def drive(self, stop: Stop) -> None:
+        """Run all chains to their ends or, after someone asked to stop, the slices that are running."""
+        for chain in range(self._store.plan.chains):
+            self._hand_out(chain)
+        while len(self._tasks):
+            for chain, result, _ in self._tasks.answers(repeat=not stop.now):
+                self._record(result)
+                if not stop.now:
+                    self._hand_out(chain)
+            if stop.now and self._tasks.silence() > max(_STOPS_WITHIN, 3.0 * self._tasks.longest()):
+                return
+
+    def save(self) -> None:
+        """Save the states of the chains that are not done; the others are saved already."""
+        for chain, point in enumerate(self._points):
+            if point is not None and point[0] < self._store.plan.schedule.sweeps:
+                self._store.save(chain, *point, now=True)
+
+    def close(self) -> None:
+        """Cancel the slices that are not running, and remove the files of slices."""
+        self._tasks.cancel()
+        if self._slices is not None:
+            self._slices.close()
+
+    def _hand_out(self, chain: int) -> None:
+        """Hand out the next slice of a chain, unless it is done."""
+        point = self._points[chain]
+        left = self._store.plan.schedule.sweeps - (0 if point is None else point[0])
+        if left > 0:
+            task = Slice(self._run, chain, point, min(left, self._sweeps), self._threads, self._shared)
+            self._tasks.hand_out(chain, task)
+
+    def _record(self, result: SliceResult) -> None:
+        """Pass the result of a slice to the store, and choose the length of the next."""
+        check_versions(result.versions)
+        states = self._states(result)
+        if states is None:
+            return
+        chain, schedule = result.chain, self._store.plan.schedule
+        for sweep, info, seconds in result.sweeps:
+            self._store.record_sweep(chain, sweep, info, seconds)
+            draw = schedule.draw_of(sweep)
+            if draw is not None:
+                self._store.record_draw(chain, draw, states[sweep])
+        last = result.span[1]
+        # Many sweeps come at a time. Only the newest is shown: the display takes no other for a moment after the first.
+        self._watch.sweep_done(chain, last, result.sweeps[-1][1], last=last >= schedule.sweeps)
+        self._points[chain] = last, states[last]
+        self._store.save(chain, last, states[last], now=last >= schedule.sweeps)
+        each = sum(seconds for _, _, seconds in result.sweeps) / len(result.sweeps)
+        self._sweeps = max(_LEAST_SWEEPS, int(_SLICE_SECONDS / max(each, 1e-9)))
+
+    def _states(self, result: SliceResult) -> dict[int, State] | None:
+        """The states of a slice, from its file or from its answer; None if its file cannot be read here."""
+        if result.states is not None:
+            if self._shared is not None:
+                self._warn("a worker cannot reach it")
+            return result.states
+        states, plan = None, self._store.plan
+        if self._slices is not None:
+            states = self._slices.take(result.chain, *result.span, plan.tensor.shape, plan.spec)
+        if states is None:
+            self._warn("a file that a worker wrote there cannot be read here")
+            self._shared = None  # the same slice is handed out again, and its answer will have the states
+        return states
+
+    def _warn(self, why: str) -> None:
+        """Warn once that draws do not come back as files."""
+        if not self._warned:
+            warnings.warn(f"draws come through the executor, not through {self._store.path}: {why}", stacklevel=5)
+            self._warned = True

@@ -1,0 +1,197 @@
+"""Arrays (chain, draw, ...) that are not in memory: draws on disk, and draws that each stand for several paths.
+
+Both behave like read-only NumPy arrays. A run only ever adds values, and every chunk is replaced as a whole, so an
+array on disk keeps the draws that existed when it was made, even while the run goes on.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, Union
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
+
+from allocore._memory import check_room, require_memory
+from allocore.errors import StoreError
+from allocore.storage.schema import Growing
+from allocore.storage.zarr_format import Damage, OnDamage, chunk_shape, read_attributes, read_values
+
+DrawArray: TypeAlias = Union[NDArray[Any], "StoredArray"]
+READ_WHOLE_BYTES = 2**28  # the draws of a run on disk are read into memory as a whole if they take no more
+_UNCHANGED = ("seed", "tensor")  # the attributes by which a run is recognized
+_Numbers: TypeAlias = Sequence[int] | NDArray[np.int64]
+
+
+class _LazyArray(NDArrayOperatorsMixin):
+    """What both kinds share: NumPy's functions and operators first make the whole array in memory."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    ndim: int
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return int(np.prod(self.shape, dtype=object))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the array would take in memory."""
+        return self.size * self.dtype.itemsize
+
+    def read(self) -> NDArray[Any]:
+        """The whole array in memory."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("a lazy array can only be copied into memory")
+        values = self.read()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(ufunc, method)(*(_in_memory(each) for each in inputs), **options)
+
+
+def _in_memory(value: Any) -> Any:
+    return value.read() if isinstance(value, _LazyArray) else value
+
+
+class RepeatedDraws(_LazyArray):
+    """Chosen chains and draws of another array, which may be on disk; a draw may occur many times.
+
+    `array[chain, path]` is the value of one draw, and slices of chains and paths copy nothing.
+    """
+
+    def __init__(self, draws: DrawArray, chains: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
+        self._draws, self._chains, self._numbers = draws, chains, numbers
+        self.shape = (len(chains), len(numbers), *draws.shape[2:])
+        self.dtype, self.ndim = draws.dtype, len(self.shape)
+
+    @classmethod
+    def of(cls, draws: DrawArray, paths: int) -> "RepeatedDraws":
+        """Every draw `paths` times, one after another: array[chain, path] is draws[chain, path // paths]."""
+        return cls(draws, np.arange(draws.shape[0]), np.repeat(np.arange(draws.shape[1]), paths))
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) >= 2:
+            chain, path, *rest = key
+            if all(isinstance(each, int | np.integer) for each in (chain, path)):
+                return self._draws[int(self._chains[chain]), int(self._numbers[path])][tuple(rest)]
+            if all(isinstance(each, slice) for each in (chain, path)) and not rest:
+                return RepeatedDraws(self._draws, self._chains[chain], self._numbers[path])
+        return self.read()[key]
+
+    def read(self) -> NDArray[Any]:
+        """The whole array in memory."""
+        require_memory(self.nbytes, "an array of all paths")
+        return np.asarray(self._draws)[np.ix_(self._chains, self._numbers)]
+
+
+class StoredArray(_LazyArray):
+    """Some chains and draws of a variable on disk, of which a chunk at a time is read when its values are needed.
+
+    `array[chain, draw]` is the value of one draw; chains and draws chosen by slices or lists stay on disk. The methods
+    of NumPy's arrays read the whole array into memory first.
+    """
+
+    def __init__(
+        self, run: Path, variable: Growing, chains: _Numbers, draws: _Numbers, attributes: Mapping[str, str]
+    ) -> None:
+        self._run, self._variable, self._attributes = run, variable, attributes
+        self._chains, self._draws = np.asarray(chains, dtype=np.int64), np.asarray(draws, dtype=np.int64)
+        self.shape = (len(self._chains), len(self._draws), *variable.shape)
+        self.dtype, self.ndim = np.dtype(variable.dtype), len(self.shape)
+        self._step = chunk_shape(variable)[1]
+        self._last: tuple[int, int, NDArray[Any]] | None = None  # a chain, a chunk, its values
+
+    def __getitem__(self, key: Any) -> Any:
+        given = key if isinstance(key, tuple) else (key,)
+        chain, draw = (*given[:2], slice(None), slice(None))[:2]
+        numbers = [isinstance(each, int | np.integer) for each in (chain, draw)]
+        simple = all(isinstance(each, int | np.integer | slice) for each in (chain, draw))
+        if not simple and (len(given) > 2 or not self._is_list(chain, draw)):
+            return self.read()[key]  # by masks, pairs of lists, `...`: as NumPy does it
+        if all(numbers):
+            return self._value(int(self._chains[chain]), int(self._draws[draw]))[given[2:]]
+        chains, draws = np.atleast_1d(self._chains[chain]), np.atleast_1d(self._draws[draw])
+        part = StoredArray(self._run, self._variable, chains, draws, self._attributes)
+        if len(given) <= 2 and not any(numbers):
+            return part
+        return part.read()[(*(0 if number else slice(None) for number in numbers), *given[2:])]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise ValueError("assignment destination is read-only")
+
+    @staticmethod
+    def _is_list(chain: Any, draw: Any) -> bool:
+        """Whether one of the two is a list of numbers, and the other one a slice."""
+        lists = [each for each in (chain, draw) if not isinstance(each, slice)]
+        return len(lists) == 1 and isinstance(lists[0], list | np.ndarray) and np.asarray(lists[0]).ndim == 1
+
+    def __getattr__(self, name: str) -> Any:
+        known = None if name.startswith("_") else getattr(np.ndarray, name, None)
+        if known is None:
+            raise AttributeError(f"an array on disk has no attribute {name!r}")
+        if not callable(known):
+            return getattr(self.read(), name)
+        # Nothing is read before the method is called: some libraries only ask whether it exists.
+        return lambda *arguments, **options: getattr(self.read(), name)(*arguments, **options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the values, so that a pickle does not depend on a folder."""
+        return np.array, (self.read(),)
+
+    def __repr__(self) -> str:
+        return f"<array on disk, shape {self.shape}, {self._run / self._variable.path}>"
+
+    def read(self, on_damage: OnDamage | None = None) -> NDArray[Any]:
+        """The whole array in memory. Unless `on_damage` is given, damage is an error."""
+        advice = ": take it draw by draw, as array[chain, draw]"
+        check_room(self._run, self.nbytes, self._variable.path, advice)
+        values = np.empty(self.shape, dtype=self.dtype)
+        for chain, draws, chunk in self._chunks(on_damage):
+            values[chain, draws] = chunk
+        values.flags.writeable = False
+        return values
+
+    def check(self, on_damage: OnDamage) -> None:
+        """Read everything once, a chunk at a time, to find damage."""
+        for _ in self._chunks(on_damage):
+            pass
+
+    def _chunks(self, on_damage: OnDamage | None) -> Iterator[tuple[int, NDArray[np.int64], NDArray[Any]]]:
+        """Chunk after chunk: the position of the chain, the positions of the draws, and their values."""
+        index_S = self._draws // self._step
+        last = int(self._draws.max(initial=-1)) + 1
+        for position, chain in enumerate(self._chains.tolist()):
+            for index in np.unique(index_S).tolist():
+                here = np.flatnonzero(index_S == index)
+                values = self._read_chunk(chain, index, min(last, (index + 1) * self._step), on_damage)
+                yield position, here, values[self._draws[here] - index * self._step]
+
+    def _value(self, chain: int, draw: int) -> NDArray[Any]:
+        """The value of one draw. Its chunk stays in memory, because most often the next draw is needed next."""
+        index, offset = divmod(draw, self._step)
+        cached = self._last
+        if cached is None or cached[:2] != (chain, index) or offset >= len(cached[2]):
+            last = min(int(self._draws.max()) + 1, (index + 1) * self._step)
+            self._last = cached = chain, index, self._read_chunk(chain, index, last, None)
+        value: NDArray[Any] = cached[2][offset]
+        return value
+
+    def _read_chunk(self, chain: int, index: int, last: int, on_damage: OnDamage | None) -> NDArray[Any]:
+        """The values of a chunk, up to draw `last` of the run."""
+        if on_damage is None:
+            now = read_attributes(self._run)
+            if any(now[name] != self._attributes[name] for name in _UNCHANGED):
+                raise StoreError(self._run, "is no longer the run that was opened: open it again")
+            on_damage = Damage(self._run, "raise").of_draws
+        folder = self._run / self._variable.path
+        values = read_values(folder, self._variable, chain, index * self._step, last, on_damage)
+        values.flags.writeable = False
+        return values

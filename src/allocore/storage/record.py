@@ -1,0 +1,403 @@
+"""A run in memory: its plan, the record of its draws, the protocol of a store, and the store in memory.
+
+Schedule       how many sweeps a chain makes, and which of them are kept as draws
+Plan           everything that determines the draws: data, model, schedule, number of chains, seed
+Record         the result: data, settings, draws and the statistics of all sweeps
+Store          takes draws while chains run: `MemoryStore` here, `ZarrStore` on disk (run_writer.py)
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Protocol, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore._zarr import parsed_object
+from allocore.errors import whole_number
+from allocore.gibbs import SAMPLER_VERSION
+from allocore.model.spec import Model, Spec
+from allocore.model.state import Dispersion, State, SweepInfo
+from allocore.storage.lazy_array import DrawArray
+from allocore.storage.schema import ADDED_STATS, HELD_OUT, STATS, draw_values, draw_variables
+from allocore.storage.zarr_format import RUN_FORMAT, with_checksum
+from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.holdout import HeldOut
+from allocore.tensor.sharded import ShardedTensor
+
+# Fold-in draws new rows given each draw of a fit, with this many sweeps. On ICEWS by month, the mean of a new row came
+# within a tenth of its standard deviation of its limit after 30 sweeps for a month, and after 50 for the United States,
+# a row of 36,000 counts.
+SWEEPS_OF_NEW_ROWS = 50
+# Other versions of these may round differently, so that a resumed run would have other bytes.
+_PACKAGES = ("numpy", "scipy", "numba", "llvmlite")
+_HASHED_AT_ONCE = 2**20  # numbers
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`burn_in` sweeps are discarded, then every `thin`-th sweep is kept until there are `draws` draws."""
+
+    burn_in: int = 1000
+    draws: int = 200
+    thin: int = 20
+
+    def __post_init__(self) -> None:
+        for name, least in (("burn_in", 0), ("draws", 1), ("thin", 1)):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least=least))
+
+    @property
+    def sweeps(self) -> int:
+        """The number of sweeps of a whole chain."""
+        return self.burn_in + self.draws * self.thin
+
+    def draw_of(self, sweep: int) -> int | None:
+        """The number of the draw that sweep 1, 2, .. gives, or None if it is not kept."""
+        kept, rest = divmod(sweep - self.burn_in, self.thin)
+        return kept - 1 if rest == 0 and kept > 0 else None
+
+    def draws_after(self, sweep: int) -> int:
+        """The number of draws after `sweep` sweeps."""
+        return max(0, (sweep - self.burn_in) // self.thin)
+
+    def sweep_of(self, draw: int) -> int:
+        """The sweep that gives a draw."""
+        return self.burn_in + (draw + 1) * self.thin
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that determines the draws of a run and their number, and the held-out cells, which do not.
+
+    If the chains begin at the states of another run, these states are stored with this run, and `started` is a number
+    made from them. It changes the random numbers, because the other run may have the same seed. `folded_mode` is that
+    of a record with new rows.
+    """
+
+    tensor: CountTensor
+    spec: Spec
+    schedule: Schedule
+    chains: int
+    seed: int
+    held_out: HeldOut | None = None
+    started: int | None = None
+    folded_mode: int | None = None
+
+    @staticmethod
+    def library_version() -> str:
+        """The installed version of allocore."""
+        return version("allocore")
+
+    def settings(self) -> str:
+        """The settings of the run as JSON."""
+        settings = {"model": self.spec.model, "spec": asdict(self.spec), "schedule": asdict(self.schedule)}
+        special = {"started": self.started, "folded_mode": self.folded_mode}
+        given = {name: value for name, value in special.items() if value is not None}
+        return json.dumps({**settings, "chains": self.chains, **given})
+
+    def attributes(self) -> dict[str, str]:
+        """The attributes of the run on disk: versions, rounding, settings, seed, and the fingerprints of its data."""
+        from allocore.kernels.rounding import rounding
+
+        held_out = {} if self.held_out is None else {HELD_OUT: fingerprint_of_cells(self.held_out)}
+        return {
+            "inference_library": "allocore",
+            "inference_library_version": self.library_version(),
+            "run_format": RUN_FORMAT,
+            "sampler_version": str(SAMPLER_VERSION),
+            "packages": json.dumps(packages()),
+            "rounding": rounding(),
+            **with_checksum({"settings": self.settings(), "seed": str(self.seed), "tensor": fingerprint(self.tensor)}),
+            **held_out,
+        }
+
+
+def packages() -> dict[str, str]:
+    """The installed versions of the packages that decide how numbers are rounded."""
+    return {name: version(name) for name in _PACKAGES}
+
+
+def planned(tensor: CountTensor, attributes: dict[str, Any], held_out: HeldOut | None = None) -> Plan:
+    """The plan that wrote these attributes; a ValueError, KeyError or TypeError if they are damaged."""
+    settings = parsed_object(attributes["settings"], "settings")
+    # Runs from before sampler version 1 also store `start` and `learn_locations`; the model now implies both.
+    fields = {name: value for name, value in settings["spec"].items() if name not in ("learn_locations", "start")}
+    spec = Spec(**{**fields, "core_shape": tuple(fields["core_shape"]), "model": settings["model"]})
+    if spec.model not in get_args(Model):
+        raise ValueError(f"model is {spec.model!r}, but it must be one of {get_args(Model)}")
+    if len(spec.core_shape) != tensor.ndim:
+        raise ValueError(f"core_shape is {spec.core_shape}, but the tensor has {tensor.ndim} modes")
+    chains, seed = whole_number("chains", settings["chains"]), whole_number("seed", int(attributes["seed"]), least=0)
+    schedule, folded_mode = Schedule(**settings["schedule"]), settings.get("folded_mode")
+    if not (folded_mode is None or (type(folded_mode) is int and 0 <= folded_mode < tensor.ndim)):
+        raise ValueError(f"folded_mode is {folded_mode!r}, but the tensor has {tensor.ndim} modes")
+    started = settings.get("started")
+    if not (started is None or (type(started) is int and 0 < started < 2**32)):
+        raise ValueError(f"started is {started!r}, but it must be a number of 32 bits")
+    return Plan(tensor, spec, schedule, chains, seed, held_out, started, folded_mode)
+
+
+def fingerprint(tensor: CountTensor) -> str:
+    """A hash of everything in a tensor: shape, names, labels, cells, counts and missing patterns."""
+    if isinstance(tensor, ShardedTensor):
+        return tensor.files.fingerprint
+    labels = [list(each) if isinstance(each, tuple) else None for each in tensor.labels]
+    about = json.dumps([tensor.shape, tensor.mode_names, labels])
+    return _hash(about, tensor.missing.patterns.ravel(), *tensor.coords, tensor.counts)
+
+
+def fingerprint_of_cells(held_out: HeldOut) -> str:
+    """A hash of held-out cells: the mode that their fibres run along, their coordinates and their counts."""
+    return _hash(json.dumps(held_out.along), *held_out.coords, held_out.counts)
+
+
+def _hash(about: str, *arrays: NDArray[Any]) -> str:
+    digest = hashlib.sha256(about.encode())
+    for array in arrays:
+        digest.update(str(array.size).encode())
+        for start in range(0, array.size, _HASHED_AT_ONCE):
+            digest.update(array[start : start + _HASHED_AT_ONCE].astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def other_packages(attributes: dict[str, Any]) -> list[str]:
+    """The packages whose versions differ from those in a run's attributes: "numba 0.61 (now 0.62)"."""
+    recorded = parsed_object(attributes["packages"], "packages")
+    changed = {name: recorded[name] for name in _PACKAGES if name in recorded and recorded[name] != version(name)}
+    return [f"{name} {old} (now {version(name)})" for name, old in changed.items()]
+
+
+def other_rounding(attributes: dict[str, Any]) -> list[str]:
+    """How the process that wrote a run rounds, if this one rounds differently; older runs do not say."""
+    from allocore.kernels.rounding import rounding
+
+    recorded = attributes.get("rounding")
+    return [] if recorded in (None, rounding()) else [f"arithmetic that rounds as {recorded} (now {rounding()})"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The result of a run. All arrays are read-only; the matrices of a large run stay on disk.
+
+    core_values (chain, draw, Q); core_locations (chain, draw, Q, M); factors: per mode (chain, draw, D_m, K_m), zero in
+    columns that no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M), NaN for those that an older run
+    does not have. If they are learned,
+    concentrations (chain, draw, M), and log_odds of the dispersion, (chain, draw) or (chain, draw, D). `attributes` are
+    those of a run that was read from disk, such as the version that made it. If damaged draws were left out, `chosen`
+    has the numbers of the others. `held_out` has the cells that were held out of the tensor, if known. `folded_mode` is
+    the mode whose rows were folded into an earlier fit (fold_in.py): the tensor is that of the new rows, each draw
+    counts as one sweep, and everything else is as in that fit.
+    """
+
+    tensor: CountTensor
+    spec: Spec
+    schedule: Schedule
+    seed: int
+    core_values: NDArray[np.float64]
+    core_locations: DrawArray
+    factors: tuple[DrawArray, ...]
+    stats: Mapping[str, NDArray[Any]]
+    attributes: Mapping[str, str] | None = None
+    chosen: NDArray[np.int64] | None = None
+    concentrations: NDArray[np.float64] | None = None
+    log_odds: NDArray[np.float64] | None = None
+    held_out: HeldOut | None = None
+    folded_mode: int | None = None
+
+    def __post_init__(self) -> None:
+        sweeps = next(iter(self.stats.values())).shape[:2]  # (chain, sweep)
+        unknown = {name: np.full(sweeps, np.nan) for name in ADDED_STATS if name not in self.stats}
+        object.__setattr__(self, "stats", MappingProxyType({**self.stats, **unknown}))
+        for array in (*self.draw_arrays, *self.stats.values()):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
+    @property
+    def draw_arrays(self) -> list[DrawArray]:
+        """The draws of all variables, in the order of the schema."""
+        learned = [array for array in (self.concentrations, self.log_odds) if array is not None]
+        return [self.core_values, self.core_locations, *self.factors, *learned]
+
+    def with_draws(self, which: tuple[Any, ...]) -> "Record":
+        """The record with some of its draws, by their positions (chain, draw); nothing is copied."""
+        arrays = [array[which] for array in self.draw_arrays]
+        return replace(self, **draw_fields(self.spec, arrays))
+
+    def with_chains(self, numbers: Sequence[int]) -> "Record":
+        """The record with some of its chains, in the order given: their draws and statistics."""
+        chosen = list(numbers)
+        stats = {name: values[chosen] for name, values in self.stats.items()}
+        return replace(self.with_draws((chosen,)), stats=stats)
+
+    def log_odds_of(self, chain: int, draw: int, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The log odds of the dispersion of one draw in each cell; zeros if the likelihood has none."""
+        if self.log_odds is None:
+            return np.zeros(coords_MN.shape[1])
+        return Dispersion(np.atleast_1d(self.log_odds[chain, draw]), self.spec.dispersion_by).at(coords_MN)
+
+    def state_of(self, chain: int, draw: int) -> State:
+        """One draw as a state. The smallest normal float stands in for a stored weight that underflowed to zero."""
+        from allocore.kernels.elementary import log_of
+
+        tiny, subs_QM = np.finfo(float).tiny, self.core_locations[chain, draw]
+        core_Q, log_phi = self.core_values[chain, draw], []
+        # A class that is not included has the core value zero.
+        log_core_Q = log_of(core_Q if self.spec.infer_budget else np.maximum(core_Q, tiny))
+        for mode, factor in enumerate(self.factors):
+            log_phi_DK, used_U = np.full(factor.shape[2:], -np.inf), np.unique(subs_QM[:, mode])
+            log_phi_DK[:, used_U] = log_of(np.maximum(factor[chain, draw][:, used_U], tiny))
+            log_phi.append(log_phi_DK)
+        concentrations_M = np.empty(0) if self.concentrations is None else self.concentrations[chain, draw]
+        dispersion = None
+        if self.log_odds is not None:
+            dispersion = Dispersion(np.atleast_1d(self.log_odds[chain, draw]), self.spec.dispersion_by)
+        return State(log_core_Q, subs_QM, tuple(log_phi), concentrations_M, dispersion)
+
+    @property
+    def draw_numbers(self) -> NDArray[np.int64]:
+        """The number of each draw in the run: 0, 1, .. unless some are left out."""
+        return np.arange(self.core_values.shape[1]) if self.chosen is None else self.chosen
+
+    @property
+    def draw_sweeps(self) -> NDArray[np.int64]:
+        """The sweep (1, 2, ..) that gave each draw; the `stats` of sweep s are at position s - 1."""
+        return np.array([self.schedule.sweep_of(draw) for draw in self.draw_numbers.tolist()], dtype=np.int64)
+
+    def included_classes(self, chain: int, draw: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Core values and locations of the included classes of one draw: all, unless the budget is inferred."""
+        core_Q, subs_QM = self.core_values[chain, draw], self.core_locations[chain, draw]
+        included_Q = core_Q > 0.0 if self.spec.infer_budget else slice(None)
+        return core_Q[included_Q], subs_QM[included_Q]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the fields, with `stats` as a dict: a mapping proxy cannot be pickled."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self), tuple({**values, "stats": dict(self.stats)}.values())
+
+
+def draw_fields(spec: Spec, arrays: Sequence[DrawArray]) -> dict[str, Any]:
+    """The fields of a record that hold draws, from arrays in the order of the schema."""
+    core_values, core_locations, *rest = arrays
+    modes = len(spec.core_shape)
+    learned = iter(rest[modes:])
+    return {
+        "core_values": core_values,
+        "core_locations": core_locations,
+        "factors": tuple(rest[:modes]),
+        "concentrations": next(learned) if spec.infer_concentrations else None,
+        "log_odds": next(learned) if spec.observation.has_dispersion else None,
+    }
+
+
+class Store(Protocol):
+    """Takes the draws and the statistics of a run while it runs, and copies what it takes.
+
+    Every chain reports its sweeps in order. Several chains may do so at the same time, from different threads.
+    """
+
+    plan: Plan
+
+    @property
+    def path(self) -> Path | None:
+        """The folder of the run; None if it is in memory."""
+
+    def record_sweep(self, chain: int, sweep: int, info: SweepInfo, seconds: float) -> None:
+        """Keep the statistics of sweep 1, 2, .. of a chain."""
+
+    def record_draw(self, chain: int, draw: int, state: State) -> None:
+        """Keep draw 0, 1, .. of a chain; the last recorded sweep gave it."""
+
+    def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
+        """Save a state from which the chain can continue: `now`, or when the store decides to."""
+
+    def resume_point(self, chain: int) -> tuple[int, State] | None:
+        """The sweep and the state from which a chain can continue, or None if it must start."""
+
+    def finish(self) -> Record:
+        """Return the draws and sweeps that are saved of every chain."""
+
+    def how_to_resume(self) -> str:
+        """How to continue the run, in a sentence; empty if it cannot be continued."""
+
+    def __enter__(self) -> Self:
+        """Start writing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop writing."""
+
+
+def stats_of(info: SweepInfo, seconds: float) -> dict[str, Any]:
+    """The statistics of a sweep, by name."""
+    return {name: seconds if name == "seconds" else getattr(info, name) for name in STATS}
+
+
+def empty_stats(shape: tuple[int, int], modes: int) -> dict[str, NDArray[Any]]:
+    """An array for each statistic of the sweeps, of shape (chain, sweep) or (chain, sweep, M)."""
+    return {name: np.zeros((*shape, modes) if by_mode else shape, dtype) for name, (dtype, by_mode) in STATS.items()}
+
+
+class MemoryStore:
+    """The store that keeps draws and statistics in memory."""
+
+    def __init__(self, plan: Plan, start: Sequence[State] | None = None) -> None:
+        self.plan = plan
+        self.path: Path | None = None
+        draws, sweeps = (plan.chains, plan.schedule.draws), (plan.chains, plan.schedule.sweeps)
+        variables = draw_variables(plan.tensor, plan.spec)
+        self._draws = [np.zeros((*draws, *variable.shape), variable.dtype) for variable in variables]
+        self._stats = empty_stats(sweeps, plan.tensor.ndim)
+        self._points: list[tuple[int, State] | None] = [None] * plan.chains
+        if start is not None:
+            self._points = [(0, state) for state in start]
+
+    def record_sweep(self, chain: int, sweep: int, info: SweepInfo, seconds: float) -> None:
+        """Keep the statistics of sweep 1, 2, .. of a chain."""
+        for name, value in stats_of(info, seconds).items():
+            self._stats[name][chain, sweep - 1] = value
+
+    def record_draw(self, chain: int, draw: int, state: State) -> None:
+        """Keep draw 0, 1, .. of a chain; the last recorded sweep gave it."""
+        for values, value in zip(self._draws, draw_values(state), strict=True):
+            values[chain, draw] = value
+
+    def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
+        """Remember the state. States never change, so it need not be copied."""
+        self._points[chain] = (sweep, state)
+
+    def resume_point(self, chain: int) -> tuple[int, State] | None:
+        """The sweep and the state from which a chain can continue, or None if it must start."""
+        return self._points[chain]
+
+    def finish(self) -> Record:
+        """Return the draws and sweeps that all chains have."""
+        plan = self.plan
+        sweeps = min(0 if point is None else point[0] for point in self._points)
+        draws = plan.schedule.draws_after(sweeps)
+        return Record(
+            plan.tensor,
+            plan.spec,
+            plan.schedule,
+            plan.seed,
+            **draw_fields(plan.spec, [values[:, :draws] for values in self._draws]),
+            stats={name: values[:, :sweeps] for name, values in self._stats.items()},
+            held_out=plan.held_out,
+        )
+
+    def how_to_resume(self) -> str:
+        """Empty: a run in memory cannot be continued."""
+        return ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass

@@ -1,0 +1,245 @@
+"""Reading a run from disk, finished or not: its plan, its draws; and a run as an xarray DataTree (schema.py).
+
+Nothing in the folder is trusted. The plan is checked by its checksum, and codecs, types and shapes by the plan, before
+anything is decoded. All draws are read once, to find damage now and not later. Matrices of a large run stay on disk.
+"""
+
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from allocore._zarr import ArrayInfo, parsed_object, read_json, read_static
+from allocore.errors import StoreError
+from allocore.storage.lazy_array import READ_WHOLE_BYTES, DrawArray, StoredArray
+from allocore.storage.record import Plan, Record, draw_fields, fingerprint, fingerprint_of_cells, planned
+from allocore.storage.schema import (
+    ADDED_STATS,
+    DRAWS,
+    EVENT_REPORT,
+    HELD_OUT,
+    SHARDED,
+    SWEEPS,
+    Growing,
+    dimension_names,
+    draw_variables,
+    growing_variables,
+    stat_variables,
+)
+from allocore.storage.zarr_format import (
+    Damage,
+    OnDamage,
+    OnError,
+    chunk_shape,
+    coordinate,
+    read_attributes,
+    read_labels,
+    reporting_damage,
+    stored_coordinate,
+    wide_labels,
+)
+from allocore.tensor.count_tensor import CountTensor, with_parts
+from allocore.tensor.event_report import EventReport
+from allocore.tensor.holdout import HeldOut
+from allocore.tensor.sharded import ShardedTensor, referred, sharded_reference
+
+
+def to_datatree(record: Record) -> xr.DataTree:
+    """Make a DataTree of a run."""
+    chains, sweeps = record.stats["moved"].shape
+    groups = frame(plan_of(record))
+    for variable, values in variables_of(record).items():
+        group = groups[variable.group]
+        counted = record.draw_numbers if variable.along == "draw" else np.arange(1, sweeps + 1)
+        group.coords["chain"], group.coords[variable.along] = np.arange(chains), counted
+        group[variable.name] = (("chain", variable.along, *variable.dims), np.asarray(values))
+    tree = xr.DataTree.from_dict(groups)
+    # A run that was read from disk keeps the attributes of the process that wrote it.
+    tree.attrs.update(plan_of(record).attributes() if record.attributes is None else record.attributes)
+    return tree
+
+
+def variables_of(record: Record) -> dict[Growing, DrawArray]:
+    """The values of all growing variables of a run."""
+    tensor, places = record.tensor, record.draw_sweeps - 1
+    named = zip(draw_variables(tensor, record.spec), record.draw_arrays, strict=True)
+    variables: dict[Growing, DrawArray] = dict(named)
+    variables |= {each: record.stats[each.name][:, places] for each in stat_variables(tensor, DRAWS)}
+    return variables | {each: record.stats[each.name] for each in stat_variables(tensor, SWEEPS)}
+
+
+def plan_of(record: Record) -> Plan:
+    """The plan of a run that is complete as it is."""
+    given, chains = (record.tensor, record.spec, record.schedule), len(record.core_values)
+    return Plan(*given, chains, record.seed, record.held_out, folded_mode=record.folded_mode)
+
+
+def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
+    """The groups before the first sweep: the data and the coordinates, as on disk or in memory."""
+    tensor, labels_of = plan.tensor, stored_coordinate if on_disk else coordinate
+    mode: dict[str, Any] = {"mode": np.array(tensor.mode_names)}
+    coords: dict[str, Any] = {**mode, "q": np.arange(plan.spec.budget)}
+    for names, labels, width in zip(
+        dimension_names(tensor.mode_names), tensor.labels, plan.spec.core_shape, strict=True
+    ):
+        coords[names.row], coords[names.column] = labels_of(labels), np.arange(width)
+    groups = {
+        "posterior": xr.Dataset(coords=coords),
+        DRAWS: xr.Dataset(coords=mode),
+        SWEEPS: xr.Dataset(coords=mode),
+        "observed_data": _observed(tensor, mode),
+        "constant_data": _constant(tensor, mode).assign(wide_labels(tensor.labels) if on_disk else {}),
+    }
+    return groups if plan.held_out is None else {**groups, HELD_OUT: _test_cells(plan.held_out, mode)}
+
+
+def _observed(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
+    """The non-zero cells. Every other cell that is not missing is zero. A sharded tensor is not copied into the run."""
+    if isinstance(tensor, ShardedTensor):
+        return xr.Dataset({SHARDED: ((), np.array(json.dumps(sharded_reference(tensor))))}, mode)
+    return xr.Dataset({"counts": ("cell", tensor.counts), "coords": (("mode", "cell"), tensor.coords)}, mode)
+
+
+def _test_cells(held_out: HeldOut, mode: dict[str, Any]) -> xr.Dataset:
+    """The held-out cells, zeros included, and the mode of their fibres, or -1 if they are not fibres."""
+    along = -1 if held_out.along is None else held_out.along
+    variables = {
+        "counts": ("cell", held_out.counts),
+        "coords": (("mode", "cell"), held_out.coords),
+        "along": ((), np.array(along)),
+    }
+    return xr.Dataset(variables, mode)
+
+
+def _constant(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
+    """The tensor's shape, its missing patterns (-1 for a wildcard) and, if it has one, its event report as JSON."""
+    variables: dict[str, Any] = {
+        "shape": ("mode", np.array(tensor.shape)),
+        "missing_patterns": (("pattern", "mode"), tensor.missing.patterns),
+    }
+    if tensor.report is not None:
+        variables[EVENT_REPORT] = ((), np.array(tensor.report.to_json()))
+    return xr.Dataset(variables, mode)
+
+
+METADATA = ".zmetadata"
+
+
+def stored_sizes(path: Path, plan: Plan | None = None) -> dict[str, int]:
+    """The number of draws and of sweeps of every chain that can be read; with a plan, all arrays must agree on it."""
+    try:
+        metadata = read_json(path / METADATA)["metadata"]
+        shapes = {"draw": "posterior/core_values", "sweep": f"{SWEEPS}/moved"}
+        sizes = {along: ArrayInfo.of(name, metadata[f"{name}/.zarray"]).shape[1] for along, name in shapes.items()}
+        if plan is not None:
+            check_arrays(metadata, plan, path, sizes)
+            # A process may have extended the run since the plan was read.
+            most = {"draw": plan.schedule.draws, "sweep": plan.schedule.sweeps}
+            sizes = {along: min(size, most[along]) for along, size in sizes.items()}
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        problem = f"is damaged: {METADATA} cannot be read ({error}); resuming the run makes it again"
+        raise StoreError(path, problem) from error
+    return sizes
+
+
+def check_arrays(metadata: dict[str, Any], plan: Plan, run: Path, sizes: dict[str, int] | None = None) -> None:
+    """Check that the metadata of all growing arrays agree with the plan, and with `sizes` if given."""
+    for each in growing_variables(plan.tensor, plan.spec, run):
+        info = ArrayInfo.of(each.path, metadata[f"{each.path}/.zarray"])
+        size = info.shape[1] if sizes is None else sizes[each.along]
+        found = info.shape, info.chunks, info.dtype.str, info.order
+        expected = (plan.chains, size, *each.shape), chunk_shape(each), each.dtype, "F"
+        if found != expected:
+            raise ValueError(f"{each.path} has shape, chunks, type and order {found}, not {expected}")
+
+
+def read_plan(path: Path, on_error: OnError = "raise") -> Plan:
+    """The tensor, the settings and the held-out cells of a run; with `on_error="drop"` without them if damaged."""
+    attributes = read_attributes(path)
+    with reporting_damage(path, "its tensor cannot be read"):
+        tensor = _read_tensor(path)
+    if fingerprint(tensor) != attributes["tensor"]:
+        raise StoreError(path, "is damaged: its tensor is not the one that the run started with")
+    held_out = _read_held_out(path, tensor, attributes.get(HELD_OUT), on_error)
+    with reporting_damage(path, "its settings cannot be read"):
+        return planned(tensor, attributes, held_out)
+
+
+def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: OnError) -> HeldOut | None:
+    """The cells held out from the tensor, whose fingerprint is `known`; None if the run has none."""
+    if known is None:
+        return None
+    try:
+        with reporting_damage(run, "its held-out cells cannot be read"):
+            counts = read_static(run, f"{HELD_OUT}/counts")
+            coords = read_static(run, f"{HELD_OUT}/coords", (tensor.ndim, len(counts)))
+            along = int(read_static(run, f"{HELD_OUT}/along", ()))
+            mode = None if along < 0 else along
+            held_out = HeldOut(coords, counts, tensor.shape, tensor.mode_names, tensor.labels, mode)
+            if fingerprint_of_cells(held_out) != known:
+                raise ValueError("they are not those that the run started with")
+    except StoreError as error:
+        if on_error == "raise":
+            raise StoreError(run, f"{error.problem}; on_error='drop' reads the run without them") from error
+        warnings.warn(f"{error}; they are left out", stacklevel=4)
+        return None
+    return held_out
+
+
+def _read_tensor(run: Path) -> CountTensor:
+    names = read_static(run, "constant_data/mode").tolist()
+    shape = read_static(run, "constant_data/shape", (len(names),)).tolist()
+    labels = [read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
+    patterns, stored = read_static(run, "constant_data/missing_patterns"), f"constant_data/{EVENT_REPORT}"
+    report = EventReport.from_json(str(read_static(run, stored))) if (run / stored).is_dir() else None
+    if (run / "observed_data" / SHARDED).is_dir():
+        reference = parsed_object(str(read_static(run, f"observed_data/{SHARDED}")), SHARDED)
+        return referred(reference, run, names, shape, labels, patterns, report)
+    counts = read_static(run, "observed_data/counts")
+    coords = read_static(run, "observed_data/coords", (len(names), len(counts)))
+    tensor = CountTensor(coords, counts, shape, mode_names=names, labels=labels, missing=patterns)
+    return tensor if report is None else with_parts(tensor, report=report)
+
+
+def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise") -> Record:
+    """The draws and statistics of a run that have been saved.
+
+    A damaged draw is an error. With `on_error="drop"` it is left out in all chains, with a warning.
+    """
+    plan = plan or read_plan(path, on_error)
+    sizes, damage, attributes = stored_sizes(path, plan), Damage(path, on_error), read_attributes(path)
+    variables = draw_variables(plan.tensor, plan.spec)
+    large = 8 * plan.chains * sizes["draw"] * sum(math.prod(each.shape) for each in variables) > READ_WHOLE_BYTES
+
+    def read(variable: Growing, on_damage: OnDamage) -> DrawArray:
+        stored = StoredArray(path, variable, range(plan.chains), range(sizes[variable.along]), attributes)
+        if large and len(variable.shape) > 1:
+            stored.check(on_damage)
+            return stored
+        return stored.read(on_damage)
+
+    stored = stat_variables(plan.tensor, SWEEPS, path)
+    stats = {each.name: np.asarray(read(each, damage.of_sweeps)) for each in stored}
+    for name in sorted(damage.lost_stats):
+        warnings.warn(f"{path} is damaged: some statistics ({name}) are lost", stacklevel=3)
+        if stats[name].dtype.kind == "i" or name in ADDED_STATS:
+            stats[name] = np.where(stats[name] < 0, np.nan, stats[name])
+    draws = [read(each, damage.of_draws) for each in variables]
+    chosen = damage.undamaged(sizes["draw"])
+    which = slice(None) if chosen is None else chosen
+    return Record(
+        plan.tensor,
+        plan.spec,
+        plan.schedule,
+        plan.seed,
+        **draw_fields(plan.spec, [each[:, which] for each in draws]),
+        stats=stats,
+        attributes=attributes,
+        chosen=chosen,
+        held_out=plan.held_out,
+        folded_mode=plan.folded_mode,
+    )

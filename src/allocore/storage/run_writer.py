@@ -1,0 +1,409 @@
+"""Writing a run to disk while it runs: the skeleton, the sizes that readers see, and the store of the draws.
+
+The skeleton has all arrays before the first sweep. The sizes to which they have grown are in one file, Zarr's
+consolidated metadata. So a reader sees the same number of draws of all variables, and never the chunks beyond it. The
+metadata of the single arrays is updated when writing ends. The package's docstring describes the folder.
+"""
+
+import shlex
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import xarray as xr
+import zarr
+
+from allocore._io import ProcessLock, new_folder, remove_unfinished, replacing, settle
+from allocore._zarr import ArrayInfo, compressor, encode, read_json, write_json
+from allocore.errors import InputError, StoreError
+from allocore.gibbs import SAMPLER_VERSION
+from allocore.model.state import State, SweepInfo
+from allocore.storage.record import Plan, Record, other_packages, other_rounding, stats_of
+from allocore.storage.run_reader import (
+    METADATA,
+    check_arrays,
+    frame,
+    plan_of,
+    read_plan,
+    read_record,
+    stored_sizes,
+    variables_of,
+)
+from allocore.storage.schema import DRAWS, SWEEPS, WHOLE, draw_values, draw_variables, growing_variables, stat_variables
+from allocore.storage.state_files import read_checkpoint, remove_slices, write_checkpoint
+from allocore.storage.zarr_format import (
+    Damage,
+    GrowingChunks,
+    OnError,
+    chunk_shape,
+    fill_value,
+    is_run,
+    read_attributes,
+    reporting_damage,
+    with_checksum,
+)
+from allocore.tensor.sharded import ShardedTensor
+
+CHECKPOINTS = "checkpoints"
+SAVE_INTERVAL = 5.0  # seconds between the saves of a chain, at least
+SAVE_INTERVAL_FACTOR = 50.0  # and at least this many times as long as the last save took: saving takes 2% of the time
+_NUMBERS_IN_CHUNK = 4096  # of the coordinates draw and sweep
+# The coordinates draw and sweep of the groups, and their first values.
+_NUMBERED = {"posterior/draw": 0, f"{DRAWS}/draw": 0, f"{SWEEPS}/sweep": 1}
+
+
+def write_skeleton(folder: Path, plan: Plan) -> None:
+    """Write the tensor, the coordinates, the settings, and empty arrays for the draws."""
+    groups = frame(plan, on_disk=True)
+    for group in ("posterior", DRAWS, SWEEPS):
+        groups[group].coords["chain"] = np.arange(plan.chains)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(plan.attributes())
+    encoding = {
+        f"/{name}": {variable: {"compressors": (compressor(),)} for variable in group.variables}
+        for name, group in groups.items()
+    }
+    # Zarr format 2: format 3 has no stable specification of text or of consolidated metadata, and warns about both.
+    tree.to_zarr(folder, mode="w", zarr_format=2, consolidated=False, encoding=encoding)
+    run = zarr.open_group(folder, mode="r+", zarr_format=2, use_consolidated=False)
+    options: dict[str, Any] = {"compressors": (compressor(),), "filters": None}
+    for variable in growing_variables(plan.tensor, plan.spec):
+        run.create_array(
+            variable.path,
+            shape=(plan.chains, 0, *variable.shape),
+            chunks=chunk_shape(variable),
+            dtype=variable.dtype,
+            order="F",
+            fill_value=fill_value(variable),
+            attributes={"_ARRAY_DIMENSIONS": ["chain", variable.along, *variable.dims]},
+            **options,
+        )
+    for name in _NUMBERED:
+        along: dict[str, Any] = {"_ARRAY_DIMENSIONS": [name.rpartition("/")[2]]}
+        run.create_array(
+            name, shape=(0,), chunks=(_NUMBERS_IN_CHUNK,), dtype=WHOLE, fill_value=None, attributes=along, **options
+        )
+    write_json(folder / METADATA, _collect_metadata(folder))
+
+
+def _collect_metadata(folder: Path) -> dict[str, Any]:
+    """The metadata of all arrays and groups together. Zarr's own function would warn about the checkpoints."""
+    files = [*folder.rglob(".zgroup"), *folder.rglob(".zarray"), *folder.rglob(".zattrs")]
+    try:
+        metadata = {str(path.relative_to(folder).as_posix()): read_json(path) for path in sorted(files)}
+    except ValueError as error:
+        raise StoreError(folder, f"is damaged: the metadata of its arrays cannot be read: {error}") from error
+    return {"metadata": metadata, "zarr_consolidated_format": 1}
+
+
+def _read_metadata(folder: Path, plan: Plan) -> tuple[dict[str, Any], dict[str, int]]:
+    """The consolidated metadata and its sizes; if damaged, they are made again, with no draws until the next save."""
+    try:
+        sizes = stored_sizes(folder, plan)
+        return read_json(folder / METADATA), sizes
+    except StoreError:
+        document = _collect_metadata(folder)
+    with reporting_damage(folder, "the metadata of its arrays cannot be read"):
+        check_arrays(document["metadata"], plan, folder)
+        for name in _NUMBERED:
+            ArrayInfo.of(name, document["metadata"][f"{name}/.zarray"])
+    return document, {"draw": 0, "sweep": 0}
+
+
+class ConsolidatedMetadata:
+    """Zarr's consolidated metadata, with the number of draws and sweeps that a reader sees. It never decreases."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self._folder = folder
+        self._document, self.sizes = _read_metadata(folder, plan)
+        self._along = {each.path: (each.along, 1) for each in growing_variables(plan.tensor, plan.spec, folder)}
+        self._along |= {name: (name.rpartition("/")[2], 0) for name in _NUMBERED}
+
+    def grow(self, sizes: dict[str, int]) -> None:
+        """Let readers see this many draws and sweeps."""
+        for name, first in _NUMBERED.items():
+            along = name.rpartition("/")[2]
+            self._count(name, first, self.sizes[along], sizes[along])
+        for name, (along, axis) in self._along.items():
+            self._document["metadata"][f"{name}/.zarray"]["shape"][axis] = sizes[along]
+        write_json(self._folder / METADATA, self._document)
+        settle(self._folder)
+        self.sizes = dict(sizes)
+
+    def set_attributes(self, attributes: dict[str, Any]) -> None:
+        """Write the attributes of the run."""
+        write_json(self._folder / ".zattrs", attributes)
+        self._document["metadata"][".zattrs"] = attributes
+        write_json(self._folder / METADATA, self._document)
+
+    def write_array_metadata(self) -> None:
+        """Update the metadata of every array, for readers that do not use the consolidated metadata."""
+        for name in self._along:
+            write_json(self._folder / name / ".zarray", self._document["metadata"][f"{name}/.zarray"])
+
+    def _count(self, name: str, first: int, old: int, new: int) -> None:
+        """Write the new chunks of a coordinate 0, 1, ..; readers do not see the part beyond its size."""
+        for chunk in range(-(-old // _NUMBERS_IN_CHUNK), -(-new // _NUMBERS_IN_CHUNK)):
+            numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
+            with replacing(self._folder / name / str(chunk)) as file:
+                file.write(encode(numbers))
+
+
+class ZarrStore:
+    """The store on disk. `create` starts a run, `reopen` continues one. Only one process at a time can write it."""
+
+    def __init__(self, path: Path, plan: Plan, lock: ProcessLock, on_error: OnError = "raise") -> None:
+        self.path, self.plan = path, plan
+        self._lock, self._on_error = lock, on_error
+        self._metadata = ConsolidatedMetadata(path, plan)
+        self._commits = Lock()
+        with self._reporting_failure():
+            sizes = self._metadata.sizes
+            self._chains = [_ChainFiles(path, chain, plan, sizes, on_error) for chain in range(plan.chains)]
+
+    @classmethod
+    def create(cls, path: Path, plan: Plan, start: Sequence[State] | None = None) -> Self:
+        """Start a run at a path that does not exist yet. If chains begin at given states, they are stored with it."""
+        check_free("store", path)
+        with new_folder(path) as folder:
+            write_skeleton(folder, plan)
+            (folder / CHECKPOINTS).mkdir()
+            for chain, state in enumerate(start or ()):
+                write_checkpoint(folder / CHECKPOINTS / str(chain), 0, state)
+        return cls(path, plan, _locked(path))
+
+    @classmethod
+    def reopen(cls, path: Path, draws: int | None = None, on_error: OnError = "raise") -> Self:
+        """Continue a run, to `draws` draws if given."""
+        attributes = read_attributes(path)
+        lock = _locked(path)
+        try:
+            plan = _continued(path, read_plan(path, on_error), attributes, draws)
+            remove_unfinished(path)
+            remove_slices(path)
+            store = cls(path, plan, lock, on_error)
+            with store._reporting_failure():
+                store._metadata.set_attributes(with_checksum({**attributes, "settings": plan.settings()}))
+                store._publish()
+            return store
+        except BaseException:
+            lock.release()
+            raise
+
+    def record_sweep(self, chain: int, sweep: int, info: SweepInfo, seconds: float) -> None:
+        """Keep the statistics of sweep 1, 2, .. of a chain."""
+        with self._reporting_failure():
+            self._chains[chain].record_sweep(sweep, stats_of(info, seconds))
+
+    def record_draw(self, chain: int, draw: int, state: State) -> None:
+        """Keep draw 0, 1, .. of a chain; the last recorded sweep gave it."""
+        with self._reporting_failure():
+            self._chains[chain].record_draw(draw, draw_values(state))
+
+    def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
+        """Write the chain's collected draws and its state, if it is time or must be `now`."""
+        files = self._chains[chain]
+        if not now and monotonic() < files.next_save:
+            return
+        with self._reporting_failure():
+            files.save(sweep, state)
+            self._publish()
+
+    def resume_point(self, chain: int) -> tuple[int, State] | None:
+        """The sweep and the state of a chain's newest checkpoint, or None if it must start."""
+        return self._chains[chain].point
+
+    def finish(self) -> Record:
+        """Return the draws and sweeps that all chains have, read from the disk."""
+        return read_record(self.path, self.plan, self._on_error)
+
+    def how_to_resume(self) -> str:
+        """How to continue the run, in a sentence."""
+        path = str(self.path)
+        return f"continue with {self.plan.spec.model}.resume({path!r}) or: allocore resume {shlex.quote(path)}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with self._reporting_failure():
+                self._metadata.write_array_metadata()
+        except StoreError:
+            if error is None:
+                raise
+        finally:
+            self._lock.release()
+
+    def _publish(self) -> None:
+        """Let readers see the draws and sweeps that every chain has on the disk."""
+        with self._commits:
+            sizes = {along: min(each.saved[along] for each in self._chains) for along in ("draw", "sweep")}
+            self._metadata.grow(sizes)
+
+    @contextmanager
+    def _reporting_failure(self) -> Iterator[None]:
+        """Turn an error of the disk into one that says what happens to the run."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except OSError as error:
+            reason, draws = error.strerror or error, self._metadata.sizes["draw"]
+            safe = f"The {draws} draws in it are safe; once the cause is fixed, {self.how_to_resume()}"
+            raise StoreError(self.path, f"cannot be written: {reason}. {safe}") from error
+
+
+class _ChainFiles:
+    """The files of one chain: its draws, the statistics of its sweeps, its checkpoints."""
+
+    def __init__(self, path: Path, chain: int, plan: Plan, sizes: dict[str, int], on_error: OnError) -> None:
+        self._folder, damage = path / CHECKPOINTS / str(chain), Damage(path, on_error)
+        self._draws = [GrowingChunks(path, chain, each) for each in draw_variables(plan.tensor, plan.spec)]
+        self._of_draws, self._of_sweeps = (
+            {each.name: GrowingChunks(path, chain, each) for each in stat_variables(plan.tensor, group, path)}
+            for group in (DRAWS, SWEEPS)
+        )
+        self._schedule, self._last = plan.schedule, dict[str, Any]()
+        self.point = _newest_state(self._folder, plan)
+        sweep = 0 if self.point is None else self.point[0]
+        self.saved = {"draw": max(sizes["draw"], plan.schedule.draws_after(sweep)), "sweep": max(sizes["sweep"], sweep)}
+        for chunks in (*self._draws, *self._of_draws.values()):
+            chunks.resume(self.saved["draw"], damage.of_draws)
+        for chunks in self._of_sweeps.values():
+            chunks.resume(self.saved["sweep"], damage.of_sweeps)
+        self.next_save = monotonic() + SAVE_INTERVAL
+
+    def record_sweep(self, sweep: int, stats: dict[str, Any]) -> None:
+        for name, chunks in self._of_sweeps.items():
+            chunks.put(sweep - 1, stats[name])
+        self._last = stats
+
+    def record_draw(self, draw: int, values: list[Any]) -> None:
+        for chunks, value in zip(self._draws, values, strict=True):
+            chunks.put(draw, value)
+        for name, chunks in self._of_draws.items():
+            chunks.put(draw, self._last[name])
+
+    def save(self, sweep: int, state: State) -> None:
+        """Write the chunks that have changed, then the checkpoint that relies on them."""
+        start = monotonic()
+        for chunks in (*self._draws, *self._of_draws.values(), *self._of_sweeps.values()):
+            chunks.flush()
+        write_checkpoint(self._folder, sweep, state)
+        self.saved = {
+            "draw": max(self.saved["draw"], self._schedule.draws_after(sweep)),
+            "sweep": max(self.saved["sweep"], sweep),
+        }
+        now = monotonic()
+        self.next_save = now + max(SAVE_INTERVAL, SAVE_INTERVAL_FACTOR * (now - start))
+
+
+def check_free(name: str, path: Path) -> None:
+    """Refuse a path that already exists, or whose parent folder does not exist."""
+    rule = "must be a path that does not exist yet"
+    if is_run(path):
+        command = f"'allocore resume {shlex.quote(str(path))}' continues it, and so does resume() in Python"
+        resumable = f" ({command})" if (path / CHECKPOINTS).is_dir() else ""
+        raise InputError(name, str(path), f"{rule}: it is already a run{resumable}")
+    if path.exists():
+        raise InputError(name, str(path), rule)
+    if not path.resolve().parent.is_dir():
+        raise InputError(name, str(path), f"must be in a folder that exists: {str(path.resolve().parent)!r} does not")
+
+
+def write_record(record: Record, path: Path) -> None:
+    """Write a finished run to a new folder, without the checkpoints that would let it continue."""
+    check_free("path", path)
+    if record.chosen is not None:
+        rule = "cannot be written: only complete runs can be saved, and damaged draws of this one were left out"
+        raise InputError("path", str(path), rule)
+    plan = plan_of(record)
+    with new_folder(path) as folder:
+        write_skeleton(folder, plan)
+        for variable, values in variables_of(record).items():
+            for chain in range(plan.chains):
+                chunks = GrowingChunks(folder, chain, variable)
+                for place in range(values.shape[1]):
+                    chunks.put(place, values[chain, place])
+                chunks.flush()
+        metadata = ConsolidatedMetadata(folder, plan)
+        metadata.grow({"draw": record.core_values.shape[1], "sweep": record.stats["moved"].shape[1]})
+        metadata.write_array_metadata()
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether some process holds the lock of a run."""
+    try:
+        with warnings.catch_warnings(action="ignore"), ProcessLock(path / "lock"):
+            return False
+    except BlockingIOError:
+        return True
+    except OSError:  # a read-only disk
+        return False
+
+
+def _locked(path: Path) -> ProcessLock:
+    try:
+        return ProcessLock(path / "lock").acquire()
+    except BlockingIOError as error:
+        problem = f"is being written by another process: wait for it to end, or stop it{error.strerror}"
+        raise StoreError(path, problem) from None
+    except OSError as error:
+        raise StoreError(path, f"cannot be written: {error.strerror or error}") from error
+
+
+def _newest_state(folder: Path, plan: Plan) -> tuple[int, State] | None:
+    try:
+        sweep, state, damaged = read_checkpoint(folder, plan.tensor.shape, plan.spec)
+    except FileNotFoundError:
+        if plan.started:
+            raise StoreError(
+                folder,
+                "has no readable checkpoint, not even the state of another run that the chain started from: "
+                "its draws can be read, but it cannot continue",
+            ) from None
+        if folder.is_dir() and any(folder.iterdir()):
+            warnings.warn(f"{folder} has no readable checkpoint: the chain starts again", stacklevel=6)
+        return None
+    for path in damaged:
+        warnings.warn(f"{path} is damaged: continuing from the checkpoint of sweep {sweep}", stacklevel=6)
+    return sweep, state
+
+
+def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | None) -> Plan:
+    """The plan of the continued run, if this sampler gives the same draws."""
+    sampler, library = attributes.get("sampler_version", "0"), attributes["inference_library_version"]  # 0: very old
+    if sampler != str(SAMPLER_VERSION):
+        raise StoreError(
+            path,
+            f"was started with sampler version {sampler} (allocore {library}), and only that version can continue it: "
+            f"this is sampler version {SAMPLER_VERSION}. Its draws can be read",
+        )
+    if plan.folded_mode is not None:
+        raise StoreError(
+            path,
+            "cannot be resumed: it has new rows that were folded into the draws of another run. Resume that run, and "
+            "fold the rows in again",
+        )
+    if not (path / CHECKPOINTS).is_dir():
+        raise StoreError(path, "was saved from memory and has no checkpoints: only a run made with store= can continue")
+    if changed := other_packages(attributes) + other_rounding(attributes):
+        other = ", ".join(changed)
+        warnings.warn(f"{path} was started with {other}: draws may differ in their last bits", stacklevel=4)
+    if isinstance(plan.tensor, ShardedTensor):
+        plan.tensor.check_there()
+    if draws is None:
+        return plan
+    if draws < plan.schedule.draws:
+        raise InputError("draws", draws, f"must be at least the {plan.schedule.draws} that are already planned")
+    return replace(plan, schedule=replace(plan.schedule, draws=draws))

@@ -1,0 +1,212 @@
+"""The states of chains as files: checkpoints, from which a chain continues, and slices, which workers write.
+
+A state is enough to continue to the same draws: every random number is a function of the seed, the chain, the sweep and
+a place in the data, so the allocation of the counts can be drawn again (`gibbs.sweep.begin`). A file is an `.npz`
+archive, whose zip format has a checksum for every array. It has only the factors in use. Nothing in it is unpickled.
+
+Checkpoints: a chain keeps its two newest. A chain that began at the state of another run also keeps that of sweep 0,
+because without it the chain could not start again.
+
+Slices: how draws come back from a worker that can reach the folder of the run. Only the process that drives the run
+writes its arrays. A worker writes each slice as one file, and the driver reads and removes it. The name and the content
+of the file follow from the plan of the run, so a worker that was given up but still runs does no harm: it can only
+write what another worker has written. Files left by a driver that was killed are removed when the run is resumed.
+"""
+
+import re
+import secrets
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore._io import read_regular, replacing, settle
+from allocore.model.simulate import dispersions
+from allocore.model.spec import Spec
+from allocore.model.state import Dispersion, State
+
+_CHECKPOINTS_KEPT = 2
+_SLICES, _TOKEN = "slices", "token"
+_SLICE_FILES = re.compile(r"token|\d+-\d+-\d+\.npz|\..*\.tmp")
+
+
+def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
+    """Write a chain's state after `sweep`, then remove all but the newest checkpoints."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / f"{sweep:09d}.npz") as file:
+        np.savez(file, **_to_arrays(sweep, state))
+    settle(folder)
+    for old in [path for path in _checkpoints(folder) if 0 < int(path.stem) <= sweep][_CHECKPOINTS_KEPT:]:
+        with suppress(OSError):
+            old.unlink()
+
+
+def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[int, State, list[Path]]:
+    """Return the sweep and the state of the newest undamaged checkpoint, and the newer files, which are damaged.
+
+    Damaged files are renamed, so that they never count as newer than those to come. Raises FileNotFoundError if there
+    is no checkpoint.
+    """
+    damaged: list[Path] = []
+    for path in _checkpoints(folder):
+        content = path.read_bytes()
+        try:
+            sweep = int(path.stem)
+            return sweep, _to_state(_read_arrays(content), sweep, shape, spec), damaged
+        except Exception:  # NumPy and zipfile raise many kinds for a file that is truncated, zeroed or changed
+            damaged.append(path)
+            path.replace(path.with_suffix(".damaged"))
+    raise FileNotFoundError(str(folder))
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """All checkpoints, newest first."""
+    return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit() and path.is_file()), reverse=True)
+
+
+class SharedFolder(NamedTuple):
+    """The folder for slices as a worker sees it: it is the driver's folder if its token is the same."""
+
+    folder: str
+    token: str
+
+    def write(self, chain: int, first: int, last: int, states: Mapping[int, State]) -> bool:
+        """Write the states of a slice by their sweeps; return whether that was possible."""
+        folder = Path(self.folder)
+        try:
+            if (folder / _TOKEN).read_text(encoding="ascii") != self.token:
+                return False
+            arrays = {
+                f"{sweep}/{name}": each
+                for sweep, state in states.items()
+                for name, each in _to_arrays(sweep, state).items()
+            }
+            with replacing(folder / _slice_name(chain, first, last)) as file:
+                np.savez(file, **arrays)
+        except (OSError, ValueError):  # no such folder, no permission, no space, a file of something else
+            return False
+        return True
+
+
+class SliceFolder:
+    """The folder for slices as the driver sees it."""
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._folder = run, run.resolve() / _SLICES
+
+    def open(self) -> SharedFolder | None:
+        """Make the folder; None if that is not possible, so that draws must come through the executor."""
+        remove_slices(self._run)
+        token = secrets.token_hex(16)
+        try:
+            self._folder.mkdir(exist_ok=True)
+            with replacing(self._folder / _TOKEN) as file:
+                file.write(token.encode("ascii"))
+        except OSError:
+            return None
+        return SharedFolder(str(self._folder), token)
+
+    def take(self, chain: int, first: int, last: int, shape: tuple[int, ...], spec: Spec) -> dict[int, State] | None:
+        """Read the states of a slice by their sweeps and remove its file; None if it cannot be read."""
+        path = self._folder / _slice_name(chain, first, last)
+        by_sweep: dict[int, dict[str, NDArray[Any]]] = {}
+        try:
+            for name, array in _read_arrays(read_regular(path)).items():
+                sweep, _, part = name.partition("/")
+                by_sweep.setdefault(int(sweep), {})[part] = array
+            return {sweep: _to_state(arrays, sweep, shape, spec) for sweep, arrays in by_sweep.items()}
+        except Exception:  # NumPy and zipfile raise many kinds for a file that is truncated, zeroed or changed
+            return None
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+    def close(self) -> None:
+        """Remove the folder."""
+        remove_slices(self._run)
+
+
+def remove_slices(run: Path) -> None:
+    """Remove what an earlier driver left. Nothing outside the run is touched: a link is removed, not followed."""
+    folder = run / _SLICES
+    with suppress(OSError):
+        if folder.is_symlink():
+            folder.unlink()
+            return
+        for path in folder.iterdir():
+            if _SLICE_FILES.fullmatch(path.name):
+                path.unlink()
+        folder.rmdir()
+
+
+def _slice_name(chain: int, first: int, last: int) -> str:
+    return f"{chain}-{first}-{last}.npz"
+
+
+def _to_arrays(sweep: int, state: State) -> dict[str, Any]:
+    """The arrays of a state, with only the factors in use."""
+    arrays: dict[str, Any] = {"sweep": np.array(sweep), "log_core_Q": state.log_core_Q, "subs_QM": state.subs_QM}
+    if state.concentrations_M.size:
+        arrays["concentrations_M"] = state.concentrations_M
+    if state.dispersion is not None:
+        arrays["log_odds_D"] = state.dispersion.log_odds_D
+    for mode, log_phi_DK in enumerate(state.log_phi):
+        used_U = np.flatnonzero(state.used(mode))
+        arrays |= {f"used_{mode}": used_U, f"log_phi_{mode}": log_phi_DK[:, used_U]}
+    return arrays
+
+
+def _read_arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays in a file. They are read whole; otherwise their checksums would not be checked."""
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        # Nothing is compressed, so no array can be larger than the file.
+        if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
+            raise ValueError("the checkpoint is compressed")
+        # NumPy before 2.1 took an option that earlier versions passed for one more array.
+        names = [name for name in archive.namelist() if name != "allow_pickle.npy"]
+        return {name.removesuffix(".npy"): _read_array(archive.read(name)) for name in names}
+
+
+def _read_array(content: bytes) -> NDArray[Any]:
+    """One array of numbers. Its size is checked against its shape, and nothing is unpickled."""
+    file = BytesIO(content)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, by_column, dtype = read_header[np.lib.format.read_magic(file)](file)
+    if dtype.str not in ("<f8", "<i8"):
+        raise ValueError(f"the checkpoint has an array of type {dtype.str}")
+    return np.frombuffer(file.read(), dtype=dtype).reshape(shape, order="F" if by_column else "C").copy()
+
+
+def _to_state(arrays: dict[str, NDArray[Any]], sweep: int, shape: tuple[int, ...], spec: Spec) -> State:
+    """The state in these arrays, if they agree with each other and with the plan."""
+    _check_arrays(arrays, sweep, shape, spec)
+    log_phi = []
+    for mode, size in enumerate(zip(shape, spec.core_shape, strict=True)):
+        log_phi_DK = np.full(size, -np.inf)
+        log_phi_DK[:, arrays[f"used_{mode}"]] = arrays[f"log_phi_{mode}"]
+        log_phi.append(log_phi_DK)
+    concentrations_M = arrays["concentrations_M"] if spec.infer_concentrations else np.empty(0)
+    has_dispersion = spec.observation.has_dispersion
+    dispersion = Dispersion(arrays["log_odds_D"], spec.dispersion_by) if has_dispersion else None
+    return State(arrays["log_core_Q"], arrays["subs_QM"], tuple(log_phi), concentrations_M, dispersion)
+
+
+def _check_arrays(arrays: dict[str, NDArray[Any]], sweep: int, shape: tuple[int, ...], spec: Spec) -> None:
+    """Check sizes and locations. Kernels do not check locations, so a wrong one would corrupt memory."""
+    modes = range(len(shape))
+    used = [arrays[f"used_{mode}"] for mode in modes]
+    expected = {"sweep": (), "log_core_Q": (spec.budget,), "subs_QM": (spec.budget, len(shape))}
+    expected |= {f"log_phi_{mode}": (shape[mode], used[mode].size) for mode in modes}
+    expected |= {"concentrations_M": (len(shape),)} if spec.infer_concentrations else {}
+    expected |= {"log_odds_D": (dispersions(spec, shape),)} if spec.observation.has_dispersion else {}
+    fits = all(arrays[name].shape == each for name, each in expected.items()) and int(arrays["sweep"]) == sweep
+    for mode, used_U in enumerate(used):
+        fits &= used_U.ndim == 1 and bool(np.isin(arrays["subs_QM"][:, mode], used_U).all())
+        fits &= bool(((used_U >= 0) & (used_U < spec.core_shape[mode])).all())
+    if not fits or any(each.dtype.kind != "i" for each in (arrays["subs_QM"], *used)):
+        raise ValueError("the arrays of the checkpoint do not fit together")

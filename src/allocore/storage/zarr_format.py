@@ -1,0 +1,288 @@
+"""The files of a run in Zarr's format 2: chunks of growing variables, labels, attributes; and what to do about damage.
+
+Chunks: for each chain, one value per draw or per sweep. They are compressed with Zstandard and its checksum, so damage
+is never read as data. Every file is replaced as a whole, so a reader never sees half of one. A chunk has about one
+megabyte of values; a value of more than 64 megabytes is cut along its first dimension. Numbers are stored by column
+within a chunk, so that unused factors, which are zero, take almost no space.
+
+Labels: text of one width where that is small; otherwise UTF-8, one label after another, and offsets.
+
+    constant_data/labels_0_utf8       (byte,)        the labels of mode 0
+    constant_data/labels_0_offsets    (rows + 1,)    where each of them begins, and where the last one ends
+
+NumPy's text has the width of the longest label, four bytes a character: one label of 3,000 characters among 100,000
+would take 1.2 GB. In a DataTree in memory such labels are Python strings.
+"""
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore._io import read_regular, replacing, settle
+from allocore._zarr import array_info, decode, encode, parsed_object, read_json, read_static
+from allocore.errors import InputError, StoreError, reason_of
+from allocore.storage.schema import FLOAT, Growing
+from allocore.tensor.labels import ModeLabels
+from allocore.tensor.shards import is_sharded
+
+OnError = Literal["raise", "drop"]
+# Called with a file that cannot be read, the places of its values, and the reason. It raises, or records the damage.
+OnDamage: TypeAlias = Callable[[Path, range, Exception], None]
+RUN_FORMAT = "1"
+_ATTRIBUTES = ("inference_library_version", "packages", "settings", "seed", "tensor")
+_CHUNK_BYTES, _MAX_CHUNK_BYTES, _MAX_CHUNK_VALUES = 2**20, 2**26, 512
+_SMALL_LABELS_BYTES = 2**26
+_MAX_WASTE = 8  # bytes of NumPy's text per byte of UTF-8, above which larger labels are stored as UTF-8
+
+
+def chunk_shape(variable: Growing) -> tuple[int, ...]:
+    """(chain, draw or sweep, ...): one chain, some values; a very large value is cut along its first dimension."""
+    value_bytes = 8 * math.prod(variable.shape)
+    values = min(max(1, _CHUNK_BYTES // value_bytes), _MAX_CHUNK_VALUES)
+    if value_bytes <= _MAX_CHUNK_BYTES:
+        return (1, values, *variable.shape)
+    row_bytes = value_bytes // variable.shape[0]
+    return (1, 1, max(1, _MAX_CHUNK_BYTES // row_bytes), *variable.shape[1:])
+
+
+def fill_value(variable: Growing) -> float | None:
+    """What a reader finds if a chunk is absent. Integers have no fill value, or xarray would make them floats."""
+    return float("nan") if variable.dtype == FLOAT else None
+
+
+class GrowingChunks:
+    """One variable of one chain: the chunk that is being filled. It is written when it is full, or by `flush`.
+
+    Values that are already on disk are not written again: they would be the same.
+    """
+
+    def __init__(self, run: Path, chain: int, variable: Growing) -> None:
+        self._folder, self._chain, self._variable = run / variable.path, chain, variable
+        self._shape = chunk_shape(variable)
+        self._values = np.full((self._shape[1], *variable.shape), _never(variable), dtype=variable.dtype)
+        self._index, self._stored, self._changed, self._damaged = 0, 0, False, False
+
+    def resume(self, size: int, on_damage: OnDamage) -> None:
+        """Continue after the `size` values on disk. All of them are read, to find damage now and not later."""
+        self._stored, self._index = size, size // self._shape[1]
+
+        def note(path: Path, places: range, error: Exception) -> None:
+            on_damage(path, places, error)
+            self._damaged = places[0] // self._shape[1] == self._index
+
+        for first in range(0, size, self._shape[1]):
+            last = min(first + self._shape[1], size)
+            values = read_values(self._folder, self._variable, self._chain, first, last, note)
+            if last < first + self._shape[1]:
+                self._values[: len(values)] = values
+
+    def put(self, place: int, value: Any) -> None:
+        """Set value 0, 1, ..; the values come in order."""
+        if place < self._stored:
+            return
+        index, offset = divmod(place, self._shape[1])
+        if index != self._index:
+            self.flush()
+            self._index, self._damaged = index, False
+            self._values[...] = _never(self._variable)
+        self._values[offset] = value
+        self._changed = True
+
+    def flush(self) -> None:
+        """Write the chunk that is being filled, if it has changed. A damaged chunk is not overwritten."""
+        if not self._changed or self._damaged:
+            return
+        for key, block in _blocks(self._chain, self._index, self._values[None], self._shape):
+            with replacing(self._folder / key) as file:
+                file.write(encode(block, order="F"))
+        settle(self._folder)
+        self._changed = False
+
+
+def read_values(
+    folder: Path, variable: Growing, chain: int, first: int, last: int, on_damage: OnDamage
+) -> NDArray[Any]:
+    """Values `first` to `last` of a chain; `first` begins a chunk. If `on_damage` does not raise, gaps stay unset."""
+    shape = chunk_shape(variable)
+    values = np.full((last - first, *variable.shape), _never(variable), dtype=variable.dtype)
+    step = shape[2] if variable.shape else 1
+    for index in range(first // shape[1], -(-last // shape[1])):
+        start = index * shape[1] - first
+        for block in range(-(-variable.shape[0] // step) if variable.shape else 1):
+            path = folder / _key(chain, index, block, shape)
+            part = values[start : start + shape[1]]
+            part = part[:, block * step : (block + 1) * step] if variable.shape else part
+            try:
+                stored = decode(read_regular(path), 8 * math.prod(shape)).view(variable.dtype)
+                part[...] = stored.reshape(shape, order="F")[0][tuple(slice(0, size) for size in part.shape)]
+                if _has_gaps(part, variable):
+                    raise ValueError("some values were never written")
+                if variable.below is not None and (part >= variable.below).any():
+                    raise ValueError(f"some values are not below {variable.below}")
+            except (OSError, RuntimeError, ValueError) as error:
+                on_damage(path, range(start + first, start + first + len(part)), error)
+    return values
+
+
+def _never(variable: Growing) -> float:
+    """Marks places that were never written: no value of the variable equals it."""
+    return np.nan if variable.dtype == FLOAT and not variable.may_be_nan else -1
+
+
+def _has_gaps(values: NDArray[Any], variable: Growing) -> bool:
+    return bool(np.isnan(values).any() if np.isnan(_never(variable)) else (values < 0).any())
+
+
+def _blocks(chain: int, index: int, values: NDArray[Any], shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The chunks of values (1, n, ...) with their file names: one chunk, or several along the third dimension."""
+    if values.shape == shape:
+        yield _key(chain, index, 0, shape), values
+        return
+    for block, start in enumerate(range(0, values.shape[2], shape[2])):
+        whole = np.zeros(shape, dtype=values.dtype)  # in a file, the last chunk has the full size too
+        part = values[:, :, start : start + shape[2]]
+        whole[:, :, : part.shape[2]] = part
+        yield _key(chain, index, block, shape), whole
+
+
+def _key(chain: int, index: int, block: int, shape: tuple[int, ...]) -> str:
+    places = (chain, index, block, *(0 for _ in shape[3:]))
+    return ".".join(str(place) for place in places[: len(shape)])
+
+
+def _is_wide(labels: ModeLabels) -> bool:
+    """Whether labels are stored as UTF-8, because text of one width would be large and mostly empty."""
+    if isinstance(labels, range):
+        return False
+    width = 4 * len(labels) * max(map(len, labels))
+    utf8 = sum(len(label.encode(errors="surrogatepass")) for label in labels)
+    return width > _SMALL_LABELS_BYTES and width > _MAX_WASTE * utf8
+
+
+def coordinate(labels: ModeLabels) -> NDArray[Any]:
+    """Labels as a coordinate of a DataTree in memory."""
+    return np.array(labels, dtype=object) if _is_wide(labels) else np.array(labels)
+
+
+def stored_coordinate(labels: ModeLabels) -> NDArray[Any]:
+    """Labels as a coordinate on disk; for wide labels, which are in `wide_labels`, their positions."""
+    return np.arange(len(labels)) if _is_wide(labels) else np.array(labels)
+
+
+def wide_labels(labels: Sequence[ModeLabels]) -> dict[str, tuple[str, NDArray[Any]]]:
+    """The variables of `constant_data` that have the wide labels, with their dimensions."""
+    variables: dict[str, tuple[str, NDArray[Any]]] = {}
+    for mode, each in enumerate(labels):
+        if _is_wide(each):
+            encoded = [str(label).encode() for label in each]
+            offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+            text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+            variables[f"labels_{mode}_utf8"] = f"labels_{mode}_byte", text
+            variables[f"labels_{mode}_offsets"] = f"labels_{mode}_offset", offsets
+    return variables
+
+
+def read_labels(run: Path, mode: int, row: str, length: int) -> list[str] | None:
+    """The labels of a mode, whose coordinate is `row`; None if it has none."""
+    if array_info(run, f"posterior/{row}").dtype.kind == "U":
+        labels: list[str] = read_static(run, f"posterior/{row}").tolist()
+        return labels
+    name = f"constant_data/labels_{mode}"
+    if not (run / f"{name}_utf8").is_dir():
+        return None
+    text, offsets = read_static(run, f"{name}_utf8").tobytes(), read_static(run, f"{name}_offsets", (length + 1,))
+    return [text[start:stop].decode() for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is a run, finished or not."""
+    return (path / "posterior").is_dir() and (path / ".zgroup").is_file()
+
+
+def read_attributes(path: Path) -> dict[str, Any]:
+    """The attributes of a run, after a check that this version can read it and that they have not changed."""
+    if not is_run(path):
+        kind = "is a folder without a run" if path.is_dir() else "is a file" if path.exists() else "does not exist"
+        kind = "is a tensor in shards, which must be fitted first" if is_sharded(path) else kind
+        raise InputError("path", str(path), f"must be the folder of a run; this {kind}")
+    with reporting_damage(path, "its attributes (.zattrs) cannot be read"):
+        attributes = read_json(path / ".zattrs")
+        form = attributes["run_format"]
+        wrong = [name for name in _ATTRIBUTES if form == RUN_FORMAT and not isinstance(attributes.get(name), str)]
+        if wrong:
+            raise ValueError(f"{wrong[0]} is {'missing' if wrong[0] not in attributes else 'not text'}")
+    if form != RUN_FORMAT:
+        raise StoreError(path, f"is a run of format {form}, but this version of allocore reads format {RUN_FORMAT}")
+    # Older runs have no checksum.
+    if attributes.get("checksum", "") not in ("", with_checksum(attributes)["checksum"]):
+        raise StoreError(path, "is damaged: its settings, its seed or the hash of its tensor have changed (.zattrs)")
+    return attributes
+
+
+def with_checksum(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes with the checksum of those that determine the draws."""
+    decisive = json.dumps([attributes[name] for name in ("settings", "seed", "tensor")])
+    return {**attributes, "checksum": hashlib.sha256(decisive.encode()).hexdigest()}
+
+
+def stored_model(path: Path) -> str:
+    """The name of the model of a run."""
+    attributes = read_attributes(path)
+    with reporting_damage(path, "its settings cannot be read"):
+        return str(parsed_object(attributes["settings"], "settings")["model"])
+
+
+@contextmanager
+def reporting_damage(path: Path, what: str) -> Iterator[None]:
+    """Turn any error into a StoreError: damaged files raise many kinds, and no code from a run is executed."""
+    try:
+        yield
+    except Exception as error:
+        raise StoreError(path, f"is damaged: {what}: {reason_of(error)}") from error
+
+
+class Damage:
+    """Draws and statistics that cannot be read: raises at once, or notes what to leave out."""
+
+    def __init__(self, path: Path, on_error: OnError) -> None:
+        if on_error not in ("raise", "drop"):
+            raise InputError("on_error", on_error, "must be 'raise' or 'drop'")
+        self._path, self._on_error = path, on_error
+        self._draws: set[int] = set()
+        self.lost_stats: set[str] = set()
+
+    def of_draws(self, file: Path, draws: range, error: Exception) -> None:
+        """Report draws that cannot be read."""
+        if self._on_error == "raise":
+            which = f"draw {draws[0]}" if len(draws) == 1 else f"draws {draws[0]} to {draws[-1]}"
+            raise self._unreadable(which, file, error) from error
+        self._draws.update(draws)
+
+    def of_sweeps(self, file: Path, sweeps: range, error: Exception) -> None:
+        """Report sweeps whose statistics cannot be read."""
+        if self._on_error == "raise":
+            which = f"the statistics of sweeps {sweeps[0] + 1} to {sweeps[-1] + 1}"
+            raise self._unreadable(which, file, error) from error
+        self.lost_stats.add(file.parent.name)
+
+    def undamaged(self, draws: int) -> NDArray[np.int64] | None:
+        """The undamaged draws, or None if all are; warns about the others."""
+        if not self._draws:
+            return None
+        warnings.warn(f"{self._path} is damaged: {len(self._draws)} of {draws} draws are left out", stacklevel=4)
+        return np.setdiff1d(np.arange(draws), sorted(self._draws))
+
+    def _unreadable(self, which: str, file: Path, error: Exception) -> StoreError:
+        return StoreError(
+            self._path,
+            f"is damaged: {which} cannot be read from {file.relative_to(self._path)} ({reason_of(error)}); "
+            "on_error='drop' leaves them out and reads the others",
+        )

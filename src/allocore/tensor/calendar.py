@@ -1,0 +1,371 @@
+"""Labels with a place in the calendar: periods of time, names of months and of weekdays, times of day.
+
+A period has one of six forms, from hours to years. pandas counts periods and writes their labels, except ISO weeks,
+which it does not know; a week that is named by its first day has the form of a day.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from allocore.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PeriodForm = Literal["year", "quarter", "month", "iso-week", "day", "hour"]
+
+
+class _Form(NamedTuple):
+    pattern: re.Pattern[str]
+    wider: re.Pattern[str]  # periods that contain those of the form, and begin their texts: 2018 contains 2018-05
+    freq: str  # of pandas
+    text: str  # for strftime
+
+
+def _form(pattern: str, wider: str, freq: str = "", text: str = "") -> _Form:
+    return _Form(re.compile(pattern), re.compile(wider), freq, text)
+
+
+_YEAR, _MONTH = r"[12]\d{3}", r"[12]\d{3}-(0[1-9]|1[0-2])"
+_DAY = rf"{_MONTH}-(0[1-9]|[12]\d|3[01])"
+_FORMS: dict[PeriodForm, _Form] = {
+    "year": _form(r"1[5-9]\d\d|20\d\d", r"(?!)", "Y", "%Y"),
+    "quarter": _form(rf"{_YEAR}-Q[1-4]", _YEAR, "Q", "%Y-Q%q"),
+    "month": _form(_MONTH, _YEAR, "M", "%Y-%m"),
+    "iso-week": _form(rf"{_YEAR}-W[0-5]\d", _YEAR),
+    "day": _form(_DAY, rf"{_YEAR}|{_MONTH}", "D", "%Y-%m-%d"),
+    "hour": _form(rf"{_DAY} ([01]\d|2[0-3]):00", rf"{_YEAR}|{_MONTH}|{_DAY}", "h", "%Y-%m-%d %H:00"),
+}
+_CLOCK = re.compile(r"([01]?\d|2[0-4])(:[0-5]\d){1,2}")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEK, _FEWEST_WEEKS = 7, 3
+_YEAR_LETTERS = 4
+_FIRST_YEAR, _LAST_YEAR = 1500, 2999  # of months and days without hyphens: other such labels are plain numbers
+_MAX_HOURS = 24 * 366 * date.max.year
+
+
+def period_form(labels: Sequence[object]) -> PeriodForm | None:
+    """Return how the labels write periods of time, or None if they are not all periods of one form.
+
+    Weeks that are named by their first day have the form of days.
+
+    >>> period_form(["2018-01", "2018-02"]), period_form(["2018-01-29"]), period_form(["2018", "2018-Q1"])
+    ('month', 'day', None)
+    """
+    if isinstance(labels, range) or not labels:
+        return None
+    for form, known in _FORMS.items():
+        if known.pattern.fullmatch(str(labels[0])):
+            return form if all(known.pattern.fullmatch(str(label)) for label in labels) else None
+    return None
+
+
+def is_period(text: str, form: PeriodForm) -> bool:
+    """Return whether a text is a period of this form."""
+    return _FORMS[form].pattern.fullmatch(text) is not None
+
+
+def is_wider_period(text: str, form: PeriodForm) -> bool:
+    """Return whether a text is a period that contains some of this form: the year of a month, the month of a day."""
+    return _FORMS[form].wider.fullmatch(text) is not None
+
+
+def is_rising(labels: Sequence[str]) -> bool:
+    """Return whether every label is larger than the one before, as texts."""
+    return all(a < b for a, b in pairwise(labels))
+
+
+def frequency_of(labels: Sequence[str]) -> str | None:
+    """Return the frequency for which `read_events` writes such labels; None if no frequency, or more than one, fits.
+
+    >>> frequency_of(["2018-01", "2018-02"]), frequency_of(["2018-01-01", "2018-01-08"])
+    ('month', 'week')
+    """
+    form = period_form(labels)
+    if form != "day":
+        return None if form == "iso-week" else form
+    days = _days(labels)
+    if days is None:
+        return None
+    if any(day.weekday() for day in days):
+        return "day"
+    return "week" if len(days) > 1 and _whole_weeks_apart(days) else None
+
+
+def are_weeks(labels: Sequence[object]) -> bool:
+    """Return whether labels name weeks by their first days: three or more days, all whole weeks apart.
+
+    >>> are_weeks(["2018-01-01", "2018-01-08", "2018-01-22"]), are_weeks(["2018-01-01", "2018-01-02", "2018-01-03"])
+    (True, False)
+    """
+    if period_form(labels) != "day":
+        return False
+    days = _days([str(label) for label in labels])
+    return days is not None and len(days) >= _FEWEST_WEEKS and _whole_weeks_apart(days)
+
+
+def week_words(first: str, last: str) -> str:
+    """Return a stretch of weeks in words, from the first day of the first week to the last day of the last one.
+
+    >>> week_words("2018-01-01", "2018-01-22"), week_words("2018-12-24", "2018-12-31")
+    ('2018-01-01 to 01-28', '2018-12-24 to 2019-01-06')
+    >>> week_words("2018-01-01", "2018-01-01")
+    'week of 2018-01-01'
+    """
+    if first == last:
+        return f"week of {first}"
+    end = (date.fromisoformat(last) + timedelta(days=_WEEK - 1)).isoformat()
+    same_year = first[:_YEAR_LETTERS] == end[:_YEAR_LETTERS]
+    return f"{first} to {end[_YEAR_LETTERS + 1 :] if same_year else end}"
+
+
+def _days(labels: Sequence[str]) -> list[date] | None:
+    try:
+        return [date.fromisoformat(label) for label in labels]
+    except ValueError:
+        return None
+
+
+def _whole_weeks_apart(days: Sequence[date]) -> bool:
+    return all((b - a).days % _WEEK == 0 for a, b in pairwise(days))
+
+
+def calendar_keys(labels: Sequence[str]) -> list[tuple[int, ...]] | None:
+    """Return sort keys for names of months, names of weekdays or times of day; None for any other labels.
+
+    Names are English, in full or abbreviated: Monday, Mon, Tues.
+
+    >>> calendar_keys(["Fri", "Mon"]), calendar_keys(["10:00", "9:30"]), calendar_keys(["Mon", "tea"])
+    ([(4,), (0,)], [(10, 0), (9, 30)], None)
+    """
+    for cycle in (_MONTHS, _WEEKDAYS):
+        if all(_place(label, cycle) >= 0 for label in labels):
+            return [(_place(label, cycle),) for label in labels]
+    if all(_CLOCK.fullmatch(label) for label in labels):
+        return [tuple(int(part) for part in label.split(":")) for label in labels]
+    return None
+
+
+def _place(text: str, cycle: Sequence[str]) -> int:
+    name = text.casefold().removesuffix(".")
+    short = len(name) in (3, 4)
+    return next((n for n, whole in enumerate(cycle) if name == whole or (short and whole.startswith(name))), -1)
+
+
+def in_calendar_order(labels: Sequence[str]) -> bool:
+    """Return whether labels are months, weekdays or times of day in order; months and weekdays may begin anywhere."""
+    keys = calendar_keys(labels)
+    if keys is None:
+        return False
+    turns = sum(a >= b for a, b in pairwise(keys))
+    is_cycle = len(keys[0]) == 1
+    # Months that begin in October fall once, from December to January, and end before October.
+    return turns == 0 or (is_cycle and turns == 1 and keys[-1] < keys[0])
+
+
+FREQUENCIES = ("hour", "day", "week", "month", "quarter", "year")  # the shortest first
+# Quarters that begin in other months are not those of the calendar.
+_ENDS, _STARTS = ("mar", "jun", "sep", "dec"), ("jan", "apr", "jul", "oct")
+_WORDS = {
+    "hour": ("hour", "hours", "hourly", "h"),
+    "day": ("day", "days", "daily", "d"),
+    "week": ("week", "weeks", "weekly", "w", "w-sun", "w-mon"),
+    "month": ("month", "months", "monthly", "me", "ms"),
+    "quarter": (
+        *("quarter", "quarters", "quarterly", "q", "qe", "qs"),
+        *(f"{word}-{month}" for word in ("q", "qe") for month in _ENDS),
+        *(f"qs-{month}" for month in _STARTS),
+    ),
+    "year": (
+        *("year", "years", "yearly", "annual", "annually", "y", "ye", "ys", "a", "ae", "as"),
+        *("y-dec", "ye-dec", "a-dec", "ae-dec", "ys-jan", "as-jan"),
+    ),
+}
+_BY_WORD = {word: freq for freq, words in _WORDS.items() for word in words}
+
+
+def frequency_named(freq: object) -> str | None:
+    """Return the frequency that a word, or an offset of pandas, means; None if it is unknown.
+
+    Capitals make no difference, but M is a month, and m may be a minute.
+
+    >>> frequency_named("QS"), frequency_named("weekly"), frequency_named("M"), frequency_named("m")
+    ('quarter', 'week', 'month', None)
+    """
+    text = str(getattr(freq, "freqstr", freq))
+    return "month" if text == "M" else _BY_WORD.get(text.casefold())
+
+
+def check_frequency(freq: object) -> str:
+    """Return the frequency that `freq` means; an unknown one raises an InputError."""
+    known = frequency_named(freq)
+    if known is not None:
+        return known
+    text = str(getattr(freq, "freqstr", freq))
+    if text.casefold() in [f"w-{day[:3]}" for day in _WEEKDAYS]:
+        raise InputError("freq", text, "must be week: weeks go from Monday to Sunday")
+    rule = (
+        f"must be one of {', '.join(FREQUENCIES)}, or a word of pandas for one of these: h, D, W, M, ME, MS, Q, QE, "
+        "QS, Y, YE, YS; daily, weekly, monthly and so on are understood too"
+    )
+    raise InputError("freq", freq, rule)
+
+
+def is_shorter(freq: str, other: str) -> bool:
+    """Return whether periods of one frequency are shorter than those of another."""
+    return FREQUENCIES.index(freq) < FREQUENCIES.index(other)
+
+
+def periods(first: date, last: date, freq: str) -> list[str]:
+    """Return the labels of all periods from the one that begins on `first` to the one that begins on `last`.
+
+    >>> periods(date(2023, 10, 1), date(2024, 1, 1), "quarter")
+    ['2023-Q4', '2024-Q1']
+    """
+    import pandas as pd
+
+    form = _written(freq)
+    found = pd.period_range(first, last, freq=form.freq)
+    return [str(label) for label in found[:: _WEEK if freq == "week" else 1].strftime(form.text)]
+
+
+def period_labels(index: pd.PeriodIndex, freq: str | None) -> list[str]:
+    """Return the labels of the periods in an index of pandas, whose frequency is known or not."""
+    if freq is None:
+        return [str(label) for label in index.astype(str)]
+    form = _written(freq)
+    return [str(label) for label in index.asfreq(form.freq, how="S").strftime(form.text)]
+
+
+def _written(freq: str) -> _Form:
+    """Return the form of the labels of a frequency: a week is named by its first day."""
+    return next(each for form, each in _FORMS.items() if form == ("day" if freq == "week" else freq))
+
+
+def period_numbers(labels: Sequence[object]) -> list[int] | None:
+    """Return the place of each period in a count of periods, or None unless the labels are rising periods or numbers.
+
+    Days that are all the same number of days apart, such as weeks named by their first day, are counted in this step.
+
+    >>> period_numbers(["2018-11", "2018-12", "2019-02"]), period_numbers(["2018-01-01", "2018-01-08"])
+    ([0, 1, 3], [0, 1])
+    """
+    found = _ordinals(labels)
+    if found is None:
+        return None
+    ordinals, step = found[0], _step(found[0])
+    return [(each - ordinals[0]) // step for each in ordinals]
+
+
+def next_periods(labels: Sequence[object], horizon: int) -> list[str] | None:
+    """Return the labels of the periods after the last one, or None unless the labels are rising periods or numbers.
+
+    >>> next_periods(["2018-10", "2018-11"], 3), next_periods(["2020-W52"], 2)
+    (['2018-12', '2019-01', '2019-02'], ['2020-W53', '2021-W01'])
+    >>> next_periods(["201811", "201812"], 2), next_periods(["7", "8"], 2)
+    (['201901', '201902'], ['9', '10'])
+    """
+    found = _ordinals(labels)
+    if found is None:
+        return None
+    ordinals, write = found
+    step = _step(ordinals)
+    try:
+        return write(range(ordinals[-1] + step, ordinals[-1] + step * (horizon + 1), step))
+    except (OverflowError, ValueError):
+        raise InputError("horizon", horizon, f"must be smaller: the calendar of {labels[-1]} ends before") from None
+
+
+def periods_per_year(labels: Sequence[object]) -> int | None:
+    """Return how many periods a year has, a week if the periods are days, or a day if they are hours; or None.
+
+    >>> periods_per_year(["2018-10", "2018-11"]), periods_per_year(["2018-01-01", "2018-01-08"])
+    (12, 52)
+    """
+    form = period_form(_hyphenated(labels) or labels)
+    if form is None or form == "year":
+        return None
+    found = _ordinals(labels)
+    step = 1 if found is None else _step(found[0])
+    if form == "hour":
+        return 24 if step == 1 else None
+    if form == "day":
+        return {1: _WEEK, _WEEK: 52}.get(step)
+    whole = {"quarter": 4, "month": 12, "iso-week": 52}[form]
+    return whole // step if whole % step == 0 and whole > step else None
+
+
+def _step(ordinals: list[int]) -> int:
+    """Return the largest step that reaches all periods: absent ones are gaps, not longer steps."""
+    return math.gcd(*(b - a for a, b in pairwise(ordinals))) or 1
+
+
+_Write = Callable[[range], list[str]]
+
+
+def _ordinals(labels: Sequence[object]) -> tuple[list[int], _Write] | None:
+    """Return numbers that count periods, and a function that writes the labels of such numbers."""
+    if (dates := _hyphenated(labels)) is not None:
+        found = _ordinals(dates)
+        return found and (found[0], lambda ordinals: [text.replace("-", "") for text in found[1](ordinals)])
+    texts = [str(label) for label in labels]
+    form = period_form(texts)
+    if form is None or not is_rising(texts):
+        if all(text.removeprefix("-").isdecimal() for text in texts):
+            numbers = [int(text) for text in texts]
+            rising = all(a < b for a, b in pairwise(numbers))
+            return (numbers, lambda ordinals: [str(number) for number in ordinals]) if rising else None
+        return None
+    try:
+        if form == "iso-week":
+            return [
+                date.fromisocalendar(int(text[:4]), int(text[6:]), 1).toordinal() // _WEEK for text in texts
+            ], _weeks
+        import pandas as pd
+
+        return pd.PeriodIndex(texts, freq=_FORMS[form].freq).asi8.tolist(), lambda each: _periods(each, _FORMS[form])
+    except ValueError:  # 2018-02-30 has the form of a day
+        return None
+
+
+def _weeks(ordinals: range) -> list[str]:
+    mondays = (date.fromordinal(1) + timedelta(weeks=ordinal) for ordinal in ordinals)
+    return [f"{year:04d}-W{week:02d}" for year, week, _ in (monday.isocalendar() for monday in mondays)]
+
+
+def _periods(ordinals: range, form: _Form) -> list[str]:
+    import pandas as pd
+
+    if ordinals[-1] - ordinals[0] > _MAX_HOURS:
+        raise OverflowError
+    index = pd.PeriodIndex.from_ordinals(ordinals, freq=form.freq)  # type: ignore[attr-defined]  # not in the stubs
+    if index[-1].year > date.max.year:
+        raise OverflowError
+    return [str(label) for label in index.strftime(form.text)]
+
+
+def _hyphenated(labels: Sequence[object]) -> list[str] | None:
+    """Months YYYYMM or days YYYYMMDD with hyphens; None if the labels are not all of one of these forms."""
+    if isinstance(labels, range):
+        return None
+    texts = [str(label) for label in labels]
+    if {len(text) for text in texts} not in ({6}, {8}) or not all(t.isascii() and t.isdecimal() for t in texts):
+        return None
+    if not all(_FIRST_YEAR <= int(text[:4]) <= _LAST_YEAR for text in texts):
+        return None
+    try:
+        for text in texts:
+            date.fromisoformat(f"{text[:4]}-{text[4:6]}-{text[6:] or '01'}")
+    except ValueError:
+        return None
+    return ["-".join(filter(None, (text[:4], text[4:6], text[6:]))) for text in texts]

@@ -1,0 +1,400 @@
+"""Tensors that continue each other along one mode, joined into one; and new rows matched to the rows of a fit by label.
+
+A pattern of one part holds only for the rows of that part. So a wildcard along the joined mode becomes one pattern for
+each row of its part, unless all parts have the same pattern. Wildcards in the other modes stay: a period that was not
+observed was not observed for labels that came later either.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import pairwise
+from typing import Literal, get_args
+
+import numpy as np
+
+from allocore.errors import Described, InputError
+from allocore.tensor.calendar import calendar_keys, is_rising, period_form
+from allocore.tensor.cameo import respelt, spelt_alike
+from allocore.tensor.coordinates import Int64s, Integers, column_keys
+from allocore.tensor.count_tensor import CountTensor, missing_diagonals, with_parts
+from allocore.tensor.files import as_tensor
+from allocore.tensor.labels import ModeLabels, label_hint
+from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD
+
+Places = int | Int64s  # how far the rows of a mode move, or where each of them goes
+
+_SHOWN = 5
+
+
+def concat(
+    tensors: Iterable[object],
+    mode: int | str,
+    *,
+    join: Literal["equal", "outer"] = "equal",
+    absent: Literal["zero", "missing"] = "zero",
+) -> CountTensor:
+    """Join tensors that continue each other along one mode, such as months read at different times.
+
+    Parameters
+    ----------
+    tensors : iterable of CountTensor
+        The parts in order, or anything that `as_tensor` takes. All have the same mode names in the same order. No label
+        of the joined mode may be in two parts; if these labels are periods of time, they must rise. Periods between the
+        parts are not filled in. Without labels, positions are counted on.
+    mode : int or str
+        The mode along which the parts are joined, by name or by index.
+    join : {"equal", "outer"}, default "equal"
+        Whether the labels of all other modes must be equal and in equal order, or are united: those of the first part,
+        then those that each later part adds. United periods, months, weekdays and times of day are in calendar order.
+    absent : {"zero", "missing"}, default "zero"
+        With "outer", what the cells of a label are in parts that do not have it. Tables of events are complete: a
+        country that is in no event of a period had zero events, hence the default. Use "missing" where such a label was
+        not looked at. A diagonal that is missing in a part is missing for labels that are new to it too.
+
+    Returns
+    -------
+    CountTensor
+        The joined tensor. Missing cells of each part are missing in its rows. Its `report` is None: it was not read
+        from one table.
+
+    Raises
+    ------
+    InputError
+        If the parts do not fit each other.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> Y = ac.load_flights()
+    >>> parts = [Y.select(month=slice("Jan", "Jun")), Y.select(month=slice("Jul", "Dec"))]
+    >>> ac.concat(parts, mode="month") == Y
+    True
+    >>> old = ac.CountTensor([[0, 1], [0, 0]], [3, 1], labels=[["Ada", "Max"], ["2018-01"]])
+    >>> new = ac.CountTensor([[0, 1], [0, 0]], [2, 5], labels=[["Ada", "Eva"], ["2018-02"]])
+    >>> ac.concat([old, new], mode=1, join="outer").to_dense()
+    array([[3, 2],
+           [1, 0],
+           [0, 5]])
+    """
+    _check("join", join, ("equal", "outer"))
+    _check("absent", absent, ("zero", "missing"))
+    if join == "equal" and absent == "missing":
+        raise InputError("absent", absent, "must be 'zero' unless `join` is 'outer': no labels are absent from a part")
+    parts = _as_tensors(tensors)
+    along = parts[0].mode(mode)
+    labels = [
+        _joined(parts, m) if m == along else _united(parts, m) if join == "outer" else _equal(parts, m)
+        for m in range(parts[0].ndim)
+    ]
+    starts = np.cumsum([0, *(part.shape[along] for part in parts)])
+    places = [places_of(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
+    coords = [
+        np.stack([moved(row, place) for row, place in zip(part.coords, each, strict=True)])
+        for part, each in zip(parts, places, strict=True)
+    ]
+    lengths = [len(each) for each in labels]
+    patterns = [patterns_of(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
+    return CountTensor(
+        np.concatenate(coords, axis=1),
+        np.concatenate([part.counts for part in parts]),
+        lengths,
+        mode_names=parts[0].mode_names,
+        labels=labels,
+        missing=_all_patterns(patterns, lengths, starts, along),
+    )
+
+
+def _check(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InputError(name, value, f"must be one of {', '.join(allowed)}")
+
+
+def _as_tensors(tensors: Iterable[object]) -> list[CountTensor]:
+    if isinstance(tensors, CountTensor | str) or not isinstance(tensors, Iterable):
+        raise InputError("tensors", tensors, "must be a list of tensors")
+    parts = [as_tensor(each) for each in tensors]
+    if not parts:
+        raise InputError("tensors", tensors, "must have at least one tensor")
+    for number, part in enumerate(parts):
+        if part.mode_names != parts[0].mode_names:
+            rule = (
+                f"must have the same modes in the same order; tensor 0 has {', '.join(parts[0].mode_names)}, "
+                f"tensor {number} has {', '.join(part.mode_names)}"
+            )
+            raise InputError("tensors", rule=rule)
+    return _spelt_alike(parts)
+
+
+def _spelt_alike(parts: list[CountTensor]) -> list[CountTensor]:
+    """Return parts in which CAMEO codes have words everywhere, if some have them and others do not."""
+    for mode in range(parts[0].ndim):
+        labels = [each for each in (part.labels[mode] for part in parts) if isinstance(each, tuple)]
+        if len(labels) < len(parts) or len(set(labels)) < 2:
+            continue
+        name = parts[0].mode_names[mode]
+        pairs = zip(parts, labels, spelt_alike(labels), strict=True)
+        parts = [part if old == new else part.with_labels({name: new}) for part, old, new in pairs]
+    return parts
+
+
+def _has_labels(parts: list[CountTensor], mode: int) -> bool:
+    """Return whether the mode has labels, which must be so in all parts or in none."""
+    with_labels = [isinstance(part.labels[mode], tuple) for part in parts]
+    if len(set(with_labels)) > 1:
+        name, number = parts[0].mode_names[mode], with_labels.index(False)
+        raise InputError("tensors", rule=f"must all have labels in mode {name!r}, or none; tensor {number} has none")
+    return with_labels[0]
+
+
+def _joined(parts: list[CountTensor], mode: int) -> ModeLabels:
+    """Return the labels of the joined mode: those of all parts, one after the other."""
+    if not _has_labels(parts, mode):
+        return range(sum(part.shape[mode] for part in parts))
+    name, owner = parts[0].mode_names[mode], dict[str, int]()
+    for number, part in enumerate(parts):
+        twice = [label for label in map(str, part.labels[mode]) if label in owner]
+        if twice:
+            rule = (
+                f"must not overlap along the mode that is joined; mode {name!r} has {first_few(twice)} in tensors "
+                f"{owner[twice[0]]} and {number}. Y.select can leave rows out of one of them"
+            )
+            raise InputError("tensors", rule=rule)
+        owner |= {str(label): number for label in part.labels[mode]}
+    labels = tuple(owner)
+    if all(period_form(part.labels[mode]) for part in parts):
+        _check_order(parts, mode, labels)
+    return labels
+
+
+def _check_order(parts: list[CountTensor], mode: int, labels: tuple[str, ...]) -> None:
+    name = parts[0].mode_names[mode]
+    if period_form(labels) is None:
+        firsts = [str(part.labels[mode][0]) for part in parts]
+        rule = f"must have periods of the same length in mode {name!r}; the parts begin with {first_few(firsts)}"
+        raise InputError("tensors", rule=rule)
+    if not is_rising(labels):
+        before, after = next((a, b) for a, b in pairwise(labels) if a >= b)
+        raise InputError("tensors", rule=f"must be in order of time; mode {name!r} has {after!r} after {before!r}")
+
+
+def _equal(parts: list[CountTensor], mode: int) -> ModeLabels:
+    """Return the labels of another mode, which must be the same in all parts."""
+    name, first = parts[0].mode_names[mode], parts[0].labels[mode]
+    if not _has_labels(parts, mode):
+        return _equal_lengths(parts, mode)
+    for number, part in enumerate(parts):
+        other = part.labels[mode]
+        if other == first:
+            continue
+        sides = ((set(first) - set(other), first, 0), (set(other) - set(first), other, number))
+        differences = [
+            f"{first_few([str(label) for label in labels if label in extra])} is only in tensor {which}"
+            for extra, labels, which in sides
+            if extra
+        ]
+        what = " and ".join(differences) or f"tensor {number} has another order"
+        raise InputError("tensors", rule=f"must have equal labels in mode {name!r}: {what}; join='outer' unites them")
+    return first
+
+
+def _equal_lengths(parts: list[CountTensor], mode: int) -> range:
+    lengths = [part.shape[mode] for part in parts]
+    if len(set(lengths)) > 1:
+        rule = f"must have labels or equal lengths in mode {parts[0].mode_names[mode]!r}; its lengths are {lengths}"
+        raise InputError("tensors", rule=rule)
+    return range(lengths[0])
+
+
+def _united(parts: list[CountTensor], mode: int) -> ModeLabels:
+    """Return all labels of another mode: those of the first part, then those that others add."""
+    if not _has_labels(parts, mode):
+        return _equal_lengths(parts, mode)
+    labels = tuple(dict.fromkeys(str(label) for part in parts for label in part.labels[mode]))
+    if labels == parts[0].labels[mode]:
+        return labels
+    if period_form(labels):
+        return tuple(sorted(labels))
+    keys = calendar_keys(labels)
+    return labels if keys is None else tuple(label for _, label in sorted(zip(keys, labels, strict=True)))
+
+
+def first_few(labels: Sequence[str]) -> str:
+    """Return the first few labels, for a sentence, and how many more there are."""
+    more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+    return ", ".join(repr(label) for label in labels[:_SHOWN]) + more
+
+
+def places_of(part: CountTensor, labels: Sequence[ModeLabels], along: int, start: int) -> list[Places]:
+    """Return for each mode where the part's rows are in the joined tensor."""
+    places: list[Places] = []
+    for mode, (own, joined) in enumerate(zip(part.labels, labels, strict=True)):
+        if mode == along or own == joined:
+            places.append(start if mode == along else 0)
+        else:
+            place = {label: number for number, label in enumerate(joined)}
+            places.append(np.array([place[label] for label in own], dtype=np.int64))
+    return places
+
+
+def moved(positions: Integers, places: Places) -> Int64s:
+    """Return positions of a part as positions of the joined tensor."""
+    return positions.astype(np.int64) + places if isinstance(places, int) else places[positions]
+
+
+def patterns_of(part: CountTensor, places: list[Places], labels: Sequence[ModeLabels], absent: str) -> Int64s:
+    """Return the patterns of a part, in positions of the joined tensor.
+
+    A wildcard along the joined mode stays a wildcard: it means the rows of this part.
+    """
+    own = part.missing.patterns.copy()
+    for mode, place in enumerate(places):
+        fixed = own[:, mode] != WILDCARD
+        own[fixed, mode] = moved(own[fixed, mode], place)
+    united = [mode for mode, place in enumerate(places) if not isinstance(place, int)]
+    diagonals = missing_diagonals(part) if united else []
+    groups = [(mode,) for mode in united] if absent == "missing" else [each for each in diagonals if each[0] in united]
+    return np.concatenate([own, *(_new_to(part, labels, modes) for modes in groups)])
+
+
+def _new_to(part: CountTensor, labels: Sequence[ModeLabels], modes: tuple[int, ...]) -> Int64s:
+    """Return a pattern for each label that is new to a part and has a row in all of some modes: in all, this label."""
+    known = {label for mode in modes for label in part.labels[mode]}
+    rows = [{label: row for row, label in enumerate(labels[mode])} for mode in modes]
+    new = [label for label in rows[0] if label not in known and all(label in each for each in rows)]
+    patterns = np.full((len(new), part.ndim), WILDCARD, dtype=np.int64)
+    for mode, each in zip(modes, rows, strict=True):
+        patterns[:, mode] = [each[label] for label in new]
+    return patterns
+
+
+def _all_patterns(patterns: list[Int64s], lengths: list[int], starts: Int64s, along: int) -> Int64s:
+    """Return the patterns of all parts; a wildcard along the joined mode stays one only if all parts have it."""
+    wild = [each[each[:, along] == WILDCARD] for each in patterns]
+    keys = column_keys([length + 1 for length in lengths], *(each.T + 1 for each in wild))
+    everywhere = reduce(np.intersect1d, keys)
+    found = [each[each[:, along] != WILDCARD] for each in patterns]
+    found.append(wild[0][np.isin(keys[0], everywhere)])
+    for each, key, (start, end) in zip(wild, keys, pairwise(starts.tolist()), strict=True):
+        found.append(_spread(each[~np.isin(key, everywhere)], range(start, end), along))
+    return np.concatenate(found)
+
+
+def _spread(patterns: Int64s, rows: range, along: int) -> Int64s:
+    """Return the patterns once for each row of a part, in place of a wildcard."""
+    number = len(patterns) * len(rows)
+    if number > MAX_SIGNED_PATTERNS:
+        rule = (
+            f"must have fewer missing patterns that hold for all rows of one part: {len(patterns):,} for {len(rows):,} "
+            f"rows make {number:,} patterns, and at most {MAX_SIGNED_PATTERNS:,} are allowed"
+        )
+        raise InputError("tensors", rule=rule)
+    spread = np.repeat(patterns, len(rows) if number else 1, axis=0)
+    spread[:, along] = np.tile(np.array(rows if number else (), dtype=np.int64), len(patterns))
+    return spread
+
+
+Absent = Literal["zero", "missing"]
+
+
+def matched_rows(new: CountTensor, fitted: CountTensor, along: int, absent: Absent = "zero") -> CountTensor:
+    """Return the new rows of mode `along` with the rows of `fitted`, in its order, in every other mode.
+
+    Labels that the new tensor does not have are rows of zeros there, or missing. Labels that `fitted` does not have are
+    an error if they have counts; without any, their rows are left out. Modes without labels, on either side, must have
+    the same length.
+    """
+    _check("absent", absent, get_args(Absent))
+    check_same_modes(new, fitted, "Y_new")
+    others = [mode for mode in range(new.ndim) if mode != along]
+    new = _spelt_as(fitted, new, others)
+    new = _without_empty_rows(new, fitted, others)
+    labels, wanted = list(new.labels), list(new.labels)
+    for mode in others:
+        labels[mode], wanted[mode] = _checked_labels(mode, new, fitted), fitted.labels[mode]
+    new = new.with_labels(labels, fitted.mode_names)
+    if labels != wanted:
+        new = _moved_to(new, wanted, along, absent)
+    _warn_of_diagonals(new, fitted, along)
+    return new
+
+
+def _spelt_as(fitted: CountTensor, new: CountTensor, modes: Sequence[int]) -> CountTensor:
+    """Return the new rows with the labels of CAMEO codes as in `fitted`: with their words or without."""
+    spelt = {}
+    for mode in modes:
+        own, known = new.labels[mode], fitted.labels[mode]
+        if isinstance(own, tuple) and isinstance(known, tuple) and own != known:
+            spelt[new.mode_names[mode]] = respelt(own, known)
+    return new.with_labels(spelt) if spelt else new
+
+
+def _without_empty_rows(new: CountTensor, fitted: CountTensor, modes: Sequence[int]) -> CountTensor:
+    """Leave out rows without counts whose labels `fitted` does not have: part of a larger tensor lists them too."""
+    for mode in modes:
+        own, known = new.labels[mode], fitted.labels[mode]
+        if not isinstance(own, range) and not isinstance(known, range):
+            kept = np.isin(np.array(own), np.array(known)) | (new.mode_totals(mode) > 0)
+            if not kept.all():
+                new = new.select({new.mode_names[mode]: kept})
+    return new
+
+
+def check_same_modes(new: CountTensor, fitted: CountTensor, argument: str) -> None:
+    """Raise an InputError unless two tensors have the same modes; a mode without a name matches any."""
+    names = enumerate(zip(new.mode_names, fitted.mode_names, strict=False))
+    same = [own == known or f"mode_{m}" in (own, known) for m, (own, known) in names]
+    if new.ndim != fitted.ndim or not all(same):
+        given = Described(f"a tensor with the modes {', '.join(new.mode_names)}")
+        known = ", ".join(fitted.mode_names)
+        raise InputError(argument, given, f"must have those of the fitted tensor, {known}, in this order")
+
+
+def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLabels:
+    """Return the labels of the new tensor in a mode, or those of the fitted one if rows go by position."""
+    name, own, known = fitted.mode_names[mode], new.labels[mode], fitted.labels[mode]
+    if isinstance(own, range) or isinstance(known, range):
+        if len(own) != len(known):
+            rule = (
+                f"must have {len(known)} rows in mode {name!r}, as the fitted tensor has: without labels on both "
+                "sides, rows are matched by position"
+            )
+            raise InputError("Y_new", Described(f"a tensor with {len(own)} rows in mode {name!r}"), rule)
+        return known
+    rows = set(known)
+    unknown = [label for label in own if label not in rows]
+    if unknown:
+        rule = (
+            f"must have only labels of the fitted tensor in mode {name!r}: {label_hint(unknown[0], known)}; "
+            "ac.read_events(..., like=post.tensor, new_labels='drop') reads events into the rows of the fit, and "
+            "Y_new.select leaves rows out"
+        )
+        raise InputError("Y_new", Described(f"a tensor with {first_few(unknown)} in mode {name!r}"), rule)
+    return own
+
+
+def _moved_to(new: CountTensor, labels: Sequence[ModeLabels], along: int, absent: Absent) -> CountTensor:
+    places = places_of(new, labels, along, 0)
+    moved_to = CountTensor(
+        np.stack([moved(row, place) for row, place in zip(new.coords, places, strict=True)]),
+        new.counts,
+        [len(each) for each in labels],
+        mode_names=new.mode_names,
+        labels=labels,
+        missing=patterns_of(new, places, labels, absent),
+    )
+    return with_parts(moved_to, report=new.report)
+
+
+def _warn_of_diagonals(new: CountTensor, fitted: CountTensor, along: int) -> None:
+    there = missing_diagonals(new)
+    for modes in missing_diagonals(fitted):
+        if along not in modes and modes not in there:
+            names = " and ".join(fitted.mode_names[mode] for mode in modes)
+            warnings.warn(
+                f"the diagonal of {names} is missing in the fitted tensor, but not in Y_new, where its zeros count as "
+                f"observed: Y_new.mask_diagonal({modes}) makes them missing",
+                stacklevel=4,
+            )

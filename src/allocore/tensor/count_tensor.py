@@ -1,0 +1,795 @@
+"""The sparse count tensor: immutable, and in one canonical form from construction on."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocore._memory import require_memory
+from allocore._text import plural, visible
+from allocore.errors import Described, InputError, whole_number
+from allocore.tensor import export
+from allocore.tensor.canonical import canonical, check_entries, drop_missing
+from allocore.tensor.coordinates import Int64s, Integers, check_coordinates, check_shape, read_only
+from allocore.tensor.fibres import cell_ranges, fibre_order
+from allocore.tensor.labels import ModeLabels, check_labels, check_mode_names, fit_labels, resolve_patterns
+from allocore.tensor.missing import WILDCARD, Missing
+from allocore.tensor.select import chosen_rows, patterns_of, restricted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import scipy.sparse
+    import sparse
+
+    from allocore.tensor.event_report import EventReport
+
+Labels = Sequence[Sequence[object] | None] | Mapping[str, Sequence[object] | None]
+Patterns = Missing | NDArray[Any] | Sequence[Sequence[int | str | None]]
+MAX_DENSE_CELLS = 10**8
+_SMALL_MODE = 1_000_000  # rows; an array of that many totals is cheap
+_LABELS_SHOWN = 3
+
+
+class CanonicalParts(NamedTuple):
+    """The parts of a tensor, in canonical form."""
+
+    coords: Integers
+    counts: Int64s
+    shape: tuple[int, ...]
+    mode_names: tuple[str, ...]
+    labels: tuple[ModeLabels, ...]
+    missing: Missing
+    report: EventReport | None = None
+
+
+class CountTensor:
+    """A sparse tensor of counts with named modes, labels and missing cells.
+
+    The constructor brings the entries into canonical form: cells are sorted with mode 0 slowest, duplicates are
+    summed, zeros and missing cells are dropped. A tensor cannot be changed; methods return new tensors.
+
+    Parameters
+    ----------
+    coords : array-like of int, shape (M, n)
+        Coordinates, counted from 0: one row per mode, one column per entry.
+    counts : array-like of int, shape (n,)
+        Non-negative whole numbers.
+    shape : sequence of int, optional
+        Lengths of the modes. By default each mode is as long as its labels, or just long enough for the coordinates.
+    mode_names : sequence of str, optional
+        One name per mode; mode_0, mode_1, ... by default.
+    labels : sequence or dict, optional
+        The labels of each mode, or None for a mode without labels: a sequence with one entry per mode, or a dict from
+        mode names to labels.
+    missing : Missing or patterns, optional
+        Missing cells: a `Missing`, or patterns as for `with_missing`.
+
+    Raises
+    ------
+    InputError
+        If an argument breaks one of these rules, or if no positive count is left.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> Y = ac.CountTensor(
+    ...     [[0, 1, 1], [2, 0, 0]],
+    ...     [5, 1, 2],
+    ...     mode_names=["buyer", "month"],
+    ...     labels={"buyer": ["Ada", "Max"]},
+    ... )
+    >>> Y
+    CountTensor: 2 x 3 (buyer, month), 2 non-zeros, 8 counts, 33% dense
+    >>> Y.counts
+    array([5, 3])
+    >>> Y.labels
+    (('Ada', 'Max'), range(0, 3))
+    """
+
+    __slots__ = ("_nnz", "_observed_cells", "_parts", "_total")
+
+    def __init__(
+        self,
+        coords: object,
+        counts: object,
+        shape: Sequence[int] | None = None,
+        *,
+        mode_names: Sequence[str] | None = None,
+        labels: Labels | None = None,
+        missing: Patterns | None = None,
+    ) -> None:
+        given, values = check_entries(coords, counts)
+        names = check_mode_names(mode_names, len(given))
+        checked_labels = check_labels(labels, names)
+        if shape is None:
+            reached = [max(1, int(column.max()) + 1) for column in given]
+            sizes = zip(checked_labels, reached, strict=True)
+            shape = [length if each is None else max(length, len(each)) for each, length in sizes]
+        lengths = check_shape(shape, modes=len(given))
+        fitted = fit_labels(checked_labels, lengths, names)
+        check_coordinates(given, lengths, names)
+        masked = _as_missing([] if missing is None else missing, lengths, names, fitted, "missing")
+        cells, totals = drop_missing(*canonical(given, values, lengths), masked, masked)
+        self._set_parts(CanonicalParts(cells, totals, lengths, names, fitted, masked))
+
+    def _set_parts(self, parts: CanonicalParts, nnz: int | None = None, total: int | None = None) -> None:
+        """Store the parts and make the arrays read-only. Sizes are given if the cells are not in the parts yet."""
+        self._parts = parts._replace(coords=read_only(parts.coords), counts=read_only(parts.counts))
+        self._nnz = parts.counts.size if nnz is None else nnz
+        self._total = int(parts.counts.sum()) if total is None else total
+        # Counted now, so that patterns that overlap too much raise an error here and not in the middle of a fit.
+        self._observed_cells = math.prod(parts.shape) - parts.missing.cells
+
+    def _whole(self) -> CanonicalParts:
+        """Return the parts with all cells; a `ShardedTensor` reads them first."""
+        return self._parts
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the modes."""
+        return self._parts.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of modes."""
+        return len(self.shape)
+
+    @property
+    def nnz(self) -> int:
+        """The number of cells with a positive count."""
+        return self._nnz
+
+    @property
+    def total(self) -> int:
+        """The sum of all counts."""
+        return self._total
+
+    @property
+    def max(self) -> int:
+        """The largest count."""
+        return int(self.counts.max())
+
+    @property
+    def volume(self) -> int:
+        """The number of cells, observed or missing."""
+        return math.prod(self.shape)
+
+    @property
+    def density(self) -> float:
+        """The share of the observed cells that have a positive count."""
+        return self.nnz / self._observed_cells
+
+    @property
+    def coords(self) -> Integers:
+        """The coordinates of the non-zeros: a sorted, read-only array (M, nnz), one column per cell.
+
+        The type is int32, or int64 if a mode is too long for that.
+        """
+        return self._whole().coords
+
+    @property
+    def counts(self) -> Int64s:
+        """The counts of the non-zeros: a read-only int64 array (nnz,), in the order of `coords`."""
+        return self._whole().counts
+
+    @property
+    def labels(self) -> tuple[ModeLabels, ...]:
+        """For each mode a tuple of its labels, or the range of its positions if it has no labels."""
+        return self._parts.labels
+
+    @property
+    def mode_names(self) -> tuple[str, ...]:
+        """The names of the modes."""
+        return self._parts.mode_names
+
+    @property
+    def missing(self) -> Missing:
+        """The missing cells."""
+        return self._parts.missing
+
+    @property
+    def report(self) -> EventReport | None:
+        """What `read_events` did with the rows of the table; None for a tensor that was not made from events.
+
+        The report describes the tensor as `read_events` made it. Methods that return a tensor, pickles, files and runs
+        on disk keep it, except `.tns` files. Comparing tensors ignores it.
+        """
+        return self._parts.report
+
+    def mode(self, mode: int | str) -> int:
+        """Return the position of a mode.
+
+        Parameters
+        ----------
+        mode : int or str
+            The name of the mode, or its index. Negative indices count from the end.
+
+        Returns
+        -------
+        int
+            The position, from 0 to `ndim` - 1.
+
+        Raises
+        ------
+        InputError
+            If there is no such mode.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> Y = ac.load_flights()
+        >>> Y.mode("carrier"), Y.mode(-1)
+        (2, 4)
+        """
+        return mode_index(self, mode)
+
+    def mode_totals(self, mode: int | str) -> Int64s:
+        """Return the sum of the counts at each position of a mode.
+
+        Parameters
+        ----------
+        mode : int or str
+            The mode, by name or by index.
+
+        Returns
+        -------
+        ndarray of int64, shape (length of the mode,)
+            The totals, in the order of the positions.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.load_flights().mode_totals("origin")
+        array([120835, 111279, 104662])
+        """
+        return self._row_totals(self.mode(mode))
+
+    def _row_totals(self, m: int) -> Int64s:
+        require_memory(8 * self.shape[m], f"an array of the totals of mode {self.mode_names[m]!r}")
+        totals = np.zeros(self.shape[m], dtype=np.int64)
+        np.add.at(totals, self.coords[m], self.counts)
+        return totals
+
+    def top_labels(self, mode: int | str, top: int = 5) -> list[tuple[str | int, int]]:
+        """Return the labels of a mode with the largest totals.
+
+        Parameters
+        ----------
+        mode : int or str
+            The mode, by name or by index.
+        top : int, default 5
+            The largest number of labels to return. Labels without counts are left out.
+
+        Returns
+        -------
+        list of (str or int, int)
+            Labels (positions, if the mode has no labels) and totals, the largest first.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.load_flights().top_labels("origin", top=2)
+        [('EWR Newark', 120835), ('JFK New York Kennedy', 111279)]
+        """
+        m = self.mode(mode)
+        return top_totals(self.labels[m], *self.positive_totals(m), top)
+
+    def positive_totals(self, mode: int | str) -> tuple[Int64s, Int64s]:
+        """Return the positions of a mode that have counts, and their totals. The mode itself may be very long.
+
+        Parameters
+        ----------
+        mode : int or str
+            The mode, by name or by index.
+
+        Returns
+        -------
+        tuple of two ndarrays of int64
+            The positions, rising, and the sum of the counts at each.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 2], [1, 0]], [3, 4]).positive_totals(0)
+        (array([0, 2]), array([3, 4]))
+        """
+        m = self.mode(mode)
+        if self.shape[m] <= _SMALL_MODE + 4 * self.nnz or not self._parts.counts.size:  # a shard's totals are on disk
+            totals = self._row_totals(m)
+            positions = np.flatnonzero(totals)
+            return positions, totals[positions]
+        positions, which = np.unique(self.coords[m], return_inverse=True)
+        totals = np.zeros(positions.size, dtype=np.int64)
+        np.add.at(totals, which, self.counts)
+        return positions.astype(np.int64), totals
+
+    def binarize(self) -> CountTensor:
+        """Return the tensor with every count above 0 set to 1: which cells had events, not how many.
+
+        Returns
+        -------
+        CountTensor
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [1, 0]], [9, 2]).binarize().counts
+        array([1, 1])
+        """
+        return with_parts(self, counts=np.ones_like(self.counts))
+
+    def mask_diagonal(self, modes: Sequence[int | str] = (0, 1)) -> CountTensor:
+        """Return the tensor with the diagonal of two or more modes missing.
+
+        Parameters
+        ----------
+        modes : sequence of int or str, default (0, 1)
+            The modes, by name or by index. They must have the same length and the same labels.
+
+        Returns
+        -------
+        CountTensor
+            The tensor in which all cells with the same position in these modes are missing.
+
+        Raises
+        ------
+        InputError
+            If the modes do not share a diagonal, or if no positive count is left.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 0, 1], [0, 1, 0]], [9, 1, 2]).mask_diagonal()
+        CountTensor: 2 x 2 (mode_0, mode_1), 2 non-zeros, 3 counts, 100% dense, 2 missing patterns
+        """
+        given = [modes] if isinstance(modes, str) else list(modes)
+        chosen = [mode_index(self, mode, "modes") for mode in given]
+        if len(chosen) < 2 or len(set(chosen)) < len(chosen):
+            raise InputError("modes", modes, "must be two or more different modes")
+        lengths = [self.shape[m] for m in chosen]
+        if len(set(lengths)) > 1:
+            raise InputError("modes", modes, f"must have equal lengths to have a diagonal; the lengths are {lengths}")
+        if len({self.labels[m] for m in chosen}) > 1:
+            rule = "must have equal labels in equal order to have a diagonal: equal positions are different things here"
+            raise InputError("modes", modes, rule)
+        patterns = np.full((lengths[0], self.ndim), WILDCARD, dtype=np.int64)
+        patterns[:, chosen] = np.arange(lengths[0])[:, None]
+        return self.with_missing(patterns)
+
+    def with_missing(self, patterns: Patterns) -> CountTensor:
+        """Return the tensor with more cells missing. Counts in missing cells are dropped.
+
+        Parameters
+        ----------
+        patterns : Missing, or sequence of patterns, or array of int, shape (P, M)
+            A pattern has for each mode a position, a label, or None for all positions of that mode. In an integer
+            array, -1 stands for None.
+
+        Returns
+        -------
+        CountTensor
+            The tensor in which these cells are missing too.
+
+        Raises
+        ------
+        InputError
+            If a pattern does not fit the tensor, or if no positive count is left.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> Y = ac.CountTensor([[0, 1, 1], [2, 0, 1]], [5, 1, 2], labels=[["Ada", "Max"], None])
+        >>> Y.with_missing([("Max", None), (0, 0)])
+        CountTensor: 2 x 3 (mode_0, mode_1), 1 non-zero, 5 counts, 50% dense, 2 missing patterns
+        """
+        added = _as_missing(patterns, self.shape, self.mode_names, self.labels)
+        missing = self.missing.union(added)
+        # No non-zero lies in a cell that was missing before: only the new patterns can take some away.
+        coords, counts = drop_missing(self.coords, self.counts, added, missing)
+        return with_parts(self, coords=coords, counts=counts, missing=missing)
+
+    def with_labels(self, labels: Labels | None = None, mode_names: Sequence[str] | None = None) -> CountTensor:
+        """Return the tensor with other labels or mode names. What is not given stays.
+
+        Parameters
+        ----------
+        labels : sequence or dict, optional
+            As for `CountTensor`. A dict goes by the new mode names, and modes that it does not name keep their labels.
+        mode_names : sequence of str, optional
+            One name per mode.
+
+        Returns
+        -------
+        CountTensor
+            The same cells with the new labels and names.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> Y = ac.CountTensor([[0, 1], [1, 0]], [5, 1])
+        >>> Y.with_labels({"buyer": ["Ada", "Max"]}, mode_names=["buyer", "month"])
+        CountTensor: 2 x 2 (buyer, month), 2 non-zeros, 6 counts, 50% dense
+        """
+        names = self.mode_names if mode_names is None else check_mode_names(mode_names, self.ndim)
+        if labels is None:
+            return with_parts(self, mode_names=names)
+        if isinstance(labels, Mapping):
+            labels = {**dict(zip(names, self.labels, strict=True)), **labels}
+        return with_parts(self, labels=fit_labels(check_labels(labels, names), self.shape, names), mode_names=names)
+
+    def select(self, rows: Mapping[Any, Any] | None = None, /, **modes: Any) -> CountTensor:
+        """Return the tensor of some rows of some modes, chosen by their labels.
+
+        Parameters
+        ----------
+        rows : dict from mode to labels, optional
+            For modes whose names cannot be keywords: `Y.select({"sold in": "2018"})`. Modes may also be indices.
+        **modes
+            For each mode that is named: a label, a slice of labels with both ends included, a list of labels, or a mask
+            (one bool per row). If the labels are periods of time in order, a longer period stands for all of its
+            periods ("2018" for the months of 2018), and the ends of a slice need not be labels themselves. A mode
+            without labels takes positions instead, with slices as in Python: the end is excluded.
+
+        Returns
+        -------
+        CountTensor
+            The chosen rows in the order of this tensor, whatever the order of a list. A mode of which one label is
+            chosen stays, with length 1. Missing cells stay missing. Positions without labels are counted from 0 again.
+
+        Raises
+        ------
+        InputError
+            If a mode or a label does not exist (the error names similar ones), or if no positive count is left.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> Y = ac.load_flights()
+        >>> Y.select(month=slice("Jun", "Aug"), carrier=["United Air Lines", "Delta Air Lines"])
+        CountTensor: 3 x 105 x 2 x 3 x 20 (origin, destination, carrier, month, hour), 1,351 non-zeros, ...
+        >>> Y.select(origin="EWR Newark").shape
+        (1, 105, 16, 12, 20)
+        >>> Y.select(destination=Y.mode_totals("destination") >= 1000).shape
+        (3, 58, 16, 12, 20)
+        >>> Y.select(month=Y.labels[3][-2:]).labels[3]
+        ('Nov', 'Dec')
+        """
+        return trusted_tensor(restricted(self._whole(), chosen_rows(self, rows, modes)))
+
+    def mask(self, rows: Mapping[Any, Any] | None = None, /, **modes: Any) -> CountTensor:
+        """Return the tensor with some rows missing: periods or places that were not observed, and so are not zeros.
+
+        Parameters
+        ----------
+        rows : dict from mode to labels, optional
+            As for `select`.
+        **modes
+            As for `select`. If several modes are named, only the cells that are in the rows of all of them are missing:
+            those that `select` would return.
+
+        Returns
+        -------
+        CountTensor
+            The tensor in which these cells are missing too. Their counts are dropped.
+
+        Raises
+        ------
+        InputError
+            If a mode or a label does not exist, or if no positive count is left.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> Y = ac.load_flights()
+        >>> list(Y.mask(month="Feb", origin=["EWR Newark", "LGA New York LaGuardia"]).missing)
+        [(0, None, None, 1, None), (2, None, None, 1, None)]
+        """
+        return self.with_missing(patterns_of(chosen_rows(self, rows, modes), self.shape))
+
+    def save(self, path: str | os.PathLike[str], *, shards: int | None = None) -> None:
+        """Write the tensor to a file, or to a folder of shards, completely or not at all; `load_tensor` reads it back.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The suffix names the format. `.npz` and `.parquet` store everything. `.tns` and `.tns.gz` store only the
+            counts, and raise an error if cells are missing. `.zarr` is a folder that stores everything in shards
+            (`ShardedTensor`), for fits on a cluster.
+        shards : int, optional
+            Only for `.zarr`: the number of shards, of at least 1,024 cells each; 16 by default. A few times the number
+            of workers is a good choice if workers differ in speed.
+
+        Raises
+        ------
+        InputError
+            If the suffix is not one of these, or if the file cannot be written.
+
+        Examples
+        --------
+        >>> import allocore as ac, pathlib, tempfile
+        >>> Y = ac.load_flights()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Y.save(pathlib.Path(folder) / "flights.parquet")
+        ...     ac.load_tensor(pathlib.Path(folder) / "flights.parquet") == Y
+        True
+        """
+        export.save(self, path, shards)
+
+    def to_scipy(self) -> scipy.sparse.coo_array:
+        """Return the counts as a SciPy array with the same number of dimensions. Labels are lost.
+
+        Returns
+        -------
+        scipy.sparse.coo_array
+            The non-zeros.
+
+        Raises
+        ------
+        InputError
+            If the tensor has missing cells, which would become zeros.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_scipy().toarray()
+        array([[0, 0, 5],
+               [1, 0, 0]])
+        """
+        return export.to_scipy(self)
+
+    def to_sparse(self) -> sparse.COO:
+        """Return the counts as an array of pydata sparse, which must be installed. Labels are lost.
+
+        Returns
+        -------
+        sparse.COO
+            The non-zeros.
+
+        Raises
+        ------
+        InputError
+            If the tensor has missing cells, which would become zeros, or if `sparse` is not installed.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_sparse().todense()
+        array([[0, 0, 5],
+               [1, 0, 0]])
+        """
+        return export.to_sparse(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the non-zeros as a pandas data frame, which `as_tensor` turns back into the same tensor.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per non-zero: a column of labels for each mode, and a column of counts.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> Y = ac.CountTensor([[0, 1], [2, 0]], [5, 1], mode_names=["who", "when"], labels=[["Ada", "Max"], None])
+        >>> Y.to_frame()
+           who  when  count
+        0  Ada     2      5
+        1  Max     0      1
+        """
+        return export.to_frame(self)
+
+    def to_dense(self) -> Int64s:
+        """Return the counts as a dense array, with zeros in missing cells.
+
+        Returns
+        -------
+        ndarray of int64
+            An array of the tensor's shape.
+
+        Raises
+        ------
+        InputError
+            If the tensor has more than 10^8 cells.
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.CountTensor([[0, 1], [2, 0]], [5, 1]).to_dense()
+        array([[0, 0, 5],
+               [1, 0, 0]])
+        """
+        if self.volume > MAX_DENSE_CELLS:
+            given = Described(f"a tensor of {self.volume:,} cells")
+            raise InputError("tensor", given, f"must have at most {MAX_DENSE_CELLS:,} cells to become a dense array")
+        dense = np.zeros(self.shape, dtype=np.int64)
+        dense[tuple(self.coords)] = self.counts
+        return dense
+
+    def _fibre_parts(self) -> tuple[tuple[int, ...], Iterator[tuple[Integers, Int64s]]]:
+        """Return the order of the modes by which cells are sorted into fibres, and the sorted cells in parts."""
+        order = fibre_order([self.coords], self.shape, self.nnz)
+        place = np.lexsort([self.coords[m] for m in reversed(order)]) if order != tuple(range(self.ndim)) else None
+
+        def parts() -> Iterator[tuple[Integers, Int64s]]:
+            for cells in cell_ranges(self.nnz):
+                which: Any = cells if place is None else place[cells]
+                yield self.coords[:, which], self.counts[which]
+
+        return order, parts()
+
+    # Defining __eq__ alone makes the class unhashable, as intended: tensors are compared by content.
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CountTensor):
+            return NotImplemented
+        return (
+            self.shape == other.shape
+            and self.mode_names == other.mode_names
+            and self.labels == other.labels
+            and self.missing == other.missing
+            and np.array_equal(self.coords, other.coords)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return trusted_tensor, (self._whole(),)
+
+    def __repr__(self) -> str:
+        return summary_line(self, type(self).__name__)
+
+    def _repr_html_(self) -> str:
+        return _as_html(self)
+
+
+def trusted_tensor(parts: CanonicalParts) -> CountTensor:
+    """Return a tensor in memory of parts that are canonical already: nothing is checked, sorted or copied.
+
+    Only for parts of another tensor. The arrays become read-only.
+    """
+    tensor = CountTensor.__new__(CountTensor)
+    tensor._set_parts(parts)
+    return tensor
+
+
+def with_parts(tensor: CountTensor, **changes: Any) -> CountTensor:
+    """Return the tensor with other parts, such as `report`, which must fit the rest: they are not checked."""
+    return trusted_tensor(tensor._whole()._replace(**changes))
+
+
+def mode_index(tensor: CountTensor, mode: int | str, argument: str = "mode") -> int:
+    """Return the position of a mode, given by name or by index; an error names the argument."""
+    if isinstance(mode, str) and mode in tensor.mode_names:
+        return tensor.mode_names.index(mode)
+    is_index = isinstance(mode, int | np.integer) and not isinstance(mode, bool)
+    if is_index and -tensor.ndim <= int(mode) < tensor.ndim:
+        return int(mode) % tensor.ndim
+    names = ", ".join(tensor.mode_names)
+    rule = f"must be one of the modes {names}, or an index from {-tensor.ndim} to {tensor.ndim - 1}"
+    raise InputError(argument, mode, rule)
+
+
+def top_totals(labels: ModeLabels, positions: Int64s, totals: Int64s, top: int) -> list[tuple[str | int, int]]:
+    """Return the labels with the largest totals, the largest first."""
+    order = np.argsort(-totals, kind="stable")[: whole_number("top", top)]
+    return [(labels[int(positions[d])], int(totals[d])) for d in order.tolist()]
+
+
+def _as_missing(
+    patterns: Patterns,
+    shape: tuple[int, ...],
+    mode_names: tuple[str, ...],
+    labels: tuple[ModeLabels, ...],
+    argument: str = "patterns",
+) -> Missing:
+    try:
+        if isinstance(patterns, Missing):
+            return Missing.none(shape).union(patterns)
+        if isinstance(patterns, np.ndarray):
+            return Missing(patterns, shape)
+        return Missing(resolve_patterns(patterns, labels, mode_names), shape)
+    except InputError as error:
+        raise InputError(argument, error.value, error.rule) from None
+
+
+def missing_diagonals(tensor: CountTensor) -> list[tuple[int, ...]]:
+    """Return the groups of modes with the same labels whose whole diagonal is missing, as `mask_diagonal` makes it.
+
+    >>> Y = CountTensor([[0, 1], [1, 0]], [3, 4], labels=[["A", "B"], ["A", "B"]])
+    >>> missing_diagonals(Y), missing_diagonals(Y.mask_diagonal())
+    ([], [(0, 1)])
+    """
+    labelled = [mode for mode, labels in enumerate(tensor.labels) if isinstance(labels, tuple)]
+    groups = [group for size in range(2, len(labelled) + 1) for group in combinations(labelled, size)]
+    same = [group for group in groups if len({tensor.labels[mode] for mode in group}) == 1]
+    return [group for group in same if _is_missing(tensor, group)]
+
+
+def _is_missing(tensor: CountTensor, modes: tuple[int, ...]) -> bool:
+    """Return whether patterns that fix only these modes cover their diagonal.
+
+    Some of them may be wider: if nothing of an actor was observed, one pattern covers all of its cells, those on the
+    diagonal included.
+    """
+    patterns = tensor.missing.patterns
+    fixed = patterns != WILDCARD
+    inside = fixed.sum(axis=1) == fixed[:, modes].sum(axis=1)
+    rows = patterns[inside][:, modes]
+    place = rows.max(axis=1, initial=WILDCARD)
+    on_diagonal = ((rows == place[:, None]) | (rows == WILDCARD)).all(axis=1)
+    is_whole = np.unique(place[on_diagonal]).size == tensor.shape[modes[0]]
+    return is_whole and bool((fixed[inside][on_diagonal].sum(axis=1) == len(modes)).any())
+
+
+class TensorSummary(Protocol):
+    """What a line about a tensor needs to know of it, wherever its cells are."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the modes."""
+
+    @property
+    def mode_names(self) -> tuple[str, ...]:
+        """The names of the modes."""
+
+    @property
+    def labels(self) -> tuple[ModeLabels, ...]:
+        """The labels of each mode."""
+
+    @property
+    def missing(self) -> Missing:
+        """The missing cells."""
+
+    @property
+    def report(self) -> EventReport | None:
+        """The report on events, if there is one."""
+
+    @property
+    def nnz(self) -> int:
+        """The number of cells with a positive count."""
+
+    @property
+    def total(self) -> int:
+        """The sum of all counts."""
+
+    @property
+    def density(self) -> float:
+        """The share of the observed cells that have a positive count."""
+
+
+def _facts(tensor: TensorSummary) -> list[str]:
+    """Return the sizes of a tensor in words."""
+    percent = 100 * tensor.density
+    facts = [
+        plural(tensor.nnz, "non-zero"),
+        plural(tensor.total, "count"),
+        f"{percent:.0f}% dense" if percent >= 10 else f"{percent:.2g}% dense",
+    ]
+    if len(tensor.missing):
+        facts.append(plural(len(tensor.missing), "missing pattern"))
+    shards = getattr(tensor, "shards", None)
+    return facts if shards is None else [*facts, f"in {plural(shards, 'shard')}"]
+
+
+def summary_line(tensor: TensorSummary, kind: str = "CountTensor") -> str:
+    """Return the line that `repr` shows; it begins with the kind of the tensor."""
+    lengths = " x ".join(str(length) for length in tensor.shape)
+    return visible(", ".join([f"{kind}: {lengths} ({', '.join(tensor.mode_names)})", *_facts(tensor)]))
+
+
+def _as_html(tensor: CountTensor) -> str:
+    """Return the table that notebooks show. Names and labels are data, so they are escaped."""
+    rows = []
+    for m, (name, length) in enumerate(zip(tensor.mode_names, tensor.shape, strict=True)):
+        top = "; ".join(f"{label} ({count:,})" for label, count in tensor.top_labels(m, top=_LABELS_SHOWN))
+        rows.append(f"<tr><td>{escape(name)}</td><td>{length:,}</td><td>{escape(top)}</td></tr>")
+    return (
+        f"<table><caption>{type(tensor).__name__}: {', '.join(_facts(tensor))}</caption>"
+        "<thead><tr><th>mode</th><th>length</th><th>top labels (counts)</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )

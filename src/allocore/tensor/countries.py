@@ -1,0 +1,122 @@
+"""Countries by the codes and names of event data, from the table `countries.csv`.
+
+A row of the table is a country or territory of ISO 3166-1, Kosovo, or a state that no longer exists. Former states keep
+the code that ISO withdrew. If ISO has given that code to another state, they have the code of another list: YMN for
+North Yemen (CAMEO), RVN for South Vietnam (Correlates of War). A state that only changed its name or its code is one
+row: Zaire is DR Congo, and West Germany, whose code was DEU, is Germany.
+
+Three-letter codes are those of ISO, past and present, and of CAMEO. Two-letter codes are unknown on purpose: AU is
+Austria in FIPS, which GDELT uses for places, and Australia in ISO. Names of parts of a country (Scotland, Chechnya) and
+names that two countries share (Korea, Virgin Islands) are unknown too. The table also has CAMEO's codes of regions and
+of international actors, so that they can be distinguished from unknown codes.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+_FILLERS = {"the", "of", "and"}
+_ABBREVIATIONS = {"st": "saint", "rep": "republic", "dem": "democratic"}
+_APOSTROPHES = str.maketrans("", "", "'`\u2018\u2019\u02bc")
+_WORD = re.compile(r"[^\W_]+")
+# Korea, Republic of; Virgin Islands (British).
+_INVERTED = re.compile(r"([^,(]+)[,(](.+)", re.DOTALL)
+
+
+class Country(NamedTuple):
+    """A country or territory: its three-letter code and a short English name."""
+
+    iso3: str
+    name: str
+
+
+class _Row(NamedTuple):
+    kind: str
+    country: Country
+
+
+class _Table(NamedTuple):
+    by_code: dict[str, _Row]
+    by_name: dict[str, _Row]
+
+
+def resolve(text: str) -> Country | None:
+    """Return the country with this code or name, or None.
+
+    Codes are tried before names. Case, accents, punctuation, blanks, "the", "of" and "and" or "&" make no difference.
+    "St." is read as "Saint", and "Korea, Republic of" or "Iran (Islamic Republic of)" in the other order.
+
+    Examples
+    --------
+    >>> from allocore.tensor.countries import resolve
+    >>> resolve("ROM")
+    Country(iso3='ROU', name='Romania')
+    >>> resolve("Occupied Palestinian Territory").name
+    'Palestine'
+    >>> resolve("european union") is None
+    True
+    """
+    row = _find(text)
+    return row.country if row is not None and row.kind == "country" else None
+
+
+def is_region(text: str) -> bool:
+    """Return whether a code or a name is one of CAMEO's regions of several countries: AFR, Middle East.
+
+    Examples
+    --------
+    >>> from allocore.tensor.countries import is_region
+    >>> is_region("AFR"), is_region("ZAF")
+    (True, False)
+    """
+    row = _find(text)
+    return row is not None and row.kind == "region"
+
+
+def is_international(text: str) -> bool:
+    """Return whether a code is one of CAMEO's codes for international actors: IGO, NGO, MNC and others.
+
+    Examples
+    --------
+    >>> from allocore.tensor.countries import is_international
+    >>> is_international("IGO"), is_international("EUR")
+    (True, False)
+    """
+    row = _find(text)
+    return row is not None and row.kind == "international"
+
+
+def _find(text: str) -> _Row | None:
+    table = _table()
+    # A code is not normalised like a name: Andorra's code is AND.
+    row = table.by_code.get(text.strip().upper()) or table.by_name.get(_key(text))
+    if row is None and (parts := _INVERTED.fullmatch(text)):
+        row = table.by_name.get(_key(f"{parts[2]} {parts[1]}"))
+    return row
+
+
+def _key(name: str) -> str:
+    """Return a name without everything that makes no difference."""
+    letters = unicodedata.normalize("NFKD", name).casefold().translate(_APOSTROPHES)
+    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in _WORD.findall(plain) if word not in _FILLERS)
+
+
+@cache
+def _table() -> _Table:
+    table = _Table({}, {})
+    lines = (files("allocore.tensor") / "countries.csv").read_text(encoding="utf-8").splitlines()
+    for line in csv.DictReader(lines):
+        row = _Row(line["kind"], Country(line["iso3"], line["name"]))
+        table.by_code.update((code, row) for code in [line["iso3"], *_several(line["codes"])])
+        table.by_name.update((_key(name), row) for name in [line["name"], *_several(line["names"])])
+    return table
+
+
+def _several(cell: str) -> list[str]:
+    return cell.split(";") if cell else []

@@ -1,0 +1,276 @@
+"""Hold out a random share of the fibres of a tensor, to evaluate predictions.
+
+A fibre along a mode is a set of cells that differ only in that mode. Held-out fibres become missing patterns of the
+training tensor; their cells, zeros included, are the test set. No array has the size of the tensor's volume: fibres
+are drawn by their coordinates, and the first distinct ones that are not missing already are used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from allocore._text import plural
+from allocore.errors import Described, InputError, whole_number
+from allocore.tensor.coordinates import Int64s, Integers, check_coordinates, column_keys, locate, read_only
+from allocore.tensor.count_tensor import CountTensor, mode_index
+from allocore.tensor.files import as_tensor
+from allocore.tensor.labels import ModeLabels
+from allocore.tensor.missing import WILDCARD, Missing, covered
+
+MAX_FIBRES = 20_000_000
+MAX_CELLS = 1_000_000_000
+MAX_BATCH = 4_000_000
+MAX_DRAWS = 1_000_000_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldOut:
+    """Held-out cells for testing, zeros included.
+
+    Parameters
+    ----------
+    coords : ndarray of int, shape (M, n)
+        Coordinates of the cells, one column per cell; read-only.
+    counts : ndarray of int64, shape (n,)
+        Counts of the cells; read-only.
+    shape : tuple of int, optional
+        The shape of the tensor that the cells come from.
+    mode_names : tuple of str, optional
+        The names of its modes.
+    labels : tuple, optional
+        Their labels. With all three, a posterior refuses to score the cells of another tensor.
+    along : int, optional
+        The mode that the held-out fibres run along. Standard errors are taken over fibres; without it, over cells.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> test = ac.hold_out(ac.load_flights(), fraction=0.1, along="month", seed=1).test
+    >>> test
+    HeldOut: 120,960 cells, 1,683 positive, 34,854 counts
+    >>> len(test), test.coords.shape
+    (120960, (5, 120960))
+    >>> test.mode_names
+    ('origin', 'destination', 'carrier', 'month', 'hour')
+    """
+
+    coords: Integers
+    counts: Int64s
+    shape: tuple[int, ...] | None = None
+    mode_names: tuple[str, ...] | None = None
+    labels: tuple[ModeLabels, ...] | None = None
+    along: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coords", read_only(self.coords.view()))
+        object.__setattr__(self, "counts", read_only(self.counts.view()))
+
+    @property
+    def positive(self) -> HeldOut:
+        """The cells with a count of at least 1."""
+        some = np.flatnonzero(self.counts)
+        return replace(self, coords=self.coords.take(some, axis=1), counts=self.counts[some])
+
+    @property
+    def fibres(self) -> Int64s:
+        """The number of the fibre that each cell belongs to: cells of a fibre differ in the mode `along` only."""
+        if self.along is None:
+            return np.arange(len(self))
+        others = [m for m in range(len(self.coords)) if m != self.along]
+        lengths = self.coords.max(axis=1, initial=0) + 1
+        (keys,) = column_keys([int(lengths[m]) for m in others], self.coords[others])
+        return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+
+    def __len__(self) -> int:
+        return self.counts.size
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HeldOut):
+            return NotImplemented
+        return np.array_equal(self.coords, other.coords) and np.array_equal(self.counts, other.counts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HeldOut, (self.coords, self.counts, self.shape, self.mode_names, self.labels, self.along)
+
+    def __repr__(self) -> str:
+        positive = int(np.count_nonzero(self.counts))
+        total = plural(int(self.counts.sum()), "count")
+        return f"HeldOut: {plural(len(self), 'cell')}, {positive:,} positive, {total}"
+
+
+@dataclass(frozen=True, repr=False)
+class Split:
+    """A tensor to train on and the cells held out from it.
+
+    Parameters
+    ----------
+    train : CountTensor
+        The tensor in which the held-out fibres are missing.
+    test : HeldOut
+        The cells of the held-out fibres.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> def share_held_out(split: ac.Split) -> float:
+    ...     return len(split.test) / split.train.volume
+    >>> share_held_out(ac.hold_out(ac.load_flights(), fraction=0.1, along="month", seed=1))
+    0.1
+    """
+
+    train: CountTensor
+    test: HeldOut
+
+    def __repr__(self) -> str:
+        return f"Split:\n  train {self.train!r}\n  test  {self.test!r}"
+
+
+def training_data(given: object) -> tuple[CountTensor, HeldOut | None]:
+    """Return the tensor to train on and, given a split, the cells held out from it.
+
+    Users can make a split by hand, so its test set is checked: cells of the same tensor, all missing in training.
+    """
+    if not isinstance(given, Split):
+        return as_tensor(given), None
+    train, test = as_tensor(given.train), given.test
+    if not isinstance(test, HeldOut):
+        raise InputError("test", Described(f"a {type(test).__name__}"), "must be a HeldOut")
+    if test.shape not in (None, train.shape):
+        raise InputError(
+            "test", Described(f"a set of cells of shape {test.shape}"), f"must have the shape of train, {train.shape}"
+        )
+    check_coordinates(test.coords, train.shape, train.mode_names)
+    if test.counts.shape != test.coords.shape[1:] or not test.counts.size or (test.counts < 0).any():
+        raise InputError("test", rule="must have cells, and a count of at least 0 for each of them")
+    if test.along is not None and not 0 <= test.along < train.ndim:
+        raise InputError("along", test.along, f"must be from 0 to {train.ndim - 1}")
+    if seen := int((~covered(test.coords, train.missing)).sum()):
+        raise InputError(
+            "test", Described(f"a set with {seen:,} cells that train observes"), "must be missing in train"
+        )
+    return train, replace(test, shape=train.shape, mode_names=train.mode_names, labels=train.labels)
+
+
+def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed: int = 0) -> Split:
+    """Hold out a random share of the fibres along one mode.
+
+    Parameters
+    ----------
+    tensor : CountTensor or array-like
+        The tensor to split, or anything that `as_tensor` takes.
+    fraction : float, default 0.01
+        The share of the fibres to hold out, above 0 and below 1; at least one fibre is taken. Fibres that a missing
+        pattern covers are never drawn, and missing cells are not in the test set.
+    along : int or str, default -1
+        The mode along which the fibres run, by name or by index.
+    seed : int, default 0
+        The seed of the draw: a whole number of at least 0.
+
+    Returns
+    -------
+    Split
+        `train`, a CountTensor with the fibres missing, and `test`, the cells of the fibres.
+
+    Raises
+    ------
+    InputError
+        If an argument breaks one of these rules, or if the draw leaves nothing to train on or to test.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> split = ac.hold_out(ac.load_flights(), fraction=0.1, along="month", seed=1)
+    >>> len(split.train.missing)
+    10080
+    >>> len(split.test), len(split.test.positive)
+    (120960, 1683)
+    """
+    tensor = as_tensor(tensor)
+    m = mode_index(tensor, along, "along")
+    _check_arguments(fraction, seed)
+    missing_fibres = _missing_fibres(tensor, m)
+    number = _number_of_fibres(fraction, missing_fibres, tensor.shape[m])
+    rng = np.random.Generator(np.random.PCG64(seed))
+    fibres = np.insert(_draw_fibres(rng, missing_fibres, number), m, WILDCARD, axis=0)
+    held_out = Missing(fibres.T, tensor.shape)
+    test = _cells(tensor, held_out.patterns, m)
+    if len(test) == 0:
+        raise InputError("fraction", fraction, "must be larger: all cells of the drawn fibres are missing already")
+    if int(test.counts.sum()) == tensor.total:
+        raise InputError("fraction", fraction, "must be smaller: it leaves no positive count to train on")
+    return Split(tensor.with_missing(held_out), test)
+
+
+def _check_arguments(fraction: float, seed: int) -> None:
+    is_number = isinstance(fraction, float | int | np.floating) and not isinstance(fraction, bool)
+    if not is_number or not 0 < fraction < 1:
+        raise InputError("fraction", fraction, "must be a number above 0 and below 1")
+    whole_number("seed", seed, least=0)
+
+
+def _missing_fibres(tensor: CountTensor, along: int) -> Missing:
+    """Return the fibres that one pattern covers, as missing cells of a tensor without the mode `along`."""
+    patterns = tensor.missing.patterns
+    whole = (patterns[:, along] == WILDCARD) | (tensor.shape[along] == 1)
+    lengths = tensor.shape[:along] + tensor.shape[along + 1 :]
+    return Missing(np.delete(patterns[whole], along, axis=1), lengths)
+
+
+def _candidates(missing_fibres: Missing) -> int:
+    return math.prod(missing_fibres.shape) - missing_fibres.cells
+
+
+def _number_of_fibres(fraction: float, missing_fibres: Missing, length: int) -> int:
+    # There is always a candidate: a tensor has a positive count, and its fibre is not missing.
+    fibres, candidates = math.prod(missing_fibres.shape), _candidates(missing_fibres)
+    number = max(1, round(fraction * candidates))
+    if number > MAX_FIBRES or number * length > MAX_CELLS:
+        rule = (
+            f"must be smaller: it means {number:,} fibres of {length:,} cells; at most {MAX_FIBRES:,} fibres and "
+            f"{MAX_CELLS:,} cells can be held out"
+        )
+        raise InputError("fraction", fraction, rule)
+    if number * fibres // candidates > MAX_DRAWS:
+        rule = (
+            f"must be smaller: it means {number:,} fibres, but only {candidates:,} of {fibres:,} are not missing, too "
+            "few to be found at random"
+        )
+        raise InputError("fraction", fraction, rule)
+    return number
+
+
+def _draw_fibres(rng: np.random.Generator, missing_fibres: Missing, number: int) -> Int64s:
+    """Return (M - 1, number) distinct fibres, uniformly without replacement among those not missing."""
+    fibres, candidates = math.prod(missing_fibres.shape), _candidates(missing_fibres)
+    lengths = np.array(missing_fibres.shape, dtype=np.int64)[:, None]
+    kept = np.zeros((len(lengths), 0), dtype=np.int64)
+    while kept.shape[1] < number:
+        wanted = (number - kept.shape[1]) * fibres // (candidates - kept.shape[1])
+        drawn = rng.integers(0, lengths, size=(len(lengths), min(wanted + 100, MAX_BATCH)))
+        kept = np.concatenate([kept, drawn[:, ~covered(drawn, missing_fibres)]], axis=1)
+        (keys,) = column_keys(missing_fibres.shape, kept)
+        _, first = np.unique(keys, return_index=True)
+        kept = kept[:, np.sort(first)]
+    return kept[:, :number]
+
+
+def _cells(tensor: CountTensor, fibres: Int64s, along: int) -> HeldOut:
+    """Return the observed cells of some sorted fibres with their counts, fibre after fibre."""
+    length = tensor.shape[along]
+    coords = np.repeat(fibres.T.astype(tensor.coords.dtype), length, axis=1)
+    coords[along] = np.tile(np.arange(length), len(fibres))
+    others = [m for m in range(tensor.ndim) if m != along]
+    known, keys = column_keys([tensor.shape[m] for m in others], fibres[:, others].T, tensor.coords[others])
+    # Looking for the fibre of each non-zero is much less work than looking for the count of each cell.
+    fibre = locate(keys, known)
+    inside = np.flatnonzero(fibre >= 0)
+    counts = np.zeros(coords.shape[1], dtype=np.int64)
+    counts[fibre[inside] * length + tensor.coords[along, inside]] = tensor.counts[inside]
+    if len(tensor.missing):
+        observed = np.flatnonzero(~covered(coords, tensor.missing))
+        coords, counts = coords.take(observed, axis=1), counts[observed]
+    return HeldOut(coords, counts, tensor.shape, tensor.mode_names, tensor.labels, along)

@@ -1,0 +1,242 @@
+"""Names of modes and labels of their positions: checks, labels that look alike, and the kind of a mode's labels."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Literal
+
+import numpy as np
+
+from allocore.errors import Described, InputError
+from allocore.tensor.calendar import in_calendar_order, is_rising, period_form
+from allocore.tensor.cameo import other_spellings
+from allocore.tensor.countries import resolve
+
+ModeLabels = tuple[str, ...] | range
+
+
+def check_mode_names(mode_names: Sequence[str] | None, modes: int) -> tuple[str, ...]:
+    """Return one unique name per mode; mode_0, mode_1, ... if none are given."""
+    if mode_names is None:
+        return tuple(f"mode_{m}" for m in range(modes))
+    if isinstance(mode_names, str):
+        raise InputError("mode_names", mode_names, "must be a sequence of names, not one string")
+    names = tuple(mode_names)
+    if len(names) != modes:
+        raise InputError("mode_names", names, f"must have one name for each of the {modes} modes")
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError("mode_names", mode_names, f"must be non-empty strings; {name!r} is not")
+        if name.startswith(".") or "\\" in name or not _is_plain(name):
+            rule = f"must not begin with a dot, or have a backslash, NUL or lone surrogate; {name!r} does"
+            raise InputError("mode_names", names, rule)
+        if names.count(name) > 1:
+            raise InputError("mode_names", names, f"must differ from each other; {name!r} occurs more than once")
+    return names
+
+
+def check_labels(labels: object, mode_names: tuple[str, ...]) -> list[ModeLabels | None]:
+    """Return for each mode its labels as strings, or None if it has none."""
+    if labels is None:
+        return [None] * len(mode_names)
+    if isinstance(labels, Mapping):
+        unknown = [name for name in labels if name not in mode_names]
+        if unknown:
+            raise InputError(
+                "labels", Described("a dict"), f"must be for the modes {', '.join(mode_names)}; {unknown[0]!r} is none"
+            )
+        labels = [labels.get(name) for name in mode_names]
+    if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray):
+        raise InputError("labels", labels, "must be a sequence with one entry per mode, or a dict")
+    if len(labels) != len(mode_names):
+        raise InputError(
+            "labels",
+            Described(f"a sequence of length {len(labels)}"),
+            f"must have one entry for each of the {len(mode_names)} modes",
+        )
+    return [_check_mode_labels(entry, name) for entry, name in zip(labels, mode_names, strict=True)]
+
+
+def _check_mode_labels(labels: object, mode_name: str) -> ModeLabels | None:
+    # The `labels` of another tensor are accepted as they are: a range from 0 means a mode without labels.
+    if labels is None or (isinstance(labels, range) and labels == range(len(labels))):
+        return labels
+    if isinstance(labels, str):
+        raise InputError("labels", labels, f"must be a sequence in mode {mode_name!r}, not one string")
+    try:
+        given: tuple[object, ...] = tuple(labels)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError("labels", labels, f"must be a sequence in mode {mode_name!r}") from None
+    # Missing values of all libraries are None or differ from themselves.
+    if any(label is None or label != label for label in given):
+        raise InputError("labels", rule=f"must not be None or NaN; mode {mode_name!r} has such a label")
+    result = tuple(str(label) for label in given)
+    if not _is_plain("".join(result)):
+        wrong = next(label for label in result if not _is_plain(label))
+        raise InputError("labels", wrong, f"must have no NUL and no lone surrogate in mode {mode_name!r}")
+    twice = [label for label, times in Counter(result).items() if times > 1]
+    if twice:
+        raise InputError("labels", rule=f"must differ from each other; {twice[0]!r} is repeated in mode {mode_name!r}")
+    return result
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether files of all formats can hold a text: it has no NUL, and UTF-8 can express it."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def fit_labels(
+    labels: Sequence[ModeLabels | None], shape: tuple[int, ...], mode_names: tuple[str, ...]
+) -> tuple[ModeLabels, ...]:
+    """Return the labels of each mode, or the range of its positions; their number must be the mode's length."""
+    for given, length, name in zip(labels, shape, mode_names, strict=True):
+        if given is not None and len(given) != length:
+            raise InputError(
+                "labels",
+                Described(f"a sequence of {len(given)} in mode {name!r}"),
+                f"must have {length} entries, the length of the mode",
+            )
+    return tuple(range(length) if given is None else given for given, length in zip(labels, shape, strict=True))
+
+
+def resolve_patterns(patterns: object, labels: tuple[ModeLabels, ...], mode_names: tuple[str, ...]) -> object:
+    """Replace labels in patterns by positions; whatever is not a pattern is left for `Missing` to refuse."""
+    if not isinstance(patterns, Iterable):
+        return patterns
+    places = [{label: d for d, label in enumerate(each)} if isinstance(each, tuple) else {} for each in labels]
+    return [_resolve(pattern, places, mode_names) for pattern in patterns]
+
+
+def _resolve(pattern: object, places: list[dict[str, int]], mode_names: tuple[str, ...]) -> object:
+    if isinstance(pattern, str) or not isinstance(pattern, Sequence | np.ndarray) or len(pattern) != len(places):
+        return pattern
+    row: list[object] = []
+    for value, place, name in zip(pattern, places, mode_names, strict=True):
+        if isinstance(value, str):
+            value = value if value in place else next((each for each in other_spellings(value) if each in place), value)
+            if value not in place:
+                rule = "must have labels of the mode" if place else "must have positions in a mode without labels"
+                raise InputError("patterns", Described(f"{value!r} in mode {name!r}"), rule)
+            row.append(place[value])
+        elif isinstance(value, int | np.integer) and place.get(str(value), value) != value:
+            rule = (
+                f"must not be ambiguous: it could be the position or the label {str(value)!r} at position "
+                f"{place[str(value)]}. Give the label as text, or all patterns as an integer array"
+            )
+            raise InputError("patterns", Described(f"{value} in mode {name!r}"), rule)
+        elif isinstance(value, int | np.integer) and value < 0:
+            raise InputError(
+                "patterns", Described(f"{value} in mode {name!r}"), "must not be negative; use None for all of a mode"
+            )
+        else:
+            row.append(value)
+    return row
+
+
+_MAX_COMPARED = 20_000  # comparing more texts than this takes seconds
+_MAX_HINTS = 3
+
+
+def near_labels(text: str, labels: Sequence[object]) -> list[str]:
+    """Return up to three labels that are similar to a text, the nearest first.
+
+    A label that differs only in case, or names the same country, is the only one. Otherwise, labels with a similar
+    spelling, or else labels that contain the text.
+
+    >>> near_labels("RUS", ["Russia", "Rwanda", "USA"]), near_labels("Unitd states", ["United States", "Mali"])
+    (['Russia'], ['United States'])
+    """
+    compared = [str(label) for label in labels[:_MAX_COMPARED]]
+    folded, wanted = {label.casefold(): label for label in reversed(compared)}, text.casefold()
+    if wanted in folded:
+        return [folded[wanted]]
+    country = resolve(text)
+    same = [label for label in compared if country is not None and resolve(label) == country]
+    similar = [folded[label] for label in get_close_matches(wanted, list(folded), _MAX_HINTS)]
+    inside = [label for label in compared if len(text) > 2 and wanted in label.casefold()]
+    return (same or similar or inside)[:_MAX_HINTS]
+
+
+def did_you_mean(text: str, labels: Sequence[object]) -> str:
+    """Return the end of a sentence that names similar labels; an empty text if there are none."""
+    near = near_labels(text, labels)
+    return f"; did you mean {' or '.join(repr(label) for label in near)}?" if near else ""
+
+
+def label_hint(text: str, labels: Sequence[object]) -> str:
+    """Return a hint for an error about an unknown label: similar labels, or else the first and the last label.
+
+    >>> label_hint("Rusia", ["Russia", "Mali"]), label_hint("tea", ["2018-01", "2018-02"])
+    ("did you mean 'Russia'?", "its labels go from '2018-01' to '2018-02'")
+    """
+    near = did_you_mean(text, labels).removeprefix("; ")
+    return near or f"its labels go from {str(labels[0])!r} to {str(labels[-1])!r}"
+
+
+LabelKind = Literal["time", "order", "country", "plain"]
+
+_MAX_PERIODS = 100_000
+_KIND_SAMPLE = 2000
+_COUNTRY_SHARE = 0.8
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
+
+
+def label_kind(labels: Sequence[str | int]) -> LabelKind:
+    """Return the kind of a mode's labels. Tables, figures and the page show a mode accordingly.
+
+    Parameters
+    ----------
+    labels : sequence of str or int
+        All labels of the mode, in order.
+
+    Returns
+    -------
+    {"time", "order", "country", "plain"}
+        "time" for periods of a calendar, "order" for months, weekdays or times of day, "country" if at least four in
+        five labels are countries, and "plain" for all others.
+
+    Examples
+    --------
+    >>> label_kind(["2018-01", "2018-02", "2018-03"]), label_kind(["Mon", "Tue", "Wed"])
+    ('time', 'order')
+    >>> label_kind(["USA", "France", "Iraq"]), label_kind(["tea", "rice", "salt"])
+    ('country', 'plain')
+    """
+    if isinstance(labels, range) or len(labels) < 3:
+        return "plain"
+    if len(labels) <= _MAX_PERIODS:
+        texts = [str(label) for label in labels]
+        if period_form(texts) and is_rising(texts):
+            return "time"
+        if in_calendar_order(texts):
+            return "order"
+    tried = labels[:_KIND_SAMPLE]
+    known = sum(resolve(str(label)) is not None for label in tried)
+    return "country" if known >= _COUNTRY_SHARE * len(tried) else "plain"
+
+
+def are_numbers(labels: Sequence[str | int]) -> bool:
+    """Return whether all labels are numbers, which mean nothing without the name of their mode.
+
+    Parameters
+    ----------
+    labels : sequence of str or int
+        All labels of the mode.
+
+    Returns
+    -------
+    bool
+        Whether every label is a number. Positions, of a mode without labels, are numbers.
+
+    Examples
+    --------
+    >>> are_numbers(["1", "2", "12"]), are_numbers(range(5)), are_numbers(["1", "2", "other"])
+    (True, True, False)
+    """
+    return isinstance(labels, range) or all(_NUMBER.fullmatch(str(label)) for label in labels)

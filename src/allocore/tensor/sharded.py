@@ -1,0 +1,199 @@
+"""A count tensor whose cells stay on disk, in shards, until something needs all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from allocore.errors import InputError
+from allocore.tensor.coordinates import Int64s, Integers, check_shape
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
+from allocore.tensor.event_report import EventReport
+from allocore.tensor.labels import check_labels, check_mode_names, fit_labels
+from allocore.tensor.missing import Missing
+from allocore.tensor.shards import ShardFiles, damage_as_input_error, is_sharded, sizes_of
+
+_MAX_CELLS_TO_DESCRIBE = 2**25  # they take a gigabyte or two
+_NO_CELLS = np.empty((0, 0), dtype=np.int32), np.empty(0, dtype=np.int64)
+
+
+class ShardedTensor(CountTensor):
+    """A count tensor on disk, in shards: as large as the disk allows, and fitted shard by shard.
+
+    `Y.save("y.zarr", shards=16)` writes one, and so do `read_events(..., out="y.zarr")` and `allocore tensor`; the
+    latter two never have all cells in memory. `load_tensor` opens it. In a fit with `executor=`, every worker loads
+    its shards once. Opening reads shape, names, labels and missing cells. `coords` and `counts`, and everything that
+    needs them, read all cells into memory.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The folder.
+
+    Raises
+    ------
+    InputError
+        If the folder is not a sharded tensor, or is damaged.
+
+    Examples
+    --------
+    >>> import allocore as ac, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> ac.load_flights().save(folder / "flights.zarr", shards=4)
+    >>> Y = ac.load_tensor(folder / "flights.zarr")
+    >>> Y
+    ShardedTensor: 3 x 105 x 16 x 12 x 20 (origin, destination, carrier, month, hour), 16,914 non-zeros, ... in 4 shards
+    >>> Y == ac.load_flights()
+    True
+    """
+
+    __slots__ = ("files",)
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        files = ShardFiles.open(Path(path).expanduser().resolve())
+        with damage_as_input_error(files.path):
+            labels = fit_labels(check_labels(files.labels(), files.mode_names), files.shape, files.mode_names)
+            missing = Missing(files.missing_patterns(), files.shape)
+            report = EventReport.from_json(files.report) if files.report else None
+        self._describe(files, CanonicalParts(*_NO_CELLS, files.shape, files.mode_names, labels, missing, report))
+
+    def _describe(self, files: ShardFiles, parts: CanonicalParts) -> None:
+        self.files = files
+        self._set_parts(parts, files.sizes.nnz, files.sizes.total)
+
+    def _whole(self) -> CanonicalParts:
+        """Return all parts; the cells are read at the first call, and stay in memory."""
+        if not self._parts.counts.size:
+            self.check_there()
+            coords, counts = self.files.cells(0, self.shards)
+            whole = CountTensor(coords, counts, self.shape, missing=self.missing)
+            self._parts = self._parts._replace(coords=whole.coords, counts=whole.counts)
+        return self._parts
+
+    def _fibre_parts(self) -> tuple[tuple[int, ...], Iterator[tuple[Integers, Int64s]]]:
+        self.check_there()
+        return self.files.sizes.order, self.files.parts()
+
+    def check_there(self) -> None:
+        """Raise an InputError if the folder of the tensor, to which a run may refer, is missing or has changed.
+
+        Examples
+        --------
+        >>> sharded.check_there()
+        """
+        if not is_sharded(self.files.path):
+            rule = "does not exist, but it has the cells of this tensor: put it back, or next to the run"
+            raise InputError("path", str(self.files.path), rule)
+        if not self.is_there():
+            _reopened(self.files.path, self.files.fingerprint)  # says what is wrong
+            raise InputError("path", str(self.files.path), "is available again: open the run again")
+
+    def is_there(self) -> bool:
+        """Return whether the cells can be read: the folder exists and is the one that was opened, undamaged.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> sharded.is_there()
+        True
+        """
+        with suppress(InputError):
+            return bool(self.files.hashes) and ShardFiles.open(self.files.path).fingerprint == self.files.fingerprint
+        return False
+
+    @property
+    def path(self) -> Path:
+        """The folder of the tensor."""
+        return self.files.path
+
+    @property
+    def shards(self) -> int:
+        """The number of shards."""
+        return self.files.sizes.shards
+
+    @property
+    def max(self) -> int:
+        """The largest count."""
+        return self.files.sizes.largest
+
+    def load(self) -> CountTensor:
+        """Read all cells.
+
+        Returns
+        -------
+        CountTensor
+            The tensor in memory.
+
+        Raises
+        ------
+        InputError
+            If memory cannot hold the cells, or if they are damaged.
+
+        Examples
+        --------
+        >>> sharded.load()
+        CountTensor: 3 x 105 x 16 x 12 x 20 (origin, destination, carrier, month, hour), 16,914 non-zeros, ...
+        """
+        return trusted_tensor(self._whole())
+
+    def _row_totals(self, m: int) -> Int64s:
+        ends = np.cumsum(self.shape)
+        return self.files.row_totals()[ends[m] - self.shape[m] : ends[m]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.path, self.files.fingerprint)
+
+
+def _reopened(path: Path, fingerprint: str) -> ShardedTensor:
+    """Return the tensor in a folder, if it is the one with this fingerprint."""
+    tensor = ShardedTensor(path)
+    if tensor.files.fingerprint != fingerprint:
+        raise InputError("path", str(path), "has another tensor now, or the same one in other shards")
+    return tensor
+
+
+def stays_on_disk(tensor: CountTensor) -> TypeGuard[ShardedTensor]:
+    """Return whether a tensor has too many cells to read them only to describe a fit, or its cells are missing."""
+    return isinstance(tensor, ShardedTensor) and (tensor.nnz > _MAX_CELLS_TO_DESCRIBE or not tensor.is_there())
+
+
+def sharded_reference(tensor: ShardedTensor) -> dict[str, Any]:
+    """Return where a sharded tensor is, and what a run must know of its cells."""
+    sizes = tensor.files.sizes
+    numbers = {**sizes._asdict(), "log_factorials": sizes.log_factorials.hex()}
+    hashes = {"fingerprint": tensor.files.fingerprint, "row_totals_hash": tensor.files.row_totals_hash}
+    return {**numbers, "path": str(tensor.path), **hashes}
+
+
+def referred(
+    reference: dict[str, Any],
+    run: Path,
+    names: Sequence[str],
+    shape: Sequence[int],
+    labels: Any,
+    patterns: Int64s,
+    report: Any,
+) -> ShardedTensor:
+    """Return the sharded tensor of a run, from where it was or next to the run; without cells if it is in neither."""
+    path = Path(str(reference["path"]))
+    for folder in (path, run.resolve().parent / path.name):
+        with suppress(InputError):  # a damaged folder is an error only when its cells are needed
+            if is_sharded(folder):
+                return _reopened(folder, str(reference["fingerprint"]))
+    lengths, mode_names = check_shape(shape), check_mode_names(names, len(shape))
+    sizes = sizes_of(reference, len(lengths))
+    hashes = str(reference["fingerprint"]), str(reference["row_totals_hash"])
+    files = ShardFiles(path, lengths, mode_names, sizes, (), *hashes, "")
+    fitted = fit_labels(check_labels(labels, mode_names), lengths, mode_names)
+    missing = Missing(patterns, lengths)
+    tensor = ShardedTensor.__new__(ShardedTensor)
+    tensor._describe(files, CanonicalParts(*_NO_CELLS, lengths, mode_names, fitted, missing, report))
+    return tensor

@@ -1,0 +1,94 @@
+"""The demo: what it tells, what it writes to look at, and opening a page."""
+
+import re
+import subprocess
+import sys
+import webbrowser
+
+import pytest
+
+import allocore as ac
+
+
+def as_words(text):
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def short_demo(monkeypatch):
+    """The demo with few classes and few sweeps."""
+    of_flights = ac.AlloCore
+    monkeypatch.setattr(ac, "AlloCore", lambda budget, **more: of_flights(4, **more | {"burn_in": 3, "draws": 2}))
+
+
+@pytest.mark.slow
+@pytest.mark.jit
+def test_the_demo_tells_the_flights_of_new_york_in_words_and_writes_them_to_look_at(tmp_path):
+    words = [sys.executable, "-m", "allocore.cli", "demo"]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert told.returncode == 0
+    progress = ("4 chains: ", "consensus: ", "judging cells: ", "finding classes: ")  # if it takes long
+    assert all(line.startswith(progress) for line in told.stderr.splitlines()), told.stderr
+    words = as_words(told.stdout)
+    assert words.startswith("New York flights of 2013. CountTensor: 3 x 105 x 16 x 12 x 20")
+    assert "JetBlue Airways" in words
+    assert "United Air Lines" in words
+    assert "Factors shared by several classes" in words
+    assert re.search(r"15 of \d+ classes, consensus of 4 chains", words)
+    assert re.search(r"4 chains of 230 sweeps in \d+ s\.", words)
+    assert "demo/flights.html" in words
+    assert "demo/classes.png" in words
+    page = (tmp_path / "demo" / "flights.html").read_text(encoding="utf-8")
+    assert "<title>Flights that left New York in 2013</title>" in page
+    assert (tmp_path / "demo" / "classes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_writes_to_the_folder_that_is_named_and_replaces_its_own_files(run, tmp_path, short_demo):
+    folder = tmp_path / "new" / "flights"
+    for _ in range(2):
+        code, out, err = run("demo", "--out", folder)
+        assert (code, err) == (0, "")
+    words = as_words(out)
+    assert words.startswith("New York flights of 2013. CountTensor: 3 x 105 x 16 x 12 x 20")
+    assert "classes, consensus of 4 chains" in words
+    assert re.search(r"4 chains of 230 sweeps in \d+ s\.", words)
+    assert "flights.html" in words
+    assert sorted(path.name for path in folder.iterdir()) == ["classes.png", "flights.html"]
+    page = (folder / "flights.html").read_text(encoding="utf-8")
+    assert "<title>Flights that left New York in 2013</title>" in page
+    assert (folder / "classes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_that_the_demo_cannot_write_to_is_refused_before_it_fits(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(ac, "load_flights", lambda: pytest.fail("the flights were read"))
+    (tmp_path / "demo").write_text("mine")
+    code, _, err = run("demo", "--out", tmp_path / "demo")
+    assert code == 2
+    assert "--out is" in err
+    code, _, err = run("demo", "--out", tmp_path / "demo" / "below")
+    assert code == 2
+    assert "--out is" in err
+
+
+def test_open_shows_the_page_of_the_demo_where_there_is_a_desktop(run, tmp_path, short_demo, monkeypatch):
+    opened = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    code, _, err = run("demo", "--out", tmp_path, "--open")
+    assert (code, err) == (0, "")
+    assert opened == [(tmp_path / "flights.html").as_uri()]
+
+
+@pytest.mark.parametrize(("display", "because"), [("", "desktop"), (":0", "browser")])
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a desktop")
+def test_open_says_in_a_sentence_that_there_is_no_browser(run, data, tmp_path, monkeypatch, display, because):
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(webbrowser, "open", lambda url: False)
+    quick = ("--burn-in", "2", "--draws", "2", "--thin", "1")
+    run("fit", data, "--budget", 2, "--out", tmp_path / "run.zarr", *quick)
+    code, _, err = run("report", tmp_path / "run.zarr", "--out", tmp_path / "report.html", "--open")
+    assert code == 0
+    assert err.startswith("allocore: warning: --open")
+    assert because in err
+    assert err.count("\n") == 1

@@ -1,0 +1,148 @@
+"""`allocore evaluate`, and where else a run tells how well it predicts: fit, resume, info, summary, figures, report."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+
+QUICK = ["--burn-in", 4, "--draws", 6, "--thin", 1, "--chains", 2, "--seed", 3, "--threads", 1]
+
+
+@pytest.fixture(scope="module")
+def tensor():
+    rng = np.random.default_rng(5)
+    return ac.as_tensor(
+        rng.poisson(1.5, (6, 4, 8)),
+        mode_names=["who", "what", "when"],
+        labels=[["NA", "[bold]x", "a/b", "d", "e", "f"], list("wxyz"), [f"2003-{m:02d}" for m in range(1, 9)]],
+    )
+
+
+@pytest.fixture(scope="module")
+def run_path(tensor, tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "run.zarr"
+    settings = {"burn_in": 4, "draws": 6, "thin": 1, "chains": 2, "seed": 1, "progress": False}
+    ac.CP(3, store=path, **settings).fit(ac.hold_out(tensor, 0.3, along="what", seed=1))
+    return path
+
+
+def as_words(text):
+    return " ".join(text.split())
+
+
+def test_a_run_is_judged_by_what_it_holds_out(run, run_path):
+    code, out, err = run("evaluate", run_path)
+    assert (code, err) == (0, "")
+    found, words = ac.open_run(run_path).evaluate(), as_words(out)
+    known = found.table.attrs
+    assert f"Held out: {known['cells']} cells, {known['positive']} of them positive, in 14 fibres along what" in words
+    assert f"{found.level.capitalize()}: {found.sentences[0]}" in words
+    for sentence in found.sentences[1:]:
+        assert sentence in words
+    for name in ("model", "one rate", "independence", "mean over when"):
+        assert name in words
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_the_table_is_written(run, run_path, tmp_path, suffix):
+    out = tmp_path / f"scores{suffix}"
+    assert run("evaluate", run_path, "--out", out)[0] == 0
+    read = {".csv": pd.read_csv, ".tsv": pd.read_table, ".parquet": pd.read_parquet}[suffix]
+    expected = ac.open_run(run_path).evaluate().table.reset_index()
+    pd.testing.assert_frame_equal(read(out), expected, check_dtype=False)
+
+
+def test_a_test_set_may_be_a_tensor_or_a_table(run, run_path, tensor, tmp_path):
+    post = ac.open_run(run_path)
+    test = post.held_out
+    labels = {
+        name: np.array(each, dtype=object)[place]
+        for name, each, place in zip(tensor.mode_names, tensor.labels, test.coords, strict=True)
+    }
+    pd.DataFrame({**labels, "count": test.counts}).to_csv(tmp_path / "cells.csv", index=False)
+    everywhere = np.indices(tensor.shape).reshape(3, -1)
+    others = everywhere[:, ~post.tensor.missing.contains(everywhere)].T
+    tensor.with_missing(others).save(tmp_path / "test.npz")
+    tensor.with_missing(others).save(tmp_path / "test.parquet")
+    expected = f"log PPD {post.log_ppd(test):.4f} against"
+    for name in ("cells.csv", "test.npz", "test.parquet"):
+        code, out, err = run("evaluate", run_path, tmp_path / name)
+        assert (code, err) == (0, "")
+        assert expected in as_words(out)
+
+
+def test_training_cells_are_scored_on_request_only(run, run_path, tensor, tmp_path):
+    tensor.save(tmp_path / "all.npz")
+    code, _, err = run("evaluate", run_path, tmp_path / "all.npz")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "test" in err.lower()
+    code, out, err = run("evaluate", run_path, tmp_path / "all.npz", "--allow-training")
+    assert (code, err) == (0, "")
+    assert f"Scored: {tensor.volume} cells" in as_words(out)
+    assert "Caution: The model was fitted to 136 of these 192 cells: the scores say how well it fits" in as_words(out)
+
+
+def test_mistakes_get_one_line(run, run_path, tensor, tmp_path):
+    plain = tmp_path / "plain.zarr"
+    ac.CP(2, burn_in=1, draws=1, thin=1, seed=1, store=plain, progress=False).fit(tensor)
+    (tmp_path / "bad.csv").write_text("who,what,when,count\nNA,w,2003-01,many\n")
+    (tmp_path / "cells.txt").write_text("")
+    for words, message in [
+        ((plain,), "the run has no held-out cells"),
+        ((run_path, tmp_path / "nothing.csv"), "TEST is"),
+        ((run_path, tmp_path / "cells.txt"), "cells.txt"),
+        ((run_path, tmp_path / "bad.csv"), "'many' in the column 'count'"),
+        ((run_path, "--out", tmp_path / "scores.xlsx"), "out is"),
+        ((tmp_path / "no.zarr",), "does not exist"),
+    ]:
+        code, out, err = run("evaluate", *words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err
+
+
+def test_fit_keeps_the_hold_out_and_every_command_tells_of_it(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    code, out, err = run("fit", data, "--budget", 3, "--hold-out", 0.3, "--along", "what", "--out", path, *QUICK)
+    assert (code, err) == (0, "")
+    post, split = ac.open_run(path), ac.hold_out(ac.load_tensor(data), 0.3, "what", seed=3)
+    assert post.held_out == split.test
+    answer = post.evaluate().sentences[0]
+    assert answer in as_words(out)
+    code, out, _ = run("summary", path)
+    assert code == 0
+    assert answer in as_words(out)
+    code, out, _ = run("info", path)
+    assert code == 0
+    assert f"{split.test!r}, in fibres along what; allocore evaluate scores them." in as_words(out)
+    code, out, err = run("resume", path, "--draws", 8, "--threads", 1)
+    assert (code, err) == (0, "")
+    assert ac.open_run(path).evaluate().sentences[0] in as_words(out)
+    assert run("figures", path, "--out", tmp_path / "figures", "--formats", "svg")[0] == 0
+    assert (tmp_path / "figures" / "calibration.svg").exists()
+    assert run("report", path, "--out", tmp_path / "report.html")[0] == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '"heldOut":{"level":"' in page
+
+
+@pytest.mark.slow
+def test_a_run_without_a_hold_out_is_silent_about_it(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    assert "Held out" not in run("fit", data, "--budget", 2, "--out", path, *QUICK)[1]
+    for command in ("info", "summary"):
+        told = run(command, path)[1]
+        assert "HeldOut" not in told
+        assert "Held out" not in told
+    assert run("figures", path, "--out", tmp_path / "figures", "--formats", "svg")[0] == 0
+    assert not (tmp_path / "figures" / "calibration.svg").exists()
+    assert run("report", path, "--out", tmp_path / "report.html")[0] == 0
+    assert '"heldOut":null' in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_estimate_of_nntuck_keeps_it_too(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    fit = ("fit", data, "--model", "nntuck", "--core-shape", "2x2x1", "--restarts", 1, "--max-iter", 4, "--seed", 3)
+    assert run(*fit, "--hold-out", 0.3, "--out", path)[0] == 0
+    code, out, err = run("evaluate", path)
+    assert (code, err) == (0, "")
+    assert "Held out:" in out

@@ -1,0 +1,298 @@
+"""The command line on tables of events: fit, tensor and info take them as they come."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+
+QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--seed", "3")
+
+
+@pytest.fixture
+def sales(tmp_path):
+    """A table of the user's own as CSV."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "store": rng.choice(["North", "South", "it's"], 300),
+            "product": rng.choice(["tea", "rice", "salt, fine"], 300),
+            "week": rng.integers(1, 13, 300),
+            "sold": pd.date_range("2024-01-01", periods=300).strftime("%Y-%m-%d"),
+            "n": rng.integers(0, 4, 300),
+        }
+    )
+    frame.to_csv(tmp_path / "sales.csv", index=False)
+    return frame
+
+
+def allocore(folder, *words):
+    command = [sys.executable, "-m", "allocore.cli", *(str(word) for word in words)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
+
+
+def test_fit_takes_a_table_and_prints_the_report_and_the_classes(sales, tmp_path):
+    told = allocore(tmp_path, "fit", "sales.csv", "--modes", "store,product,week", "--budget", 4, *QUICK)
+    assert (told.returncode, told.stderr) == (0, "")
+    words = " ".join(told.stdout.split())
+    assert "rows read 300 from 1 file" in words
+    assert "CountTensor: 3 x 3 x 12 (store, product, week)" in words
+    assert "classes, consensus of 4 chains" in words
+
+
+def test_tensor_builds_once_what_read_events_builds(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = (
+        "--modes",
+        "shop=store,product",
+        "--time",
+        "sold",
+        "--freq",
+        "quarter",
+        "--count",
+        "n",
+        "--where",
+        "n <> '3'",
+    )
+    code, told, err = run("tensor", "sales.csv", *options, "--where", "n <> '3'", "--out", "sales.npz")
+    assert (code, err) == (0, "")
+    assert "Tensor written to sales.npz" in told
+    expected = ac.read_events(
+        sales, modes={"shop": "store", "product": "product"}, time="sold", freq="quarter", count="n", where="n <> 3"
+    )
+    assert ac.load_tensor(tmp_path / "sales.npz") == expected
+    _, told, _ = run("info", "sales.npz")
+    assert repr(expected) in " ".join(told.split())
+
+
+@pytest.mark.parametrize("out", ["y.parquet", "y.npz"])
+def test_a_tensor_in_any_form_can_be_told_about_and_fitted(run, sales, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    run("tensor", "sales.csv", "--modes", "store,product", "--out", out)
+    for words in (("info", out), ("fit", out, "--budget", 2, *QUICK)):
+        code, told, err = run(*words)
+        assert (code, err) == (0, "")
+        assert "CountTensor: 3 x 3 (store, product)" in told
+
+
+def test_info_reads_a_pattern_of_parquet_files(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sales.iloc[:100].to_parquet(tmp_path / "a.parquet")
+    sales.iloc[100:].to_parquet(tmp_path / "b.parquet")
+    code, told, err = run("info", "*.parquet", "--modes", "store,product", "--time", "sold")
+    assert (code, err) == (0, "")
+    assert "300 from 2 files" in told
+    assert "(store, product, sold)" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
+        (("sales.csv",), ["modes", "store, product, week, sold, n"]),
+        (("sales.csv", "--modes", "stor,product"), ["'stor'", "'store'"]),
+        (
+            ("sales.csv", "--modes", "store,product", "--time", "product"),
+            ["cannot be read as a date", "at line"],
+        ),
+        (("sales.csv", "--modes", "store,product", "--freq", "month"), ["freq is 'month'"]),
+        (("sales.csv", "--format", "iecws"), ["format is 'iecws'", "icews"]),
+        (("*.xlsx", "--modes", "a,b"), ["*.xlsx"]),
+        (("y.npz", "--freq", "month"), ["--freq is 'month'", "y.npz is a tensor"]),
+        (("sales.csv", "--modes", "store,product", "--where", "nonsense = 1"), ["where is 'nonsense = 1'"]),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_one_line(run, sales, tmp_path, monkeypatch, words, pieces):
+    ac.as_tensor(np.ones((2, 2), dtype=int)).save(tmp_path / "y.npz")
+    monkeypatch.chdir(tmp_path)
+    for command, more in (("info", ()), ("tensor", ("--out", "out.npz"))):
+        code, out, err = run(command, *words, *more)
+        assert (code, out) == (2, "")
+        assert err.startswith("allocore: error: ")
+        assert err.count("\n") == 1
+        for piece in pieces:
+            assert piece in err
+    assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.slow
+def test_a_run_is_not_data_and_options_of_events_are_not_ignored_for_it(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("fit", "sales.csv", "--modes", "store,product", "--budget", 2, "--out", "run.zarr", *QUICK)
+    code, out, err = run("fit", "run.zarr", "--budget", 2)
+    assert (code, out) == (2, "")
+    assert "DATA is 'run.zarr'" in err
+    code, out, err = run("info", "run.zarr", "--freq", "month")
+    assert (code, out) == (2, "")
+    assert "--freq is" in err
+    (tmp_path / "run.zarr" / "sweep_stats" / "moved" / "0.0").unlink()
+    assert run("info", "run.zarr")[0] == 2
+    told = allocore(tmp_path, "info", "run.zarr", "--on-error", "drop")  # pytest would take its warning for an error
+    assert (told.returncode, told.stderr.count("some statistics (moved) are lost")) == (0, 1)
+
+
+def test_what_exists_is_not_written_over(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "y.npz").write_text("precious")
+    code, _, err = run("tensor", "sales.csv", "--modes", "store,product", "--out", "y.npz")
+    assert code == 2
+    assert "--out is 'y.npz'" in err
+    assert (tmp_path / "y.npz").read_text() == "precious"
+
+
+def test_more_events_become_a_tensor_like_the_one_before(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    modes = ("--modes", "store,product", "--time", "sold", "--freq", "week")
+    assert run("tensor", "sales.csv", *modes, "--out", "old.npz")[0] == 0
+    sales[sales["store"] != "South"].assign(store="East").head(20).to_csv("east.csv", index=False)
+    sales[["product", "sold", "store"]].tail(20).to_csv("new.csv", index=False)
+    code, told, err = run("tensor", "new.csv", "--like", "old.npz", "--out", "new.npz")
+    assert (code, err) == (0, "")
+    old, new = ac.load_tensor("old.npz"), ac.load_tensor("new.npz")
+    assert new == ac.read_events("new.csv", like=old)
+    assert new.labels[:2] == old.labels[:2]
+    code, _, err = run("tensor", "east.csv", "--like", "old.npz", "--out", "east.npz")
+    words = " ".join(err.split())
+    assert code == 2
+    assert "DATA is 'east.csv'" in words
+    assert "--like does not have: in store 'East' (20 rows)" in words
+    code, told, _ = run("tensor", "east.csv", "--like", "old.npz", "--new-labels", "append", "--out", "east.npz")
+    assert code == 0
+    assert "new in store, appended" in told
+    assert ac.load_tensor("east.npz").labels[0] == (*old.labels[0], "East")
+
+
+def test_periods_that_were_not_observed_are_missing(run, sales, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sales[~sales["sold"].str.startswith("2024-05")].to_csv("gap.csv", index=False)
+    modes = ("--modes", "store,product", "--time", "sold")
+    code, told, _ = run("info", "gap.csv", *modes)
+    assert code == 0
+    assert "periods without events 2024-05" in " ".join(told.split())
+    unobserved = ("--unobserved", "2024-05,2024-07")
+    code, told, err = run("fit", "gap.csv", *modes, *unobserved, "--budget", 2, "--out", "run.zarr", *QUICK)
+    assert (code, err) == (0, "")
+    assert "periods without events" not in told
+    expected = ac.read_events("gap.csv", modes=["store", "product"], time="sold", unobserved=["2024-05", "2024-07"])
+    assert ac.open_run("run.zarr").tensor == expected
+    assert list(expected.missing) == [(None, None, 4), (None, None, 6)]
+
+
+@pytest.mark.parametrize("option", [("--unobserved", "2024-05"), ("--like", "y.npz"), ("--new-labels", "drop")])
+def test_options_for_events_are_refused_for_a_tensor(run, tmp_path, monkeypatch, option):
+    monkeypatch.chdir(tmp_path)
+    ac.load_flights().save("y.npz")
+    code, _, err = run("info", "y.npz", *option)
+    assert code == 2
+    assert f"{option[0]} is " in err
+    assert "y.npz is a tensor" in " ".join(err.split())
+
+
+def in_parts(sales, folder):
+    """The table in three files."""
+    for number, part in enumerate(np.array_split(sales.index, 3)):
+        sales.loc[part].to_csv(folder / f"part{number}.csv", index=False)
+    return [folder / f"part{number}.csv" for number in range(3)]
+
+
+@pytest.mark.parametrize("command", ["info", "tensor", "fit", "select-budget"])
+def test_several_files_are_read_together_as_a_shell_gives_them(run, sales, tmp_path, command):
+    files = in_parts(sales, tmp_path)
+    options = {
+        "info": [],
+        "tensor": ["--out", tmp_path / "y.npz"],
+        "fit": ["--budget", 2, *QUICK],
+        "select-budget": ["--budgets", "2", "--splits", 2, "--hold-out", 0.1, "--jobs", 1, *QUICK],
+    }[command]
+    code, out, _ = run(command, *files, "--modes", "store,product,week", *options)
+    assert code == 0
+    assert "300 from 3 files" in " ".join(out.split())
+
+
+def test_fold_in_and_compare_read_several_files(run, sales, tmp_path):
+    files, modes = in_parts(sales, tmp_path), ("--modes", "store,product,week")
+    run("fit", tmp_path / "sales.csv", *modes, "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
+    code, out, _ = run("fold-in", tmp_path / "run.zarr", *files, *modes, "--mode", "store")
+    assert code == 0
+    assert "300 from 3 files" in " ".join(out.split())
+    few = ("--models", "cp", "--budgets", 2, "--splits", 1, "--hold-out", 0.1, "--jobs", 1)
+    code, out, _ = run("compare", *files, *modes, *few, "--out", tmp_path / "comparison", *QUICK)
+    assert code == 0
+    assert "300 from 3 files" in " ".join(out.split())
+
+
+def test_a_tensor_must_be_given_alone(run, data, sales, tmp_path):
+    for words in (["info", data, tmp_path / "sales.csv"], ["fit", tmp_path / "sales.csv", data, "--budget", 2]):
+        code, _, err = run(*words)
+        assert code == 2
+        assert "DATA" in err
+        assert f"{data} is a tensor" in err
+        assert err.count("\n") == 1
+
+
+def test_info_describes_one_run_at_a_time(run, data, tmp_path):
+    run("fit", data, "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
+    code, _, err = run("info", tmp_path / "run.zarr", tmp_path / "run.zarr")
+    assert code == 2
+    assert "is a run" in err
+
+
+def test_info_names_the_heaviest_labels_once(run, sales, tmp_path):
+    code, out, _ = run("info", tmp_path / "sales.csv", "--modes", "store,product,week")
+    assert code == 0
+    heaviest = sales["store"].value_counts().index[0]
+    assert out.count(f"{heaviest} (") == 1
+
+
+def test_spaces_after_commas_are_no_part_of_a_column(run, tmp_path):
+    (tmp_path / "t.csv").write_text("who,what,kind\nx,p,sale\ny,q,gift\n")
+    code, out, _ = run("info", tmp_path / "t.csv", "--modes", "who, what")
+    assert code == 0
+    assert "CountTensor: 2 x 2 (who, what)" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("where", ["kind = sale", 'kind = "sale"'])
+def test_a_text_without_single_quotes_is_told(run, tmp_path, where):
+    (tmp_path / "t.csv").write_text("who,what,kind\nx,p,sale\ny,q,gift\n")
+    code, _, err = run("info", tmp_path / "t.csv", "--modes", "who,what", "--where", where)
+    assert code == 2
+    assert "sale" in err
+    assert "who, what, kind" in err
+
+
+def test_a_fit_that_is_not_kept_is_told(run, data):
+    code, out, _ = run("fit", data, "--budget", 2, "--burn-in", 1, "--draws", 1, "--thin", 1, "--seed", 3)
+    assert code == 0
+    assert "Seed 3" in out
+    assert "--out run.zarr" in out
+
+
+def test_advice_in_a_report_names_the_option(run, tmp_path):
+    (tmp_path / "t.csv").write_text("who,day\nx,2020-01-05\ny,2020-03-05\n")
+    _, out, _ = run("info", tmp_path / "t.csv", "--modes", "who", "--time", "day", "--freq", "month")
+    assert "--unobserved" in out
+
+
+def test_notes_on_events_name_options_and_leave_names_of_modes_alone(run, tmp_path, monkeypatch):
+    """Modes may be called like arguments of Python: here source and time."""
+    monkeypatch.chdir(tmp_path)
+    days = pd.date_range("2019-01-01", periods=40, freq="D").strftime("%Y-%m-%d")
+    states = [f"state {place % 8}" for place in range(41)]
+    events = pd.DataFrame({"source": states[:-1], "target": states[1:], "time": days, "my day": days})
+    events.to_csv("events.csv", index=False)
+    _, told, _ = run("info", "events.csv", "--modes", "source,target,time")
+    words = " ".join(told.split())
+    assert "source and target have 8 labels in common" in words
+    assert "--shared-modes" in words
+    assert "time has 40 dates as labels" in words
+    assert "--time to 'time'" in words
+    assert "--freq" in words
+    assert "`" not in words
+    _, told, _ = run("info", "events.csv", "--modes", "source,my day")
+    assert "--time to 'my day'" in " ".join(told.split())
+    code, told, _ = run("info", "events.csv", "--modes", "source,target", "--time", "time")
+    assert code == 0
+    assert "dates as labels" not in told

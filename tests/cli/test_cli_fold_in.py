@@ -1,0 +1,166 @@
+"""`allocore fold-in` and `allocore fit --start`: new data beside a run on disk, and mistakes in one line."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+
+QUICK = ["--burn-in", 4, "--draws", 4, "--thin", 1, "--chains", 2, "--threads", 1, "--seed", 1]
+
+
+def events(first, last, seed, extra=()):
+    """A table of events between four countries, in the months `first` to `last`."""
+    rng, names = np.random.default_rng(seed), np.array(["Chad", "Mali", "Niger", "Togo"])
+    rows = 300
+    months = rng.integers(first, last + 1, rows)
+    frame = pd.DataFrame(
+        {
+            "source": names[rng.integers(0, 4, rows)],
+            "target": names[rng.integers(0, 4, rows)],
+            "kind": np.array(["01", "02", "19"])[rng.integers(0, 3, rows)],
+            "date": [f"2020-{month:02d}-05" for month in months],
+        }
+    )
+    return pd.concat([frame, pd.DataFrame(list(extra), columns=frame.columns)])
+
+
+READ = ["--modes", "source,target,kind", "--time", "date", "--shared-modes", "source,target"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    events(1, 5, 1).to_csv(folder / "old.csv", index=False)
+    events(6, 6, 2).to_csv(folder / "june.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def path(folder, run):
+    path = folder / "run.zarr"
+    if not path.exists():
+        assert run("fit", folder / "old.csv", *READ, "--budget", 3, *QUICK, "--out", path)[0] == 0
+    return path
+
+
+def test_a_month_of_events_is_folded_in_shown_and_kept(run, path, folder, tmp_path):
+    out = tmp_path / "june.zarr"
+    words = ["fold-in", path, folder / "june.csv", *READ, "--mode", "date", "--surprises", 2, "--out", out]
+    code, told, err = run(*words)
+    assert (code, err) == (0, "")
+    assert "consensus of 2 chains, 8 draws, in new rows of date" in told
+    assert "observed" in told
+    assert f"New rows written to {out}" in " ".join(told.split())
+    folded = ac.open_run(out)
+    assert folded.tensor.labels[3] == ("2020-06",)
+    june = ac.read_events(
+        folder / "june.csv", modes=["source", "target", "kind"], time="date", like=ac.open_run(path).tensor
+    )
+    same = ac.open_run(path).fold_in(june, "date")
+    assert folded.factors[3].tobytes() == same.factors[3].tobytes()
+    for command in ("summary", "info"):
+        assert run(command, out)[0] == 0
+    code, _, err = run("resume", out)
+    assert code == 2
+    assert err.startswith("allocore: error: ")
+
+
+def test_a_tensor_in_a_file_is_folded_in(run, path, folder, tmp_path):
+    rows = ac.open_run(path).tensor.select(source="Mali")
+    rows.save(tmp_path / "mali.npz")
+    code, told, err = run("fold-in", path, tmp_path / "mali.npz", "--mode", "source", "--surprises", 0)
+    assert (code, err) == (0, "")
+    assert "in new rows of source" in told
+    assert "observed" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--like", "x.npz"], "--like is 'x.npz'"),
+        (["--mode", "year"], "year"),
+        (["--absent", "gone"], "absent is 'gone'"),
+        (["--sweeps", 0], "--sweeps is 0"),
+        (["--surprises", -1], "--surprises is -1"),
+    ],
+)
+def test_mistakes_end_with_one_line(run, path, folder, words, told):
+    code, _, err = run("fold-in", path, folder / "june.csv", *READ, *words)
+    assert code == 2
+    assert err.startswith("allocore: error: ")
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_a_label_that_the_run_does_not_know_is_an_error_or_dropped(run, path, tmp_path):
+    events(6, 6, 3, [("Mali", "Freedonia", "01", "2020-06-07")]).to_csv(tmp_path / "new.csv", index=False)
+    words = ["fold-in", path, tmp_path / "new.csv", *READ, "--surprises", 0]
+    code, _, err = run(*words)
+    assert code == 2
+    assert "'Freedonia' (1 row)" in err
+    assert "--new-labels" in err
+    assert run(*words, "--new-labels", "drop")[0] == 0
+
+
+def test_an_existing_folder_is_not_overwritten(run, path, folder):
+    code, _, err = run("fold-in", path, folder / "june.csv", *READ, "--out", path)
+    assert code == 2
+    assert "out is" in err
+
+
+def test_a_fit_starts_at_a_run(run, path, folder, tmp_path):
+    pd.concat([events(1, 5, 1), events(6, 6, 2)]).to_csv(tmp_path / "all.csv", index=False)
+    words = ["fit", tmp_path / "all.csv", *READ, "--budget", 3, *QUICK]
+    code, _, err = run(*words, "--start", path, "--out", tmp_path / "refit.zarr")
+    assert (code, err) == (0, "")
+    refit = ac.open_run(tmp_path / "refit.zarr")
+    model = ac.AlloCore(3, burn_in=4, draws=4, thin=1, chains=2, threads=1, seed=1, progress=False)
+    same = model.fit(refit.tensor, start=ac.open_run(path)).posterior_
+    assert refit.core_values.tobytes() == same.core_values.tobytes()
+    code, _, err = run(*words[:-2], "--seed", 1, "--start", path, "--likelihood", "negative-binomial")
+    assert code == 2
+    assert "poisson" in err
+
+
+def test_nntuck_has_no_chains_to_start(run, path, data):
+    words = ["fit", data, "--model", "nntuck", "--core-shape", "2x2x2", "--restarts", 1, "--start", path]
+    code, _, err = run(*words)
+    assert code == 2
+    assert "--start is" in err
+
+
+EVENTS = "shop,item,day,n,kind\n" + "".join(
+    f"{shop},{item},2024-{month:02}-0{day},{day + month},{'sold' if day < 3 else 'lost'}\n"
+    for shop in "NS" for item in ("tea", "rice") for month in range(1, 4) for day in range(1, 4)
+)  # fmt: skip
+AS_READ = ("--modes", "who=shop,what=item", "--time", "day", "--count", "n", "--where", "kind = 'sold'")
+
+
+def test_fold_in_reads_a_table_as_that_of_the_run_was_read(run, tmp_path):
+    (tmp_path / "old.csv").write_text(EVENTS)
+    (tmp_path / "new.csv").write_text(EVENTS.replace("2024-", "2025-"))
+    code, _, _ = run("fit", tmp_path / "old.csv", *AS_READ, "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
+    assert code == 0
+    code, out, err = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv")
+    assert (code, err) == (0, "")
+    words = " ".join(out.split())
+    assert "CountTensor: 2 x 2 x 3 (who, what, day), 12 non-zeros, 84 counts" in words
+    code, out, _ = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv", "--where", "kind = 'lost'")
+    assert code == 0, "what is said here comes first"
+    assert "12 non-zeros, 60 counts" in " ".join(out.split())
+
+
+def test_fold_in_says_which_options_a_run_of_a_tensor_needs(run, tmp_path):
+    (tmp_path / "old.csv").write_text(EVENTS)
+    old = ac.read_events(tmp_path / "old.csv", modes={"who": "shop", "what": "item"}, time="day")
+    bare = ac.CountTensor(old.coords, old.counts, old.shape, mode_names=old.mode_names, labels=old.labels)
+    bare.save(tmp_path / "old.npz")
+    run("fit", tmp_path / "old.npz", "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
+    (tmp_path / "new.csv").write_text(EVENTS.replace("2024-", "2025-"))
+    code, _, err = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv")
+    assert code == 2
+    assert "RUN" in err
+    assert "--modes who=COLUMN,what=COLUMN,day=COLUMN" in err
+    code, _, _ = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv", "--modes", "who=shop,what=item,day=day")
+    assert code == 0

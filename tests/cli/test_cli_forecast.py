@@ -1,0 +1,80 @@
+"""allocore forecast: what it prints and writes, and its errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+from allocore.tensor.frames import read_frame
+from support.forecast_cases import fitted, tensor
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs")
+    fitted(tensor(10)).save(place / "run.zarr")
+    tensor(12).save(place / "whole.npz")
+    return place
+
+
+def test_it_prints_totals_and_changes(run, folder):
+    code, told, _ = run("forecast", folder / "run.zarr", "--horizon", 2)
+    assert code == 0
+    totals = tensor(10).mode_totals("month")
+    assert "Forecast of month 2018-05 to 2018-06: 400 paths of 10 draws, Poisson" in told
+    for label, total in zip(["2018-03", "2018-04"], totals[-2:], strict=True):
+        assert any(line.split()[:2] == [label, f"{total:,}"] for line in told.splitlines())
+    row = ac.open_run(folder / "run.zarr").forecast(2).predict([{"month": "2018-05"}])
+    line = next(line for line in told.splitlines() if line.split()[:1] == ["2018-05"])
+    assert line.split()[1:] == [f"{row['expected'][0]:,.0f}", f"{row['low'][0]:,}", f"{row['high'][0]:,}"]
+    assert "expected to" in told
+
+
+def test_it_writes_quantiles_and_draws(run, folder, tmp_path):
+    code, told, _ = run(
+        "forecast", folder / "run.zarr", "--horizon", 2, "--by", "who", "--out", tmp_path / "forecast.csv",
+        "--draws-out", tmp_path / "draws.parquet", "--figure", tmp_path / "fan.png",
+    )  # fmt: skip
+    assert code == 0
+    assert "8 forecasts written" in told
+    assert "3,200 draws written" in told
+    table, long = pd.read_csv(tmp_path / "forecast.csv"), read_frame(tmp_path / "draws.parquet", "x")
+    assert list(table.columns) == ["who", "month", "expected", "0.05", "0.25", "0.5", "0.75", "0.95"]
+    assert list(long.columns) == ["who", "month", "draw", "outcome"]
+    assert np.issubdtype(long["outcome"].dtype, np.integer)
+    again = ac.open_run(folder / "run.zarr").forecast(2).samples("who")
+    assert long["outcome"].tolist() == again["outcome"].tolist()
+    assert (tmp_path / "fan.png").exists()
+
+
+def test_it_takes_a_table_of_cells_and_scores_what_happened(run, folder, tmp_path):
+    (tmp_path / "cells.csv").write_text("who,whom,month\nA,B,2018-05\nA,,\n")
+    code, told, _ = run(
+        "forecast", folder / "run.zarr", "--horizon", 2, "--cells", tmp_path / "cells.csv", "--against",
+        folder / "whole.npz", "--season", "none",
+    )  # fmt: skip
+    assert code == 0
+    assert any(line.split()[:3] == ["A", "all", "all"] for line in told.splitlines())
+    assert "By cell, the CRPS of the forecast is" in " ".join(told.split())
+    assert "CRPS: " in told, "the scores are explained"
+    forecast = ac.open_run(folder / "run.zarr").forecast(2, season=None)
+    for sentence in forecast.evaluate(ac.load_tensor(folder / "whole.npz")).attrs["sentences"]:
+        assert " ".join(told.split()).count(sentence) == 1, "nothing is said twice"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--horizon", "0"], "horizon is 0, but it must be a whole number of at least 1"),
+        (["--mode", "who"], "labels such as 'D'"),
+        (["--season", "soon"], "--season is 'soon', but it must be 'auto', 'none' or a whole number of periods"),
+        (["--out", "forecast.txt"], "--out is 'forecast.txt', but it must end in .csv, .tsv or .parquet"),
+        (["--figure", "fan.txt"], "--figure is 'fan.txt', but it must end in .png, .pdf or .svg"),
+        (["--by", "who", "--cells", "cells.csv"], "--cells is 'cells.csv'"),
+    ],
+)
+def test_mistakes_end_with_one_line(run, folder, words, message):
+    code, _, error = run("forecast", folder / "run.zarr", *words)
+    assert code == 2
+    assert message in error
+    assert len(error.splitlines()) == 1

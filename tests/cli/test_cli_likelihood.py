@@ -1,0 +1,126 @@
+"""The command line: likelihoods, dispersion, concentrations and binary data."""
+
+import pytest
+
+import allocore as ac
+from support.same_draws import assert_same_run
+
+QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1", "--chains", "1")
+SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 3, "progress": False}
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (["--likelihood", "negative-binomial"], {"likelihood": "negative-binomial"}),
+        (
+            ["--likelihood", "negative-binomial", "--dispersion-by", "what", "--e0", "infer"],
+            {"likelihood": "negative-binomial", "dispersion_by": "what", "e0": "infer"},
+        ),
+        (
+            ["--likelihood", "negative-binomial", "--dispersion-by", "-1", "--e0", "0.1, 0.5,1"],
+            {"likelihood": "negative-binomial", "dispersion_by": 2, "e0": (0.1, 0.5, 1.0)},
+        ),
+        (["--e0", "0.3"], {"e0": 0.3}),
+        (["--likelihood", "poisson", "--e0", "1"], {}),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_fit_and_resume_have_the_draws_of_the_api(run, data, tmp_path, words, settings):
+    path = tmp_path / "run.zarr"
+    code, _, err = run("fit", data, "--budget", 3, "--out", path, *words, *QUICK)
+    assert (code, err) == (0, "")
+    Y = ac.load_tensor(data)
+    assert_same_run(path, ac.AlloCore(3, **settings, **SCHEDULE).fit(Y).posterior_)
+    code, _, err = run("resume", path, "--draws", 4)
+    assert (code, err) == (0, "")
+    assert_same_run(path, ac.AlloCore(3, **settings, **{**SCHEDULE, "draws": 4}).fit(Y).posterior_)
+
+
+def test_binary_data_are_made_and_fitted(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    words = ("--likelihood", "bernoulli", "--binary", "--hold-out", 0.3)
+    code, out, err = run("fit", data, "--budget", 3, "--out", path, *words, *QUICK)
+    assert (code, err) == (0, "")
+    Y = ac.load_tensor(data).binarize()
+    assert f"{Y.nnz} non-zeros, {Y.nnz} counts" in " ".join(out.split())
+    train = ac.hold_out(Y, 0.3, seed=3).train
+    assert_same_run(path, ac.AlloCore(3, likelihood="bernoulli", **SCHEDULE).fit(train).posterior_)
+
+
+def test_tensor_writes_binary_data(run, data, tmp_path):
+    code, _, err = run("tensor", data, "--binary", "--out", tmp_path / "binary.npz")
+    assert (code, err) == (0, "")
+    assert ac.load_tensor(tmp_path / "binary.npz") == ac.load_tensor(data).binarize()
+
+
+def test_binary_events_are_shown_as_the_tensor_they_became(run, tmp_path):
+    (tmp_path / "e.csv").write_text("who,what\n" + "a,x\nb,y\n" * 3)
+    code, out, err = run("tensor", tmp_path / "e.csv", "--modes", "who,what", "--binary", "--out", tmp_path / "y.npz")
+    assert (code, err) == (0, "")
+    assert "rows read" in out
+    assert "2 non-zeros, 2 counts" in " ".join(out.split())
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_counts_of_1_with_the_negative_binomial_are_a_warning_in_one_line(run, data):
+    code, _, err = run("fit", data, "--budget", 2, "--binary", "--likelihood", "negative-binomial", *QUICK)
+    assert code == 0
+    assert err.startswith("allocore: warning: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
+        (["--likelihood", "gamma"], ["likelihood is 'gamma'"]),
+        (["--likelihood", "bernoulli"], ["likelihood is 'bernoulli'"]),
+        (["--dispersion-by", "who"], ["by is 'who'"]),
+        (
+            ["--likelihood", "negative-binomial", "--dispersion-by", "why"],
+            ["by is 'why'"],
+        ),
+        (
+            ["--likelihood", "negative-binomial", "--dispersion-by", "7"],
+            ["by is 7"],
+        ),
+        (["--e0", "learn"], ["--e0 is 'learn'"]),
+        (["--e0", ""], ["--e0 is ''"]),
+        (["--e0", "1,,1"], ["--e0 is '1,,1'"]),
+        (["--e0", "1,1"], ["e0", "(1.0, 1.0)"]),
+        (["--likelihood", "nb"], ["likelihood is 'nb'"]),
+        (["--e0", "0"], ["e0 is"]),
+        (["--e0", "nan"], ["e0 is"]),
+    ],
+    ids=lambda each: " ".join(each[:4]),
+)
+def test_a_bad_setting_is_one_line_that_names_it(run, data, tmp_path, words, pieces):
+    code, _, err = run("fit", data, "--budget", 2, "--out", tmp_path / "run.zarr", *words, *QUICK)
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("allocore: error: ")
+    for piece in pieces:
+        assert piece in err
+    assert not (tmp_path / "run.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        *((command, ["--dispersion-by", "who"]) for command in ("fit", "select-budget")),
+        *((command, ["--e0", "-1"]) for command in ("fit", "select-budget", "compare")),
+        *((command, ["--likelihood", "nb"]) for command in ("fit", "select-budget", "compare")),
+    ],
+)
+def test_options_that_make_no_sense_are_told_before_the_data_are_read(run, tmp_path, command, words):
+    more = {"fit": ["--budget", 2], "compare": ["--out", tmp_path / "out"], "select-budget": []}[command]
+    code, _, err = run(command, tmp_path / "no such file", *more, *words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith(f"allocore: error: {words[0]} is ")
+
+
+@pytest.mark.parametrize("command", ["fit", "compare", "select-budget"])
+def test_the_help_explains_likelihoods_and_concentrations(run, command):
+    code, out, err = run(command, "--help")
+    assert (code, err) == (0, "")
+    for word in ("--likelihood", "--dispersion-by", "--e0", "--binary", "negative-binomial", "bursts", "infer"):
+        assert word in out

@@ -1,0 +1,97 @@
+"""Paths on the command line: what cannot be written or read is refused before the long work."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import allocore as ac
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A run of a small tensor, to copy."""
+    path = tmp_path_factory.mktemp("kept") / "run.zarr"
+    Y = ac.as_tensor(np.random.default_rng(5).poisson(1.5, (4, 3, 2)), mode_names=["who", "what", "when"])
+    settings = {"burn_in": 2, "draws": 4, "thin": 1, "chains": 4, "seed": 3, "threads": 1, "progress": False}
+    ac.AlloCore(2, store=path, **settings).fit(ac.hold_out(Y, 0.2, seed=3))
+    return path
+
+
+@pytest.fixture
+def fitted(kept, tmp_path):
+    (tmp_path / "cells.csv").write_text("who\n0\n")
+    return shutil.copytree(kept, tmp_path / "run.zarr")
+
+
+OUTPUTS = [
+    ("predict RUN CELLS", "--out", "x.csv"),
+    ("evaluate RUN", "--out", "x.csv"),
+    ("forecast RUN", "--out", "x.csv"),
+    ("forecast RUN", "--draws-out", "x.csv"),
+    ("forecast RUN", "--figure", "x.png"),
+    ("summary RUN", "--profiles", "x.csv"),
+    ("tensor DATA", "--out", "x.npz"),
+    ("fit DATA --budget 2", "--out", "x.zarr"),
+    ("fold-in RUN DATA", "--out", "x.zarr"),
+]
+
+
+@pytest.mark.parametrize(("words", "option", "name"), OUTPUTS, ids=lambda each: each)
+def test_an_output_whose_folder_does_not_exist_is_refused_before_the_work(
+    run, fitted, data, tmp_path, monkeypatch, words, option, name
+):
+    for work in ("open_run", "read_events", "as_tensor"):
+        monkeypatch.setattr(ac, work, lambda *_, **__: pytest.fail("the work had begun"))
+    places = {"RUN": fitted, "CELLS": tmp_path / "cells.csv", "DATA": data}
+    code, _, err = run(*(places.get(word, word) for word in words.split()), option, tmp_path / "nowhere" / name)
+    assert code == 2
+    assert f" is {str(tmp_path / 'nowhere' / name)!r}" in err
+    assert option.rpartition("-")[2] in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("command", "name"), [("figures", "figures"), ("report", "page.html")])
+def test_folders_that_cannot_be_made_are_refused_before_the_work(run, fitted, tmp_path, monkeypatch, command, name):
+    monkeypatch.setattr(ac, "open_run", lambda *_, **__: pytest.fail("the work had begun"))
+    (tmp_path / "file").write_text("mine")
+    code, _, err = run(command, fitted, "--out", tmp_path / "file" / name)
+    assert code == 2
+    assert "--out is" in err
+
+
+def test_a_folder_in_the_place_of_a_page_is_refused(run, fitted, tmp_path):
+    (tmp_path / "page.html").mkdir()
+    code, _, err = run("report", fitted, "--out", tmp_path / "page.html")
+    assert code == 2
+    assert "--out is" in err
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_to_is_refused(run, fitted, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    code, _, err = run("predict", fitted, tmp_path / "cells.csv", "--out", tmp_path / "locked" / "x.csv")
+    assert code == 2
+    assert "permission" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "does not exist"),
+        ("{not json", "not JSON"),
+        ('{"id": 1}', "no address"),
+        ("[]", "no address"),
+    ],
+)
+@pytest.mark.parametrize("command", [("fit", "--budget", 2), ("select-budget",)], ids=str)
+def test_a_scheduler_file_that_is_none_is_refused_before_the_data_are_read(run, tmp_path, content, told, command):
+    if content is not None:
+        (tmp_path / "file.json").write_text(content)
+    words = (command[0], tmp_path / "no data.npz", *command[1:], "--cluster", tmp_path / "file.json")
+    code, _, err = run(*words)
+    assert code == 2
+    assert f"--cluster is {str(tmp_path / 'file.json')!r}" in err
+    assert told in err
+    assert err.count("\n") == 1

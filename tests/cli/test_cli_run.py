@@ -1,0 +1,143 @@
+"""The commands that look at a run: summary, figures, report; of runs that are whole, short, empty or damaged."""
+
+import shutil
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+from allocore.gibbs.sweep import sweep
+from allocore.run import chains
+
+
+@pytest.fixture(scope="module")
+def run_path(tmp_path_factory):
+    """A small run on disk, with labels that try to break out."""
+    labels = [["Ada", "<b>", "$x$ & co", "مرحبا"], ["north", "south", "[bold]"], [f"2003-{m:02d}" for m in range(1, 7)]]
+    Y = ac.as_tensor(
+        np.random.default_rng(1).poisson(1.0, (4, 3, 6)), mode_names=["who", "where", "when"], labels=labels
+    )
+    path = tmp_path_factory.mktemp("run") / "run.zarr"
+    ac.CP(3, burn_in=4, draws=6, thin=1, chains=2, seed=1, store=path, progress=False).fit(Y)
+    return path
+
+
+def test_a_summary_tells_the_classes_in_words_and_writes_them_as_a_table(run, run_path, tmp_path):
+    code, out, err = run("summary", run_path, "--rows", 2, "--out", tmp_path / "classes.csv")
+    assert (code, err) == (0, "")
+    found = ac.open_run(run_path).consensus()
+    assert out.splitlines()[0].removeprefix("2 of ") == f"{len(found.share)} classes, consensus of 2 chains, 12 draws"
+    assert " ".join(found.sentences) in " ".join(out.split())
+    table = pd.read_csv(tmp_path / "classes.csv", index_col="class")
+    assert table.index.tolist() == found.numbers.tolist()
+    assert table["share"].tolist() == pytest.approx(found.share.tolist())
+    assert {"name", "share_low", "support", "who_top", "when_peak", "where_shared"} <= set(table.columns)
+    assert "(consensus of 2 chains, 12 draws) written to" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["--draw", "best"], {"draw": "best"}),
+        (["--draw", "2", "--chain", "1"], {"draw": 2, "chain": 1}),
+        (["--draw", "-1"], {"draw": -1}),
+        (["--chain", "1"], {"chain": 1}),
+    ],
+)
+def test_a_summary_of_one_draw_names_it_and_writes_its_table(run, run_path, tmp_path, words, asked):
+    code, out, err = run("summary", run_path, *words, "--out", tmp_path / "draw.csv")
+    assert (code, err) == (0, "")
+    summary = ac.open_run(run_path).class_summary(**asked)
+    assert out.splitlines()[0] == f"{len(summary.share_C)} classes, {summary.source}"
+    assert " ".join(summary.sentences) in " ".join(out.split())
+    table = pd.read_csv(tmp_path / "draw.csv")
+    assert table["share"].tolist() == pytest.approx(summary.share_C.tolist())
+    assert table["cumulative"].iloc[-1] == pytest.approx(1.0)
+
+
+def test_a_summary_of_one_class_has_all_of_it(run, run_path):
+    code, out, err = run("summary", run_path, "--class", 0, "--chain", 1, "--draw", 2)
+    assert (code, err) == (0, "")
+    assert out.startswith("Class 0: ")
+    assert "draw 2 of chain 1" in out
+    assert "of the core" in out
+    assert "peaks: " in out or "evenly over" in out
+    assert "Top cells, summed over when" in out
+    code, out, err = run("summary", run_path, "--class", 0)
+    assert (code, err) == (0, "")
+    assert f"Class 0: {ac.open_run(run_path).consensus().names[0]}" in out
+    assert "consensus of 2 chains, 12 draws" in out
+
+
+def test_figures_are_written_to_a_folder(run, run_path, tmp_path):
+    code, _, err = run("figures", run_path, "--out", tmp_path / "figures", "--formats", "svg", "--rows", 2)
+    assert (code, err) == (0, "")
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"classes-1.svg", "core.svg", "traces.svg", "mass.svg", "effective-shape.svg", "factors-who.svg"} <= names
+
+
+def test_a_report_is_one_page(run, run_path, tmp_path):
+    code, out, err = run("report", run_path, "--out", tmp_path / "report.html", "--title", "<Ada>", "--surprises", 5)
+    assert (code, err) == (0, "")
+    assert "Report written to" in out
+    assert "<title>&lt;Ada&gt;</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["summary", "RUN", "--class", "7"], "7"),
+        (["summary", "RUN", "--draw", "worst"], "--draw is 'worst'"),
+        (["figures", "RUN", "--out", "OUT", "--draw", "1.5"], "--draw is '1.5'"),
+        (["report", "RUN", "--out", "OUT/r.html", "--draw", "last"], "--draw is 'last'"),
+        (["summary", "RUN", "--draw", "99"], "99"),
+        (["summary", "RUN", "--rows", "0"], "--rows is 0"),
+        (["summary", "nowhere.zarr"], "nowhere.zarr"),
+        (["figures", "RUN", "--out", "OUT", "--formats", "gif"], "gif"),
+        (["figures", "RUN", "--out", "RUN/.zattrs"], ".zattrs"),
+        (["report", "RUN", "--out", "OUT/report.pdf"], "--out is"),
+        (["report", "RUN", "--out", "OUT/r.html", "--surprises", "-1"], "surprises is -1"),
+        (["report", "RUN", "--out", "OUT/r.html", "--chain", "5"], "5"),
+    ],
+)
+def test_a_mistake_gets_one_line_and_nothing_is_written(run, run_path, tmp_path, words, message):
+    folder = tmp_path / "out"
+    code, _, err = run(*(word.replace("RUN", str(run_path)).replace("OUT", str(folder)) for word in words))
+    assert code == 2
+    assert err.startswith("allocore: error: ")
+    assert len(err.splitlines()) == 1
+    assert message in err
+    assert not folder.exists() or not any(folder.iterdir())
+
+
+def test_a_run_that_was_stopped_in_its_burn_in_is_told_of_in_one_line(run, tmp_path, monkeypatch):
+    def stopped(*arguments):
+        signal.raise_signal(signal.SIGTERM)
+        return sweep(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chains, "sweep", stopped)
+        with pytest.raises(KeyboardInterrupt, match="before the first draw"):
+            ac.AlloCore(2, store=tmp_path / "run.zarr", progress=False).fit(np.ones((3, 3), dtype=int))
+    for words in (["summary", tmp_path / "run.zarr"], ["report", tmp_path / "run.zarr", "--out", tmp_path / "r.html"]):
+        code, _, err = run(*words)
+        assert code == 2
+        assert "no draws" in err
+    assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*is damaged")
+def test_a_damaged_run_is_refused_and_read_without_its_damage_where_wanted(run, run_path, tmp_path):
+    copy = tmp_path / "copy.zarr"
+    shutil.copytree(run_path, copy)
+    chunk = max((copy / "posterior" / "core_values").glob("[0-9]*"), key=lambda path: path.name)
+    chunk.write_bytes(chunk.read_bytes()[:-3])
+    code, _, err = run("report", copy, "--out", tmp_path / "r.html")
+    assert code == 2
+    assert "damaged" in err
+    assert not (tmp_path / "r.html").exists()
+    code, _, err = run("report", copy, "--out", tmp_path / "r.html", "--on-error", "drop")
+    assert code == 2, "the one chunk that is damaged held all draws"
+    assert "no draws" in err

@@ -1,0 +1,154 @@
+"""The command line on tensors in shards: tensor writes them, info and fit read them."""
+
+import errno
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import allocore as ac
+from allocore.tensor.shards import ShardWriter
+
+QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--chains", "1", "--seed", "3")
+MODES = ("--modes", "store,product", "--time", "sold")
+
+
+@pytest.fixture
+def sales(tmp_path, monkeypatch):
+    """A table with a few thousand cells, in the folder where commands are run."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 9000), "D")
+    frame = pd.DataFrame({"store": rng.integers(0, 60, 9000), "product": rng.integers(0, 70, 9000), "sold": days})
+    frame.to_parquet("sales.parquet")
+    return ac.read_events("sales.parquet", modes=["store", "product"], time="sold")
+
+
+def as_words(text):
+    return " ".join(text.split())
+
+
+def assert_one_line(result, sentence):
+    code, out, err = result
+    assert (code, out) == (2, "")
+    assert err.startswith("allocore: error: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_tensor_writes_events_in_shards_out_of_core(run, sales, monkeypatch):
+    monkeypatch.setattr("allocore.events.cells.TableTensor.in_memory", None)
+    code, told, err = run("tensor", "sales.parquet", *MODES, "--out", "y.zarr", "--shards", 3)
+    assert (code, err) == (0, "")
+    assert "rows read 9,000 from 1 file" in as_words(told)
+    assert "y.zarr in 3 shards" in told
+    assert ac.load_tensor("y.zarr") == sales
+
+
+@pytest.mark.parametrize("source", ["y.npz", "y.parquet", "first.zarr"])
+def test_tensor_writes_any_tensor_in_shards(run, sales, source):
+    sales.save(source)
+    code, told, err = run("tensor", source, "--out", "y.zarr", "--shards", 2)
+    assert (code, err) == (0, "")
+    assert "in 2 shards" in told
+    written = ac.load_tensor("y.zarr")
+    assert written == sales
+    assert written.report == sales.report
+
+
+@pytest.mark.parametrize("source", ["sales.parquet", "y.npz", "first.zarr"])
+def test_a_binary_tensor_goes_into_shards_too(run, sales, tmp_path, source):
+    if source != "sales.parquet":
+        sales.save(source)
+    there = {path.name for path in tmp_path.iterdir()}
+    code, told, err = run(
+        "tensor", source, *(MODES if source == "sales.parquet" else ()), "--binary", "--out", "y.zarr"
+    )
+    assert (code, err) == (0, "")
+    assert f"{sales.nnz:,} non-zeros, {sales.nnz:,} counts" in as_words(told)
+    assert ac.load_tensor("y.zarr") == sales.binarize()
+    sales.binarize().save("expected.zarr")
+    assert ac.load_tensor("y.zarr").files.fingerprint == ac.load_tensor("expected.zarr").files.fingerprint
+    assert {path.name for path in tmp_path.iterdir()} == there | {"y.zarr", "expected.zarr"}
+
+
+def test_shards_become_a_file_again(run, sales):
+    sales.save("y.zarr", shards=4)
+    assert run("tensor", "y.zarr", "--out", "y.npz")[0] == 0
+    assert ac.load_tensor("y.npz") == sales
+
+
+def test_info_says_the_same_of_shards_as_of_a_file_without_reading_them_as_a_whole(run, sales, monkeypatch):
+    sales = ac.CountTensor(sales.coords, sales.counts, (61, *sales.shape[1:]), mode_names=sales.mode_names)
+    sales = sales.with_missing([(None, 3, None)])
+    sales.save("y.npz")
+    sales.save("y.zarr", shards=3)
+    _, expected, _ = run("info", "y.npz")
+    monkeypatch.setattr(ac.ShardedTensor, "_whole", lambda self: 1 / 0)
+    code, told, err = run("info", "y.zarr")
+    assert (code, err) == (0, "")
+    first, rest = told.split("\n", 1)
+    assert first.startswith("ShardedTensor: 61 x 70 x 10 (store, product, sold)")
+    assert rest == expected.split("\n", 1)[1]
+
+
+def test_fit_draws_from_shards_what_it_draws_from_a_file(run, sales):
+    sales.save("y.npz")
+    sales.save("y.zarr", shards=3)
+    for name in ("npz", "zarr"):
+        code, told, err = run("fit", f"y.{name}", "--budget", 3, "--out", f"run_{name}.zarr", *QUICK)
+        assert (code, err) == (0, "")
+        assert "CountTensor: 60 x 70 x 10 (store, product, sold)" in as_words(told)
+    one, other = ac.open_run("run_npz.zarr"), ac.open_run("run_zarr.zarr")
+    np.testing.assert_array_equal(one.core_values, other.core_values)
+    assert "DATA is 'run_zarr.zarr'" in run("fit", "run_zarr.zarr", "--budget", 3)[2]
+    assert run("info", "run_zarr.zarr")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("--out", "y.npz", "--shards", "2"),
+            "--shards is 2",
+        ),
+        (("--out", "y.zarr", "--shards", "0"), "--shards is 0"),
+        (("--out", "there.zarr"), "out is 'there.zarr'"),
+    ],
+)
+def test_a_wrong_target_is_one_line_before_anything_is_read(run, sales, tmp_path, words, sentence):
+    (tmp_path / "there.zarr").mkdir()
+    assert_one_line(run("tensor", "no such file.csv", *words), sentence)
+
+
+def test_options_for_events_are_refused_for_shards(run, sales):
+    sales.save("y.zarr")
+    sentence = "--freq is 'month'"
+    assert_one_line(run("info", "y.zarr", "--freq", "month"), sentence)
+
+
+@pytest.mark.parametrize("command", [("info",), ("fit", "--budget", "2")])
+@pytest.mark.parametrize("lost", [".zattrs", "counts/0", "labels_0_utf8/0"])
+def test_damaged_shards_are_one_line(run, sales, tmp_path, command, lost):
+    sales.save("y.zarr")
+    (tmp_path / "y.zarr" / lost).unlink()
+    code, _, err = run(command[0], "y.zarr", *command[1:])
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "y.zarr" in err
+
+
+def test_a_disk_that_fills_up_is_one_line_and_leaves_nothing(run, sales, tmp_path, monkeypatch):
+    def full(self, coords, counts):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ShardWriter, "add", full)
+    sentence = "No space left on device"
+    assert_one_line(run("tensor", "sales.parquet", *MODES, "--out", "y.zarr"), sentence)
+    assert [path.name for path in tmp_path.iterdir()] == ["sales.parquet"]
+
+
+def test_the_help_names_shards(run):
+    words = as_words(run("tensor", "--help")[1])
+    assert "--shards" in words
+    assert ".zarr" in words

@@ -1,0 +1,140 @@
+"""Real processes of the command line while they run: what others see of them, and how signals end them."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import allocore as ac
+
+
+def as_words(text):
+    return " ".join(text.split())
+
+
+def begin(data, path, *words):
+    """Start a run in another process, and wait for its first checkpoint."""
+    command = [
+        sys.executable,
+        "-m",
+        "allocore.cli",
+        "fit",
+        data,
+        "--budget",
+        "2",
+        "--seed",
+        "3",
+        "--out",
+        path,
+        "--threads",
+        "1",
+        *words,
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    checkpoints, until = path / "checkpoints" / "0", time.monotonic() + 60
+    while not (checkpoints.exists() and os.listdir(checkpoints)):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.slow
+def test_info_of_a_run_before_its_first_draw_says_how_far_it_is(run, data, tmp_path):
+    path = tmp_path / "run.zarr"
+    process = begin(data, path, "--burn-in", "100000000")
+    try:
+        code, out, err = run("info", path)
+        assert (code, err) == (0, "")
+        assert "of 100,004,000 sweeps" in as_words(out)
+        assert "0 of 200 draws in each of 4 chains; " in as_words(out)
+        assert "being written now." in as_words(out)
+    finally:
+        process.kill()
+        process.communicate()
+    _, out, _ = run("info", path)
+    assert "stopped: continue it with allocore resume." in as_words(out)
+
+
+def stopped(which, *begun):
+    """Begin a run and send it a signal; returns exit code, standard output and standard error."""
+    process = begin(*begun)
+    process.send_signal(which)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_code_130(run, data, tmp_path, which):
+    path = tmp_path / "run.zarr"
+    code, out, err = stopped(which, data, path, "--burn-in", "0", "--draws", "100000000", "--thin", "1")
+    assert code == 130
+    assert re.fullmatch(
+        r"allocore: warning: stopped: \d+ of 100000000 draws of 4 chains are kept; continue with "
+        rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
+        err,
+    )
+    chains, draws = ac.open_run(path).core_values.shape[:2]
+    assert f"consensus of {chains} chains, {chains * draws} draws" in as_words(out)
+    assert f"stopped: {draws} of" in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
+    path = tmp_path / "run.zarr"
+    code, _, err = stopped(which, data, path, "--burn-in", "100000000")
+    assert code == 130
+    assert re.fullmatch(
+        r"allocore: stopped after \d+ of 100004000 sweeps, before the first draw was kept; continue with "
+        rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
+        err,
+    )
+
+
+def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
+    command = [sys.executable, "-m", "allocore.cli", "fit", data, "--budget", "2", "--burn-in", "1000000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        guard = threading.Timer(60, process.kill)
+        guard.start()
+        assert process.stdout.readline().startswith("CountTensor")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+        guard.cancel()
+    assert process.returncode == 130
+    before_the_run, in_it = "interrupted(; nothing was saved)?", "stopped after .* before the first draw was kept"
+    assert "Traceback" not in err
+    assert re.fullmatch(rf"allocore: ({before_the_run}|{in_it})", err.splitlines()[-1])
+
+
+KEEP_PYTHON_FROM_ENDING = """
+import signal, sys, threading, time
+from allocore.cli import main
+
+def wait():
+    until = time.monotonic() + 5
+    while signal.getsignal(signal.SIGINT) is signal.default_int_handler and time.monotonic() < until:
+        time.sleep(0.01)
+    print("all has been said", flush=True)
+    time.sleep(60)
+
+threading.Thread(target=wait).start()
+sys.argv = ["allocore", "info", "nowhere.npz"]
+main()
+"""
+
+
+def test_ctrl_c_while_the_process_ends_is_silent():
+    command = [sys.executable, "-c", KEEP_PYTHON_FROM_ENDING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "all has been said\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert re.fullmatch(r"allocore: error: .*nowhere\.npz.*\n", err)

@@ -1,0 +1,135 @@
+"""CAMEO codes have their words in any table, and tensors of earlier versions, without words, fit the new ones."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import allocore as ac
+from allocore.errors import InputError
+from allocore.forecast.scores import future_counts
+from allocore.tensor.concat import matched_rows
+from support.errors import refused
+from support.event_files import cells, findings, write
+
+
+def _frame(codes, name="cameo_root", day="2024-01-05"):
+    return pd.DataFrame({"who": [f"w{n % 2}" for n in range(len(codes))], name: codes, "day": day})
+
+
+def _labels(codes, name="cameo_root", **options):
+    tensor = ac.read_events(_frame(codes, name), modes=["who", name], **options)
+    return tensor.labels[1], findings(tensor.report)
+
+
+@pytest.mark.parametrize("name", ["cameo", "cameo_code", "cameo_root", "CAMEO Root", "event_root_code"])
+def test_a_column_that_is_named_like_codes_and_has_only_codes_gets_words(name):
+    assert _labels(["04", "19", "04"], name) == (("04 Consult", "19 Fight"), {})
+
+
+def test_files_and_frames_agree(tmp_path):
+    path = write(tmp_path / "t.csv", "who,cameo_code\na,042\nb,04\na,1831\n")
+    expected = ("04 Consult", "042 Make a visit", "1831 Carry out suicide bombing")
+    assert ac.read_events(path, modes=["who", "cameo_code"]).labels[1] == expected
+    frame = pl.DataFrame({"who": ["a", "b", "a"], "cameo_code": ["042", "04", "1831"]})
+    assert ac.read_events(frame, modes={"who": "who", "what": "cameo_code"}).labels[1] == expected
+
+
+def test_roots_that_were_saved_as_numbers_are_roots():
+    for codes in ([4, 19, 4], [4.0, 19.0, 4.0], ["4", "19", "04"]):
+        assert _labels(codes)[0] == ("04 Consult", "19 Fight")
+
+
+def test_only_roots_that_occur_are_labels_and_rare_ones_can_be_left_out():
+    assert _labels(["04", "19", "04"], min_count=2)[0] == ("04 Consult",)
+
+
+@pytest.mark.parametrize(
+    ("codes", "name"),
+    [
+        (["04", "21"], "cameo_root"),
+        (["14", "190"], "cameo_code"),  # 14 may be 014
+        (["14", "19"], "cameo_code"),
+        (["42", "193"], "cameo_code"),  # 042 without its zero
+    ],
+)
+def test_codes_that_are_not_clear_stay_as_they_are_and_that_is_noted(codes, name):
+    assert _labels(codes, name) == (tuple(codes), {"codes-without-words": {"mode": name, "column": name}})
+
+
+@pytest.mark.parametrize("name", ["code", "event_code", "root", "camera"])
+def test_other_columns_stay_as_they_are(name):
+    assert _labels(["04", "19"], name) == (("04", "19"), {})
+    assert _labels(["Consult", "Fight"], "cameo_text") == (("Consult", "Fight"), {})
+
+
+def test_the_order_of_categories_is_kept():
+    codes = pd.Categorical(["04", "19", "04"], categories=["19", "04"], ordered=True)
+    assert _labels(codes)[0] == ("19 Fight", "04 Consult")
+
+
+def _old(codes=("04", "19"), day="2023-12-05"):
+    """The tensor as it was read before codes had words."""
+    new = ac.read_events(_frame(list(codes), day=day), modes=["who", "cameo_root"], time="day")
+    return new.with_labels({"cameo_root": [label.split()[0] for label in new.labels[1]]})
+
+
+@pytest.mark.parametrize("bare", [["04", "19"], ["4", "19"]])
+def test_more_events_are_read_into_the_rows_of_a_tensor_without_words(bare):
+    like = _old().with_labels({"cameo_root": bare})
+    more = ac.read_events(_frame(["19", "04", "19"]), like=like)
+    assert more.labels[1] == tuple(bare)
+    assert cells(more) == {("w0", bare[1], "2024-01"): 2, ("w1", bare[0], "2024-01"): 1}
+    with refused("source", rule="labels that `like` does not have: in cameo_root '20'"):
+        ac.read_events(_frame(["19", "20"]), like=like, new_labels="error")
+    appended = ac.read_events(_frame(["19", "20"]), like=like, new_labels="append")
+    assert appended.labels[1] == (*bare, "20")
+
+
+def test_codes_without_words_are_read_into_the_rows_of_a_tensor_with_words():
+    like = ac.read_events(_frame(["04", "19"], "what"), modes={"who": "who", "action": "what"}, time="day")
+    like = like.with_labels({"action": ["04 Consult", "19 Fight"]})
+    assert ac.read_events(_frame(["19"], "action"), like=like).labels[1] == ("04 Consult", "19 Fight")
+
+
+@pytest.mark.parametrize("join", ["equal", "outer"])
+def test_tensors_with_and_without_words_are_joined(join):
+    old, new = _old(), ac.read_events(_frame(["04", "19"]), modes=["who", "cameo_root"], time="day")
+    for parts in ([old, new], [old, new.with_labels({"cameo_root": ["04", "19"]})]):
+        joined = ac.concat(parts, mode="day", join=join)
+        assert joined.shape == (2, 2, 2)
+        assert joined.labels[1] == parts[1].labels[1]
+
+
+def test_labels_that_only_the_part_without_words_has_get_theirs_too():
+    new = ac.read_events(_frame(["04", "20"]), modes=["who", "cameo_root"], time="day")
+    joined = ac.concat([_old(), new], mode="day", join="outer")
+    assert joined.labels[1] == ("04 Consult", "19 Fight", "20 Engage in unconventional mass violence")
+
+
+def test_new_rows_and_what_happened_later_match_a_fit_without_words():
+    old, new = _old(), ac.read_events(_frame(["19", "04"]), modes=["who", "cameo_root"], time="day")
+    matched = matched_rows(new, old, along=2)
+    assert matched.labels[:2] == old.labels[:2]
+    assert np.array_equal(matched.to_dense(), new.to_dense())
+    future = old.with_labels({"day": ["2024-01"]})
+    assert future_counts(new, future, 2).unknown_counts == 0
+
+
+def test_a_code_finds_its_label_with_words_or_without():
+    tensor = ac.read_events(_frame(["04", "19"]), modes=["who", "cameo_root"], time="day")
+    for code in ("04", "4", 4, "04 Consult"):
+        assert tensor.select(cameo_root=code).labels[1] == ("04 Consult",)
+    assert tensor.select(cameo_root=slice("04", "19")).shape[1] == 2
+    assert _old().select(cameo_root="04 Consult").labels[1] == ("04",)
+    assert list(tensor.with_missing([(None, "04", None)]).missing) == [(None, 0, None)]
+    with pytest.raises(InputError, match="'05', but it must be a label"):
+        tensor.select(cameo_root="05")
+
+
+def test_columns_of_codes_in_known_formats_have_words(tmp_path):
+    from support.event_files import GDELT, gdelt_rows, text_of
+
+    path = write(tmp_path / "a.export.CSV", text_of(GDELT[58], gdelt_rows(58), header=False))
+    labels = ac.read_events(path, modes={"sender": "sender", "code": "EventCode"}).labels[1]
+    assert all(label[:3].isdecimal() and " " in label for label in labels)

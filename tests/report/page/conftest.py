@@ -1,0 +1,112 @@
+"""A browser for each file of tests; the page of a run by hand, and a run with a very long mode, for all of them."""
+
+import pytest
+
+import allocore as ac
+from allocore.report.page.page import render
+from allocore.report.page.payload import payload
+from support.browser_tab import CHROMIUM, FLAGS, WINDOW, Seen
+from support.handmade_posterior import large_posterior, posterior
+
+
+@pytest.fixture(scope="session")
+def long_posterior():
+    labels = [[f"a label with the number {n}" for n in range(100_000)], None]
+    return large_posterior((100_000, 3), 40, labels=labels)
+
+
+@pytest.fixture(scope="session")
+def long_payload(long_posterior):
+    return payload(long_posterior, "Long")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """The page of the run by hand, with two surprising cells."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    ac.write_report(posterior(), path, title="By hand", surprises=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tab(browser, written):
+    tab = Seen(browser, written)
+    yield tab
+    tab.context.close()
+
+
+@pytest.fixture
+def seen(tab):
+    """The page of the run by hand, in a tab that all tests share; it is checked after each of them."""
+    yield tab
+    tab.check()
+
+
+@pytest.fixture
+def fresh(browser, written):
+    """The same page in a tab of its own, with a storage of its own."""
+    fresh = Seen(browser, written)
+    yield fresh
+    fresh.context.close()
+    fresh.check()
+
+
+def open_page(browser, path, shown):
+    values = shown if isinstance(shown, dict) else payload(shown, "Title")
+    path.write_text(render(values), encoding="utf-8")
+    return Seen(browser, path)
+
+
+@pytest.fixture(scope="module")
+def tabs(browser, tmp_path_factory):
+    """Tabs that tests of one file share, by the function that makes the posterior."""
+    folder, tabs = tmp_path_factory.mktemp("tabs"), {}
+
+    def show(make):
+        if make not in tabs:
+            tabs[make] = open_page(browser, folder / f"{len(tabs)}.html", make())
+        return tabs[make]
+
+    yield show
+    for each in tabs.values():
+        each.context.close()
+
+
+@pytest.fixture
+def shared(tabs):
+    """Open the page of a posterior once for all tests of a file that name its function; checked after each of them."""
+    used = []
+
+    def show(make):
+        used.append(tabs(make))
+        used[-1].page.set_viewport_size(WINDOW)
+        return used[-1]
+
+    yield show
+    for each in used:
+        each.check()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open the page of any posterior, or of a payload; it is checked at the end."""
+    pages = []
+
+    def show(shown):
+        pages.append(open_page(browser, tmp_path / f"{len(pages)}.html", shown))
+        return pages[-1]
+
+    yield show
+    for each in pages:
+        each.context.close()
+        each.check()

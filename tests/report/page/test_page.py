@@ -1,0 +1,106 @@
+"""The page as a whole: addresses, keys, themes, and labels of strangers."""
+
+import pytest
+
+from allocore.report.page.bundle import bundle
+from support.browser_tab import needs_browser
+from support.handmade_posterior import COUNTRIES, MONTHS, posterior
+
+WICKED = ("<img src=x onerror=alert(1)>", "\"quoted\" & 'so'", "مرحبا 🦊")
+pytestmark = needs_browser
+
+
+def test_keys_lead_through_the_classes(seen):
+    page = seen.go("class/0")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("h1:has-text('Class 1')")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("h1:has-text('Class 0')")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("c")
+    page.wait_for_selector("h1:text-is('Compare')")
+    page.goto(seen.path.as_uri())
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.inner_text("h1") == "Overview"
+
+
+def test_dark_and_light_can_be_chosen_and_the_choice_is_kept(fresh):
+    page = fresh.go()
+    light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    page.click("#theme")
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert light != dark
+    assert page.get_attribute("#theme", "aria-pressed") == "true"
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
+
+
+@pytest.mark.parametrize(
+    "address", ["class/length", "factor/length/0", "factor/at/1", "%", "%E0%A4%A", "class/", "class/99", "nonsense"]
+)
+def test_an_address_that_leads_nowhere_says_so_and_leads_back(seen, address):
+    page = seen.go(address)
+    assert page.inner_text("h1") == "Not found"
+    assert page.locator("nav a").count() == 4
+    page.click("text=Go to the overview")
+    page.wait_for_selector("h1:text-is('Overview')")
+
+
+@pytest.mark.parametrize(
+    ("address", "heading", "holds"),
+    [
+        ("", "Overview", ".largest li"),
+        ("main", "Overview", ".largest li"),
+        ("classes", "Classes", ".classlist strong"),
+        ("classes?q=Iraq&sort=peak", "Classes", ".matched"),
+        ("class/1", "Class 1: among United States, Singapore · Consult · 2003-03 to 2003-04", ".chart svg"),
+        ("compare/0,1,3", "Compare", ".chart svg"),
+        ("factor/0/0", "sender #0", ".classtable tbody tr"),
+        ("surprises", "Surprises", "tbody tr"),
+        ("class/99", "Not found", "a:text-is('Go to the overview')"),
+    ],
+)
+def test_every_view_can_be_loaded_by_its_address(seen, address, heading, holds):
+    page = seen.page
+    page.goto("about:blank")
+    page.goto(f"{seen.path.as_uri()}#/{address}")
+    page.wait_for_selector(f"main >> {holds} >> nth=0")
+    assert page.title() == f"{heading} – By hand"
+    assert page.locator("#nav a[aria-current='page']").count() == (heading in seen.texts("#nav a"))
+
+
+def test_the_skip_link_keeps_the_address(seen):
+    page = seen.go("class/1")
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#/class/1")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_labels_of_strangers_are_text_and_nothing_else(opened):
+    seen = opened(
+        posterior(labels=(COUNTRIES, COUNTRIES, WICKED, MONTHS), names=("<b>who</b>", "to", "what & 'why'", "when"))
+    )
+    page = seen.go("class/0")
+    page.wait_for_selector(".chart svg")
+    assert page.locator("main img, main b").count() == 0
+    assert WICKED[1] in page.inner_text("h1")
+    assert WICKED[1] in " ".join(seen.texts(".cells tbody td"))
+    assert seen.texts(".panel h2")[1] == "<b>who</b>"
+    for address in ("", "classes", "compare/0,1", "factor/2/0"):
+        seen.go(address)
+        assert page.locator("main img").count() == 0
+
+
+def test_modules_keep_their_private_names_apart(browser):
+    sources = {
+        "app.js": 'import { told } from "./other.js";\nconst name = "app";\ndocument.title = `${name} and ${told()}`;',
+        "other.js": 'const name = "other";\nexport const told = () => name;',
+    }
+    page = browser.new_page()
+    page.evaluate(bundle(sources, "app.js"))
+    assert page.title() == "app and other"
+    page.close()

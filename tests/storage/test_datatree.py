@@ -1,0 +1,310 @@
+"""A run as a DataTree: the ArviZ schema, real labels, settings and seed; and the same from a Zarr folder."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import allocore as ac
+from allocore.storage.schema import ADDED_STATS
+from support.errors import refused
+
+GROUPS = {"posterior", "sample_stats", "sweep_stats", "observed_data", "constant_data"}
+LABELS = [["Ada", "Zoë", "Cy", "日本"], None, ["x", "a longer label"]]
+
+
+def tensor(mode_names=("who", "what", "when"), labels=LABELS):
+    Y = np.random.default_rng(5).poisson(1.2, (4, 3, 2))
+    return ac.as_tensor(Y, mode_names=mode_names, labels=labels).with_missing([(0, 0, None), (None, 2, 1)])
+
+
+def fitted(Y=None, **settings):
+    options = {"burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 8, "progress": False, "threads": 1, **settings}
+    return ac.AlloCore(3, (3, 2, 4), f0=2.0, **options).fit(tensor() if Y is None else Y).posterior_
+
+
+@pytest.fixture(scope="module")
+def post():
+    return fitted()
+
+
+@pytest.fixture
+def tree(post):
+    return post.to_datatree()
+
+
+# The schema
+
+
+def test_the_groups_are_those_of_the_schema_and_the_trace_of_all_sweeps(tree):
+    assert set(tree.children) == GROUPS
+
+
+def test_chain_and_draw_come_first_everywhere(tree):
+    for name, variable in tree["posterior"].data_vars.items():
+        assert variable.dims[:2] == ("chain", "draw"), name
+    for name, variable in tree["sample_stats"].data_vars.items():
+        assert variable.dims[:2] == ("chain", "draw"), name
+    for name, variable in tree["sweep_stats"].data_vars.items():
+        assert variable.dims[:2] == ("chain", "sweep"), name
+
+
+def test_the_posterior_group_holds_the_draws_under_named_dimensions(post, tree):
+    group = tree["posterior"]
+    dims = {name: variable.dims[2:] for name, variable in group.data_vars.items()}
+    assert dims == {
+        "core_values": ("q",),
+        "core_locations": ("q", "mode"),
+        "factors_who": ("who", "who_factor"),
+        "factors_what": ("what", "what_factor"),
+        "factors_when": ("when", "when_factor"),
+    }
+    np.testing.assert_array_equal(group["core_values"], post.core_values)
+    np.testing.assert_array_equal(group["core_locations"], post.core_locations)
+    for name, factor in zip(post.tensor.mode_names, post.factors, strict=True):
+        np.testing.assert_array_equal(group[f"factors_{name}"], factor)
+
+
+def test_labels_are_coordinates_and_unlabelled_modes_have_positions(tree):
+    group = tree["posterior"]
+    assert group["who"].values.tolist() == LABELS[0]
+    assert group["what"].values.tolist() == [0, 1, 2]
+    assert group["when"].values.tolist() == LABELS[2]
+    assert group["mode"].values.tolist() == ["who", "what", "when"]
+    assert group["q"].values.tolist() == [0, 1, 2]
+    assert group["when_factor"].values.tolist() == [0, 1, 2, 3]
+    assert (group["chain"].size, group["draw"].size) == (2, 4)
+
+
+def test_a_factor_can_be_asked_for_by_label(post, tree):
+    told = tree["posterior"]["factors_who"].sel(who="Zoë", chain=1, draw=2)
+    np.testing.assert_array_equal(told, post.factors[0][1, 2, 1])
+
+
+def test_sample_stats_are_the_sweeps_that_gave_the_draws_and_sweep_stats_all_of_them(post, tree):
+    names = {"log_likelihood", "classes", "factors", "moved", "seconds", *ADDED_STATS}
+    assert set(tree["sample_stats"].data_vars) == set(tree["sweep_stats"].data_vars) == names
+    for name in names:
+        np.testing.assert_array_equal(tree["sweep_stats"][name], post.stats[name])
+        np.testing.assert_array_equal(tree["sample_stats"][name], post.stats[name][:, [4, 6, 8, 10]])
+    assert tree["sample_stats"]["factors"].dims == ("chain", "draw", "mode")
+    assert tree["sweep_stats"].sizes["sweep"] == 11
+
+
+def test_the_data_can_be_made_again_from_the_tree(post, tree):
+    observed, constant = tree["observed_data"], tree["constant_data"]
+    again = ac.CountTensor(
+        observed["coords"].values,
+        observed["counts"].values,
+        constant["shape"].values,
+        mode_names=constant["mode"].values.tolist(),
+        labels=LABELS,
+        missing=constant["missing_patterns"].values,
+    )
+    assert again == post.tensor
+
+
+def test_settings_and_seed_are_attributes(tree):
+    settings = json.loads(tree.attrs["settings"])
+    assert settings["schedule"] == {"burn_in": 3, "draws": 4, "thin": 2}
+    assert settings["spec"]["budget"] == 3
+    assert settings["spec"]["core_shape"] == [3, 2, 4]
+    assert settings["spec"]["f0"] == 2.0
+    assert settings["spec"]["model"] == "AlloCore"
+    assert tree.attrs["seed"] == "8"
+    assert tree.attrs["inference_library"] == "allocore"
+    assert tree.attrs["inference_library_version"] == ac.__version__
+
+
+def test_a_large_seed_is_kept_exactly():
+    assert fitted(seed=2**70 + 1, draws=1).to_datatree().attrs["seed"] == str(2**70 + 1)
+
+
+@pytest.mark.parametrize("name", ["burn_in", "draws", "thin"])
+def test_settings_may_be_whole_numbers_of_numpy(name):
+    tree = fitted(**{name: np.int64(2)}).to_datatree()
+    assert json.loads(tree.attrs["settings"])["schedule"][name] == 2
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("q", "chain", "mode"),
+        ("draw", "sweep", "cell"),
+        ("pattern", "counts", "coords"),
+        ("shape", "factors", "moved"),
+        ("two words", "per cent %", "日"),
+    ],
+)
+def test_modes_may_have_the_names_of_the_schemas_own_dimensions(names, tmp_path):
+    post = fitted(tensor(names))
+    tree = post.to_datatree()
+    for name, labels, factor in zip(names, post.tensor.labels, post.factors, strict=True):
+        variable = tree["posterior"][f"factors_{name}"]
+        assert variable.dims[:2] == ("chain", "draw")
+        assert len(set(variable.dims)) == 4
+        np.testing.assert_array_equal(variable, factor)
+        assert variable.coords[variable.dims[2]].values.tolist() == list(labels)
+    assert tree["posterior"]["core_values"].dims == ("chain", "draw", "q")
+    post.save(tmp_path / "run.zarr")
+    with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as again:
+        assert again["posterior"]["mode"].values.tolist() == list(names)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("class", "class_mode", "x"),
+        ("who", "x", "who_factor"),
+        ("core_values", "x", "y"),
+        ("who", "factors_who", "x"),
+        ("km/h", "x", "y"),
+    ],
+)
+def test_a_posterior_whose_mode_names_meet_the_schemas_can_still_be_laid_out(names):
+    post = fitted(tensor(names))
+    posterior = post.to_datatree()["posterior"].to_dataset()
+    assert len(posterior.data_vars) == 5
+    for labels, factor in zip(post.tensor.labels, post.factors, strict=True):
+        held = [each for each in posterior.data_vars.values() if np.array_equal(each, factor)]
+        assert held
+        assert held[0].coords[held[0].dims[2]].values.tolist() == list(labels)
+
+
+# Files
+
+
+def test_a_saved_run_is_opened_by_plain_xarray_to_identical_values(post, tree, tmp_path):
+    post.save(tmp_path / "run.zarr")
+    assert os.listdir(tmp_path) == ["run.zarr"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as opened:
+            again = opened.load()
+    assert set(again.children) == GROUPS
+    assert again.attrs == tree.attrs
+    for group in GROUPS:
+        xr.testing.assert_identical(again[group].to_dataset(), tree[group].to_dataset())
+        for name, variable in tree[group].to_dataset().variables.items():
+            assert again[group].to_dataset().variables[name].dtype.kind == variable.dtype.kind, name
+
+
+def test_a_saved_run_is_opened_without_allocore_and_without_a_warning(post, tmp_path):
+    post.save(tmp_path / "run.zarr")
+    code = (
+        "import sys, xarray\n"
+        "tree = xarray.open_datatree(sys.argv[1], engine='zarr').load()\n"
+        "assert 'allocore' not in sys.modules\n"
+        "print(tree['posterior']['core_values'].sum().item())\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, tmp_path / "run.zarr"], capture_output=True, text=True
+    )
+    assert (told.returncode, told.stderr) == (0, "")
+    assert float(told.stdout) == pytest.approx(post.core_values.sum(), rel=1e-12)
+
+
+def test_a_path_may_be_text_and_relative(post, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    post.save("run.zarr")
+    assert os.listdir() == ["run.zarr"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "run"])
+def test_what_exists_is_never_written_over(post, tmp_path, kind):
+    target = tmp_path / "run.zarr"
+    if kind == "file":
+        target.write_text("precious")
+    elif kind == "folder":
+        target.mkdir()
+    else:
+        fitted(seed=1, draws=1).save(target)
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    with refused("path", str(target), "already a run" if kind == "run" else "must be a path that does not exist yet"):
+        post.save(target)
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+    if kind == "file":
+        assert target.read_text() == "precious"
+
+
+def test_a_folder_that_does_not_exist_is_named(post, tmp_path):
+    target = tmp_path / "nowhere" / "run.zarr"
+    with refused("path", str(target), f"must be in a folder that exists: {str(target.parent)!r}"):
+        post.save(target)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [OSError("no space left on device"), KeyboardInterrupt(), MemoryError()], ids=repr)
+def test_a_failure_leaves_nothing_behind(post, tmp_path, monkeypatch, error):
+    def to_zarr(tree, store, **options):
+        (store / "half").write_text("written")
+        raise error
+
+    monkeypatch.setattr(xr.DataTree, "to_zarr", to_zarr)
+    with pytest.raises(type(error)):
+        post.save(tmp_path / "run.zarr")
+    assert os.listdir(tmp_path) == []
+    monkeypatch.undo()
+    post.save(tmp_path / "run.zarr")
+    assert os.listdir(tmp_path) == ["run.zarr"]
+
+
+@pytest.mark.parametrize("model", [ac.CP(2), ac.Tucker((2, 1, 2))], ids=repr)
+def test_runs_of_the_other_models_are_saved_too(model, tmp_path):
+    model.set_params(burn_in=1, draws=1, thin=1, seed=0, progress=False)
+    model.fit(tensor()).posterior_.save(tmp_path / "run.zarr")
+    with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as again:
+        assert json.loads(again.attrs["settings"])["spec"]["model"] == type(model).__name__
+        np.testing.assert_array_equal(again["posterior"]["core_values"], model.posterior_.core_values)
+
+
+# ArviZ itself
+
+
+def arviz():
+    """ArviZ of this Python: 1 or later takes a DataTree, 0.23 an InferenceData. It warns on import."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("arviz")
+
+
+def for_arviz(az, tree):
+    """What the documentation of `to_datatree` says."""
+    return tree if int(az.__version__.split(".")[0]) >= 1 else az.from_datatree(tree)
+
+
+def test_arviz_summarises_the_run(tree):
+    az = arviz()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = az.summary(for_arviz(az, tree), var_names=["log_likelihood", "classes"], group="sample_stats")
+    assert list(found.index) == ["log_likelihood", "classes"]
+    expected = float(tree["sample_stats"]["log_likelihood"].mean())
+    assert float(found.loc["log_likelihood", "mean"]) == pytest.approx(expected, rel=0.05)
+
+
+def test_arviz_names_what_it_summarises_by_the_labels_of_the_tensor(tree):
+    az = arviz()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = az.summary(for_arviz(az, tree), var_names=["factors_who"])
+    assert "factors_who[Ada, 0]" in found.index
+
+
+def test_arviz_plots_traces_of_the_run(tree):
+    az = arviz()
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert az.plot_trace(for_arviz(az, tree), var_names=["core_values"]) is not None
+        assert plt.get_fignums(), "a figure was drawn"
+    plt.close("all")

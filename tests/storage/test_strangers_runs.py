@@ -1,0 +1,178 @@
+"""A run from a stranger: opening and continuing it never runs code and never writes outside its folder."""
+
+import io
+import json
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+from numcodecs import Zstd
+
+import allocore as ac
+from allocore import _memory as available_memory
+from allocore._zarr import encode
+from support.damages import copy_of
+from support.errors import refused_file
+
+TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3), mode_names=["who", "what"], labels=[["a", "b"], ["x", "y", "z"]])
+SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run.zarr"
+    ac.AlloCore(2, store=path, **SETTINGS).fit(TENSOR)
+    return path
+
+
+@pytest.fixture
+def run(whole, tmp_path):
+    return copy_of(whole, tmp_path / "run.zarr")
+
+
+class Payload:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, target):
+        self.target = str(target)
+
+    def __reduce__(self):
+        return os.mkdir, (self.target,)
+
+
+def change(file, **changes):
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def both_refuse(run, problem):
+    for attempt in (ac.open_run, ac.AlloCore.resume):
+        with refused_file(run, problem) as caught:
+            attempt(run)
+        assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("where", ["posterior/who", "constant_data/mode", "observed_data/counts"])
+@pytest.mark.parametrize("how", ["compressor", "filter", "type"])
+def test_an_array_that_names_the_codec_pickle_is_refused_and_nothing_is_unpickled(run, tmp_path, where, how):
+    trap, payload = tmp_path / "trap", pickle.dumps(Payload(tmp_path / "trap"))
+    if how == "compressor":
+        change(run / where / ".zarray", compressor={"id": "pickle"}, dtype="|O")
+        (run / where / "0").write_bytes(payload)
+    elif how == "filter":
+        change(run / where / ".zarray", filters=[{"id": "pickle", "protocol": 5}], dtype="|O")
+        (run / where / "0").write_bytes(Zstd(level=1, checksum=True).encode(payload))
+    else:
+        change(run / where / ".zarray", dtype="|O")
+        (run / where / "0").write_bytes(encode(np.frombuffer(payload, dtype="u1")))
+    problem = {"compressor": "names the codec 'pickle'", "filter": "names the filters", "type": "has the type '|O'"}
+    both_refuse(run, f"is damaged: its tensor cannot be read: {where} {problem[how]}")
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("codec", [None, {"id": "blosc"}, {"id": "gzip", "level": 1}, {}, "zstd", {"id": ["zstd"]}])
+def test_a_run_has_one_codec(run, codec):
+    change(run / "posterior" / "who" / ".zarray", compressor=codec)
+    both_refuse(run, "posterior/who names the codec ")
+
+
+@pytest.mark.parametrize("name", ["posterior/core_values", "posterior/factors_who", "sweep_stats/moved"])
+def test_draws_whose_metadata_name_another_codec_are_refused(run, name):
+    document = json.loads((run / ".zmetadata").read_text())
+    document["metadata"][f"{name}/.zarray"]["compressor"] = {"id": "pickle"}
+    (run / ".zmetadata").write_text(json.dumps(document))
+    with refused_file(run, f"{name} names the codec 'pickle'"):
+        ac.open_run(run)
+
+
+def archive_of_pickles(file, names, target):
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.array([Payload(target)], dtype=object), allow_pickle=True)
+            archive.writestr(f"{name}.npy", content.getvalue())
+
+
+def test_a_checkpoint_of_pickles_is_put_aside_and_nothing_is_unpickled(run, tmp_path):
+    for file in (run / "checkpoints" / "0").iterdir():
+        archive_of_pickles(file, ["sweep", "log_core_Q", "subs_QM", "used_0", "log_phi_0"], tmp_path / "trap")
+    with pytest.warns(UserWarning, match="has no readable checkpoint: the chain starts again"):
+        ac.AlloCore.resume(run, progress=False)
+    assert not (tmp_path / "trap").exists()
+
+
+def test_a_checkpoint_that_unpacks_to_much_more_than_its_size_is_put_aside(run):
+    for file in (run / "checkpoints" / "0").iterdir():
+        with np.load(file) as arrays:
+            parts = dict(arrays)
+        np.savez_compressed(file, **parts, bomb=np.zeros(10**7))
+    with pytest.warns(UserWarning, match="the chain starts again"):
+        ac.AlloCore.resume(run, progress=False)
+
+
+def test_a_consensus_of_pickles_is_found_again_and_nothing_is_unpickled(run, tmp_path):
+    ac.open_run(run).consensus(progress=False)
+    archive_of_pickles(run / "consensus.npz", ["format", "run", "number"], tmp_path / "trap")
+    with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
+        ac.open_run(run).consensus(progress=False)
+    assert not (tmp_path / "trap").exists()
+
+
+def test_a_chunk_that_states_a_huge_content_is_refused_before_it_is_allocated(run):
+    huge = Zstd(level=1, checksum=True).encode(bytes(2**26))
+    (run / "posterior" / "core_values" / "0.0.0").write_bytes(huge)
+    with refused_file(run, "67108864 bytes of content"):
+        ac.open_run(run)
+
+
+# Names of modes become names of arrays
+
+
+RARER_NAMES = ["a/..", "/etc", "x" * 300, "factors_z", "q", "held_out", "checkpoints"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a/b", "日" * 200, *(pytest.param(each, marks=pytest.mark.slow) for each in RARER_NAMES)],
+)
+def test_any_name_of_a_mode_is_safe_in_a_run(tmp_path, name):
+    import xarray as xr
+
+    tensor = TENSOR.with_labels(mode_names=[name, "z"])
+    post = ac.AlloCore(2, store=tmp_path / "run.zarr", **SETTINGS).fit(tensor).posterior_
+    assert os.listdir(tmp_path) == ["run.zarr"]
+    assert ac.open_run(tmp_path / "run.zarr").tensor.mode_names == (name, "z")
+    with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as tree:
+        tree.load()
+        xr.testing.assert_identical(tree["posterior"].to_dataset(), post.to_datatree()["posterior"].to_dataset())
+        assert ["a", "b"] in [each.values.tolist() for each in tree["posterior"].coords.values()]
+    assert ac.AlloCore.resume(tmp_path / "run.zarr", draws=3, progress=False).draws == 3
+    assert {each.name for each in (tmp_path / "run.zarr").iterdir() if each.is_dir()} == {
+        *("posterior", "sample_stats", "sweep_stats", "observed_data", "constant_data", "checkpoints")
+    }
+
+
+@pytest.mark.parametrize("name", ["..", ".", ".zgroup", ".zattrs", "a\\b", "../../x", "\ud800", "a\0b"])
+def test_names_that_would_be_paths_or_no_text_are_refused_by_tensors(name):
+    with pytest.raises(ac.InputError):
+        TENSOR.with_labels(mode_names=[name, "z"])
+    if not name.startswith(".") and "\\" not in name:
+        with pytest.raises(ac.InputError):
+            TENSOR.with_labels({"who": [name, "b"]})
+
+
+def test_a_chunk_that_claims_to_be_larger_than_its_array_is_refused_before_it_is_allocated(run):
+    path = run / "observed_data" / "counts" / ".zarray"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "chunks": [2**27]}))
+    (path.parent / "0").write_bytes(Zstd(level=1, checksum=True).encode(bytes(2**27 * 8)))
+    with refused_file(run, "chunks of the shape"):
+        ac.open_run(run)
+
+
+def test_an_array_that_memory_cannot_hold_is_refused_before_it_is_allocated(run, monkeypatch):
+    monkeypatch.setattr(available_memory, "available_memory", lambda: 10)
+    monkeypatch.setattr(available_memory, "_NEVER_CHECKED", 0)
+    with refused_file(run, "of memory"):
+        ac.open_run(run)

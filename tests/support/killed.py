@@ -1,0 +1,182 @@
+"""Kills processes that write a run, by SIGKILL, and resumes them. A program of its own, so that it can fork freely.
+
+    python killed.py steps FOLDER KILLS SEED      each run is killed at a random step of its work with files
+    python killed.py moments FOLDER KILLS SEED    one run is killed again and again, at random moments
+    python killed.py signals FOLDER KILLS SEED    like moments, with SIGINT and SIGTERM in turns
+
+A last word "bursts" makes it a negative-binomial run, with a dispersion for each row and learned concentrations.
+Prints a line for every kill. Every draw that can be read at any time must be that of a run that was never disturbed.
+"""
+
+import builtins
+import os
+import random
+import signal
+import sys
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import allocore as ac
+from allocore import _io as _files
+from allocore.storage import run_writer as zarr_store
+from allocore.storage import zarr_format as chunks
+
+TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
+SPLIT = ac.hold_out(TENSOR, 0.1, seed=1)
+SETTINGS = {"budget": 3, "core_shape": (3, 2, 3), "f0": 1.0, "alpha0": 3.0, "thin": 2, "chains": 2, "seed": 11}
+BURSTS = {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"}
+
+
+class Tripwire:
+    """Kills this process at its so-manyth step of writing: open, half of the content, sync, rename, remove."""
+
+    def __init__(self, number):
+        self.left = number
+        real_replace, real_fsync, real_unlink = os.replace, os.fsync, Path.unlink
+        _files.open = self.open
+        os.replace = lambda *paths: (self.step(), real_replace(*paths))
+        os.fsync = lambda file: (self.step(), real_fsync(file))
+        Path.unlink = lambda path, *options, **more: (self.step(), real_unlink(path, *options, **more))
+
+    def step(self):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def open(self, path, mode):
+        self.step()
+        return _Halting(builtins.open(path, mode), self)
+
+
+class _Halting:
+    """A file that is half written for an instant."""
+
+    def __init__(self, file, wire):
+        self._file, self._wire = file, wire
+
+    def write(self, content):
+        half = len(content) // 2
+        self._file.write(content[:half])
+        self._file.flush()
+        self._wire.step()
+        return half + self._file.write(content[half:])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *about):
+        self._file.close()
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+
+def in_child(work):
+    """Run `work` in a new process; returns its number."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        work()
+        code = 0
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def ending(child):
+    """The signal that ended a process, 0 if it ended well."""
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code <= 0, f"a process failed with {code}"
+    return -code
+
+
+def go_on(path, draws, threads):
+    if path.exists():
+        return ac.AlloCore.resume(path, threads=threads, progress=False)
+    model = ac.AlloCore(burn_in=3, draws=draws, store=path, threads=threads, progress=False, **SETTINGS)
+    return model.fit(SPLIT)
+
+
+def arrays_of(post):
+    stats = [post.stats[name] for name in ("log_likelihood", "classes", "factors", "moved")]
+    return post.record.draw_arrays, stats
+
+
+def compare(path, expected, whole):
+    """All that can be read is as it should be; and all of it is there if the run is `whole`."""
+    post = ac.open_run(path)
+    assert post.held_out == SPLIT.test
+    for mine, theirs in zip(arrays_of(post), arrays_of(expected), strict=True):
+        for array, other in zip(mine, theirs, strict=True):
+            size = array.shape[1]
+            assert array.tobytes() == np.ascontiguousarray(other[:, :size]).tobytes()
+            assert not whole or array.shape == other.shape
+
+
+def steps(folder, kills, chance, expected, draws):
+    done, most = 0, 6000
+    while done < kills:
+        path, number = folder / f"{done}.zarr", chance.randint(1, most)
+
+        def killed(path=path, number=number):
+            Tripwire(number)
+            go_on(path, draws, threads=chance.choice([1, 2]))
+
+        if ending(in_child(killed)) == 0:
+            most = number  # the run has fewer steps than that
+            for file in sorted(path.rglob("*"), reverse=True):
+                file.rmdir() if file.is_dir() else file.unlink()
+            path.rmdir()
+            continue
+        if path.exists():
+            assert ending(in_child(lambda path=path: compare(path, expected, whole=False))) == 0
+        assert ending(in_child(lambda path=path: go_on(path, draws, threads=2))) == 0
+        assert ending(in_child(lambda path=path: compare(path, expected, whole=True))) == 0
+        done += 1
+        print("killed at step", number)
+
+
+def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
+    path, done = folder / "run.zarr", 0
+    while done < kills:
+        number = signals[done % len(signals)]
+        child = in_child(partial(go_on, path, draws, threads=1 + done % 2))
+        time.sleep(chance.uniform(0.02, 0.4))
+        os.kill(child, number)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        # A stop before the first draw is an interruption; a kill can only be outrun by the end of the run.
+        assert ended in ((-number, 0) if number == signal.SIGKILL else (-number, 0, 1)), ended
+        if path.exists():
+            assert ending(in_child(lambda: compare(path, expected, whole=False))) == 0
+        done += 1
+        print("killed by", number)
+    zarr_store.SAVE_INTERVAL = 0.1
+    assert ending(in_child(lambda: go_on(path, draws, threads=2))) == 0
+    assert ending(in_child(lambda: compare(path, expected, whole=True))) == 0
+
+
+def main(what, folder, kills, seed, likelihood="poisson"):
+    warnings.simplefilter("ignore")
+    SETTINGS.update(BURSTS if likelihood == "bursts" else {})
+    chance, folder = random.Random(int(seed)), Path(folder)
+    zarr_store.SAVE_INTERVAL = zarr_store.SAVE_INTERVAL_FACTOR = 0.0
+    chunks._MOST_VALUES = 4  # so that chunks fill up and new ones begin
+    draws = 6 if what == "steps" else 400
+    expected = ac.AlloCore(burn_in=3, draws=draws, threads=1, progress=False, **SETTINGS).fit(SPLIT).posterior_
+    options = {"signals": (signal.SIGINT, signal.SIGTERM)} if what == "signals" else {}
+    {"steps": steps, "moments": moments, "signals": moments}[what](
+        folder, int(kills), chance, expected, draws, **options
+    )
+    assert not [*folder.glob("*/**/.*.tmp")], "nothing unfinished is left behind"
+    print("all is there")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,40 @@
+"""Every kind of finding has a sentence, and every sentence has a finding."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import allocore as ac
+from allocore import sentences
+
+SOURCE = Path(ac.__file__).parent
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+TEXTS = {
+    node.value
+    for path, tree in TREES.items()
+    if path.name != "sentences.py"
+    for node in ast.walk(tree)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+}
+
+
+def kinds():
+    """The kinds that the package gives to findings as plain text."""
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding":
+                kind = node.args[0] if node.args else next(each.value for each in node.keywords if each.arg == "kind")
+                if isinstance(kind, ast.Constant):
+                    yield kind.value
+
+
+def test_every_kind_of_finding_has_a_sentence():
+    found = set(kinds())
+    assert len(found) > 20
+    assert sorted(found - set(sentences._WRITERS)) == []
+
+
+@pytest.mark.parametrize("kind", sorted(sentences._WRITERS))
+def test_every_sentence_has_a_finding(kind):
+    assert kind in TEXTS
