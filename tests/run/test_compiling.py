@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
+from allocore.gibbs.sweep import sweep
 from allocore.kernels import jit
 from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec
@@ -92,8 +93,21 @@ def test_the_steps_after_thinning_are_compiled_by_the_second_process(tmp_path):
         Spec(5, (5, 5, 5), likelihood="negative-binomial", dispersion_by=2),
     ],
 )
-def test_every_model_has_steps_to_compile(spec, missing):
+def test_every_model_has_steps_to_compile(spec, missing, monkeypatch):
+    swept = []
+
+    def sweep_and_keep(key, layout, small, before, **options):
+        after = sweep(key, layout, small, before, **options)
+        swept.append((layout, before.state, after[0].state))
+        return after
+
+    monkeypatch.setattr(compiling, "sweep", sweep_and_keep)
     compiling.compile_steps(spec, missing)
+    ((layout, before, after),) = swept
+    assert bool(len(layout.missing.patterns_PM)) == missing
+    drawn = [(before.log_core_Q, after.log_core_Q), *zip(before.log_phi, after.log_phi, strict=True)]
+    assert not any(np.array_equal(old, new) for old, new in drawn), "every step has drawn its variable"
+    assert len(after.concentrations_M) == (len(spec.core_shape) if spec.infer_concentrations else 0)
 
 
 @pytest.mark.parametrize("command", ["exit 1", "kill -9 $$"])

@@ -183,9 +183,10 @@ def test_a_figure_fits_into_any_axes_and_hides_their_frame():
 def test_a_subfigure_and_tiny_axes_will_do():
     whole = Figure(figsize=(8, 6))
     part = whole.subfigures(1, 2)[0]
-    figures.classes(posterior(), ax=part.subplots())
-    figures.classes(posterior(), ax=whole.add_axes((0, 0, 0.05, 0.05)))
+    drawn = [figures.classes(posterior(), ax=ax) for ax in (part.subplots(), whole.add_axes((0, 0, 0.05, 0.05)))]
     whole.draw_without_rendering()
+    assert [len(ax.child_axes) for ax in drawn] == [9, 9]
+    assert [ax.get_figure() for ax in drawn] == [part, whole]
 
 
 # Edges

@@ -209,8 +209,10 @@ def test_factors_of_zeros_and_modes_of_one_label_are_drawn():
     who, what, when = some_factors()
     who[:] = 0
     post = posterior([who, what[:1], when], labels=(WHO, ("only",), None))
-    for mode in range(3):
-        figures.factors(post, mode, draw=0).get_figure().draw_without_rendering()
+    drawn = [shades(figures.factors(post, mode, draw=0).panels[0]) for mode in range(3)]
+    assert [len(shades_DK) for shades_DK in drawn] == [len(who), 1, len(when)]
+    assert not drawn[0].any()
+    assert drawn[2].any()
 
 
 def test_a_hundred_thousand_labels_are_forty_rows():
