@@ -17,7 +17,7 @@ from allocore.storage import run_writer as zarr_store
 from allocore.storage import zarr_format as chunks
 from allocore.storage.record import MemoryStore, Plan, Schedule
 from allocore.storage.run_writer import ZarrStore
-from allocore.storage.schema import FLOAT, WHOLE, Growing
+from allocore.storage.zarr_format import FLOAT, WHOLE, Growing
 from support.errors import refused_file
 
 LABELS = [["Ada", "Zoë", "Bo", "日"], None, ["2001", "2002"]]

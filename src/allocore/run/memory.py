@@ -17,8 +17,7 @@ from allocore.errors import InputError
 from allocore.model.spec import Spec
 from allocore.storage.lazy_array import READ_WHOLE_BYTES
 from allocore.storage.record import Plan
-from allocore.storage.schema import STATS, draw_variables
-from allocore.storage.zarr_format import chunk_shape
+from allocore.storage.zarr_format import STATS, chunk_shape, draw_variables
 
 _NUMBER_BYTES = 8
 _CELL_BYTES = 16  # of a non-zero: two bytes a coordinate and five more, and sorting

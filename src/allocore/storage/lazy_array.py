@@ -1,4 +1,4 @@
-"""Arrays (chain, draw, ...) that are not in memory: draws on disk, and draws that each stand for several paths.
+"""Arrays (chain, draw, ...) that are not in memory: draws on disk, and draws of which each is used for several paths.
 
 Both behave like read-only NumPy arrays. A run only ever adds values, and every chunk is replaced as a whole, so an
 array on disk keeps the draws that existed when it was made, even while the run goes on.
@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from allocore._memory import check_room, require_memory
 from allocore.errors import StoreError
-from allocore.storage.schema import Growing
-from allocore.storage.zarr_format import Damage, OnDamage, chunk_shape, read_attributes, read_values
+from allocore.storage.zarr_format import Damage, Growing, OnDamage, chunk_shape, read_attributes, read_values
 
 DrawArray: TypeAlias = Union[NDArray[Any], "StoredArray"]
 READ_WHOLE_BYTES = 2**28  # the draws of a run on disk are read into memory as a whole if they take no more
-_UNCHANGED = ("seed", "tensor")  # the attributes by which a run is recognized
 _Numbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 class _LazyArray(NDArrayOperatorsMixin):
-    """What both kinds share: NumPy's functions and operators first make the whole array in memory."""
+    """What both kinds share: NumPy's functions and operators first read the whole array into memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -54,11 +52,8 @@ class _LazyArray(NDArrayOperatorsMixin):
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return getattr(ufunc, method)(*(_in_memory(each) for each in inputs), **options)
-
-
-def _in_memory(value: Any) -> Any:
-    return value.read() if isinstance(value, _LazyArray) else value
+        arrays = (each.read() if isinstance(each, _LazyArray) else each for each in inputs)
+        return getattr(ufunc, method)(*arrays, **options)
 
 
 class RepeatedDraws(_LazyArray):
@@ -93,7 +88,7 @@ class RepeatedDraws(_LazyArray):
 
 
 class StoredArray(_LazyArray):
-    """Some chains and draws of a variable on disk, of which a chunk at a time is read when its values are needed.
+    """Some chains and draws of a variable on disk; a chunk is read when its values are needed.
 
     `array[chain, draw]` is the value of one draw; chains and draws chosen by slices or lists stay on disk. The methods
     of NumPy's arrays read the whole array into memory first.
@@ -113,8 +108,9 @@ class StoredArray(_LazyArray):
         given = key if isinstance(key, tuple) else (key,)
         chain, draw = (*given[:2], slice(None), slice(None))[:2]
         numbers = [isinstance(each, int | np.integer) for each in (chain, draw)]
-        simple = all(isinstance(each, int | np.integer | slice) for each in (chain, draw))
-        if not simple and (len(given) > 2 or not self._is_list(chain, draw)):
+        others = [each for each in (chain, draw) if not isinstance(each, int | np.integer | slice)]
+        is_list = all(isinstance(each, list | np.ndarray) and np.ndim(each) == 1 for each in others)
+        if others and (not is_list or len(others) > 1 or any(numbers) or len(given) > 2):
             return self.read()[key]  # by masks, pairs of lists, `...`: as NumPy does it
         if all(numbers):
             return self._value(int(self._chains[chain]), int(self._draws[draw]))[given[2:]]
@@ -126,12 +122,6 @@ class StoredArray(_LazyArray):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise ValueError("assignment destination is read-only")
-
-    @staticmethod
-    def _is_list(chain: Any, draw: Any) -> bool:
-        """Whether one of the two is a list of numbers, and the other one a slice."""
-        lists = [each for each in (chain, draw) if not isinstance(each, slice)]
-        return len(lists) == 1 and isinstance(lists[0], list | np.ndarray) and np.asarray(lists[0]).ndim == 1
 
     def __getattr__(self, name: str) -> Any:
         known = None if name.startswith("_") else getattr(np.ndarray, name, None)
@@ -175,7 +165,7 @@ class StoredArray(_LazyArray):
                 yield position, here, values[self._draws[here] - index * self._step]
 
     def _value(self, chain: int, draw: int) -> NDArray[Any]:
-        """The value of one draw. Its chunk stays in memory, because most often the next draw is needed next."""
+        """The value of one draw. Its chunk stays in memory, because the next draw is usually needed next."""
         index, offset = divmod(draw, self._step)
         cached = self._last
         if cached is None or cached[:2] != (chain, index) or offset >= len(cached[2]):
@@ -188,7 +178,7 @@ class StoredArray(_LazyArray):
         """The values of a chunk, up to draw `last` of the run."""
         if on_damage is None:
             now = read_attributes(self._run)
-            if any(now[name] != self._attributes[name] for name in _UNCHANGED):
+            if any(now[name] != self._attributes[name] for name in ("seed", "tensor")):
                 raise StoreError(self._run, "is no longer the run that was opened: open it again")
             on_damage = Damage(self._run, "raise").of_draws
         folder = self._run / self._variable.path

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +24,7 @@ from allocore._zarr import ArrayInfo, compressor, encode, read_json, write_json
 from allocore.errors import InputError, StoreError
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.model.state import State, SweepInfo
-from allocore.storage.record import Plan, Record, other_packages, other_rounding, stats_of
+from allocore.storage.record import Plan, Record, other_arithmetic, stats_of
 from allocore.storage.run_reader import (
     METADATA,
     check_arrays,
@@ -36,17 +35,23 @@ from allocore.storage.run_reader import (
     stored_sizes,
     variables_of,
 )
-from allocore.storage.schema import DRAWS, SWEEPS, WHOLE, draw_values, draw_variables, growing_variables, stat_variables
 from allocore.storage.state_files import read_checkpoint, remove_slices, write_checkpoint
 from allocore.storage.zarr_format import (
+    DRAWS,
+    FLOAT,
+    SWEEPS,
+    WHOLE,
     Damage,
     GrowingChunks,
     OnError,
     chunk_shape,
-    fill_value,
+    draw_values,
+    draw_variables,
+    growing_variables,
     is_run,
     read_attributes,
     reporting_damage,
+    stat_variables,
     with_checksum,
 )
 from allocore.tensor.sharded import ShardedTensor
@@ -55,8 +60,8 @@ CHECKPOINTS = "checkpoints"
 SAVE_INTERVAL = 5.0  # seconds between the saves of a chain, at least
 SAVE_INTERVAL_FACTOR = 50.0  # and at least this many times as long as the last save took: saving takes 2% of the time
 _NUMBERS_IN_CHUNK = 4096  # of the coordinates draw and sweep
-# The coordinates draw and sweep of the groups, and their first values.
-_NUMBERED = {"posterior/draw": 0, f"{DRAWS}/draw": 0, f"{SWEEPS}/sweep": 1}
+# The coordinates draw and sweep of the groups: what they number, and their first values.
+_NUMBERED = {"posterior/draw": ("draw", 0), f"{DRAWS}/draw": ("draw", 0), f"{SWEEPS}/sweep": ("sweep", 1)}
 
 
 def write_skeleton(folder: Path, plan: Plan) -> None:
@@ -81,15 +86,14 @@ def write_skeleton(folder: Path, plan: Plan) -> None:
             chunks=chunk_shape(variable),
             dtype=variable.dtype,
             order="F",
-            fill_value=fill_value(variable),
+            # What a reader finds if a chunk is absent. Integers have none, or xarray would make them floats.
+            fill_value=float("nan") if variable.dtype == FLOAT else None,
             attributes={"_ARRAY_DIMENSIONS": ["chain", variable.along, *variable.dims]},
             **options,
         )
-    for name in _NUMBERED:
-        along: dict[str, Any] = {"_ARRAY_DIMENSIONS": [name.rpartition("/")[2]]}
-        run.create_array(
-            name, shape=(0,), chunks=(_NUMBERS_IN_CHUNK,), dtype=WHOLE, fill_value=None, attributes=along, **options
-        )
+    for name, (along, _) in _NUMBERED.items():
+        options["attributes"] = {"_ARRAY_DIMENSIONS": [along]}
+        run.create_array(name, shape=(0,), chunks=(_NUMBERS_IN_CHUNK,), dtype=WHOLE, fill_value=None, **options)
     write_json(folder / METADATA, _collect_metadata(folder))
 
 
@@ -124,13 +128,15 @@ class ConsolidatedMetadata:
         self._folder = folder
         self._document, self.sizes = _read_metadata(folder, plan)
         self._along = {each.path: (each.along, 1) for each in growing_variables(plan.tensor, plan.spec, folder)}
-        self._along |= {name: (name.rpartition("/")[2], 0) for name in _NUMBERED}
+        self._along |= {name: (along, 0) for name, (along, _) in _NUMBERED.items()}
 
     def grow(self, sizes: dict[str, int]) -> None:
-        """Let readers see this many draws and sweeps."""
-        for name, first in _NUMBERED.items():
-            along = name.rpartition("/")[2]
-            self._count(name, first, self.sizes[along], sizes[along])
+        """Let readers see this many draws and sweeps; of the last chunk of a coordinate, they see the part up to it."""
+        for name, (along, first) in _NUMBERED.items():
+            for chunk in range(-(-self.sizes[along] // _NUMBERS_IN_CHUNK), -(-sizes[along] // _NUMBERS_IN_CHUNK)):
+                numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
+                with replacing(self._folder / name / str(chunk)) as file:
+                    file.write(encode(numbers))
         for name, (along, axis) in self._along.items():
             self._document["metadata"][f"{name}/.zarray"]["shape"][axis] = sizes[along]
         write_json(self._folder / METADATA, self._document)
@@ -148,16 +154,9 @@ class ConsolidatedMetadata:
         for name in self._along:
             write_json(self._folder / name / ".zarray", self._document["metadata"][f"{name}/.zarray"])
 
-    def _count(self, name: str, first: int, old: int, new: int) -> None:
-        """Write the new chunks of a coordinate 0, 1, ..; readers do not see the part beyond its size."""
-        for chunk in range(-(-old // _NUMBERS_IN_CHUNK), -(-new // _NUMBERS_IN_CHUNK)):
-            numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
-            with replacing(self._folder / name / str(chunk)) as file:
-                file.write(encode(numbers))
-
 
 class ZarrStore:
-    """The store on disk. `create` starts a run, `reopen` continues one. Only one process at a time can write it."""
+    """The store on disk. `create` starts a run, `reopen` continues one. Only one process can write it at a time."""
 
     def __init__(self, path: Path, plan: Plan, lock: ProcessLock, on_error: OnError = "raise") -> None:
         self.path, self.plan = path, plan
@@ -232,9 +231,7 @@ class ZarrStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             with self._reporting_failure():
                 self._metadata.write_array_metadata()
@@ -273,10 +270,9 @@ class _ChainFiles:
             {each.name: GrowingChunks(path, chain, each) for each in stat_variables(plan.tensor, group, path)}
             for group in (DRAWS, SWEEPS)
         )
-        self._schedule, self._last = plan.schedule, dict[str, Any]()
+        self._schedule, self._last, self.saved = plan.schedule, dict[str, Any](), sizes
         self.point = _newest_state(self._folder, plan)
-        sweep = 0 if self.point is None else self.point[0]
-        self.saved = {"draw": max(sizes["draw"], plan.schedule.draws_after(sweep)), "sweep": max(sizes["sweep"], sweep)}
+        self._count(0 if self.point is None else self.point[0])
         for chunks in (*self._draws, *self._of_draws.values()):
             chunks.resume(self.saved["draw"], damage.of_draws)
         for chunks in self._of_sweeps.values():
@@ -300,12 +296,14 @@ class _ChainFiles:
         for chunks in (*self._draws, *self._of_draws.values(), *self._of_sweeps.values()):
             chunks.flush()
         write_checkpoint(self._folder, sweep, state)
-        self.saved = {
-            "draw": max(self.saved["draw"], self._schedule.draws_after(sweep)),
-            "sweep": max(self.saved["sweep"], sweep),
-        }
+        self._count(sweep)
         now = monotonic()
         self.next_save = now + max(SAVE_INTERVAL, SAVE_INTERVAL_FACTOR * (now - start))
+
+    def _count(self, sweep: int) -> None:
+        """Everything up to this sweep is on disk, and perhaps more."""
+        counts = {"draw": self._schedule.draws_after(sweep), "sweep": sweep}
+        self.saved = {along: max(size, self.saved[along]) for along, size in counts.items()}
 
 
 def check_free(name: str, path: Path) -> None:
@@ -322,7 +320,7 @@ def check_free(name: str, path: Path) -> None:
 
 
 def write_record(record: Record, path: Path) -> None:
-    """Write a finished run to a new folder, without the checkpoints that would let it continue."""
+    """Write a finished run to a new folder. Without checkpoints, it cannot be resumed."""
     check_free("path", path)
     if record.chosen is not None:
         rule = "cannot be written: only complete runs can be saved, and damaged draws of this one were left out"
@@ -342,7 +340,7 @@ def write_record(record: Record, path: Path) -> None:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether some process holds the lock of a run."""
+    """Whether a process has locked the run."""
     try:
         with warnings.catch_warnings(action="ignore"), ProcessLock(path / "lock"):
             return False
@@ -397,8 +395,7 @@ def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | 
         )
     if not (path / CHECKPOINTS).is_dir():
         raise StoreError(path, "was saved from memory and has no checkpoints: only a run made with store= can continue")
-    if changed := other_packages(attributes) + other_rounding(attributes):
-        other = ", ".join(changed)
+    if other := ", ".join(other_arithmetic(attributes)):
         warnings.warn(f"{path} was started with {other}: draws may differ in their last bits", stacklevel=4)
     if isinstance(plan.tensor, ShardedTensor):
         plan.tensor.check_there()

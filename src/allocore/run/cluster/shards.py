@@ -20,7 +20,7 @@ another one.
                the first answer counts, and both would be the same
     cutting    if workers come or go, the ranges are cut anew; also if another cut would save a twentieth of the time,
                but less and less often, because workers must read their shards again
-    waiting    ends: if no worker answers for long, the run stops with an error, and can be resumed
+    waiting    is limited: if no worker answers for long, the run stops with an error, and can be resumed
 """
 
 import socket
@@ -54,8 +54,8 @@ from allocore.tensor.shards import ShardFiles
 
 _POLL_SECONDS = 0.5
 _PATIENCE = 600.0  # seconds without a worker
-_SLOW_FACTOR, _SLOW_SECONDS = 5.0, 30.0  # a task is slow after this many times the usual time, and at least so long
-_LEAST_CELLS_A_SECOND = 1e5  # that are read, before patience ends
+_SLOW_FACTOR, _SLOW_SECONDS = 5.0, 30.0  # a task is slow after this many times the usual time, and at least 30 s
+_LEAST_CELLS_A_SECOND = 1e5  # a worker that reads more slowly is given up
 _RANGES_KEPT = 2  # by a worker: its own and another
 _LOOK_FOR_WORKERS, _LOOK_WHO_IS_GONE = 5.0, 1.0  # seconds: between sweeps, and while waiting for answers
 _RECUT_RATIO, _RECUT_SWEEPS = 0.95, 20  # when to cut anew: the new time over the old one, and sweeps since the last cut
@@ -76,7 +76,11 @@ class Shard:
         workers: Workers,
     ) -> "Shard":  # fmt: skip
         """A shard of cells sorted by `order`, starting at number `first_cell` of the tensor, where a block begins."""
-        rows = tuple(_touched(column, length) for column, length in zip(coords, shape, strict=True))
+        rows = []
+        for column, length in zip(coords, shape, strict=True):
+            occurs_D = np.zeros(length, dtype=np.bool_)
+            occurs_D[column] = True
+            rows.append(np.flatnonzero(occurs_D))
         lengths = tuple(len(each) for each in rows)
         coords_MN = np.empty_like(coords)
         for m, mode in enumerate(order):
@@ -93,7 +97,7 @@ class Shard:
             missing=SignedPatterns.of(Missing.none(lengths)),
             workers=workers,
         )
-        return cls(layout, rows)
+        return cls(layout, tuple(rows))
 
     @property
     def draws(self) -> int:
@@ -111,13 +115,6 @@ class Shard:
         return thin_here(key, layout, likelihood, state, Workspace.of(layout, state), count_type)
 
 
-def _touched(column: NDArray[Any], length: int) -> Ints:
-    """The rows that occur in a column of coordinates, sorted."""
-    occurs_D = np.zeros(length, dtype=np.bool_)
-    occurs_D[column] = True
-    return np.flatnonzero(occurs_D)
-
-
 def state_of_rows(state: State, rows: Sequence[Ints]) -> State:
     """The part of a state that thinning needs: core values and, of the factors in use, the given rows."""
     log_phi, subs_QM = [], np.empty_like(state.subs_QM)
@@ -125,16 +122,6 @@ def state_of_rows(state: State, rows: Sequence[Ints]) -> State:
         used_U, subs_QM[:, mode] = np.unique(state.subs_QM[:, mode], return_inverse=True)
         log_phi.append(state.log_phi[mode][np.ix_(rows_d, used_U)])
     return State(state.log_core_Q, subs_QM, tuple(log_phi), np.empty(0), None)
-
-
-def layout_without_cells(
-    shape: tuple[int, ...], order: tuple[int, ...], row_totals_R: Floats, log_factorials: float, total: int,
-    missing: Missing, workers: Workers,
-) -> Layout:  # fmt: skip
-    """The layout of a tensor whose cells are all in shards: what every step except thinning reads."""
-    nothing = np.empty((len(shape), 0), dtype=np.int64), np.empty(0, dtype=np.int64)
-    nonzeros = nonzeros_of(*nothing, row_offsets(shape)[list(order)])
-    return Layout(shape, order, nonzeros, row_totals_R, log_factorials, total, SignedPatterns.of(missing), workers)
 
 
 def join_thinned(
@@ -157,7 +144,7 @@ def join_thinned(
 
 
 class ShardRange(NamedTuple):
-    """Shards `first` to `last`, excluding the last, of the tensor in a folder."""
+    """Shards `first` to `last`, excluding `last`, of the tensor in a folder."""
 
     path: str
     fingerprint: str
@@ -166,9 +153,7 @@ class ShardRange(NamedTuple):
 
     def overlaps(self, other: "ShardRange") -> bool:
         """Whether both share a shard; ranges of different tensors count as overlapping."""
-        if self.fingerprint != other.fingerprint:
-            return True
-        return self.first < other.last and other.first < self.last
+        return self.fingerprint != other.fingerprint or (self.first < other.last and other.first < self.last)
 
 
 class RangeFacts(NamedTuple):
@@ -213,15 +198,12 @@ def thin_range(task: ThinTask, data: None) -> ThinnedRange:
     shard, start = _loaded(task.where, task.kept), perf_counter()
     with Workers(task.threads) as workers:
         cells = shard.thin(task.key, task.first_draw, task.likelihood, task.state, task.count_type, workers)
-    y_RQ = cells.y_RQ.astype(_narrowest(int(cells.y_RQ.max(initial=0)), task.count_type))
+    largest = int(cells.y_RQ.max(initial=0))
+    narrow = (kind for kind in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(kind).max)
+    y_RQ = cells.y_RQ.astype(next(narrow, task.count_type))
     # The driver knows the scales of the rows.
     sent = ThinnedCells(y_RQ, cells.log_fit_B, cells.log_fit_L, cells.log_fit_U, np.empty(0))
     return ThinnedRange(sent, perf_counter() - start, Versions.here())
-
-
-def _narrowest(largest: int, count_type: type[np.signedinteger[Any]]) -> type[np.integer[Any]]:
-    """The narrowest type for numbers up to `largest`: unsigned up to 32 bits, which every table can add."""
-    return next((kind for kind in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(kind).max), count_type)
 
 
 _one_at_a_time = Lock()
@@ -229,7 +211,7 @@ _known: dict[ShardRange, Shard] = {}
 
 
 def _loaded(where: ShardRange, kept: int) -> Shard:
-    """A range of shards from memory, or from disk in place of those that overlap it or are too many."""
+    """A range of shards, from memory or from disk; ranges that overlap a new one are dropped, and the oldest."""
     with _one_at_a_time:
         shard = _known.pop(where, None)
         if shard is None:
@@ -249,7 +231,7 @@ def forget() -> None:
 
 
 def _read(where: ShardRange) -> Shard:
-    """Read a range from disk. An error names the machine, because the tensor may be there on others."""
+    """Read a range from disk. An error names the machine, because others may be able to read the tensor."""
     try:
         files = ShardFiles.open(Path(where.path))
         if files.fingerprint != where.fingerprint:
@@ -266,10 +248,6 @@ def _read(where: ShardRange) -> Shard:
             f"{where.path}: {str(error) or 'too little memory'}. Every worker must be able to read the tensor; if "
             "memory is short, add workers or write the tensor in more shards",
         ) from error
-
-
-def _no_data() -> None:
-    """Tasks have no data: a worker reads its shards from disk."""
 
 
 class RangeWorker(NamedTuple):
@@ -318,13 +296,14 @@ class ShardedThinning:
         self._addresses = frozenset[str]()  # of the workers, when they were last looked for
 
     def layout(self, workers: Workers) -> Layout:
-        """The layout that the steps in this process read."""
+        """The layout that every step but thinning reads: all cells are in shards."""
         tensor, sizes = self._tensor, self._tensor.files.sizes
         tensor.check_there()
+        shape, order, missing = tensor.shape, sizes.order, SignedPatterns.of(tensor.missing)
+        no_cells = np.empty((len(shape), 0), dtype=np.int64), np.empty(0, dtype=np.int64)
+        nonzeros = nonzeros_of(*no_cells, row_offsets(shape)[list(order)])
         totals_R = tensor.files.row_totals().astype(np.float64)
-        return layout_without_cells(
-            tensor.shape, sizes.order, totals_R, sizes.log_factorials, sizes.total, tensor.missing, workers
-        )
+        return Layout(shape, order, nonzeros, totals_R, sizes.log_factorials, sizes.total, missing, workers)
 
     def __call__(
         self, key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace,
@@ -338,7 +317,8 @@ class ShardedThinning:
             rows_state, threads, kept = state_of_rows(state, each.facts.rows), each.worker.threads, self._kept(ranges)
             return ThinTask(each.where, key, each.first_draw, likelihood, rows_state, count_type, threads, kept)
 
-        tasks: Tasks[int] = Tasks(self._executor, thin_range, _no_data, go_on=self._go_on)
+        # Tasks have no data: a worker reads its shards from disk.
+        tasks: Tasks[int] = Tasks(self._executor, thin_range, lambda: None, go_on=self._go_on)
         for number, each in enumerate(ranges):
             tasks.hand_out(number, task(number), each.worker.options)
         # The scales of the rows are computed while the workers work.
@@ -350,7 +330,7 @@ class ShardedThinning:
             # If another worker had to help, its seconds say nothing about this one.
             each.note(answer.seconds if answer.doubled else found.seconds)
         self._sweeps += 1
-        self._taken.append(tasks.longest())
+        self._taken.append(tasks.longest)
         rows = [each.facts.rows for each in ranges]
         return join_thinned([each.cells for each in thinned], rows, layout, log_scale_R, count_type)
 
@@ -366,14 +346,11 @@ class ShardedThinning:
                 self._looked = now
                 workers = self._workers()[: self._tensor.shards]
                 if [each.worker.name for each in self._ranges] != [each.name for each in workers]:
-                    self._ranges, self._next_cut = self._cut(workers, self._even_edges(workers)), _RECUT_SWEEPS
+                    even_edges = cut_in_proportion(self._tensor.shards, [each.threads for each in workers])
+                    self._ranges, self._next_cut = self._cut(workers, even_edges), _RECUT_SWEEPS
                 elif (edges := self._better_edges()) is not None:
                     self._ranges, self._next_cut = self._cut(workers, edges), 2 * self._next_cut
             return self._ranges
-
-    def _even_edges(self, workers: Sequence[RangeWorker]) -> list[int]:
-        """The edges of ranges in proportion to the threads of the workers."""
-        return cut_in_proportion(self._tensor.shards, [each.threads for each in workers])
 
     def _better_edges(self) -> list[int] | None:
         """The edges of ranges that would take clearly less time, judging by the usual time of each worker."""
@@ -415,8 +392,9 @@ class ShardedThinning:
                     found.setdefault(answer.key, gathered)
                 again = {key for key, seconds in tasks.under_way() if seconds > patience} - doubled
                 if monotonic() - looked > _LOOK_WHO_IS_GONE:
-                    before, addresses, looked = addresses, self._addresses_now(addresses), monotonic()
-                    again = set(range(number)) if before - addresses else again
+                    threads = threads_by_worker(self._executor)
+                    before, addresses = addresses, addresses if threads is None else frozenset(threads)
+                    again, looked = set(range(number)) if before - addresses else again, monotonic()
                 for key in again - found.keys():
                     doubled.add(key)
                     tasks.hand_out(key, task(key))
@@ -424,20 +402,13 @@ class ShardedThinning:
             tasks.cancel()
         return [found[key] for key in range(number)]
 
-    def _addresses_now(self, before: frozenset[str]) -> frozenset[str]:
-        """The addresses of the workers of a Dask cluster; those of `before` if unknown."""
-        threads = threads_by_worker(self._executor)
-        return before if threads is None else frozenset(threads)
-
     def _cut(self, workers: Sequence[RangeWorker], edges: Sequence[int]) -> list[_Range]:
         """Divide the shards into a range for each worker, and load them."""
         files = self._tensor.files
         wheres = [ShardRange(str(files.path), files.fingerprint, *pair) for pair in pairwise(edges)]
         loads = [(where, self._kept(wheres)) for where in wheres]
-        # A disk may be slow, and all workers read from it.
-        tasks: Tasks[int] = Tasks(
-            self._executor, load_range, _no_data, go_on=self._go_on, patience=files.sizes.nnz / _LEAST_CELLS_A_SECOND
-        )
+        patience = files.sizes.nnz / _LEAST_CELLS_A_SECOND  # a disk may be slow, and all workers read from it
+        tasks: Tasks[int] = Tasks(self._executor, load_range, lambda: None, go_on=self._go_on, patience=patience)
         for number, worker in enumerate(workers[: len(loads)]):
             tasks.hand_out(number, loads[number], worker.options)
         facts: list[RangeFacts] = [each.content for each in self._gather(tasks, loads.__getitem__, inf)]
