@@ -18,15 +18,15 @@ SETTINGS = {"burn_in": 2, "draws": 6, "thin": 2, "chains": 2, "seed": 11, "progr
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("finished") / "run.zarr"
     ac.CP(3, store=path, **SETTINGS).fit(SPLIT)
     return path
 
 
 @pytest.fixture
-def run_folder(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "run.zarr")
+def run_folder(finished_run, tmp_path):
+    shutil.copytree(finished_run, tmp_path / "run.zarr")
     return tmp_path / "run.zarr"
 
 

@@ -119,8 +119,8 @@ def test_two_processes_cannot_write_one_run_but_another_can_read_it(tmp_path):
     path = tmp_path / "run.zarr"
     code = (
         "import sys, numpy as np, allocore as ac\n"
-        "from allocore.storage import run_writer as zarr_store\n"
-        "zarr_store.SAVE_INTERVAL = 0.0\n"
+        "from allocore.storage import run_writer\n"
+        "run_writer.SAVE_INTERVAL = 0.0\n"
         "Y = np.random.default_rng(5).poisson(1.2, (6, 5, 4))\n"
         "ac.CP(2, burn_in=0, draws=100_000, thin=1, seed=1, store=sys.argv[1], progress=False).fit(Y)\n"
     )

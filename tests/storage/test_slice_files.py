@@ -11,7 +11,6 @@ import xarray as xr
 import allocore as ac
 from allocore.run.cluster import chains as executors
 from allocore.run.cluster import tasks
-from allocore.run.cluster import tasks as worker_data
 from allocore.storage.state_files import open_slices
 from support.same_draws import assert_same
 
@@ -35,7 +34,7 @@ def short_slices(monkeypatch):
     monkeypatch.setattr(executors, "_LEAST_SWEEPS", 5)
     monkeypatch.setattr(executors, "_SLICE_SECONDS", 0.0)
     monkeypatch.setattr(tasks, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(worker_data, "_known", {})
+    monkeypatch.setattr(tasks, "_known", {})
 
 
 class Watched(Executor):

@@ -214,8 +214,8 @@ def _run_groups(groups: Sequence[Sequence[Chain]], stop: Stop) -> None:
             running += 1
         run(groups[0])
         running += 1
-    except BaseException:  # a thread could not be started
-        stop.now = True
+    except BaseException as error:  # a thread could not be started, or Ctrl-C
+        stop.now, stop.at_once = True, stop.at_once or isinstance(error, KeyboardInterrupt)
         raise
     finally:
         while running:
@@ -277,7 +277,11 @@ def number_of_states(states: list[State]) -> int:
 def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -> list[State]:
     """The first states of the chains of a new run, of a model `spec` of `tensor`."""
     check_same_modes(tensor, record.tensor, "Y")
-    _check_model(record.spec, spec)
+    fitted = _settings(record.spec)
+    for name, value in _settings(spec).items():
+        if fitted.get(name) != value:
+            rule = f"must agree with this model: it was fitted with {name} {fitted.get(name)!r}, not {value!r}"
+            raise InputError("start", NO_VALUE, rule)
     pairs = zip(tensor.labels, record.tensor.labels, strict=True)
     places = [_matching_rows(labels, known) for labels, known in pairs]
     if not any((place_D >= 0).any() for place_D in places):
@@ -285,14 +289,6 @@ def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -
         raise InputError("start", NO_VALUE, rule)
     given = len(record.core_values)
     return [_matched_state(record, record.state_of(chain % given, -1), spec, places) for chain in range(chains)]
-
-
-def _check_model(fitted: Spec, spec: Spec) -> None:
-    known = _settings(fitted)
-    for name, value in _settings(spec).items():
-        if known.get(name) != value:
-            rule = f"must agree with this model: it was fitted with {name} {known.get(name)!r}, not {value!r}"
-            raise InputError("start", NO_VALUE, rule)
 
 
 def _settings(spec: Spec) -> dict[str, object]:

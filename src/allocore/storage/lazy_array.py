@@ -101,7 +101,7 @@ class StoredArray(_LazyArray):
         self._chains, self._draws = np.asarray(chains, dtype=np.int64), np.asarray(draws, dtype=np.int64)
         self.shape = (len(self._chains), len(self._draws), *variable.shape)
         self.dtype, self.ndim = np.dtype(variable.dtype), len(self.shape)
-        self._step = chunk_shape(variable)[1]
+        self._step, self._end = chunk_shape(variable)[1], int(self._draws.max(initial=-1)) + 1
         self._last: tuple[int, int, NDArray[Any]] | None = None  # a chain, a chunk, its values
 
     def __getitem__(self, key: Any) -> Any:
@@ -157,31 +157,28 @@ class StoredArray(_LazyArray):
     def _chunks(self, on_damage: OnDamage | None) -> Iterator[tuple[int, NDArray[np.int64], NDArray[Any]]]:
         """Chunk after chunk: the position of the chain, the positions of the draws, and their values."""
         index_S = self._draws // self._step
-        last = int(self._draws.max(initial=-1)) + 1
         for position, chain in enumerate(self._chains.tolist()):
             for index in np.unique(index_S).tolist():
                 here = np.flatnonzero(index_S == index)
-                values = self._read_chunk(chain, index, min(last, (index + 1) * self._step), on_damage)
-                yield position, here, values[self._draws[here] - index * self._step]
+                yield position, here, self._read_chunk(chain, index, on_damage)[self._draws[here] - index * self._step]
 
     def _value(self, chain: int, draw: int) -> NDArray[Any]:
         """The value of one draw. Its chunk stays in memory, because the next draw is usually needed next."""
         index, offset = divmod(draw, self._step)
         cached = self._last
-        if cached is None or cached[:2] != (chain, index) or offset >= len(cached[2]):
-            last = min(int(self._draws.max()) + 1, (index + 1) * self._step)
-            self._last = cached = chain, index, self._read_chunk(chain, index, last, None)
+        if cached is None or cached[:2] != (chain, index):
+            self._last = cached = chain, index, self._read_chunk(chain, index)
         value: NDArray[Any] = cached[2][offset]
         return value
 
-    def _read_chunk(self, chain: int, index: int, last: int, on_damage: OnDamage | None) -> NDArray[Any]:
-        """The values of a chunk, up to draw `last` of the run."""
+    def _read_chunk(self, chain: int, index: int, on_damage: OnDamage | None = None) -> NDArray[Any]:
+        """The values of a chunk, up to the last draw of this array."""
         if on_damage is None:
             now = read_attributes(self._run)
             if any(now[name] != self._attributes[name] for name in ("seed", "tensor")):
                 raise StoreError(self._run, "is no longer the run that was opened: open it again")
             on_damage = Damage(self._run, "raise").of_draws
-        folder = self._run / self._variable.path
-        values = read_values(folder, self._variable, chain, index * self._step, last, on_damage)
+        folder, first = self._run / self._variable.path, index * self._step
+        values = read_values(folder, self._variable, chain, first, min(self._end, first + self._step), on_damage)
         values.flags.writeable = False
         return values

@@ -107,26 +107,23 @@ def _collect_metadata(folder: Path) -> dict[str, Any]:
     return {"metadata": metadata, "zarr_consolidated_format": 1}
 
 
-def _read_metadata(folder: Path, plan: Plan) -> tuple[dict[str, Any], dict[str, int]]:
-    """The consolidated metadata and its sizes; if damaged, they are made again, with no draws until the next save."""
-    try:
-        sizes = stored_sizes(folder, plan)
-        return read_json(folder / METADATA), sizes
-    except StoreError:
-        document = _collect_metadata(folder)
-    with reporting_damage(folder, "the metadata of its arrays cannot be read"):
-        check_arrays(document["metadata"], plan, folder)
-        for name in _NUMBERED:
-            ArrayInfo.of(name, document["metadata"][f"{name}/.zarray"])
-    return document, {"draw": 0, "sweep": 0}
-
-
 class ConsolidatedMetadata:
-    """Zarr's consolidated metadata, with the number of draws and sweeps that a reader sees. It never decreases."""
+    """Zarr's consolidated metadata, with the number of draws and sweeps that a reader sees. It never decreases.
+
+    If the file is damaged, it is made again, with no draws until the next save.
+    """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
-        self._document, self.sizes = _read_metadata(folder, plan)
+        try:
+            self.sizes = stored_sizes(folder, plan)
+            self._document = read_json(folder / METADATA)
+        except StoreError:
+            self.sizes, self._document = {"draw": 0, "sweep": 0}, _collect_metadata(folder)
+            with reporting_damage(folder, "the metadata of its arrays cannot be read"):
+                check_arrays(self._document["metadata"], plan, folder)
+                for name in _NUMBERED:
+                    ArrayInfo.of(name, self._document["metadata"][f"{name}/.zarray"])
         self._along = {each.path: (each.along, 1) for each in growing_variables(plan.tensor, plan.spec, folder)}
         self._along |= {name: (along, 0) for name, (along, _) in _NUMBERED.items()}
 

@@ -6,13 +6,12 @@ touch, and the results are added up. Counts are integers, and the parts of the l
 the cells before they are summed; random numbers belong to the numbers of cells and draws in the whole tensor. So the
 draws have the same bytes as those of one process, whatever the shards (CONTRIBUTING.md has the rules).
 
-A shard has its own numbers for rows: only rows that it touches are sent to it, and come back. Cells are sorted, so two
-shards share at most one row of the first mode of the order, and the tables of a long mode are not sent whole.
+A shard numbers its own rows: only rows that it touches are sent to it, and come back. Cells are sorted, so two shards
+share at most one row of the first mode of the order, and the tables of a long mode are not sent whole.
 
 The shards are divided into ranges, one for each worker. A task loads a range, or thins it given a state. It depends
-on its arguments and the tensor on disk only, so it can be repeated anywhere. A worker keeps two ranges: its own and one
-that it took over. It drops all that overlap a new one, because then the ranges were cut anew, or the tensor is
-another one.
+only on its arguments and the tensor on disk, so it can be repeated anywhere. A worker keeps two ranges: its own and one
+that it took over. It drops all that overlap a new one: then the ranges were cut anew, or the tensor is another one.
 
     lost       a task whose worker is gone is repeated on another, which loads the range. Dask may take half a minute
                to notice that an answer went with its worker, so the driver checks which workers are gone
@@ -151,10 +150,6 @@ class ShardRange(NamedTuple):
     first: int
     last: int
 
-    def overlaps(self, other: "ShardRange") -> bool:
-        """Whether both share a shard; ranges of different tensors count as overlapping."""
-        return self.fingerprint != other.fingerprint or (self.first < other.last and other.first < self.last)
-
 
 class RangeFacts(NamedTuple):
     """What the driver knows about a range: its rows of each mode, cells, random numbers, the worker's versions."""
@@ -215,8 +210,10 @@ def _loaded(where: ShardRange, kept: int) -> Shard:
     with _one_at_a_time:
         shard = _known.pop(where, None)
         if shard is None:
-            for other in [each for each in _known if each.overlaps(where)]:
-                del _known[other]
+            for other in list(_known):
+                overlaps = where.first < other.last and other.first < where.last
+                if overlaps or where.fingerprint != other.fingerprint:
+                    del _known[other]
             while len(_known) >= kept:
                 del _known[next(iter(_known))]
             shard = _read(where)
@@ -258,29 +255,25 @@ class RangeWorker(NamedTuple):
     options: dict[str, Any]
 
 
+class _Times(deque[float]):
+    """The seconds of the last tasks. Their median is robust: a worker may compile, hang once, or be disturbed."""
+
+    def __init__(self) -> None:
+        super().__init__(maxlen=_TIMES_KEPT)
+
+    def usual(self) -> float:
+        return median(self) if self else 0.0
+
+
 @dataclass
 class _Range:
-    """A range of shards, the worker that has it, its facts, and the usual seconds of its tasks."""
+    """A range of shards, the worker that has it, its facts, and the seconds of its tasks."""
 
     where: ShardRange
     worker: RangeWorker
     facts: RangeFacts
     first_draw: int
-    seconds: float = 0.0
-    last: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES_KEPT))
-
-    def note(self, seconds: float) -> None:
-        """Note the time of a task. The median is robust: a worker may compile, hang once, or be disturbed by others."""
-        self.last.append(seconds)
-        self.seconds = median(self.last)
-
-
-class _Gathered(NamedTuple):
-    """An answer, the seconds since its task was first handed out, and whether another worker got it too."""
-
-    content: Any
-    seconds: float
-    doubled: bool
+    times: _Times = field(default_factory=_Times)
 
 
 class ShardedThinning:
@@ -292,7 +285,7 @@ class ShardedThinning:
         self._ranges: list[_Range] = []
         self._cutting = Lock()
         self._looked, self._sweeps, self._next_cut = -np.inf, 0, _RECUT_SWEEPS
-        self._taken: deque[float] = deque(maxlen=_TIMES_KEPT)
+        self._times = _Times()
         self._addresses = frozenset[str]()  # of the workers, when they were last looked for
 
     def layout(self, workers: Workers) -> Layout:
@@ -323,16 +316,15 @@ class ShardedThinning:
             tasks.hand_out(number, task(number), each.worker.options)
         # The scales of the rows are computed while the workers work.
         log_scale_R = workspace.scaled_rows(state).log_scale_R
-        answers = self._gather(tasks, task, median(self._taken) if self._taken else 0.0)
-        thinned: list[ThinnedRange] = [each.content for each in answers]
-        for each, answer, found in zip(ranges, answers, thinned, strict=True):
+        thinned: list[tuple[ThinnedRange, float | None]] = self._gather(tasks, task, self._times.usual())
+        for each, (found, waited) in zip(ranges, thinned, strict=True):
             check_versions(found.versions)
             # If another worker had to help, its seconds say nothing about this one.
-            each.note(answer.seconds if answer.doubled else found.seconds)
+            each.times.append(found.seconds if waited is None else waited)
         self._sweeps += 1
-        self._taken.append(tasks.longest)
+        self._times.append(tasks.longest)
         rows = [each.facts.rows for each in ranges]
-        return join_thinned([each.cells for each in thinned], rows, layout, log_scale_R, count_type)
+        return join_thinned([found.cells for found, _ in thinned], rows, layout, log_scale_R, count_type)
 
     def _kept(self, ranges: Sequence[object]) -> int:
         """How many ranges a worker keeps: its own and another; all, if the executor chooses the worker."""
@@ -354,7 +346,7 @@ class ShardedThinning:
 
     def _better_edges(self) -> list[int] | None:
         """The edges of ranges that would take clearly less time, judging by the usual time of each worker."""
-        seconds = [each.seconds for each in self._ranges]
+        seconds = [each.times.usual() for each in self._ranges]
         if self._sweeps < self._next_cut or min(seconds) <= 0.0 or max(seconds) < _RECUT_SECONDS:
             return None
         lengths = [each.where.last - each.where.first for each in self._ranges]
@@ -380,16 +372,20 @@ class ShardedThinning:
             for address, threads in sorted(found.items())
         ]
 
-    def _gather(self, tasks: Tasks[int], task: Callable[[int], Any], usual: float) -> list[_Gathered]:
-        """The answers to tasks 0, 1, .. that are running. A task that is slow or perhaps lost is handed out again."""
-        found, number, patience = dict[int, _Gathered](), len(tasks), max(_SLOW_SECONDS, _SLOW_FACTOR * usual)
+    def _gather(self, tasks: Tasks[int], task: Callable[[int], Any], usual: float) -> list[tuple[Any, float | None]]:
+        """The answers to tasks 0, 1, .. that are running. A task that is slow or perhaps lost is handed out again.
+
+        If another worker got a task too, its answer comes with the seconds since it was first handed out.
+        """
+        found, number = dict[int, tuple[Any, float | None]](), len(tasks)
+        patience = max(_SLOW_SECONDS, _SLOW_FACTOR * usual)
         doubled, addresses, start = set[int](), self._addresses, monotonic()
         looked = start
         try:
             while len(found) < number:
                 for answer in tasks.answers():
-                    gathered = _Gathered(answer.content, monotonic() - start, answer.key in doubled)
-                    found.setdefault(answer.key, gathered)
+                    waited = monotonic() - start if answer.key in doubled else None
+                    found.setdefault(answer.key, (answer.content, waited))
                 again = {key for key, seconds in tasks.under_way() if seconds > patience} - doubled
                 if monotonic() - looked > _LOOK_WHO_IS_GONE:
                     threads = threads_by_worker(self._executor)
@@ -411,7 +407,7 @@ class ShardedThinning:
         tasks: Tasks[int] = Tasks(self._executor, load_range, lambda: None, go_on=self._go_on, patience=patience)
         for number, worker in enumerate(workers[: len(loads)]):
             tasks.hand_out(number, loads[number], worker.options)
-        facts: list[RangeFacts] = [each.content for each in self._gather(tasks, loads.__getitem__, inf)]
+        facts: list[RangeFacts] = [content for content, _ in self._gather(tasks, loads.__getitem__, inf)]
         for each in facts:
             check_versions(each.versions)
         first_draws = np.cumsum([0, *(each.draws for each in facts)]).tolist()

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from threading import Lock
 from time import monotonic
@@ -130,7 +130,8 @@ class Tasks(Generic[TaskKey]):
         self, executor: Executor, function: Callable[..., Any], data: Callable[[], Any], *, go_on: str = "",
         losses_of_one: int | None = None, long: bool = False, patience: float = 0.0,
     ) -> None:  # fmt: skip
-        self._executor, self._function, self._data, self._go_on = executor, function, data, go_on
+        self._executor, self._function, self._data = executor, function, data
+        self._stopped = partial(stopped_run, how_to_resume=go_on)
         self._losses_of_one, self._long, self._least_patience = losses_of_one, long, patience
         self._under_way: dict[Future[Any], _Task[TaskKey]] = {}
         self._losses, self._ended, self._answered, self.longest = 0, 0, False, 0.0
@@ -172,10 +173,6 @@ class Tasks(Generic[TaskKey]):
                 future.cancel()
         self._under_way.clear()
 
-    def lost(self, why: str) -> StoreError:
-        """The error of a run that stops: why, and how to continue it, if that is possible."""
-        return stopped_run(why, self._go_on)
-
     def _submit(self, task: _Task[TaskKey], data: Any, **options: Any) -> None:
         try:
             with warnings.catch_warnings():
@@ -183,7 +180,7 @@ class Tasks(Generic[TaskKey]):
                 warnings.filterwarnings("ignore", message="Sending large graph")
                 future = self._executor.submit(self._function, task.content, data, **options)
         except Exception as error:  # every executor has its own: BrokenExecutor, RuntimeError, ..
-            raise self.lost(f"the executor accepts no more tasks: {error}") from error
+            raise self._stopped(f"the executor accepts no more tasks: {error}") from error
         self._under_way[future] = task
 
     def _content(self, task: _Task[TaskKey], future: "Future[Any]", repeat: bool) -> Any:
@@ -192,7 +189,7 @@ class Tasks(Generic[TaskKey]):
         try:
             content = future.result()
         except BrokenExecutor as error:
-            raise self.lost(f"the workers of the executor are gone: {error}") from error
+            raise self._stopped(f"the workers of the executor are gone: {error}") from error
         except InputError:
             raise
         except (Exception, CancelledError) as error:
@@ -220,7 +217,7 @@ class Tasks(Generic[TaskKey]):
         if task.losses == 1:
             task.ended_before = self._ended
         if self._losses > _MAX_LOSSES:
-            raise self.lost(f"{self._losses} tasks failed in a row, the last with {_in_words(error)}") from error
+            raise self._stopped(f"{self._losses} tasks failed in a row, the last with {_in_words(error)}") from error
         own_fault = self._ended > task.ended_before or type(error).__name__ == "KilledWorker"
         if self._losses_of_one is not None and task.losses > self._losses_of_one and own_fault:
             return Lost(f"lost {task.losses} times with its worker, the last time with {_in_words(error)}")
@@ -233,20 +230,20 @@ class Tasks(Generic[TaskKey]):
 
     def _check_patience(self) -> None:
         if self._is_closed():
-            raise self.lost("the scheduler of the cluster is gone")
+            raise self._stopped("the scheduler of the cluster is gone")
         silence = self.silence()
         if silence <= max(_PATIENCE, self._least_patience, 20.0 * self.longest):
             return
         if not (self._long and self._answered):
-            raise self.lost(f"no worker has answered for {silence:.0f} seconds")
+            raise self._stopped(f"no worker has answered for {silence:.0f} seconds")
         if monotonic() - self._last_question > _ASK_EVERY:
             self._last_question = monotonic()
             if slots(self._executor) == 0:
-                raise self.lost(f"no worker has answered for {silence:.0f} seconds, and none is left")
+                raise self._stopped(f"no worker has answered for {silence:.0f} seconds, and none is left")
 
 
 def stopped_run(why: str, how_to_resume: str) -> StoreError:
-    """The error of a run that stops because of its executor; it belongs to no file."""
+    """The error of a run that stops because of its executor: why, and how to resume it, if that is possible."""
     return StoreError("", f"{why}. {how_to_resume[:1].upper()}{how_to_resume[1:]}" if how_to_resume else why)
 
 
