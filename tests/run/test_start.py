@@ -226,5 +226,5 @@ def test_a_refit_with_the_seed_of_the_fit_has_random_numbers_of_its_own():
     changed = Y.coords, Y.counts + (np.arange(Y.nnz) == 0)
     again = ac.CountTensor(*changed, Y.shape, mode_names=Y.mode_names, labels=Y.labels)
     refit = ac.CP(1, burn_in=0, draws=60, thin=1, seed=0, progress=False).fit(again, start=old).posterior_
-    both = [earlier.factors[0][0, 20:, 0, earlier.core_locations[0, 0, 0, 0]] for earlier in (old, refit)]
+    both = [each.factors[0][0, 20:, 0, each.core_locations[0, 0, 0, 0]] for each in (old, refit)]
     assert abs(np.corrcoef(both)[0, 1]) < 0.6, "1.00 with the same random numbers; 0.6 is 4 standard errors"

@@ -148,7 +148,12 @@ class Chain:
     def advance(self) -> None:
         """Make one sweep and pass it to the store."""
         plan, number = self._store.plan, self._sweep + 1
-        workspace, before = self._work or self._begin()
+        if self._work is None:
+            # The last sweep ended with an allocation of the counts. It is drawn again with the same random numbers.
+            workspace, key = Workspace.of(self._layout, self._state), self._key.at(self._sweep)
+            self._work = workspace, begin(key, self._layout, plan.spec, self._state, workspace, self._thin_cells)
+            self._wait_for_kernels()
+        workspace, before = self._work
         start = perf_counter()
         after, info = sweep(self._key.at(number), self._layout, plan.spec, before, workspace, self._thin_cells)
         _check(info, self._number, number, plan.spec)
@@ -164,16 +169,6 @@ class Chain:
         """Save the state of the chain, if it has made a sweep."""
         if self._work is not None and not self.done:
             self._store.save(self._number, self._sweep, self._state, now=True)
-
-    def _begin(self) -> tuple[Workspace, SamplerState]:
-        """What the next sweep needs besides the state.
-
-        The last sweep ended with an allocation of the counts. It is drawn again with the same random numbers.
-        """
-        workspace, key, spec = Workspace.of(self._layout, self._state), self._key.at(self._sweep), self._store.plan.spec
-        before = begin(key, self._layout, spec, self._state, workspace, self._thin_cells)
-        self._wait_for_kernels()
-        return workspace, before
 
 
 def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:

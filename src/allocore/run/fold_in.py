@@ -108,7 +108,7 @@ def fold_in(
                 with lock:
                     done += 1
                     tick(done, chains * draws)
-            except BaseException:  # Ctrl-C too: the other threads need not go on
+            except BaseException:  # Ctrl-C too: the other threads can stop
                 stopped = True
                 raise
 

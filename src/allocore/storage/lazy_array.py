@@ -1,7 +1,7 @@
 """Arrays (chain, draw, ...) that are not in memory: draws on disk, and draws of which each is used for several paths.
 
-Both behave like read-only NumPy arrays. A run only ever adds values, and every chunk is replaced as a whole, so an
-array on disk keeps the draws that existed when it was made, even while the run goes on.
+Both behave like read-only NumPy arrays. A run only adds values, and every chunk is replaced as a whole, so an array on
+disk keeps the draws that existed when it was opened, even while the run continues.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

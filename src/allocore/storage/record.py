@@ -1,7 +1,7 @@
 """A run in memory: its plan, the record of its draws, the protocol of a store, and the store in memory.
 
 Schedule       how many sweeps a chain makes, and which of them are kept as draws
-Plan           everything that determines the draws: data, model, schedule, number of chains, seed
+Plan           everything that determines the draws: data, model, schedule, chains, seed
 Record         the result: data, settings, draws and the statistics of all sweeps
 Store          takes draws while chains run: `MemoryStore` here, `ZarrStore` on disk (run_writer.py)
 """
@@ -24,15 +24,7 @@ from allocore.gibbs import SAMPLER_VERSION
 from allocore.model.spec import Model, Spec
 from allocore.model.state import Dispersion, State, SweepInfo
 from allocore.storage.lazy_array import DrawArray
-from allocore.storage.zarr_format import (
-    ADDED_STATS,
-    HELD_OUT,
-    RUN_FORMAT,
-    STATS,
-    draw_values,
-    draw_variables,
-    with_checksum,
-)
+from allocore.storage.zarr_format import ADDED_STATS, RUN_FORMAT, STATS, draw_values, draw_variables, with_checksum
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor
@@ -106,7 +98,7 @@ class Plan:
         """The attributes of the run on disk: versions, rounding, settings, seed, and the fingerprints of its data."""
         from allocore.kernels.rounding import rounding
 
-        held_out = {} if self.held_out is None else {HELD_OUT: fingerprint_of_cells(self.held_out)}
+        held_out = {} if self.held_out is None else {"held_out": fingerprint_of_cells(self.held_out)}
         return {
             "inference_library": "allocore",
             "inference_library_version": version("allocore"),
@@ -286,7 +278,7 @@ class Record:
 
 
 def _draw_fields(spec: Spec, arrays: Sequence[DrawArray]) -> dict[str, Any]:
-    """The fields of a record that hold draws, from arrays in the order of the schema."""
+    """The fields of a record that have draws, from arrays in the order of the schema."""
     core_values, core_locations, *rest = arrays
     modes = len(spec.core_shape)
     learned = iter(rest[modes:])

@@ -19,11 +19,6 @@ from allocore.storage.lazy_array import READ_WHOLE_BYTES, DrawArray, StoredArray
 from allocore.storage.record import Plan, Record, fingerprint, fingerprint_of_cells, planned
 from allocore.storage.zarr_format import (
     ADDED_STATS,
-    DRAWS,
-    EVENT_REPORT,
-    HELD_OUT,
-    SHARDED,
-    SWEEPS,
     Damage,
     Growing,
     OnDamage,
@@ -67,8 +62,8 @@ def variables_of(record: Record) -> dict[Growing, DrawArray]:
     tensor, places = record.tensor, record.draw_sweeps - 1
     named = zip(draw_variables(tensor, record.spec), record.draw_arrays, strict=True)
     variables: dict[Growing, DrawArray] = dict(named)
-    variables |= {each: record.stats[each.name][:, places] for each in stat_variables(tensor, DRAWS)}
-    return variables | {each: record.stats[each.name] for each in stat_variables(tensor, SWEEPS)}
+    variables |= {each: record.stats[each.name][:, places] for each in stat_variables(tensor, "sample_stats")}
+    return variables | {each: record.stats[each.name] for each in stat_variables(tensor, "sweep_stats")}
 
 
 def plan_of(record: Record) -> Plan:
@@ -91,18 +86,19 @@ def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
     for names, labels, width in zip(names_M, tensor.labels, plan.spec.core_shape, strict=True):
         coords[names.row], coords[names.column] = coordinate(labels, on_disk), np.arange(width)
     if isinstance(tensor, ShardedTensor):
-        observed: dict[str, Any] = {SHARDED: ((), np.array(json.dumps(sharded_reference(tensor))))}
+        observed: dict[str, Any] = {"sharded_tensor": ((), np.array(json.dumps(sharded_reference(tensor))))}
     else:
         observed = _cells(tensor)
     constant: dict[str, Any] = wide_labels(tensor.labels) if on_disk else {}
     constant["shape"] = "mode", np.array(tensor.shape)
     constant["missing_patterns"] = ("pattern", "mode"), tensor.missing.patterns
     if tensor.report is not None:
-        constant[EVENT_REPORT] = (), np.array(tensor.report.to_json())
-    groups: dict[str, Any] = {DRAWS: {}, SWEEPS: {}, "observed_data": observed, "constant_data": constant}
+        constant["event_report"] = (), np.array(tensor.report.to_json())
+    groups: dict[str, Any] = {"sample_stats": {}, "sweep_stats": {}}
+    groups |= {"observed_data": observed, "constant_data": constant}
     if held_out is not None:
         along = np.array(-1 if held_out.along is None else held_out.along)
-        groups[HELD_OUT] = {**_cells(held_out), "along": ((), along)}
+        groups["held_out"] = {**_cells(held_out), "along": ((), along)}
     datasets = {name: xr.Dataset(variables, mode) for name, variables in groups.items()}
     return {"posterior": xr.Dataset(coords=coords), **datasets}
 
@@ -115,7 +111,7 @@ def stored_sizes(path: Path, plan: Plan | None = None) -> dict[str, int]:
     """The number of draws and sweeps of every chain that can be read; given a plan, all arrays must agree with it."""
     try:
         metadata = read_json(path / METADATA)["metadata"]
-        shapes = {"draw": "posterior/core_values", "sweep": f"{SWEEPS}/moved"}
+        shapes = {"draw": "posterior/core_values", "sweep": "sweep_stats/moved"}
         sizes = {along: ArrayInfo.of(name, metadata[f"{name}/.zarray"]).shape[1] for along, name in shapes.items()}
         if plan is not None:
             check_arrays(metadata, plan, path, sizes)
@@ -146,7 +142,7 @@ def read_plan(path: Path, on_error: OnError = "raise") -> Plan:
         tensor = _read_tensor(path)
     if fingerprint(tensor) != attributes["tensor"]:
         raise StoreError(path, "is damaged: its tensor is not the one that the run started with")
-    held_out = _read_held_out(path, tensor, attributes.get(HELD_OUT), on_error)
+    held_out = _read_held_out(path, tensor, attributes.get("held_out"), on_error)
     with reporting_damage(path, "its settings cannot be read"):
         return planned(tensor, attributes, held_out)
 
@@ -157,9 +153,9 @@ def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: 
         return None
     try:
         with reporting_damage(run, "its held-out cells cannot be read"):
-            counts = read_static(run, f"{HELD_OUT}/counts")
-            coords = read_static(run, f"{HELD_OUT}/coords", (tensor.ndim, len(counts)))
-            along = int(read_static(run, f"{HELD_OUT}/along", ()))
+            counts = read_static(run, "held_out/counts")
+            coords = read_static(run, "held_out/coords", (tensor.ndim, len(counts)))
+            along = int(read_static(run, "held_out/along", ()))
             mode = None if along < 0 else along
             held_out = HeldOut(coords, counts, tensor.shape, tensor.mode_names, tensor.labels, mode)
             if fingerprint_of_cells(held_out) != known:
@@ -176,10 +172,11 @@ def _read_tensor(run: Path) -> CountTensor:
     names = read_static(run, "constant_data/mode").tolist()
     shape = read_static(run, "constant_data/shape", (len(names),)).tolist()
     labels = [read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
-    patterns, stored = read_static(run, "constant_data/missing_patterns"), f"constant_data/{EVENT_REPORT}"
-    report = EventReport.from_json(str(read_static(run, stored))) if (run / stored).is_dir() else None
-    if (run / "observed_data" / SHARDED).is_dir():
-        reference = parsed_object(str(read_static(run, f"observed_data/{SHARDED}")), SHARDED)
+    patterns, report = read_static(run, "constant_data/missing_patterns"), None
+    if (run / "constant_data" / "event_report").is_dir():
+        report = EventReport.from_json(str(read_static(run, "constant_data/event_report")))
+    if (run / "observed_data" / "sharded_tensor").is_dir():
+        reference = parsed_object(str(read_static(run, "observed_data/sharded_tensor")), "sharded_tensor")
         return referred(reference, run, names, shape, labels, patterns, report)
     counts = read_static(run, "observed_data/counts")
     coords = read_static(run, "observed_data/coords", (len(names), len(counts)))
@@ -204,7 +201,7 @@ def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise
             return stored
         return stored.read(on_damage)
 
-    stored = stat_variables(plan.tensor, SWEEPS, path)
+    stored = stat_variables(plan.tensor, "sweep_stats", path)
     stats = {each.name: np.asarray(read(each, damage.of_sweeps)) for each in stored}
     for name in sorted(damage.lost_stats):
         warnings.warn(f"{path} is damaged: some statistics ({name}) are lost", stacklevel=3)

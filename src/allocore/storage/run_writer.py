@@ -37,9 +37,7 @@ from allocore.storage.run_reader import (
 )
 from allocore.storage.state_files import read_checkpoint, remove_slices, write_checkpoint
 from allocore.storage.zarr_format import (
-    DRAWS,
     FLOAT,
-    SWEEPS,
     WHOLE,
     Damage,
     GrowingChunks,
@@ -61,13 +59,13 @@ SAVE_INTERVAL = 5.0  # seconds between the saves of a chain, at least
 SAVE_INTERVAL_FACTOR = 50.0  # and at least this many times as long as the last save took: saving takes 2% of the time
 _NUMBERS_IN_CHUNK = 4096  # of the coordinates draw and sweep
 # The coordinates draw and sweep of the groups: what they number, and their first values.
-_NUMBERED = {"posterior/draw": ("draw", 0), f"{DRAWS}/draw": ("draw", 0), f"{SWEEPS}/sweep": ("sweep", 1)}
+_NUMBERED = {"posterior/draw": ("draw", 0), "sample_stats/draw": ("draw", 0), "sweep_stats/sweep": ("sweep", 1)}
 
 
 def write_skeleton(folder: Path, plan: Plan) -> None:
     """Write the tensor, the coordinates, the settings, and empty arrays for the draws."""
     groups = frame(plan, on_disk=True)
-    for group in ("posterior", DRAWS, SWEEPS):
+    for group in ("posterior", "sample_stats", "sweep_stats"):
         groups[group].coords["chain"] = np.arange(plan.chains)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(plan.attributes())
@@ -265,7 +263,7 @@ class _ChainFiles:
         self._draws = [GrowingChunks(path, chain, each) for each in draw_variables(plan.tensor, plan.spec)]
         self._of_draws, self._of_sweeps = (
             {each.name: GrowingChunks(path, chain, each) for each in stat_variables(plan.tensor, group, path)}
-            for group in (DRAWS, SWEEPS)
+            for group in ("sample_stats", "sweep_stats")
         )
         self._schedule, self._last, self.saved = plan.schedule, dict[str, Any](), sizes
         self.point = _newest_state(self._folder, plan)

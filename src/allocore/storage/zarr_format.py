@@ -57,11 +57,6 @@ STATS = {
     "split_merge_accepted": (FLOAT, False),
 }
 ADDED_STATS = ("relocation_accepted", "split_merge_accepted")  # older runs do not have these; NaN without a proposal
-DRAWS, SWEEPS = "sample_stats", "sweep_stats"
-CONCENTRATIONS, LOG_ODDS = "concentrations", "dispersion_log_odds"
-HELD_OUT = "held_out"  # a group, only if cells were held out
-SHARDED = "sharded_tensor"  # in observed_data in place of the cells, only if the tensor is sharded: where it is
-EVENT_REPORT = "event_report"  # in constant_data, only if the tensor was made from events
 _ATTRIBUTES = ("inference_library_version", "packages", "settings", "seed", "tensor")
 _MAX_NAME_BYTES = 240  # file systems allow 255
 _CHUNK_BYTES, _MAX_CHUNK_BYTES, _MAX_CHUNK_VALUES = 2**20, 2**26, 512
@@ -104,7 +99,7 @@ def dimension_names(mode_names: Sequence[str]) -> list[Names]:
 
     The name of a mode has no leading dot and no backslash (tensor/labels.py), so it is never one of Zarr's own files.
     """
-    taken = {"core_values", "core_locations", CONCENTRATIONS, LOG_ODDS, "mode", "chain", "draw", "q"}
+    taken = {"core_values", "core_locations", "concentrations", "dispersion_log_odds", "mode", "chain", "draw", "q"}
 
     def free_name(wanted: str) -> str:
         name = wanted.replace("/", "_").encode()[:_MAX_NAME_BYTES].decode(errors="ignore")
@@ -134,11 +129,11 @@ def draw_variables(tensor: CountTensor, spec: Spec) -> list[Growing]:
         dims = names.row, names.column
         variables.append(Growing("posterior", names.factors, "draw", dims, (length, width), FLOAT))
     if spec.infer_concentrations:
-        variables.append(Growing("posterior", CONCENTRATIONS, "draw", ("mode",), (modes,), FLOAT))
+        variables.append(Growing("posterior", "concentrations", "draw", ("mode",), (modes,), FLOAT))
     if spec.observation.has_dispersion:
         by = [] if spec.dispersion_by is None else [spec.dispersion_by]
         rows, lengths = tuple(names_M[mode].row for mode in by), tuple(tensor.shape[mode] for mode in by)
-        variables.append(Growing("posterior", LOG_ODDS, "draw", rows, lengths, FLOAT))
+        variables.append(Growing("posterior", "dispersion_log_odds", "draw", rows, lengths, FLOAT))
     return variables
 
 
@@ -158,7 +153,7 @@ def stat_variables(tensor: CountTensor, group: str, run: Path | None = None) -> 
 
     Given the folder of a run, only those that the run has: an older run may lack some.
     """
-    along, modes = ("draw" if group == DRAWS else "sweep"), len(tensor.shape)
+    along, modes = ("draw" if group == "sample_stats" else "sweep"), len(tensor.shape)
     return [
         Growing(group, name, along, ("mode",) * by_mode, (modes,) * by_mode, dtype, None, name in ADDED_STATS)
         for name, (dtype, by_mode) in STATS.items()
@@ -167,8 +162,8 @@ def stat_variables(tensor: CountTensor, group: str, run: Path | None = None) -> 
 
 
 def growing_variables(tensor: CountTensor, spec: Spec, run: Path | None = None) -> list[Growing]:
-    """All variables that grow while a run goes on; given the folder of a run, only those that it has."""
-    stats = [each for group in (DRAWS, SWEEPS) for each in stat_variables(tensor, group, run)]
+    """All variables that grow during a run; given the folder of a run, only those that it has."""
+    stats = [each for group in ("sample_stats", "sweep_stats") for each in stat_variables(tensor, group, run)]
     return [*draw_variables(tensor, spec), *stats]
 
 

@@ -23,7 +23,7 @@ from allocore.gibbs import SAMPLER_VERSION
 from allocore.kernels.rounding import rounding
 from allocore.storage.record import packages
 
-_POLL_SECONDS = 0.5  # how often to check whether someone asked to stop
+_POLL_SECONDS = 0.5  # how often to check whether the run must stop
 _MAX_LOSSES = 10  # in a row, before the run gives up
 _PATIENCE = 600.0  # seconds without any answer, at least; and 20 times what a task has taken
 _ASK_EVERY = 30.0  # seconds between two questions to the scheduler about its workers
@@ -59,7 +59,7 @@ _known: dict[str, Any] = {}
 
 
 def remembered(name: str, sent: Sent | None, prepare: Callable[[Sent], Prepared]) -> Prepared | None:
-    """The data of a name, prepared once, when they are sent; None if this worker does not have them."""
+    """The data of a name, prepared once, when they arrive; None if this worker does not have them."""
     with _one_at_a_time:
         if name not in _known and sent is not None:
             _known.clear()
@@ -168,7 +168,7 @@ class Tasks(Generic[TaskKey]):
 
     def cancel(self) -> None:
         """Cancel the tasks that are not running, and forget the others."""
-        if not self._is_closed():  # otherwise there is nobody to tell
+        if not self._is_closed():
             for future in list(self._under_way):
                 future.cancel()
         self._under_way.clear()
