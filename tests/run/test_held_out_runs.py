@@ -8,9 +8,8 @@ import pytest
 import xarray as xr
 
 import allocore as ac
-from allocore.errors import InputError
 from allocore.storage.record import Plan, Schedule
-from support.errors import refused_file
+from support.errors import refused, refused_file
 
 Y = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)), mode_names=["who", "what", "when"])
 SPLIT = ac.hold_out(Y, 0.2, along="what", seed=1)
@@ -128,5 +127,5 @@ def test_damage_is_named_and_the_rest_can_be_read(run_folder, how):
 
 
 def test_a_split_is_refused_where_data_are_expected():
-    with pytest.raises(InputError):
+    with refused("x", rule="must be a CountTensor"):
         ac.as_tensor(SPLIT)

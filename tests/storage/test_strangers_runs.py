@@ -14,7 +14,7 @@ import allocore as ac
 from allocore import _memory as available_memory
 from allocore._zarr import encode
 from support.damages import copy_of
-from support.errors import refused_file
+from support.errors import refused, refused_file
 
 TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3), mode_names=["who", "what"], labels=[["a", "b"], ["x", "y", "z"]])
 SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False}
@@ -155,10 +155,10 @@ def test_any_name_of_a_mode_is_safe_in_a_run(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["..", ".", ".zgroup", ".zattrs", "a\\b", "../../x", "\ud800", "a\0b"])
 def test_names_that_would_be_paths_or_no_text_are_refused_by_tensors(name):
-    with pytest.raises(ac.InputError):
+    with refused("mode_names"):
         TENSOR.with_labels(mode_names=[name, "z"])
     if not name.startswith(".") and "\\" not in name:
-        with pytest.raises(ac.InputError):
+        with refused("labels"):
             TENSOR.with_labels({"who": [name, "b"]})
 
 
