@@ -72,7 +72,7 @@ class Way:
         spent = {name: seconds - workers[name] for name, seconds in self.processor_seconds_of_workers().items()}
         turn["processor"] = here + sum(spent.values())
         if isinstance(self.thin_cells, ShardedThinning):
-            self.seconds_of_ranges.append([each.last[-1] for each in self.ranges()])
+            self.seconds_of_ranges.append([each.times[-1] for each in self.ranges()])
             self.processor_of_ranges.append([spent[each.place.name] for each in self.ranges()])
             turn["on the workers"] = max(self.seconds_of_ranges[-1])
             turn["travel and waiting"] = turn["thin"] - sum(turn[name] for name in THINNING_PARTS[:-1])

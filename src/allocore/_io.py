@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from filelock import FileLock, Timeout
@@ -73,7 +72,9 @@ def new_folder(path: Path) -> Iterator[Path]:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
         try:
             yield unfinished
-            unfinished.chmod(0o777 & ~_umask())
+            mask = os.umask(0o077)
+            os.umask(mask)
+            unfinished.chmod(0o777 & ~mask)
             unfinished.rename(path)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -82,12 +83,6 @@ def new_folder(path: Path) -> Iterator[Path]:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise StoreError(path, "was created by another process meanwhile: choose another path") from None
         raise StoreError(path, f"cannot be written: {reason_of(error)}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def settle(folder: Path) -> None:
@@ -125,7 +120,7 @@ _OPTIONS: dict[str, Any] = (
 
 
 class ProcessLock:
-    """A lock on `file`. If another process holds it, `acquire` raises a BlockingIOError that may say who."""
+    """A lock on `file`. If another process has it, `acquire` raises a BlockingIOError that may say which one."""
 
     def __init__(self, file: Path, timeout: float = 0.0) -> None:
         self._file, self._timeout = file, timeout
@@ -153,7 +148,7 @@ class ProcessLock:
         return self
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._flock is not None:
             self._flock.release()
             self._flock = None
@@ -165,9 +160,7 @@ class ProcessLock:
     def __enter__(self) -> Self:
         return self.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _become_owner(self) -> None:
@@ -206,7 +199,7 @@ class ProcessLock:
 
     def _remove_stale(self, claim: str) -> None:
         """Remove a stale file. It is renamed first: another process may have replaced it meanwhile."""
-        renamed = self._owner.with_name(f".{self._owner.name}.{secrets.token_hex(6)}.tmp")
+        renamed = self._owner.with_name(f".{self._owner.name}.{secrets.token_hex(6)}{_UNFINISHED}")
         with suppress(FileNotFoundError):
             self._owner.rename(renamed)
             if renamed.read_text(encoding="utf-8", errors="replace") != claim:
@@ -231,7 +224,7 @@ class ProcessLock:
 
 
 def _started(pid: int) -> str | None:
-    """When a process started, in whatever unit the system has; None if there is no such process."""
+    """When a process started, in the unit of the system; None if there is no such process."""
     if Path("/proc/self/stat").exists():
         with suppress(OSError, IndexError):
             return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

@@ -4,8 +4,8 @@ Files may be damaged, or come from an untrusted source. Zarr's metadata may name
 run code, such as `pickle`; so these arrays are read without Zarr, with one codec, Zstandard. A frame states the size of
 its content, which is compared with the expected size before anything is allocated.
 
-Zarr leaves out chunks of zeros. Such a gap is filled only if the shape is known from elsewhere, or if it is small. No
-chunk is larger than its array, and an array larger than memory is refused, so a wrong shape cannot exhaust memory.
+Zarr leaves out chunks of zeros. Such a gap is filled only if the caller knows the shape, or if it is small. No chunk is
+larger than its array, and an array larger than memory is refused, so a wrong shape cannot exhaust memory.
 """
 
 import json

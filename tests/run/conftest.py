@@ -9,9 +9,9 @@ from allocore.run import chains as chains_module
 
 @pytest.fixture
 def stop_at(monkeypatch):
-    """Call with a number: Ctrl-C is pressed in the run's so-manyth sweep."""
+    """Call with a number: in that sweep of the run, Ctrl-C is pressed, or another signal comes."""
 
-    def arm(number):
+    def arm(number, which=signal.SIGINT):
         monkeypatch.undo()
         done, real = 0, chains_module.sweep
 
@@ -19,7 +19,7 @@ def stop_at(monkeypatch):
             nonlocal done
             done += 1
             if done == number:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(which)
             return real(*arguments)
 
         monkeypatch.setattr(chains_module, "sweep", sweep)

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from allocore.model.state import State
 from allocore.run import chains as chains_module
 from allocore.run.chains import run_chains
 from allocore.storage.record import MemoryStore, Plan, Schedule
+from support.cluster_runs import until
 from support.errors import refused
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (4, 3, 2)))
@@ -37,25 +37,6 @@ def trace_of(record):
 
 def assert_same(arrays, others):
     assert [array.tobytes() for array in arrays] == [other.tobytes() for other in others]
-
-
-@pytest.fixture
-def stop_at(monkeypatch):
-    """Call with a signal and a number: the signal comes in the middle of the run's so-manyth sweep."""
-
-    def arm(number, which=signal.SIGINT):
-        done, real = 0, chains_module.sweep
-
-        def sweep(*arguments):
-            nonlocal done
-            done += 1
-            if done == number:
-                signal.raise_signal(which)
-            return real(*arguments)
-
-        monkeypatch.setattr(chains_module, "sweep", sweep)
-
-    return arm
 
 
 class Observer:
@@ -202,15 +183,23 @@ def test_a_stop_through_an_estimator_warns_where_fit_was_called_and_leaves_a_usa
     assert len(model.posterior_.classes()) >= 1
 
 
-def test_a_second_signal_waits_for_the_sweeps_of_other_threads_and_saves_nothing_more(monkeypatch, tmp_path):
-    real, saves = chains_module.sweep, []
+def test_a_second_signal_waits_for_the_sweeps_of_other_threads_and_saves_nothing_more(monkeypatch):
+    real, saves, stops = chains_module.sweep, [], []
+
+    class Noted(chains_module.Stop):
+        def __init__(self):
+            super().__init__()
+            stops.append(self)
+
+    def interrupt(happened):
+        """Press Ctrl-C, and wait until the main thread has noticed."""
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        until(happened, "the main thread to notice the signal")
 
     def sweep(key, *arguments):
         if threading.current_thread() is not threading.main_thread() and key.sweep == 4:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            time.sleep(0.3)
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            time.sleep(0.3)
+            interrupt(lambda: stops[0].now)
+            interrupt(lambda: stops[0].at_once)
         return real(key, *arguments)
 
     class Noting(MemoryStore):
@@ -218,11 +207,11 @@ def test_a_second_signal_waits_for_the_sweeps_of_other_threads_and_saves_nothing
             saves.append((chain, number, now))
             super().save(chain, number, state, now=now)
 
+    monkeypatch.setattr(chains_module, "Stop", Noted)
     monkeypatch.setattr(chains_module, "sweep", sweep)
     with pytest.raises(KeyboardInterrupt):
         run_chains(Noting(Plan(TENSOR, SPEC, Schedule(0, 10_000, 1), 2, 2)), threads=2)
-    lanes = [thread for thread in threading.enumerate() if thread.name == "allocore-chains"]
-    assert not any(lane.is_alive() for lane in lanes)
+    until(lambda: "allocore-chains" not in [each.name for each in threading.enumerate()], "the other thread to end")
     assert saves[-1][0] == 1
     assert [number for chain, number, now in saves if chain == 1 and now] == []
 

@@ -15,7 +15,7 @@ from allocore.gibbs.sweep import sweep
 from allocore.kernels import jit
 from allocore.kernels.workers import available_threads
 from allocore.model.spec import Spec
-from allocore.run import compiling
+from allocore.run import chains as chains_module
 from allocore.run.chains import run_chains
 from allocore.storage.record import MemoryStore, Plan, Schedule
 
@@ -51,7 +51,7 @@ def cold(monkeypatch):
             started.append(self)
 
     monkeypatch.setattr(jit, "will_be_kept", lambda module: True)
-    monkeypatch.setattr(compiling, "available_threads", lambda: 2)
+    monkeypatch.setattr(chains_module, "available_threads", lambda: 2)
     monkeypatch.setattr(subprocess, "Popen", Noted)
     return started
 
@@ -101,8 +101,8 @@ def test_every_model_has_steps_to_compile(spec, missing, monkeypatch):
         swept.append((layout, before.state, after[0].state))
         return after
 
-    monkeypatch.setattr(compiling, "sweep", sweep_and_keep)
-    compiling.compile_steps(spec, missing)
+    monkeypatch.setattr(chains_module, "sweep", sweep_and_keep)
+    chains_module.compile_steps(spec, missing)
     ((layout, before, after),) = swept
     assert bool(len(layout.missing.patterns_PM)) == missing
     drawn = [(before.log_core_Q, after.log_core_Q), *zip(before.log_phi, after.log_phi, strict=True)]
@@ -134,7 +134,7 @@ def test_a_program_with_python_inside_is_not_started_again(cold, monkeypatch, ex
 
 def test_a_second_process_that_hangs_is_ended_with_the_run(cold, python_that, monkeypatch):
     python_that("exec sleep 60")
-    monkeypatch.setattr(compiling, "_MAX_SECONDS", 0.1)
+    monkeypatch.setattr(chains_module, "_MAX_COMPILE_SECONDS", 0.1)
     start = time.monotonic()
     run()
     assert time.monotonic() - start < 30
@@ -143,7 +143,7 @@ def test_a_second_process_that_hangs_is_ended_with_the_run(cold, python_that, mo
 
 def test_a_second_process_is_ended_if_the_run_is_interrupted(cold, python_that):
     python_that("exec sleep 60")
-    with suppress(KeyboardInterrupt), compiling.compile_in_background(SPEC, False, 2):
+    with suppress(KeyboardInterrupt), chains_module.compile_in_background(SPEC, False, 2):
         assert cold[0].poll() is None
         raise KeyboardInterrupt
     assert cold[0].returncode == -9
@@ -152,7 +152,7 @@ def test_a_second_process_is_ended_if_the_run_is_interrupted(cold, python_that):
 def test_a_model_with_numbers_of_numpy_is_told_to_the_second_process(cold, python_that):
     python_that("exit 0")
     spec = Spec(3, (3, 3), likelihood="negative-binomial", dispersion_by=np.int64(1))
-    with compiling.compile_in_background(spec, False, 2) as wait:
+    with chains_module.compile_in_background(spec, False, 2) as wait:
         wait()
     settings, missing = cold[0].args[-2:]
     assert (Spec(**json.loads(settings)), json.loads(missing)) == (spec, False)
@@ -160,7 +160,7 @@ def test_a_model_with_numbers_of_numpy_is_told_to_the_second_process(cold, pytho
 
 def test_there_is_no_second_process_with_one_thread_or_one_processor(cold, monkeypatch):
     run(threads=1)
-    monkeypatch.setattr(compiling, "available_threads", lambda: 1)
+    monkeypatch.setattr(chains_module, "available_threads", lambda: 1)
     run(threads=2)
     assert cold == []
 

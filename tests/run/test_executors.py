@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import warnings
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from allocore.errors import NO_VALUE
 from allocore.run import chains as chains_module
 from allocore.run.cluster import chains as executors
 from allocore.run.cluster import tasks
-from allocore.run.cluster import tasks as worker_data
+from allocore.run.cluster.shards import SerialExecutor
 from allocore.run.cluster.tasks import DataWanted, Versions
 from support.errors import refused, refused_file
 from support.same_draws import assert_same
@@ -32,46 +33,48 @@ def fitted(**settings):
     return ac.AlloCore(**{**SETTINGS, **settings}).fit(TENSOR).posterior_
 
 
+@cache
+def in_one_process(**settings):
+    """The fit that all others must equal."""
+    return fitted(**settings)
+
+
 @pytest.fixture(autouse=True)
 def short_slices(monkeypatch):
     """Slices of three sweeps, so that a chain has many; and workers of this process that know no run yet."""
     monkeypatch.setattr(executors, "_LEAST_SWEEPS", 3)
     monkeypatch.setattr(executors, "_SLICE_SECONDS", 0.0)
     monkeypatch.setattr(tasks, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(worker_data, "_known", {})
+    monkeypatch.setattr(tasks, "_known", {})
 
 
-class Faulty(Executor):
-    """Runs tasks at once in this thread, and loses those that `loses` says, by their number."""
+def lose(*_):
+    raise ConnectionError("the worker is gone")
+
+
+class Faulty(SerialExecutor):
+    """Runs tasks at once in this thread, and loses those for whose numbers `loses` is true."""
 
     def __init__(self, loses=lambda number: False):
         self.loses, self.tasks = loses, 0
 
     def submit(self, function, /, *arguments):
         self.tasks += 1
-        future = Future()
-        if self.loses(self.tasks):
-            future.set_exception(ConnectionError("the worker is gone"))
-        else:
-            try:
-                future.set_result(function(*arguments))
-            except Exception as error:
-                future.set_exception(error)
-        return future
+        return super().submit(lose if self.loses(self.tasks) else function, *arguments)
 
 
 @pytest.mark.parametrize("more", [{}, BURSTS], ids=["Poisson", "bursts"])
 def test_threads_of_an_executor_give_the_draws_of_one_process(more):
     with ThreadPoolExecutor(2) as pool:
-        assert_same(fitted(executor=pool, **more), fitted(**more))
+        assert_same(fitted(executor=pool, **more), in_one_process(**more))
 
 
 @pytest.mark.slow
 def test_processes_give_the_draws_of_one_process(tmp_path):
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         post = fitted(executor=pool, threads=2, store=tmp_path / "run.zarr")
-    assert_same(post, fitted())
-    assert_same(ac.open_run(tmp_path / "run.zarr"), fitted())
+    assert_same(post, in_one_process())
+    assert_same(ac.open_run(tmp_path / "run.zarr"), in_one_process())
 
 
 def test_a_worker_is_sent_the_plan_at_the_start_and_keeps_it():
@@ -93,7 +96,7 @@ def test_lost_tasks_are_repeated_and_change_no_byte():
     executor = Faulty(loses=lambda number: number % 3 == 0)
     with pytest.warns(UserWarning, match=r"^a task was lost and is repeated: ConnectionError\('the worker is gone'\)$"):
         post = fitted(executor=executor)
-    assert_same(post, fitted())
+    assert_same(post, in_one_process())
 
 
 @pytest.mark.slow
@@ -103,7 +106,7 @@ def test_if_all_tasks_are_lost_the_run_stops_and_can_be_resumed_without_an_execu
     with refused_file("", "11 tasks failed in a row") as caught:
         fitted(executor=Faulty(loses=lambda number: number > 20), store=path)
     assert "Continue with AlloCore" in caught.value.problem
-    assert_same(ac.AlloCore.resume(path, progress=False).posterior_, fitted())
+    assert_same(ac.AlloCore.resume(path, progress=False).posterior_, in_one_process())
 
 
 def test_a_run_goes_on_on_another_executor(tmp_path, monkeypatch):
@@ -119,7 +122,7 @@ def test_a_run_goes_on_on_another_executor(tmp_path, monkeypatch):
         post = fitted(executor=Interrupted(), store=path)
     assert 0 < post.core_values.shape[1] < 30
     with ThreadPoolExecutor(4) as pool:
-        assert_same(ac.AlloCore.resume(path, executor=pool, progress=False).posterior_, fitted())
+        assert_same(ac.AlloCore.resume(path, executor=pool, progress=False).posterior_, in_one_process())
 
 
 def test_a_broken_pool_is_one_sentence():
@@ -142,8 +145,16 @@ def test_silence_has_an_end(monkeypatch):
         def submit(self, function, /, *arguments):
             return Future()
 
-    monkeypatch.setattr(tasks, "_PATIENCE", 0.1)
-    with refused_file("", "no worker has answered for 0 seconds"):
+    now = 0.0
+
+    def wait(futures, **options):
+        nonlocal now
+        now += 100.0
+        return set(), futures
+
+    monkeypatch.setattr(tasks, "monotonic", lambda: now)
+    monkeypatch.setattr(tasks, "wait", wait)
+    with refused_file("", "no worker has answered for 700 seconds"):
         fitted(executor=Silent())
 
 

@@ -17,8 +17,7 @@ import xarray as xr
 import allocore as ac
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.kernels.rounding import rounding
-from allocore.storage import run_writer as zarr_store
-from allocore.storage import zarr_format as chunks
+from allocore.storage import run_writer, zarr_format
 from support.errors import refused, refused_file
 
 TENSOR = ac.CountTensor(
@@ -34,8 +33,8 @@ DAMAGES = ["truncated", "flipped", *RARER_DAMAGES]
 
 
 def save_always(patch):
-    patch.setattr(zarr_store, "SAVE_INTERVAL", 0.0)
-    patch.setattr(zarr_store, "SAVE_INTERVAL_FACTOR", 0.0)
+    patch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
+    patch.setattr(run_writer, "SAVE_INTERVAL_FACTOR", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +43,13 @@ def always_saving(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A finished run, to copy."""
+def finished_run(tmp_path_factory):
+    """The path of a finished run, to copy."""
     path = tmp_path_factory.mktemp("finished") / "run.zarr"
     with pytest.MonkeyPatch.context() as patch:
         save_always(patch)
-        return path, ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR).posterior_
+        ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
+    return path
 
 
 @cache
@@ -59,8 +59,8 @@ def in_memory(draws):
 
 
 @pytest.fixture
-def run(finished, tmp_path):
-    shutil.copytree(finished[0], tmp_path / "run.zarr")
+def run_folder(finished_run, tmp_path):
+    shutil.copytree(finished_run, tmp_path / "run.zarr")
     return tmp_path / "run.zarr"
 
 
@@ -93,7 +93,7 @@ def finished_in_small_chunks(tmp_path_factory):
     path = tmp_path_factory.mktemp("small-chunks") / "run.zarr"
     with pytest.MonkeyPatch.context() as patch:
         save_always(patch)
-        patch.setattr(chunks, "_CHUNK_BYTES", 1)
+        patch.setattr(zarr_format, "_CHUNK_BYTES", 1)
         ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
     return path
 
@@ -101,7 +101,7 @@ def finished_in_small_chunks(tmp_path_factory):
 @pytest.fixture
 def draw_a_chunk(finished_in_small_chunks, tmp_path, monkeypatch):
     """A run with one draw a chunk, so that damage to one leaves the others."""
-    monkeypatch.setattr(chunks, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(zarr_format, "_CHUNK_BYTES", 1)
     shutil.copytree(finished_in_small_chunks, tmp_path / "run.zarr")
     return tmp_path / "run.zarr"
 
@@ -149,48 +149,48 @@ def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(draw_a_chunk, h
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_damage_to_a_chunk_of_many_draws_is_told_before_the_run_goes_on(run, how):
-    damage(run / "posterior" / "factors_who" / "0.0.0.0", how)
+def test_damage_to_a_chunk_of_many_draws_is_told_before_the_run_goes_on(run_folder, how):
+    damage(run_folder / "posterior" / "factors_who" / "0.0.0.0", how)
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, "draws 0 to 5 cannot be read"):
-            attempt(run)
+        with refused_file(run_folder, "draws 0 to 5 cannot be read"):
+            attempt(run_folder)
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_damaged_statistics_are_told_and_the_draws_can_be_read(run, finished, how):
-    damage(run / "sweep_stats" / "log_likelihood" / "1.0", how)
-    with refused_file(run, "statistics of sweeps 1 to 14 cannot be read from sweep_stats/log_likelihood/1.0"):
-        ac.open_run(run)
+def test_damaged_statistics_are_told_and_the_draws_can_be_read(run_folder, how):
+    damage(run_folder / "sweep_stats" / "log_likelihood" / "1.0", how)
+    with refused_file(run_folder, "statistics of sweeps 1 to 14 cannot be read from sweep_stats/log_likelihood/1.0"):
+        ac.open_run(run_folder)
     with pytest.warns(UserWarning, match=r"some statistics \(log_likelihood\) are lost$"):
-        post = ac.open_run(run, on_error="drop")
-    assert_draws(post, finished[1], slice(None))
+        post = ac.open_run(run_folder, on_error="drop")
+    assert_draws(post, in_memory(6), slice(None))
     assert np.isnan(post.stats["log_likelihood"][1]).all()
-    np.testing.assert_array_equal(post.stats["log_likelihood"][0], finished[1].stats["log_likelihood"][0])
+    np.testing.assert_array_equal(post.stats["log_likelihood"][0], in_memory(6).stats["log_likelihood"][0])
 
 
-def test_on_error_must_be_known(run):
+def test_on_error_must_be_known(run_folder):
     with refused("on_error", "ignore"):
-        ac.open_run(run, on_error="ignore")
+        ac.open_run(run_folder, on_error="ignore")
 
 
-def test_lost_statistics_of_whole_numbers_are_not_taken_for_zeros(run):
-    damage(run / "sweep_stats" / "classes" / "0.0", "removed")
+def test_lost_statistics_of_whole_numbers_are_not_taken_for_zeros(run_folder):
+    damage(run_folder / "sweep_stats" / "classes" / "0.0", "removed")
     with pytest.warns(UserWarning, match=r"some statistics \(classes\) are lost$"):
-        post = ac.open_run(run, on_error="drop")
+        post = ac.open_run(run_folder, on_error="drop")
     assert np.isnan(post.stats["classes"][0]).all()
     assert (post.stats["classes"][1] > 0).all()
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run, how):
+def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run_folder, how):
     """All six draws share a chunk, and the next three would too: they are left out together."""
-    damage(run / "posterior" / "factors_who" / "1.0.0.0", how)
+    damage(run_folder / "posterior" / "factors_who" / "1.0.0.0", how)
     longer = in_memory(9)
     with pytest.warns(UserWarning, match="9 of 9 draws are left out"):
-        ac.AlloCore.resume(run, draws=9, on_error="drop", progress=False)
-    with refused_file(run, "cannot be read from posterior/factors_who/1.0.0.0"):
-        ac.open_run(run)
-    with xr.open_datatree(run, engine="zarr") as tree:
+        ac.AlloCore.resume(run_folder, draws=9, on_error="drop", progress=False)
+    with refused_file(run_folder, "cannot be read from posterior/factors_who/1.0.0.0"):
+        ac.open_run(run_folder)
+    with xr.open_datatree(run_folder, engine="zarr") as tree:
         np.testing.assert_array_equal(tree["posterior"]["factors_what"], longer.factors[1])
 
 
@@ -198,35 +198,35 @@ def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run, how):
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run, how):
+def test_where_the_newest_checkpoint_is_damaged_the_one_before_is_used(run_folder, how):
     longer = in_memory(8)
-    damage(run / "checkpoints" / "1" / "000000014.npz", how)
+    damage(run_folder / "checkpoints" / "1" / "000000014.npz", how)
     if how == "removed":
-        model = ac.AlloCore.resume(run, draws=8, progress=False)
+        model = ac.AlloCore.resume(run_folder, draws=8, progress=False)
     else:
         rule = r"000000014.npz is damaged: continuing from the checkpoint of sweep 13$"
         with pytest.warns(UserWarning, match=rule):
-            model = ac.AlloCore.resume(run, draws=8, progress=False)
+            model = ac.AlloCore.resume(run_folder, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
 
 
 @pytest.mark.parametrize("how", DAMAGES[:-1])
-def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_same_draws(run, how):
+def test_where_no_checkpoint_is_whole_the_chain_begins_anew_and_comes_to_the_same_draws(run_folder, how):
     longer = in_memory(8)
-    for file in (run / "checkpoints" / "0").iterdir():
+    for file in (run_folder / "checkpoints" / "0").iterdir():
         damage(file, how)
     with pytest.warns(UserWarning, match=r"0 has no readable checkpoint: the chain starts again$"):
-        model = ac.AlloCore.resume(run, draws=8, progress=False)
+        model = ac.AlloCore.resume(run_folder, draws=8, progress=False)
     assert_draws(model.posterior_, longer, slice(None))
 
 
-def test_damaged_checkpoints_are_put_aside_so_that_a_chain_that_begins_anew_keeps_its_own(run):
-    for file in (run / "checkpoints" / "0").iterdir():
+def test_damaged_checkpoints_are_put_aside_so_that_a_chain_that_begins_anew_keeps_its_own(run_folder):
+    for file in (run_folder / "checkpoints" / "0").iterdir():
         damage(file, "zeroed")
     with pytest.warns(UserWarning, match="the chain starts again"):
-        ac.AlloCore.resume(run, draws=8, progress=False)
-    assert sorted(os.listdir(run / "checkpoints" / "0"))[-1] == "000000018.npz"
-    ac.AlloCore.resume(run, draws=9, progress=False)
+        ac.AlloCore.resume(run_folder, draws=8, progress=False)
+    assert sorted(os.listdir(run_folder / "checkpoints" / "0"))[-1] == "000000018.npz"
+    ac.AlloCore.resume(run_folder, draws=9, progress=False)
 
 
 @pytest.mark.parametrize("budget", [3, 400])
@@ -265,124 +265,122 @@ def _starts(content, text):
 # Damage to the rest
 
 
-@pytest.mark.parametrize("how", DAMAGES)
-def test_damaged_sizes_are_told_and_made_anew_by_resuming(run, finished, how):
-    if how == "flipped":
-        pytest.skip("one bit of a JSON text may mean anything")
-    damage(run / ".zmetadata", how)
-    with refused_file(run, "is damaged: .zmetadata cannot be read"):
-        ac.open_run(run)
-    assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
-    assert_draws(ac.open_run(run), finished[1], slice(None))
+@pytest.mark.parametrize("how", ["truncated", *RARER_DAMAGES])  # one bit of a JSON text may mean anything
+def test_damaged_sizes_are_told_and_made_anew_by_resuming(run_folder, how):
+    damage(run_folder / ".zmetadata", how)
+    with refused_file(run_folder, "is damaged: .zmetadata cannot be read"):
+        ac.open_run(run_folder)
+    assert_draws(ac.AlloCore.resume(run_folder, progress=False).posterior_, in_memory(6), slice(None))
+    assert_draws(ac.open_run(run_folder), in_memory(6), slice(None))
 
 
-def test_a_resume_that_fails_leaves_what_could_be_read_as_it_was(run, finished):
-    damage(run / ".zmetadata", "emptied")
-    bad = run / "posterior" / "core_values" / "0.0.0"
+def test_a_resume_that_fails_leaves_what_could_be_read_as_it_was(run_folder):
+    damage(run_folder / ".zmetadata", "emptied")
+    bad = run_folder / "posterior" / "core_values" / "0.0.0"
     content = bad.read_bytes()
     damage(bad, "truncated")
-    with refused_file(run, "draws 0 to 5 cannot be read"):
-        ac.AlloCore.resume(run, progress=False)
+    with refused_file(run_folder, "draws 0 to 5 cannot be read"):
+        ac.AlloCore.resume(run_folder, progress=False)
     bad.write_bytes(content)
-    assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
+    assert_draws(ac.AlloCore.resume(run_folder, progress=False).posterior_, in_memory(6), slice(None))
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "{}", '{"run_format": "1"}'])
-def test_attributes_without_what_is_needed_are_told(run, content):
-    (run / ".zattrs").write_text(content)
+def test_attributes_without_what_is_needed_are_told(run_folder, content):
+    (run_folder / ".zattrs").write_text(content)
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, "its attributes (.zattrs) cannot be read"):
-            attempt(run)
+        with refused_file(run_folder, "its attributes (.zattrs) cannot be read"):
+            attempt(run_folder)
 
 
 def test_a_label_that_a_run_cannot_hold_is_refused_before_the_work(tmp_path):
-    with pytest.raises(ac.InputError, match=r"^labels "):
+    with refused("labels"):
         ac.as_tensor(np.ones((2, 2), dtype=int), labels=[["a", "b\0"], None])
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("name", ["observed_data/counts/0", "observed_data/coords/0.0", "posterior/who/0"])
-def test_a_damaged_tensor_is_told(run, name, how):
-    damage(run / name, how)
+def test_a_damaged_tensor_is_told(run_folder, name, how):
+    damage(run_folder / name, how)
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, "is damaged: its tensor "):
-            attempt(run)
+        with refused_file(run_folder, "is damaged: its tensor "):
+            attempt(run_folder)
 
 
 @pytest.mark.parametrize("how", ["truncated", "emptied", "zeroed", "removed"])
-def test_damaged_attributes_are_told(run, how):
-    damage(run / ".zattrs", how)
+def test_damaged_attributes_are_told(run_folder, how):
+    damage(run_folder / ".zattrs", how)
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, "is damaged: its attributes (.zattrs) cannot be read"):
-            attempt(run)
+        with refused_file(run_folder, "is damaged: its attributes (.zattrs) cannot be read"):
+            attempt(run_folder)
 
 
 # Other versions, another tensor
 
 
-def rewrite(run, **changes):
-    attributes = json.loads((run / ".zattrs").read_text())
-    (run / ".zattrs").write_text(json.dumps({**attributes, **changes}))
+def rewrite(run_folder, **changes):
+    attributes = json.loads((run_folder / ".zattrs").read_text())
+    (run_folder / ".zattrs").write_text(json.dumps({**attributes, **changes}))
 
 
-def test_a_run_of_another_format_is_neither_read_nor_continued(run):
-    rewrite(run, run_format="99")
+def test_a_run_of_another_format_is_neither_read_nor_continued(run_folder):
+    rewrite(run_folder, run_format="99")
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, "is a run of format 99"):
-            attempt(run)
+        with refused_file(run_folder, "is a run of format 99"):
+            attempt(run_folder)
 
 
 @pytest.mark.parametrize("other", ["99", None], ids=["another", "from before there was one"])
-def test_a_run_of_another_sampler_version_can_be_read_but_not_continued(run, finished, other):
-    rewrite(run, inference_library_version="0.0.1", sampler_version=other)
+def test_a_run_of_another_sampler_version_can_be_read_but_not_continued(run_folder, other):
+    rewrite(run_folder, inference_library_version="0.0.1", sampler_version=other)
     if other is None:
-        attributes = json.loads((run / ".zattrs").read_text())
+        attributes = json.loads((run_folder / ".zattrs").read_text())
         del attributes["sampler_version"]
-        (run / ".zattrs").write_text(json.dumps(attributes))
-    assert_draws(ac.open_run(run), finished[1], slice(None))
-    with refused_file(run, f"was started with sampler version {other or 0} (allocore 0.0.1)") as caught:
-        ac.AlloCore.resume(run)
+        (run_folder / ".zattrs").write_text(json.dumps(attributes))
+    assert_draws(ac.open_run(run_folder), in_memory(6), slice(None))
+    with refused_file(run_folder, f"was started with sampler version {other or 0} (allocore 0.0.1)") as caught:
+        ac.AlloCore.resume(run_folder)
     assert f"this is sampler version {SAMPLER_VERSION}" in caught.value.problem
 
 
-def test_another_release_with_the_same_sampler_version_continues_a_run(run, finished):
-    rewrite(run, inference_library_version="0.0.1")
-    assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
+def test_another_release_with_the_same_sampler_version_continues_a_run(run_folder):
+    rewrite(run_folder, inference_library_version="0.0.1")
+    assert_draws(ac.AlloCore.resume(run_folder, progress=False).posterior_, in_memory(6), slice(None))
 
 
-def test_another_version_of_a_numeric_package_is_warned_of(run, finished):
-    rewrite(run, packages=json.dumps({"numba": "0.1", "numpy": version("numpy")}))
+def test_another_version_of_a_numeric_package_is_warned_of(run_folder):
+    rewrite(run_folder, packages=json.dumps({"numba": "0.1", "numpy": version("numpy")}))
     with pytest.warns(UserWarning, match=r"was started with numba 0.1 \(now .*\): draws may differ in their"):
-        model = ac.AlloCore.resume(run, progress=False)
-    assert_draws(model.posterior_, finished[1], slice(None))
+        model = ac.AlloCore.resume(run_folder, progress=False)
+    assert_draws(model.posterior_, in_memory(6), slice(None))
 
 
-def test_arithmetic_that_rounds_otherwise_is_warned_of(run, finished):
-    rewrite(run, rounding="0123456789abcdef")
+def test_arithmetic_that_rounds_otherwise_is_warned_of(run_folder):
+    rewrite(run_folder, rounding="0123456789abcdef")
     words = r"was started with arithmetic that rounds as 0123456789abcdef \(now \w{16}\): draws may differ in"
     with pytest.warns(UserWarning, match=words):
-        model = ac.AlloCore.resume(run, progress=False)
-    assert_draws(model.posterior_, finished[1], slice(None))
+        model = ac.AlloCore.resume(run_folder, progress=False)
+    assert_draws(model.posterior_, in_memory(6), slice(None))
 
 
-def test_a_run_from_before_rounding_was_recorded_is_read_and_continued(run, finished):
-    attributes = json.loads((run / ".zattrs").read_text())
+def test_a_run_from_before_rounding_was_recorded_is_read_and_continued(run_folder):
+    attributes = json.loads((run_folder / ".zattrs").read_text())
     assert attributes.pop("rounding") == rounding()
-    (run / ".zattrs").write_text(json.dumps(attributes))
-    assert_draws(ac.open_run(run), finished[1], slice(None))
+    (run_folder / ".zattrs").write_text(json.dumps(attributes))
+    assert_draws(ac.open_run(run_folder), in_memory(6), slice(None))
     with warnings.catch_warnings(action="error"):
-        assert_draws(ac.AlloCore.resume(run, progress=False).posterior_, finished[1], slice(None))
+        assert_draws(ac.AlloCore.resume(run_folder, progress=False).posterior_, in_memory(6), slice(None))
 
 
-def test_a_run_with_the_tensor_of_another_is_told(run, tmp_path):
+def test_a_run_with_the_tensor_of_another_is_told(run_folder, tmp_path):
     other = ac.CountTensor(TENSOR.coords, TENSOR.counts + 1, TENSOR.shape, mode_names=TENSOR.mode_names)
     ac.AlloCore(3, store=tmp_path / "other.zarr", **SETTINGS).fit(other)
-    shutil.rmtree(run / "observed_data")
-    shutil.copytree(tmp_path / "other.zarr" / "observed_data", run / "observed_data")
+    shutil.rmtree(run_folder / "observed_data")
+    shutil.copytree(tmp_path / "other.zarr" / "observed_data", run_folder / "observed_data")
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, "its tensor is not the one that the run started with"):
-            attempt(run)
+        with refused_file(run_folder, "its tensor is not the one that the run started with"):
+            attempt(run_folder)
 
 
 # Disks that are full, or not ours
@@ -410,8 +408,8 @@ def test_a_disk_that_fills_up_is_told_and_the_run_goes_on_when_there_is_room(tmp
 
 WRITER = """
 import sys, numpy as np, allocore as ac
-from allocore.storage import run_writer as zarr_store
-zarr_store.SAVE_INTERVAL = zarr_store.SAVE_INTERVAL_FACTOR = 0.0
+from allocore.storage import run_writer
+run_writer.SAVE_INTERVAL = run_writer.SAVE_INTERVAL_FACTOR = 0.0
 Y = np.random.default_rng(5).poisson(1.2, (40, 30, 20))
 settings = dict(burn_in=2, draws=int(sys.argv[2]), thin=1, chains=2, seed=11, progress=False)
 try:
@@ -503,10 +501,10 @@ def unwritable(tmp_path):
         subprocess.run(["umount", folder], check=True)
 
 
-def test_a_folder_without_the_right_to_write_is_told_and_its_runs_can_be_read(unwritable, finished):
+def test_a_folder_without_the_right_to_write_is_told_and_its_runs_can_be_read(unwritable):
     with refused_file(unwritable / "new.zarr", "cannot be written: "):
         ac.AlloCore(3, store=unwritable / "new.zarr", **SETTINGS).fit(TENSOR)
     with refused_file(unwritable / "run.zarr", "cannot be written: "):
         ac.AlloCore.resume(unwritable / "run.zarr", draws=99)
     assert sorted(os.listdir(unwritable)) == ["run.zarr"]
-    assert_draws(ac.open_run(unwritable / "run.zarr"), finished[1], slice(None))
+    assert_draws(ac.open_run(unwritable / "run.zarr"), in_memory(6), slice(None))

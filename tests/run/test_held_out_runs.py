@@ -8,9 +8,8 @@ import pytest
 import xarray as xr
 
 import allocore as ac
-from allocore.errors import InputError
 from allocore.storage.record import Plan, Schedule
-from support.errors import refused_file
+from support.errors import refused, refused_file
 
 Y = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)), mode_names=["who", "what", "when"])
 SPLIT = ac.hold_out(Y, 0.2, along="what", seed=1)
@@ -18,15 +17,15 @@ SETTINGS = {"burn_in": 2, "draws": 6, "thin": 2, "chains": 2, "seed": 11, "progr
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("finished") / "run.zarr"
     ac.CP(3, store=path, **SETTINGS).fit(SPLIT)
     return path
 
 
 @pytest.fixture
-def run_folder(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "run.zarr")
+def run_folder(finished_run, tmp_path):
+    shutil.copytree(finished_run, tmp_path / "run.zarr")
     return tmp_path / "run.zarr"
 
 
@@ -128,5 +127,5 @@ def test_damage_is_named_and_the_rest_can_be_read(run_folder, how):
 
 
 def test_a_split_is_refused_where_data_are_expected():
-    with pytest.raises(InputError):
+    with refused("x", rule="must be a CountTensor"):
         ac.as_tensor(SPLIT)

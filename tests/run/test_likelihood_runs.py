@@ -7,8 +7,7 @@ import xarray as xr
 import allocore as ac
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
-from allocore.storage import run_writer as zarr_store
-from allocore.storage import zarr_format as chunks
+from allocore.storage import run_writer, zarr_format
 from allocore.storage.state_files import read_checkpoint, write_checkpoint
 from support.errors import refused_file
 from support.same_draws import arrays_of, assert_same, kill_and_resume
@@ -87,9 +86,9 @@ def test_a_chain_does_not_depend_on_how_many_others_run_beside_it(name, threads)
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     """A stored run with one draw a chunk and a checkpoint after every sweep."""
-    monkeypatch.setattr(zarr_store, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(zarr_store, "SAVE_INTERVAL_FACTOR", 0.0)
-    monkeypatch.setattr(chunks, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
+    monkeypatch.setattr(run_writer, "SAVE_INTERVAL_FACTOR", 0.0)
+    monkeypatch.setattr(zarr_format, "_CHUNK_BYTES", 1)
     return tmp_path / "run.zarr", fitted("bursts", store=tmp_path / "run.zarr").posterior_
 
 

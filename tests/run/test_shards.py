@@ -8,13 +8,13 @@ import pytest
 
 import allocore as ac
 from allocore.gibbs.latent_counts import CODES
-from allocore.gibbs.layout import BLOCK, Layout, Workspace
+from allocore.gibbs.layout import BLOCK, Layout, Workspace, nonzeros_of
 from allocore.gibbs.thinning import thin, thin_here
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
-from allocore.run.cluster.shards import Shard, join_thinned, layout_without_cells, state_of_rows
+from allocore.run.cluster.shards import Shard, join_thinned, state_of_rows
 from allocore.tensor.shards import STEP
 
 pytestmark = pytest.mark.jit
@@ -80,9 +80,8 @@ def test_shards_give_the_bytes_of_the_whole(likelihood, underflow, edges):
         layout = Layout.of(Y, workers)
         thin_cells, _ = in_shards(layout, [*edges, layout.blocks], workers, threads=2)
         whole, _ = thin(KEY, layout, spec, state, Workspace.of(layout, state))
-        bare = layout_without_cells(
-            layout.shape, layout.order, layout.row_totals_R, layout.log_factorials, layout.total, Y.missing, workers
-        )
+        no_cells = np.empty((3, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
+        bare = replace(layout, nonzeros=nonzeros_of(*no_cells, layout.nonzeros.starts_M))
         cut, _ = thin(KEY, bare, spec, state, Workspace.of(bare, state), thin_cells)
         parts = thin_here(KEY, layout, CODES[likelihood], state, Workspace.of(layout, state), np.int32)
     assert (parts.log_fit_U.size > 100) == underflow, "the case has cells whose products underflow, or it has not"

@@ -48,17 +48,17 @@ def model_like(model, **settings):
 
 
 @pytest.fixture(scope="module")
-def post():
+def earlier():
     return model_like(MODELS[1], burn_in=60).fit(OLD).posterior_
 
 
 # The states
 
 
-def test_a_chain_begins_at_the_last_draw_of_its_chain(post):
-    states = start_states(post.record, OLD, post.record.spec, 3)
+def test_a_chain_begins_at_the_last_draw_of_its_chain(earlier):
+    states = start_states(earlier.record, OLD, earlier.record.spec, 3)
     for state, chain in zip(states, (0, 1, 0), strict=True):
-        last = post.record.state_of(chain, 3)
+        last = earlier.record.state_of(chain, 3)
         assert state.log_core_Q.tobytes() == last.log_core_Q.tobytes()
         assert state.subs_QM.tobytes() == last.subs_QM.tobytes()
         for mine, theirs in zip(state.log_phi, last.log_phi, strict=True):
@@ -67,9 +67,9 @@ def test_a_chain_begins_at_the_last_draw_of_its_chain(post):
         assert state.dispersion.log_odds_D.tobytes() == last.dispersion.log_odds_D.tobytes()
 
 
-def test_rows_are_matched_by_label_and_new_ones_begin_at_the_mean_of_the_others(post):
+def test_rows_are_matched_by_label_and_new_ones_begin_at_the_mean_of_the_others(earlier):
     later = Y.select({"from": ["a0", "a2", "a7"], "month": slice("2018-03", "2018-06")})
-    state, last = start_states(post.record, later, post.record.spec, 1)[0], post.record.state_of(0, -1)
+    state, last = start_states(earlier.record, later, earlier.record.spec, 1)[0], earlier.record.state_of(0, -1)
     np.testing.assert_array_equal(state.log_phi[0], last.log_phi[0][[0, 2, 7]])
     np.testing.assert_array_equal(state.log_phi[1], last.log_phi[1])
     np.testing.assert_array_equal(state.log_phi[2][:3], last.log_phi[2][2:])
@@ -78,31 +78,31 @@ def test_rows_are_matched_by_label_and_new_ones_begin_at_the_mean_of_the_others(
     np.testing.assert_allclose(state.dispersion.log_odds_D, [*log_odds[2:], log_odds.mean()])
 
 
-def test_labels_in_another_order_give_the_same_start(post):
+def test_labels_in_another_order_give_the_same_start(earlier):
     turned = [list(reversed(LABELS[0])), LABELS[1], LABELS[2][:5]]
     coords = OLD.coords.copy()
     coords[0] = 7 - coords[0]
     other = ac.CountTensor(coords, OLD.counts, OLD.shape, mode_names=OLD.mode_names, labels=turned)
-    plain = start_states(post.record, OLD, post.record.spec, 1)[0]
-    state = start_states(post.record, other, post.record.spec, 1)[0]
+    plain = start_states(earlier.record, OLD, earlier.record.spec, 1)[0]
+    state = start_states(earlier.record, other, earlier.record.spec, 1)[0]
     np.testing.assert_array_equal(state.log_phi[0][::-1], plain.log_phi[0])
     np.testing.assert_array_equal(state.log_phi[1], plain.log_phi[1])
 
 
 def test_rows_without_labels_go_by_position():
     bare = ac.CountTensor(OLD.coords, OLD.counts, OLD.shape)
-    post = model_like(MODELS[2]).fit(bare).posterior_
+    earlier = model_like(MODELS[2]).fit(bare).posterior_
     longer = ac.CountTensor(Y.coords, Y.counts, Y.shape)
-    state, last = start_states(post.record, longer, post.record.spec, 1)[0], post.record.state_of(0, -1)
+    state, last = start_states(earlier.record, longer, earlier.record.spec, 1)[0], earlier.record.state_of(0, -1)
     np.testing.assert_array_equal(state.log_phi[2][:5], last.log_phi[2])
 
 
 def test_concentrations_that_were_given_are_where_learned_ones_begin():
-    post = model_like(ac.CP(3, e0=(0.5, 1.0, 2.0))).fit(OLD).posterior_
+    earlier = model_like(ac.CP(3, e0=(0.5, 1.0, 2.0))).fit(OLD).posterior_
     learning = model_like(ac.CP(3, e0="infer"))
-    state = start_states(post.record, Y, learning._spec(Y), 1)[0]
+    state = start_states(earlier.record, Y, learning._spec(Y), 1)[0]
     assert state.concentrations_M.tolist() == [0.5, 1.0, 2.0]
-    learning.fit(Y, start=post)
+    learning.fit(Y, start=earlier)
 
 
 # The runs
@@ -110,32 +110,32 @@ def test_concentrations_that_were_given_are_where_learned_ones_begin():
 
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
 def test_a_refit_begins_near_the_posterior(model):
-    post = model_like(model, burn_in=80).fit(OLD).posterior_
-    settled = post.stats["log_likelihood"][:, 40:]
-    again = model_like(model, burn_in=0, seed=5).fit(OLD, start=post).posterior_
+    earlier = model_like(model, burn_in=80).fit(OLD).posterior_
+    settled = earlier.stats["log_likelihood"][:, 40:]
+    again = model_like(model, burn_in=0, seed=5).fit(OLD, start=earlier).posterior_
     away = again.stats["log_likelihood"][:, 0] - settled.mean(axis=1)
     assert (np.abs(away) < 6.0 * settled.std(axis=1)).all()
 
-    refit = model_like(model, burn_in=0).fit(Y, start=post).posterior_
+    refit = model_like(model, burn_in=0).fit(Y, start=earlier).posterior_
     afresh = model_like(model, burn_in=0).fit(Y).posterior_
     assert refit.tensor == Y
     assert refit.stats["log_likelihood"][:, 0].mean() > afresh.stats["log_likelihood"][:, 0].mean() + 20.0
 
 
-def test_a_refit_has_the_same_bytes_on_any_thread_and_in_a_store(post, tmp_path):
+def test_a_refit_has_the_same_bytes_on_any_thread_and_in_a_store(earlier, tmp_path):
     model = MODELS[1]
-    one = model_like(model, threads=1).fit(Y, start=post).posterior_
-    assert_same(one, model_like(model, threads=2).fit(Y, start=post).posterior_)
-    stored = model_like(model, threads=2, store=tmp_path / "run.zarr").fit(Y, start=post).posterior_
+    one = model_like(model, threads=1).fit(Y, start=earlier).posterior_
+    assert_same(one, model_like(model, threads=2).fit(Y, start=earlier).posterior_)
+    stored = model_like(model, threads=2, store=tmp_path / "run.zarr").fit(Y, start=earlier).posterior_
     assert_same(one, stored)
     assert not np.array_equal(one.core_values, model_like(model).fit(Y).posterior_.core_values)
 
 
 @pytest.mark.slow
-def test_a_refit_killed_before_its_first_checkpoint_resumes_to_the_same_bytes(post, tmp_path):
+def test_a_refit_killed_before_its_first_checkpoint_resumes_to_the_same_bytes(earlier, tmp_path):
     path, model = tmp_path / "run.zarr", MODELS[1]
-    whole = model_like(model).fit(Y, start=post).posterior_
-    post.save(tmp_path / "old.zarr")
+    whole = model_like(model).fit(Y, start=earlier).posterior_
+    earlier.save(tmp_path / "old.zarr")
     Y.save(tmp_path / "y.npz")
     killed = subprocess.run(
         [sys.executable, "-c", KILLED_IN_ITS_FIRST_SWEEP.format(folder=tmp_path, model=model_like(model))]
@@ -146,10 +146,10 @@ def test_a_refit_killed_before_its_first_checkpoint_resumes_to_the_same_bytes(po
     assert_same_run(path, whole)
 
 
-def test_a_refit_whose_newer_checkpoints_are_damaged_begins_again_at_its_start(post, tmp_path):
+def test_a_refit_whose_newer_checkpoints_are_damaged_begins_again_at_its_start(earlier, tmp_path):
     path, model = tmp_path / "run.zarr", MODELS[1]
-    whole = model_like(model, draws=6).fit(Y, start=post).posterior_
-    model_like(model, store=path).fit(Y, start=post)
+    whole = model_like(model, draws=6).fit(Y, start=earlier).posterior_
+    model_like(model, store=path).fit(Y, start=earlier)
     ac.AlloCore.resume(path, draws=5, progress=False)
     for chain in "01":
         first, *newer = sorted((path / "checkpoints" / chain).glob("*.npz"))
@@ -162,9 +162,9 @@ def test_a_refit_whose_newer_checkpoints_are_damaged_begins_again_at_its_start(p
     assert_same(longer, whole)
 
 
-def test_a_refit_that_has_lost_its_start_is_not_continued_from_another(post, tmp_path):
+def test_a_refit_that_has_lost_its_start_is_not_continued_from_another(earlier, tmp_path):
     path = tmp_path / "run.zarr"
-    model_like(MODELS[1], store=path).fit(Y, start=post)
+    model_like(MODELS[1], store=path).fit(Y, start=earlier)
     shutil.rmtree(path / "checkpoints" / "1")
     with refused_file(path / "checkpoints" / "1", "not even the state of another run"):
         ac.AlloCore.resume(path, draws=5, progress=False)
@@ -198,22 +198,22 @@ def test_a_run_that_begins_as_usual_keeps_nothing_of_a_start(tmp_path):
         (ac.CP(3, **BURSTS), "model 'AlloCore', not 'CP'"),
     ],
 )
-def test_a_start_of_another_model_is_an_error(post, model, rule):
+def test_a_start_of_another_model_is_an_error(earlier, model, rule):
     with refused("start", NO_VALUE, rule):
-        model_like(model).fit(Y, start=post)
+        model_like(model).fit(Y, start=earlier)
 
 
-def test_a_start_that_is_no_posterior_or_of_other_data_is_an_error(post):
+def test_a_start_that_is_no_posterior_or_of_other_data_is_an_error(earlier):
     model = model_like(MODELS[1])
-    with pytest.raises(ac.InputError, match=r"^start .*must be a posterior"):
+    with refused("start", rule="must be a posterior"):
         model.fit(Y, start="run.zarr")
-    with pytest.raises(ac.InputError, match=r"^Y "):
-        model.fit(Y.with_labels(mode_names=["from", "month", "to"]), start=post)
+    with refused("Y"):
+        model.fit(Y.with_labels(mode_names=["from", "month", "to"]), start=earlier)
     other = Y.with_labels([[f"z{i}" for i in range(length)] for length in Y.shape])
     with refused("start", NO_VALUE, "no label in common with `Y`"):
-        model.fit(other, start=post)
+        model.fit(other, start=earlier)
     with pytest.raises(TypeError):
-        model.fit(Y, None, post)
+        model.fit(Y, None, earlier)
 
 
 # Random numbers
@@ -226,5 +226,5 @@ def test_a_refit_with_the_seed_of_the_fit_has_random_numbers_of_its_own():
     changed = Y.coords, Y.counts + (np.arange(Y.nnz) == 0)
     again = ac.CountTensor(*changed, Y.shape, mode_names=Y.mode_names, labels=Y.labels)
     refit = ac.CP(1, burn_in=0, draws=60, thin=1, seed=0, progress=False).fit(again, start=old).posterior_
-    both = [post.factors[0][0, 20:, 0, post.core_locations[0, 0, 0, 0]] for post in (old, refit)]
+    both = [each.factors[0][0, 20:, 0, each.core_locations[0, 0, 0, 0]] for each in (old, refit)]
     assert abs(np.corrcoef(both)[0, 1]) < 0.6, "1.00 with the same random numbers; 0.6 is 4 standard errors"

@@ -29,7 +29,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.fixture
-def run(whole, tmp_path):
+def run_folder(whole, tmp_path):
     return copy_of(whole, tmp_path / "run.zarr")
 
 
@@ -60,12 +60,12 @@ def check_damages(whole, folder, seeds, attempts):
     refused = 0
     for seed in seeds:
         for attempt in attempts:
-            run = copy_of(whole, folder / "damaged.zarr")
+            run_folder = copy_of(whole, folder / "damaged.zarr")
             rng = np.random.default_rng(seed)
-            done = [damage_run(run, rng) for _ in range(1 + seed % 2)]
+            done = [damage_run(run_folder, rng) for _ in range(1 + seed % 2)]
             tracemalloc.start()
             try:
-                found = try_to(attempt, run)
+                found = try_to(attempt, run_folder)
             except Exception as error:
                 raise AssertionError(f"seed {seed}: {done}") from error
             finally:
@@ -96,24 +96,24 @@ def test_much_damage_at_random_is_told_or_does_no_harm_to_reading_and_to_continu
         ("settings", "{}"), ("settings", "[]"), ("settings", "[" * 10**5), ("settings", 3),
     ],
 )  # fmt: skip
-def test_another_seed_or_other_settings_are_not_another_run(run, name, value):
-    change(run / ".zattrs", **{name: value})
+def test_another_seed_or_other_settings_are_not_another_run(run_folder, name, value):
+    change(run_folder / ".zattrs", **{name: value})
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, "is damaged: "):
-            attempt(run)
+        with refused_file(run_folder, "is damaged: "):
+            attempt(run_folder)
 
 
-def test_a_flipped_bit_in_settings_seed_or_schedule_is_found(run):
-    text = (run / ".zattrs").read_bytes()
+def test_a_flipped_bit_in_settings_seed_or_schedule_is_found(run_folder, whole):
+    text = (run_folder / ".zattrs").read_bytes()
     rng = np.random.default_rng(0)
     start, stop = text.index(b'"settings"') + 13, text.index(b'"tensor"') - 5
     for place in rng.choice(np.arange(start, stop), 60, replace=False).tolist():
         flipped = bytearray(text)
         flipped[place] ^= 1 << int(rng.integers(7))
-        (run / ".zattrs").write_bytes(bytes(flipped))
-        found = try_to(ac.open_run, run)
+        (run_folder / ".zattrs").write_bytes(bytes(flipped))
+        found = try_to(ac.open_run, run_folder)
         # A flipped quote or name may still be the same JSON to a reader; then nothing is lost.
-        assert isinstance(found, str) or found == draws_of(run.parent / "run.zarr"), place
+        assert isinstance(found, str) or found == draws_of(whole), place
         assert not isinstance(found, list) or json.loads(bytes(flipped)) == json.loads(text)
 
 
@@ -124,64 +124,64 @@ def test_a_flipped_bit_in_settings_seed_or_schedule_is_found(run):
         {"core_shape": [10**9] * 3}, {"a0": "x"}, {"likelihood": "pickle"}, {"unknown": 1}, {"dispersion_by": 9},
     ],
 )  # fmt: skip
-def test_absurd_settings_of_a_run_from_before_the_checksum_are_told(run, settings):
-    attributes = json.loads((run / ".zattrs").read_text())
+def test_absurd_settings_of_a_run_from_before_the_checksum_are_told(run_folder, settings):
+    attributes = json.loads((run_folder / ".zattrs").read_text())
     del attributes["checksum"]
     there = json.loads(attributes["settings"])
     there["spec"].update(settings)
-    (run / ".zattrs").write_text(json.dumps({**attributes, "settings": json.dumps(there)}))
+    (run_folder / ".zattrs").write_text(json.dumps({**attributes, "settings": json.dumps(there)}))
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, "is damaged: "):
-            attempt(run)
+        with refused_file(run_folder, "is damaged: "):
+            attempt(run_folder)
 
 
-def test_a_run_from_before_the_checksum_is_read_and_gets_one_when_it_goes_on(run, whole):
-    attributes = json.loads((run / ".zattrs").read_text())
+def test_a_run_from_before_the_checksum_is_read_and_gets_one_when_it_goes_on(run_folder, whole):
+    attributes = json.loads((run_folder / ".zattrs").read_text())
     del attributes["checksum"]
-    (run / ".zattrs").write_text(json.dumps(attributes))
-    assert try_to(ac.open_run, run) == draws_of(whole)
-    assert ac.AlloCore.resume(run, draws=7, progress=False).posterior_.core_values.shape == (2, 7, 3)
-    assert "checksum" in json.loads((run / ".zattrs").read_text())
-    assert ac.open_run(run).core_values.shape == (2, 7, 3)
+    (run_folder / ".zattrs").write_text(json.dumps(attributes))
+    assert try_to(ac.open_run, run_folder) == draws_of(whole)
+    assert ac.AlloCore.resume(run_folder, draws=7, progress=False).posterior_.core_values.shape == (2, 7, 3)
+    assert "checksum" in json.loads((run_folder / ".zattrs").read_text())
+    assert ac.open_run(run_folder).core_values.shape == (2, 7, 3)
 
 
 @pytest.mark.parametrize("shape", [[10**15], [2**40], [0], [-3], ["7"], 7, None, [[3]], [3, 3]])
 @pytest.mark.parametrize("name", ["observed_data/counts", "constant_data/missing_patterns", "posterior/who"])
-def test_absurd_shapes_of_arrays_are_told_and_take_no_memory(run, name, shape):
-    change(run / name / ".zarray", shape=shape)
+def test_absurd_shapes_of_arrays_are_told_and_take_no_memory(run_folder, name, shape):
+    change(run_folder / name / ".zarray", shape=shape)
     tracemalloc.start()
-    with refused_file(run, "is damaged: "):
-        ac.open_run(run)
+    with refused_file(run_folder, "is damaged: "):
+        ac.open_run(run_folder)
     assert tracemalloc.get_traced_memory()[1] < 2**26
     tracemalloc.stop()
 
 
 @pytest.mark.parametrize("size", [5, 7, 10**12, -1, "6", None])
-def test_a_size_that_not_all_arrays_have_is_told(run, size):
-    document = json.loads((run / ".zmetadata").read_text())
+def test_a_size_that_not_all_arrays_have_is_told(run_folder, size):
+    document = json.loads((run_folder / ".zmetadata").read_text())
     document["metadata"]["posterior/core_values/.zarray"]["shape"][1] = size
-    (run / ".zmetadata").write_text(json.dumps(document))
-    with refused_file(run, "is damaged: .zmetadata cannot be read"):
-        ac.open_run(run)
-    assert ac.AlloCore.resume(run, progress=False).posterior_.core_values.shape == (2, 6, 3)
+    (run_folder / ".zmetadata").write_text(json.dumps(document))
+    with refused_file(run_folder, "is damaged: .zmetadata cannot be read"):
+        ac.open_run(run_folder)
+    assert ac.AlloCore.resume(run_folder, progress=False).posterior_.core_values.shape == (2, 6, 3)
 
 
-def test_a_location_outside_the_core_is_told_before_any_kernel_sees_it(run):
+def test_a_location_outside_the_core_is_told_before_any_kernel_sees_it(run_folder):
     from allocore._zarr import encode
 
     wrong = np.zeros((1, 512, 3, 3), dtype="<i8")
     wrong[0, 2, 1, 1] = 10**6
-    (run / "posterior" / "core_locations" / "0.0.0.0").write_bytes(encode(wrong, order="F"))
-    with refused_file(run, "(some values are not below (3, 3, 3))"):
-        ac.open_run(run)
+    (run_folder / "posterior" / "core_locations" / "0.0.0.0").write_bytes(encode(wrong, order="F"))
+    with refused_file(run_folder, "(some values are not below (3, 3, 3))"):
+        ac.open_run(run_folder)
 
 
-def test_a_checkpoint_with_a_location_outside_the_core_is_put_aside(run):
-    for file in (run / "checkpoints" / "0").iterdir():
+def test_a_checkpoint_with_a_location_outside_the_core_is_put_aside(run_folder):
+    for file in (run_folder / "checkpoints" / "0").iterdir():
         with np.load(file) as arrays:
             parts = dict(arrays)
         parts["subs_QM"][0, 0] = 10**6
         np.savez(file, **parts)
     with pytest.warns(UserWarning, match="the chain starts again"):
-        ac.AlloCore.resume(run, progress=False)
-    assert len(list((run / "checkpoints" / "0").glob("*.damaged"))) >= 1
+        ac.AlloCore.resume(run_folder, progress=False)
+    assert len(list((run_folder / "checkpoints" / "0").glob("*.damaged"))) >= 1

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import allocore as ac
-from allocore.storage.schema import ADDED_STATS
+from allocore.storage.zarr_format import ADDED_STATS
 from support.errors import refused
 
 GROUPS = {"posterior", "sample_stats", "sweep_stats", "observed_data", "constant_data"}

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import allocore as ac
-from allocore.storage import zarr_format as stored_labels
+from allocore.storage import zarr_format
 from support.errors import refused_file
 
 SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False}
@@ -26,8 +26,8 @@ def tensor_of(labels):
 @pytest.fixture
 def all_wide(monkeypatch):
     """However few they are, labels of different widths are kept as UTF-8."""
-    monkeypatch.setattr(stored_labels, "_SMALL_LABELS_BYTES", 0)
-    monkeypatch.setattr(stored_labels, "_MAX_WASTE", 0)
+    monkeypatch.setattr(zarr_format, "_SMALL_LABELS_BYTES", 0)
+    monkeypatch.setattr(zarr_format, "_MAX_WASTE", 0)
 
 
 @pytest.mark.parametrize("labels", [["a", "b" * 50, "日本", "🦜"], ["", "x"], ["only one"], ["a b", " a", "a\n"]])

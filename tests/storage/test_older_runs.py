@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.storage.schema import ADDED_STATS
+from allocore.storage.zarr_format import ADDED_STATS
 from support.same_draws import assert_same
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))

@@ -11,8 +11,7 @@ import xarray as xr
 import allocore as ac
 from allocore.run.cluster import chains as executors
 from allocore.run.cluster import tasks
-from allocore.run.cluster import tasks as worker_data
-from allocore.storage.state_files import SliceFolder
+from allocore.storage.state_files import open_slices
 from support.same_draws import assert_same
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
@@ -35,7 +34,7 @@ def short_slices(monkeypatch):
     monkeypatch.setattr(executors, "_LEAST_SWEEPS", 5)
     monkeypatch.setattr(executors, "_SLICE_SECONDS", 0.0)
     monkeypatch.setattr(tasks, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(worker_data, "_known", {})
+    monkeypatch.setattr(tasks, "_known", {})
 
 
 class Watched(Executor):
@@ -145,7 +144,7 @@ def test_the_file_of_a_slice_has_the_same_bytes_whoever_writes_it(tmp_path):
 def test_a_run_with_slices_on_their_way_can_be_opened_and_what_a_killed_driver_left_is_removed(tmp_path, alone):
     path = tmp_path / "run.zarr"
     fitted(draws=10, store=path)
-    SliceFolder(path).open()
+    open_slices(path)
     trap = tmp_path / "trap"
 
     class Payload:

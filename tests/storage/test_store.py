@@ -12,12 +12,10 @@ import allocore as ac
 from allocore.model.spec import Spec
 from allocore.model.state import State, SweepInfo
 from allocore.run.chains import run_chains
-from allocore.storage import run_writer as skeleton
-from allocore.storage import run_writer as zarr_store
-from allocore.storage import zarr_format as chunks
+from allocore.storage import run_writer, zarr_format
 from allocore.storage.record import MemoryStore, Plan, Schedule
 from allocore.storage.run_writer import ZarrStore
-from allocore.storage.schema import FLOAT, WHOLE, Growing
+from allocore.storage.zarr_format import FLOAT, WHOLE, Growing
 from support.errors import refused_file
 
 LABELS = [["Ada", "Zoë", "Bo", "日"], None, ["2001", "2002"]]
@@ -176,8 +174,8 @@ def test_a_run_gives_the_same_bytes_whatever_the_store(make, threads):
 
 @pytest.fixture
 def always_saving(monkeypatch):
-    monkeypatch.setattr(zarr_store, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(zarr_store, "SAVE_INTERVAL_FACTOR", 0.0)
+    monkeypatch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
+    monkeypatch.setattr(run_writer, "SAVE_INTERVAL_FACTOR", 0.0)
 
 
 def test_a_run_that_still_goes_on_is_opened_by_xarray_and_by_open_run_without_a_warning(tmp_path):
@@ -255,7 +253,7 @@ def test_factors_that_no_class_uses_take_next_to_no_space(tmp_path):
 
 
 def test_the_numbers_of_draws_and_sweeps_go_on_from_one_chunk_to_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr(skeleton, "_NUMBERS_IN_CHUNK", 4)
+    monkeypatch.setattr(run_writer, "_NUMBERS_IN_CHUNK", 4)
     ac.CP(2, burn_in=3, draws=9, thin=1, seed=1, store=tmp_path / "run.zarr", progress=False).fit(TENSOR)
     with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as tree:
         assert tree["posterior"]["draw"].values.tolist() == tree["sample_stats"]["draw"].values.tolist() == [*range(9)]
@@ -287,8 +285,8 @@ def test_saves_are_so_far_apart_that_they_cost_little(tmp_path, monkeypatch):
         saves.append(sweep)
         now += 1.0
 
-    monkeypatch.setattr(zarr_store, "monotonic", lambda: now)
-    monkeypatch.setattr(zarr_store, "write_checkpoint", write_checkpoint)
+    monkeypatch.setattr(run_writer, "monotonic", lambda: now)
+    monkeypatch.setattr(run_writer, "write_checkpoint", write_checkpoint)
     with ZarrStore.create(tmp_path / "run.zarr", Plan(TENSOR, SPEC, Schedule(200, 1, 1), 1, 0)) as store:
         state = state_of(np.random.default_rng(0))
         for sweep in range(1, 201):
@@ -321,8 +319,8 @@ def test_a_run_of_memory_that_is_saved_opens_to_the_same_posterior(tmp_path):
 @pytest.mark.parametrize("dtype", [FLOAT, WHOLE])
 @pytest.mark.parametrize(("least", "most"), [(1, 8), (1, 40), (64, 2**20), (10**6, 10**6)])
 def test_values_come_back_however_they_are_cut_into_chunks(tmp_path, monkeypatch, shape, dtype, least, most):
-    monkeypatch.setattr(chunks, "_CHUNK_BYTES", least)
-    monkeypatch.setattr(chunks, "_MAX_CHUNK_BYTES", most)
+    monkeypatch.setattr(zarr_format, "_CHUNK_BYTES", least)
+    monkeypatch.setattr(zarr_format, "_MAX_CHUNK_BYTES", most)
     variable = Growing("posterior", "x", "draw", ("a", "b")[: len(shape)], shape, dtype)
     (tmp_path / "posterior" / "x").mkdir(parents=True)
     values = np.random.default_rng(0).integers(0, 99, (11, *shape)).astype(dtype)
@@ -331,10 +329,10 @@ def test_values_come_back_however_they_are_cut_into_chunks(tmp_path, monkeypatch
         raise error
 
     for size in range(11):
-        writer = chunks.GrowingChunks(tmp_path, 0, variable)
+        writer = zarr_format.GrowingChunks(tmp_path, 0, variable)
         writer.resume(size, fail)
         for place in range(max(0, size - 2), size + 1):  # the chain may be a little behind what is on the disk
             writer.put(place, values[place])
         writer.flush()
-        read = chunks.read_values(tmp_path / "posterior" / "x", variable, 0, 0, size + 1, fail)
+        read = zarr_format.read_values(tmp_path / "posterior" / "x", variable, 0, 0, size + 1, fail)
         assert_same([read], [values[: size + 1]])

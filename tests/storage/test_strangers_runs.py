@@ -14,7 +14,7 @@ import allocore as ac
 from allocore import _memory as available_memory
 from allocore._zarr import encode
 from support.damages import copy_of
-from support.errors import refused_file
+from support.errors import refused, refused_file
 
 TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3), mode_names=["who", "what"], labels=[["a", "b"], ["x", "y", "z"]])
 SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False}
@@ -28,7 +28,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.fixture
-def run(whole, tmp_path):
+def run_folder(whole, tmp_path):
     return copy_of(whole, tmp_path / "run.zarr")
 
 
@@ -46,44 +46,44 @@ def change(file, **changes):
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 
-def both_refuse(run, problem):
+def both_refuse(run_folder, problem):
     for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run, problem) as caught:
-            attempt(run)
+        with refused_file(run_folder, problem) as caught:
+            attempt(run_folder)
         assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("where", ["posterior/who", "constant_data/mode", "observed_data/counts"])
 @pytest.mark.parametrize("how", ["compressor", "filter", "type"])
-def test_an_array_that_names_the_codec_pickle_is_refused_and_nothing_is_unpickled(run, tmp_path, where, how):
+def test_an_array_that_names_the_codec_pickle_is_refused_and_nothing_is_unpickled(run_folder, tmp_path, where, how):
     trap, payload = tmp_path / "trap", pickle.dumps(Payload(tmp_path / "trap"))
     if how == "compressor":
-        change(run / where / ".zarray", compressor={"id": "pickle"}, dtype="|O")
-        (run / where / "0").write_bytes(payload)
+        change(run_folder / where / ".zarray", compressor={"id": "pickle"}, dtype="|O")
+        (run_folder / where / "0").write_bytes(payload)
     elif how == "filter":
-        change(run / where / ".zarray", filters=[{"id": "pickle", "protocol": 5}], dtype="|O")
-        (run / where / "0").write_bytes(Zstd(level=1, checksum=True).encode(payload))
+        change(run_folder / where / ".zarray", filters=[{"id": "pickle", "protocol": 5}], dtype="|O")
+        (run_folder / where / "0").write_bytes(Zstd(level=1, checksum=True).encode(payload))
     else:
-        change(run / where / ".zarray", dtype="|O")
-        (run / where / "0").write_bytes(encode(np.frombuffer(payload, dtype="u1")))
+        change(run_folder / where / ".zarray", dtype="|O")
+        (run_folder / where / "0").write_bytes(encode(np.frombuffer(payload, dtype="u1")))
     problem = {"compressor": "names the codec 'pickle'", "filter": "names the filters", "type": "has the type '|O'"}
-    both_refuse(run, f"is damaged: its tensor cannot be read: {where} {problem[how]}")
+    both_refuse(run_folder, f"is damaged: its tensor cannot be read: {where} {problem[how]}")
     assert not trap.exists()
 
 
 @pytest.mark.parametrize("codec", [None, {"id": "blosc"}, {"id": "gzip", "level": 1}, {}, "zstd", {"id": ["zstd"]}])
-def test_a_run_has_one_codec(run, codec):
-    change(run / "posterior" / "who" / ".zarray", compressor=codec)
-    both_refuse(run, "posterior/who names the codec ")
+def test_a_run_has_one_codec(run_folder, codec):
+    change(run_folder / "posterior" / "who" / ".zarray", compressor=codec)
+    both_refuse(run_folder, "posterior/who names the codec ")
 
 
 @pytest.mark.parametrize("name", ["posterior/core_values", "posterior/factors_who", "sweep_stats/moved"])
-def test_draws_whose_metadata_name_another_codec_are_refused(run, name):
-    document = json.loads((run / ".zmetadata").read_text())
+def test_draws_whose_metadata_name_another_codec_are_refused(run_folder, name):
+    document = json.loads((run_folder / ".zmetadata").read_text())
     document["metadata"][f"{name}/.zarray"]["compressor"] = {"id": "pickle"}
-    (run / ".zmetadata").write_text(json.dumps(document))
-    with refused_file(run, f"{name} names the codec 'pickle'"):
-        ac.open_run(run)
+    (run_folder / ".zmetadata").write_text(json.dumps(document))
+    with refused_file(run_folder, f"{name} names the codec 'pickle'"):
+        ac.open_run(run_folder)
 
 
 def archive_of_pickles(file, names, target):
@@ -94,36 +94,36 @@ def archive_of_pickles(file, names, target):
             archive.writestr(f"{name}.npy", content.getvalue())
 
 
-def test_a_checkpoint_of_pickles_is_put_aside_and_nothing_is_unpickled(run, tmp_path):
-    for file in (run / "checkpoints" / "0").iterdir():
+def test_a_checkpoint_of_pickles_is_put_aside_and_nothing_is_unpickled(run_folder, tmp_path):
+    for file in (run_folder / "checkpoints" / "0").iterdir():
         archive_of_pickles(file, ["sweep", "log_core_Q", "subs_QM", "used_0", "log_phi_0"], tmp_path / "trap")
     with pytest.warns(UserWarning, match="has no readable checkpoint: the chain starts again"):
-        ac.AlloCore.resume(run, progress=False)
+        ac.AlloCore.resume(run_folder, progress=False)
     assert not (tmp_path / "trap").exists()
 
 
-def test_a_checkpoint_that_unpacks_to_much_more_than_its_size_is_put_aside(run):
-    for file in (run / "checkpoints" / "0").iterdir():
+def test_a_checkpoint_that_unpacks_to_much_more_than_its_size_is_put_aside(run_folder):
+    for file in (run_folder / "checkpoints" / "0").iterdir():
         with np.load(file) as arrays:
             parts = dict(arrays)
         np.savez_compressed(file, **parts, bomb=np.zeros(10**7))
     with pytest.warns(UserWarning, match="the chain starts again"):
-        ac.AlloCore.resume(run, progress=False)
+        ac.AlloCore.resume(run_folder, progress=False)
 
 
-def test_a_consensus_of_pickles_is_found_again_and_nothing_is_unpickled(run, tmp_path):
-    ac.open_run(run).consensus(progress=False)
-    archive_of_pickles(run / "consensus.npz", ["format", "run", "number"], tmp_path / "trap")
+def test_a_consensus_of_pickles_is_found_again_and_nothing_is_unpickled(run_folder, tmp_path):
+    ac.open_run(run_folder).consensus(progress=False)
+    archive_of_pickles(run_folder / "consensus.npz", ["format", "run", "number"], tmp_path / "trap")
     with pytest.warns(UserWarning, match="consensus.npz cannot be read"):
-        ac.open_run(run).consensus(progress=False)
+        ac.open_run(run_folder).consensus(progress=False)
     assert not (tmp_path / "trap").exists()
 
 
-def test_a_chunk_that_states_a_huge_content_is_refused_before_it_is_allocated(run):
+def test_a_chunk_that_states_a_huge_content_is_refused_before_it_is_allocated(run_folder):
     huge = Zstd(level=1, checksum=True).encode(bytes(2**26))
-    (run / "posterior" / "core_values" / "0.0.0").write_bytes(huge)
-    with refused_file(run, "67108864 bytes of content"):
-        ac.open_run(run)
+    (run_folder / "posterior" / "core_values" / "0.0.0").write_bytes(huge)
+    with refused_file(run_folder, "67108864 bytes of content"):
+        ac.open_run(run_folder)
 
 
 # Names of modes become names of arrays
@@ -155,24 +155,24 @@ def test_any_name_of_a_mode_is_safe_in_a_run(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["..", ".", ".zgroup", ".zattrs", "a\\b", "../../x", "\ud800", "a\0b"])
 def test_names_that_would_be_paths_or_no_text_are_refused_by_tensors(name):
-    with pytest.raises(ac.InputError):
+    with refused("mode_names"):
         TENSOR.with_labels(mode_names=[name, "z"])
     if not name.startswith(".") and "\\" not in name:
-        with pytest.raises(ac.InputError):
+        with refused("labels"):
             TENSOR.with_labels({"who": [name, "b"]})
 
 
-def test_a_chunk_that_claims_to_be_larger_than_its_array_is_refused_before_it_is_allocated(run):
-    path = run / "observed_data" / "counts" / ".zarray"
+def test_a_chunk_that_claims_to_be_larger_than_its_array_is_refused_before_it_is_allocated(run_folder):
+    path = run_folder / "observed_data" / "counts" / ".zarray"
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "chunks": [2**27]}))
     (path.parent / "0").write_bytes(Zstd(level=1, checksum=True).encode(bytes(2**27 * 8)))
-    with refused_file(run, "chunks of the shape"):
-        ac.open_run(run)
+    with refused_file(run_folder, "chunks of the shape"):
+        ac.open_run(run_folder)
 
 
-def test_an_array_that_memory_cannot_hold_is_refused_before_it_is_allocated(run, monkeypatch):
+def test_an_array_that_memory_cannot_hold_is_refused_before_it_is_allocated(run_folder, monkeypatch):
     monkeypatch.setattr(available_memory, "available_memory", lambda: 10)
     monkeypatch.setattr(available_memory, "_NEVER_CHECKED", 0)
-    with refused_file(run, "of memory"):
-        ac.open_run(run)
+    with refused_file(run_folder, "of memory"):
+        ac.open_run(run_folder)

@@ -22,8 +22,7 @@ import numpy as np
 
 import allocore as ac
 from allocore import _io as _files
-from allocore.storage import run_writer as zarr_store
-from allocore.storage import zarr_format as chunks
+from allocore.storage import run_writer, zarr_format
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SPLIT = ac.hold_out(TENSOR, 0.1, seed=1)
@@ -121,26 +120,26 @@ def compare(path, expected, whole):
 
 
 def steps(folder, kills, chance, expected, draws):
-    done, most = 0, 6000
-    while done < kills:
+    def count():
+        wire = Tripwire(0)  # it never trips
+        go_on(folder / "undisturbed.zarr", draws, threads=1)
+        (folder / "steps").write_text(str(-wire.left))
+
+    assert ending(in_child(count)) == 0
+    most = int((folder / "steps").read_text())
+    for done in range(kills):
         path, number = folder / f"{done}.zarr", chance.randint(1, most)
 
         def killed(path=path, number=number):
             Tripwire(number)
             go_on(path, draws, threads=chance.choice([1, 2]))
 
-        if ending(in_child(killed)) == 0:
-            most = number  # the run has fewer steps than that
-            for file in sorted(path.rglob("*"), reverse=True):
-                file.rmdir() if file.is_dir() else file.unlink()
-            path.rmdir()
-            continue
+        assert ending(in_child(killed)) == signal.SIGKILL
         if path.exists():
             assert ending(in_child(lambda path=path: compare(path, expected, whole=False))) == 0
         assert ending(in_child(lambda path=path: go_on(path, draws, threads=2))) == 0
         assert ending(in_child(lambda path=path: compare(path, expected, whole=True))) == 0
-        done += 1
-        print("killed at step", number)
+        print("killed at step", number, "of", most)
 
 
 def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
@@ -157,7 +156,7 @@ def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
             assert ending(in_child(lambda: compare(path, expected, whole=False))) == 0
         done += 1
         print("killed by", number)
-    zarr_store.SAVE_INTERVAL = 0.1
+    run_writer.SAVE_INTERVAL = 0.1
     assert ending(in_child(lambda: go_on(path, draws, threads=2))) == 0
     assert ending(in_child(lambda: compare(path, expected, whole=True))) == 0
 
@@ -166,8 +165,9 @@ def main(what, folder, kills, seed, likelihood="poisson"):
     warnings.simplefilter("ignore")
     SETTINGS.update(BURSTS if likelihood == "bursts" else {})
     chance, folder = random.Random(int(seed)), Path(folder)
-    zarr_store.SAVE_INTERVAL = zarr_store.SAVE_INTERVAL_FACTOR = 0.0
-    chunks._MOST_VALUES = 4  # so that chunks fill up and new ones begin
+    run_writer.SAVE_INTERVAL = run_writer.SAVE_INTERVAL_FACTOR = 0.0
+    assert zarr_format._MAX_CHUNK_VALUES > 4
+    zarr_format._MAX_CHUNK_VALUES = 4  # so that chunks fill up and new ones begin
     draws = 6 if what == "steps" else 400
     expected = ac.AlloCore(burn_in=3, draws=draws, threads=1, progress=False, **SETTINGS).fit(SPLIT).posterior_
     options = {"signals": (signal.SIGINT, signal.SIGTERM)} if what == "signals" else {}

@@ -36,8 +36,8 @@ from allocore.comparison.folder import Folder
 from allocore.comparison.models import Job
 from allocore.progress import in_words
 from allocore.results import Posterior
+from allocore.run.chains import Stop
 from allocore.run.cluster.tasks import DataWanted, Lost, Tasks, Versions, check_versions, remembered, slots
-from allocore.run.stop import Stop
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import load_tensor
 from allocore.tensor.holdout import HeldOut, hold_out

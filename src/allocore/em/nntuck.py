@@ -44,7 +44,7 @@ from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.model.state import SweepInfo
 from allocore.progress import Observer, Watch
-from allocore.run.stop import Stop
+from allocore.run.chains import Stop
 from allocore.storage.record import Record, Schedule
 from allocore.tensor.count_tensor import CountTensor
 

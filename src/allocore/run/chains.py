@@ -7,18 +7,30 @@ A refit after new data starts at the states of a finished run. Chain c starts at
 the run has fewer chains, they are taken in turn. Rows are matched by their labels: new rows start at the mean of the
 old ones, and rows that are gone are dropped. The posterior does not depend on where a chain starts; this one starts
 near it.
+
+Numba compiles one kernel at a time. In the first run after an installation, a second process, which runs this module,
+compiles the steps after thinning while this one compiles thinning: it makes a sweep of a tiny tensor with the same kind
+of model. Both store compiled kernels in the same folder, where this process finds them. They share nothing else: if the
+second process fails or is killed, this one compiles everything itself.
 """
 
+import gc
 import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import replace
-from math import isfinite
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, replace
+from math import isfinite, prod
+from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,29 +38,62 @@ from numpy.typing import NDArray
 from allocore.errors import NO_VALUE, InputError, StoreError
 from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.sweep import SamplerState, begin, sweep
-from allocore.gibbs.thinning import ThinCells, thin_here
+from allocore.gibbs.thinning import Allocation, ThinCells, ThinnedCells, thin_here
+from allocore.kernels import jit
 from allocore.kernels.random import Key
-from allocore.kernels.workers import Workers
+from allocore.kernels.workers import Workers, available_threads
 from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State, SweepInfo
 from allocore.progress import Observer, Watch
-from allocore.run.compiling import compile_in_background
-from allocore.run.stop import Stop
 from allocore.storage.record import Record, Store
 from allocore.tensor.cameo import respelt
 from allocore.tensor.concat import check_same_modes
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import ModeLabels
+from allocore.tensor.missing import Missing
 
 if TYPE_CHECKING:
     from allocore.run.cluster.shards import ShardedThinning
+
+_MAX_COMPILE_SECONDS = 60.0
+
+
+class Stop:
+    """Flags of a run that must stop: `now`, after the current sweep; `asked`, by a signal; `at_once`, without saving.
+
+    As a context manager it catches the first Ctrl-C or SIGTERM and sets `asked` and `now`; a second signal acts as
+    usual. Python delivers signals to the main thread only, so in other threads nothing is caught. On a terminal,
+    `message` is printed.
+    """
+
+    def __init__(self, message: str = "stopping after this sweep (Ctrl-C again: at once)") -> None:
+        self.asked = self.now = self.at_once = False
+        self._message = message
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            caught = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+            self._handlers = {number: signal.signal(number, self._on_signal) for number in caught}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._handlers = {}
+
+    def _on_signal(self, *_: object) -> None:
+        self.asked = self.now = True
+        self.__exit__()
+        if self._message and sys.stderr is not None and sys.stderr.isatty():
+            print(f"\n{self._message}", file=sys.stderr)
 
 
 def run_chains(
     store: Store, *, threads: int, observer: Observer | None = None, sharded: "ShardedThinning | None" = None
 ) -> Record:
-    """Run the chains of the store's plan from their last saved states, to the end or until someone stops them.
+    """Run the chains of the store's plan from their last saved states, to the end or until they are stopped.
 
     If the cells of the tensor are `sharded`, they are thinned on workers, and everything else is done here.
     """
@@ -59,9 +104,8 @@ def run_chains(
         stack.enter_context(store)
         stack.callback(watch.close)
         stack.enter_context(stop)
-        wait = stack.enter_context(
-            compile_in_background(store.plan.spec, bool(len(store.plan.tensor.missing)), threads)
-        )
+        compiling = compile_in_background(store.plan.spec, bool(len(store.plan.tensor.missing)), threads)
+        wait = stack.enter_context(compiling)
         threads_G = [threads // groups + (group < threads % groups) for group in range(groups)]
         pools = [stack.enter_context(Workers(number)) for number in threads_G]
         layout = Layout.of(store.plan.tensor, pools[0]) if sharded is None else sharded.layout(pools[0])
@@ -74,7 +118,7 @@ def run_chains(
             stop,
         )
         record = store.finish()
-    if stop.asked and record.stats["moved"].shape[1] < store.plan.schedule.sweeps:
+    if stop.asked:
         report_stop(store, record)
     return record
 
@@ -104,7 +148,12 @@ class Chain:
     def advance(self) -> None:
         """Make one sweep and pass it to the store."""
         plan, number = self._store.plan, self._sweep + 1
-        workspace, before = self._work or self._begin()
+        if self._work is None:
+            # The last sweep ended with an allocation of the counts. It is drawn again with the same random numbers.
+            workspace, key = Workspace.of(self._layout, self._state), self._key.at(self._sweep)
+            self._work = workspace, begin(key, self._layout, plan.spec, self._state, workspace, self._thin_cells)
+            self._wait_for_kernels()
+        workspace, before = self._work
         start = perf_counter()
         after, info = sweep(self._key.at(number), self._layout, plan.spec, before, workspace, self._thin_cells)
         _check(info, self._number, number, plan.spec)
@@ -120,16 +169,6 @@ class Chain:
         """Save the state of the chain, if it has made a sweep."""
         if self._work is not None and not self.done:
             self._store.save(self._number, self._sweep, self._state, now=True)
-
-    def _begin(self) -> tuple[Workspace, SamplerState]:
-        """What the next sweep needs besides the state.
-
-        The last sweep ended with an allocation of the counts. It is drawn again with the same random numbers.
-        """
-        workspace, key, spec = Workspace.of(self._layout, self._state), self._key.at(self._sweep), self._store.plan.spec
-        before = begin(key, self._layout, spec, self._state, workspace, self._thin_cells)
-        self._wait_for_kernels()
-        return workspace, before
 
 
 def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:
@@ -166,12 +205,12 @@ def _run_groups(groups: Sequence[Sequence[Chain]], stop: Stop) -> None:
     running = 0
     try:
         for group in groups[1:]:
-            Thread(target=run, args=(group,), name="allocore-chains", daemon=True).start()
+            threading.Thread(target=run, args=(group,), name="allocore-chains", daemon=True).start()
             running += 1
         run(groups[0])
         running += 1
-    except BaseException:  # a thread could not be started
-        stop.now = True
+    except BaseException as error:  # a thread could not be started, or Ctrl-C
+        stop.now, stop.at_once = True, stop.at_once or isinstance(error, KeyboardInterrupt)
         raise
     finally:
         while running:
@@ -208,11 +247,12 @@ def first_values(seed: int, chain: int) -> np.random.Generator:
 
 
 def report_stop(store: Store, record: Record) -> None:
-    """Warn that the run is incomplete; if it has no draw at all, raise KeyboardInterrupt again."""
-    plan, draws, how = store.plan, record.core_values.shape[1], store.how_to_resume()
-    after = f"; {how}" if how else ""
+    """Warn that a run was stopped, unless it is complete; if it has no draw at all, raise KeyboardInterrupt again."""
+    plan, draws, sweeps = store.plan, record.core_values.shape[1], record.stats["moved"].shape[1]
+    if sweeps >= plan.schedule.sweeps:
+        return
+    after = f"; {how}" if (how := store.how_to_resume()) else ""
     if draws == 0:
-        sweeps = record.stats["moved"].shape[1]
         raise KeyboardInterrupt(
             f"stopped after {sweeps} of {plan.schedule.sweeps} sweeps, before the first draw was kept{after}"
         )
@@ -232,9 +272,13 @@ def number_of_states(states: list[State]) -> int:
 def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -> list[State]:
     """The first states of the chains of a new run, of a model `spec` of `tensor`."""
     check_same_modes(tensor, record.tensor, "Y")
-    _check_model(record.spec, spec)
+    fitted = _settings(record.spec)
+    for name, value in _settings(spec).items():
+        if fitted.get(name) != value:
+            rule = f"must agree with this model: it was fitted with {name} {fitted.get(name)!r}, not {value!r}"
+            raise InputError("start", NO_VALUE, rule)
     pairs = zip(tensor.labels, record.tensor.labels, strict=True)
-    places = [_places(labels, known) for labels, known in pairs]
+    places = [_matching_rows(labels, known) for labels, known in pairs]
     if not any((place_D >= 0).any() for place_D in places):
         rule = "must be a fit of the same kind of data: it has no label in common with `Y` in any mode"
         raise InputError("start", NO_VALUE, rule)
@@ -242,16 +286,8 @@ def start_states(record: Record, tensor: CountTensor, spec: Spec, chains: int) -
     return [_matched_state(record, record.state_of(chain % given, -1), spec, places) for chain in range(chains)]
 
 
-def _check_model(fitted: Spec, spec: Spec) -> None:
-    known = _settings(fitted)
-    for name, value in _settings(spec).items():
-        if known.get(name) != value:
-            rule = f"must agree with this model: it was fitted with {name} {known.get(name)!r}, not {value!r}"
-            raise InputError("start", NO_VALUE, rule)
-
-
 def _settings(spec: Spec) -> dict[str, object]:
-    """The settings that two models must have in common, by the names that users know."""
+    """The settings in which two models must agree, by the names that users know."""
     size = "rank" if spec.model == "CP" else "budget"
     return {
         "model": spec.model,
@@ -263,7 +299,7 @@ def _settings(spec: Spec) -> dict[str, object]:
     }
 
 
-def _places(labels: ModeLabels, known: ModeLabels) -> NDArray[np.int64]:
+def _matching_rows(labels: ModeLabels, known: ModeLabels) -> NDArray[np.int64]:
     """Where each row is in the run, or -1. Unless both have labels, rows are matched by position."""
     if isinstance(labels, range) or isinstance(known, range):
         numbers = np.arange(len(labels))
@@ -286,3 +322,64 @@ def _matched_state(record: Record, state: State, spec: Spec, places: list[NDArra
         log_odds_D = np.where(place_D >= 0, log_odds_D[place_D], log_odds_D.mean())
         dispersion = Dispersion(log_odds_D, dispersion.mode)
     return State(state.log_core_Q, state.subs_QM.copy(), log_phi, concentrations_M, dispersion)
+
+
+@contextmanager
+def compile_in_background(spec: Spec, missing: bool, threads: int) -> Iterator[Callable[[], None]]:
+    """Compile the steps of a sweep in a second process, if it saves time; yields a function that waits for it.
+
+    `missing` says whether the tensor has missing cells. The process ends with the block at the latest.
+    """
+    saves_time = min(threads, available_threads()) > 1
+    to_compile = "relocation" if spec.learn_locations else "factors"
+    process = _start_compiling(spec, missing) if saves_time and jit.will_be_kept(to_compile) else None
+
+    def wait() -> None:
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_MAX_COMPILE_SECONDS)
+
+    try:
+        yield wait
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def _start_compiling(spec: Spec, missing: bool) -> "subprocess.Popen[bytes] | None":
+    if not Path(sys.executable or "").name.startswith("python"):  # a program with Python inside
+        return None
+    settings = json.dumps(asdict(spec), default=int)  # NumPy's integers
+    command = [sys.executable, "-P", "-m", __name__, settings, json.dumps(missing)]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    none, environment = subprocess.DEVNULL, {**os.environ, "PYTHONPATH": path}
+    try:  # in its own session, so that Ctrl-C does not reach it
+        return subprocess.Popen(command, env=environment, stdin=none, stdout=none, stderr=none, start_new_session=True)
+    except OSError:
+        return None
+
+
+def compile_steps(spec: Spec, missing: bool) -> None:
+    """Make all steps of a sweep on a tiny tensor, except thinning, and split-merge, which needs more classes."""
+
+    def no_thinning(_key: Key, layout: Layout, _likelihood: int, state: State, *_: object) -> ThinnedCells:
+        rows, none = sum(layout.shape), np.zeros(0)
+        y_RQ = np.zeros((rows, len(state.log_core_Q)), layout.count_type)
+        return ThinnedCells(y_RQ, none, none, none, np.zeros(rows))
+
+    core_shape = tuple(min(size, 2) for size in spec.core_shape)
+    small = replace(spec, budget=prod(core_shape) if spec.dense_core else 2, core_shape=core_shape)
+    shape = (3,) * len(core_shape)
+    patterns = [(0,) * len(shape)] if missing else []
+    with Workers(1) as workers:
+        coords = np.ones((len(shape), 1), dtype=np.int64)
+        layout = Layout.of_cells(coords, np.ones(1, dtype=np.int64), Missing(patterns, shape), workers)
+        state = first_state(small, shape, np.random.default_rng(0))
+        allocation = Allocation(np.ones((sum(shape), small.budget), dtype=layout.count_type), 0.0)
+        sweep(Key.of(0, 0).at(1), layout, small, SamplerState(state, allocation), thin_cells=no_thinning)
+
+
+if __name__ == "__main__":
+    gc.disable()  # a process of a few seconds; collecting garbage would take a tenth of them
+    compile_steps(Spec(**json.loads(sys.argv[1])), json.loads(sys.argv[2]))

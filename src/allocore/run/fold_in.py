@@ -21,7 +21,6 @@ from threading import Lock
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from allocore.errors import InputError
 from allocore.gibbs.dispersion import counts_and_rates, draw_dispersion, log_part
@@ -29,7 +28,6 @@ from allocore.gibbs.factors import ModeView, draw_factors, exposure
 from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.sweep import SamplerState, info_of
 from allocore.gibbs.thinning import thin
-from allocore.kernels.elementary import Floats
 from allocore.kernels.random import Key
 from allocore.kernels.workers import Workers
 from allocore.model.simulate import dispersions
@@ -38,13 +36,15 @@ from allocore.model.state import Dispersion, State, SweepInfo
 from allocore.storage.record import Record, Schedule, empty_stats, stats_of
 from allocore.tensor.count_tensor import CountTensor
 
+Tick = Callable[[int, int], None]
+
 
 def draw_new_rows(
     key: Key, layout: Layout, spec: Spec, state: State, mode: int, sweeps: int
 ) -> tuple[State, SweepInfo]:
     """The state with the rows of one mode drawn, and its statistics for the data of these rows.
 
-    `layout` holds the data of the new rows. The chain starts at the values that the rows have in `state`.
+    `layout` has the data of the new rows. The chain starts at the values that the rows have in `state`.
     """
     before, workspace = state, Workspace.of(layout, state)
     exposure_DQ = exposure(layout, workspace, mode)
@@ -60,20 +60,15 @@ def draw_new_rows(
             exposure_DQ = exposure(layout, workspace, mode)
         allocation, _ = thin(here, layout, spec, state, workspace)
     view = ModeView(mode, allocation.y_RQ[layout.rows(mode)], exposure_DQ)
-    log_rest = _log_rest(layout, state, view.exposure_Q(workspace.rows(mode)), workspace)
+    exposure_Q = view.exposure_Q(workspace.rows(mode))
+    # The log-likelihood without the non-zero cells: the sum of the rates or, with a dispersion, the part of p.
+    if state.dispersion is None:
+        log_rest = -float((state.core_values() * exposure_Q).sum())
+    else:
+        by, log_odds_D = state.dispersion.mode, state.dispersion.log_odds_D
+        log_rest = log_part(*counts_and_rates(layout, by, state, exposure_Q, workspace), log_odds_D)
     log_likelihood = allocation.log_fit - layout.log_factorials + log_rest
     return state, info_of(layout, before, SamplerState(state, allocation), log_likelihood)
-
-
-def _log_rest(layout: Layout, state: State, exposure_Q: Floats, workspace: Workspace) -> float:
-    """The log-likelihood without the non-zero cells: the sum of the rates or, with a dispersion, the part of p."""
-    if state.dispersion is None:
-        return -float((state.core_values() * exposure_Q).sum())
-    by, log_odds_D = state.dispersion.mode, state.dispersion.log_odds_D
-    return log_part(*counts_and_rates(layout, by, state, exposure_Q, workspace), log_odds_D)
-
-
-Tick = Callable[[int, int], None]
 
 
 def fold_in(
@@ -81,31 +76,58 @@ def fold_in(
 ) -> Record:
     """The record of the same draws with new rows in one mode, those of `tensor`; its other rows are those of the run.
 
-    `tick` gets the number of draws done and of all.
+    `tick` gets the number of draws done and of all. In the new record, each draw counts as one sweep.
     """
-    if not record.spec.has_priors:
+    spec = record.spec
+    if not spec.has_priors:
         rule = "must have a posterior for fold-in, but this is fitted by maximum likelihood: fit AlloCore, CP or Tucker"
-        raise InputError("model", record.spec.model, rule)
-    check_counts(record.spec.likelihood, tensor.max)
-    folded = _FoldedRows(record, tensor, mode, tick)
+        raise InputError("model", spec.model, rule)
+    check_counts(spec.likelihood, tensor.max)
+    chains, draws = record.core_values.shape[:2]
+    factor = np.zeros((chains, draws, tensor.shape[mode], spec.core_shape[mode]))
+    log_odds = np.zeros((chains, draws, dispersions(spec, tensor.shape)))
+    stats = empty_stats((chains, draws), tensor.ndim)
+    done, lock, stopped = 0, Lock(), False
     with Workers(1) as single, Workers(threads) as workers:
         layout = Layout.of(tensor, single)
         numbers = record.draw_numbers.tolist()
 
         def draw(chain: int, place: int) -> None:
-            if folded.stopped:
+            nonlocal done, stopped
+            if stopped:
                 return
             try:
                 key, start = _key(seed, chain, mode, numbers[place]), perf_counter()
                 state = _start(record, chain, place, mode, tensor.shape[mode])
-                state, info = draw_new_rows(key, layout, record.spec, state, mode, sweeps)
-                folded.put(chain, place, state, info, perf_counter() - start)
-            except BaseException:  # Ctrl-C too: the other threads need not go on
-                folded.stopped = True
+                state, info = draw_new_rows(key, layout, spec, state, mode, sweeps)
+                factor[chain, place] = state.factors(mode)
+                if state.dispersion is not None:
+                    log_odds[chain, place] = state.dispersion.log_odds_D
+                for name, value in stats_of(info, perf_counter() - start).items():
+                    stats[name][chain, place] = value
+                with lock:
+                    done += 1
+                    tick(done, chains * draws)
+            except BaseException:  # Ctrl-C too: the other threads can stop
+                stopped = True
                 raise
 
-        workers.run([partial(draw, *place) for place in np.ndindex(record.core_values.shape[:2])])
-    return folded.record(seed)
+        workers.run([partial(draw, *place) for place in np.ndindex(chains, draws)])
+    # The share of classes that moved in a sweep of the run, averaged over the sweeps that led to each draw.
+    before_S = [record.stats["moved"][:, last - record.schedule.thin : last] for last in record.draw_sweeps.tolist()]
+    return replace(
+        record,
+        tensor=tensor,
+        schedule=Schedule(burn_in=0, draws=draws, thin=1),
+        seed=seed,
+        factors=(*record.factors[:mode], factor, *record.factors[mode + 1 :]),
+        log_odds=log_odds if spec.dispersion_by == mode else record.log_odds,
+        stats={**stats, "moved": np.stack([moved.mean(axis=1) for moved in before_S], axis=1)},
+        attributes=None,
+        chosen=None,
+        held_out=None,
+        folded_mode=mode,
+    )
 
 
 def _key(seed: int, chain: int, mode: int, draw: int) -> Key:
@@ -122,51 +144,3 @@ def _start(record: Record, chain: int, draw: int, mode: int, rows: int) -> State
         return state
     log_odds_D = np.full(rows, state.dispersion.log_odds_D.mean())
     return replace(state, dispersion=Dispersion(log_odds_D, mode))
-
-
-class _FoldedRows:
-    """The new rows and the statistics of all draws, while several threads make them."""
-
-    def __init__(self, run: Record, tensor: CountTensor, mode: int, tick: Tick) -> None:
-        self._run, self._tensor, self._mode, self._tick = run, tensor, mode, tick
-        lead = run.core_values.shape[:2]
-        self._factor = np.zeros((*lead, tensor.shape[mode], run.spec.core_shape[mode]))
-        self._log_odds = np.zeros((*lead, dispersions(run.spec, tensor.shape)))
-        self._stats = empty_stats(lead, tensor.ndim)
-        self._done, self._lock, self.stopped = 0, Lock(), False
-
-    def put(self, chain: int, draw: int, state: State, info: SweepInfo, seconds: float) -> None:
-        """Keep the rows of one draw."""
-        self._factor[chain, draw] = state.factors(self._mode)
-        if state.dispersion is not None:
-            self._log_odds[chain, draw] = state.dispersion.log_odds_D
-        for name, value in stats_of(info, seconds).items():
-            self._stats[name][chain, draw] = value
-        with self._lock:
-            self._done += 1
-            self._tick(self._done, self._stats["moved"].size)
-
-    def record(self, seed: int) -> Record:
-        """The record of the new rows. Each draw counts as one sweep."""
-        run, mode = self._run, self._mode
-        factors = (*run.factors[:mode], self._factor, *run.factors[mode + 1 :])
-        by_row = run.spec.dispersion_by == mode
-        return replace(
-            run,
-            tensor=self._tensor,
-            schedule=Schedule(burn_in=0, draws=self._factor.shape[1], thin=1),
-            seed=seed,
-            factors=factors,
-            log_odds=self._log_odds if by_row else run.log_odds,
-            stats={**self._stats, "moved": _moved(run)},
-            attributes=None,
-            chosen=None,
-            held_out=None,
-            folded_mode=mode,
-        )
-
-
-def _moved(run: Record) -> NDArray[np.float64]:
-    """The share of classes that moved in a sweep of the run, averaged over the sweeps that led to each draw."""
-    last_S, thin = run.draw_sweeps, run.schedule.thin
-    return np.stack([run.stats["moved"][:, last - thin : last].mean(axis=1) for last in last_S.tolist()], axis=1)

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from allocore._memory import available_memory, in_bytes
+from allocore._text import plural
 from allocore.errors import InputError
-from allocore.model.spec import Spec
 from allocore.storage.lazy_array import READ_WHOLE_BYTES
 from allocore.storage.record import Plan
-from allocore.storage.schema import STATS, draw_variables
-from allocore.storage.zarr_format import chunk_shape
+from allocore.storage.zarr_format import STATS, chunk_shape, draw_variables
 
 _NUMBER_BYTES = 8
 _CELL_BYTES = 16  # of a non-zero: two bytes a coordinate and five more, and sorting
@@ -26,7 +25,7 @@ _LEAST_REPORTED = 2**30  # bytes
 
 
 class Needs(NamedTuple):
-    """Bytes of memory: to sample, for the draws while they are sampled, and to open the run and look at it."""
+    """Bytes of memory: to sample, for the draws while they are sampled, and to open the run."""
 
     sampling: int
     draws: int
@@ -79,22 +78,20 @@ def check_budget(argument: str, budget: int, core_shape: Sequence[int] | None = 
         )
 
 
-def _size(spec: Spec) -> tuple[str, object]:
-    """The argument that sets the size of the model, and its value."""
-    if spec.model == "Tucker":
-        return "core_shape", spec.core_shape
-    return "max_budget" if spec.infer_budget else "rank" if spec.model == "CP" else "budget", spec.budget
-
-
 def check_memory(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True) -> str:
     """Refuse a run that cannot fit in memory. Return what it will need, in a sentence; empty if that is little."""
     needs, room = needs_of(plan, stored=stored, threads=threads, cells_here=cells_here), available_memory()
-    draws, chains = plan.schedule.draws, f"{plan.chains} chain{'s' * (plan.chains > 1)}"
-    needed = f"{in_bytes(needs.sampling)} to sample and {in_bytes(needs.draws)} for {draws:,} draws of {chains}"
+    spec, draws = plan.spec, plan.schedule.draws
+    to_sample, for_draws = in_bytes(needs.sampling), in_bytes(needs.draws)
+    needed = f"{to_sample} to sample and {for_draws} for {draws:,} draws of {plural(plan.chains, 'chain')}"
     if room is not None and needs.whole > room:
-        fits = needs.sampling + needs_of(plan, stored=True, threads=threads, cells_here=cells_here).draws <= room
-        argument, value = ("draws", draws) if fits else _size(plan.spec)
-        advice = "or `store` must keep the draws on disk" if fits else "or the core or `chains`"
+        argument = "max_budget" if spec.infer_budget else "rank" if spec.model == "CP" else "budget"
+        value: object = spec.budget
+        advice = "or the core or `chains`"
+        if needs.sampling + needs_of(plan, stored=True, threads=threads, cells_here=cells_here).draws <= room:
+            argument, value, advice = "draws", draws, "or `store` must keep the draws on disk"
+        elif spec.model == "Tucker":
+            argument, value = "core_shape", spec.core_shape
         raise InputError(
             argument,
             value,

@@ -1,7 +1,7 @@
-"""Arrays (chain, draw, ...) that are not in memory: draws on disk, and draws that each stand for several paths.
+"""Arrays (chain, draw, ...) that are not in memory: draws on disk, and draws of which each is used for several paths.
 
-Both behave like read-only NumPy arrays. A run only ever adds values, and every chunk is replaced as a whole, so an
-array on disk keeps the draws that existed when it was made, even while the run goes on.
+Both behave like read-only NumPy arrays. A run only adds values, and every chunk is replaced as a whole, so an array on
+disk keeps the draws that existed when it was opened, even while the run continues.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from allocore._memory import check_room, require_memory
 from allocore.errors import StoreError
-from allocore.storage.schema import Growing
-from allocore.storage.zarr_format import Damage, OnDamage, chunk_shape, read_attributes, read_values
+from allocore.storage.zarr_format import Damage, Growing, OnDamage, chunk_shape, read_attributes, read_values
 
 DrawArray: TypeAlias = Union[NDArray[Any], "StoredArray"]
 READ_WHOLE_BYTES = 2**28  # the draws of a run on disk are read into memory as a whole if they take no more
-_UNCHANGED = ("seed", "tensor")  # the attributes by which a run is recognized
 _Numbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 class _LazyArray(NDArrayOperatorsMixin):
-    """What both kinds share: NumPy's functions and operators first make the whole array in memory."""
+    """What both kinds share: NumPy's functions and operators first read the whole array into memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -54,11 +52,8 @@ class _LazyArray(NDArrayOperatorsMixin):
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return getattr(ufunc, method)(*(_in_memory(each) for each in inputs), **options)
-
-
-def _in_memory(value: Any) -> Any:
-    return value.read() if isinstance(value, _LazyArray) else value
+        arrays = (each.read() if isinstance(each, _LazyArray) else each for each in inputs)
+        return getattr(ufunc, method)(*arrays, **options)
 
 
 class RepeatedDraws(_LazyArray):
@@ -93,7 +88,7 @@ class RepeatedDraws(_LazyArray):
 
 
 class StoredArray(_LazyArray):
-    """Some chains and draws of a variable on disk, of which a chunk at a time is read when its values are needed.
+    """Some chains and draws of a variable on disk; a chunk is read when its values are needed.
 
     `array[chain, draw]` is the value of one draw; chains and draws chosen by slices or lists stay on disk. The methods
     of NumPy's arrays read the whole array into memory first.
@@ -106,15 +101,16 @@ class StoredArray(_LazyArray):
         self._chains, self._draws = np.asarray(chains, dtype=np.int64), np.asarray(draws, dtype=np.int64)
         self.shape = (len(self._chains), len(self._draws), *variable.shape)
         self.dtype, self.ndim = np.dtype(variable.dtype), len(self.shape)
-        self._step = chunk_shape(variable)[1]
+        self._step, self._end = chunk_shape(variable)[1], int(self._draws.max(initial=-1)) + 1
         self._last: tuple[int, int, NDArray[Any]] | None = None  # a chain, a chunk, its values
 
     def __getitem__(self, key: Any) -> Any:
         given = key if isinstance(key, tuple) else (key,)
         chain, draw = (*given[:2], slice(None), slice(None))[:2]
         numbers = [isinstance(each, int | np.integer) for each in (chain, draw)]
-        simple = all(isinstance(each, int | np.integer | slice) for each in (chain, draw))
-        if not simple and (len(given) > 2 or not self._is_list(chain, draw)):
+        others = [each for each in (chain, draw) if not isinstance(each, int | np.integer | slice)]
+        is_list = all(isinstance(each, list | np.ndarray) and np.ndim(each) == 1 for each in others)
+        if others and (not is_list or len(others) > 1 or any(numbers) or len(given) > 2):
             return self.read()[key]  # by masks, pairs of lists, `...`: as NumPy does it
         if all(numbers):
             return self._value(int(self._chains[chain]), int(self._draws[draw]))[given[2:]]
@@ -126,12 +122,6 @@ class StoredArray(_LazyArray):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise ValueError("assignment destination is read-only")
-
-    @staticmethod
-    def _is_list(chain: Any, draw: Any) -> bool:
-        """Whether one of the two is a list of numbers, and the other one a slice."""
-        lists = [each for each in (chain, draw) if not isinstance(each, slice)]
-        return len(lists) == 1 and isinstance(lists[0], list | np.ndarray) and np.asarray(lists[0]).ndim == 1
 
     def __getattr__(self, name: str) -> Any:
         known = None if name.startswith("_") else getattr(np.ndarray, name, None)
@@ -167,31 +157,28 @@ class StoredArray(_LazyArray):
     def _chunks(self, on_damage: OnDamage | None) -> Iterator[tuple[int, NDArray[np.int64], NDArray[Any]]]:
         """Chunk after chunk: the position of the chain, the positions of the draws, and their values."""
         index_S = self._draws // self._step
-        last = int(self._draws.max(initial=-1)) + 1
         for position, chain in enumerate(self._chains.tolist()):
             for index in np.unique(index_S).tolist():
                 here = np.flatnonzero(index_S == index)
-                values = self._read_chunk(chain, index, min(last, (index + 1) * self._step), on_damage)
-                yield position, here, values[self._draws[here] - index * self._step]
+                yield position, here, self._read_chunk(chain, index, on_damage)[self._draws[here] - index * self._step]
 
     def _value(self, chain: int, draw: int) -> NDArray[Any]:
-        """The value of one draw. Its chunk stays in memory, because most often the next draw is needed next."""
+        """The value of one draw. Its chunk stays in memory, because the next draw is usually needed next."""
         index, offset = divmod(draw, self._step)
         cached = self._last
-        if cached is None or cached[:2] != (chain, index) or offset >= len(cached[2]):
-            last = min(int(self._draws.max()) + 1, (index + 1) * self._step)
-            self._last = cached = chain, index, self._read_chunk(chain, index, last, None)
+        if cached is None or cached[:2] != (chain, index):
+            self._last = cached = chain, index, self._read_chunk(chain, index)
         value: NDArray[Any] = cached[2][offset]
         return value
 
-    def _read_chunk(self, chain: int, index: int, last: int, on_damage: OnDamage | None) -> NDArray[Any]:
-        """The values of a chunk, up to draw `last` of the run."""
+    def _read_chunk(self, chain: int, index: int, on_damage: OnDamage | None = None) -> NDArray[Any]:
+        """The values of a chunk, up to the last draw of this array."""
         if on_damage is None:
             now = read_attributes(self._run)
-            if any(now[name] != self._attributes[name] for name in _UNCHANGED):
+            if any(now[name] != self._attributes[name] for name in ("seed", "tensor")):
                 raise StoreError(self._run, "is no longer the run that was opened: open it again")
             on_damage = Damage(self._run, "raise").of_draws
-        folder = self._run / self._variable.path
-        values = read_values(folder, self._variable, chain, index * self._step, last, on_damage)
+        folder, first = self._run / self._variable.path, index * self._step
+        values = read_values(folder, self._variable, chain, first, min(self._end, first + self._step), on_damage)
         values.flags.writeable = False
         return values

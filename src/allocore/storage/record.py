@@ -1,7 +1,7 @@
 """A run in memory: its plan, the record of its draws, the protocol of a store, and the store in memory.
 
 Schedule       how many sweeps a chain makes, and which of them are kept as draws
-Plan           everything that determines the draws: data, model, schedule, number of chains, seed
+Plan           everything that determines the draws: data, model, schedule, chains, seed
 Record         the result: data, settings, draws and the statistics of all sweeps
 Store          takes draws while chains run: `MemoryStore` here, `ZarrStore` on disk (run_writer.py)
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Protocol, Self, get_args
 
 import numpy as np
@@ -24,8 +24,7 @@ from allocore.gibbs import SAMPLER_VERSION
 from allocore.model.spec import Model, Spec
 from allocore.model.state import Dispersion, State, SweepInfo
 from allocore.storage.lazy_array import DrawArray
-from allocore.storage.schema import ADDED_STATS, HELD_OUT, STATS, draw_values, draw_variables
-from allocore.storage.zarr_format import RUN_FORMAT, with_checksum
+from allocore.storage.zarr_format import ADDED_STATS, RUN_FORMAT, STATS, draw_values, draw_variables, with_checksum
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor
@@ -34,7 +33,7 @@ from allocore.tensor.sharded import ShardedTensor
 # within a tenth of its standard deviation of its limit after 30 sweeps for a month, and after 50 for the United States,
 # a row of 36,000 counts.
 SWEEPS_OF_NEW_ROWS = 50
-# Other versions of these may round differently, so that a resumed run would have other bytes.
+# Other versions of these packages may round differently, so that a resumed run would have other bytes.
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite")
 _HASHED_AT_ONCE = 2**20  # numbers
 
@@ -53,7 +52,7 @@ class Schedule:
 
     @property
     def sweeps(self) -> int:
-        """The number of sweeps of a whole chain."""
+        """The number of sweeps of a complete chain."""
         return self.burn_in + self.draws * self.thin
 
     def draw_of(self, sweep: int) -> int | None:
@@ -74,9 +73,9 @@ class Schedule:
 class Plan:
     """Everything that determines the draws of a run and their number, and the held-out cells, which do not.
 
-    If the chains begin at the states of another run, these states are stored with this run, and `started` is a number
-    made from them. It changes the random numbers, because the other run may have the same seed. `folded_mode` is that
-    of a record with new rows.
+    If the chains begin at the states of another run, these states are stored with this run, and `started` is a hash of
+    them. It changes the random numbers, because the other run may have the same seed. `folded_mode` is that of a record
+    with new rows.
     """
 
     tensor: CountTensor
@@ -87,11 +86,6 @@ class Plan:
     held_out: HeldOut | None = None
     started: int | None = None
     folded_mode: int | None = None
-
-    @staticmethod
-    def library_version() -> str:
-        """The installed version of allocore."""
-        return version("allocore")
 
     def settings(self) -> str:
         """The settings of the run as JSON."""
@@ -104,10 +98,10 @@ class Plan:
         """The attributes of the run on disk: versions, rounding, settings, seed, and the fingerprints of its data."""
         from allocore.kernels.rounding import rounding
 
-        held_out = {} if self.held_out is None else {HELD_OUT: fingerprint_of_cells(self.held_out)}
+        held_out = {} if self.held_out is None else {"held_out": fingerprint_of_cells(self.held_out)}
         return {
             "inference_library": "allocore",
-            "inference_library_version": self.library_version(),
+            "inference_library_version": version("allocore"),
             "run_format": RUN_FORMAT,
             "sampler_version": str(SAMPLER_VERSION),
             "packages": json.dumps(packages()),
@@ -165,19 +159,17 @@ def _hash(about: str, *arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def other_packages(attributes: dict[str, Any]) -> list[str]:
-    """The packages whose versions differ from those in a run's attributes: "numba 0.61 (now 0.62)"."""
-    recorded = parsed_object(attributes["packages"], "packages")
-    changed = {name: recorded[name] for name in _PACKAGES if name in recorded and recorded[name] != version(name)}
-    return [f"{name} {old} (now {version(name)})" for name, old in changed.items()]
+def other_arithmetic(attributes: dict[str, Any]) -> list[str]:
+    """What differs from the process that wrote a run and may change draws in their last bits: "numba 0.61 (now 0.62)".
 
-
-def other_rounding(attributes: dict[str, Any]) -> list[str]:
-    """How the process that wrote a run rounds, if this one rounds differently; older runs do not say."""
+    Older runs do not say how they round.
+    """
     from allocore.kernels.rounding import rounding
 
-    recorded = attributes.get("rounding")
-    return [] if recorded in (None, rounding()) else [f"arithmetic that rounds as {recorded} (now {rounding()})"]
+    recorded, rounded = parsed_object(attributes["packages"], "packages"), attributes.get("rounding")
+    changed = [(name, recorded[name], own) for name, own in packages().items() if recorded.get(name, own) != own]
+    changed += [] if rounded in (None, rounding()) else [("arithmetic that rounds as", rounded, rounding())]
+    return [f"{what} {before} (now {now})" for what, before, now in changed]
 
 
 @dataclass(frozen=True)
@@ -186,12 +178,11 @@ class Record:
 
     core_values (chain, draw, Q); core_locations (chain, draw, Q, M); factors: per mode (chain, draw, D_m, K_m), zero in
     columns that no class used; stats: per sweep, (chain, sweep) or (chain, sweep, M), NaN for those that an older run
-    does not have. If they are learned,
-    concentrations (chain, draw, M), and log_odds of the dispersion, (chain, draw) or (chain, draw, D). `attributes` are
-    those of a run that was read from disk, such as the version that made it. If damaged draws were left out, `chosen`
-    has the numbers of the others. `held_out` has the cells that were held out of the tensor, if known. `folded_mode` is
-    the mode whose rows were folded into an earlier fit (fold_in.py): the tensor is that of the new rows, each draw
-    counts as one sweep, and everything else is as in that fit.
+    does not have. If they are learned, concentrations (chain, draw, M), and log_odds of the dispersion, (chain, draw)
+    or (chain, draw, D). `attributes` are those of a run that was read from disk, such as the version that made it. If
+    damaged draws were left out, `chosen` has the numbers of the others. `held_out` has the cells that were held out of
+    the tensor, if known. `folded_mode` is the mode whose rows were folded into an earlier fit (fold_in.py): the tensor
+    is that of the new rows, each draw counts as one sweep, and everything else is as in that fit.
     """
 
     tensor: CountTensor
@@ -217,6 +208,12 @@ class Record:
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
 
+    @classmethod
+    def of(cls, plan: Plan, draws: Sequence[DrawArray], **rest: Any) -> "Record":
+        """The record of a plan, with the draws of all variables in the order of the schema."""
+        given = {"held_out": plan.held_out, "folded_mode": plan.folded_mode, **rest}
+        return cls(plan.tensor, plan.spec, plan.schedule, plan.seed, **_draw_fields(plan.spec, draws), **given)
+
     @property
     def draw_arrays(self) -> list[DrawArray]:
         """The draws of all variables, in the order of the schema."""
@@ -225,8 +222,7 @@ class Record:
 
     def with_draws(self, which: tuple[Any, ...]) -> "Record":
         """The record with some of its draws, by their positions (chain, draw); nothing is copied."""
-        arrays = [array[which] for array in self.draw_arrays]
-        return replace(self, **draw_fields(self.spec, arrays))
+        return replace(self, **_draw_fields(self.spec, [array[which] for array in self.draw_arrays]))
 
     def with_chains(self, numbers: Sequence[int]) -> "Record":
         """The record with some of its chains, in the order given: their draws and statistics."""
@@ -236,12 +232,16 @@ class Record:
 
     def log_odds_of(self, chain: int, draw: int, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
         """The log odds of the dispersion of one draw in each cell; zeros if the likelihood has none."""
+        dispersion = self._dispersion(chain, draw)
+        return np.zeros(coords_MN.shape[1]) if dispersion is None else dispersion.at(coords_MN)
+
+    def _dispersion(self, chain: int, draw: int) -> Dispersion | None:
         if self.log_odds is None:
-            return np.zeros(coords_MN.shape[1])
-        return Dispersion(np.atleast_1d(self.log_odds[chain, draw]), self.spec.dispersion_by).at(coords_MN)
+            return None
+        return Dispersion(np.atleast_1d(self.log_odds[chain, draw]), self.spec.dispersion_by)
 
     def state_of(self, chain: int, draw: int) -> State:
-        """One draw as a state. The smallest normal float stands in for a stored weight that underflowed to zero."""
+        """One draw as a state. The smallest normal float replaces a stored weight that underflowed to zero."""
         from allocore.kernels.elementary import log_of
 
         tiny, subs_QM = np.finfo(float).tiny, self.core_locations[chain, draw]
@@ -253,10 +253,7 @@ class Record:
             log_phi_DK[:, used_U] = log_of(np.maximum(factor[chain, draw][:, used_U], tiny))
             log_phi.append(log_phi_DK)
         concentrations_M = np.empty(0) if self.concentrations is None else self.concentrations[chain, draw]
-        dispersion = None
-        if self.log_odds is not None:
-            dispersion = Dispersion(np.atleast_1d(self.log_odds[chain, draw]), self.spec.dispersion_by)
-        return State(log_core_Q, subs_QM, tuple(log_phi), concentrations_M, dispersion)
+        return State(log_core_Q, subs_QM, tuple(log_phi), concentrations_M, self._dispersion(chain, draw))
 
     @property
     def draw_numbers(self) -> NDArray[np.int64]:
@@ -280,8 +277,8 @@ class Record:
         return type(self), tuple({**values, "stats": dict(self.stats)}.values())
 
 
-def draw_fields(spec: Spec, arrays: Sequence[DrawArray]) -> dict[str, Any]:
-    """The fields of a record that hold draws, from arrays in the order of the schema."""
+def _draw_fields(spec: Spec, arrays: Sequence[DrawArray]) -> dict[str, Any]:
+    """The fields of a record that have draws, from arrays in the order of the schema."""
     core_values, core_locations, *rest = arrays
     modes = len(spec.core_shape)
     learned = iter(rest[modes:])
@@ -323,14 +320,13 @@ class Store(Protocol):
 
     def how_to_resume(self) -> str:
         """How to continue the run, in a sentence; empty if it cannot be continued."""
+        return ""
 
     def __enter__(self) -> Self:
-        """Start writing."""
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop writing."""
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        return None
 
 
 def stats_of(info: SweepInfo, seconds: float) -> dict[str, Any]:
@@ -343,12 +339,13 @@ def empty_stats(shape: tuple[int, int], modes: int) -> dict[str, NDArray[Any]]:
     return {name: np.zeros((*shape, modes) if by_mode else shape, dtype) for name, (dtype, by_mode) in STATS.items()}
 
 
-class MemoryStore:
-    """The store that keeps draws and statistics in memory."""
+class MemoryStore(Store):
+    """The store in memory."""
+
+    path = None
 
     def __init__(self, plan: Plan, start: Sequence[State] | None = None) -> None:
         self.plan = plan
-        self.path: Path | None = None
         draws, sweeps = (plan.chains, plan.schedule.draws), (plan.chains, plan.schedule.sweeps)
         variables = draw_variables(plan.tensor, plan.spec)
         self._draws = [np.zeros((*draws, *variable.shape), variable.dtype) for variable in variables]
@@ -377,27 +374,7 @@ class MemoryStore:
 
     def finish(self) -> Record:
         """Return the draws and sweeps that all chains have."""
-        plan = self.plan
         sweeps = min(0 if point is None else point[0] for point in self._points)
-        draws = plan.schedule.draws_after(sweeps)
-        return Record(
-            plan.tensor,
-            plan.spec,
-            plan.schedule,
-            plan.seed,
-            **draw_fields(plan.spec, [values[:, :draws] for values in self._draws]),
-            stats={name: values[:, :sweeps] for name, values in self._stats.items()},
-            held_out=plan.held_out,
-        )
-
-    def how_to_resume(self) -> str:
-        """Empty: a run in memory cannot be continued."""
-        return ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
+        draws = self.plan.schedule.draws_after(sweeps)
+        stats = {name: values[:, :sweeps] for name, values in self._stats.items()}
+        return Record.of(self.plan, [values[:, :draws] for values in self._draws], stats=stats)

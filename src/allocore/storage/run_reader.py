@@ -1,4 +1,4 @@
-"""Reading a run from disk, finished or not: its plan, its draws; and a run as an xarray DataTree (schema.py).
+"""Reading a run from disk, finished or not: its plan, its draws; and a run as an xarray DataTree.
 
 Nothing in the folder is trusted. The plan is checked by its checksum, and codecs, types and shapes by the plan, before
 anything is decoded. All draws are read once, to find damage now and not later. Matrices of a large run stay on disk.
@@ -16,36 +16,30 @@ import xarray as xr
 from allocore._zarr import ArrayInfo, parsed_object, read_json, read_static
 from allocore.errors import StoreError
 from allocore.storage.lazy_array import READ_WHOLE_BYTES, DrawArray, StoredArray
-from allocore.storage.record import Plan, Record, draw_fields, fingerprint, fingerprint_of_cells, planned
-from allocore.storage.schema import (
-    ADDED_STATS,
-    DRAWS,
-    EVENT_REPORT,
-    HELD_OUT,
-    SHARDED,
-    SWEEPS,
-    Growing,
-    dimension_names,
-    draw_variables,
-    growing_variables,
-    stat_variables,
-)
+from allocore.storage.record import Plan, Record, fingerprint, fingerprint_of_cells, planned
 from allocore.storage.zarr_format import (
+    ADDED_STATS,
     Damage,
+    Growing,
     OnDamage,
     OnError,
     chunk_shape,
     coordinate,
+    dimension_names,
+    draw_variables,
+    growing_variables,
     read_attributes,
     read_labels,
     reporting_damage,
-    stored_coordinate,
+    stat_variables,
     wide_labels,
 )
 from allocore.tensor.count_tensor import CountTensor, with_parts
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor, referred, sharded_reference
+
+METADATA = ".zmetadata"
 
 
 def to_datatree(record: Record) -> xr.DataTree:
@@ -68,72 +62,56 @@ def variables_of(record: Record) -> dict[Growing, DrawArray]:
     tensor, places = record.tensor, record.draw_sweeps - 1
     named = zip(draw_variables(tensor, record.spec), record.draw_arrays, strict=True)
     variables: dict[Growing, DrawArray] = dict(named)
-    variables |= {each: record.stats[each.name][:, places] for each in stat_variables(tensor, DRAWS)}
-    return variables | {each: record.stats[each.name] for each in stat_variables(tensor, SWEEPS)}
+    variables |= {each: record.stats[each.name][:, places] for each in stat_variables(tensor, "sample_stats")}
+    return variables | {each: record.stats[each.name] for each in stat_variables(tensor, "sweep_stats")}
 
 
 def plan_of(record: Record) -> Plan:
-    """The plan of a run that is complete as it is."""
+    """The plan of a run that ends with the draws it has."""
     given, chains = (record.tensor, record.spec, record.schedule), len(record.core_values)
     return Plan(*given, chains, record.seed, record.held_out, folded_mode=record.folded_mode)
 
 
 def frame(plan: Plan, on_disk: bool = False) -> dict[str, xr.Dataset]:
-    """The groups before the first sweep: the data and the coordinates, as on disk or in memory."""
-    tensor, labels_of = plan.tensor, stored_coordinate if on_disk else coordinate
+    """The groups before the first sweep: the data and the coordinates, as on disk or in memory.
+
+    observed_data     the non-zero cells; every other cell that is not missing is zero; or where a sharded tensor is
+    constant_data     the tensor's shape, its missing patterns (-1 for a wildcard) and its event report as JSON
+    held_out          the held-out cells, zeros included, and the mode of their fibres, or -1 if they are not fibres
+    """
+    tensor, held_out = plan.tensor, plan.held_out
     mode: dict[str, Any] = {"mode": np.array(tensor.mode_names)}
     coords: dict[str, Any] = {**mode, "q": np.arange(plan.spec.budget)}
-    for names, labels, width in zip(
-        dimension_names(tensor.mode_names), tensor.labels, plan.spec.core_shape, strict=True
-    ):
-        coords[names.row], coords[names.column] = labels_of(labels), np.arange(width)
-    groups = {
-        "posterior": xr.Dataset(coords=coords),
-        DRAWS: xr.Dataset(coords=mode),
-        SWEEPS: xr.Dataset(coords=mode),
-        "observed_data": _observed(tensor, mode),
-        "constant_data": _constant(tensor, mode).assign(wide_labels(tensor.labels) if on_disk else {}),
-    }
-    return groups if plan.held_out is None else {**groups, HELD_OUT: _test_cells(plan.held_out, mode)}
-
-
-def _observed(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
-    """The non-zero cells. Every other cell that is not missing is zero. A sharded tensor is not copied into the run."""
+    names_M = dimension_names(tensor.mode_names)
+    for names, labels, width in zip(names_M, tensor.labels, plan.spec.core_shape, strict=True):
+        coords[names.row], coords[names.column] = coordinate(labels, on_disk), np.arange(width)
     if isinstance(tensor, ShardedTensor):
-        return xr.Dataset({SHARDED: ((), np.array(json.dumps(sharded_reference(tensor))))}, mode)
-    return xr.Dataset({"counts": ("cell", tensor.counts), "coords": (("mode", "cell"), tensor.coords)}, mode)
-
-
-def _test_cells(held_out: HeldOut, mode: dict[str, Any]) -> xr.Dataset:
-    """The held-out cells, zeros included, and the mode of their fibres, or -1 if they are not fibres."""
-    along = -1 if held_out.along is None else held_out.along
-    variables = {
-        "counts": ("cell", held_out.counts),
-        "coords": (("mode", "cell"), held_out.coords),
-        "along": ((), np.array(along)),
-    }
-    return xr.Dataset(variables, mode)
-
-
-def _constant(tensor: CountTensor, mode: dict[str, Any]) -> xr.Dataset:
-    """The tensor's shape, its missing patterns (-1 for a wildcard) and, if it has one, its event report as JSON."""
-    variables: dict[str, Any] = {
-        "shape": ("mode", np.array(tensor.shape)),
-        "missing_patterns": (("pattern", "mode"), tensor.missing.patterns),
-    }
+        observed: dict[str, Any] = {"sharded_tensor": ((), np.array(json.dumps(sharded_reference(tensor))))}
+    else:
+        observed = _cells(tensor)
+    constant: dict[str, Any] = wide_labels(tensor.labels) if on_disk else {}
+    constant["shape"] = "mode", np.array(tensor.shape)
+    constant["missing_patterns"] = ("pattern", "mode"), tensor.missing.patterns
     if tensor.report is not None:
-        variables[EVENT_REPORT] = ((), np.array(tensor.report.to_json()))
-    return xr.Dataset(variables, mode)
+        constant["event_report"] = (), np.array(tensor.report.to_json())
+    groups: dict[str, Any] = {"sample_stats": {}, "sweep_stats": {}}
+    groups |= {"observed_data": observed, "constant_data": constant}
+    if held_out is not None:
+        along = np.array(-1 if held_out.along is None else held_out.along)
+        groups["held_out"] = {**_cells(held_out), "along": ((), along)}
+    datasets = {name: xr.Dataset(variables, mode) for name, variables in groups.items()}
+    return {"posterior": xr.Dataset(coords=coords), **datasets}
 
 
-METADATA = ".zmetadata"
+def _cells(cells: CountTensor | HeldOut) -> dict[str, Any]:
+    return {"counts": ("cell", cells.counts), "coords": (("mode", "cell"), cells.coords)}
 
 
 def stored_sizes(path: Path, plan: Plan | None = None) -> dict[str, int]:
-    """The number of draws and of sweeps of every chain that can be read; with a plan, all arrays must agree on it."""
+    """The number of draws and sweeps of every chain that can be read; given a plan, all arrays must agree with it."""
     try:
         metadata = read_json(path / METADATA)["metadata"]
-        shapes = {"draw": "posterior/core_values", "sweep": f"{SWEEPS}/moved"}
+        shapes = {"draw": "posterior/core_values", "sweep": "sweep_stats/moved"}
         sizes = {along: ArrayInfo.of(name, metadata[f"{name}/.zarray"]).shape[1] for along, name in shapes.items()}
         if plan is not None:
             check_arrays(metadata, plan, path, sizes)
@@ -158,13 +136,13 @@ def check_arrays(metadata: dict[str, Any], plan: Plan, run: Path, sizes: dict[st
 
 
 def read_plan(path: Path, on_error: OnError = "raise") -> Plan:
-    """The tensor, the settings and the held-out cells of a run; with `on_error="drop"` without them if damaged."""
+    """The tensor, the settings and the held-out cells of a run; `on_error="drop"` leaves out cells that are damaged."""
     attributes = read_attributes(path)
     with reporting_damage(path, "its tensor cannot be read"):
         tensor = _read_tensor(path)
     if fingerprint(tensor) != attributes["tensor"]:
         raise StoreError(path, "is damaged: its tensor is not the one that the run started with")
-    held_out = _read_held_out(path, tensor, attributes.get(HELD_OUT), on_error)
+    held_out = _read_held_out(path, tensor, attributes.get("held_out"), on_error)
     with reporting_damage(path, "its settings cannot be read"):
         return planned(tensor, attributes, held_out)
 
@@ -175,9 +153,9 @@ def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: 
         return None
     try:
         with reporting_damage(run, "its held-out cells cannot be read"):
-            counts = read_static(run, f"{HELD_OUT}/counts")
-            coords = read_static(run, f"{HELD_OUT}/coords", (tensor.ndim, len(counts)))
-            along = int(read_static(run, f"{HELD_OUT}/along", ()))
+            counts = read_static(run, "held_out/counts")
+            coords = read_static(run, "held_out/coords", (tensor.ndim, len(counts)))
+            along = int(read_static(run, "held_out/along", ()))
             mode = None if along < 0 else along
             held_out = HeldOut(coords, counts, tensor.shape, tensor.mode_names, tensor.labels, mode)
             if fingerprint_of_cells(held_out) != known:
@@ -194,10 +172,11 @@ def _read_tensor(run: Path) -> CountTensor:
     names = read_static(run, "constant_data/mode").tolist()
     shape = read_static(run, "constant_data/shape", (len(names),)).tolist()
     labels = [read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
-    patterns, stored = read_static(run, "constant_data/missing_patterns"), f"constant_data/{EVENT_REPORT}"
-    report = EventReport.from_json(str(read_static(run, stored))) if (run / stored).is_dir() else None
-    if (run / "observed_data" / SHARDED).is_dir():
-        reference = parsed_object(str(read_static(run, f"observed_data/{SHARDED}")), SHARDED)
+    patterns, report = read_static(run, "constant_data/missing_patterns"), None
+    if (run / "constant_data" / "event_report").is_dir():
+        report = EventReport.from_json(str(read_static(run, "constant_data/event_report")))
+    if (run / "observed_data" / "sharded_tensor").is_dir():
+        reference = parsed_object(str(read_static(run, "observed_data/sharded_tensor")), "sharded_tensor")
         return referred(reference, run, names, shape, labels, patterns, report)
     counts = read_static(run, "observed_data/counts")
     coords = read_static(run, "observed_data/coords", (len(names), len(counts)))
@@ -222,7 +201,7 @@ def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise
             return stored
         return stored.read(on_damage)
 
-    stored = stat_variables(plan.tensor, SWEEPS, path)
+    stored = stat_variables(plan.tensor, "sweep_stats", path)
     stats = {each.name: np.asarray(read(each, damage.of_sweeps)) for each in stored}
     for name in sorted(damage.lost_stats):
         warnings.warn(f"{path} is damaged: some statistics ({name}) are lost", stacklevel=3)
@@ -231,15 +210,4 @@ def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise
     draws = [read(each, damage.of_draws) for each in variables]
     chosen = damage.undamaged(sizes["draw"])
     which = slice(None) if chosen is None else chosen
-    return Record(
-        plan.tensor,
-        plan.spec,
-        plan.schedule,
-        plan.seed,
-        **draw_fields(plan.spec, [each[:, which] for each in draws]),
-        stats=stats,
-        attributes=attributes,
-        chosen=chosen,
-        held_out=plan.held_out,
-        folded_mode=plan.folded_mode,
-    )
+    return Record.of(plan, [each[:, which] for each in draws], stats=stats, attributes=attributes, chosen=chosen)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +24,7 @@ from allocore._zarr import ArrayInfo, compressor, encode, read_json, write_json
 from allocore.errors import InputError, StoreError
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.model.state import State, SweepInfo
-from allocore.storage.record import Plan, Record, other_packages, other_rounding, stats_of
+from allocore.storage.record import Plan, Record, other_arithmetic, stats_of
 from allocore.storage.run_reader import (
     METADATA,
     check_arrays,
@@ -36,17 +35,21 @@ from allocore.storage.run_reader import (
     stored_sizes,
     variables_of,
 )
-from allocore.storage.schema import DRAWS, SWEEPS, WHOLE, draw_values, draw_variables, growing_variables, stat_variables
 from allocore.storage.state_files import read_checkpoint, remove_slices, write_checkpoint
 from allocore.storage.zarr_format import (
+    FLOAT,
+    WHOLE,
     Damage,
     GrowingChunks,
     OnError,
     chunk_shape,
-    fill_value,
+    draw_values,
+    draw_variables,
+    growing_variables,
     is_run,
     read_attributes,
     reporting_damage,
+    stat_variables,
     with_checksum,
 )
 from allocore.tensor.sharded import ShardedTensor
@@ -55,14 +58,14 @@ CHECKPOINTS = "checkpoints"
 SAVE_INTERVAL = 5.0  # seconds between the saves of a chain, at least
 SAVE_INTERVAL_FACTOR = 50.0  # and at least this many times as long as the last save took: saving takes 2% of the time
 _NUMBERS_IN_CHUNK = 4096  # of the coordinates draw and sweep
-# The coordinates draw and sweep of the groups, and their first values.
-_NUMBERED = {"posterior/draw": 0, f"{DRAWS}/draw": 0, f"{SWEEPS}/sweep": 1}
+# The coordinates draw and sweep of the groups: what they number, and their first values.
+_NUMBERED = {"posterior/draw": ("draw", 0), "sample_stats/draw": ("draw", 0), "sweep_stats/sweep": ("sweep", 1)}
 
 
 def write_skeleton(folder: Path, plan: Plan) -> None:
     """Write the tensor, the coordinates, the settings, and empty arrays for the draws."""
     groups = frame(plan, on_disk=True)
-    for group in ("posterior", DRAWS, SWEEPS):
+    for group in ("posterior", "sample_stats", "sweep_stats"):
         groups[group].coords["chain"] = np.arange(plan.chains)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(plan.attributes())
@@ -81,15 +84,14 @@ def write_skeleton(folder: Path, plan: Plan) -> None:
             chunks=chunk_shape(variable),
             dtype=variable.dtype,
             order="F",
-            fill_value=fill_value(variable),
+            # What a reader finds if a chunk is absent. Integers have none, or xarray would make them floats.
+            fill_value=float("nan") if variable.dtype == FLOAT else None,
             attributes={"_ARRAY_DIMENSIONS": ["chain", variable.along, *variable.dims]},
             **options,
         )
-    for name in _NUMBERED:
-        along: dict[str, Any] = {"_ARRAY_DIMENSIONS": [name.rpartition("/")[2]]}
-        run.create_array(
-            name, shape=(0,), chunks=(_NUMBERS_IN_CHUNK,), dtype=WHOLE, fill_value=None, attributes=along, **options
-        )
+    for name, (along, _) in _NUMBERED.items():
+        options["attributes"] = {"_ARRAY_DIMENSIONS": [along]}
+        run.create_array(name, shape=(0,), chunks=(_NUMBERS_IN_CHUNK,), dtype=WHOLE, fill_value=None, **options)
     write_json(folder / METADATA, _collect_metadata(folder))
 
 
@@ -103,34 +105,33 @@ def _collect_metadata(folder: Path) -> dict[str, Any]:
     return {"metadata": metadata, "zarr_consolidated_format": 1}
 
 
-def _read_metadata(folder: Path, plan: Plan) -> tuple[dict[str, Any], dict[str, int]]:
-    """The consolidated metadata and its sizes; if damaged, they are made again, with no draws until the next save."""
-    try:
-        sizes = stored_sizes(folder, plan)
-        return read_json(folder / METADATA), sizes
-    except StoreError:
-        document = _collect_metadata(folder)
-    with reporting_damage(folder, "the metadata of its arrays cannot be read"):
-        check_arrays(document["metadata"], plan, folder)
-        for name in _NUMBERED:
-            ArrayInfo.of(name, document["metadata"][f"{name}/.zarray"])
-    return document, {"draw": 0, "sweep": 0}
-
-
 class ConsolidatedMetadata:
-    """Zarr's consolidated metadata, with the number of draws and sweeps that a reader sees. It never decreases."""
+    """Zarr's consolidated metadata, with the number of draws and sweeps that a reader sees. It never decreases.
+
+    If the file is damaged, it is made again, with no draws until the next save.
+    """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
-        self._document, self.sizes = _read_metadata(folder, plan)
+        try:
+            self.sizes = stored_sizes(folder, plan)
+            self._document = read_json(folder / METADATA)
+        except StoreError:
+            self.sizes, self._document = {"draw": 0, "sweep": 0}, _collect_metadata(folder)
+            with reporting_damage(folder, "the metadata of its arrays cannot be read"):
+                check_arrays(self._document["metadata"], plan, folder)
+                for name in _NUMBERED:
+                    ArrayInfo.of(name, self._document["metadata"][f"{name}/.zarray"])
         self._along = {each.path: (each.along, 1) for each in growing_variables(plan.tensor, plan.spec, folder)}
-        self._along |= {name: (name.rpartition("/")[2], 0) for name in _NUMBERED}
+        self._along |= {name: (along, 0) for name, (along, _) in _NUMBERED.items()}
 
     def grow(self, sizes: dict[str, int]) -> None:
-        """Let readers see this many draws and sweeps."""
-        for name, first in _NUMBERED.items():
-            along = name.rpartition("/")[2]
-            self._count(name, first, self.sizes[along], sizes[along])
+        """Let readers see this many draws and sweeps; of the last chunk of a coordinate, they see the part up to it."""
+        for name, (along, first) in _NUMBERED.items():
+            for chunk in range(-(-self.sizes[along] // _NUMBERS_IN_CHUNK), -(-sizes[along] // _NUMBERS_IN_CHUNK)):
+                numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
+                with replacing(self._folder / name / str(chunk)) as file:
+                    file.write(encode(numbers))
         for name, (along, axis) in self._along.items():
             self._document["metadata"][f"{name}/.zarray"]["shape"][axis] = sizes[along]
         write_json(self._folder / METADATA, self._document)
@@ -148,16 +149,9 @@ class ConsolidatedMetadata:
         for name in self._along:
             write_json(self._folder / name / ".zarray", self._document["metadata"][f"{name}/.zarray"])
 
-    def _count(self, name: str, first: int, old: int, new: int) -> None:
-        """Write the new chunks of a coordinate 0, 1, ..; readers do not see the part beyond its size."""
-        for chunk in range(-(-old // _NUMBERS_IN_CHUNK), -(-new // _NUMBERS_IN_CHUNK)):
-            numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
-            with replacing(self._folder / name / str(chunk)) as file:
-                file.write(encode(numbers))
-
 
 class ZarrStore:
-    """The store on disk. `create` starts a run, `reopen` continues one. Only one process at a time can write it."""
+    """The store on disk. `create` starts a run, `reopen` continues one. Only one process can write it at a time."""
 
     def __init__(self, path: Path, plan: Plan, lock: ProcessLock, on_error: OnError = "raise") -> None:
         self.path, self.plan = path, plan
@@ -232,9 +226,7 @@ class ZarrStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             with self._reporting_failure():
                 self._metadata.write_array_metadata()
@@ -271,12 +263,11 @@ class _ChainFiles:
         self._draws = [GrowingChunks(path, chain, each) for each in draw_variables(plan.tensor, plan.spec)]
         self._of_draws, self._of_sweeps = (
             {each.name: GrowingChunks(path, chain, each) for each in stat_variables(plan.tensor, group, path)}
-            for group in (DRAWS, SWEEPS)
+            for group in ("sample_stats", "sweep_stats")
         )
-        self._schedule, self._last = plan.schedule, dict[str, Any]()
+        self._schedule, self._last, self.saved = plan.schedule, dict[str, Any](), sizes
         self.point = _newest_state(self._folder, plan)
-        sweep = 0 if self.point is None else self.point[0]
-        self.saved = {"draw": max(sizes["draw"], plan.schedule.draws_after(sweep)), "sweep": max(sizes["sweep"], sweep)}
+        self._count(0 if self.point is None else self.point[0])
         for chunks in (*self._draws, *self._of_draws.values()):
             chunks.resume(self.saved["draw"], damage.of_draws)
         for chunks in self._of_sweeps.values():
@@ -300,12 +291,14 @@ class _ChainFiles:
         for chunks in (*self._draws, *self._of_draws.values(), *self._of_sweeps.values()):
             chunks.flush()
         write_checkpoint(self._folder, sweep, state)
-        self.saved = {
-            "draw": max(self.saved["draw"], self._schedule.draws_after(sweep)),
-            "sweep": max(self.saved["sweep"], sweep),
-        }
+        self._count(sweep)
         now = monotonic()
         self.next_save = now + max(SAVE_INTERVAL, SAVE_INTERVAL_FACTOR * (now - start))
+
+    def _count(self, sweep: int) -> None:
+        """Everything up to this sweep is on disk, and perhaps more."""
+        counts = {"draw": self._schedule.draws_after(sweep), "sweep": sweep}
+        self.saved = {along: max(size, self.saved[along]) for along, size in counts.items()}
 
 
 def check_free(name: str, path: Path) -> None:
@@ -322,7 +315,7 @@ def check_free(name: str, path: Path) -> None:
 
 
 def write_record(record: Record, path: Path) -> None:
-    """Write a finished run to a new folder, without the checkpoints that would let it continue."""
+    """Write a finished run to a new folder. Without checkpoints, it cannot be resumed."""
     check_free("path", path)
     if record.chosen is not None:
         rule = "cannot be written: only complete runs can be saved, and damaged draws of this one were left out"
@@ -342,7 +335,7 @@ def write_record(record: Record, path: Path) -> None:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether some process holds the lock of a run."""
+    """Whether a process has locked the run."""
     try:
         with warnings.catch_warnings(action="ignore"), ProcessLock(path / "lock"):
             return False
@@ -397,8 +390,7 @@ def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | 
         )
     if not (path / CHECKPOINTS).is_dir():
         raise StoreError(path, "was saved from memory and has no checkpoints: only a run made with store= can continue")
-    if changed := other_packages(attributes) + other_rounding(attributes):
-        other = ", ".join(changed)
+    if other := ", ".join(other_arithmetic(attributes)):
         warnings.warn(f"{path} was started with {other}: draws may differ in their last bits", stacklevel=4)
     if isinstance(plan.tensor, ShardedTensor):
         plan.tensor.check_there()

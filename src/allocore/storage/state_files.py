@@ -10,7 +10,7 @@ because without it the chain could not start again.
 Slices: how draws come back from a worker that can reach the folder of the run. Only the process that drives the run
 writes its arrays. A worker writes each slice as one file, and the driver reads and removes it. The name and the content
 of the file follow from the plan of the run, so a worker that was given up but still runs does no harm: it can only
-write what another worker has written. Files left by a driver that was killed are removed when the run is resumed.
+write what another worker has written. If a driver was killed, its files are removed when the run is resumed.
 """
 
 import re
@@ -70,7 +70,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 class SharedFolder(NamedTuple):
-    """The folder for slices as a worker sees it: it is the driver's folder if its token is the same."""
+    """The folder for slices. A worker knows by its token that it sees the driver's folder."""
 
     folder: str
     token: str
@@ -86,53 +86,46 @@ class SharedFolder(NamedTuple):
                 for sweep, state in states.items()
                 for name, each in _to_arrays(sweep, state).items()
             }
-            with replacing(folder / _slice_name(chain, first, last)) as file:
+            with replacing(folder / f"{chain}-{first}-{last}.npz") as file:
                 np.savez(file, **arrays)
         except (OSError, ValueError):  # no such folder, no permission, no space, a file of something else
             return False
         return True
 
 
-class SliceFolder:
-    """The folder for slices as the driver sees it."""
+def open_slices(run: Path) -> SharedFolder | None:
+    """Make the folder for slices; None if that is not possible, so that draws must come through the executor."""
+    remove_slices(run)
+    folder, token = run.resolve() / _SLICES, secrets.token_hex(16)
+    try:
+        folder.mkdir(exist_ok=True)
+        with replacing(folder / _TOKEN) as file:
+            file.write(token.encode("ascii"))
+    except OSError:
+        return None
+    return SharedFolder(str(folder), token)
 
-    def __init__(self, run: Path) -> None:
-        self._run, self._folder = run, run.resolve() / _SLICES
 
-    def open(self) -> SharedFolder | None:
-        """Make the folder; None if that is not possible, so that draws must come through the executor."""
-        remove_slices(self._run)
-        token = secrets.token_hex(16)
-        try:
-            self._folder.mkdir(exist_ok=True)
-            with replacing(self._folder / _TOKEN) as file:
-                file.write(token.encode("ascii"))
-        except OSError:
-            return None
-        return SharedFolder(str(self._folder), token)
-
-    def take(self, chain: int, first: int, last: int, shape: tuple[int, ...], spec: Spec) -> dict[int, State] | None:
-        """Read the states of a slice by their sweeps and remove its file; None if it cannot be read."""
-        path = self._folder / _slice_name(chain, first, last)
-        by_sweep: dict[int, dict[str, NDArray[Any]]] = {}
-        try:
-            for name, array in _read_arrays(read_regular(path)).items():
-                sweep, _, part = name.partition("/")
-                by_sweep.setdefault(int(sweep), {})[part] = array
-            return {sweep: _to_state(arrays, sweep, shape, spec) for sweep, arrays in by_sweep.items()}
-        except Exception:  # NumPy and zipfile raise many kinds for a file that is truncated, zeroed or changed
-            return None
-        finally:
-            with suppress(OSError):
-                path.unlink()
-
-    def close(self) -> None:
-        """Remove the folder."""
-        remove_slices(self._run)
+def take_slice(
+    run: Path, chain: int, first: int, last: int, shape: tuple[int, ...], spec: Spec
+) -> dict[int, State] | None:
+    """Read the states of a slice by their sweeps and remove its file; None if it cannot be read."""
+    path = run / _SLICES / f"{chain}-{first}-{last}.npz"
+    by_sweep: dict[int, dict[str, NDArray[Any]]] = {}
+    try:
+        for name, array in _read_arrays(read_regular(path)).items():
+            sweep, _, part = name.partition("/")
+            by_sweep.setdefault(int(sweep), {})[part] = array
+        return {sweep: _to_state(arrays, sweep, shape, spec) for sweep, arrays in by_sweep.items()}
+    except Exception:  # NumPy and zipfile raise many kinds for a file that is truncated, zeroed or changed
+        return None
+    finally:
+        with suppress(OSError):
+            path.unlink()
 
 
 def remove_slices(run: Path) -> None:
-    """Remove what an earlier driver left. Nothing outside the run is touched: a link is removed, not followed."""
+    """Remove the folder for slices. Nothing outside the run is touched: a link is removed, not followed."""
     folder = run / _SLICES
     with suppress(OSError):
         if folder.is_symlink():
@@ -142,10 +135,6 @@ def remove_slices(run: Path) -> None:
             if _SLICE_FILES.fullmatch(path.name):
                 path.unlink()
         folder.rmdir()
-
-
-def _slice_name(chain: int, first: int, last: int) -> str:
-    return f"{chain}-{first}-{last}.npz"
 
 
 def _to_arrays(sweep: int, state: State) -> dict[str, Any]:
@@ -162,51 +151,44 @@ def _to_arrays(sweep: int, state: State) -> dict[str, Any]:
 
 
 def _read_arrays(content: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays in a file. They are read whole; otherwise their checksums would not be checked."""
+    """The arrays of numbers in a file. They are read whole; otherwise their checksums would not be checked."""
     with zipfile.ZipFile(BytesIO(content)) as archive:
         # Nothing is compressed, so no array can be larger than the file.
         if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
             raise ValueError("the checkpoint is compressed")
         # NumPy before 2.1 took an option that earlier versions passed for one more array.
-        names = [name for name in archive.namelist() if name != "allow_pickle.npy"]
-        return {name.removesuffix(".npy"): _read_array(archive.read(name)) for name in names}
-
-
-def _read_array(content: bytes) -> NDArray[Any]:
-    """One array of numbers. Its size is checked against its shape, and nothing is unpickled."""
-    file = BytesIO(content)
-    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    shape, by_column, dtype = read_header[np.lib.format.read_magic(file)](file)
-    if dtype.str not in ("<f8", "<i8"):
-        raise ValueError(f"the checkpoint has an array of type {dtype.str}")
-    return np.frombuffer(file.read(), dtype=dtype).reshape(shape, order="F" if by_column else "C").copy()
+        files = {name: BytesIO(archive.read(name)) for name in archive.namelist() if name != "allow_pickle.npy"}
+    arrays = {}
+    for name, file in files.items():
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, by_column, dtype = read_header[np.lib.format.read_magic(file)](file)
+        if dtype.str not in ("<f8", "<i8"):
+            raise ValueError(f"the checkpoint has an array of type {dtype.str}")
+        array = np.frombuffer(file.read(), dtype=dtype).reshape(shape, order="F" if by_column else "C")
+        arrays[name.removesuffix(".npy")] = array.copy()
+    return arrays
 
 
 def _to_state(arrays: dict[str, NDArray[Any]], sweep: int, shape: tuple[int, ...], spec: Spec) -> State:
-    """The state in these arrays, if they agree with each other and with the plan."""
-    _check_arrays(arrays, sweep, shape, spec)
-    log_phi = []
-    for mode, size in enumerate(zip(shape, spec.core_shape, strict=True)):
-        log_phi_DK = np.full(size, -np.inf)
-        log_phi_DK[:, arrays[f"used_{mode}"]] = arrays[f"log_phi_{mode}"]
-        log_phi.append(log_phi_DK)
-    concentrations_M = arrays["concentrations_M"] if spec.infer_concentrations else np.empty(0)
-    has_dispersion = spec.observation.has_dispersion
-    dispersion = Dispersion(arrays["log_odds_D"], spec.dispersion_by) if has_dispersion else None
-    return State(arrays["log_core_Q"], arrays["subs_QM"], tuple(log_phi), concentrations_M, dispersion)
+    """The state in these arrays, if their sizes and locations agree with each other and with the plan.
 
-
-def _check_arrays(arrays: dict[str, NDArray[Any]], sweep: int, shape: tuple[int, ...], spec: Spec) -> None:
-    """Check sizes and locations. Kernels do not check locations, so a wrong one would corrupt memory."""
-    modes = range(len(shape))
-    used = [arrays[f"used_{mode}"] for mode in modes]
+    Kernels do not check locations, so a wrong one would corrupt memory.
+    """
+    used, subs_QM = [arrays[f"used_{mode}"] for mode in range(len(shape))], arrays["subs_QM"]
+    learned, has_dispersion = spec.infer_concentrations, spec.observation.has_dispersion
     expected = {"sweep": (), "log_core_Q": (spec.budget,), "subs_QM": (spec.budget, len(shape))}
-    expected |= {f"log_phi_{mode}": (shape[mode], used[mode].size) for mode in modes}
-    expected |= {"concentrations_M": (len(shape),)} if spec.infer_concentrations else {}
-    expected |= {"log_odds_D": (dispersions(spec, shape),)} if spec.observation.has_dispersion else {}
+    expected |= {f"log_phi_{mode}": (shape[mode], used_U.size) for mode, used_U in enumerate(used)}
+    expected |= {"concentrations_M": (len(shape),)} if learned else {}
+    expected |= {"log_odds_D": (dispersions(spec, shape),)} if has_dispersion else {}
     fits = all(arrays[name].shape == each for name, each in expected.items()) and int(arrays["sweep"]) == sweep
     for mode, used_U in enumerate(used):
-        fits &= used_U.ndim == 1 and bool(np.isin(arrays["subs_QM"][:, mode], used_U).all())
+        fits &= used_U.ndim == 1 and bool(np.isin(subs_QM[:, mode], used_U).all())
         fits &= bool(((used_U >= 0) & (used_U < spec.core_shape[mode])).all())
-    if not fits or any(each.dtype.kind != "i" for each in (arrays["subs_QM"], *used)):
+    if not fits or any(each.dtype.kind != "i" for each in (subs_QM, *used)):
         raise ValueError("the arrays of the checkpoint do not fit together")
+    log_phi = [np.full(size, -np.inf) for size in zip(shape, spec.core_shape, strict=True)]
+    for mode, log_phi_DK in enumerate(log_phi):
+        log_phi_DK[:, used[mode]] = arrays[f"log_phi_{mode}"]
+    concentrations_M = arrays["concentrations_M"] if learned else np.empty(0)
+    dispersion = Dispersion(arrays["log_odds_D"], spec.dispersion_by) if has_dispersion else None
+    return State(arrays["log_core_Q"], subs_QM, tuple(log_phi), concentrations_M, dispersion)

@@ -1,4 +1,9 @@
-"""The files of a run in Zarr's format 2: chunks of growing variables, labels, attributes; and what to do about damage.
+"""The format of a run: its variables, in the ArviZ schema, and their files in Zarr's format 2; and what damage does.
+
+Variables: the groups are `posterior`, `sample_stats`, `observed_data` and `constant_data`; `sweep_stats`, with the
+statistics of all sweeps, burn-in included; and `held_out`, the test cells, if there are any. The dimensions chain and
+draw (or sweep) come first, then dimensions with the tensor's labels as coordinates. The dimension `q` is the Q classes.
+The number of a class has no meaning from one draw to the next.
 
 Chunks: for each chain, one value per draw or per sweep. They are compressed with Zstandard and its checksum, so damage
 is never read as data. Every file is replaced as a whole, so a reader never sees half of one. A chunk has about one
@@ -20,8 +25,9 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +35,9 @@ from numpy.typing import NDArray
 from allocore._io import read_regular, replacing, settle
 from allocore._zarr import array_info, decode, encode, parsed_object, read_json, read_static
 from allocore.errors import InputError, StoreError, reason_of
-from allocore.storage.schema import FLOAT, Growing
+from allocore.model.spec import Spec
+from allocore.model.state import State
+from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import ModeLabels
 from allocore.tensor.shards import is_sharded
 
@@ -37,10 +45,126 @@ OnError = Literal["raise", "drop"]
 # Called with a file that cannot be read, the places of its values, and the reason. It raises, or records the damage.
 OnDamage: TypeAlias = Callable[[Path, range, Exception], None]
 RUN_FORMAT = "1"
+FLOAT, WHOLE = "<f8", "<i8"
+# The statistics of a sweep: the type of each, and whether it has a value for each mode.
+STATS = {
+    "log_likelihood": (FLOAT, False),
+    "classes": (WHOLE, False),
+    "factors": (WHOLE, True),
+    "moved": (FLOAT, False),
+    "seconds": (FLOAT, False),
+    "relocation_accepted": (FLOAT, False),
+    "split_merge_accepted": (FLOAT, False),
+}
+ADDED_STATS = ("relocation_accepted", "split_merge_accepted")  # older runs do not have these; NaN without a proposal
 _ATTRIBUTES = ("inference_library_version", "packages", "settings", "seed", "tensor")
+_MAX_NAME_BYTES = 240  # file systems allow 255
 _CHUNK_BYTES, _MAX_CHUNK_BYTES, _MAX_CHUNK_VALUES = 2**20, 2**26, 512
 _SMALL_LABELS_BYTES = 2**26
 _MAX_WASTE = 8  # bytes of NumPy's text per byte of UTF-8, above which larger labels are stored as UTF-8
+
+
+class Growing(NamedTuple):
+    """A variable with one value, of `shape`, for each chain and each draw or sweep.
+
+    Integers are never negative; if `below` is given, they are below it, along the last dimension. Floats are never NaN,
+    unless they `may_be_nan`; then they are never negative.
+    """
+
+    group: str
+    name: str
+    along: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    below: tuple[int, ...] | None = None
+    may_be_nan: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path of the variable in the tree."""
+        return f"{self.group}/{self.name}"
+
+
+class Names(NamedTuple):
+    """The names for one mode: the dimension of its labels, that of its factors, and the variable over both."""
+
+    row: str
+    column: str
+    factors: str
+
+
+def dimension_names(mode_names: Sequence[str]) -> list[Names]:
+    """Names for every mode, different from each other and from those of the schema.
+
+    The name of a mode has no leading dot and no backslash (tensor/labels.py), so it is never one of Zarr's own files.
+    """
+    taken = {"core_values", "core_locations", "concentrations", "dispersion_log_odds", "mode", "chain", "draw", "q"}
+
+    def free_name(wanted: str) -> str:
+        name = wanted.replace("/", "_").encode()[:_MAX_NAME_BYTES].decode(errors="ignore")
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    names = []
+    for name in mode_names:
+        row = free_name(name)
+        names.append(Names(row, free_name(f"{row}_factor"), free_name(f"factors_{name}")))
+    return names
+
+
+def draw_variables(tensor: CountTensor, spec: Spec) -> list[Growing]:
+    """The variables of the posterior: core values, core locations, the factors of each mode, and what else is learned.
+
+    The latter are the concentration of each mode, and the log odds of the dispersion: one, or one per row of a mode.
+    """
+    modes, budget, names_M = len(tensor.shape), spec.budget, dimension_names(tensor.mode_names)
+    variables = [
+        Growing("posterior", "core_values", "draw", ("q",), (budget,), FLOAT),
+        Growing("posterior", "core_locations", "draw", ("q", "mode"), (budget, modes), WHOLE, spec.core_shape),
+    ]
+    for names, length, width in zip(names_M, tensor.shape, spec.core_shape, strict=True):
+        dims = names.row, names.column
+        variables.append(Growing("posterior", names.factors, "draw", dims, (length, width), FLOAT))
+    if spec.infer_concentrations:
+        variables.append(Growing("posterior", "concentrations", "draw", ("mode",), (modes,), FLOAT))
+    if spec.observation.has_dispersion:
+        by = [] if spec.dispersion_by is None else [spec.dispersion_by]
+        rows, lengths = tuple(names_M[mode].row for mode in by), tuple(tensor.shape[mode] for mode in by)
+        variables.append(Growing("posterior", "dispersion_log_odds", "draw", rows, lengths, FLOAT))
+    return variables
+
+
+def draw_values(state: State) -> list[NDArray[Any]]:
+    """The values of `draw_variables` in a state."""
+    values = [state.core_values(), state.subs_QM, *(state.factors(mode) for mode in range(len(state.log_phi)))]
+    if state.concentrations_M.size:
+        values.append(state.concentrations_M)
+    if state.dispersion is not None:
+        log_odds_D = state.dispersion.log_odds_D
+        values.append(log_odds_D[0] if state.dispersion.mode is None else log_odds_D)
+    return values
+
+
+def stat_variables(tensor: CountTensor, group: str, run: Path | None = None) -> list[Growing]:
+    """The statistics of the sweeps that gave a draw (`sample_stats`), or of all sweeps (`sweep_stats`).
+
+    Given the folder of a run, only those that the run has: an older run may lack some.
+    """
+    along, modes = ("draw" if group == "sample_stats" else "sweep"), len(tensor.shape)
+    return [
+        Growing(group, name, along, ("mode",) * by_mode, (modes,) * by_mode, dtype, None, name in ADDED_STATS)
+        for name, (dtype, by_mode) in STATS.items()
+        if run is None or name not in ADDED_STATS or (run / group / name).is_dir()
+    ]
+
+
+def growing_variables(tensor: CountTensor, spec: Spec, run: Path | None = None) -> list[Growing]:
+    """All variables that grow during a run; given the folder of a run, only those that it has."""
+    stats = [each for group in ("sample_stats", "sweep_stats") for each in stat_variables(tensor, group, run)]
+    return [*draw_variables(tensor, spec), *stats]
 
 
 def chunk_shape(variable: Growing) -> tuple[int, ...]:
@@ -53,9 +177,18 @@ def chunk_shape(variable: Growing) -> tuple[int, ...]:
     return (1, 1, max(1, _MAX_CHUNK_BYTES // row_bytes), *variable.shape[1:])
 
 
-def fill_value(variable: Growing) -> float | None:
-    """What a reader finds if a chunk is absent. Integers have no fill value, or xarray would make them floats."""
-    return float("nan") if variable.dtype == FLOAT else None
+def _blocks(variable: Growing, chain: int, index: int) -> Iterator[tuple[str, tuple[slice, ...]]]:
+    """The files with the values (draw or sweep, ...) of a chunk: the name of each, and the part that is in it."""
+    shape = chunk_shape(variable)
+    step, rows = (shape[2], variable.shape[0]) if variable.shape else (1, 1)
+    for block in range(-(-rows // step)):
+        places = (chain, index, block, *(0 for _ in shape[3:]))[: len(shape)]
+        yield ".".join(map(str, places)), (slice(None), slice(block * step, (block + 1) * step))[: len(shape) - 1]
+
+
+def _never(variable: Growing) -> float:
+    """Marks places that were never written: no value of the variable equals it."""
+    return np.nan if variable.dtype == FLOAT and not variable.may_be_nan else -1
 
 
 class GrowingChunks:
@@ -66,29 +199,29 @@ class GrowingChunks:
 
     def __init__(self, run: Path, chain: int, variable: Growing) -> None:
         self._folder, self._chain, self._variable = run / variable.path, chain, variable
-        self._shape = chunk_shape(variable)
-        self._values = np.full((self._shape[1], *variable.shape), _never(variable), dtype=variable.dtype)
+        self._shape = chunk_shape(variable)[1:]
+        self._values = np.full((self._shape[0], *variable.shape), _never(variable), dtype=variable.dtype)
         self._index, self._stored, self._changed, self._damaged = 0, 0, False, False
 
     def resume(self, size: int, on_damage: OnDamage) -> None:
         """Continue after the `size` values on disk. All of them are read, to find damage now and not later."""
-        self._stored, self._index = size, size // self._shape[1]
+        self._stored, self._index = size, size // self._shape[0]
 
         def note(path: Path, places: range, error: Exception) -> None:
             on_damage(path, places, error)
-            self._damaged = places[0] // self._shape[1] == self._index
+            self._damaged = places[0] // self._shape[0] == self._index
 
-        for first in range(0, size, self._shape[1]):
-            last = min(first + self._shape[1], size)
+        for first in range(0, size, self._shape[0]):
+            last = min(first + self._shape[0], size)
             values = read_values(self._folder, self._variable, self._chain, first, last, note)
-            if last < first + self._shape[1]:
+            if last < first + self._shape[0]:
                 self._values[: len(values)] = values
 
     def put(self, place: int, value: Any) -> None:
         """Set value 0, 1, ..; the values come in order."""
         if place < self._stored:
             return
-        index, offset = divmod(place, self._shape[1])
+        index, offset = divmod(place, self._shape[0])
         if index != self._index:
             self.flush()
             self._index, self._damaged = index, False
@@ -100,8 +233,11 @@ class GrowingChunks:
         """Write the chunk that is being filled, if it has changed. A damaged chunk is not overwritten."""
         if not self._changed or self._damaged:
             return
-        for key, block in _blocks(self._chain, self._index, self._values[None], self._shape):
-            with replacing(self._folder / key) as file:
+        for name, where in _blocks(self._variable, self._chain, self._index):
+            block = self._values[where]
+            if block.shape != self._shape:  # in a file, the last block has the full size too
+                block = np.pad(block, [(0, full - size) for full, size in zip(self._shape, block.shape, strict=True)])
+            with replacing(self._folder / name) as file:
                 file.write(encode(block, order="F"))
         settle(self._folder)
         self._changed = False
@@ -111,51 +247,22 @@ def read_values(
     folder: Path, variable: Growing, chain: int, first: int, last: int, on_damage: OnDamage
 ) -> NDArray[Any]:
     """Values `first` to `last` of a chain; `first` begins a chunk. If `on_damage` does not raise, gaps stay unset."""
-    shape = chunk_shape(variable)
-    values = np.full((last - first, *variable.shape), _never(variable), dtype=variable.dtype)
-    step = shape[2] if variable.shape else 1
-    for index in range(first // shape[1], -(-last // shape[1])):
-        start = index * shape[1] - first
-        for block in range(-(-variable.shape[0] // step) if variable.shape else 1):
-            path = folder / _key(chain, index, block, shape)
-            part = values[start : start + shape[1]]
-            part = part[:, block * step : (block + 1) * step] if variable.shape else part
+    _, step, *_ = shape = chunk_shape(variable)
+    never = _never(variable)
+    values = np.full((last - first, *variable.shape), never, dtype=variable.dtype)
+    for start in range(first, last, step):
+        for name, where in _blocks(variable, chain, start // step):
+            part = values[start - first : start - first + step][where]
             try:
-                stored = decode(read_regular(path), 8 * math.prod(shape)).view(variable.dtype)
+                stored = decode(read_regular(folder / name), 8 * math.prod(shape)).view(variable.dtype)
                 part[...] = stored.reshape(shape, order="F")[0][tuple(slice(0, size) for size in part.shape)]
-                if _has_gaps(part, variable):
+                if (np.isnan(part) if np.isnan(never) else part < 0).any():
                     raise ValueError("some values were never written")
                 if variable.below is not None and (part >= variable.below).any():
                     raise ValueError(f"some values are not below {variable.below}")
             except (OSError, RuntimeError, ValueError) as error:
-                on_damage(path, range(start + first, start + first + len(part)), error)
+                on_damage(folder / name, range(start, start + len(part)), error)
     return values
-
-
-def _never(variable: Growing) -> float:
-    """Marks places that were never written: no value of the variable equals it."""
-    return np.nan if variable.dtype == FLOAT and not variable.may_be_nan else -1
-
-
-def _has_gaps(values: NDArray[Any], variable: Growing) -> bool:
-    return bool(np.isnan(values).any() if np.isnan(_never(variable)) else (values < 0).any())
-
-
-def _blocks(chain: int, index: int, values: NDArray[Any], shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The chunks of values (1, n, ...) with their file names: one chunk, or several along the third dimension."""
-    if values.shape == shape:
-        yield _key(chain, index, 0, shape), values
-        return
-    for block, start in enumerate(range(0, values.shape[2], shape[2])):
-        whole = np.zeros(shape, dtype=values.dtype)  # in a file, the last chunk has the full size too
-        part = values[:, :, start : start + shape[2]]
-        whole[:, :, : part.shape[2]] = part
-        yield _key(chain, index, block, shape), whole
-
-
-def _key(chain: int, index: int, block: int, shape: tuple[int, ...]) -> str:
-    places = (chain, index, block, *(0 for _ in shape[3:]))
-    return ".".join(str(place) for place in places[: len(shape)])
 
 
 def _is_wide(labels: ModeLabels) -> bool:
@@ -167,14 +274,11 @@ def _is_wide(labels: ModeLabels) -> bool:
     return width > _SMALL_LABELS_BYTES and width > _MAX_WASTE * utf8
 
 
-def coordinate(labels: ModeLabels) -> NDArray[Any]:
-    """Labels as a coordinate of a DataTree in memory."""
-    return np.array(labels, dtype=object) if _is_wide(labels) else np.array(labels)
-
-
-def stored_coordinate(labels: ModeLabels) -> NDArray[Any]:
-    """Labels as a coordinate on disk; for wide labels, which are in `wide_labels`, their positions."""
-    return np.arange(len(labels)) if _is_wide(labels) else np.array(labels)
+def coordinate(labels: ModeLabels, on_disk: bool) -> NDArray[Any]:
+    """Labels as a coordinate. On disk, wide labels are in `wide_labels`, and the coordinate has their positions."""
+    if not _is_wide(labels):
+        return np.array(labels)
+    return np.arange(len(labels)) if on_disk else np.array(labels, dtype=object)
 
 
 def wide_labels(labels: Sequence[ModeLabels]) -> dict[str, tuple[str, NDArray[Any]]]:
@@ -199,7 +303,7 @@ def read_labels(run: Path, mode: int, row: str, length: int) -> list[str] | None
     if not (run / f"{name}_utf8").is_dir():
         return None
     text, offsets = read_static(run, f"{name}_utf8").tobytes(), read_static(run, f"{name}_offsets", (length + 1,))
-    return [text[start:stop].decode() for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    return [text[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
 
 
 def is_run(path: Path) -> bool:
@@ -261,16 +365,12 @@ class Damage:
 
     def of_draws(self, file: Path, draws: range, error: Exception) -> None:
         """Report draws that cannot be read."""
-        if self._on_error == "raise":
-            which = f"draw {draws[0]}" if len(draws) == 1 else f"draws {draws[0]} to {draws[-1]}"
-            raise self._unreadable(which, file, error) from error
+        self._raise(f"draw {draws[0]}" if len(draws) == 1 else f"draws {draws[0]} to {draws[-1]}", file, error)
         self._draws.update(draws)
 
     def of_sweeps(self, file: Path, sweeps: range, error: Exception) -> None:
         """Report sweeps whose statistics cannot be read."""
-        if self._on_error == "raise":
-            which = f"the statistics of sweeps {sweeps[0] + 1} to {sweeps[-1] + 1}"
-            raise self._unreadable(which, file, error) from error
+        self._raise(f"the statistics of sweeps {sweeps[0] + 1} to {sweeps[-1] + 1}", file, error)
         self.lost_stats.add(file.parent.name)
 
     def undamaged(self, draws: int) -> NDArray[np.int64] | None:
@@ -280,9 +380,7 @@ class Damage:
         warnings.warn(f"{self._path} is damaged: {len(self._draws)} of {draws} draws are left out", stacklevel=4)
         return np.setdiff1d(np.arange(draws), sorted(self._draws))
 
-    def _unreadable(self, which: str, file: Path, error: Exception) -> StoreError:
-        return StoreError(
-            self._path,
-            f"is damaged: {which} cannot be read from {file.relative_to(self._path)} ({reason_of(error)}); "
-            "on_error='drop' leaves them out and reads the others",
-        )
+    def _raise(self, which: str, file: Path, error: Exception) -> None:
+        if self._on_error == "raise":
+            problem = f"is damaged: {which} cannot be read from {file.relative_to(self._path)} ({reason_of(error)}); "
+            raise StoreError(self._path, f"{problem}on_error='drop' leaves them out and reads the others") from error

@@ -11,7 +11,7 @@ sweeps. Draws come back as files in the folder of the run, if there is one that 
 
     slice      at least 20 sweeps, so that drawing the first allocation again costs little; about 5 seconds
     stopping   no new slice is handed out, and the driver waits for those that are running
-    waiting    ends: if nothing comes back for long, the run stops with an error, and can be resumed
+    waiting    is limited: if there is no answer for long, the run stops with an error, and can be resumed
 """
 
 import warnings
@@ -26,11 +26,10 @@ from allocore.gibbs.layout import Layout
 from allocore.kernels.workers import Workers
 from allocore.model.state import State, SweepInfo
 from allocore.progress import Observer, Watch
-from allocore.run.chains import Chain, report_stop
+from allocore.run.chains import Chain, Stop, report_stop
 from allocore.run.cluster.tasks import DataWanted, Tasks, Versions, check_versions, remembered
-from allocore.run.stop import Stop
 from allocore.storage.record import Plan, Record, Store
-from allocore.storage.state_files import SharedFolder, SliceFolder
+from allocore.storage.state_files import SharedFolder, open_slices, remove_slices, take_slice
 
 _LEAST_SWEEPS, _SLICE_SECONDS = 20, 5.0
 _STOPS_WITHIN = 30.0  # seconds that a stopped run waits for its slices, at least; and 3 times what a slice has taken
@@ -58,14 +57,9 @@ class SliceResult:
     """
 
     chain: int
-    sweeps: list[tuple[int, SweepInfo, float]] = field(default_factory=list)
+    sweeps: list[tuple[int, SweepInfo, float]]
     states: dict[int, State] | None = None
     versions: Versions = field(default_factory=Versions.here)
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first and the last sweep."""
-        return self.sweeps[0][0], self.sweeps[-1][0]
 
 
 def run_slice(task: Slice, plan: Plan | None) -> SliceResult | DataWanted:
@@ -74,16 +68,15 @@ def run_slice(task: Slice, plan: Plan | None) -> SliceResult | DataWanted:
     if known is None:
         return DataWanted(Versions.here())
     known_plan, layout = known
-    store = _SliceStore(known_plan, task.start, task.chain)
+    store = _SliceStore(known_plan, task.start)
     with Workers(task.threads) as workers:
         chain = Chain(store, task.chain, replace(layout, workers=workers), Watch(None))  # type: ignore[arg-type]
         for _ in range(task.sweeps):
             if not chain.done:
                 chain.advance()
-    result, states = store.result, {**store.draws, **store.last}
-    if task.folder is None or not task.folder.write(result.chain, *result.span, states):
-        result.states = states
-    return result
+    sweeps, states = store.sweeps, {**store.draws, **store.last}
+    written = task.folder is not None and task.folder.write(task.chain, sweeps[0][0], sweeps[-1][0], states)
+    return SliceResult(task.chain, sweeps, None if written else states)
 
 
 def _with_layout(plan: Plan) -> tuple[Plan, Layout]:
@@ -94,15 +87,15 @@ def _with_layout(plan: Plan) -> tuple[Plan, Layout]:
 class _SliceStore:
     """The part of a store that a chain needs: the plan, where to start, and the results of the sweeps."""
 
-    def __init__(self, plan: Plan, start: tuple[int, State] | None, chain: int) -> None:
-        self.plan, self.result, self._start = plan, SliceResult(chain), start
+    def __init__(self, plan: Plan, start: tuple[int, State] | None) -> None:
+        self.plan, self._start, self.sweeps = plan, start, list[tuple[int, SweepInfo, float]]()
         self.draws, self.last = dict[int, State](), dict[int, State]()  # by their sweeps
 
     def resume_point(self, chain: int) -> tuple[int, State] | None:
         return self._start
 
     def record_sweep(self, chain: int, sweep: int, info: SweepInfo, seconds: float) -> None:
-        self.result.sweeps.append((sweep, info, seconds))
+        self.sweeps.append((sweep, info, seconds))
 
     def record_draw(self, chain: int, draw: int, state: State) -> None:
         self.draws[self.plan.schedule.sweep_of(draw)] = state
@@ -126,7 +119,7 @@ def as_executor(given: object) -> Executor:
 
 
 def run_on_executor(store: Store, executor: Executor, *, threads: int, observer: Observer | None = None) -> Record:
-    """Run the chains of the store's plan on an executor, to their end or until someone stops them."""
+    """Run the chains of the store's plan on an executor, to the end or until they are stopped."""
     watch, stop = Watch(observer), Stop("stopping after the sweeps that are running (Ctrl-C again: at once)")
     with ExitStack() as stack:
         stack.enter_context(store)
@@ -136,12 +129,12 @@ def run_on_executor(store: Store, executor: Executor, *, threads: int, observer:
         stack.callback(driver.close)
         try:
             driver.drive(stop)
-        except StoreError:  # of the executor: what has come back is safe
+        except StoreError:  # of the executor: the results so far are safe
             driver.save()
             raise
         driver.save()
         record = store.finish()
-    if stop.asked and record.stats["moved"].shape[1] < store.plan.schedule.sweeps:
+    if stop.asked:
         report_stop(store, record)
     return record
 
@@ -153,17 +146,13 @@ class _Driver:
         self._store, self._threads, self._watch = store, threads, watch
         self._run = uuid4().hex
         self._points: list[tuple[int, State] | None] = [store.resume_point(c) for c in range(store.plan.chains)]
-        self._sweeps = _LEAST_SWEEPS
-        self._slices = None if store.path is None else SliceFolder(store.path)
-        self._shared = None if self._slices is None else self._slices.open()
-        self._warned = False
-        # Held-out cells do not matter for the draws.
-        self._tasks: Tasks[int] = Tasks(
-            executor, run_slice, lambda: replace(store.plan, held_out=None), go_on=store.how_to_resume()
-        )
+        self._sweeps, self._warned = _LEAST_SWEEPS, False
+        self._shared = None if store.path is None else open_slices(store.path)
+        plan = replace(store.plan, held_out=None)  # the draws do not depend on held-out cells
+        self._tasks: Tasks[int] = Tasks(executor, run_slice, lambda: plan, go_on=store.how_to_resume())
 
     def drive(self, stop: Stop) -> None:
-        """Run all chains to their ends or, after someone asked to stop, the slices that are running."""
+        """Run all chains to their ends or, when asked to stop, only the slices that are running."""
         for chain in range(self._store.plan.chains):
             self._hand_out(chain)
         while len(self._tasks):
@@ -171,11 +160,11 @@ class _Driver:
                 self._record(result)
                 if not stop.now:
                     self._hand_out(chain)
-            if stop.now and self._tasks.silence() > max(_STOPS_WITHIN, 3.0 * self._tasks.longest()):
+            if stop.now and self._tasks.silence() > max(_STOPS_WITHIN, 3.0 * self._tasks.longest):
                 return
 
     def save(self) -> None:
-        """Save the states of the chains that are not done; the others are saved already."""
+        """Save the states of the chains that are not done; the others have been saved."""
         for chain, point in enumerate(self._points):
             if point is not None and point[0] < self._store.plan.schedule.sweeps:
                 self._store.save(chain, *point, now=True)
@@ -183,8 +172,8 @@ class _Driver:
     def close(self) -> None:
         """Cancel the slices that are not running, and remove the files of slices."""
         self._tasks.cancel()
-        if self._slices is not None:
-            self._slices.close()
+        if self._store.path is not None:
+            remove_slices(self._store.path)
 
     def _hand_out(self, chain: int) -> None:
         """Hand out the next slice of a chain, unless it is done."""
@@ -206,9 +195,9 @@ class _Driver:
             draw = schedule.draw_of(sweep)
             if draw is not None:
                 self._store.record_draw(chain, draw, states[sweep])
-        last = result.span[1]
+        last, info, _ = result.sweeps[-1]
         # Many sweeps come at a time. Only the newest is shown: the display takes no other for a moment after the first.
-        self._watch.sweep_done(chain, last, result.sweeps[-1][1], last=last >= schedule.sweeps)
+        self._watch.sweep_done(chain, last, info, last=last >= schedule.sweeps)
         self._points[chain] = last, states[last]
         self._store.save(chain, last, states[last], now=last >= schedule.sweeps)
         each = sum(seconds for _, _, seconds in result.sweeps) / len(result.sweeps)
@@ -216,20 +205,16 @@ class _Driver:
 
     def _states(self, result: SliceResult) -> dict[int, State] | None:
         """The states of a slice, from its file or from its answer; None if its file cannot be read here."""
-        if result.states is not None:
-            if self._shared is not None:
-                self._warn("a worker cannot reach it")
-            return result.states
-        states, plan = None, self._store.plan
-        if self._slices is not None:
-            states = self._slices.take(result.chain, *result.span, plan.tensor.shape, plan.spec)
+        states, plan, path, problem = result.states, self._store.plan, self._store.path, ""
+        if states is not None:
+            problem = "a worker cannot reach it" if self._shared is not None else ""
+        elif path is not None:
+            first, last = result.sweeps[0][0], result.sweeps[-1][0]
+            states = take_slice(path, result.chain, first, last, plan.tensor.shape, plan.spec)
         if states is None:
-            self._warn("a file that a worker wrote there cannot be read here")
+            problem = "a file that a worker wrote there cannot be read here"
             self._shared = None  # the same slice is handed out again, and its answer will have the states
-        return states
-
-    def _warn(self, why: str) -> None:
-        """Warn once that draws do not come back as files."""
-        if not self._warned:
-            warnings.warn(f"draws come through the executor, not through {self._store.path}: {why}", stacklevel=5)
+        if problem and not self._warned:
+            warnings.warn(f"draws come through the executor, not through {path}: {problem}", stacklevel=4)
             self._warned = True
+        return states

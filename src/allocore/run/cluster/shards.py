@@ -6,13 +6,12 @@ touch, and the results are added up. Counts are integers, and the parts of the l
 the cells before they are summed; random numbers belong to the numbers of cells and draws in the whole tensor. So the
 draws have the same bytes as those of one process, whatever the shards (CONTRIBUTING.md has the rules).
 
-A shard has its own numbers for rows: only rows that it touches are sent to it, and come back. Cells are sorted, so two
-shards share at most one row of the first mode of the order, and the tables of a long mode are not sent whole.
+A shard numbers its own rows: only rows that it touches are sent to it, and come back. Cells are sorted, so two shards
+share at most one row of the first mode of the order, and the tables of a long mode are not sent whole.
 
 The shards are divided into ranges, one for each worker. A task loads a range, or thins it given a state. It depends
-on its arguments and the tensor on disk only, so it can be repeated anywhere. A worker keeps two ranges: its own and one
-that it took over. It drops all that overlap a new one, because then the ranges were cut anew, or the tensor is
-another one.
+only on its arguments and the tensor on disk, so it can be repeated anywhere. A worker keeps two ranges: its own and one
+that it took over. It drops all that overlap a new one: then the ranges were cut anew, or the tensor is another one.
 
     lost       a task whose worker is gone is repeated on another, which loads the range. Dask may take half a minute
                to notice that an answer went with its worker, so the driver checks which workers are gone
@@ -20,7 +19,7 @@ another one.
                the first answer counts, and both would be the same
     cutting    if workers come or go, the ranges are cut anew; also if another cut would save a twentieth of the time,
                but less and less often, because workers must read their shards again
-    waiting    ends: if no worker answers for long, the run stops with an error, and can be resumed
+    waiting    is limited: if no worker answers for long, the run stops with an error, and can be resumed
 """
 
 import socket
@@ -54,8 +53,8 @@ from allocore.tensor.shards import ShardFiles
 
 _POLL_SECONDS = 0.5
 _PATIENCE = 600.0  # seconds without a worker
-_SLOW_FACTOR, _SLOW_SECONDS = 5.0, 30.0  # a task is slow after this many times the usual time, and at least so long
-_LEAST_CELLS_A_SECOND = 1e5  # that are read, before patience ends
+_SLOW_FACTOR, _SLOW_SECONDS = 5.0, 30.0  # a task is slow after this many times the usual time, and at least 30 s
+_LEAST_CELLS_A_SECOND = 1e5  # a worker that reads more slowly is given up
 _RANGES_KEPT = 2  # by a worker: its own and another
 _LOOK_FOR_WORKERS, _LOOK_WHO_IS_GONE = 5.0, 1.0  # seconds: between sweeps, and while waiting for answers
 _RECUT_RATIO, _RECUT_SWEEPS = 0.95, 20  # when to cut anew: the new time over the old one, and sweeps since the last cut
@@ -76,7 +75,11 @@ class Shard:
         workers: Workers,
     ) -> "Shard":  # fmt: skip
         """A shard of cells sorted by `order`, starting at number `first_cell` of the tensor, where a block begins."""
-        rows = tuple(_touched(column, length) for column, length in zip(coords, shape, strict=True))
+        rows = []
+        for column, length in zip(coords, shape, strict=True):
+            occurs_D = np.zeros(length, dtype=np.bool_)
+            occurs_D[column] = True
+            rows.append(np.flatnonzero(occurs_D))
         lengths = tuple(len(each) for each in rows)
         coords_MN = np.empty_like(coords)
         for m, mode in enumerate(order):
@@ -93,7 +96,7 @@ class Shard:
             missing=SignedPatterns.of(Missing.none(lengths)),
             workers=workers,
         )
-        return cls(layout, rows)
+        return cls(layout, tuple(rows))
 
     @property
     def draws(self) -> int:
@@ -111,13 +114,6 @@ class Shard:
         return thin_here(key, layout, likelihood, state, Workspace.of(layout, state), count_type)
 
 
-def _touched(column: NDArray[Any], length: int) -> Ints:
-    """The rows that occur in a column of coordinates, sorted."""
-    occurs_D = np.zeros(length, dtype=np.bool_)
-    occurs_D[column] = True
-    return np.flatnonzero(occurs_D)
-
-
 def state_of_rows(state: State, rows: Sequence[Ints]) -> State:
     """The part of a state that thinning needs: core values and, of the factors in use, the given rows."""
     log_phi, subs_QM = [], np.empty_like(state.subs_QM)
@@ -125,16 +121,6 @@ def state_of_rows(state: State, rows: Sequence[Ints]) -> State:
         used_U, subs_QM[:, mode] = np.unique(state.subs_QM[:, mode], return_inverse=True)
         log_phi.append(state.log_phi[mode][np.ix_(rows_d, used_U)])
     return State(state.log_core_Q, subs_QM, tuple(log_phi), np.empty(0), None)
-
-
-def layout_without_cells(
-    shape: tuple[int, ...], order: tuple[int, ...], row_totals_R: Floats, log_factorials: float, total: int,
-    missing: Missing, workers: Workers,
-) -> Layout:  # fmt: skip
-    """The layout of a tensor whose cells are all in shards: what every step except thinning reads."""
-    nothing = np.empty((len(shape), 0), dtype=np.int64), np.empty(0, dtype=np.int64)
-    nonzeros = nonzeros_of(*nothing, row_offsets(shape)[list(order)])
-    return Layout(shape, order, nonzeros, row_totals_R, log_factorials, total, SignedPatterns.of(missing), workers)
 
 
 def join_thinned(
@@ -157,18 +143,12 @@ def join_thinned(
 
 
 class ShardRange(NamedTuple):
-    """Shards `first` to `last`, excluding the last, of the tensor in a folder."""
+    """Shards `first` to `last`, excluding `last`, of the tensor in a folder."""
 
     path: str
     fingerprint: str
     first: int
     last: int
-
-    def overlaps(self, other: "ShardRange") -> bool:
-        """Whether both share a shard; ranges of different tensors count as overlapping."""
-        if self.fingerprint != other.fingerprint:
-            return True
-        return self.first < other.last and other.first < self.last
 
 
 class RangeFacts(NamedTuple):
@@ -213,15 +193,12 @@ def thin_range(task: ThinTask, data: None) -> ThinnedRange:
     shard, start = _loaded(task.where, task.kept), perf_counter()
     with Workers(task.threads) as workers:
         cells = shard.thin(task.key, task.first_draw, task.likelihood, task.state, task.count_type, workers)
-    y_RQ = cells.y_RQ.astype(_narrowest(int(cells.y_RQ.max(initial=0)), task.count_type))
+    largest = int(cells.y_RQ.max(initial=0))
+    narrow = (kind for kind in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(kind).max)
+    y_RQ = cells.y_RQ.astype(next(narrow, task.count_type))
     # The driver knows the scales of the rows.
     sent = ThinnedCells(y_RQ, cells.log_fit_B, cells.log_fit_L, cells.log_fit_U, np.empty(0))
     return ThinnedRange(sent, perf_counter() - start, Versions.here())
-
-
-def _narrowest(largest: int, count_type: type[np.signedinteger[Any]]) -> type[np.integer[Any]]:
-    """The narrowest type for numbers up to `largest`: unsigned up to 32 bits, which every table can add."""
-    return next((kind for kind in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(kind).max), count_type)
 
 
 _one_at_a_time = Lock()
@@ -229,12 +206,14 @@ _known: dict[ShardRange, Shard] = {}
 
 
 def _loaded(where: ShardRange, kept: int) -> Shard:
-    """A range of shards from memory, or from disk in place of those that overlap it or are too many."""
+    """A range of shards, from memory or from disk; ranges that overlap a new one are dropped, and the oldest."""
     with _one_at_a_time:
         shard = _known.pop(where, None)
         if shard is None:
-            for other in [each for each in _known if each.overlaps(where)]:
-                del _known[other]
+            for other in list(_known):
+                overlaps = where.first < other.last and other.first < where.last
+                if overlaps or where.fingerprint != other.fingerprint:
+                    del _known[other]
             while len(_known) >= kept:
                 del _known[next(iter(_known))]
             shard = _read(where)
@@ -249,7 +228,7 @@ def forget() -> None:
 
 
 def _read(where: ShardRange) -> Shard:
-    """Read a range from disk. An error names the machine, because the tensor may be there on others."""
+    """Read a range from disk. An error names the machine, because others may be able to read the tensor."""
     try:
         files = ShardFiles.open(Path(where.path))
         if files.fingerprint != where.fingerprint:
@@ -268,10 +247,6 @@ def _read(where: ShardRange) -> Shard:
         ) from error
 
 
-def _no_data() -> None:
-    """Tasks have no data: a worker reads its shards from disk."""
-
-
 class RangeWorker(NamedTuple):
     """Where a range is thinned: a worker of a Dask cluster, or any process that another executor chooses."""
 
@@ -280,29 +255,25 @@ class RangeWorker(NamedTuple):
     options: dict[str, Any]
 
 
+class _Times(deque[float]):
+    """The seconds of the last tasks. Their median is robust: a worker may compile, hang once, or be disturbed."""
+
+    def __init__(self) -> None:
+        super().__init__(maxlen=_TIMES_KEPT)
+
+    def usual(self) -> float:
+        return median(self) if self else 0.0
+
+
 @dataclass
 class _Range:
-    """A range of shards, the worker that has it, its facts, and the usual seconds of its tasks."""
+    """A range of shards, the worker that has it, its facts, and the seconds of its tasks."""
 
     where: ShardRange
     worker: RangeWorker
     facts: RangeFacts
     first_draw: int
-    seconds: float = 0.0
-    last: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES_KEPT))
-
-    def note(self, seconds: float) -> None:
-        """Note the time of a task. The median is robust: a worker may compile, hang once, or be disturbed by others."""
-        self.last.append(seconds)
-        self.seconds = median(self.last)
-
-
-class _Gathered(NamedTuple):
-    """An answer, the seconds since its task was first handed out, and whether another worker got it too."""
-
-    content: Any
-    seconds: float
-    doubled: bool
+    times: _Times = field(default_factory=_Times)
 
 
 class ShardedThinning:
@@ -314,17 +285,18 @@ class ShardedThinning:
         self._ranges: list[_Range] = []
         self._cutting = Lock()
         self._looked, self._sweeps, self._next_cut = -np.inf, 0, _RECUT_SWEEPS
-        self._taken: deque[float] = deque(maxlen=_TIMES_KEPT)
+        self._times = _Times()
         self._addresses = frozenset[str]()  # of the workers, when they were last looked for
 
     def layout(self, workers: Workers) -> Layout:
-        """The layout that the steps in this process read."""
+        """The layout that every step but thinning reads: all cells are in shards."""
         tensor, sizes = self._tensor, self._tensor.files.sizes
         tensor.check_there()
+        shape, order, missing = tensor.shape, sizes.order, SignedPatterns.of(tensor.missing)
+        no_cells = np.empty((len(shape), 0), dtype=np.int64), np.empty(0, dtype=np.int64)
+        nonzeros = nonzeros_of(*no_cells, row_offsets(shape)[list(order)])
         totals_R = tensor.files.row_totals().astype(np.float64)
-        return layout_without_cells(
-            tensor.shape, sizes.order, totals_R, sizes.log_factorials, sizes.total, tensor.missing, workers
-        )
+        return Layout(shape, order, nonzeros, totals_R, sizes.log_factorials, sizes.total, missing, workers)
 
     def __call__(
         self, key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace,
@@ -338,21 +310,21 @@ class ShardedThinning:
             rows_state, threads, kept = state_of_rows(state, each.facts.rows), each.worker.threads, self._kept(ranges)
             return ThinTask(each.where, key, each.first_draw, likelihood, rows_state, count_type, threads, kept)
 
-        tasks: Tasks[int] = Tasks(self._executor, thin_range, _no_data, go_on=self._go_on)
+        # Tasks have no data: a worker reads its shards from disk.
+        tasks: Tasks[int] = Tasks(self._executor, thin_range, lambda: None, go_on=self._go_on)
         for number, each in enumerate(ranges):
             tasks.hand_out(number, task(number), each.worker.options)
         # The scales of the rows are computed while the workers work.
         log_scale_R = workspace.scaled_rows(state).log_scale_R
-        answers = self._gather(tasks, task, median(self._taken) if self._taken else 0.0)
-        thinned: list[ThinnedRange] = [each.content for each in answers]
-        for each, answer, found in zip(ranges, answers, thinned, strict=True):
+        thinned: list[tuple[ThinnedRange, float | None]] = self._gather(tasks, task, self._times.usual())
+        for each, (found, waited) in zip(ranges, thinned, strict=True):
             check_versions(found.versions)
             # If another worker had to help, its seconds say nothing about this one.
-            each.note(answer.seconds if answer.doubled else found.seconds)
+            each.times.append(found.seconds if waited is None else waited)
         self._sweeps += 1
-        self._taken.append(tasks.longest())
+        self._times.append(tasks.longest)
         rows = [each.facts.rows for each in ranges]
-        return join_thinned([each.cells for each in thinned], rows, layout, log_scale_R, count_type)
+        return join_thinned([found.cells for found, _ in thinned], rows, layout, log_scale_R, count_type)
 
     def _kept(self, ranges: Sequence[object]) -> int:
         """How many ranges a worker keeps: its own and another; all, if the executor chooses the worker."""
@@ -366,18 +338,15 @@ class ShardedThinning:
                 self._looked = now
                 workers = self._workers()[: self._tensor.shards]
                 if [each.worker.name for each in self._ranges] != [each.name for each in workers]:
-                    self._ranges, self._next_cut = self._cut(workers, self._even_edges(workers)), _RECUT_SWEEPS
+                    even_edges = cut_in_proportion(self._tensor.shards, [each.threads for each in workers])
+                    self._ranges, self._next_cut = self._cut(workers, even_edges), _RECUT_SWEEPS
                 elif (edges := self._better_edges()) is not None:
                     self._ranges, self._next_cut = self._cut(workers, edges), 2 * self._next_cut
             return self._ranges
 
-    def _even_edges(self, workers: Sequence[RangeWorker]) -> list[int]:
-        """The edges of ranges in proportion to the threads of the workers."""
-        return cut_in_proportion(self._tensor.shards, [each.threads for each in workers])
-
     def _better_edges(self) -> list[int] | None:
         """The edges of ranges that would take clearly less time, judging by the usual time of each worker."""
-        seconds = [each.seconds for each in self._ranges]
+        seconds = [each.times.usual() for each in self._ranges]
         if self._sweeps < self._next_cut or min(seconds) <= 0.0 or max(seconds) < _RECUT_SECONDS:
             return None
         lengths = [each.where.last - each.where.first for each in self._ranges]
@@ -403,20 +372,25 @@ class ShardedThinning:
             for address, threads in sorted(found.items())
         ]
 
-    def _gather(self, tasks: Tasks[int], task: Callable[[int], Any], usual: float) -> list[_Gathered]:
-        """The answers to tasks 0, 1, .. that are running. A task that is slow or perhaps lost is handed out again."""
-        found, number, patience = dict[int, _Gathered](), len(tasks), max(_SLOW_SECONDS, _SLOW_FACTOR * usual)
+    def _gather(self, tasks: Tasks[int], task: Callable[[int], Any], usual: float) -> list[tuple[Any, float | None]]:
+        """The answers to tasks 0, 1, .. that are running. A task that is slow or perhaps lost is handed out again.
+
+        If another worker got a task too, its answer comes with the seconds since it was first handed out.
+        """
+        found, number = dict[int, tuple[Any, float | None]](), len(tasks)
+        patience = max(_SLOW_SECONDS, _SLOW_FACTOR * usual)
         doubled, addresses, start = set[int](), self._addresses, monotonic()
         looked = start
         try:
             while len(found) < number:
                 for answer in tasks.answers():
-                    gathered = _Gathered(answer.content, monotonic() - start, answer.key in doubled)
-                    found.setdefault(answer.key, gathered)
+                    waited = monotonic() - start if answer.key in doubled else None
+                    found.setdefault(answer.key, (answer.content, waited))
                 again = {key for key, seconds in tasks.under_way() if seconds > patience} - doubled
                 if monotonic() - looked > _LOOK_WHO_IS_GONE:
-                    before, addresses, looked = addresses, self._addresses_now(addresses), monotonic()
-                    again = set(range(number)) if before - addresses else again
+                    threads = threads_by_worker(self._executor)
+                    before, addresses = addresses, addresses if threads is None else frozenset(threads)
+                    again, looked = set(range(number)) if before - addresses else again, monotonic()
                 for key in again - found.keys():
                     doubled.add(key)
                     tasks.hand_out(key, task(key))
@@ -424,23 +398,16 @@ class ShardedThinning:
             tasks.cancel()
         return [found[key] for key in range(number)]
 
-    def _addresses_now(self, before: frozenset[str]) -> frozenset[str]:
-        """The addresses of the workers of a Dask cluster; those of `before` if unknown."""
-        threads = threads_by_worker(self._executor)
-        return before if threads is None else frozenset(threads)
-
     def _cut(self, workers: Sequence[RangeWorker], edges: Sequence[int]) -> list[_Range]:
         """Divide the shards into a range for each worker, and load them."""
         files = self._tensor.files
         wheres = [ShardRange(str(files.path), files.fingerprint, *pair) for pair in pairwise(edges)]
         loads = [(where, self._kept(wheres)) for where in wheres]
-        # A disk may be slow, and all workers read from it.
-        tasks: Tasks[int] = Tasks(
-            self._executor, load_range, _no_data, go_on=self._go_on, patience=files.sizes.nnz / _LEAST_CELLS_A_SECOND
-        )
+        patience = files.sizes.nnz / _LEAST_CELLS_A_SECOND  # a disk may be slow, and all workers read from it
+        tasks: Tasks[int] = Tasks(self._executor, load_range, lambda: None, go_on=self._go_on, patience=patience)
         for number, worker in enumerate(workers[: len(loads)]):
             tasks.hand_out(number, loads[number], worker.options)
-        facts: list[RangeFacts] = [each.content for each in self._gather(tasks, loads.__getitem__, inf)]
+        facts: list[RangeFacts] = [content for content, _ in self._gather(tasks, loads.__getitem__, inf)]
         for each in facts:
             check_versions(each.versions)
         first_draws = np.cumsum([0, *(each.draws for each in facts)]).tolist()

@@ -1,18 +1,19 @@
-"""Tasks on an executor: handed out, repeated when they are lost with their worker, and not waited for without end.
+"""Tasks on an executor: handed out, repeated if they are lost with their worker, and given up after a long silence.
 
 A task is a call `function(task, data)` whose answer follows from its arguments, so that it can be repeated anywhere. It
 is first sent without its data. A worker that does not have them asks for them, and gives its versions; it is sent the
 task again with the data. It keeps the data of one name only, because it serves one run or one comparison at a time.
 
-    a loss         an error that is not the task's own: the worker is gone, the connection, the scheduler
-    an end         after too many losses in a row, or when nothing is answered for long, or no worker is left
+A loss is an error that is not the task's own: the worker is gone, the connection, the scheduler. The run ends after too
+many losses in a row, when there is no answer for long, or when no worker is left.
 """
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from importlib.metadata import version
 from threading import Lock
 from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,14 +21,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from allocore.errors import NO_VALUE, InputError, StoreError
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.kernels.rounding import rounding
-from allocore.storage.record import Plan, packages
+from allocore.storage.record import packages
 
-_POLL_SECONDS = 0.5  # how often to check whether someone asked to stop
+_POLL_SECONDS = 0.5  # how often to check whether the run must stop
 _MAX_LOSSES = 10  # in a row, before the run gives up
 _PATIENCE = 600.0  # seconds without any answer, at least; and 20 times what a task has taken
 _ASK_EVERY = 30.0  # seconds between two questions to the scheduler about its workers
 _SCHEDULER_ANSWERS_WITHIN = 10  # seconds
-_NO_OPTIONS: Mapping[str, Any] = {}
 
 TaskKey = TypeVar("TaskKey")
 Sent = TypeVar("Sent")
@@ -45,7 +45,7 @@ class Versions(NamedTuple):
     @cache
     def here(cls) -> "Versions":
         """The versions of this process."""
-        return cls(SAMPLER_VERSION, {"allocore": Plan.library_version(), **packages()}, rounding())
+        return cls(SAMPLER_VERSION, {"allocore": version("allocore"), **packages()}, rounding())
 
 
 class DataWanted(NamedTuple):
@@ -59,7 +59,7 @@ _known: dict[str, Any] = {}
 
 
 def remembered(name: str, sent: Sent | None, prepare: Callable[[Sent], Prepared]) -> Prepared | None:
-    """The data of a name, prepared once, when they are sent; None if this worker does not have them."""
+    """The data of a name, prepared once, when they arrive; None if this worker does not have them."""
     with _one_at_a_time:
         if name not in _known and sent is not None:
             _known.clear()
@@ -71,8 +71,8 @@ def remembered(name: str, sent: Sent | None, prepare: Callable[[Sent], Prepared]
 def check_versions(theirs: Versions) -> None:
     """Refuse workers whose results might differ from those of this process."""
     ours, rule = Versions.here(), ""
-    other = [f"{name} {theirs.packages.get(name)} (here {own})" for name, own in ours.packages.items()
-             if theirs.packages.get(name) != own]  # fmt: skip
+    both = [(name, theirs.packages.get(name), own) for name, own in ours.packages.items()]
+    other = ", ".join(f"{name} {worker} (here {own})" for name, worker, own in both if worker != own)
     if theirs.sampler != ours.sampler:
         rule = (
             f"has workers with sampler version {theirs.sampler}, but this is sampler version {ours.sampler}: install "
@@ -80,8 +80,8 @@ def check_versions(theirs: Versions) -> None:
         )
     elif other:
         rule = (
-            f"has workers with other versions of packages: {', '.join(other)}; draws may differ in their last bits, so "
-            "install the same versions on all machines"
+            f"has workers with other versions of packages: {other}; draws may differ in their last bits, so install "
+            "the same versions on all machines"
         )
     elif theirs.rounding != ours.rounding:
         rule = (
@@ -118,7 +118,7 @@ class _Task(Generic[TaskKey]):
 
 
 class Tasks(Generic[TaskKey]):
-    """The tasks that are under way on an executor.
+    """The tasks that are under way on an executor; `longest` is the most seconds that one has taken.
 
     If `losses_of_one` is None, only losses in a row end the run. Otherwise a single task that is lost more often is
     given up, if it seems to be the cause, perhaps because it needs more memory than a worker has: other tasks have
@@ -127,20 +127,14 @@ class Tasks(Generic[TaskKey]):
     """
 
     def __init__(
-        self,
-        executor: Executor,
-        function: Callable[..., Any],
-        data: Callable[[], Any],
-        *,
-        go_on: str = "",
-        losses_of_one: int | None = None,
-        long: bool = False,
-        patience: float = 0.0,
-    ) -> None:
-        self._executor, self._function, self._data, self._go_on = executor, function, data, go_on
+        self, executor: Executor, function: Callable[..., Any], data: Callable[[], Any], *, go_on: str = "",
+        losses_of_one: int | None = None, long: bool = False, patience: float = 0.0,
+    ) -> None:  # fmt: skip
+        self._executor, self._function, self._data = executor, function, data
+        self._stopped = partial(stopped_run, how_to_resume=go_on)
         self._losses_of_one, self._long, self._least_patience = losses_of_one, long, patience
         self._under_way: dict[Future[Any], _Task[TaskKey]] = {}
-        self._losses, self._ended, self._longest, self._answered = 0, 0, 0.0, False
+        self._losses, self._ended, self._answered, self.longest = 0, 0, False, 0.0
         self._last_answer = self._last_question = monotonic()
 
     def __len__(self) -> int:
@@ -153,7 +147,7 @@ class Tasks(Generic[TaskKey]):
 
     def hand_out(self, key: TaskKey, content: Any, options: Mapping[str, Any] | None = None) -> None:
         """Hand out a task; `options`, such as a preferred worker, go to the executor, unless it is repeated."""
-        self._submit(_Task(key, content, monotonic()), None, options or {})
+        self._submit(_Task(key, content, monotonic()), None, **(options or {}))
 
     def answers(self, *, repeat: bool = True) -> Iterator[Answer[TaskKey]]:
         """Wait a moment, and yield the answers that have come. With `repeat`, lost tasks are repeated."""
@@ -163,7 +157,7 @@ class Tasks(Generic[TaskKey]):
             content = self._content(task, future, repeat)
             if content is not None:
                 seconds = monotonic() - task.since
-                self._longest = max(self._longest, seconds)
+                self.longest = max(self.longest, seconds)
                 yield Answer(task.key, content, seconds)
         if self._under_way:
             self._check_patience()
@@ -172,29 +166,21 @@ class Tasks(Generic[TaskKey]):
         """The seconds since the last answer."""
         return monotonic() - self._last_answer
 
-    def longest(self) -> float:
-        """The most seconds that a task has taken."""
-        return self._longest
-
     def cancel(self) -> None:
         """Cancel the tasks that are not running, and forget the others."""
-        if not self._is_closed():  # otherwise there is nobody to tell
+        if not self._is_closed():
             for future in list(self._under_way):
                 future.cancel()
         self._under_way.clear()
 
-    def lost(self, why: str) -> StoreError:
-        """The error of a run that stops: why, and how to continue it, if that is possible."""
-        return stopped_run(why, self._go_on)
-
-    def _submit(self, task: _Task[TaskKey], data: Any, options: Mapping[str, Any] = _NO_OPTIONS) -> None:
+    def _submit(self, task: _Task[TaskKey], data: Any, **options: Any) -> None:
         try:
             with warnings.catch_warnings():
                 # Dask warns about large arguments, but a worker gets them only once, and Dask has no better way.
                 warnings.filterwarnings("ignore", message="Sending large graph")
                 future = self._executor.submit(self._function, task.content, data, **options)
         except Exception as error:  # every executor has its own: BrokenExecutor, RuntimeError, ..
-            raise self.lost(f"the executor accepts no more tasks: {error}") from error
+            raise self._stopped(f"the executor accepts no more tasks: {error}") from error
         self._under_way[future] = task
 
     def _content(self, task: _Task[TaskKey], future: "Future[Any]", repeat: bool) -> Any:
@@ -203,7 +189,7 @@ class Tasks(Generic[TaskKey]):
         try:
             content = future.result()
         except BrokenExecutor as error:
-            raise self.lost(f"the workers of the executor are gone: {error}") from error
+            raise self._stopped(f"the workers of the executor are gone: {error}") from error
         except InputError:
             raise
         except (Exception, CancelledError) as error:
@@ -231,7 +217,7 @@ class Tasks(Generic[TaskKey]):
         if task.losses == 1:
             task.ended_before = self._ended
         if self._losses > _MAX_LOSSES:
-            raise self.lost(f"{self._losses} tasks failed in a row, the last with {_in_words(error)}") from error
+            raise self._stopped(f"{self._losses} tasks failed in a row, the last with {_in_words(error)}") from error
         own_fault = self._ended > task.ended_before or type(error).__name__ == "KilledWorker"
         if self._losses_of_one is not None and task.losses > self._losses_of_one and own_fault:
             return Lost(f"lost {task.losses} times with its worker, the last time with {_in_words(error)}")
@@ -244,20 +230,20 @@ class Tasks(Generic[TaskKey]):
 
     def _check_patience(self) -> None:
         if self._is_closed():
-            raise self.lost("the scheduler of the cluster is gone")
+            raise self._stopped("the scheduler of the cluster is gone")
         silence = self.silence()
-        if silence <= max(_PATIENCE, self._least_patience, 20.0 * self._longest):
+        if silence <= max(_PATIENCE, self._least_patience, 20.0 * self.longest):
             return
         if not (self._long and self._answered):
-            raise self.lost(f"no worker has answered for {silence:.0f} seconds")
+            raise self._stopped(f"no worker has answered for {silence:.0f} seconds")
         if monotonic() - self._last_question > _ASK_EVERY:
             self._last_question = monotonic()
             if slots(self._executor) == 0:
-                raise self.lost(f"no worker has answered for {silence:.0f} seconds, and none is left")
+                raise self._stopped(f"no worker has answered for {silence:.0f} seconds, and none is left")
 
 
 def stopped_run(why: str, how_to_resume: str) -> StoreError:
-    """The error of a run that stops because of its executor; it belongs to no file."""
+    """The error of a run that stops because of its executor: why, and how to resume it, if that is possible."""
     return StoreError("", f"{why}. {how_to_resume[:1].upper()}{how_to_resume[1:]}" if how_to_resume else why)
 
 
