@@ -346,9 +346,8 @@ def _from_rows(rows: list[Any], tensor: CountTensor) -> tuple[Boxes, "pd.DataFra
 
     names = tensor.mode_names
     _check_number(len(rows))
-    full = [_in_order(row, n, names) for n, row in enumerate(rows)]
-    columns = list(zip(*full, strict=True))
-    boxes = _boxes([list(column) for column in columns], len(rows), tensor)
+    columns = list(zip(*(_in_order(row, n, names) for n, row in enumerate(rows)), strict=True))
+    boxes = _boxes(columns, len(rows), tensor)
     asked = {}
     for name, column in zip(names, columns, strict=True):
         if any(value is not None for value in column):
@@ -392,7 +391,7 @@ def _from_frame(given: Any, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]
     except TypeError:
         raise InputError("cells", Described(f"a {type(given).__name__}"), f"must be {_HOW}") from None
     except ValueError as error:
-        raise InputError("cells", NO_VALUE, f"cannot be read: {error}") from None
+        raise InputError("cells", NO_VALUE, f"cannot be read: {' '.join(str(error).split())}") from None
     _check_number(len(frame))
     _check_columns(frame.columns, tensor.mode_names)
     columns = {name: frame[name].to_list() for name in frame.columns}
@@ -463,25 +462,20 @@ def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None
             raise InputError(argument, NO_VALUE, rule)
 
 
-def refuse_training_cells(coords_MN: Ints, fitted: CountTensor) -> None:
-    """Raise an error if a cell of the test set was observed in training."""
-    seen = np.flatnonzero(~covered(coords_MN, fitted.missing))
-    if len(seen):
-        first = coords_MN[:, seen[0]].tolist()
-        labels = ", ".join(str(labels[d]) for labels, d in zip(fitted.labels, first, strict=True))
-        _refuse_training(f"{len(seen):,} of its {coords_MN.shape[1]:,} cells; the first is ({labels})")
-
-
-def refuse_training_tensor(test: CountTensor, fitted: CountTensor) -> None:
-    """Raise an error if a cell is observed in both tensors. Cells are counted by patterns, none is visited."""
-    shared = fitted.volume - test.missing.union(fitted.missing).cells
+def _refuse_training(test: CountTensor | Ints, fitted: CountTensor) -> None:
+    """Raise an error if a cell of the test set, a tensor or coordinates, was observed in training."""
+    if isinstance(test, CountTensor):  # cells are counted by patterns, none is visited
+        shared = fitted.volume - test.missing.union(fitted.missing).cells
+        which = f"{shared:,} of its {test.volume - test.missing.cells:,} observed cells"
+    else:
+        seen = np.flatnonzero(~covered(test, fitted.missing))
+        shared = len(seen)
+        first = test[:, seen[:1]].ravel().tolist()
+        labels = ", ".join(str(labels[d]) for labels, d in zip(fitted.labels, first, strict=False))
+        which = f"{shared:,} of its {test.shape[1]:,} cells; the first is ({labels})"
     if shared:
-        _refuse_training(f"{shared:,} of its {test.volume - test.missing.cells:,} observed cells")
-
-
-def _refuse_training(which: str) -> None:
-    rule = f"must have only cells that were missing in training (ac.hold_out); the model was fitted to {which}"
-    raise InputError("test", NO_VALUE, f"{rule}. `allow_training`=True scores them too")
+        rule = f"must have only cells that were missing in training (ac.hold_out); the model was fitted to {which}"
+        raise InputError("test", NO_VALUE, f"{rule}. `allow_training`=True scores them too")
 
 
 def checked_coords(coords: object, tensor: CountTensor) -> Ints:
@@ -525,11 +519,11 @@ def blocks_to_score(
     check_same_tensor(test, fitted, "test")
     if isinstance(test, CountTensor):
         if not allow_training:
-            refuse_training_tensor(test, fitted)
+            _refuse_training(test, fitted)
         return [(test.coords.astype(np.int64), test.counts)] if positive_only else observed_cells(test)
     coords_MN, counts_N = checked_counts(test.coords, test.counts, fitted)
     if not allow_training:
-        refuse_training_cells(coords_MN, fitted)
+        _refuse_training(coords_MN, fitted)
     chosen = counts_N > 0 if positive_only else np.ones(len(counts_N), dtype=bool)
     if not chosen.any():
         kind = "cell with a count above 0" if positive_only else "cell"

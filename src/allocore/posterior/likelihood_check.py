@@ -108,7 +108,7 @@ def likelihood_findings(record: Record) -> tuple[Finding, ...]:
 
 
 def learned_findings(record: Record) -> tuple[Finding, ...]:
-    """Return what was learned besides classes and factors: nothing for the model of the paper."""
+    """Return what was learned in addition to classes and factors: nothing for the model of the paper."""
     found = []
     if record.spec.likelihood == "bernoulli":
         found.append(Finding("bernoulli"))

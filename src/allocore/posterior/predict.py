@@ -69,12 +69,19 @@ class Mixtures(NamedTuple):
         return Mixtures(self.rates_NS[places], self.odds_row_N[places], self.log_odds_RS)
 
 
-class _Recursions(NamedTuple):
-    """c, a and b of the likelihood for each row of the table of log odds, (R, S)."""
+class Recursions(NamedTuple):
+    """c, a and b of the likelihood, and the expected count per unit of the rate, by row of log odds, (R, S)."""
 
     scale_RS: Floats
     slope_RS: Floats
     step_RS: Floats
+    mean_RS: Floats
+
+    @classmethod
+    def of(cls, likelihood: Likelihood, log_odds_RS: Floats) -> "Recursions":
+        """Return those of a likelihood at some log odds of the dispersion."""
+        mean_RS = likelihood.mean(np.ones_like(log_odds_RS), log_odds_RS)
+        return cls(likelihood.latent_scale(log_odds_RS), *likelihood.recursion(log_odds_RS), mean_RS)
 
 
 def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floats, workers: Workers) -> Ints:
@@ -82,8 +89,7 @@ def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floa
     if likelihood.name == "bernoulli":
         zero_N = np.exp(-mixtures.rates_NS).mean(axis=1)
         return np.asarray(zero_N[None, :] < levels_L[:, None], dtype=np.int64)
-    log_odds_RS = mixtures.log_odds_RS
-    given = _Recursions(likelihood.latent_scale(log_odds_RS), *likelihood.recursion(log_odds_RS))
+    given = Recursions.of(likelihood, mixtures.log_odds_RS)
     found_LN = np.full((len(levels_L), len(mixtures.rates_NS)), -1, dtype=np.int64)
     rates_NS, odds_row_N, _ = mixtures
     cuts = workers.ranges(found_LN.shape[1], _QUANTILES_PER_THREAD)
@@ -96,11 +102,11 @@ def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floa
 
 @kernel
 def _walk(
-    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, given: _Recursions, levels_L: Floats, longest: int,
+    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, given: Recursions, levels_L: Floats, longest: int,
     found_LN: Ints,
 ) -> None:  # fmt: skip
     """Fill `found_LN` for cells `first` to `last` if a walk from zero of at most `longest` steps finds them."""
-    scale_RS, slope_RS, step_RS = given
+    scale_RS, slope_RS, step_RS, _ = given
     draws = rates_NS.shape[1]
     density_S = np.empty(draws)
     for n in range(first, last):

@@ -37,7 +37,7 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
-from allocore.posterior.predict import Mixtures, mixture_quantiles
+from allocore.posterior.predict import Mixtures, Recursions, mixture_quantiles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,15 +117,6 @@ class MixtureScores(NamedTuple):
     zero_N: Floats
 
 
-class _Recursions(NamedTuple):
-    """c, a and b of the likelihood, and the expected count per unit of the rate, by row of log odds, (R, S)."""
-
-    scale_RS: Floats
-    slope_RS: Floats
-    step_RS: Floats
-    mean_RS: Floats
-
-
 class _Scratch(NamedTuple):
     """What the walk needs for each draw: the probability of the count times a power of e^600, that power, a r and b."""
 
@@ -139,10 +130,7 @@ def mixture_scores(likelihood: Likelihood, mixtures: Mixtures, counts_N: Ints, w
     """Return the scores of the counts of N cells."""
     if likelihood.name == "bernoulli":
         return _of_zeros_and_ones(mixtures, counts_N)
-    log_odds_RS = mixtures.log_odds_RS
-    recursion = likelihood.recursion(log_odds_RS)
-    per_rate_RS = likelihood.mean(np.ones_like(log_odds_RS), log_odds_RS)
-    given = _Recursions(likelihood.latent_scale(log_odds_RS), *recursion, per_rate_RS)
+    given = Recursions.of(likelihood, mixtures.log_odds_RS)
     scores_6N = np.full((6, len(counts_N)), np.nan)
     rates_NS, odds_row_N, _ = mixtures
     cuts = workers.ranges(len(counts_N), _CELLS_PER_THREAD)
@@ -171,7 +159,7 @@ def _of_zeros_and_ones(mixtures: Mixtures, counts_N: Ints) -> MixtureScores:
 
 @kernel
 def _walk(
-    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, counts_N: Ints, given: _Recursions, longest: int,
+    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, counts_N: Ints, given: Recursions, longest: int,
     scores_6N: Floats,
 ) -> None:  # fmt: skip
     """Fill the scores of cells `first` to `last`, in the order of `MixtureScores`; what is not found stays NaN."""
@@ -192,7 +180,7 @@ def _walk(
 
 @part
 def _walk_cell(
-    n: int, row: int, rates_NS: Floats, observed: int, given: _Recursions, longest: int, scratch: _Scratch,
+    n: int, row: int, rates_NS: Floats, observed: int, given: Recursions, longest: int, scratch: _Scratch,
     scores_6N: Floats,
 ) -> None:  # fmt: skip
     draws = rates_NS.shape[1]
@@ -233,9 +221,7 @@ def _is_enough(count: int, observed: int, density: float, ratio: float, crps: fl
 
 
 @part
-def _start(
-    n: int, row: int, rates_NS: Floats, given: _Recursions, scratch: _Scratch
-) -> tuple[int, float, float, float]:
+def _start(n: int, row: int, rates_NS: Floats, given: Recursions, scratch: _Scratch) -> tuple[int, float, float, float]:
     """P(0) of each draw. Returns how many draws wait to count, the largest a r and b, and the sum of those that do."""
     waiting, most_slope, most_step, here = 0, 0.0, 0.0, 0.0
     for s in range(rates_NS.shape[1]):
