@@ -18,13 +18,10 @@ from allocore.errors import NO_VALUE, Described, InputError, NotInModelError, wh
 from allocore.kernels.workers import available_threads
 from allocore.model.likelihood import dispersion_of
 from allocore.model.spec import LikelihoodName
-from allocore.posterior.cells import CellCounts, cells_to_score, check_has_cells
-from allocore.posterior.diagnose import can_judge, diagnose, share_traces
+from allocore.posterior.cells import CellCounts, cells_to_score, check_has_cells, checked_coords, checked_counts
+from allocore.posterior.diagnose import can_judge, diagnose, log_joint_of_draws, share_traces
 from allocore.posterior.likelihood_check import likelihood_findings
-from allocore.posterior.log_joint import log_joint_of_draws
 from allocore.posterior.predict import (
-    checked_coords,
-    checked_counts,
     drawn,
     expected_counts,
     log_ppd,
@@ -962,8 +959,7 @@ class Posterior:
 
     def _draw_summary(self, draw: ShownDraw, chain: int | None) -> "ClassSummary":
         """The classes and factors of one draw as arrays."""
-        from allocore.classes.draw_summary import summarize_draw
-        from allocore.classes.profiles import ClassReader
+        from allocore.classes.profiles import ClassReader, summarize_draw
 
         place = self._position(draw, chain)
         if place not in self._draw_summaries:
@@ -972,7 +968,7 @@ class Posterior:
 
     def _position(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
         """The chain and the draw that are meant."""
-        from allocore.classes.draw_summary import place_of
+        from allocore.classes.profiles import place_of
 
         chains, draws = drawn(self._record).core_values.shape[:2]
         if draw is None or draw == "best":

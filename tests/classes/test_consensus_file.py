@@ -13,7 +13,7 @@ import pytest
 
 import allocore as ac
 from allocore.classes import numbering as consensus_file
-from allocore.classes.numbering import FILE, number_and_keep, number_classes, read_consensus
+from allocore.classes.numbering import FILE, number_and_save, number_classes, read_consensus
 from support.planted import A, B, C, D, a_class, planted_tensor, run
 
 E = a_class(9.0, 2, 3, 1)
@@ -271,7 +271,7 @@ def test_numbers_are_given_without_a_file_if_it_cannot_be_locked(stored, monkeyp
     monkeypatch.setattr("allocore.classes.numbering.ProcessLock", locked)
     found = run([A, B, C], [A, B, C]).consensus().estimates
     missing = path.parent / "nowhere"
-    assert number_and_keep(missing, post.record, found, ("a", "b", "c")).number_C.tolist() == [0, 1, 2]
+    assert number_and_save(missing, post.record, found, ("a", "b", "c")).number_C.tolist() == [0, 1, 2]
     assert not missing.exists()
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.classes.draw_summary import holding
+from allocore.classes.profiles import holding
 from allocore.classes.summary import Profile, ShownMode, is_even
 from allocore.tensor.labels import label_kind
 from support.errors import refused

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.classes import draw_summary as stability
+from allocore.classes import profiles
 from allocore.model.spec import Spec
 from allocore.results import Posterior
 from allocore.storage.record import Record, Schedule
@@ -220,14 +220,14 @@ def test_the_scale_of_a_factor_does_not_matter_until_it_is_zero(scale):
     ],
 )
 def test_the_draws_compared_are_spread_evenly_and_leave_the_reference_out(draws, most, left_out, expected):
-    assert stability._other_draws(draws, most, left_out) == expected
+    assert profiles._other_draws(draws, most, left_out) == expected
 
 
 @pytest.mark.parametrize(("chains", "draws", "number"), [(1, 300, 100), (2, 30, 59), (3, 80, 99), (4, 60, 100)])
 def test_about_a_hundred_draws_are_compared_at_most(chains, draws, number, monkeypatch):
     post = posterior([[["ab"]] * draws] * chains)
     calls = []
-    monkeypatch.setattr(stability, "_held", lambda reference, other: calls.append(1) or np.ones(1, dtype=bool))
+    monkeypatch.setattr(profiles, "match", lambda *given: calls.append(given) or (np.zeros(1, dtype=int),) * 2)
     post.classes(-1)
     assert len(calls) == number
 
@@ -235,7 +235,7 @@ def test_about_a_hundred_draws_are_compared_at_most(chains, draws, number, monke
 def test_a_second_look_at_a_draw_compares_nothing(monkeypatch):
     post = posterior([[["ab", "cd"], ["ab", "cd"]]])
     first = post.classes(-1), post.classes(0)
-    monkeypatch.setattr(stability, "_held", None)
+    monkeypatch.setattr(profiles, "match", None)
     assert post.classes(-1, chain=-1).equals(first[0])
     assert post.classes(-2).equals(first[1])
     assert post.classes(-1, top=1)["stability"].equals(first[0]["stability"])
@@ -245,7 +245,7 @@ def test_of_very_many_classes_only_the_largest_are_compared(monkeypatch):
     post = posterior([[["ab", "cd", "ef"]] * 3])
     whole = post.classes(-1)
     assert whole["stability"].tolist() == [1.0, 1.0, 1.0]
-    monkeypatch.setattr(stability, "_COMPARED_CLASSES", 2)
+    monkeypatch.setattr(profiles, "_COMPARED_CLASSES", 2)
     again = Posterior(post._record).classes(-1)["stability"]
     assert again.isna().tolist() == [False, False, True]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.classes.words import APART
+from allocore.classes.names import APART
 from support.consensus_cases import consensus, with_summary
 from support.handmade_posterior import COUNTRIES, MONTHS, NAMES, posterior
 

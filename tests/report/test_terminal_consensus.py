@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from allocore.classes.words import APART
+from allocore.classes.names import APART
 from allocore.report.terminal import class_report
 from support.consensus_cases import consensus, with_summary
 from support.handmade_posterior import FACTORS, NAMES, posterior

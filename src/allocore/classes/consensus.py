@@ -1,12 +1,12 @@
 """The consensus: the classes that the chains agree on, with support, intervals and stable numbers.
 
-`estimate_classes` finds them, from start to end; `find_consensus` also gives them numbers and names. The numbers of
-classes mean nothing from draw to draw, so classes are compared by their profiles.
+The numbers of classes mean nothing from draw to draw, so classes are compared by their profiles. `estimate_classes` is
+the whole algorithm; `find_consensus` also gives the classes numbers and names.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from allocore.classes.draw_summary import inferred_budget
+from allocore._text import plural
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
 from allocore.classes.matching import (
     HOLDS,
@@ -26,9 +26,9 @@ from allocore.classes.matching import (
     similarities,
     tensor_cosines,
 )
-from allocore.classes.names import names_of
-from allocore.classes.numbering import Known, Numbers, number_and_keep, number_classes, read_consensus
-from allocore.classes.profiles import HELD, ClassReader, DrawClasses
+from allocore.classes.names import classes_html, names_of
+from allocore.classes.numbering import Known, Numbers, number_and_save, number_classes, read_consensus
+from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
 from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
 from allocore.errors import whole_number
 from allocore.findings import Finding
@@ -53,11 +53,11 @@ _MOST_CLASSES = 500
 # A class of the next draw continues a track if the cosine is at least this in every mode. Within a chain the same class
 # changes little from draw to draw.
 _CONTINUES = 0.7
-# A track that fewer draws than this share hold is passing noise.
+# A track that is in fewer draws than this share is passing noise.
 _LASTS = 0.2
 # Tracks are joined up to this distance on average.
 _CUT = 0.5
-# Pairs with a smaller cosine are so far apart that it need not be known better.
+# Pairs with a smaller cosine are so different that it need not be known better.
 _FAR = 0.02
 # Smaller classes are shown after the others: a few counts say little about them.
 _SMALL = 0.002
@@ -67,6 +67,240 @@ _WEAK = 0.75
 _MENTIONED = 0.005
 # Two classes are shown with one factor if they have it in common in at least half of the draws that hold both.
 _SHARED = 0.5
+
+
+def find_consensus(record: Record, folder: Path | None, known: Known | None, progress: bool) -> "Consensus":
+    """Find the consensus of a run, or read it if the run's folder has it and no draw has been added since.
+
+    Without a folder, classes that an earlier consensus had keep the numbers they have in `known`.
+    """
+    saved = read_consensus(folder, record) if folder is not None else None
+    if saved is not None and saved.is_of(record):
+        return Consensus(record, saved.estimates, saved.numbers)
+    with draw_bar("consensus", progress) as tick:
+        found = estimate_classes(ClassReader(record), tick)
+    names = names_of(record.tensor, found.mean_profiles)
+    if folder is not None and record.chosen is None:
+        return Consensus(record, found, number_and_save(folder, record, found, names))
+    known = saved.numbers.known if saved is not None else known
+    return Consensus(record, found, number_classes(found.mean_profiles, names, known))
+
+
+def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
+    """Find the classes that the chains agree on; `tick` gets the work done and the whole work, in draws.
+
+    1. *Tracks.* The classes of each chain are followed from draw to draw: the classes of a draw are matched one to one
+       with the tracks so far. A class without a match begins a new track.
+    2. *Clusters.* The tracks of all chains are joined by average linkage. Their distance is one minus the product of
+       their cosines over the modes, which is the cosine of the two classes as tensors. The number of clusters is not
+       given. Profiles are averaged by mass: a class with twice the counts counts twice. Measured on ICEWS data, this
+       and the product agree best between disjoint sets of chains (docs/explanation/experiments.md).
+    3. *Matches.* Every draw is matched with the centres of the clusters, one to one, by the cosines of the profiles in
+       every mode times the sizes of its classes. A draw holds a consensus class if one of its classes is matched with
+       it.
+    4. *Support.* Clusters that at least half of the chains hold are the consensus classes.
+    5. *Estimates.* Shares are averages over all draws, with zero if a draw does not hold the class, so they add up to
+       the part of the counts that the consensus covers. Profiles are averages, by mass, over the draws that hold the
+       class; their medians and intervals are over the same draws.
+    """
+    chains, draws = reader.record.core_values.shape[:2]
+    followed = evenly_spaced(draws, max(1, _CLUSTER_DRAWS // chains))
+    compared = evenly_spaced(draws, max(1, _MOST_DRAWS // chains))
+    first, whole = chains * len(followed), chains * (len(followed) + len(compared))
+
+    def classes_of(draws: Ints, chains: Iterable[int], done: int) -> Iterator[DrawClasses]:
+        for turn, (chain, draw) in enumerate(product(chains, draws.tolist()), 1):
+            yield reader.read(chain, draw, _MOST_CLASSES)
+            tick(done + turn, whole)
+
+    tracks = [_follow(classes_of(followed, [chain], chain * len(followed))) for chain in range(chains)]
+    centres = _cluster_centres(tracks)
+    pairs = ((classes, classes) for classes in classes_of(compared, range(chains), first))
+    return _matched_estimates(reader, compared, centres, pairs)[0]
+
+
+class _Tracks(NamedTuple):
+    """Classes of one chain followed through its draws: profiles per mode (D, T), and the mean share of the counts."""
+
+    profiles: tuple[Floats, ...]
+    mass_T: Floats
+
+
+def _follow(draws: Iterable[DrawClasses]) -> _Tracks:
+    """Follow the classes of one chain through some of its draws; tracks that do not last are left out."""
+    sums: tuple[Floats, ...] = ()
+    mass_T, found_T, number = np.zeros(0), np.zeros(0, dtype=np.int64), 0
+    for number, classes in enumerate(draws, 1):  # noqa: B007  # the last one counts them
+        sums = sums or tuple(np.zeros((len(profile_DC), 0)) for profile_DC in classes.profiles)
+        share_C, known = classes.share_C, len(mass_T)
+        track_C = np.full(len(share_C), -1)
+        if known:
+            ours, tracks = match(Directions.of(classes.profiles), Directions.of(sums), _CONTINUES, share_C)
+            track_C[ours] = tracks
+        new = track_C < 0
+        added = int(new.sum())
+        track_C[new] = known + np.arange(added)
+        sums = tuple(np.pad(sum_DT, ((0, 0), (0, added))) for sum_DT in sums)
+        mass_T, found_T = np.pad(mass_T, (0, added)), np.pad(found_T, (0, added))
+        for sum_DT, profile_DC in zip(sums, classes.profiles, strict=True):
+            sum_DT[:, track_C] += profile_DC * share_C
+        mass_T[track_C] += share_C
+        found_T[track_C] += 1
+    lasting_T = (found_T >= _LASTS * number) & (mass_T > 0.0)
+    mass_T = mass_T[lasting_T]
+    return _Tracks(tuple(sum_DT[:, lasting_T] / mass_T for sum_DT in sums), mass_T / number)
+
+
+def _cluster_centres(tracks: list[_Tracks]) -> tuple[Floats, ...]:
+    """The mean profiles of the clusters of all tracks: per mode (D, G), columns sum to one."""
+    profiles = [np.concatenate(of_mode, axis=1) for of_mode in zip(*(each.profiles for each in tracks), strict=True)]
+    mass_T = np.concatenate([each.mass_T for each in tracks])
+    cosine_TT = tensor_cosines(Directions.of(profiles), _FAR)
+    cluster_T = _average_linkage(np.clip(1.0 - (cosine_TT + cosine_TT.T) / 2.0, 0.0, None), _CUT)
+    weight_TG = np.zeros((len(mass_T), cluster_T.max(initial=-1) + 1))
+    weight_TG[np.arange(len(mass_T)), cluster_T] = mass_T
+    weight_TG /= weight_TG.sum(axis=0)
+    return tuple(profile_DT @ weight_TG for profile_DT in profiles)
+
+
+def _average_linkage(distance_NN: Floats, cut: float) -> Ints:
+    """The number of the cluster of each item, given their distances, which are changed."""
+    if len(distance_NN) < 2:
+        return np.zeros(len(distance_NN), dtype=np.int64)
+    np.fill_diagonal(distance_NN, 0.0)
+    tree = linkage(squareform(distance_NN, checks=False), "average")
+    return np.asarray(fcluster(tree, cut, "distance") - 1, dtype=np.int64)
+
+
+def _matched_estimates(
+    reader: ClassReader, draws: Ints, centres: tuple[Floats, ...], pairs: Iterable[tuple[DrawClasses, DrawClasses]]
+) -> tuple[Estimates, Ints]:
+    """Match the draws with G centres. Returns the estimates of the clusters with support, and their places.
+
+    For some draws of each chain, `pairs` has the classes to match, and the same classes as `reader` reads them.
+    """
+    chains, modes, directions = len(reader.record.core_values), len(centres), Directions.of(centres)
+    lead = (chains, len(draws), centres[0].shape[1])
+    shares, value_G, alike_G = np.zeros(lead), np.zeros(lead[2]), np.zeros(lead[2])
+    # The class of a draw that is matched with a cluster, and its location; -1 if there is none.
+    class_of, location = np.full(lead, -1, dtype=np.int32), np.full((*lead, modes), -1, dtype=np.int32)
+    # The sums of profiles of each mode, and then those of factors if they differ.
+    sums = [np.zeros((lead[2], length)) for length in reader.record.tensor.shape * (1 + reader.has_missing)]
+    for (chain, place), (matched, classes) in zip(np.ndindex(lead[:2]), pairs, strict=True):
+        similarity_CG = similarities(Directions.of(matched.profiles), directions, HOLDS)
+        ours, clusters = match_similar(similarity_CG, HOLDS, matched.share_C)
+        share_C = classes.share_C[ours]
+        shares[chain, place, clusters] = share_C
+        class_of[chain, place, clusters] = ours
+        location[chain, place, clusters] = classes.location_CM[ours]
+        value_G[clusters] += classes.value_C[ours]
+        for sum_GD, table_DC in zip(sums, classes.tables, strict=True):
+            sum_GD[clusters] += (table_DC[:, ours] * share_C).T
+        # Classes without a match that are similar to their nearest cluster.
+        left_CG, left_C = np.delete(similarity_CG, ours, axis=0), np.delete(classes.share_C, ours)
+        if left_CG.size:
+            similar_C = left_CG.max(axis=1) >= HOLDS
+            alike_G += np.bincount(left_CG.argmax(axis=1)[similar_C], left_C[similar_C], lead[2])
+    held, share_G = class_of >= 0, shares.mean(axis=(0, 1))
+    holding_G = (held.mean(axis=1) >= HELD).sum(axis=0)
+    chosen = np.flatnonzero((holding_G >= _enough_chains(chains)) & (share_G > 0.0))
+    chosen = chosen[np.argsort(-share_G[chosen], kind="stable")]
+    bands = _bands(reader, draws, [sum_GD[chosen] for sum_GD in sums], class_of[:, :, chosen])
+    profiles = bands[:modes]
+    estimates = Estimates(
+        draws=draws,
+        value=value_G[chosen] / (chains * len(draws)),
+        shares=shares[:, :, chosen],
+        held=held[:, :, chosen],
+        profiles=profiles,
+        factors=bands[modes:] or profiles,
+        sharing=_sharing(location[:, :, chosen].reshape(chains * len(draws), len(chosen), modes)),
+        alike=float(alike_G[chosen].sum() / (chains * len(draws))),
+    )
+    return estimates, chosen
+
+
+def _enough_chains(chains: int) -> int:
+    """How many chains must hold a class: half of them, and at least two if there are two."""
+    return max(min(2, chains), -(-chains // 2))
+
+
+def _bands(
+    reader: ClassReader, draws: Ints, sums: list[Floats], class_of: NDArray[np.int32]
+) -> tuple[ProfileBand, ...]:
+    """The mean profiles from sums (C, D) over all draws, with quantiles over about a hundred draws."""
+    chains, most = len(class_of), _MOST_NUMBERS // max(1, sum(sum_CD.size for sum_CD in sums))
+    places = evenly_spaced(len(draws), max(1, min(max(most, _LEAST_DRAWS), _QUANTILE_DRAWS) // chains)).tolist()
+    # The profiles (C, draw, D) of each mode, NaN if a draw does not hold the class.
+    samples = [
+        np.full((len(sum_CD), chains * len(places), sum_CD.shape[1]), np.nan, dtype=np.float32) for sum_CD in sums
+    ]
+    for turn, (chain, place) in enumerate(product(range(chains), places)):
+        class_C = class_of[chain, place]
+        held = np.flatnonzero(class_C >= 0)
+        tables = reader.read(chain, int(draws[place]), _MOST_CLASSES).tables
+        for sample, table_DC in zip(samples, tables, strict=True):
+            sample[held, turn] = table_DC[:, class_C[held]].T
+    bands = []
+    for sum_CD, sample in zip(sums, samples, strict=True):
+        mean_CD = sum_CD / np.maximum(sum_CD.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        quantiles = np.empty((3, *mean_CD.shape))
+        for place, values in enumerate(sample):
+            known = values[~np.isnan(values[:, 0])]
+            quantiles[:, place] = np.quantile(known, QUANTILES, axis=0) if len(known) else mean_CD[place]
+        low_CD, median_CD, high_CD = quantiles
+        bands.append(ProfileBand(mean_CD.T, low_CD.T, high_CD.T, median_CD.T))
+    return tuple(bands)
+
+
+def _sharing(location_NCM: NDArray[np.int32]) -> tuple[Floats, ...]:
+    """For each mode (C, C), the share of the draws with both classes in which both have the same factor."""
+    held_NC = (location_NCM[:, :, 0] >= 0).astype(np.float64)
+    both_CC = np.maximum(held_NC.T @ held_NC, 1.0)
+    sharing = []
+    for location_NC in np.moveaxis(location_NCM, 2, 0):
+        same_CC = np.zeros(both_CC.shape)
+        for location_C in location_NC:
+            same_CC += (location_C[:, None] == location_C) & (location_C >= 0)
+        sharing.append(same_CC / both_CC)
+    return tuple(sharing)
+
+
+def consensus_of_new_rows(record: Record, run: Record, consensus: "Consensus", progress: bool) -> "Consensus":
+    """Return the consensus of new rows, given the run that they were folded into and its consensus.
+
+    The classes, their numbers and their names are those of the consensus of the fit. A draw holds a class if it does so
+    in the fit, because the new rows may be too few to distinguish classes. Shares, profiles and intervals are those of
+    the expected counts in the new rows.
+    """
+    found, fitted = consensus.estimates, ClassReader(run)
+    folded = _FoldedReader(record, fitted)
+    places = list(product(range(len(run.core_values)), found.draws.tolist()))
+    with draw_bar("consensus", progress) as tick:
+
+        def pairs() -> Iterator[tuple[DrawClasses, DrawClasses]]:
+            for done, (chain, draw) in enumerate(places, 1):
+                yield fitted.read(chain, draw, _MOST_CLASSES), folded.read(chain, draw, _MOST_CLASSES)
+                tick(done, len(places))
+
+        estimates, chosen = _matched_estimates(folded, found.draws, found.mean_profiles, pairs())
+    number_C, names = consensus.numbers[chosen], tuple(consensus.names[place] for place in chosen.tolist())
+    return Consensus(record, estimates, Numbers(number_C, names, Known(number_C, names, estimates.mean_profiles)))
+
+
+class _FoldedReader(ClassReader):
+    """Reads the classes of the draws of new rows, in the order that they have in the fit."""
+
+    def __init__(self, record: Record, fitted: ClassReader) -> None:
+        super().__init__(record)
+        self._fitted = fitted
+
+    def read(self, chain: int, draw: int, most: int | None = None) -> DrawClasses:
+        """Return the classes of one draw, or the largest of them in the fit, largest in the fit first."""
+        own, wanted_CM = super().read(chain, draw), self._fitted.read(chain, draw, most).location_CM
+        own_C, wanted_C = column_keys(self.record.spec.core_shape, own.location_CM.T, wanted_CM.T)
+        by_key_C = np.argsort(own_C)
+        return own.in_order(by_key_C[np.searchsorted(own_C[by_key_C], wanted_C)])
 
 
 class Consensus:
@@ -151,7 +385,7 @@ class Consensus:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """How many classes the chains agree on, how much they hold, and what is left."""
+        """How many classes the chains agree on, which share of the counts they have, and what is left."""
         return self.summary.findings
 
     @property
@@ -246,7 +480,8 @@ class Consensus:
         from allocore.classes.tables import sharing_pairs
 
         modes = range(len(self.summary.modes)) if mode is None else [self._record.tensor.mode(mode)]
-        return sharing_pairs(self.summary, self.estimates.holding_both.astype(np.int64), modes, least)
+        held = self.estimates.held.astype(np.int64)
+        return sharing_pairs(self.summary, np.einsum("ndc,nde->ce", held, held), modes, least)
 
     def to_frame(self, what: "TidyTable" = "profiles", top: int = 5) -> "pd.DataFrame":
         """Return the consensus as a tidy table, for R, a database or a plot: plain numbers and texts, no index.
@@ -277,289 +512,32 @@ class Consensus:
         return self.summary.to_frame(what, top)
 
     def __repr__(self) -> str:
-        held, number = float(self.share.sum()), len(self.share)
+        number, covered = len(self.share), float(self.share.sum())
         classes = f"{number} class{'es' * (number != 1)} that hold{'s' * (number == 1)}"
-        return f"{self.summary.source.capitalize()}: {classes} {held:.0%} of the {self.summary.counted}"
+        return f"{self.summary.source.capitalize()}: {classes} {covered:.0%} of the {self.summary.counted}"
 
     def _repr_html_(self) -> str:
-        from allocore.classes.words import classes_html
-
         heading = f"<p><b>{escape(repr(self))}</b><br>{escape(' '.join(self.sentences))}</p>"
         return f"{heading}{classes_html(self.summary, '.classes()')}"
 
 
-def find_consensus(record: Record, folder: Path | None, known: Known | None, progress: bool) -> Consensus:
-    """Find the consensus of a run, or read it if it is kept in the run's folder and no draw has been added since.
-
-    Without a folder, classes that an earlier consensus had keep the numbers they have in `known`.
-    """
-    kept = read_consensus(folder, record) if folder is not None else None
-    if kept is not None and kept.is_of(record):
-        return Consensus(record, kept.estimates, kept.numbers)
-    with draw_bar("consensus", progress) as tick:
-        found = estimate_classes(ClassReader(record), tick)
-    names = names_of(record.tensor, found.mean_profiles)
-    if folder is not None and record.chosen is None:
-        return Consensus(record, found, number_and_keep(folder, record, found, names))
-    known = kept.numbers.known if kept is not None else known
-    return Consensus(record, found, number_classes(found.mean_profiles, names, known))
-
-
-def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
-    """Find the classes that the chains agree on; `tick` gets the work done and the whole work, in draws.
-
-    1. *Tracks.* The classes of each chain are followed from draw to draw: the classes of a draw are matched one to one
-       with the tracks so far. A class without a match begins a new track.
-    2. *Clusters.* The tracks of all chains are joined by average linkage. Their distance is one minus the product of
-       their cosines over the modes, which is the cosine of the two classes as tensors. The number of clusters is not
-       given. Profiles are averaged by mass: a class with twice the counts counts twice. Measured on ICEWS data, this
-       and the product agree best between disjoint sets of chains (docs/explanation/experiments.md).
-    3. *Matches.* Every draw is matched with the centres of the clusters, one to one, by the cosines of the profiles in
-       every mode times the sizes of its classes. A draw holds a consensus class if one of its classes is matched with
-       it.
-    4. *Support.* Clusters that at least half of the chains hold are the consensus classes.
-    5. *Estimates.* Shares are averages over all draws, with zero if a draw does not hold the class, so they add up to
-       the part of the counts that the consensus covers. Profiles are averages, by mass, over the draws that hold the
-       class; their medians and intervals are over the same draws.
-    """
-    chains, draws = reader.record.core_values.shape[:2]
-    followed = evenly_spaced(draws, max(1, _CLUSTER_DRAWS // chains))
-    compared = evenly_spaced(draws, max(1, _MOST_DRAWS // chains))
-    whole, done = chains * (len(followed) + len(compared)), count(1)
-
-    def read(chain: int, draw: int) -> DrawClasses:
-        classes = reader.read(chain, draw, _MOST_CLASSES)
-        tick(next(done), whole)
-        return classes
-
-    tracks = [_follow(read(chain, draw) for draw in followed.tolist()) for chain in range(chains)]
-    matches = _Matches(chains, compared, _cluster_centres(tracks), reader)
-    for chain, (place, draw) in product(range(chains), enumerate(compared.tolist())):
-        matches.add(chain, place, read(chain, draw))
-    return matches.estimates(matches.supported())
-
-
-class _Tracks(NamedTuple):
-    """Classes of one chain followed through its draws: profiles per mode (D, T), and the mean share of the counts."""
-
-    profiles: tuple[Floats, ...]
-    mass_T: Floats
-
-
-def _follow(draws: Iterable[DrawClasses]) -> _Tracks:
-    """Follow the classes of one chain through some of its draws; tracks that do not last are left out."""
-    sums: tuple[Floats, ...] = ()
-    mass_T, found_T, number = np.zeros(0), np.zeros(0, dtype=np.int64), 0
-    for number, classes in enumerate(draws, 1):  # noqa: B007  # the last one counts them
-        sums = sums or tuple(np.zeros((len(profile_DC), 0)) for profile_DC in classes.profiles)
-        share_C, known = classes.share_C, len(mass_T)
-        track_C = np.full(len(share_C), -1)
-        if known:
-            ours, tracks = match(Directions.of(classes.profiles), Directions.of(sums), _CONTINUES, share_C)
-            track_C[ours] = tracks
-        new = track_C < 0
-        added = int(new.sum())
-        track_C[new] = known + np.arange(added)
-        sums = tuple(np.pad(sum_DT, ((0, 0), (0, added))) for sum_DT in sums)
-        mass_T, found_T = np.pad(mass_T, (0, added)), np.pad(found_T, (0, added))
-        for sum_DT, profile_DC in zip(sums, classes.profiles, strict=True):
-            sum_DT[:, track_C] += profile_DC * share_C
-        mass_T[track_C] += share_C
-        found_T[track_C] += 1
-    lasting_T = (found_T >= _LASTS * number) & (mass_T > 0.0)
-    mass_T = mass_T[lasting_T]
-    return _Tracks(tuple(sum_DT[:, lasting_T] / mass_T for sum_DT in sums), mass_T / number)
-
-
-def _cluster_centres(tracks: list[_Tracks]) -> tuple[Floats, ...]:
-    """The mean profiles of the clusters of all tracks: per mode (D, G), columns sum to one."""
-    profiles = [np.concatenate(of_mode, axis=1) for of_mode in zip(*(each.profiles for each in tracks), strict=True)]
-    mass_T = np.concatenate([each.mass_T for each in tracks])
-    cluster_T = _clusters(profiles)
-    weight_TG = np.zeros((len(mass_T), cluster_T.max(initial=-1) + 1))
-    weight_TG[np.arange(len(mass_T)), cluster_T] = mass_T
-    weight_TG /= weight_TG.sum(axis=0)
-    return tuple(profile_DT @ weight_TG for profile_DT in profiles)
-
-
-def _clusters(profiles: list[Floats]) -> Ints:
-    """The number of the cluster of each track."""
-    if profiles[0].shape[1] < 2:
-        return np.zeros(profiles[0].shape[1], dtype=np.int64)
-    cosine_TT = tensor_cosines(Directions.of(profiles), _FAR)
-    distance_TT = np.clip(1.0 - (cosine_TT + cosine_TT.T) / 2.0, 0.0, None)
-    np.fill_diagonal(distance_TT, 0.0)
-    tree = linkage(squareform(distance_TT, checks=False), "average")
-    return np.asarray(fcluster(tree, _CUT, "distance") - 1, dtype=np.int64)
-
-
-class _Matches:
-    """Which class of each draw is matched with each cluster, and sums over the draws; `reader` reads what is summed."""
-
-    def __init__(self, chains: int, draws: Ints, centres: tuple[Floats, ...], reader: ClassReader) -> None:
-        self._centres, self._draws, self._reader = Directions.of(centres), draws, reader
-        lead, lengths = (chains, len(draws), centres[0].shape[1]), reader.record.tensor.shape
-        self._shares, self._value_G = np.zeros(lead), np.zeros(lead[2])
-        # The class of a draw that is matched with a cluster, and its location; -1 if there is none.
-        self._class = np.full(lead, -1, dtype=np.int32)
-        self._location = np.full((*lead, len(centres)), -1, dtype=np.int32)
-        self._profiles: list[Floats] = [np.zeros((lead[2], length)) for length in lengths]
-        self._factors: list[Floats] = [np.zeros_like(sums) for sums in self._profiles] if reader.has_missing else []
-        self._alike_G = np.zeros(lead[2])
-
-    def add(self, chain: int, place: int, matched: DrawClasses, summed: DrawClasses | None = None) -> None:
-        """Match the classes of one draw and add them to the sums; `summed` has the same classes in other rows."""
-        similarity_CG = similarities(Directions.of(matched.profiles), self._centres, HOLDS)
-        ours, clusters = match_similar(similarity_CG, HOLDS, matched.share_C)
-        classes = matched if summed is None else summed
-        self._add_unmatched(np.delete(similarity_CG, ours, axis=0), np.delete(classes.share_C, ours))
-        share_C = classes.share_C[ours]
-        self._shares[chain, place, clusters] = share_C
-        self._value_G[clusters] += classes.value_C[ours]
-        self._class[chain, place, clusters] = ours
-        self._location[chain, place, clusters] = classes.location_CM[ours]
-        for sum_GD, profile_DC in zip(self._profiles, classes.profiles, strict=True):
-            sum_GD[clusters] += (profile_DC[:, ours] * share_C).T
-        for mode, sum_GD in enumerate(self._factors):
-            sum_GD[clusters] += (classes.factors[mode][:, ours] * share_C).T
-
-    def _add_unmatched(self, similarity_CG: Floats, share_C: Floats) -> None:
-        """Add the shares of classes without a match that are similar to their nearest cluster."""
-        if similarity_CG.size:
-            nearest_C, similar_C = similarity_CG.argmax(axis=1), similarity_CG.max(axis=1) >= HOLDS
-            self._alike_G += np.bincount(nearest_C[similar_C], share_C[similar_C], len(self._alike_G))
-
-    def supported(self) -> Ints:
-        """Return the clusters that enough chains hold, largest first."""
-        held, share_G = self._class >= 0, self._shares.mean(axis=(0, 1))
-        holding_G = (held.mean(axis=1) >= HELD).sum(axis=0)
-        chosen = np.flatnonzero((holding_G >= _enough_chains(len(held))) & (share_G > 0.0))
-        return chosen[np.argsort(-share_G[chosen], kind="stable")]
-
-    def estimates(self, chosen: Ints) -> Estimates:
-        """Return what the draws say about some clusters."""
-        (chains, draws, _), held = self._shares.shape, self._class >= 0
-        profiles, factors = self._bands(chosen)
-        return Estimates(
-            draws=self._draws,
-            value=self._value_G[chosen] / (chains * draws),
-            shares=self._shares[:, :, chosen],
-            held=held[:, :, chosen],
-            profiles=profiles,
-            factors=factors,
-            sharing=_sharing(self._location[:, :, chosen].reshape(chains * draws, len(chosen), len(profiles))),
-            alike=float(self._alike_G[chosen].sum() / (chains * draws)),
-        )
-
-    def _bands(self, chosen: Ints) -> tuple[tuple[ProfileBand, ...], tuple[ProfileBand, ...]]:
-        """The mean profiles and factors over all draws, with quantiles over about a hundred of them."""
-        chains, draws, _ = self._shares.shape
-        sums = [sum_GD[chosen] for sum_GD in (*self._profiles, *self._factors)]
-        most = _MOST_NUMBERS // max(1, sum(sum_CD.size for sum_CD in sums))
-        places = evenly_spaced(draws, max(1, min(max(most, _LEAST_DRAWS), _QUANTILE_DRAWS) // chains)).tolist()
-        # The profiles (C, draw, D) of each mode, NaN if a draw does not hold the class.
-        samples = [
-            np.full((len(sum_CD), chains * len(places), sum_CD.shape[1]), np.nan, dtype=np.float32) for sum_CD in sums
-        ]
-        for turn, (chain, place) in enumerate(product(range(chains), places)):
-            classes = self._reader.read(chain, int(self._draws[place]), _MOST_CLASSES)
-            class_C = self._class[chain, place, chosen]
-            held = np.flatnonzero(class_C >= 0)
-            shown = (*classes.profiles, *(classes.factors if self._factors else ()))
-            for sample, profile_DC in zip(samples, shown, strict=True):
-                sample[held, turn] = profile_DC[:, class_C[held]].T
-        bands = tuple(_band(sum_CD, sample) for sum_CD, sample in zip(sums, samples, strict=True))
-        profiles = bands[: len(self._profiles)]
-        return profiles, bands[len(self._profiles) :] or profiles
-
-
-def _enough_chains(chains: int) -> int:
-    """How many chains must hold a class: half of them, and at least two if there are two."""
-    return max(min(2, chains), -(-chains // 2))
-
-
-def _band(sum_CD: Floats, sample: NDArray[np.float32]) -> ProfileBand:
-    """The mean from the sum over all draws, and the quantiles of a sample (C, draw, D)."""
-    mean_CD = sum_CD / np.maximum(sum_CD.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    quantiles = np.empty((3, *mean_CD.shape))
-    for place, values in enumerate(sample):
-        held = values[~np.isnan(values[:, 0])]
-        quantiles[:, place] = np.quantile(held, QUANTILES, axis=0) if len(held) else mean_CD[place]
-    low_CD, median_CD, high_CD = quantiles
-    return ProfileBand(mean_CD.T, low_CD.T, median_CD.T, high_CD.T)
-
-
-def _sharing(location_NCM: NDArray[np.int32]) -> tuple[Floats, ...]:
-    """For each mode (C, C), the share of the draws with both classes in which both have the same factor."""
-    held_NC = (location_NCM[:, :, 0] >= 0).astype(np.float64)
-    both_CC = np.maximum(held_NC.T @ held_NC, 1.0)
-    sharing = []
-    for location_NC in np.moveaxis(location_NCM, 2, 0):
-        same_CC = np.zeros(both_CC.shape)
-        for location_C in location_NC:
-            same_CC += (location_C[:, None] == location_C) & (location_C >= 0)
-        sharing.append(same_CC / both_CC)
-    return tuple(sharing)
-
-
-def consensus_of_new_rows(record: Record, run: Record, consensus: Consensus, progress: bool) -> Consensus:
-    """Return the consensus of new rows, given the run that they were folded into and its consensus.
-
-    The classes, their numbers and their names are those of the consensus of the fit. A draw holds a class if it does so
-    in the fit, because the new rows may be too few to tell classes apart. Shares, profiles and intervals are those of
-    the expected counts in the new rows.
-    """
-    found, chains = consensus.estimates, len(run.core_values)
-    fitted = ClassReader(run)
-    folded = _FoldedReader(record, fitted)
-    matches = _Matches(chains, found.draws, found.mean_profiles, folded)
-    with draw_bar("consensus", progress) as tick:
-        whole, done = chains * len(found.draws), count(1)
-        for chain, (place, draw) in product(range(chains), enumerate(found.draws.tolist())):
-            matched, summed = (reader.read(chain, draw, _MOST_CLASSES) for reader in (fitted, folded))
-            matches.add(chain, place, matched, summed)
-            tick(next(done), whole)
-    chosen = matches.supported()
-    estimates = matches.estimates(chosen)
-    number_C, names = consensus.numbers[chosen], tuple(consensus.names[place] for place in chosen.tolist())
-    return Consensus(record, estimates, Numbers(number_C, names, Known(number_C, names, estimates.mean_profiles)))
-
-
-class _FoldedReader(ClassReader):
-    """Reads the classes of the draws of new rows, in the order that they have in the fit."""
-
-    def __init__(self, record: Record, fitted: ClassReader) -> None:
-        super().__init__(record)
-        self._fitted = fitted
-
-    def read(self, chain: int, draw: int, most: int | None = None) -> DrawClasses:
-        """Return the classes of one draw, or the largest of them in the fit, largest in the fit first."""
-        own, wanted_CM = super().read(chain, draw), self._fitted.read(chain, draw, most).location_CM
-        own_C, wanted_C = column_keys(self.record.spec.core_shape, own.location_CM.T, wanted_CM.T)
-        by_key_C = np.argsort(own_C)
-        return own.in_order(by_key_C[np.searchsorted(own_C[by_key_C], wanted_C)])
-
-
 def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSummary:
     """The consensus classes as tables, figures and the page show them."""
-    modes, share_C, number_C = shown_modes(record.tensor), found.share, numbering.number_C
+    tensor, modes = record.tensor, shown_modes(record.tensor)
+    share_C, number_C = found.share, numbering.number_C
     chains, draws = record.core_values.shape[:2]
+    # The number of a factor is the lowest number of the classes that share it.
     location_CM = np.empty((len(share_C), len(modes)), dtype=np.int64)
-    profiles, factors = [], []
-    for m, mode in enumerate(modes):
-        observed_D, sharing_CC = record.tensor.missing.observed_rows(m), found.sharing[m]
-        band, own = found.profiles[m], found.factors[m]
-        profiles.append(profiles_of(mode, observed_D, band.mean, band.low, band.high, band.median))
-        location_CM[:, m] = _factor_numbers(sharing_CC, number_C)
-        shown = profiles_of(mode, observed_D, own.mean, own.low, own.high, own.median)
-        factors.append(factors_in_use(mode, location_CM[:, m], shown, share_C))
+    for m, sharing_CC in enumerate(found.sharing):
+        group_C = _average_linkage(1.0 - sharing_CC, 1.0 - _SHARED)
+        location_CM[:, m] = [number_C[group_C == group].min() for group in group_C]
     apart_C = (share_C < _SMALL) | (found.support < _WEAK)
-    folded = "" if record.folded_mode is None else f", in new rows of {record.tensor.mode_names[record.folded_mode]}"
-    of_draws = f"{chains * draws} draw{'s' * (chains * draws > 1)}"
+    folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
+    no_chains = np.full(len(share_C), np.nan)
     return ClassSummary(
-        tensor=record.tensor,
-        source=f"consensus of {chains} chain{'s' * (chains > 1)}, {of_draws}{folded}",
-        findings=(*_findings(record, found, apart_C), *inferred_budget(record)) if len(share_C) else _nothing(chains),
+        tensor=tensor,
+        source=f"consensus of {plural(chains, 'chain')}, {chains * draws} draw{'s' * (chains * draws > 1)}{folded}",
+        findings=tuple(_findings(record, found, apart_C)),
         counted=record.spec.observation.class_sizes,
         modes=modes,
         number_C=number_C,
@@ -567,36 +545,23 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
         value_C=found.value,
         share_C=share_C,
         interval_C2=found.share_interval,
-        support=Support(
-            found.support_draws, found.support_chains if chains > 1 else np.full(len(share_C), np.nan), chains
-        ),
+        support=Support(found.support_draws, found.support_chains if chains > 1 else no_chains, chains),
         apart_C=apart_C,
         location_CM=location_CM,
-        factors=tuple(factors),
-        profiles=tuple(profiles),
+        factors=factors_in_use(profiles_of(tensor, modes, found.factors), location_CM, share_C),
+        profiles=profiles_of(tensor, modes, found.profiles),
         factor_shares=tuple(band.mean for band in found.factors),
         sharing=found.sharing,
     )
 
 
-def _factor_numbers(sharing_CC: Floats, number_C: Ints) -> Ints:
-    """A number for the factor of each class: the lowest number of the classes that share it."""
-    if len(number_C) < 2:
-        return number_C.copy()
-    distance_CC = 1.0 - sharing_CC
-    np.fill_diagonal(distance_CC, 0.0)
-    group_C = fcluster(linkage(squareform(distance_CC, checks=False), "average"), 1.0 - _SHARED, "distance")
-    return np.array([number_C[group_C == group].min() for group in group_C], dtype=np.int64)
-
-
-def _nothing(chains: int) -> tuple[Finding, ...]:
-    return (Finding("no-common-class", "caution", {"chains": chains}),)
-
-
-def _findings(record: Record, found: Estimates, apart_C: Flags) -> list[Finding]:
-    """How many classes the chains agree on, how much they hold, and what is left."""
+def _findings(record: Record, found: Estimates, apart_C: Flags) -> Iterator[Finding]:
+    """How many classes the chains agree on, which share of the counts they have, and what is left."""
     chains, share_C = len(record.core_values), found.share
     covered, number = float(share_C.sum()), len(share_C)
+    if not number:
+        yield Finding("no-common-class", "caution", {"chains": chains})
+        return
     agreed = {
         "classes": number,
         "chains": chains,
@@ -604,18 +569,17 @@ def _findings(record: Record, found: Estimates, apart_C: Flags) -> list[Finding]
         "share": covered,
         "counted": record.spec.observation.class_sizes,
     }
-    findings = [Finding("common-classes", values=agreed)]
+    yield Finding("common-classes", values=agreed)
     if covered >= 0.5 and number > 1:
         half = int((np.cumsum(share_C) < 0.5 - 1e-12).sum()) + 1
-        findings.append(Finding("half-of-counts", values={"number": half}))
+        yield Finding("half-of-counts", values={"number": half})
     if apart_C.any():
-        weak = {"weak": int(apart_C.sum()), "classes": number, "chains": chains}
-        findings.append(Finding("weak-classes", values=weak))
+        yield Finding("weak-classes", values={"weak": int(apart_C.sum()), "classes": number, "chains": chains})
     # The other counts are in more classes of the same kind, or in classes that differ.
     alike, differ = min(found.alike, 1.0 - covered), 1.0 - covered
     if alike >= _MENTIONED:
         differ -= alike
-        findings.append(Finding("similar-classes", values={"share": alike}))
+        yield Finding("similar-classes", values={"share": alike})
     if differ >= _MENTIONED:
-        findings.append(Finding("other-classes", values={"share": differ, "chains": chains}))
-    return findings
+        yield Finding("other-classes", values={"share": differ, "chains": chains})
+    yield from inferred_budget(record)

@@ -1,4 +1,4 @@
-"""The consensus classes as arrays, in memory and in the file beside the draws of a run."""
+"""The consensus classes as arrays, in memory and in the file next to the draws of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class ProfileBand(NamedTuple):
 
     mean: Floats
     low: Floats
-    median: Floats
     high: Floats
+    median: Floats
 
-    def arrays(self, name: str) -> dict[str, Floats]:
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Return the arrays to write: the mean exactly, so that columns sum to one, and quantiles as float32."""
-        rest = {f"{name}_{part}": getattr(self, part).astype(np.float32) for part in ("low", "median", "high")}
-        return {f"{name}_mean": self.mean, **rest}
+        quantiles = {f"{name}_{part}": getattr(self, part).astype(np.float32) for part in self._fields[1:]}
+        return {f"{name}_mean": self.mean, **quantiles}
 
     @classmethod
     def read(cls, name: str, arrays: Mapping[str, NDArray[Any]]) -> "ProfileBand":
@@ -35,26 +35,14 @@ class ProfileBand(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimates:
-    """The consensus classes as arrays, largest first.
+    """The C consensus classes as arrays, largest first.
 
-    Attributes
-    ----------
-    draws : ndarray of int
-        The draws of each chain that were compared.
-    value : ndarray of float, shape (C,)
-        Mean expected counts.
-    shares : ndarray of float, shape (chain, draw, C)
-        The share of the counts in each class in each draw; zero if the draw does not hold it.
-    held : ndarray of bool, shape (chain, draw, C)
-        Whether each draw holds the class.
-    profiles, factors : tuple of ProfileBand
-        One band per mode, of the expected counts in the observed cells and of the factors themselves; the same objects
-        if no cell is missing.
-    sharing : tuple of ndarray of float, shape (C, C)
-        For each mode, the probability that two classes have the same factor, given that a draw holds both.
-    alike : float
-        The mean share of the counts in classes that are similar to a consensus class, but not matched with it, because
-        another class of the same draw is.
+    draws: the draws of each chain that were compared. value (C): mean expected counts. shares (chain, draw, C): the
+    share of the counts in each class, zero if the draw does not hold it. held (chain, draw, C): whether each draw
+    holds the class. profiles, factors: one band per mode, of the expected counts in the observed cells and of the
+    factors themselves; the same objects if no cell is missing. sharing: for each mode (C, C), the probability that two
+    classes have the same factor, given that a draw holds both. alike: the mean share of the counts in classes that are
+    similar to a consensus class, but not matched with it, because another class of the same draw is.
     """
 
     draws: Ints
@@ -97,21 +85,10 @@ class Estimates:
         """The share of chains that hold each class, (C,). With one chain, the share of draws."""
         return self.support_chains if len(self.held) > 1 else self.support_draws
 
-    @property
-    def holding_both(self) -> Floats:
-        """The number of draws that hold both of two classes, (C, C)."""
-        held = self.held.astype(np.float64)
-        return np.asarray(np.einsum("ndc,nde->ce", held, held))
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to write to a file."""
-        arrays: dict[str, NDArray[Any]] = {
-            "draws": self.draws,
-            "value": self.value,
-            "shares": self.shares,
-            "held": self.held,
-            "alike": np.array(self.alike),
-        }
+        arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in ("draws", "value", "shares", "held")}
+        arrays["alike"] = np.array(self.alike)
         for mode, band in enumerate(self.profiles):
             arrays[f"sharing_{mode}"] = self.sharing[mode]
             arrays |= band.arrays(f"profile_{mode}")
@@ -121,22 +98,23 @@ class Estimates:
 
     @classmethod
     def read(cls, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...]) -> "Estimates":
-        """Return the estimates of a file for a tensor of this shape; a ValueError says if the arrays do not fit."""
+        """Return the estimates of a file for a tensor of this shape. Raises a ValueError if the arrays do not fit."""
         modes = range(len(shape))
-        profiles = tuple(ProfileBand.read(f"profile_{mode}", arrays) for mode in modes)
-        factors = profiles
+        factors = profiles = tuple(ProfileBand.read(f"profile_{mode}", arrays) for mode in modes)
         if "factor_0_mean" in arrays:
             factors = tuple(ProfileBand.read(f"factor_{mode}", arrays) for mode in modes)
         sharing = tuple(arrays[f"sharing_{mode}"] for mode in modes)
         draws, value, shares, held = (arrays[name] for name in ("draws", "value", "shares", "held"))
-        classes = len(value)
-        bands = [part.shape for every in (profiles, factors) for band in every for part in band]
-        if {shares.shape[-1], held.shape[-1]} != {classes} or bands != [
-            (length, classes) for _ in (profiles, factors) for length in shape for _ in ProfileBand._fields
-        ]:
+        fit = [
+            part.shape == (length, len(value))
+            for bands in (profiles, factors)
+            for band, length in zip(bands, shape, strict=True)
+            for part in band
+        ]
+        if {shares.shape[-1], held.shape[-1]} != {len(value)} or not all(fit):
             raise ValueError("its arrays do not have the lengths of its classes and of the modes of the run")
         if shares.ndim != 3 or held.shape != shares.shape or draws.shape != shares.shape[1:2]:
             raise ValueError("its shares are not those of chains, draws and classes")
-        if any(each.shape != (classes, classes) for each in sharing):
+        if any(each.shape != (len(value), len(value)) for each in sharing):
             raise ValueError("what its classes share is not a square table")
         return cls(draws, value, shares, held, profiles, factors, sharing, float(arrays["alike"]))

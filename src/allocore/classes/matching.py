@@ -37,19 +37,19 @@ def _directions(profile_DC: Floats) -> Floats:
 
 def similarities(ours: Directions, theirs: Directions, least: float) -> Floats:
     """Return the smallest cosine over the modes for each pair of classes; below `least` it is only an upper bound."""
-    modes = sorted(range(len(ours.unit)), key=lambda mode: ours.unit[mode].shape[1])
-    similarity_CC = np.ones((len(ours.unit[0]), len(theirs.unit[0])))
-    for mode in modes:  # the cheapest first: pairs that differ there need no more work
-        _lower(ours.unit[mode], theirs.unit[mode], least, False, similarity_CC)
-    return similarity_CC
+    return _over_modes(ours, theirs, least, multiply=False)
 
 
 def tensor_cosines(classes: Directions, least: float) -> Floats:
     """Return the cosines of all pairs of classes as tensors, products over the modes; below `least` only a bound."""
-    modes = sorted(range(len(classes.unit)), key=lambda mode: classes.unit[mode].shape[1])
-    cosine_CC = np.ones((len(classes.unit[0]),) * 2)
-    for mode in modes:
-        _lower(classes.unit[mode], classes.unit[mode], least, True, cosine_CC)
+    return _over_modes(classes, classes, least, multiply=True)
+
+
+def _over_modes(ours: Directions, theirs: Directions, least: float, *, multiply: bool) -> Floats:
+    cosine_CC = np.ones((len(ours.unit[0]), len(theirs.unit[0])))
+    # The cheapest first: pairs that differ there need no more work.
+    for mode in sorted(range(len(ours.unit)), key=lambda mode: ours.unit[mode].shape[1]):
+        _lower(ours.unit[mode], theirs.unit[mode], least, multiply, cosine_CC)
     return cosine_CC
 
 

@@ -1,4 +1,4 @@
-"""Numbers and names of consensus classes, and the file that keeps them beside the draws of a run.
+"""Numbers and names of consensus classes, and the file that saves them next to the draws of a run.
 
 When a run has grown, its new consensus takes over the numbers of the classes that it finds again, even if they were
 absent from a consensus in between. No number is ever given to two classes. A class keeps its name while its profiles
@@ -52,7 +52,7 @@ class Numbers(NamedTuple):
     known: Known
 
 
-class Kept(NamedTuple):
+class Saved(NamedTuple):
     """The consensus in a run's folder, and the numbers of chains and draws that it was made from."""
 
     estimates: Estimates
@@ -68,8 +68,7 @@ class Kept(NamedTuple):
 def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None) -> Numbers:
     """Give numbers and names: known ones to classes that were in an earlier consensus, new ones to the others.
 
-    `profiles` has the mean profiles, one (D, C) per mode, and `names` the names that they suggest. A known class keeps
-    its old name if it is the same within `_SAME`.
+    `profiles` has the mean profiles, one (D, C) per mode, and `names` the names that they suggest.
     """
     if known is None:
         known = Known(np.zeros(0, dtype=np.int64), (), tuple(mean_DC[:, :0] for mean_DC in profiles))
@@ -80,21 +79,19 @@ def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: 
     new = np.flatnonzero(number_C < 0)
     number_C[new] = known.number_K.max(initial=-1) + 1 + np.arange(len(new))
     same = similarity_CK[ours, theirs] >= _SAME
-    kept, earlier = ours[same], theirs[same]
-    given = _all_different(names, {c: known.names[k] for c, k in zip(kept.tolist(), earlier.tolist(), strict=True)})
+    own, earlier = ours[same], theirs[same]
+    given = _all_different(names, {c: known.names[k] for c, k in zip(own.tolist(), earlier.tolist(), strict=True)})
     # A class that keeps its name keeps the profiles that it was named by. So a class that changes a little every time
     # gets a new name once it has changed much.
     named_by = tuple(mean_DC.copy() for mean_DC in profiles)
     for profile_DC, profile_DK in zip(named_by, known.profiles, strict=True):
-        profile_DC[:, kept] = profile_DK[:, earlier]
+        profile_DC[:, own] = profile_DK[:, earlier]
     gone = np.setdiff1d(np.arange(len(known.names)), theirs)
+    pairs = zip(named_by, known.profiles, strict=True)
     all_known = Known(
         np.concatenate([number_C, known.number_K[gone]]),
         (*given, *(known.names[place] for place in gone)),
-        tuple(
-            np.concatenate([profile_DC, profile_DK[:, gone]], axis=1)
-            for profile_DC, profile_DK in zip(named_by, known.profiles, strict=True)
-        ),
+        tuple(np.concatenate([profile_DC, profile_DK[:, gone]], axis=1) for profile_DC, profile_DK in pairs),
     )
     return Numbers(number_C, given, all_known)
 
@@ -113,19 +110,19 @@ def _all_different(names: tuple[str, ...], earlier: Mapping[int, str]) -> tuple[
     return tuple(given)
 
 
-def number_and_keep(folder: Path, record: Record, found: Estimates, names: tuple[str, ...]) -> Numbers:
+def number_and_save(folder: Path, record: Record, found: Estimates, names: tuple[str, ...]) -> Numbers:
     """Give numbers that agree with the file, and write it, unless it has more draws or cannot be written."""
     with suppress(OSError), ProcessLock(folder / _LOCK, timeout=_SECONDS):
-        kept = _read_again(folder, record)
-        numbers = number_classes(found.mean_profiles, names, kept.numbers.known if kept else None)
-        if kept is None or kept.draws <= record.core_values.shape[1]:
+        saved = _read_again(folder, record)
+        numbers = number_classes(found.mean_profiles, names, saved.numbers.known if saved else None)
+        if saved is None or saved.draws <= record.core_values.shape[1]:
             write_consensus(folder, record, found, numbers)
         return numbers
-    kept = _read_again(folder, record)
-    return number_classes(found.mean_profiles, names, kept.numbers.known if kept else None)
+    saved = _read_again(folder, record)
+    return number_classes(found.mean_profiles, names, saved.numbers.known if saved else None)
 
 
-def _read_again(folder: Path, record: Record) -> Kept | None:
+def _read_again(folder: Path, record: Record) -> Saved | None:
     """The file, which another process may have written meanwhile; the first reading has warned if it is damaged."""
     with warnings.catch_warnings(action="ignore"):
         return read_consensus(folder, record)
@@ -151,8 +148,8 @@ def write_consensus(folder: Path, record: Record, found: Estimates, numbers: Num
         np.savez_compressed(file, **arrays)
 
 
-def read_consensus(folder: Path, record: Record) -> Kept | None:
-    """Return the consensus that is kept with a run; None if there is none that can be read."""
+def read_consensus(folder: Path, record: Record) -> Saved | None:
+    """Return the consensus that is saved with a run; None if there is none that can be read."""
     if not (folder / FILE).exists():
         return None
     try:
@@ -164,7 +161,7 @@ def read_consensus(folder: Path, record: Record) -> Kept | None:
         if len(numbers.number_C) != len(found.value):
             raise ValueError("it does not have a number for each class")
         chains, draws = arrays["run"].tolist()
-        return Kept(found, numbers, chains, draws)
+        return Saved(found, numbers, chains, draws)
     except Exception as error:  # a damaged archive raises errors of many kinds
         _warn(folder, str(error) or type(error).__name__)
         return None

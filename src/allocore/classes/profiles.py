@@ -1,4 +1,4 @@
-"""The classes of one draw as they are in the data: the shares of their expected counts in the rows of every mode.
+"""The classes of one draw: their profiles in the data, and a summary with how stable they are over the other draws.
 
 The expected count of class q in row d of mode m, summed over the *observed* cells of the row, is
 
@@ -8,14 +8,24 @@ with the odds p / (1 - p) of the negative binomial (1 for the other likelihoods)
 *profile* of the class in the mode. Without missing cells the profile is the factor, scaled to sum to one. With missing
 cells it is not: if nobody acts on himself, a class with Russia as sender and as receiver has no count at (Russia,
 Russia), whatever the product of its factors is there.
+
+Classes at the same location are one. Two classes are *alike* if in every mode the cosine of their profiles (Tucker's
+coefficient of congruence) is at least 0.9. The classes of two draws are matched one to one. A draw *holds* a class of
+the reference draw if one of its classes is matched with it. If two classes became one in a draw, it holds one of them.
 """
 
+import operator
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from allocore.kernels.elementary import Floats, Ints
+from allocore.classes.matching import Directions, evenly_spaced, match
+from allocore.classes.names import class_names
+from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
+from allocore.errors import InputError
+from allocore.findings import Finding
+from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, row_offsets
 from allocore.kernels.workers import Workers
 from allocore.posterior.cells import weighted_expansion
@@ -23,6 +33,13 @@ from allocore.storage.record import Record
 
 # A chain holds a class if at least half of its draws do: one passing draw is not enough.
 HELD = 0.5
+# Lorenzo-Seva and ten Berge (2006) call factors fairly similar from 0.85 on and equal from 0.95 on. Draws of the same
+# class differ by posterior noise, so equality in every mode would be too strict.
+_ALIKE = 0.9
+# With 100 draws, the standard error of a share is at most 5 points. At the largest budgets this takes seconds.
+_COMPARED_DRAWS = 100
+# Tucker cores can have more locations than can be matched; those beyond the thousand largest hardly matter.
+_COMPARED_CLASSES = 1000
 
 
 class DrawClasses(NamedTuple):
@@ -45,11 +62,16 @@ class DrawClasses(NamedTuple):
         """The share of each class in the expected counts of the draw."""
         return self.value_C / (self.total or 1.0)
 
+    @property
+    def tables(self) -> tuple[Floats, ...]:
+        """The profiles, and then the factors if they differ."""
+        return self.profiles if self.factors is self.profiles else self.profiles + self.factors
+
     def in_order(self, order_C: Ints) -> "DrawClasses":
         """Return some of the classes, in the order given."""
-        factors = tuple(factor_DC[:, order_C] for factor_DC in self.factors)
-        same = self.factors is self.profiles
-        profiles = factors if same else tuple(profile_DC[:, order_C] for profile_DC in self.profiles)
+        tables = tuple(table_DC[:, order_C] for table_DC in self.tables)
+        profiles = tables[: len(self.profiles)]
+        factors = tables[len(self.profiles) :] or profiles
         return DrawClasses(self.location_CM[order_C], self.value_C[order_C], self.total, profiles, factors)
 
 
@@ -69,7 +91,9 @@ class ClassReader:
 
     def read(self, chain: int, draw: int, most: int | None = None) -> DrawClasses:
         """Return the classes of one draw, or the largest of them, largest first: an order independent of numbers."""
-        core_C, location_CM = self._locations(chain, draw)
+        core_Q, subs_QM = self.record.included_classes(chain, draw)
+        location_CM, place_Q = np.unique(subs_QM, axis=0, return_inverse=True)
+        core_C = np.bincount(place_Q.ravel(), core_Q, len(location_CM)).astype(np.float64)
         expanded, scale, odds = weighted_expansion(self.record, chain, draw, location_CM, self._missing)
         counts, factors = [], []
         for mode, (first, last) in enumerate(pairwise(row_offsets(self.record.tensor.shape).tolist())):
@@ -87,16 +111,112 @@ class ClassReader:
         profiles = tuple(_shares(count_DC[:, order_C]) for count_DC in counts) or shares
         return DrawClasses(location_CM[order_C], value_C[order_C], total, profiles, shares)
 
-    def _locations(self, chain: int, draw: int) -> tuple[Floats, Ints]:
-        """The core values and the locations in use; classes at the same location are one."""
-        core_Q, subs_QM = self.record.included_classes(chain, draw)
-        location_CM, place_Q = np.unique(subs_QM, axis=0, return_inverse=True)
-        core_C = np.bincount(place_Q.ravel(), core_Q, len(location_CM)).astype(np.float64)
-        return core_C, location_CM
-
 
 def _shares(values_DC: Floats) -> Floats:
     """Columns scaled to sum to one; a column that underflows entirely stays zero."""
     largest_C = values_DC.max(axis=0, initial=0.0)
     scaled_DC = values_DC / np.where(largest_C > 0.0, largest_C, 1.0)
     return np.asarray(scaled_DC / np.maximum(scaled_DC.sum(axis=0), 1.0))
+
+
+def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> ClassSummary:
+    """Return the summary of one draw; `source` names the draw."""
+    record, classes = reader.record, reader.read(chain, draw)
+    tensor, modes = record.tensor, shown_modes(record.tensor)
+    profiles = profiles_of(tensor, modes, zip(classes.profiles, strict=True))
+    factors = profiles_of(tensor, modes, zip(classes.factors, strict=True))
+    return ClassSummary(
+        tensor=tensor,
+        source=source,
+        findings=(_size_finding(record, chain, draw, classes), *inferred_budget(record)),
+        counted=record.spec.observation.class_sizes,
+        modes=modes,
+        number_C=np.arange(len(classes.value_C)),
+        names=class_names(tensor, profiles),
+        value_C=classes.value_C,
+        share_C=classes.share_C,
+        interval_C2=None,
+        support=stability(reader, chain, draw),
+        apart_C=np.zeros(len(classes.value_C), dtype=bool),
+        location_CM=classes.location_CM,
+        factors=factors_in_use(factors, classes.location_CM, classes.share_C),
+        profiles=profiles,
+        factor_shares=classes.factors,
+        sharing=None,
+        draw=(chain, draw),
+    )
+
+
+def _size_finding(record: Record, chain: int, draw: int, classes: DrawClasses) -> Finding:
+    """How many classes are in use, how many have most of the counts, and how many factors they use.
+
+    If a damaged run has no trace at this draw, all locations count as in use.
+    """
+    sweep = record.draw_sweeps[draw] - 1
+    in_use, factors_M = record.stats["classes"][chain, sweep], record.stats["factors"][chain, sweep]
+    known_M = [len(np.unique(column)) for column in classes.location_CM.T]
+    factors = [int(used) if np.isfinite(used) else known for used, known in zip(factors_M, known_M, strict=True)]
+    values = {
+        "classes": int(in_use) if np.isfinite(in_use) else len(classes.value_C),
+        "budget": record.spec.budget,
+        "half": holding(classes.share_C, 0.5),
+        "most": holding(classes.share_C, 0.95),
+        "counted": record.spec.observation.class_sizes,
+        "factors": dict(zip(record.tensor.mode_names, factors, strict=True)),
+    }
+    return Finding("classes-of-draw", values=values)
+
+
+def holding(share_C: Floats, level: float) -> int:
+    """Return how many of the largest classes together have this share of their expected counts."""
+    held_C = np.cumsum(share_C) / (share_C.sum() or 1.0)
+    return int((held_C < level - 1e-12).sum()) + 1
+
+
+def inferred_budget(record: Record) -> tuple[Finding, ...]:
+    """Return how many classes are on, if the budget was inferred."""
+    if not record.spec.infer_budget:
+        return ()
+    included = (record.core_values > 0.0).sum(axis=2).ravel()
+    low, median, high = np.quantile(included, (0.025, 0.5, 0.975), method="nearest").tolist()
+    return (Finding("inferred-budget", values={"median": median, "low": low, "high": high}),)
+
+
+def stability(reader: ClassReader, chain: int, draw: int) -> Support:
+    """Compare the classes of one draw with those of up to about 100 others, spread evenly over all chains.
+
+    The draw itself does not count. A share is NaN if there is no other draw, or no other chain.
+    """
+    classes = reader.read(chain, draw)
+    number, compared = len(classes.value_C), min(len(classes.value_C), _COMPARED_CLASSES)
+    reference = Directions.of([profile_DC[:, :compared] for profile_DC in classes.profiles])
+    chains, draws = reader.record.core_values.shape[:2]
+    held: list[list[Flags]] = [[] for _ in range(chains)]
+    for other, held_by_draw in enumerate(held):
+        for place in _other_draws(draws, max(1, _COMPARED_DRAWS // chains), draw if other == chain else None):
+            directions = Directions.of(reader.read(other, place, _COMPARED_CLASSES).profiles)
+            held_by_draw.append(np.isin(np.arange(compared), match(reference, directions, _ALIKE)[0]))
+    draws_C, chains_C = np.full(number, np.nan), np.full(number, np.nan)
+    if any(held):
+        draws_C[:compared] = np.concatenate([of_chain for of_chain in held if of_chain]).mean(axis=0)
+    if chains > 1:
+        chains_C[:compared] = np.mean([np.mean(of_chain, axis=0) >= HELD for of_chain in held if of_chain], axis=0)
+    return Support(draws_C, chains_C, chains)
+
+
+def _other_draws(draws: int, most: int, left_out: int | None) -> list[int]:
+    """At most `most` draws without the one that is left out, evenly spaced."""
+    others = np.array([draw for draw in range(draws) if draw != left_out], dtype=np.int64)
+    return list(others[evenly_spaced(len(others), most)].tolist()) if len(others) else []
+
+
+def place_of(name: str, value: int, length: int) -> int:
+    """Return the place of a chain or draw that is given by its number; negative numbers count from the end."""
+    try:
+        place = operator.index(value)
+    except TypeError:
+        rule = "must be a whole number or 'best'" if name == "draw" else "must be a whole number"
+        raise InputError(name, value, rule) from None
+    if not -length <= place < length:
+        raise InputError(name, value, f"must be from {-length} to {length - 1}: there are {length}")
+    return place % length

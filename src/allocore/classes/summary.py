@@ -1,8 +1,8 @@
 """What tables, figures and the page show of classes: their sizes and profiles, and which of them share a factor.
 
-A summary is that of the consensus (consensus.py) or of one draw (draw_summary.py). The largest class comes first. A
-*place* is a position in this order. A *number* is what people see: the place itself in a draw; in the consensus, a
-number that stays the same when a run is resumed.
+A summary is that of the consensus (consensus.py) or of one draw (profiles.py). The largest class comes first. A *place*
+is a position in this order. A *number* is what people see: the place itself in a draw; in the consensus, a number that
+stays the same when a run is resumed.
 
 The size of a class is its expected count in the observed cells. For the negative binomial that is the rate of the class
 times p / (1 - p). For the Bernoulli likelihood it is the expected latent count, which is the rate: the probability of a
@@ -83,20 +83,9 @@ class ShownMode:
 
 @dataclass(frozen=True)
 class Profile:
-    """Shares of the rows of a mode.
+    """Shares of the rows of a mode, which sum to one, with intervals and medians over draws (None for a single draw).
 
-    Attributes
-    ----------
-    mode : ShownMode
-        The mode.
-    share_D : ndarray of float
-        The share of each row of the mode; the shares sum to one.
-    even : bool
-        Whether no row stands out.
-    low_D, high_D : ndarray of float or None
-        The ends of the interval of each share; None for a single draw.
-    median_D : ndarray of float or None
-        The median of each share over draws; None for a single draw.
+    `even` is True if no row stands out.
     """
 
     mode: ShownMode
@@ -118,9 +107,9 @@ class Profile:
 
     def top(self, number: int) -> list[tuple[str, float]]:
         """Return the heaviest labels with their shares; all but the first have at least 2%."""
-        rows = self.heaviest[:number]
-        kept = [d for rank, d in enumerate(rows) if rank == 0 or self.share_D[d] >= FAINT]
-        return [(self.mode.label(int(d)), float(self.share_D[d])) for d in kept]
+        heaviest = enumerate(self.heaviest[:number].tolist())
+        rows = [d for rank, d in heaviest if not rank or self.share_D[d] >= FAINT]
+        return [(self.mode.label(d), float(self.share_D[d])) for d in rows]
 
     def words(self, top: int) -> str:
         """Return the heaviest labels in words, such as "JFK 93%, EWR 6%". Weeks that follow one another are joined."""
@@ -128,14 +117,10 @@ class Profile:
             return "too small to tell"
         if self.even:
             return f"evenly over all {len(self.share_D)}"
-        named = self._heaviest_weeks(top) if self.mode.are_weeks else self.top(top)
+        named = self.top(top)
+        if self.mode.are_weeks:
+            named = self._stretches(np.isin(np.arange(len(self.share_D)), self.heaviest[: len(named)]))
         return ", ".join(f"{label} {share:.0%}" for label, share in named)
-
-    def _heaviest_weeks(self, number: int) -> list[tuple[str, float]]:
-        """The heaviest weeks, as stretches of those that follow one another."""
-        chosen_D = np.zeros(len(self.share_D), dtype=bool)
-        chosen_D[self.heaviest[: max(1, len(self.top(number)))]] = True
-        return self._stretches(chosen_D)
 
     def peaks(self, most: int = 3) -> list[tuple[str, float]]:
         """Return the stretches of rows with at least half of the highest share, and their shares, largest first."""
@@ -145,10 +130,8 @@ class Profile:
 
     def _stretches(self, chosen_D: Flags) -> list[tuple[str, float]]:
         """The stretches of chosen rows and their shares, largest first."""
-        found = [
-            (self.mode.stretch(first, end), float(self.share_D[first:end].sum())) for first, end in runs_of(chosen_D)
-        ]
-        return sorted(found, key=lambda stretch: -stretch[1])
+        runs = [(float(self.share_D[first:end].sum()), first, end) for first, end in runs_of(chosen_D)]
+        return [(self.mode.stretch(first, end), share) for share, first, end in sorted(runs, key=lambda run: -run[0])]
 
     def peak_words(self, most: int = 3) -> str:
         """Return the peaks in words, such as "2018-03 to 2018-05 (41%)"."""
@@ -159,16 +142,9 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True)
 class Factor(Profile):
-    """A factor in use.
+    """A factor, the places of the classes that use it, and the share of all expected counts that they have.
 
-    Attributes
-    ----------
-    number : int
-        Its number: in the core for a draw; for the consensus, the lowest number of the classes that use it.
-    classes : tuple of int
-        The places of the classes that use it.
-    mass : float
-        The share of all expected counts that these classes hold.
+    Its number is that in the core for a draw, and for the consensus the lowest number of the classes that use it.
     """
 
     number: int
@@ -177,10 +153,7 @@ class Factor(Profile):
 
 
 class Support(NamedTuple):
-    """For each class, the share of draws and of chains that hold it; NaN if there is no other draw or chain.
-
-    `chains` is how many chains there are.
-    """
+    """For each class, the share of draws and of chains that have it (NaN if there is no other), and how many chains."""
 
     draws_C: Floats
     chains_C: Floats
@@ -198,7 +171,7 @@ class ClassSummary:
     source : str
         Where the classes are from: "consensus of 4 chains, 80 draws", "draw 19 of chain 2".
     findings : tuple of Finding
-        How many classes there are, and how much of the counts they hold.
+        How many classes there are, and which share of the counts they have.
     counted : str
         What the values count: "expected counts", or "expected latent counts" for the Bernoulli likelihood.
     modes : tuple of ShownMode
@@ -213,8 +186,8 @@ class ClassSummary:
     interval_C2 : ndarray of float or None
         The interval of each share; None for a single draw.
     support : Support
-        For the consensus, the shares of draws and of chains that hold each class. For a draw, the shares of the other
-        draws and of all chains that hold a like class.
+        For the consensus, the shares of draws and of chains that have each class. For a draw, the shares of the other
+        draws and of all chains that have a similar class.
     apart_C : ndarray of bool
         Which classes are small or weakly supported; they are shown after the others.
     location_CM : ndarray of int
@@ -295,9 +268,10 @@ class ClassSummary:
         if not len(self.number_C):
             raise InputError(name, number, "must be the number of a class, and the chains have none in common")
         numbers = sorted(self.number_C.tolist())
+        rule = f"must be the number of a class: {', '.join(map(str, numbers))}"
         if numbers[-1] == len(numbers) - 1:
-            raise InputError(name, number, f"must be from 0 to {numbers[-1]}: there are {len(numbers)} classes")
-        raise InputError(name, number, f"must be the number of a class: {', '.join(map(str, numbers))}")
+            rule = f"must be from 0 to {numbers[-1]}: there are {len(numbers)} classes"
+        raise InputError(name, number, rule)
 
     def to_frame(self, what: "TidyTable" = "profiles", top: int = 5) -> "pd.DataFrame":
         """Return the classes, their profiles or the factors as a tidy table: see `Consensus.to_frame`."""
@@ -330,20 +304,30 @@ def is_even(share_D: Floats) -> bool:
     return len(share_D) > 2 and bool(times_D.min() >= _LEAST_EVEN and times_D.max() < _MOST_EVEN)
 
 
-def profiles_of(mode: ShownMode, observed_D: Flags, share_DC: Floats, *bands: Floats) -> tuple[Profile, ...]:
-    """Return the profiles of C classes in a mode from their shares (D, C); `bands` are low, high and median."""
-    columns = zip(share_DC.T, *(band_DC.T for band_DC in bands), strict=True)
-    return tuple(Profile(mode, share_D, is_even(share_D[observed_D]), *rest) for share_D, *rest in columns)
+def profiles_of(
+    tensor: CountTensor, modes: Sequence[ShownMode], tables: Iterable[tuple[Floats, ...]]
+) -> tuple[tuple[Profile, ...], ...]:
+    """Return the profiles of C classes in each mode from tables (D, C): shares, and if known low, high and median."""
+    found = []
+    for m, (mode, of_mode) in enumerate(zip(modes, tables, strict=True)):
+        observed_D, columns = tensor.missing.observed_rows(m), zip(*(table_DC.T for table_DC in of_mode), strict=True)
+        found.append(tuple(Profile(mode, share_D, is_even(share_D[observed_D]), *rest) for share_D, *rest in columns))
+    return tuple(found)
 
 
-def factors_in_use(mode: ShownMode, number_C: Ints, shown: Sequence[Profile], share_C: Floats) -> dict[int, Factor]:
-    """Return the factors of a mode by number, in the order of the classes, each as the largest class has it."""
-    factors = {}
-    for number in dict.fromkeys(number_C.tolist()):
-        places = np.flatnonzero(number_C == number)
-        own, mass = shown[places[0]], float(share_C[places].sum())
-        factors[number] = Factor(
-            mode, own.share_D, own.even, own.low_D, own.high_D, own.median_D,
-            number=number, classes=tuple(places.tolist()), mass=mass,
-        )  # fmt: skip
-    return factors
+def factors_in_use(
+    shown: tuple[tuple[Profile, ...], ...], location_CM: Ints, share_C: Floats
+) -> tuple[dict[int, Factor], ...]:
+    """Return the factors of each mode by number, in the order of the classes, each as the largest class has it."""
+    found = []
+    for own_C, number_C in zip(shown, location_CM.T, strict=True):
+        factors = {}
+        for number in dict.fromkeys(number_C.tolist()):
+            places = np.flatnonzero(number_C == number)
+            own, mass = own_C[places[0]], float(share_C[places].sum())
+            factors[number] = Factor(
+                own.mode, own.share_D, own.even, own.low_D, own.high_D, own.median_D,
+                number=number, classes=tuple(places.tolist()), mass=mass,
+            )  # fmt: skip
+        found.append(factors)
+    return tuple(found)

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from allocore._io import replacing
+from allocore._text import first_few
 from allocore.errors import InputError, StoreError, whole_number
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns
@@ -29,7 +30,7 @@ from allocore.tensor.sql import write_parquet_file
 
 if TYPE_CHECKING:
     from allocore.classes.estimates import ProfileBand
-    from allocore.classes.summary import ClassSummary, Factor, Profile, ShownMode
+    from allocore.classes.summary import ClassSummary, Profile, ShownMode
 
 TidyTable = Literal["classes", "profiles", "factors"]
 SUFFIXES = (".csv", ".parquet")
@@ -58,25 +59,23 @@ def top_cells(
     """For each class, a table of its top cells: see `Posterior.top_cells`."""
     shown = _shown_modes(summary)
     found = [_largest(summary, place, shown, top) for place in places]
-    counts = _counts_of(record.tensor, shown, np.concatenate([groups.rows_LG for groups, _ in found], axis=1))
+    counts_G = _counts_of(record.tensor, shown, np.concatenate([groups.rows_LG for groups, _ in found], axis=1))
     cells_MN = np.concatenate([groups.cells_MN for groups, _ in found], axis=1)
     # The whole model is that of the draw, if one is summarized.
     model = record if summary.draw is None else record.with_draws(tuple(slice(at, at + 1) for at in summary.draw))
     expected_N = expected_counts(sampled(model, _DRAWS), cells_MN, threads or available_threads())
-    tables, start = [], 0
-    for groups, of_class in found:
-        stop = start + groups.cells_MN.shape[1]
-        expected = np.bincount(groups.group_N, expected_N[start:stop], len(of_class))
-        columns = {
+    counts = np.split(counts_G, np.cumsum([len(of_class) for _, of_class in found])[:-1])
+    expected = np.split(expected_N, np.cumsum([len(groups.group_N) for groups, _ in found])[:-1])
+    tables = []
+    for (groups, of_class), counts_g, expected_n in zip(found, counts, expected, strict=True):
+        columns: dict[str, Any] = {
             summary.mode_names[mode]: [str(summary.modes[mode].labels[row]) for row in rows.tolist()]
             for mode, rows in zip(shown, groups.rows_LG, strict=True)
         }
-        results = {"of_class": of_class, "expected": expected, "observed": counts[: len(of_class)]}
-        counts = counts[len(of_class) :]
-        tables.append(
-            pd.DataFrame(columns | {free_name(name, summary.mode_names): each for name, each in results.items()})
-        )
-        start = stop
+        whole_model = np.bincount(groups.group_N, expected_n, len(of_class))
+        results = {"of_class": of_class, "expected": whole_model, "observed": counts_g}
+        columns |= {free_name(name, summary.mode_names): each for name, each in results.items()}
+        tables.append(pd.DataFrame(columns))
     return tables
 
 
@@ -151,8 +150,23 @@ def _counts_of(tensor: CountTensor, shown: list[int], rows_LG: Ints) -> Ints:
 
 def class_table(summary: ClassSummary, top: int) -> pd.DataFrame:
     """Return one row per class, largest first: see `Posterior.classes` and `Consensus.classes`."""
-    table = _sizes(summary)
-    places = range(len(summary.value_C))
+    columns: dict[str, Any] = {"value": summary.value_C, "share": summary.share_C}
+    if summary.interval_C2 is None:
+        columns |= {
+            "cumulative": summary.share_C.cumsum(),
+            "stability": summary.support.draws_C,
+            "stable_chains": summary.support.chains_C,
+        }
+    else:
+        columns = {"name": list(summary.names), **columns}
+        columns |= {
+            "share_low": summary.interval_C2[:, 0],
+            "share_high": summary.interval_C2[:, 1],
+            "support": summary.support.chains_C,
+            "support_draws": summary.support.draws_C,
+            "apart": summary.apart_C,
+        }
+    table, places = pd.DataFrame(columns), range(len(summary.value_C))
     for mode, name in enumerate(summary.mode_names):
         table[f"{name}_factor"] = summary.location_CM[:, mode]
     for mode, name in enumerate(summary.mode_names):
@@ -168,35 +182,14 @@ def class_table(summary: ClassSummary, top: int) -> pd.DataFrame:
     return table
 
 
-def _sizes(summary: ClassSummary) -> pd.DataFrame:
-    """The names, sizes and support of the classes; of a single draw, without names and intervals."""
-    if summary.interval_C2 is None:
-        return pd.DataFrame(
-            {
-                "value": summary.value_C,
-                "share": summary.share_C,
-                "cumulative": summary.share_C.cumsum(),
-                "stability": summary.support.draws_C,
-                "stable_chains": summary.support.chains_C,
-            }
-        )
-    return pd.DataFrame(
-        {
-            "name": list(summary.names),
-            "value": summary.value_C,
-            "share": summary.share_C,
-            "share_low": summary.interval_C2[:, 0],
-            "share_high": summary.interval_C2[:, 1],
-            "support": summary.support.chains_C,
-            "support_draws": summary.support.draws_C,
-            "apart": summary.apart_C,
-        }
-    )
-
-
 def factor_table(summary: ClassSummary, mode: int, number: int) -> pd.DataFrame:
     """Return one row per label of a factor: see `Posterior.factor`."""
-    factor = factor_of(summary, mode, number)
+    try:
+        factor = summary.factors[mode][number]
+    except (KeyError, TypeError):
+        name, used = summary.mode_names[mode], sorted(summary.factors[mode])
+        rule = f"must be one of the {name} factors in use: {first_few([str(each) for each in used], 20)}"
+        raise InputError("k", number, rule) from None
     table = _by_label(factor.mode, pd.DataFrame({"share": factor.share_D}))
     table.attrs["classes"] = summary.numbers(factor.classes)
     return table
@@ -216,16 +209,6 @@ def _by_label(mode: ShownMode, table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[np.argsort(-table["share"].to_numpy(), kind="stable")]
 
 
-def factor_of(summary: ClassSummary, mode: int, number: int) -> Factor:
-    """Return a factor in use; the error for any other number lists those in use."""
-    try:
-        return summary.factors[mode][number]
-    except (KeyError, TypeError):
-        name, used = summary.mode_names[mode], sorted(summary.factors[mode])
-        shown = ", ".join(map(str, used[:20])) + (f" and {len(used) - 20} more" if len(used) > 20 else "")
-        raise InputError("k", number, f"must be one of the {name} factors in use: {shown}") from None
-
-
 def sharing_table(summary: ClassSummary, mode: int, top: int) -> pd.DataFrame:
     """Return one row per factor in use: see `Posterior.sharing`."""
     factors = sorted(summary.factors[mode].values(), key=lambda factor: -factor.mass)
@@ -240,7 +223,7 @@ def sharing_table(summary: ClassSummary, mode: int, top: int) -> pd.DataFrame:
     )
 
 
-def sharing_pairs(summary: ClassSummary, both: Floats, modes: Iterable[int], least: float) -> pd.DataFrame:
+def sharing_pairs(summary: ClassSummary, both: Ints, modes: Iterable[int], least: float) -> pd.DataFrame:
     """Return one row per pair of classes and mode, surest first: see `Consensus.sharing`."""
     if not isinstance(least, int | float | np.floating) or not 0.0 <= least <= 1.0:
         raise InputError("least", least, "must be a probability from 0 to 1")
@@ -260,64 +243,49 @@ def sharing_pairs(summary: ClassSummary, both: Floats, modes: Iterable[int], lea
 def tidy_table(summary: ClassSummary, what: TidyTable, top: int) -> pd.DataFrame:
     """Return one of the tables: see `Consensus.to_frame`. A single draw has no intervals."""
     top = whole_number("top", top)
+    parts: list[tuple[dict[str, Any], Profile]]
     if what == "classes":
-        return _classes(summary, top)
+        table = class_table(summary, top)
+        if "name" not in table:
+            table.insert(0, "name", list(summary.names))
+        for name in summary.mode_names:
+            shared = [" ".join(map(str, numbers)) for numbers in table[f"{name}_shared"]]
+            table[f"{name}_shared"] = pd.Series(shared, index=table.index, dtype=object)
+        return table.reset_index()
     if what == "profiles":
-        return _profiles(summary)
+        classes = zip(summary.number_C.tolist(), summary.names, *summary.profiles, strict=True)
+        parts = [
+            ({"class": number, "name": name, "mode": profile.mode.name}, profile)
+            for number, name, *profiles in classes
+            for profile in profiles
+        ]
+        return _by_key_and_label({"class": np.int64, "name": object, "mode": object}, parts, summary)
     if what == "factors":
-        return _factors(summary)
+        parts = [
+            ({"mode": factor.mode.name, "factor": number}, factor)
+            for factors in summary.factors
+            for number, factor in sorted(factors.items())
+        ]
+        return _by_key_and_label({"mode": object, "factor": np.int64}, parts, summary)
     raise InputError("what", what, f"must be one of {list(get_args(TidyTable))}")
 
 
-def _classes(summary: ClassSummary, top: int) -> pd.DataFrame:
-    table = class_table(summary, top)
-    if "name" not in table:
-        table.insert(0, "name", list(summary.names))
-    for name in summary.mode_names:
-        shared = [" ".join(map(str, numbers)) for numbers in table[f"{name}_shared"]]
-        table[f"{name}_shared"] = pd.Series(shared, index=table.index, dtype=object)
-    return table.reset_index()
-
-
-def _profiles(summary: ClassSummary) -> pd.DataFrame:
-    parts = []
-    for place, number in enumerate(summary.number_C.tolist()):
-        keys = {"class": number, "name": summary.names[place]}
-        parts += [(keys, profiles[place]) for profiles in summary.profiles]
-    return _long(("class", "name", "mode"), parts, summary)
-
-
-def _factors(summary: ClassSummary) -> pd.DataFrame:
-    numbered: list[tuple[dict[str, Any], Factor]] = [
-        ({"factor": number}, factors[number]) for factors in summary.factors for number in sorted(factors)
-    ]
-    return _long(("mode", "factor"), numbered, summary)
-
-
-def _long(
-    keys: tuple[str, ...], parts: Iterable[tuple[dict[str, Any], Profile]], summary: ClassSummary
+def _by_key_and_label(
+    kinds: dict[str, type], parts: list[tuple[dict[str, Any], Profile]], summary: ClassSummary
 ) -> pd.DataFrame:
-    """One row per label of each part, with the keys of the part and its mode before it."""
-    parts = list(parts)
-    labels = {mode.name: np.array([str(label) for label in mode.labels], dtype=object) for mode in summary.modes}
+    """One row per label of each part, with the keys of the part before it. There may be no part."""
+    labels = {mode.name: [str(label) for label in mode.labels] for mode in summary.modes}
     times = [len(shares.share_D) for _, shares in parts]
-    columns: dict[str, Any] = {}
-    for key in keys:
-        values = [shares.mode.name if key == "mode" else given[key] for given, shares in parts]
-        kind = np.int64 if key in ("class", "factor") else object
-        columns[key] = np.repeat(np.array(values, dtype=kind), times)
-    columns["label"] = _joined([labels[shares.mode.name] for _, shares in parts], object)
+    columns: dict[str, Any] = {
+        key: np.repeat(np.array([keys[key] for keys, _ in parts], dtype=kind), times) for key, kind in kinds.items()
+    }
+    columns["label"] = np.array([label for _, shares in parts for label in labels[shares.mode.name]], dtype=object)
     numbers = {"share": "share_D", "median": "median_D", "low": "low_D", "high": "high_D"}
     for name, field in numbers.items() if summary.is_consensus else [("share", "share_D")]:
-        columns[name] = _joined([getattr(shares, field) for _, shares in parts], np.float64)
+        columns[name] = np.concatenate([np.empty(0), *(getattr(shares, field) for _, shares in parts)])
     table = pd.DataFrame(columns)
     table.attrs["source"] = summary.source
     return table
-
-
-def _joined(arrays: list[Any], kind: Any) -> Any:
-    """The arrays one after another; there may be none, if the chains have no class in common."""
-    return np.concatenate([np.empty(0, dtype=kind), *arrays])
 
 
 def check_table_path(name: str, path: Path) -> None:

@@ -24,13 +24,14 @@ the rows that are observed at all, and tensors with too many cells raise an erro
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore._text import plural
 from allocore.errors import NO_VALUE, Described, InputError
-from allocore.kernels.elementary import Floats, Ints
+from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.exposure_sums import (
     Expanded,
     RowScale,
@@ -56,11 +57,11 @@ from allocore.tensor.select import LabelRows, Rows, rows_of
 if TYPE_CHECKING:
     import pandas as pd
 
-
-Flags: TypeAlias = NDArray[np.bool_]
-
 MOST_BERNOULLI_CELLS = 1_000_000
 MOST_PIECES = 20_000_000
+# To visit this many cells takes a minute or two with Q = 100, 100 draws and two processors.
+MOST_CELLS = 10_000_000
+_CELLS_AT_ONCE = 1_000_000
 
 
 class Boxes(NamedTuple):
@@ -78,10 +79,6 @@ class Boxes(NamedTuple):
     def sizes(self, mode: int) -> Ints:
         """Return the number of positions for each row of a mode's extended factors: ones, then those of the sets."""
         return np.array([1] * self.shape[mode] + [len(each) for each in self.sets[mode]])
-
-    def taken(self, where: slice) -> "Boxes":
-        """Return some of the boxes."""
-        return self._replace(places_MN=self.places_MN[:, where])
 
 
 class Terms(NamedTuple):
@@ -110,11 +107,11 @@ def number_of_terms(record: Record, boxes: Boxes) -> Floats:
 
 def terms_of(record: Record, boxes: Boxes, first: int, missing: bool) -> Terms:
     """Return the terms of boxes; sums leave out missing cells unless `missing`. `first` numbers boxes in errors."""
-    by, shape = record.spec.dispersion_by, boxes.shape
+    by = record.spec.dispersion_by
     places_MT, owner_T = boxes.places_MN, np.arange(boxes.places_MN.shape[1])
     for mode in _split_modes(record):
         places_MT, owner_T = _split(places_MT, owner_T, boxes, mode)
-    none = Missing.none(shape)
+    none = Missing.none(boxes.shape)
     left_out = none if missing else record.tensor.missing
     summed_T = boxes.summed_N[owner_T]
     if record.spec.likelihood == "bernoulli":
@@ -123,13 +120,10 @@ def terms_of(record: Record, boxes: Boxes, first: int, missing: bool) -> Terms:
         places_MT, owner_T, summed_T, left_out = places_MT[:, ~gone_T], owner_T[~gone_T], summed_T[~gone_T], none
     pieces_MJ, weights_J, term_J = _pieces(places_MT, summed_T, boxes, left_out)
     cells_J = np.prod([boxes.sizes(m)[row_J].astype(float) for m, row_J in enumerate(pieces_MJ)], axis=0)
-    cells_N = np.bincount(owner_T[term_J], weights_J * cells_J, boxes.places_MN.shape[1])
-    if (cells_N < 0.5).any():
-        place = first + int(np.argmax(cells_N < 0.5))
-        rule = (
-            f"must have an observed cell in every sum, but position {place} has none; `missing`=True sums missing cells"
-        )
-        raise InputError("cells", NO_VALUE, rule)
+    empty_N = np.bincount(owner_T[term_J], weights_J * cells_J, boxes.places_MN.shape[1]) < 0.5
+    if empty_N.any():
+        rule = f"must have an observed cell in every sum, but position {first + int(empty_N.argmax())} has none"
+        raise InputError("cells", NO_VALUE, f"{rule}; `missing`=True sums missing cells")
     odds_row_T = np.zeros(len(owner_T), dtype=np.int64) if by is None else places_MT[by]
     return Terms(owner_T, odds_row_T, pieces_MJ, weights_J, np.searchsorted(term_J, np.arange(len(owner_T))))
 
@@ -142,19 +136,17 @@ def term_rates(
     rows_MJ = rows_of_cells(shape, terms.pieces_MJ)
     with Workers(threads) as workers:
         for place in places:
-            factors = [_extended(factor[place], sets) for factor, sets in zip(record.factors, boxes.sets, strict=True)]
+            # The factors of each mode, with their sums over the sets as further rows.
+            factors = [
+                np.concatenate([factor[place], *(factor[place][rows].sum(axis=0)[None, :] for rows in sets)])
+                for factor, sets in zip(record.factors, boxes.sets, strict=True)
+            ]
             core_Q, subs_QM = record.core_values[place], record.core_locations[place]
             rates_J = rates_at_rows(core_Q, subs_QM, factors, rows_MJ, workers)
-            if len(rates_J) == len(terms.owner_T):
-                yield rates_J
-            else:
+            if len(rates_J) != len(terms.owner_T):
                 # Rounding may leave a difference slightly below zero.
-                yield np.maximum(np.add.reduceat(terms.weights_J * rates_J, terms.starts_T), 0.0)
-
-
-def _extended(phi_DK: Floats, sets: tuple[Ints, ...]) -> Floats:
-    """The factors of a mode with their sums over the sets as further rows."""
-    return np.concatenate([phi_DK, *(phi_DK[rows].sum(axis=0)[None, :] for rows in sets)])
+                rates_J = np.maximum(np.add.reduceat(terms.weights_J * rates_J, terms.starts_T), 0.0)
+            yield rates_J
 
 
 def _split_modes(record: Record) -> list[int]:
@@ -232,9 +224,7 @@ def named_cells(cells: object, tensor: CountTensor) -> tuple[Boxes, "pd.DataFram
     """Return the boxes that `cells` names, and a frame with a row for each."""
     if isinstance(cells, Mapping | tuple):
         cells = [cells]
-    if isinstance(cells, list):
-        return _from_rows(cells, tensor)
-    return _from_frame(cells, tensor)
+    return _from_rows(cells, tensor) if isinstance(cells, list) else _from_frame(cells, tensor)
 
 
 def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
@@ -247,13 +237,10 @@ def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, "pd.Dat
     return Boxes(coords_MN, ((),) * tensor.ndim, tensor.shape), pd.DataFrame(columns)
 
 
-def is_frame(given: object) -> bool:
-    """Return whether something is a data frame: it has columns, and it is no held-out set."""
-    return hasattr(given, "columns") and not hasattr(given, "coords")
+def _cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
+    """The cells that a frame names, with a label for each mode, and their counts."""
+    import pandas as pd
 
-
-def cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
-    """Return the cells that a frame names, with a label for each mode, and their counts."""
     boxes, asked = named_cells(given, tensor)
     name = COUNT + "_" * (COUNT in tensor.mode_names)
     if name not in asked.columns:
@@ -267,19 +254,13 @@ def cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
     if len(first) < len(keys_N):
         row = int(np.setdiff1d(np.arange(len(keys_N)), first)[0])
         raise InputError("test", NO_VALUE, f"must have each cell once; that of position {row} is there twice")
-    return HeldOut(boxes.places_MN, _whole_counts(asked[name]))
-
-
-def _whole_counts(column: "pd.Series[Any]") -> Ints:
-    import pandas as pd
-
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    numbers = pd.to_numeric(asked[name], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     bad = ~((numbers >= 0) & (numbers == np.floor(numbers)) & (numbers < 2.0**53))
     if bad.any():
         row = int(bad.argmax())
-        found = Described(f"{column.iloc[row]!r} in the column {column.name!r} at position {row}")
+        found = Described(f"{asked[name].iloc[row]!r} in the column {name!r} at position {row}")
         raise InputError("test", found, "must have counts that are whole numbers of at least 0")
-    return numbers.astype(np.int64)
+    return HeldOut(boxes.places_MN, numbers.astype(np.int64))
 
 
 class _Mode:
@@ -299,13 +280,17 @@ class _Mode:
     def rows(self, values: Sequence[object]) -> Ints:
         """Return the row of the extended factors for each value: a label, None, or several labels."""
         several = {i: self._row_of_several(value) for i, value in enumerate(values) if _is_several(value)}
-        alone = [None if i in several else value for i, value in enumerate(values)] if several else values
-        known = {value: self.length if _is_none(value) else self._row(value) for value in set(alone)}
-        unknown = [value for value, row in known.items() if row is None]
-        if unknown:
-            first = next(value for value in alone if known[value] is None)
-            self._refuse(first, len(unknown) - 1)
-        rows_N = np.fromiter((known[value] for value in alone), dtype=np.int64, count=len(alone))
+        single = [None if i in several else value for i, value in enumerate(values)] if several else values
+        known = {value: self.length if _is_none(value) else self._row(value) for value in set(single)}
+        others = sum(row is None for row in known.values()) - 1
+        if others >= 0:
+            text = str(next(value for value in single if known[value] is None))
+            rule = f"must be a position from 0 to {self.length - 1} there, because the mode has no labels"
+            if not isinstance(self._labels, range):
+                rule = f"must be a label of the mode{did_you_mean(text, self._labels)}"
+            more = f" (and {plural(others, 'other unknown label')})" if others else ""
+            raise InputError("cells", Described(f"{text!r} in mode {self.name!r}{more}"), rule)
+        rows_N = np.fromiter((known[value] for value in single), dtype=np.int64, count=len(single))
         rows_N[list(several)] = list(several.values())
         return rows_N
 
@@ -319,9 +304,9 @@ class _Mode:
             text = str(whole)
             return int(text) if text.isdecimal() and int(text) < self.length else None
         places = self._found.find(value) or self._found.find(whole)
-        return None if places is None else self._row_of(places)
+        return None if places is None else self._row_of_all(places)
 
-    def _row_of(self, places: Rows) -> int:
+    def _row_of_all(self, places: Rows) -> int:
         if len(places) == 1:
             return int(places[0])
         return self.length + self._sets.setdefault(tuple(int(place) for place in places), len(self._sets))
@@ -332,16 +317,7 @@ class _Mode:
             if any(_is_none(value) for value in several):
                 found = Described(f"None in a list in mode {self.name!r}")
                 raise InputError("cells", found, "must have only labels in a list")
-        return self._row_of(rows_of(self._labels, several, "cells", self.name))
-
-    def _refuse(self, value: object, others: int) -> None:
-        text = str(value)
-        more = f" (and {others} other unknown label{'s' * (others > 1)})" if others else ""
-        if isinstance(self._labels, range):
-            rule = f"must be a position from 0 to {self.length - 1} there, because the mode has no labels"
-        else:
-            rule = f"must be a label of the mode{did_you_mean(text, self._labels)}"
-        raise InputError("cells", Described(f"{text!r} in mode {self.name!r}{more}"), rule)
+        return self._row_of_all(rows_of(self._labels, several, "cells", self.name))
 
 
 def _is_none(value: object) -> bool:
@@ -370,20 +346,15 @@ def _from_rows(rows: list[Any], tensor: CountTensor) -> tuple[Boxes, "pd.DataFra
 
     names = tensor.mode_names
     _check_number(len(rows))
-    full = [_in_order(row, n, names) for n, row in enumerate(rows)]
-    columns = list(zip(*full, strict=True))
-    boxes = _boxes([list(column) for column in columns], len(rows), tensor)
-    asked = {name: _as_objects(column) for name, column in zip(names, columns, strict=True)}
-    named = [name for name, column in asked.items() if any(value is not None for value in column)]
-    return boxes, pd.DataFrame({name: asked[name] for name in named}, index=range(len(rows)))
-
-
-def _as_objects(column: Sequence[object]) -> Any:
-    """An array of objects, in which a list is one object and a slice is text."""
-    array = np.empty(len(column), dtype=object)
-    for n, value in enumerate(column):
-        array[n] = _span(value) if isinstance(value, slice) else value
-    return array
+    columns = list(zip(*(_in_order(row, n, names) for n, row in enumerate(rows)), strict=True))
+    boxes = _boxes(columns, len(rows), tensor)
+    asked = {}
+    for name, column in zip(names, columns, strict=True):
+        if any(value is not None for value in column):
+            asked[name] = np.empty(len(rows), dtype=object)  # in which a list is one object
+            for n, value in enumerate(column):
+                asked[name][n] = _span(value) if isinstance(value, slice) else value
+    return boxes, pd.DataFrame(asked, index=range(len(rows)))
 
 
 def _span(labels: slice) -> str:
@@ -405,10 +376,8 @@ def _in_order(row: Any, number: int, names: tuple[str, ...]) -> tuple[object, ..
     if not isinstance(row, tuple):
         raise InputError("cells", Described(f"a {type(row).__name__} at position {number}"), f"must be {_HOW}")
     if len(row) != len(names):
-        found = Described(f"a tuple of length {len(row)} at position {number}")
-        raise InputError(
-            "cells", found, f"must have an entry for each of the {len(names)} modes; None sums over a mode"
-        )
+        rule = f"must have an entry for each of the {len(names)} modes; None sums over a mode"
+        raise InputError("cells", Described(f"a tuple of length {len(row)} at position {number}"), rule)
     return row
 
 
@@ -422,7 +391,7 @@ def _from_frame(given: Any, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]
     except TypeError:
         raise InputError("cells", Described(f"a {type(given).__name__}"), f"must be {_HOW}") from None
     except ValueError as error:
-        raise InputError("cells", NO_VALUE, f"cannot be read: {error}") from None
+        raise InputError("cells", NO_VALUE, f"cannot be read: {' '.join(str(error).split())}") from None
     _check_number(len(frame))
     _check_columns(frame.columns, tensor.mode_names)
     columns = {name: frame[name].to_list() for name in frame.columns}
@@ -447,21 +416,14 @@ def _check_columns(columns: Sequence[str], names: tuple[str, ...]) -> None:
         raise InputError("cells", found, f"must have a column for each mode if it has others; {absent[0]!r} has none")
 
 
-# A minute or two with Q = 100, 100 draws and two processors.
-MOST_CELLS = 10_000_000
-_CELLS_AT_ONCE = 1_000_000
-
-
 class CellCounts(Protocol):
     """Anything with coordinates (M, n) and counts (n): a held-out set, a tensor."""
 
     @property
-    def coords(self) -> NDArray[Any]:
-        """Coordinates (M, n)."""
+    def coords(self) -> NDArray[Any]: ...  # noqa: D102
 
     @property
-    def counts(self) -> NDArray[Any]:
-        """Counts (n,)."""
+    def counts(self) -> NDArray[Any]: ...  # noqa: D102
 
 
 def check_has_cells(test: object, argument: str) -> None:
@@ -480,9 +442,12 @@ def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None
     if shape is None:
         return
     if tuple(shape) != fitted.shape:
-        given_shape = Described(f"of shape {tuple(shape)}")
-        rule = f"must have the shape of the fitted tensor, {fitted.shape}{_first_length(tuple(shape), fitted)}"
-        raise InputError(argument, given_shape, rule)
+        rule = f"must have the shape of the fitted tensor, {fitted.shape}"
+        if len(shape) == fitted.ndim:
+            m = next(m for m, length in enumerate(fitted.shape) if shape[m] != length)
+            difference = f"{shape[m]} labels instead of {fitted.shape[m]}"
+            rule += f"; the first difference is in mode {fitted.mode_names[m]}, {difference}"
+        raise InputError(argument, Described(f"of shape {tuple(shape)}"), rule)
     for m, (own, other) in enumerate(zip(fitted.mode_names, getattr(given, "mode_names", None) or (), strict=False)):
         if own != other and f"mode_{m}" not in (own, other):
             rule = f"must have the modes of the fitted tensor: mode {m} is {own!r} there, not {other!r}"
@@ -497,55 +462,73 @@ def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None
             raise InputError(argument, NO_VALUE, rule)
 
 
-def _first_length(shape: tuple[int, ...], fitted: CountTensor) -> str:
-    if len(shape) != fitted.ndim:
-        return ""
-    m = next(m for m, lengths in enumerate(zip(shape, fitted.shape, strict=True)) if lengths[0] != lengths[1])
-    return f"; the first difference is in mode {fitted.mode_names[m]}, {shape[m]} labels instead of {fitted.shape[m]}"
-
-
-def refuse_training_cells(coords_MN: Ints, fitted: CountTensor) -> None:
-    """Raise an error if a cell of the test set was observed in training."""
-    seen = np.flatnonzero(~covered(coords_MN, fitted.missing))
-    if len(seen):
-        first = coords_MN[:, seen[0]].tolist()
-        labels = ", ".join(str(labels[d]) for labels, d in zip(fitted.labels, first, strict=True))
-        _refuse_training(f"{len(seen):,} of its {coords_MN.shape[1]:,} cells; the first is ({labels})")
-
-
-def refuse_training_tensor(test: CountTensor, fitted: CountTensor) -> None:
-    """Raise an error if a cell is observed in both tensors. Cells are counted by patterns, none is visited."""
-    shared = fitted.volume - test.missing.union(fitted.missing).cells
+def _refuse_training(test: CountTensor | Ints, fitted: CountTensor) -> None:
+    """Raise an error if a cell of the test set, a tensor or coordinates, was observed in training."""
+    if isinstance(test, CountTensor):  # cells are counted by patterns, none is visited
+        shared = fitted.volume - test.missing.union(fitted.missing).cells
+        which = f"{shared:,} of its {test.volume - test.missing.cells:,} observed cells"
+    else:
+        seen = np.flatnonzero(~covered(test, fitted.missing))
+        shared = len(seen)
+        first = test[:, seen[:1]].ravel().tolist()
+        labels = ", ".join(str(labels[d]) for labels, d in zip(fitted.labels, first, strict=False))
+        which = f"{shared:,} of its {test.shape[1]:,} cells; the first is ({labels})"
     if shared:
-        _refuse_training(f"{shared:,} of its {test.volume - test.missing.cells:,} observed cells")
+        rule = f"must have only cells that were missing in training (ac.hold_out); the model was fitted to {which}"
+        raise InputError("test", NO_VALUE, f"{rule}. `allow_training`=True scores them too")
 
 
-def _refuse_training(which: str) -> None:
-    rule = f"must have only cells that were missing in training (ac.hold_out); the model was fitted to {which}"
-    raise InputError("test", NO_VALUE, f"{rule}. `allow_training`=True scores them too")
+def checked_coords(coords: object, tensor: CountTensor) -> Ints:
+    """Return coordinates (M, n), or those of something that has them, after a check that they fit the tensor."""
+    if isinstance(coords, CountTensor):
+        rule = "must list cells; pass Y.coords to predict the non-zeros of a tensor"
+        raise InputError("coords", Described("a CountTensor"), rule)
+    if hasattr(coords, "coords"):
+        check_same_tensor(coords, tensor, "coords")
+        coords = coords.coords
+    cells = as_integers(coords, "coords")
+    check_coordinates(cells, tensor.shape, tensor.mode_names)
+    return cells.astype(np.int64)
+
+
+def checked_counts(coords: object, counts: object, tensor: CountTensor) -> tuple[Ints, Ints]:
+    """Return coordinates (M, n) and the count of each cell after a check that they fit the tensor."""
+    cells, numbers = checked_coords(coords, tensor), as_integers(counts, "counts")
+    if numbers.shape != cells.shape[1:]:
+        shown = Described(f"an array of shape {numbers.shape}")
+        raise InputError("counts", shown, f"must have one count for each of the {cells.shape[1]} cells in `coords`")
+    if (numbers < 0).any():
+        raise InputError("counts", Described(f"an array with {numbers.min()}"), "must have no negative counts")
+    return cells, numbers.astype(np.int64)
 
 
 def cells_to_score(test: object, fitted: CountTensor, allow_training: bool) -> HeldOut:
     """Return the cells of a test set with their counts, zeros included, after a check that they may be scored."""
-    if isinstance(test, CountTensor):
-        check_same_tensor(test, fitted, "test")
-        if not allow_training:
-            refuse_training_tensor(test, fitted)
-        coords_MN, counts_N = (np.concatenate(each, axis=-1) for each in zip(*observed_cells(test), strict=True))
-        return HeldOut(coords_MN, counts_N)
-    if is_frame(test):
-        test = cells_with_counts(test, fitted)
+    if hasattr(test, "columns") and not hasattr(test, "coords"):
+        test = _cells_with_counts(test, fitted)
+    blocks = blocks_to_score(test, fitted, allow_training)
+    coords_MN, counts_N = (np.concatenate(each, axis=-1) for each in zip(*blocks, strict=True))
+    return HeldOut(coords_MN, counts_N, along=getattr(test, "along", None))
+
+
+def blocks_to_score(
+    test: Any, fitted: CountTensor, allow_training: bool, *, positive_only: bool = False
+) -> Iterable[tuple[Ints, Ints]]:
+    """Return the cells of a test set and their counts in blocks, after a check that they may be scored."""
     check_has_cells(test, "test")
     check_same_tensor(test, fitted, "test")
-    coords, counts = as_integers(test.coords, "coords"), as_integers(test.counts, "counts")  # type: ignore[attr-defined]
-    check_coordinates(coords, fitted.shape, fitted.mode_names)
-    coords_MN, counts_N = coords.astype(np.int64), counts.astype(np.int64)
-    if counts_N.shape != coords_MN.shape[1:] or not counts_N.size or (counts_N < 0).any():
-        found = f"{counts_N.size} counts, the least {counts_N.min(initial=0)}, for {coords_MN.shape[1]} cells"
-        raise InputError("test", Described(found), "must have cells, and a count of at least 0 for each")
+    if isinstance(test, CountTensor):
+        if not allow_training:
+            _refuse_training(test, fitted)
+        return [(test.coords.astype(np.int64), test.counts)] if positive_only else observed_cells(test)
+    coords_MN, counts_N = checked_counts(test.coords, test.counts, fitted)
     if not allow_training:
-        refuse_training_cells(coords_MN, fitted)
-    return HeldOut(coords_MN, counts_N, along=getattr(test, "along", None))
+        _refuse_training(coords_MN, fitted)
+    chosen = counts_N > 0 if positive_only else np.ones(len(counts_N), dtype=bool)
+    if not chosen.any():
+        kind = "cell with a count above 0" if positive_only else "cell"
+        raise InputError("test", Described(f"a set of {len(counts_N)} cells"), f"must have at least one {kind}")
+    return [(coords_MN[:, chosen], counts_N[chosen])]
 
 
 def observed_cells(test: CountTensor) -> Iterator[tuple[Ints, Ints]]:
@@ -560,13 +543,8 @@ def observed_cells(test: CountTensor) -> Iterator[tuple[Ints, Ints]]:
         places = np.unravel_index(np.arange(start, min(start + _CELLS_AT_ONCE, number)), lengths)
         coords_MN = np.array([each[place] for each, place in zip(rows, places, strict=True)])
         coords_MN = coords_MN[:, ~covered(coords_MN, test.missing)]
-        yield coords_MN, _counts_at(coords_MN, test)
-
-
-def _counts_at(coords_MN: Ints, test: CountTensor) -> Ints:
-    keys_N, known = column_keys(test.shape, coords_MN, test.coords)
-    place_N = locate(keys_N, known)
-    return np.where(place_N < 0, 0, test.counts[place_N])
+        place_N = locate(*column_keys(test.shape, coords_MN, test.coords))
+        yield coords_MN, np.where(place_N < 0, 0, test.counts[place_N])
 
 
 def weighted_expansion(
@@ -577,19 +555,9 @@ def weighted_expansion(
     offsets_M = row_offsets(record.tensor.shape)
     sums_MQ = np.add.reduceat(phi_RQ, offsets_M[:-1], axis=0)
     mode = record.spec.dispersion_by
-    if record.log_odds is None:
-        return Expanded(phi_RQ, sums_MQ), None, 1.0
-    odds = odds_of(record.log_odds[chain, draw])
+    odds = odds_of(record.log_odds[chain, draw]) if record.log_odds is not None else np.ones(())
     if mode is None:
         return Expanded(phi_RQ, sums_MQ), None, float(odds)
     scale = missing.scaled(mode, odds)
     sums_MQ[mode] = scaled_sums(phi_RQ[offsets_M[mode] : offsets_M[mode + 1]], mode, scale)
     return Expanded(phi_RQ, sums_MQ), scale, 1.0
-
-
-def weighted_sums(
-    record: Record, chain: int, draw: int, subs_QM: Ints, missing: SignedPatterns, workers: Workers
-) -> Floats:
-    """For classes at `subs_QM` with core values of 1, the sum over the observed cells of rate times odds, (Q)."""
-    expanded, scale, odds = weighted_expansion(record, chain, draw, subs_QM, missing)
-    return np.asarray(odds * missing.sums(expanded, workers, scale))

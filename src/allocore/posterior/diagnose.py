@@ -12,10 +12,16 @@ Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021). The package arviz-stats
 Chains of this model often settle in different modes of the posterior. More chains then make predictions better, because
 predictions average over all of them (Yao, Vehtari and Gelman 2022), and longer chains do not. Longer chains are the
 advice only if something within the chains asks for it: they drift, or they have too few effective samples.
+
+The best draw has the highest log joint density. It is the density of the logarithms of core values, factors and
+concentrations, and of the log odds of the dispersion, as in Stan: the density of a factor itself has no bound where e0
+is below one and an entry is near zero. Draws with different numbers of factors in use are compared even though their
+densities have different dimensions. For new rows that were folded in, it is the density of their counts and of what was
+drawn for them: their factors and p.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, NamedTuple
 
@@ -26,8 +32,10 @@ from allocore.findings import Finding, Level
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, rates_of_cells
 from allocore.kernels.workers import Workers
-from allocore.model.likelihood import dispersion_of
-from allocore.posterior.cells import weighted_sums
+from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion, log_prior_factors
+from allocore.model.likelihood import dispersion_of, log_dispersion_of
+from allocore.model.state import State
+from allocore.posterior.cells import weighted_expansion
 from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
@@ -162,123 +170,90 @@ def diagnose(record: Record, likelihood: tuple[Finding, ...], shares: Sequence["
     seconds = record.stats["seconds"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
     judged = [*traces(record), *shares]
     table = _table(judged, float(seconds.sum()))
-    evidence = _evidence(record, judged, table)
+    verdict, details = _judge(record, judged, table)
     move_rate = float(moved_after_burn_in(record).mean()) if record.spec.learn_locations else np.nan
-    return Diagnosis(table, _verdict(evidence), likelihood, tuple(_details(evidence)), move_rate)
+    return Diagnosis(table, verdict, likelihood, details, move_rate)
 
 
-class _Evidence(NamedTuple):
-    """What the numbers show, as far as verdict and details need it. Each finding is None if there is no such problem.
+def _judge(record: Record, judged: list["Trace"], table: pd.DataFrame) -> tuple[Finding, tuple[Finding, ...]]:
+    """The verdict, and what was found, what it means and what to do.
 
-    `disagree` is about the quantity with the largest R-hat, `far` whether some R-hat is above R_HAT_APART.
+    With too few draws, the R-hat and effective samples of the table are NaN and show nothing.
     """
-
-    chains: int
-    draws: int
-    disagree: Finding | None
-    far: bool
-    drift: Finding | None
-    behind: Finding | None
-    few_samples: Finding | None
-    unchanging: bool
-    no_moves: Finding | None
-    largest_r_hat: float
-    fewest_samples: float
-
-
-def _evidence(record: Record, judged: list["Trace"], table: pd.DataFrame) -> _Evidence:
-    """What the table shows. With too few draws its R-hat and effective samples are NaN and show nothing."""
     chains, draws = record.core_values.shape[:2]
     r_hats, samples = table["r_hat"].to_numpy(), _effective_within(judged, table)
-    far, drift = bool((r_hats > R_HAT_APART).any()), _drift(judged[0].values)
-    known = samples[~np.isnan(samples)]
-    fewest = float(known.min()) if len(known) else np.nan
-    disagree = few_samples = None
-    if (r_hats > R_HAT_SETTLED).any():
-        # In a single chain, and if chains almost agree, the remedy is time. Drift has a sentence of its own.
-        run_longer = not (far and chains > 1) and drift is None
-        disagree = _disagreement(judged, r_hats, far, run_longer)
-    if fewest < ESS_PER_CHAIN * chains:
-        # Draws that are almost independent could have been kept more often; others come from chains that move slowly.
-        advice = "keep more draws" if fewest > draws * chains / 2 else "run longer"
-        values = {
-            "quantity": judged[int(np.nanargmin(samples))].phrase,
-            "samples": fewest,
-            "wanted": ESS_PER_CHAIN * chains,
-            "chains": chains,
-            "within": disagree is not None and chains > 1,
-            # The finding on drift says to run longer.
-            "advice": None if drift is not None and advice == "run longer" else advice,
-        }
-        few_samples = Finding("few-samples", "caution", values)
-    return _Evidence(
-        chains=chains,
-        draws=draws,
-        disagree=disagree,
-        far=far,
-        drift=None if drift is None else Finding("drift", "poor", {"nats": drift}),
-        behind=chains_behind(record),
-        few_samples=few_samples,
-        unchanging=draws >= LEAST_DRAWS and bool(table["ess_bulk"].isna().all()),
-        no_moves=chains_without_moves(record),
-        largest_r_hat=float(table["r_hat"].max()),
-        fewest_samples=fewest,
-    )
+    enough_draws, far = draws >= LEAST_DRAWS, bool((r_hats > R_HAT_APART).any())
+    unchanging = enough_draws and bool(table["ess_bulk"].isna().all())
+    drift, behind, no_moves = _drift(judged[0].values), chains_behind(record), chains_without_moves(record)
+    disagree = _disagreement(judged, r_hats, far, drift)
+    few_samples = _few_samples(judged, samples, disagree, drift)
+    verdicts: list[tuple[object, str, Level, dict[str, Any]]] = [  # the worst first
+        (unchanging, "diagnosis-unchanging", "poor", {}),
+        (drift, "diagnosis-drift", "poor", {"chains": chains}),
+        (behind, "diagnosis-behind", "poor", {"chains": behind.values["chains"]} if behind else {}),
+        (not enough_draws, "diagnosis-few-draws", "caution", {"draws": draws}),
+        (chains == 1, "diagnosis-one-chain", "caution", {}),
+        (far, "diagnosis-modes", "caution", {}),
+        (disagree, "diagnosis-disagree", "caution", {}),
+        (few_samples, "diagnosis-few-samples", "caution", {}),
+        (no_moves, "diagnosis-no-moves", "caution", {}),
+        (True, "diagnosis-good", "good", {}),
+    ]
+    verdict = next(Finding(kind, level, values) for holds, kind, level, values in verdicts if holds)
+    modes = Finding("different-modes", "caution") if far and chains > 1 and drift is None else None
+    details = [each for each in (disagree, drift, modes, behind, few_samples, no_moves) if each is not None]
+    if not enough_draws:
+        details.insert(0, Finding("few-draws", "caution", {"least": LEAST_DRAWS}))
+    elif unchanging:
+        details.insert(0, Finding("equal-draws", "poor"))
+    elif not details:
+        values = {"chains": chains, "r_hat": float(table["r_hat"].max()), "samples": float(pd.Series(samples).min())}
+        details.append(Finding("no-problem", "good", values))
+    if enough_draws and chains == 1:
+        details.append(Finding("one-chain", "caution"))
+    return verdict, tuple(details)
 
 
-def _disagreement(judged: list["Trace"], r_hats: Floats, far: bool, run_longer: bool) -> Finding:
-    worst = int(np.argmax(np.where(np.isnan(r_hats), -np.inf, r_hats)))
+def _disagreement(judged: list["Trace"], r_hats: Floats, far: bool, drift: Finding | None) -> Finding | None:
+    """That chains disagree, and on which quantity most, by R-hat."""
+    number, chains = int((r_hats > R_HAT_SETTLED).sum()), len(judged[0].values)
+    if not number:
+        return None
+    worst = int(np.nanargmax(r_hats))
     values = {
-        "chains": len(judged[0].values),
+        "chains": chains,
         "far": far,
-        "number": int((r_hats > R_HAT_SETTLED).sum()),
+        "number": number,
         "judged": len(judged),
         "quantity": judged[worst].phrase,
         "r_hat": float(r_hats[worst]),
         "low": float(judged[worst].values.min()),
         "high": float(judged[worst].values.max()),
-        "run_longer": run_longer,
+        # In a single chain, and if chains almost agree, the remedy is time. The finding on drift says so itself.
+        "run_longer": not (far and chains > 1) and drift is None,
     }
     return Finding("chains-disagree", "caution", values)
 
 
-def _verdict(found: _Evidence) -> Finding:
-    """The diagnosis in one finding: the first of these that holds, the worst first."""
-    if found.unchanging:
-        return Finding("diagnosis-unchanging", "poor")
-    if found.drift is not None:
-        return Finding("diagnosis-drift", "poor", {"chains": found.chains})
-    if found.behind is not None:
-        return Finding("diagnosis-behind", "poor", {"chains": found.behind.values["chains"]})
-    if found.draws < LEAST_DRAWS:
-        return Finding("diagnosis-few-draws", "caution", {"draws": found.draws})
-    if found.chains == 1:
-        return Finding("diagnosis-one-chain", "caution")
-    if found.far:
-        return Finding("diagnosis-modes", "caution")
-    if found.disagree is not None:
-        return Finding("diagnosis-disagree", "caution")
-    if found.few_samples is not None:
-        return Finding("diagnosis-few-samples", "caution")
-    if found.no_moves is not None:
-        return Finding("diagnosis-no-moves", "caution")
-    return Finding("diagnosis-good", "good")
-
-
-def _details(found: _Evidence) -> Iterator[Finding]:
-    """What was found, what it means and what to do."""
-    modes = Finding("different-modes", "caution") if found.far and found.chains > 1 and found.drift is None else None
-    problems = (found.disagree, found.drift, modes, found.behind, found.few_samples, found.no_moves)
-    if found.draws < LEAST_DRAWS:
-        yield Finding("few-draws", "caution", {"least": LEAST_DRAWS})
-    elif found.unchanging:
-        yield Finding("equal-draws", "poor")
-    elif not any(problems):
-        values = {"chains": found.chains, "r_hat": found.largest_r_hat, "samples": found.fewest_samples}
-        yield Finding("no-problem", "good", values)
-    yield from (problem for problem in problems if problem is not None)
-    if found.draws >= LEAST_DRAWS and found.chains == 1:
-        yield Finding("one-chain", "caution")
+def _few_samples(
+    judged: list["Trace"], samples: Floats, disagree: Finding | None, drift: Finding | None
+) -> Finding | None:
+    """That a quantity has too few effective samples."""
+    (chains, draws), fewest = judged[0].values.shape, float(pd.Series(samples).min())
+    if not fewest < ESS_PER_CHAIN * chains:
+        return None
+    # Draws that are almost independent could have been saved more often; others come from chains that move slowly.
+    advice = "keep more draws" if fewest > draws * chains / 2 else "run longer"
+    values = {
+        "quantity": judged[int(np.nanargmin(samples))].phrase,
+        "samples": fewest,
+        "wanted": ESS_PER_CHAIN * chains,
+        "chains": chains,
+        "within": disagree is not None and chains > 1,
+        # The finding on drift says to run longer.
+        "advice": None if drift is not None and advice == "run longer" else advice,
+    }
+    return Finding("few-samples", "caution", values)
 
 
 def chains_behind(record: Record) -> Finding | None:
@@ -328,9 +303,9 @@ class Trace(NamedTuple):
 
 
 def traces(record: Record) -> Iterator[Trace]:
-    """Return all quantities that are judged, except for the shares of consensus classes, at the kept draws."""
-    kept = record.draw_sweeps - 1
-    at_draws = {name: record.stats[name][:, kept].astype(float) for name in ("log_likelihood", "classes", "factors")}
+    """Return all quantities that are judged, except for the shares of consensus classes."""
+    sweeps = record.draw_sweeps - 1
+    at_draws = {name: record.stats[name][:, sweeps].astype(float) for name in ("log_likelihood", "classes", "factors")}
     cells_MC = judged_cells(record.tensor)
     total, cells = expected(record, cells_MC)
     yield Trace("log-likelihood", "the log-likelihood", at_draws["log_likelihood"])
@@ -400,7 +375,8 @@ def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
             order_Q = np.argsort(record.core_values[chain, draw])
             core_Q, subs_QM = record.core_values[chain, draw][order_Q], record.core_locations[chain, draw][order_Q]
             factors = [factor[chain, draw] for factor in record.factors]
-            total[chain, draw] = core_Q @ weighted_sums(record, chain, draw, subs_QM, missing, workers)
+            expanded, scale, odds = weighted_expansion(record, chain, draw, subs_QM, missing)
+            total[chain, draw] = core_Q @ (odds * missing.sums(expanded, workers, scale))
             few = [factor[rows_C] for factor, rows_C in zip(factors, cells_MC, strict=True)]
             rates_C = rates_of_cells(core_Q, subs_QM, few, places_MC, workers)
             cells[chain, draw] = likelihood.mean(rates_C, record.log_odds_of(chain, draw, cells_MC))
@@ -436,7 +412,7 @@ def r_hat(values: Floats) -> float:
         return r_hat(np.concatenate([values[:, :half], values[:, -half:]]))
     if all(_constant(of_chain) for of_chain in values):
         return np.inf
-    # If all values are equally far from the median, the folded values have no variance: the ranks alone decide.
+    # If all values are equally far from the median, the folded values have no variance: only the ranks decide.
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(_arviz().rhat(values, chain_axis=0, draw_axis=1))
 
@@ -466,8 +442,8 @@ def _constant(values: Floats) -> bool:
     return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
 
 
-def _drift(values: Floats) -> float | None:
-    """Return by how much the log-likelihood rises from first to second halves of chains, if it drifts in most."""
+def _drift(values: Floats) -> Finding | None:
+    """By how much the log-likelihood rises from first to second halves of chains, if it drifts in most."""
     half = values.shape[1] // 2
     if values.shape[1] < LEAST_DRAWS:
         return None
@@ -475,11 +451,12 @@ def _drift(values: Floats) -> float | None:
     rise = second.mean(axis=1) - first.mean(axis=1)
     spread = np.sqrt((first.var(axis=1, ddof=1) + second.var(axis=1, ddof=1)) / 2)
     upward, downward = (int((sign * rise > DRIFT_SPREADS * spread).sum()) for sign in (1, -1))
-    return float(np.median(rise)) if 2 * max(upward, downward) > len(values) else None
+    drifts = 2 * max(upward, downward) > len(values)
+    return Finding("drift", "poor", {"nats": float(np.median(rise))}) if drifts else None
 
 
 def _effective_within(judged: list[Trace], table: pd.DataFrame) -> Floats:
-    """Return the fewer of bulk and tail effective samples of each quantity; where chains disagree, those within chains.
+    """The fewer of bulk and tail effective samples of each quantity; where chains disagree, those within chains.
 
     Between modes that chains do not leave, the number of effective samples is the number of chains, however long they
     run. For intervals within modes, what counts is how many each chain has for itself; they are added up.
@@ -487,7 +464,46 @@ def _effective_within(judged: list[Trace], table: pd.DataFrame) -> Floats:
     samples = table[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy(copy=True)
     for place, large in enumerate(table["r_hat"].to_numpy() > R_HAT_SETTLED):
         if large and len(judged[place].values) > 1:
-            samples[place] = (
-                np.nansum([min(effective_samples(alone[None])) for alone in judged[place].values]) or np.nan
-            )
+            within = [min(effective_samples(of_chain[None])) for of_chain in judged[place].values]
+            samples[place] = np.nansum(within) or np.nan
     return np.asarray(samples, dtype=np.float64)
+
+
+def log_joint_of_draws(record: Record) -> Floats:
+    """Return the log joint density of the counts and all variables at each draw (chain, draw).
+
+    The log-likelihood comes from the trace; where a damaged run has lost it, it is computed again.
+    """
+    traced = record.stats["log_likelihood"][:, record.draw_sweeps - 1]
+    log_joint = np.empty(traced.shape)
+    for chain, draw in np.ndindex(traced.shape):
+        state, likelihood = record.state_of(chain, draw), float(traced[chain, draw])
+        if not np.isfinite(likelihood):
+            likelihood = log_likelihood(record.tensor, record.spec, state)
+        log_joint[chain, draw] = likelihood + _log_prior(record, state)
+    return log_joint
+
+
+def _log_prior(record: Record, state: State) -> float:
+    """The log prior density of all variables, or of those of new rows, on their unconstrained scales."""
+    spec, mode = record.spec, record.folded_mode
+    if not spec.has_priors:
+        return 0.0
+    if mode is None:
+        return log_prior(spec, state) + _log_jacobian(state)
+    own_p = state.dispersion is not None and state.dispersion.mode == mode
+    rows = [log_phi_DK if m == mode else log_phi_DK[:0] for m, log_phi_DK in enumerate(state.log_phi)]
+    new = State(np.empty(0), state.subs_QM, tuple(rows), np.empty(0), state.dispersion if own_p else None)
+    factors = log_prior_factors(spec, replace(new, concentrations_M=state.concentrations_M))
+    return factors + log_prior_dispersion(spec, new) + _log_jacobian(new)
+
+
+def _log_jacobian(state: State) -> float:
+    """The log Jacobian of exp for positive variables and of the logistic function for the dispersion."""
+    total = state.log_core_Q[state.included()].sum() + np.log(state.concentrations_M).sum()
+    for mode, log_phi_DK in enumerate(state.log_phi):
+        total += log_phi_DK[:, state.used(mode)].sum()
+    if state.dispersion is not None:
+        log_odds_D = state.dispersion.log_odds_D
+        total += (log_dispersion_of(log_odds_D) + log_dispersion_of(-log_odds_D)).sum()
+    return float(total)

@@ -1,4 +1,4 @@
-"""How well a fit predicts held-out cells, beside baselines fitted to the same training cells.
+"""How well a fit predicts held-out cells, compared with baselines fitted to the same training cells.
 
 Baselines are simple models of the expected count mu of a cell:
 
@@ -26,7 +26,7 @@ For each prediction, the scores are the means over the held-out cells of
     coverage      whether u is within (0.25, 0.75), (0.05, 0.95): the central 50% and 90% intervals
 
 with u = F(y - 1) + v (F(y) - F(y - 1)), v uniform: the randomised probability integral transform, uniform if the
-predictions are right (Czado, Gneiting and Held 2009). Counts are discrete, so without v an interval would hold more
+predictions are right (Czado, Gneiting and Held 2009). Counts are discrete, so without v an interval would contain more
 than its share. The seed of v is fixed. Most cells of a sparse tensor are almost certainly zero and say little about
 intervals. So coverage is also computed for *busy* cells, to which the prediction gives a count above 0 with a
 probability of at least one half. The choice depends on the prediction, not on the count, so u stays uniform.
@@ -58,7 +58,7 @@ from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import HeldOut
-from allocore.tensor.missing import WILDCARD, Missing, covered, signed_patterns
+from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, covered, signed_patterns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,14 +110,11 @@ def one_rate(tensor: CountTensor, coords_MN: Ints) -> Means:
 def independence(tensor: CountTensor, coords_MN: Ints) -> Means:
     """The product of margins."""
     margins = fitted_margins(tensor)
-    return Means(_product(margins, coords_MN), _product(margins, tensor.coords.astype(np.int64)), float(tensor.total))
-
-
-def _product(margins: Sequence[Floats], coords_MN: Ints) -> Floats:
-    mean_N = np.ones(coords_MN.shape[1])
-    for margin_D, place_N in zip(margins, coords_MN, strict=True):
-        mean_N *= margin_D[place_N]
-    return mean_N
+    cells_N, nonzeros = (
+        np.prod([margin_D[place_N] for margin_D, place_N in zip(margins, coords, strict=True)], axis=0)
+        for coords in (coords_MN, tensor.coords)
+    )
+    return Means(cells_N, nonzeros, float(tensor.total))
 
 
 def fitted_margins(tensor: CountTensor) -> list[Floats]:
@@ -166,15 +163,11 @@ def mean_over(tensor: CountTensor, coords_MN: Ints, mode: int) -> Means | None:
     # Without the cell itself: (sum - y + rate) / (number - 1 + 1).
     left_out_n = (sum_F[fibre_n] - tensor.counts + rate) / number_F[fibre_n]
     zeros = float(((number_F - nonzeros_F) * (sum_F + rate) / number_F).sum())
-    empty = _observed_fibres(tensor, mode) - len(known_F)
-    return Means((sum_N + rate) / (number_N + 1.0), left_out_n, float(left_out_n.sum()) + zeros + empty * rate)
-
-
-def _observed_fibres(tensor: CountTensor, mode: int) -> int:
-    """The number of fibres along a mode that no pattern covers whole."""
-    patterns_PM, shape = tensor.missing.patterns, np.delete(tensor.shape, mode).tolist()
+    # Fibres without counts, except those that a pattern covers entirely.
+    patterns_PM = tensor.missing.patterns
     whole = np.delete(patterns_PM[patterns_PM[:, mode] == WILDCARD], mode, axis=1)
-    return tensor.volume // tensor.shape[mode] - Missing(whole, shape).cells
+    empty = tensor.volume // length - Missing(whole, np.delete(tensor.shape, mode).tolist()).cells - len(known_F)
+    return Means((sum_N + rate) / (number_N + 1.0), left_out_n, float(left_out_n.sum()) + zeros + empty * rate)
 
 
 def missing_in_fibres(missing: Missing, coords_MN: Ints, mode: int) -> Ints:
@@ -183,11 +176,9 @@ def missing_in_fibres(missing: Missing, coords_MN: Ints, mode: int) -> Ints:
     weights_P = np.where(patterns_PM[:, mode] == WILDCARD, missing.shape[mode], 1) * signs_P
     others_PM = np.array(patterns_PM)
     others_PM[:, mode] = WILDCARD
-    kinds, kind_P = np.unique(others_PM != WILDCARD, axis=0, return_inverse=True)
     number_N = np.zeros(coords_MN.shape[1], dtype=np.int64)
-    for kind, fixed_M in enumerate(kinds):
-        chosen, modes = np.flatnonzero(kind_P.ravel() == kind), np.flatnonzero(fixed_M)
-        lengths = [missing.shape[m] for m in modes.tolist()]
+    for fixed, chosen in by_fixed_modes(others_PM):
+        modes, lengths = list(fixed), [missing.shape[m] for m in fixed]
         keys_N, keys_P = column_keys(lengths, coords_MN[modes], others_PM[chosen][:, modes].T)
         known, place_P = np.unique(keys_P, return_inverse=True)
         sums = np.bincount(place_P, weights_P[chosen]).astype(np.int64)
@@ -206,7 +197,7 @@ _BRIEF, _LEAST_DRAWS = 200_000_000, 20
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How well a run predicts held-out cells, beside simple baselines: a table, and what it means.
+    """How well a run predicts held-out cells, compared with simple baselines: a table, and what it means.
 
     `Posterior.evaluate` returns it. `print` shows the table and the sentences, and so does a notebook.
 
@@ -342,19 +333,13 @@ def _row(
     ]
     for suffix, where in (("", everywhere), ("_busy", busy_N)):
         parts += [(f"coverage_{level}{suffix}", inside(pit_N, level).astype(float), where) for level in LEVELS]
-    row = dict(_columns(parts, fibre_N))
-    if model_N is None:
-        return {**row, "behind": 0.0, "behind_se": 0.0}
-    with np.errstate(invalid="ignore"):
-        difference_N = model_N - scores.log_density_N
-    return {**row, **dict(_columns([("behind", difference_N, everywhere)], fibre_N))}
-
-
-def _columns(parts: list[tuple[str, Floats, Flags]], fibre_N: Ints) -> Iterator[tuple[str, float]]:
+    if model_N is not None:
+        with np.errstate(invalid="ignore"):
+            parts.append(("behind", model_N - scores.log_density_N, everywhere))
+    row = {}
     for name, values_N, where in parts:
-        mean, error = clustered_mean(values_N[where], fibre_N[where])
-        yield name, mean
-        yield f"{name}_se", error
+        row[name], row[f"{name}_se"] = clustered_mean(values_N[where], fibre_N[where])
+    return row if model_N is not None else {**row, "behind": 0.0, "behind_se": 0.0}
 
 
 def clustered_mean(values_n: Floats, fibre_n: Ints) -> tuple[float, float]:
@@ -369,10 +354,7 @@ def clustered_mean(values_n: Floats, fibre_n: Ints) -> tuple[float, float]:
 
 
 def clustered_error(sums_F: Floats, number: int) -> float:
-    """The standard error of a mean of `number` cells, from the sums over fibres of differences to the mean.
-
-    It is NaN if there are fewer than two fibres.
-    """
+    """The standard error of a mean of `number` cells, from sums over fibres of differences to it; NaN for one fibre."""
     fibres = len(sums_F)
     return float(np.sqrt(fibres / (fibres - 1) * (sums_F**2).sum())) / number if fibres > 1 else np.nan
 
@@ -396,9 +378,15 @@ _FEW_CELLS, _FEW_POSITIVE, _FEW_BUSY = 30, 30, 50
 
 def _findings(table: "pd.DataFrame", record: Record) -> Iterator[Finding]:
     """What the table shows; the first finding is the answer."""
-    unjudged = _why_not_judged(table)
-    if unjudged is not None:
-        yield unjudged
+    known = table.attrs
+    if known["trained"] or known["cells"] < _FEW_CELLS or known["positive"] == known["cells"]:
+        # The scores do not show how well the model predicts.
+        if known["trained"]:
+            yield Finding("evaluation-trained", "caution", {"trained": known["trained"], "cells": known["cells"]})
+        elif known["cells"] < _FEW_CELLS:
+            yield Finding("evaluation-few-cells", "caution", {"cells": known["cells"]})
+        else:
+            yield Finding("evaluation-no-zeros", "caution")
         yield from _caveats(table, record)
         return
     rows: dict[str, _Row] = table.to_dict("index")  # type: ignore[assignment]
@@ -408,24 +396,10 @@ def _findings(table: "pd.DataFrame", record: Record) -> Iterator[Finding]:
     yield _against(rows[own], rows[baseline], baseline, intervals_off=intervals.level != "good")
     positive, zero = ((rows[own][name], rows[baseline][name]) for name in ("log_ppd_positive", "log_ppd_zero"))
     if np.isfinite(positive).all():
-        zeros = zero if np.isfinite(zero).all() else None
-        yield Finding(
-            "positive-cells", values={"baseline": baseline, "log_ratio": positive[0] - positive[1], "zeros": zeros}
-        )
+        values = {"baseline": baseline, "log_ratio": positive[0] - positive[1]}
+        yield Finding("positive-cells", values={**values, "zeros": zero if np.isfinite(zero).all() else None})
     yield intervals
     yield from _caveats(table, record)
-
-
-def _why_not_judged(table: "pd.DataFrame") -> Finding | None:
-    """Why the scores do not show how well the model predicts, if so."""
-    known = table.attrs
-    if known["trained"]:
-        return Finding("evaluation-trained", "caution", {"trained": known["trained"], "cells": known["cells"]})
-    if known["cells"] < _FEW_CELLS:
-        return Finding("evaluation-few-cells", "caution", {"cells": known["cells"]})
-    if known["positive"] == known["cells"]:
-        return Finding("evaluation-no-zeros", "caution")
-    return None
 
 
 def _against(own: _Row, other: _Row, baseline: str, *, intervals_off: bool) -> Finding:
@@ -447,42 +421,30 @@ def _against(own: _Row, other: _Row, baseline: str, *, intervals_off: bool) -> F
 
 
 def _intervals(table: "pd.DataFrame", record: Record) -> Finding:
-    """Whether intervals hold as many counts as they should."""
+    """Whether intervals contain as many counts as they should."""
     enough = table.attrs["busy"] >= _FEW_BUSY
     cells, suffix = (table.attrs["busy"], "_busy") if enough else (table.attrs["cells"], "")
     shares = {level: float(table[f"coverage_{level}{suffix}"].iloc[0]) for level in _NEAR}
     errors = {level: float(table[f"coverage_{level}{suffix}_se"].iloc[0]) for level in _NEAR}
-    off = [
-        share - level / 100
-        for level, share in shares.items()
-        if abs(share - level / 100) > max(_NEAR[level], _CLEAR * _error_if_right(level / 100, cells, errors[level]))
-    ]
+    off = []
+    for level, share in shares.items():
+        # The standard error if intervals are right is at least that of as many independent cells. The observed error is
+        # over fibres. It may be larger, because cells of a fibre are alike; with few cells, or with almost all of them
+        # inside, it is too small.
+        independent = math.sqrt(level / 100 * (1.0 - level / 100) / max(1, cells))
+        error = np.fmax(errors[level], independent)
+        if abs(share - level / 100) > max(_NEAR[level], _CLEAR * error):
+            off.append(share - level / 100)
     coverage = {"busy": cells if enough else None, "half": shares[50], "most": shares[90]}
     if not off:
         return Finding("intervals-right", "good", coverage)
     if min(off) > 0:
         return Finding("intervals-wide", "caution", coverage)
-    kind = "intervals-narrow" if max(off) < 0 else "intervals-wrong"
-    return Finding(kind, "caution", {**coverage, "remedy": _remedy(record)})
-
-
-def _error_if_right(level: float, cells: int, error: float) -> float:
-    """The standard error of a share of counts if intervals are right: at least that of as many independent cells.
-
-    The observed error is over fibres. It may be larger, because cells of a fibre are alike; with few cells, or with
-    almost all of them inside, it is too small.
-    """
-    independent = math.sqrt(level * (1.0 - level) / max(1, cells))
-    return independent if math.isnan(error) else max(error, independent)
-
-
-def _remedy(record: Record) -> str:
-    """What may help against intervals that are too narrow."""
-    if record.spec.likelihood == "poisson":
-        return "negative-binomial"
+    remedy = "negative-binomial" if record.spec.likelihood == "poisson" else "more-draws"
     if record.spec.likelihood == "negative-binomial" and record.spec.dispersion_by is None:
-        return "dispersion-by"
-    return "more-draws"
+        remedy = "dispersion-by"
+    kind = "intervals-narrow" if max(off) < 0 else "intervals-wrong"
+    return Finding(kind, "caution", {**coverage, "remedy": remedy})
 
 
 def _caveats(table: "pd.DataFrame", record: Record) -> Iterator[Finding]:

@@ -65,11 +65,9 @@ def count_dispersion(record: Record) -> CountDispersion:
     few, tensor = sampled(record, _DRAWS), record.tensor
     totals, _ = expected(few, np.empty((len(tensor.shape), 0), dtype=np.int64))
     rates = rates_by_draw(few, tensor.coords.astype(np.int64), available_threads())
-    found = [
-        _of_draw(tensor.counts, mu_N, total) for (mu_N, _), total in zip(rates, totals.ravel().tolist(), strict=True)
-    ]
-    ratio, gain = np.mean(found, axis=0).tolist()
-    return CountDispersion(ratio, gain)
+    pairs = zip(rates, totals.ravel().tolist(), strict=True)
+    found = [_of_draw(tensor.counts, mu_N, total) for (mu_N, _), total in pairs]
+    return CountDispersion(*np.mean(found, axis=0).tolist())
 
 
 def _of_draw(counts_N: Ints, mu_N: Floats, total: float) -> tuple[float, float]:
@@ -104,16 +102,13 @@ def _sample(nonzeros: int) -> Ints | slice:
 
 
 def likelihood_findings(record: Record) -> tuple[Finding, ...]:
-    """Return how the counts are distributed given the rates; after a Poisson fit, how dispersed they are.
-
-    The run must have draws.
-    """
+    """Return how the counts are distributed given the rates; after a Poisson fit, how dispersed they are."""
     poisson = (_after_poisson(record),) if record.spec.likelihood == "poisson" else ()
     return (*poisson, *learned_findings(record))
 
 
 def learned_findings(record: Record) -> tuple[Finding, ...]:
-    """Return what was learned besides classes and factors: nothing for the model of the paper."""
+    """Return what was learned in addition to classes and factors: nothing for the model of the paper."""
     found = []
     if record.spec.likelihood == "bernoulli":
         found.append(Finding("bernoulli"))

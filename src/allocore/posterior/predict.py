@@ -15,7 +15,7 @@ are simulated: at least a thousand times, evenly over the draws. A random number
 the block of cells, never on threads. Cells come in blocks, so that memory grows with the cells, not with the draws.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,32 +32,29 @@ from allocore.posterior.cells import (
     MOST_BERNOULLI_CELLS,
     Boxes,
     CellCounts,
-    Terms,
+    blocks_to_score,
     boxes_of_cells,
-    check_has_cells,
-    check_same_tensor,
+    checked_coords,
     named_cells,
     number_of_terms,
-    observed_cells,
-    refuse_training_cells,
-    refuse_training_tensor,
     term_rates,
     terms_of,
 )
 from allocore.storage.record import Record
-from allocore.tensor.coordinates import as_integers, check_coordinates
-from allocore.tensor.count_tensor import CountTensor
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_QUANTILES_PER_THREAD = 256
+_CELLS_PER_THREAD, _QUANTILES_PER_THREAD = 16_384, 256
 # The longest walk; a bisection takes about as long.
 _LONGEST_WALK = 1000
 # Above this latent rate P(0) comes near the smallest floats.
 _FAR_FROM_ZERO = 600.0
 _MOST_COUNT = 2.0**62
+# The cells of a block have at most this many rates in all draws, and this many terms in one draw.
+_NUMBERS_AT_ONCE, _TERMS_AT_ONCE = 10_000_000, 1_000_000
+_SIMULATIONS, _SEED = 1000, 20240502
 
 
 class Mixtures(NamedTuple):
@@ -68,23 +65,23 @@ class Mixtures(NamedTuple):
     log_odds_RS: Floats
 
     def taken(self, places: NDArray[np.intp]) -> "Mixtures":
-        """Some of the sums."""
+        """Return some of the sums."""
         return Mixtures(self.rates_NS[places], self.odds_row_N[places], self.log_odds_RS)
 
 
-class _Recursions(NamedTuple):
-    """c, a and b of the likelihood for each row of the table of log odds, (R, S)."""
+class Recursions(NamedTuple):
+    """c, a and b of the likelihood, and the expected count per unit of the rate, by row of log odds, (R, S)."""
 
     scale_RS: Floats
     slope_RS: Floats
     step_RS: Floats
+    mean_RS: Floats
 
-
-class _Limits(NamedTuple):
-    """Where the walk from zero gives up: at a latent rate, and after so many counts."""
-
-    far: float
-    longest: int
+    @classmethod
+    def of(cls, likelihood: Likelihood, log_odds_RS: Floats) -> "Recursions":
+        """Return those of a likelihood at some log odds of the dispersion."""
+        mean_RS = likelihood.mean(np.ones_like(log_odds_RS), log_odds_RS)
+        return cls(likelihood.latent_scale(log_odds_RS), *likelihood.recursion(log_odds_RS), mean_RS)
 
 
 def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floats, workers: Workers) -> Ints:
@@ -92,13 +89,11 @@ def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floa
     if likelihood.name == "bernoulli":
         zero_N = np.exp(-mixtures.rates_NS).mean(axis=1)
         return np.asarray(zero_N[None, :] < levels_L[:, None], dtype=np.int64)
-    log_odds_RS = mixtures.log_odds_RS
-    given = _Recursions(likelihood.latent_scale(log_odds_RS), *likelihood.recursion(log_odds_RS))
+    given = Recursions.of(likelihood, mixtures.log_odds_RS)
     found_LN = np.full((len(levels_L), len(mixtures.rates_NS)), -1, dtype=np.int64)
-    cuts = workers.ranges(found_LN.shape[1], _QUANTILES_PER_THREAD)
     rates_NS, odds_row_N, _ = mixtures
-    limits = _Limits(_FAR_FROM_ZERO, _LONGEST_WALK)
-    workers.run([partial(_walk, *cut, rates_NS, odds_row_N, given, levels_L, limits, found_LN) for cut in cuts])
+    cuts = workers.ranges(found_LN.shape[1], _QUANTILES_PER_THREAD)
+    workers.run([partial(_walk, *cut, rates_NS, odds_row_N, given, levels_L, _LONGEST_WALK, found_LN) for cut in cuts])
     hard = np.flatnonzero(found_LN[-1] < 0)
     pieces = [hard[slice(*cut)] for cut in workers.ranges(len(hard), 16)]
     workers.run([partial(_bisect, likelihood, mixtures, piece, levels_L, found_LN) for piece in pieces])
@@ -107,19 +102,18 @@ def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floa
 
 @kernel
 def _walk(
-    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, given: _Recursions, levels_L: Floats, limits: _Limits,
+    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, given: Recursions, levels_L: Floats, longest: int,
     found_LN: Ints,
 ) -> None:  # fmt: skip
-    """Fill `found_LN` for cells `first` to `last` where the walk from zero gets there; elsewhere it stays -1."""
-    scale_RS, slope_RS, step_RS = given
-    far, longest = limits
+    """Fill `found_LN` for cells `first` to `last` if a walk from zero of at most `longest` steps finds them."""
+    scale_RS, slope_RS, step_RS, _ = given
     draws = rates_NS.shape[1]
     density_S = np.empty(draws)
     for n in range(first, last):
         row, total, near = odds_row_N[n], 0.0, True
         for s in range(draws):
             latent = scale_RS[row, s] * rates_NS[n, s]
-            near = near and latent <= far
+            near = near and latent <= _FAR_FROM_ZERO
             density_S[s] = np.exp(-latent)
             total += density_S[s]
         if not near:
@@ -156,9 +150,6 @@ def _bisect(
         found_N[places] = high_H
 
 
-_CELLS_PER_THREAD = 16_384
-
-
 def expected_counts(record: Record, coords_MN: Ints, threads: int) -> Floats:
     """Return the mean count of each cell under the likelihood, averaged over all draws of all chains."""
     total_N = np.zeros(coords_MN.shape[1])
@@ -169,22 +160,25 @@ def expected_counts(record: Record, coords_MN: Ints, threads: int) -> Floats:
 
 def log_predictive(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> Floats:
     """Return the log of the probability of each cell's count averaged over all draws, by logsumexp."""
-    log_total_N = np.full(coords_MN.shape[1], -np.inf)
+    log_total_N, log_density = np.full(coords_MN.shape[1], -np.inf), record.spec.observation.log_density
     with Workers(threads) as workers:
-        cuts = [slice(*cut) for cut in workers.ranges(len(log_total_N), _CELLS_PER_THREAD)]
         for given in rates_by_draw(record, coords_MN, threads):
-            workers.run(
-                [partial(_add_density, record.spec.observation, cut, counts_N, given, log_total_N) for cut in cuts]
-            )
+            add_logs(lambda *of: (log_density(*of),), (counts_N, *given), (log_total_N,), workers, _CELLS_PER_THREAD)
     return np.asarray(log_total_N - np.log(number_of_draws(record)))
 
 
-def _add_density(
-    likelihood: Likelihood, cut: slice, counts_N: Ints, given: tuple[Floats, Floats], log_total_N: Floats
-) -> None:
-    """Add the probabilities under one draw to their sums, all as logs; `given` has its rates and log odds."""
-    log_density_N = likelihood.log_density(counts_N[cut], *(each_N[cut] for each_N in given))
-    np.logaddexp(log_total_N[cut], log_density_N, out=log_total_N[cut])
+def add_logs(
+    function: Callable[..., Sequence[Floats]], given: Sequence[Ints | Floats], log_sums: Sequence[Floats],
+    workers: Workers, per_thread: int,
+) -> None:  # fmt: skip
+    """Add what a function of the counts, rates and log odds of cells gives to sums, all as logs."""
+
+    def add(first: int, last: int) -> None:
+        log_values = function(*(each_N[first:last] for each_N in given))
+        for log_value_N, log_sum_N in zip(log_values, log_sums, strict=True):
+            np.logaddexp(log_sum_N[first:last], log_value_N, out=log_sum_N[first:last])
+
+    workers.run([partial(add, *cut) for cut in workers.ranges(len(given[0]), per_thread)])
 
 
 def rates_by_draw(record: Record, coords_MN: Ints, threads: int) -> Iterator[tuple[Floats, Floats]]:
@@ -242,31 +236,6 @@ def sampled(record: Record, most: int) -> Record:
     return record.with_draws(every)
 
 
-_NUMBERS_AT_ONCE = 10_000_000
-_TERMS_AT_ONCE = 1_000_000
-_SIMULATIONS = 1000
-_SEED = 20240502
-
-
-class Predicted(NamedTuple):
-    """Expected counts of N boxes, in each draw if they were asked for, and the ends of their intervals."""
-
-    rate_N: Floats
-    low_N: Ints
-    high_N: Ints
-    draws_NS: Floats | None
-
-
-def predict(record: Record, boxes: Boxes, interval: float, *, missing: bool, draws: bool, threads: int) -> Predicted:
-    """Return expected counts and predictive intervals of boxes."""
-    levels_L, number = np.array([0.5 - interval / 2, 0.5 + interval / 2]), boxes.places_MN.shape[1]
-    draws_NS = np.empty((number, number_of_draws(record))) if draws else None
-    rate_N, ends_LN = expected_and_quantiles(
-        record, boxes, levels_L, missing=missing, threads=threads, draws_NS=draws_NS
-    )
-    return Predicted(rate_N, ends_LN[0], ends_LN[1], draws_NS)
-
-
 def expected_and_quantiles(
     record: Record, boxes: Boxes, levels_L: Floats, *, missing: bool, threads: int, draws_NS: Floats | None = None
 ) -> tuple[Floats, Ints]:
@@ -279,7 +248,8 @@ def expected_and_quantiles(
     for cut in _blocks(record, boxes):
         chosen = order_N[cut]
         own_NS = None if draws_NS is None else np.empty((len(chosen), draws_NS.shape[1]))
-        rate_N[chosen], quantiles_LN[:, chosen] = _block(record, boxes, cut, levels_L, missing, threads, own_NS)
+        block = boxes._replace(places_MN=boxes.places_MN[:, cut])
+        rate_N[chosen], quantiles_LN[:, chosen] = _block(record, block, cut.start, levels_L, missing, threads, own_NS)
         if draws_NS is not None:
             draws_NS[chosen] = own_NS
     return rate_N, quantiles_LN
@@ -287,7 +257,7 @@ def expected_and_quantiles(
 
 def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bool, threads: int) -> Ints:
     """Return simulated counts (draws, N): draw i takes the values of draw i S // draws of the S of the posterior."""
-    every, number = _places(record), boxes.places_MN.shape[1]
+    every, number = list(np.ndindex(record.core_values.shape[:2])), boxes.places_MN.shape[1]
     source = np.arange(draws) * len(every) // draws
     terms = terms_of(record, boxes, 0, missing)
     used, repeats = np.unique(source, return_counts=True)
@@ -302,32 +272,11 @@ def simulate(record: Record, boxes: Boxes, draws: int, seed: int, *, missing: bo
     return counts_SN
 
 
-def check_sums(record: Record, boxes: Boxes) -> None:
-    """Raise an error if a sum has more cells than are visited under the Bernoulli likelihood."""
-    most = number_of_terms(record, boxes).max()
-    if record.spec.likelihood == "bernoulli" and most > MOST_BERNOULLI_CELLS:
-        rule = f"must have at most {MOST_BERNOULLI_CELLS:,} under the Bernoulli likelihood, which visits every cell"
-        raise InputError("cells", Described(f"a sum of {most:,.0f} cells"), rule)
-
-
-def with_predictions(asked: "pd.DataFrame", found: Predicted) -> "pd.DataFrame":
-    """Return the frame with the columns expected, low and high; a name that is taken gets an underscore."""
-    taken = tuple(map(str, asked.columns))
-    results = {"expected": found.rate_N, "low": found.low_N, "high": found.high_N}
-    return asked.assign(**{free_name(name, taken): values_N for name, values_N in results.items()})
-
-
 def free_name(name: str, mode_names: tuple[str, ...]) -> str:
     """Return the name of a column; underscores are added if a mode has that name."""
     while name in mode_names:
         name += "_"
     return name
-
-
-def _places(record: Record) -> list[tuple[int, int]]:
-    """The chain and the draw of every draw."""
-    chains, draws = record.core_values.shape[:2]
-    return [(chain, draw) for chain in range(chains) for draw in range(draws)]
 
 
 def _blocks(record: Record, boxes: Boxes) -> Iterator[slice]:
@@ -342,15 +291,18 @@ def _blocks(record: Record, boxes: Boxes) -> Iterator[slice]:
 
 
 def _block(
-    record: Record, boxes: Boxes, cut: slice, levels_L: Floats, missing: bool, threads: int, draws_NS: Floats | None
+    record: Record, boxes: Boxes, start: int, levels_L: Floats, missing: bool, threads: int, draws_NS: Floats | None
 ) -> tuple[Floats, Ints]:
-    """Expected counts (N) and quantiles (L, N) of some boxes; fills `draws_NS` with those of each draw."""
-    boxes, places, likelihood = boxes.taken(cut), _places(record), record.spec.observation
-    terms, table_RS = terms_of(record, boxes, cut.start, missing), log_odds_table(record)
+    """Expected counts (N) and quantiles (L, N) of boxes from position `start` on; fills `draws_NS` with each draw's."""
+    places, likelihood = list(np.ndindex(record.core_values.shape[:2])), record.spec.observation
+    terms, table_RS = terms_of(record, boxes, start, missing), log_odds_table(record)
     number = boxes.places_MN.shape[1]
     total_N, rates = np.zeros(number), Columns(number, len(places))
-    first_N = np.searchsorted(terms.owner_T, np.arange(number))
-    simulation = _Simulation(record, terms, number, cut.start)
+    first_N, terms_N = np.searchsorted(terms.owner_T, np.arange(number)), np.bincount(terms.owner_T, minlength=number)
+    # Boxes with several terms are simulated.
+    sums, chosen_T = np.flatnonzero(terms_N > 1), np.flatnonzero(terms_N[terms.owner_T] > 1)
+    sum_t, times = np.searchsorted(sums, terms.owner_T[chosen_T]), -(-_SIMULATIONS // len(places))
+    simulated_UI = np.empty((len(sums), len(places) * times))
     for s, rates_T in enumerate(term_rates(record, boxes, terms, places, threads)):
         log_odds_T = table_RS[terms.odds_row_T, s]
         expected_N = terms.added_up(likelihood.mean(rates_T, log_odds_T), number)
@@ -358,42 +310,16 @@ def _block(
         if draws_NS is not None:
             draws_NS[:, s] = expected_N
         rates.add(s, rates_T[first_N])
-        simulation.add(s, rates_T, log_odds_T)
+        rng = np.random.default_rng([_SEED, start, s])
+        for i in range(s * times, (s + 1) * times) if len(sums) else ():
+            counts_t = likelihood.draw(rates_T[chosen_T], log_odds_T[chosen_T], rng)
+            simulated_UI[:, i] = np.bincount(sum_t, counts_t, len(sums))
     with Workers(threads) as workers:
         mixtures = Mixtures(rates.table_NS, terms.odds_row_T[first_N], table_RS)
         quantiles_LN = mixture_quantiles(likelihood, mixtures, levels_L, workers)
-    quantiles_LN[:, simulation.sums] = simulation.quantiles(levels_L)
+    if len(sums):
+        quantiles_LN[:, sums] = np.quantile(simulated_UI, levels_L, axis=1, method="inverted_cdf")
     return total_N / len(places), quantiles_LN
-
-
-class _Simulation:
-    """Simulated counts of the boxes with several terms, filled draw by draw."""
-
-    def __init__(self, record: Record, terms: Terms, number: int, start: int) -> None:
-        self._likelihood, self._start = record.spec.observation, start
-        terms_N = np.bincount(terms.owner_T, minlength=number)
-        self.sums = np.flatnonzero(terms_N > 1)
-        self._chosen_T = np.flatnonzero(terms_N[terms.owner_T] > 1)
-        self._owner_t = np.searchsorted(self.sums, terms.owner_T[self._chosen_T])
-        draws = number_of_draws(record)
-        self._times = -(-_SIMULATIONS // draws)
-        self._counts_UI = np.empty((len(self.sums), draws * self._times))
-
-    def add(self, s: int, rates_T: Floats, log_odds_T: Floats) -> None:
-        """Simulate the counts of draw s."""
-        if not len(self.sums):
-            return
-        rng = np.random.default_rng([_SEED, self._start, s])
-        rates_t, log_odds_t = rates_T[self._chosen_T], log_odds_T[self._chosen_T]
-        for i in range(s * self._times, (s + 1) * self._times):
-            counts_t = self._likelihood.draw(rates_t, log_odds_t, rng)
-            self._counts_UI[:, i] = np.bincount(self._owner_t, counts_t, len(self.sums))
-
-    def quantiles(self, levels_L: Floats) -> Ints:
-        """The quantiles (L, U) of the simulated counts, as the smallest counts that reach the levels."""
-        if not len(self.sums):
-            return np.empty((len(levels_L), 0), dtype=np.int64)
-        return np.quantile(self._counts_UI, levels_L, axis=1, method="inverted_cdf").astype(np.int64)
 
 
 # Cells, sums of cells and counts as users give them, for `Posterior` and `Forecast` alike.
@@ -405,31 +331,6 @@ def drawn(record: Record) -> Record:
         sweeps, burn_in = record.stats["moved"].shape[1], record.schedule.burn_in
         raise InputError("run", NO_VALUE, f"has no draws yet: it is at sweep {sweeps}, and the burn-in takes {burn_in}")
     return record
-
-
-def checked_coords(coords: object, tensor: CountTensor) -> Ints:
-    """Return coordinates (M, n), or those of something that has them, after a check that they fit the tensor."""
-    if isinstance(coords, CountTensor):
-        raise InputError(
-            "coords", Described("a CountTensor"), "must list cells; pass Y.coords to predict the non-zeros of a tensor"
-        )
-    if hasattr(coords, "coords"):
-        check_same_tensor(coords, tensor, "coords")
-        coords = coords.coords
-    cells = as_integers(coords, "coords")
-    check_coordinates(cells, tensor.shape, tensor.mode_names)
-    return cells.astype(np.int64)
-
-
-def checked_counts(coords: object, counts: object, tensor: CountTensor) -> tuple[Ints, Ints]:
-    """Return coordinates (M, n) and the count of each cell after a check that they fit the tensor."""
-    cells, numbers = checked_coords(coords, tensor), as_integers(counts, "counts")
-    if numbers.shape != cells.shape[1:]:
-        shown = Described(f"an array of shape {numbers.shape}")
-        raise InputError("counts", shown, f"must have one count for each of the {cells.shape[1]} cells in `coords`")
-    if (numbers < 0).any():
-        raise InputError("counts", Described(f"an array with {numbers.min()}"), "must have no negative counts")
-    return cells, numbers.astype(np.int64)
 
 
 def checked_interval(interval: object) -> float:
@@ -445,7 +346,10 @@ def boxes_and_labels(record: Record, cells: object) -> "tuple[Boxes, pd.DataFram
         boxes, asked = boxes_of_cells(checked_coords(cells, record.tensor), record.tensor)
     else:
         boxes, asked = named_cells(cells, record.tensor)
-    check_sums(record, boxes)
+    most = number_of_terms(record, boxes).max()
+    if record.spec.likelihood == "bernoulli" and most > MOST_BERNOULLI_CELLS:
+        rule = f"must have at most {MOST_BERNOULLI_CELLS:,} under the Bernoulli likelihood, which visits every cell"
+        raise InputError("cells", Described(f"a sum of {most:,.0f} cells"), rule)
     return boxes, asked
 
 
@@ -453,10 +357,14 @@ def predict_cells(
     record: Record, cells: object, interval: float, *, threads: int, draws: bool = False, missing: bool = False
 ) -> "tuple[pd.DataFrame, Floats | None]":
     """Return the table of `Posterior.predict`, and the expected counts in each draw (n, draws) if asked for."""
-    probability = checked_interval(interval)
+    half = checked_interval(interval) / 2
     boxes, asked = boxes_and_labels(drawn(record), cells)
-    found = predict(record, boxes, probability, missing=missing, draws=draws, threads=threads)
-    return with_predictions(asked, found), found.draws_NS
+    draws_NS = np.empty((boxes.places_MN.shape[1], number_of_draws(record))) if draws else None
+    expected_N, (low_N, high_N) = expected_and_quantiles(
+        record, boxes, np.array([0.5 - half, 0.5 + half]), missing=missing, threads=threads, draws_NS=draws_NS
+    )
+    taken, results = tuple(map(str, asked.columns)), {"expected": expected_N, "low": low_N, "high": high_N}
+    return asked.assign(**{free_name(name, taken): each_N for name, each_N in results.items()}), draws_NS
 
 
 def cell_quantiles(
@@ -485,24 +393,8 @@ def simulate_cells(
 
 def log_ppd(record: Record, test: CellCounts, *, positive_only: bool, allow_training: bool, threads: int) -> float:
     """Return the mean log predictive probability of cells, as `Posterior.log_ppd` does."""
-    tensor = drawn(record).tensor
-    check_has_cells(test, "test")
-    check_same_tensor(test, tensor, "test")
-    if isinstance(test, CountTensor):
-        if not allow_training:
-            refuse_training_tensor(test, tensor)
-        blocks = [(test.coords.astype(np.int64), test.counts)] if positive_only else observed_cells(test)
-    else:
-        cells, counts = checked_counts(test.coords, test.counts, tensor)
-        if not allow_training:
-            refuse_training_cells(cells, tensor)
-        chosen = counts > 0 if positive_only else np.ones(len(counts), dtype=bool)
-        if not chosen.any():
-            kind = "cell with a count above 0" if positive_only else "cell"
-            raise InputError("test", Described(f"a set of {len(counts)} cells"), f"must have at least one {kind}")
-        blocks = [(cells[:, chosen], counts[chosen])]
     total, number = 0.0, 0
-    for coords_MN, counts_N in blocks:
+    for coords_MN, counts_N in blocks_to_score(test, drawn(record).tensor, allow_training, positive_only=positive_only):
         total += float(log_predictive(record, coords_MN, counts_N, threads).sum())
         number += len(counts_N)
     return total / number

@@ -31,14 +31,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
-from allocore.posterior.predict import Mixtures, mixture_quantiles
+from allocore.posterior.predict import Mixtures, Recursions, mixture_quantiles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +47,17 @@ if TYPE_CHECKING:
 Function: TypeAlias = Callable[[Ints, Floats], Floats]
 
 NODES = 12
-_RANGES_AT_ONCE = 512
+_RANGES_AT_ONCE, _CELLS_PER_THREAD = 512, 256
+# The longest walk; beyond it Gauss's rule is quicker.
+_LONGEST_WALK = 20_000
+# The probabilities of a draw are kept times e^600 until they exceed e^-300.
+_SHIFT, _SHIFT_BACK = 600.0, np.exp(300.0)
+_TOLERANCE = 1e-9
+# Below this, the sum of the probabilities may have lost digits, or underflowed.
+_LEAST_DENSITY = 1e-250
+_END = 1e-12
+# Standard deviations around its mean within which a draw has nearly all its probability.
+_WIDE = 10.0
 
 
 def gauss_sums(function: Function, first_C: Ints, stop_C: Ints, tolerance: float) -> Floats:
@@ -97,19 +106,6 @@ def gauss_rule(length: int) -> tuple[Floats, Floats]:
     return (length - 1.0) / 2.0 + length * places, length * vectors[0] ** 2
 
 
-_CELLS_PER_THREAD = 256
-# The longest walk; beyond it Gauss's rule is quicker.
-_LONGEST_WALK = 20_000
-# The probabilities of a draw are kept times e^600 until they exceed e^-300.
-_SHIFT, _SHIFT_BACK = 600.0, np.exp(300.0)
-_TOLERANCE = 1e-9
-# Below this, the sum of the probabilities may have lost digits, or underflowed.
-_LEAST_DENSITY = 1e-250
-_END = 1e-12
-# Standard deviations around its mean within which a draw has nearly all its probability.
-_WIDE = 10.0
-
-
 class MixtureScores(NamedTuple):
     """For N cells: the log density of the count, F(y - 1), F(y), the CRPS, the expected count, and P(0)."""
 
@@ -119,15 +115,6 @@ class MixtureScores(NamedTuple):
     crps_N: Floats
     mean_N: Floats
     zero_N: Floats
-
-
-class _Recursions(NamedTuple):
-    """c, a and b of the likelihood, and the expected count per unit of the rate, by row of log odds, (R, S)."""
-
-    scale_RS: Floats
-    slope_RS: Floats
-    step_RS: Floats
-    mean_RS: Floats
 
 
 class _Scratch(NamedTuple):
@@ -143,25 +130,20 @@ def mixture_scores(likelihood: Likelihood, mixtures: Mixtures, counts_N: Ints, w
     """Return the scores of the counts of N cells."""
     if likelihood.name == "bernoulli":
         return _of_zeros_and_ones(mixtures, counts_N)
-    log_odds_RS = mixtures.log_odds_RS
-    recursion = likelihood.recursion(log_odds_RS)
-    per_rate_RS = likelihood.mean(np.ones_like(log_odds_RS), log_odds_RS)
-    given = _Recursions(likelihood.latent_scale(log_odds_RS), *recursion, per_rate_RS)
+    given = Recursions.of(likelihood, mixtures.log_odds_RS)
     scores_6N = np.full((6, len(counts_N)), np.nan)
     rates_NS, odds_row_N, _ = mixtures
     cuts = workers.ranges(len(counts_N), _CELLS_PER_THREAD)
     workers.run([partial(_walk, *cut, rates_NS, odds_row_N, counts_N, given, _LONGEST_WALK, scores_6N) for cut in cuts])
     log_density_N, _, _, crps_N, _, _ = scores_6N
     rare, hard = np.flatnonzero(np.isnan(log_density_N)), np.flatnonzero(np.isnan(crps_N))
-    for places in _pieces(rare, 64):
+    for start in range(0, len(rare), 64):
+        places = rare[start : start + 64]
         log_density_N[places] = _log_density(likelihood, mixtures.taken(places), counts_N[places])
-    for places in _pieces(hard, 16):
+    for start in range(0, len(hard), 16):
+        places = hard[start : start + 16]
         scores_6N[1:4, places] = _by_rule(likelihood, mixtures.taken(places), counts_N[places], workers)
     return MixtureScores(*scores_6N)
-
-
-def _pieces(places: NDArray[np.intp], at_once: int) -> list[NDArray[np.intp]]:
-    return [places[start : start + at_once] for start in range(0, len(places), at_once)]
 
 
 def _of_zeros_and_ones(mixtures: Mixtures, counts_N: Ints) -> MixtureScores:
@@ -177,7 +159,7 @@ def _of_zeros_and_ones(mixtures: Mixtures, counts_N: Ints) -> MixtureScores:
 
 @kernel
 def _walk(
-    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, counts_N: Ints, given: _Recursions, longest: int,
+    first: int, last: int, rates_NS: Floats, odds_row_N: Ints, counts_N: Ints, given: Recursions, longest: int,
     scores_6N: Floats,
 ) -> None:  # fmt: skip
     """Fill the scores of cells `first` to `last`, in the order of `MixtureScores`; what is not found stays NaN."""
@@ -198,7 +180,7 @@ def _walk(
 
 @part
 def _walk_cell(
-    n: int, row: int, rates_NS: Floats, observed: int, given: _Recursions, longest: int, scratch: _Scratch,
+    n: int, row: int, rates_NS: Floats, observed: int, given: Recursions, longest: int, scratch: _Scratch,
     scores_6N: Floats,
 ) -> None:  # fmt: skip
     draws = rates_NS.shape[1]
@@ -239,9 +221,7 @@ def _is_enough(count: int, observed: int, density: float, ratio: float, crps: fl
 
 
 @part
-def _start(
-    n: int, row: int, rates_NS: Floats, given: _Recursions, scratch: _Scratch
-) -> tuple[int, float, float, float]:
+def _start(n: int, row: int, rates_NS: Floats, given: Recursions, scratch: _Scratch) -> tuple[int, float, float, float]:
     """P(0) of each draw. Returns how many draws wait to count, the largest a r and b, and the sum of those that do."""
     waiting, most_slope, most_step, here = 0, 0.0, 0.0, 0.0
     for s in range(rates_NS.shape[1]):
@@ -319,15 +299,12 @@ def _by_rule(likelihood: Likelihood, mixtures: Mixtures, counts_H: Ints, workers
     for reached in (0.0, 1.0):
         first_H, stop_H = (low_H, counts_H) if reached == 0.0 else (np.maximum(counts_H, low_H), high_H + 1)
         cell_P, first_P, stop_P = _ranges(first_H, np.minimum(stop_H, high_H + 1), mean_HS, spread_HS)
-        squares = partial(_squares, cdf, cell_P, reached)
+
+        def squares(which: Ints, points: Floats, cell_P: Ints = cell_P, reached: float = reached) -> Floats:
+            return np.asarray((cdf(cell_P[which], points) - reached) ** 2)
+
         crps_H += np.bincount(cell_P, gauss_sums(squares, first_P, stop_P, _TOLERANCE), len(counts_H))
     return np.stack([below_H, up_to_H, crps_H])
-
-
-def _squares(
-    cdf: Callable[[Ints, Floats], Floats], cell_P: Ints, reached: float, which: Ints, points: Floats
-) -> Floats:
-    return np.asarray((cdf(cell_P[which], points) - reached) ** 2)
 
 
 def _ranges(first_H: Ints, stop_H: Ints, mean_HS: Floats, spread_HS: Floats) -> tuple[Ints, Ints, Ints]:
@@ -355,22 +332,12 @@ def _ends(low_S: Floats, high_S: Floats) -> list[float]:
 
 
 def quartiles(values: "pd.Series[float]") -> tuple[float, float, float]:
-    """Return the three quartiles, ignoring NaN; what would lie between minus infinity and a number is minus infinity.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> quartiles(pd.Series([1.0, 2.0, float("nan")]))
-    (1.25, 1.5, 1.75)
-    >>> quartiles(pd.Series([-float("inf"), 2.0, 3.0, 4.0]))
-    (-inf, 2.5, 3.25)
-    """
+    """Return the three quartiles, ignoring NaN; what is between minus infinity and a number is minus infinity."""
     known = values.dropna().to_numpy(dtype=float)
     if not known.size:
         return (np.nan,) * 3
-    parts = np.array([0.25, 0.5, 0.75])
-    with np.errstate(invalid="ignore"):  # interpolating from minus infinity gives NaN, replaced below
+    parts = (0.25, 0.5, 0.75)
+    with np.errstate(invalid="ignore"):  # interpolating from minus infinity gives NaN
         between = np.quantile(known, parts)
-    below = np.quantile(known, parts, method="lower")
-    low, middle, high = np.where(np.isneginf(below), -np.inf, between).tolist()
+    low, middle, high = np.where(np.isneginf(np.quantile(known, parts, method="lower")), -np.inf, between).tolist()
     return low, middle, high

@@ -4,7 +4,7 @@ A count y is judged by both tails of the predictive, the likelihood averaged ove
 
     p = min(1, 2 min(P(Y >= y), P(Y <= y))),    P(.) = 1/S sum_s P(. | theta_s)
 
-Tails are kept as logarithms, so cells are ranked even if their p is below the smallest float. A rate that underflows to
+Tails are logarithms, so cells are ranked even if their p is below the smallest float. A rate that underflows to
 0 counts as the smallest normal float.
 
 Few cells are judged under all draws, but none is dropped by guesswork. All terms are positive, so n draws give a lower
@@ -27,7 +27,6 @@ must be searched. It is limited, and the table says if the limit was reached.
 
 import math
 import warnings
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,9 +37,8 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import expand_factors, row_offsets
 from allocore.kernels.jit import kernel
 from allocore.kernels.workers import Workers
-from allocore.model.likelihood import Likelihood
-from allocore.posterior.cells import check_has_cells, check_same_tensor
-from allocore.posterior.predict import free_name, number_of_draws, rates_by_draw, sampled
+from allocore.posterior.cells import boxes_of_cells, check_has_cells, check_same_tensor
+from allocore.posterior.predict import add_logs, free_name, number_of_draws, rates_by_draw, sampled
 from allocore.progress import watched
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
@@ -55,7 +53,12 @@ if TYPE_CHECKING:
 _MOST_FACTORS = 4 * 10**7
 # The most work of a whole search, in nodes times classes: about half a minute.
 _MOST_WORK = 2 * 10**10
-
+# Few enough to be quick, but enough for the bounds, which are off by up to log10(S/n), to decide almost all cells.
+_SAMPLED_DRAWS = 8
+# How many zeros to judge, besides four for each of the `top` cells.
+_MORE_ZEROS = 16_384
+_ROUNDING = 1e-9
+_CELLS_PER_THREAD = 4096
 _DEPTH, _FOUND = range(2)
 
 
@@ -122,12 +125,12 @@ class ZeroSearch:
         while tally[_DEPTH] >= 0 and self._work <= _MOST_WORK:
             self._work += _visit(room, rate, tree, cells_MH, rates_H, tally) * len(self._core_Q)
             if tally[_FOUND] > room or tally[_DEPTH] < 0:
-                kept = self._zeros_among(cells_MH[:, : tally[_FOUND]])
-                if len(kept) > room:
-                    kept = kept[np.argsort(-rates_H[kept], kind="stable")]
-                    rate, kept = float(rates_H[kept[room]]), kept[:room]
-                tally[_FOUND] = len(kept)
-                cells_MH[:, : len(kept)], rates_H[: len(kept)] = cells_MH[:, kept], rates_H[kept]
+                zeros = self._zeros_among(cells_MH[:, : tally[_FOUND]])
+                if len(zeros) > room:
+                    zeros = zeros[np.argsort(-rates_H[zeros], kind="stable")]
+                    rate, zeros = float(rates_H[zeros[room]]), zeros[:room]
+                tally[_FOUND] = len(zeros)
+                cells_MH[:, : len(zeros)], rates_H[: len(zeros)] = cells_MH[:, zeros], rates_H[zeros]
         zeros_MN = cells_MH[:, self._zeros_among(cells_MH[:, : tally[_FOUND]])]
         return zeros_MN, rate if tally[_DEPTH] < 0 else None
 
@@ -144,10 +147,10 @@ class ZeroSearch:
             highs_MQ = np.array([phi_DQ.max(axis=0, initial=0.0) for phi_DQ in parts])
             others_MQ = [self._core_Q * np.delete(highs_MQ, mode, axis=0).prod(axis=0) for mode in range(len(rows))]
             bounds = [(1 + _ROUNDING) * (phi_DQ @ other_Q) for phi_DQ, other_Q in zip(parts, others_MQ, strict=True)]
-            kept = [each[bound_D >= rate] for each, bound_D in zip(rows, bounds, strict=True)]
-            if sum(map(len, kept)) >= 0.9 * sum(map(len, rows)):
+            reaching = [each[bound_D >= rate] for each, bound_D in zip(rows, bounds, strict=True)]
+            if sum(map(len, reaching)) >= 0.9 * sum(map(len, rows)):
                 return [each[np.argsort(-bound_D)] for each, bound_D in zip(rows, bounds, strict=True)]
-            rows = kept
+            rows = reaching
 
     def _tree(self, rows: list[Ints]) -> _SearchTree:
         """The tree over these rows, longest mode first, with the search at its root."""
@@ -216,14 +219,6 @@ def _visit(nodes: int, rate: float, tree: _SearchTree, cells_MH: Ints, rates_H: 
     return done
 
 
-# Few enough to be quick, but enough for the bounds, which are off by up to log10(S/n), to decide almost all cells.
-_SAMPLED_DRAWS = 8
-# How many zeros to keep for judging, besides four for each of the `top` cells.
-_MORE_ZEROS = 16_384
-_ROUNDING = 1e-9
-_CELLS_PER_THREAD = 4096
-
-
 class _JudgedCells(NamedTuple):
     """Cells with their expected counts and the logs of both tails of their counts, averaged over draws."""
 
@@ -269,13 +264,11 @@ def surprises(
         zeros_MN, reach = search.cells_above(search.least_rate(best.log_p_to_beat(top)))
         zeros = _most_surprising(record, zeros_MN, np.zeros(zeros_MN.shape[1], dtype=np.int64), top, threads)
         best = best.and_(zeros.taken(zeros.log_p_N < 0)).best(top)
-        searched = "all" if reach <= search.least_rate(best.log_p_to_beat(top)) else "largest only"
-    if searched == "largest only":
-        warnings.warn(
-            "the search for surprising zeros stopped early: it may have missed zeros with a probability of about "
-            f"{math.exp(-reach):.3g} or more",
-            stacklevel=3,
-        )
+        searched = "all"
+        if reach > search.least_rate(best.log_p_to_beat(top)):
+            searched, probability = "largest only", math.exp(-reach)
+            text = "the search for surprising zeros stopped early: it may have missed zeros with a probability of about"
+            warnings.warn(f"{text} {probability:.3g} or more", stacklevel=3)
     return _table(record.tensor, best, searched)
 
 
@@ -289,11 +282,6 @@ def comparable(Y: object, fitted: CountTensor) -> Any:
 
 
 def _table(tensor: CountTensor, cells: _JudgedCells, searched: str) -> "pd.DataFrame":
-    import pandas as pd
-
-    columns: dict[str, Any] = {}
-    for name, labels, places in zip(tensor.mode_names, tensor.labels, cells.coords_MN, strict=True):
-        columns[name] = places if isinstance(labels, range) else np.array(labels, dtype=object)[places]
     results = {
         "observed": cells.counts_N,
         "expected": cells.expected_N,
@@ -301,7 +289,8 @@ def _table(tensor: CountTensor, cells: _JudgedCells, searched: str) -> "pd.DataF
         "p": np.exp(cells.log_p_N),
         "surprise": np.abs(cells.log_p_N / math.log(10)),
     }
-    table = pd.DataFrame(columns | {free_name(name, tensor.mode_names): each for name, each in results.items()})
+    _, labels = boxes_of_cells(cells.coords_MN, tensor)
+    table = labels.assign(**{free_name(name, tensor.mode_names): each for name, each in results.items()})
     table.index.name = free_name("rank", tensor.mode_names)
     table.attrs["zeros_searched"] = searched
     return table
@@ -310,9 +299,8 @@ def _table(tensor: CountTensor, cells: _JudgedCells, searched: str) -> "pd.DataF
 def _most_surprising(record: Record, coords_MN: Ints, counts_N: Ints, top: int, threads: int) -> _JudgedCells:
     """The `top` cells with the smallest p. Only cells that a few draws do not rule out are judged under all draws."""
     few = sampled(record, _SAMPLED_DRAWS)
-    bound_N = _judged(few, coords_MN, counts_N, threads).log_p_N + math.log(
-        number_of_draws(few) / number_of_draws(record)
-    )
+    share = number_of_draws(few) / number_of_draws(record)
+    bound_N = _judged(few, coords_MN, counts_N, threads).log_p_N + math.log(share)
     order_N = np.argsort(bound_N, kind="stable")
     first, rest = np.split(order_N, [min(len(order_N), 4 * top)])
     best = _judged(record, coords_MN[:, first], counts_N[first], threads).best(top)
@@ -323,24 +311,13 @@ def _most_surprising(record: Record, coords_MN: Ints, counts_N: Ints, top: int, 
 
 
 def _judged(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -> _JudgedCells:
-    """Expected counts and log tails under all draws of the record."""
+    """Expected counts and log tails, P(Y >= y) and P(Y <= y), under all draws of the record."""
     draws, total_N = number_of_draws(record), np.zeros(len(counts_N))
-    log_more_N, log_fewer_N = np.full(len(counts_N), -np.inf), np.full(len(counts_N), -np.inf)
+    log_tails = np.full(len(counts_N), -np.inf), np.full(len(counts_N), -np.inf)
     likelihood, rates = record.spec.observation, rates_by_draw(record, coords_MN, threads)
     with Workers(threads) as workers:
-        cuts = [slice(*cut) for cut in workers.ranges(len(counts_N), _CELLS_PER_THREAD)]
         for given in watched(rates if len(counts_N) else iter(()), draws, "judging cells"):
             total_N += likelihood.mean(*given)
-            sums = (log_more_N, log_fewer_N)
-            workers.run([partial(_add_tails, likelihood, cut, counts_N, given, sums) for cut in cuts])
-    log_draws = math.log(draws)
-    return _JudgedCells(coords_MN, counts_N, total_N / draws, log_more_N - log_draws, log_fewer_N - log_draws)
-
-
-def _add_tails(
-    likelihood: Likelihood, cut: slice, counts_N: Ints, given: tuple[Floats, Floats], sums: tuple[Floats, Floats]
-) -> None:
-    """Add P(Y >= y) and P(Y <= y) under one draw to their sums, all as logs; `given` has its rates and log odds."""
-    tails = likelihood.log_tails(counts_N[cut], *(each_N[cut] for each_N in given))
-    for log_tail_N, log_sum_N in zip(tails, sums, strict=True):
-        np.logaddexp(log_sum_N[cut], log_tail_N, out=log_sum_N[cut])
+            add_logs(likelihood.log_tails, (counts_N, *given), log_tails, workers, _CELLS_PER_THREAD)
+    log_more_N, log_fewer_N = (log_tail_N - math.log(draws) for log_tail_N in log_tails)
+    return _JudgedCells(coords_MN, counts_N, total_N / draws, log_more_N, log_fewer_N)

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from allocore.classes.words import classes_html
+from allocore.classes.names import classes_html
 from allocore.posterior.diagnose import chains_behind
 from allocore.posterior.likelihood_check import learned_findings
 from allocore.report.fit import Fit

@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from allocore._text import plain_number
-from allocore.classes.summary import ClassSummary, Profile, ShownDraw
-from allocore.classes.words import (
+from allocore.classes.names import (
     APART,
     label_words,
     perhaps_sharers,
@@ -27,6 +26,7 @@ from allocore.classes.words import (
     together_words,
     users_together,
 )
+from allocore.classes.summary import ClassSummary, Profile, ShownDraw
 from allocore.errors import whole_number
 from allocore.kernels.elementary import Ints
 from allocore.posterior.diagnose import R_HAT_SETTLED, Diagnosis, chains_behind, chains_without_moves

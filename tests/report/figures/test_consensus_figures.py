@@ -6,8 +6,8 @@ from matplotlib.colors import to_hex
 
 import allocore as ac
 from allocore import figures
+from allocore.classes.names import APART
 from allocore.classes.summary import Profile, ShownMode
-from allocore.classes.words import APART
 from allocore.errors import InputError
 from allocore.report.figures import files as figure_files
 from allocore.report.figures import style

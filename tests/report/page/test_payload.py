@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.classes.words import perhaps_sharers
+from allocore.classes.names import perhaps_sharers
 from allocore.errors import InputError
 from allocore.report.page.page import render
 from allocore.report.page.payload import payload

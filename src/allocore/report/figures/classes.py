@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeVar, overload
 import numpy as np
 from matplotlib.axes import Axes
 
+from allocore.classes.names import APART, share_words, sharers, source_words, support_words
 from allocore.classes.summary import ClassSummary, ShownDraw, ShownMode
-from allocore.classes.words import APART, share_words, sharers, source_words, support_words
 from allocore.errors import InputError, whole_number
 from allocore.report.figures import style
 from allocore.report.figures.stems import draw_stems, name_room, names_below

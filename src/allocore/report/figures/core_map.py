@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
+from allocore.classes.names import APART, source_words
 from allocore.classes.summary import ClassSummary, Factor, ShownDraw
-from allocore.classes.words import APART, source_words
 from allocore.errors import whole_number
 from allocore.report.figures import style
 from allocore.report.figures.style import Figure, figure_or_axes

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from allocore.classes.names import source_words
 from allocore.classes.summary import ClassSummary, ShownDraw
-from allocore.classes.words import source_words
 from allocore.errors import NO_VALUE, InputError
 from allocore.report.figures import style
 from allocore.report.figures.style import Figure, figure_or_axes

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore.classes.names import sharers_of, support_words
 from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownDraw, ShownMode
 from allocore.classes.tables import top_cells
-from allocore.classes.words import sharers_of, support_words
 from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
