@@ -239,7 +239,7 @@ def header(**changes):
         (lambda p: npz(p, x=[1]), "the arrays x, but it must have the arrays coords and counts (or data)"),
         (lambda p: npz(p, coords=[[0], [0]], data=[1], fill_value=1), "fill_value is 1"),
         (lambda p: npz(p, coords=[[0], [0]], counts=[0.5]), "counts is 0.5"),
-        (lambda p: npz(p, format=b"csr", data=[1]), "not a file of scipy.sparse.save_npz"),
+        (lambda p: npz(p, format=b"csr", data=[1]), "is damaged or not a file of scipy.sparse.save_npz"),
         (lambda p: npz(p), "the arrays none, but it must have the arrays coords and counts"),
     ],
 )
@@ -306,5 +306,5 @@ def test_indices_of_a_scipy_file_that_reach_beyond_its_arrays_are_refused(tmp_pa
     """SciPy alone writes to memory that is not its own, and the process dies."""
     parts = {"indptr": np.array(indptr), "indices": np.array(indices), "data": np.array([1, 2, 3, 4])}
     np.savez(tmp_path / "m.npz", format=np.array(b"csr"), shape=np.array([3, 4]), **parts)
-    with refused("path", str(tmp_path / "m.npz"), "is not a file of scipy.sparse.save_npz"):
+    with refused("path", str(tmp_path / "m.npz"), "is damaged or not a file of scipy.sparse.save_npz"):
         as_tensor(tmp_path / "m.npz")

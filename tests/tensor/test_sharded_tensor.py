@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from scipy.special import gammaln
 
 import allocore as ac
-from allocore.tensor import fibres, shards
-from allocore.tensor.fibres import cell_ranges
+from allocore.tensor import coordinates, shards
+from allocore.tensor.coordinates import cell_ranges
 from allocore.tensor.shards import STEP, ShardFiles, ShardWriter, cut
 from support.errors import refused, refused_file
 from support.tensor_cases import labelled_tensors
@@ -104,8 +104,8 @@ def test_chunks_are_small_whole_steps(nnz, shards):
 
 
 def test_sums_of_logarithms_are_added_up_as_in_memory(Y, tmp_path, monkeypatch):
-    monkeypatch.setattr(fibres, "_CELLS_AT_ONCE", 2000)
-    monkeypatch.setattr(fibres, "_CELLS_AT_ONCE", 700)
+    monkeypatch.setattr(coordinates, "_CELLS_AT_ONCE", 2000)
+    monkeypatch.setattr(coordinates, "_CELLS_AT_ONCE", 700)
     Y.save(tmp_path / "y.zarr", shards=3)
     files = ac.load_tensor(tmp_path / "y.zarr").files
     counts = files.cells(0, files.sizes.shards)[1]

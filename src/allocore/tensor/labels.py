@@ -1,18 +1,28 @@
-"""Names of modes and labels of their positions: checks, labels that look alike, and the kind of a mode's labels."""
+"""Names of modes and labels of their positions: checks, rows by label, similar labels, and the kind of a mode's labels.
+
+A mode with labels is addressed by label, as with `.loc` of pandas: both ends of a slice are included. A mode without
+labels is addressed by position, as in Python. Slices become ranges, so a long mode costs no memory.
+"""
 
 from __future__ import annotations
 
+import operator
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
 from allocore.errors import Described, InputError
-from allocore.tensor.calendar import in_calendar_order, is_rising, period_form
+from allocore.tensor.calendar import PeriodForm, in_calendar_order, is_period, is_rising, is_wider_period, period_form
 from allocore.tensor.cameo import other_spellings
+from allocore.tensor.coordinates import Int64s
 from allocore.tensor.countries import resolve
 
 ModeLabels = tuple[str, ...] | range
@@ -240,3 +250,135 @@ def are_numbers(labels: Sequence[str | int]) -> bool:
     (True, True, False)
     """
     return isinstance(labels, range) or all(_NUMBER.fullmatch(str(label)) for label in labels)
+
+
+Rows = Int64s | range  # positions, rising
+
+
+def rows_of(labels: ModeLabels, wanted: object, argument: str, mode_name: str) -> Rows:
+    """Return the wanted positions of a mode, in the order of the mode; errors are about the argument."""
+    if _is_mask(wanted):
+        rows: Rows = _of_mask(np.asarray(wanted), len(labels), argument)
+    elif isinstance(labels, range):
+        rows = _positions(wanted, len(labels), argument, mode_name)
+    else:
+        rows = LabelRows(labels, argument, mode_name).rows(wanted)
+    if len(rows) == 0:
+        raise InputError(argument, wanted, f"must name at least one row of mode {mode_name!r}")
+    return rows
+
+
+def _is_mask(wanted: object) -> bool:
+    if isinstance(wanted, list | tuple):
+        return bool(wanted) and all(isinstance(each, bool | np.bool_) for each in wanted)
+    return getattr(wanted, "dtype", None) == np.dtype(bool) and len(getattr(wanted, "shape", ())) == 1
+
+
+def _of_mask(mask: np.ndarray[Any, Any], length: int, argument: str) -> Int64s:
+    if mask.size != length:
+        raise InputError(argument, Described(f"a mask of {mask.size} rows"), f"must have {length} rows")
+    return np.flatnonzero(mask)
+
+
+def _positions(wanted: object, length: int, argument: str, mode_name: str) -> Rows:
+    """Return positions in a mode without labels; negative ones count from the end."""
+    if isinstance(wanted, slice):
+        ends = (wanted.start, wanted.stop, wanted.step)
+        if any(not (end is None or _is_whole(end)) for end in ends) or wanted.step == 0:
+            raise InputError(
+                argument, wanted, f"must be a slice of positions, because mode {mode_name!r} has no labels"
+            )
+        rows = range(length)[wanted]
+        return rows if rows.step > 0 else rows[::-1]
+    given = wanted if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
+    found = []
+    for place in given:
+        if not _is_whole(place) or not -length <= place < length:
+            rule = f"must be a position from 0 to {length - 1}, because mode {mode_name!r} has no labels"
+            raise InputError(argument, place, rule)
+        found.append(operator.index(place) % length)
+    return np.unique(np.array(found, dtype=np.int64))
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Finds labels of a mode; errors are about the argument."""
+
+    labels: tuple[str, ...]
+    argument: str
+    mode_name: str
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {label: place for place, label in enumerate(self.labels)}
+
+    @cached_property
+    def _form(self) -> PeriodForm | None:
+        """How the labels write periods of time; None unless they are periods in order."""
+        return period_form(self.labels) if is_rising(self.labels) else None
+
+    def rows(self, wanted: object) -> Rows:
+        """Return the positions of a label, of a slice of labels, or of several labels."""
+        if isinstance(wanted, slice):
+            return self._between(wanted)
+        if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+            return self._label(wanted)
+        return np.unique(np.array([place for each in wanted for place in self._label(each)], dtype=np.int64))
+
+    def find(self, label: object) -> range | None:
+        """Return the position of a label, or those of all periods in a longer one; None if there is no such label.
+
+        A CAMEO code is found with its words or without.
+        """
+        text = _as_text(label, self._form)
+        if text in self._places:
+            return range(self._places[text], self._places[text] + 1)
+        if self._form and is_wider_period(text, self._form):
+            return self._periods(text, text) or None
+        places = (self._places[other] for other in other_spellings(text) if other in self._places)
+        place = next(places, None)
+        return None if place is None else range(place, place + 1)
+
+    def _label(self, label: object) -> range:
+        rows = self.find(label)
+        if rows is None:
+            raise self._unknown(_as_text(label, self._form))
+        return rows
+
+    def _between(self, wanted: slice) -> range:
+        """Return the positions from one label to another, both included."""
+        step = 1 if wanted.step is None else wanted.step
+        if not _is_whole(step) or step < 1:
+            raise InputError(self.argument, wanted, "must have a step that is a whole number of at least 1")
+        ends = [None if end is None else _as_text(end, self._form) for end in (wanted.start, wanted.stop)]
+        if self._form:
+            for end in ends:
+                if end is not None and not is_period(end, self._form) and not is_wider_period(end, self._form):
+                    raise self._unknown(end)
+            return self._periods(*ends)[::step]
+        start, stop = (None if end is None else self._label(end)[0] for end in ends)
+        return range(0 if start is None else start, len(self.labels) if stop is None else stop + 1, step)
+
+    def _periods(self, start: str | None, stop: str | None) -> range:
+        """Return the periods from `start` to `stop`, which need not be labels themselves: 2018 is a year of months."""
+        first = 0 if start is None else bisect_left(self.labels, start)
+        if stop is None:
+            return range(first, len(self.labels))
+        return range(first, bisect_right(self.labels, stop, key=lambda label: label[: len(stop)]))
+
+    def _unknown(self, text: str) -> InputError:
+        rule = f"must be a label of mode {self.mode_name!r}; {label_hint(text, self.labels)}"
+        return InputError(self.argument, text, rule)
+
+
+def _as_text(label: object, form: PeriodForm | None) -> str:
+    """Return a label as text; a moment of time is its day, or its hour where labels are hours."""
+    if not isinstance(label, datetime):
+        return str(label)
+    if label.tzinfo is not None:  # periods of events with a time zone are in UTC
+        label = label.astimezone(UTC)
+    return f"{label:%Y-%m-%d %H}:00" if form == "hour" else label.date().isoformat()

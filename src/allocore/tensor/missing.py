@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from allocore.errors import Described, InputError
 from allocore.tensor.coordinates import (
+    NOTHING_TO_FIT,
     Int64s,
+    Integers,
     as_integers,
     check_coordinates,
     check_shape,
@@ -300,6 +302,23 @@ def covered(coords: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:
     for modes, members in by_fixed_modes(missing.patterns):
         hit |= _matches(coords, missing.patterns[members], modes, missing.shape)
     return hit
+
+
+def drop_missing(coords: Integers, counts: Int64s, new: Missing, missing: Missing) -> tuple[Integers, Int64s]:
+    """Return the entries outside the `new` cells of `missing`; entries in its other cells were dropped before."""
+    observed = np.flatnonzero(~covered(coords, new))
+    if observed.size == 0:
+        raise nothing_left(counts.size, missing)
+    if observed.size < counts.size:
+        return coords.take(observed, axis=1), counts[observed]
+    return coords, counts
+
+
+def nothing_left(nonzeros: int, missing: Missing) -> InputError:
+    """Return the error for a tensor all of whose non-zeros are missing."""
+    all_missing = missing.cells == math.prod(missing.shape)
+    reason = "all cells are missing" if all_missing else f"all {nonzeros:,} non-zeros lie in missing cells"
+    return InputError("counts", rule=f"{NOTHING_TO_FIT}, because {reason}")
 
 
 def signed_patterns(missing: Missing) -> tuple[Int64s, Int64s]:

@@ -29,8 +29,7 @@ from allocore._io import new_folder, read_regular, replacing
 from allocore._memory import require_memory
 from allocore._zarr import CODEC, array_info, decode, encode, read_json, read_static, write_json
 from allocore.errors import InputError, whole_number
-from allocore.tensor.coordinates import Int64s, check_shape
-from allocore.tensor.fibres import cell_ranges
+from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape
 from allocore.tensor.labels import ModeLabels, check_mode_names
 
 if TYPE_CHECKING:
