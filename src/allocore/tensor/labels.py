@@ -15,17 +15,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Literal, TypeGuard
+from typing import Literal, TypeGuard
 
 import numpy as np
 
 from allocore.errors import Described, InputError
-from allocore.tensor.calendar import PeriodForm, in_calendar_order, is_period, is_rising, is_wider_period, period_form
+from allocore.tensor.calendar import in_calendar_order, is_period, is_rising, is_wider_period, period_form
 from allocore.tensor.cameo import other_spellings
 from allocore.tensor.coordinates import Int64s
 from allocore.tensor.countries import resolve
 
 ModeLabels = tuple[str, ...] | range
+Rows = Int64s | range  # positions, rising
+LabelKind = Literal["time", "order", "country", "plain"]
+
+_MAX_COMPARED = 20_000  # comparing more texts than this takes seconds
+_MAX_HINTS = 3
+_MAX_PERIODS = 100_000
+_KIND_SAMPLE = 2000
+_COUNTRY_SHARE = 0.8
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
 def check_mode_names(mode_names: Sequence[str] | None, modes: int) -> tuple[str, ...]:
@@ -55,18 +64,14 @@ def check_labels(labels: object, mode_names: tuple[str, ...]) -> list[ModeLabels
     if isinstance(labels, Mapping):
         unknown = [name for name in labels if name not in mode_names]
         if unknown:
-            raise InputError(
-                "labels", Described("a dict"), f"must be for the modes {', '.join(mode_names)}; {unknown[0]!r} is none"
-            )
+            rule = f"must be for the modes {', '.join(mode_names)}; {unknown[0]!r} is none of them"
+            raise InputError("labels", Described("a dict"), rule)
         labels = [labels.get(name) for name in mode_names]
     if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray):
         raise InputError("labels", labels, "must be a sequence with one entry per mode, or a dict")
     if len(labels) != len(mode_names):
-        raise InputError(
-            "labels",
-            Described(f"a sequence of length {len(labels)}"),
-            f"must have one entry for each of the {len(mode_names)} modes",
-        )
+        given = Described(f"a sequence of length {len(labels)}")
+        raise InputError("labels", given, f"must have one entry for each of the {len(mode_names)} modes")
     return [_check_mode_labels(entry, name) for entry, name in zip(labels, mode_names, strict=True)]
 
 
@@ -107,11 +112,8 @@ def fit_labels(
     """Return the labels of each mode, or the range of its positions; their number must be the mode's length."""
     for given, length, name in zip(labels, shape, mode_names, strict=True):
         if given is not None and len(given) != length:
-            raise InputError(
-                "labels",
-                Described(f"a sequence of {len(given)} in mode {name!r}"),
-                f"must have {length} entries, the length of the mode",
-            )
+            wrong = Described(f"a sequence of {len(given)} in mode {name!r}")
+            raise InputError("labels", wrong, f"must have {length} entries, the length of the mode")
     return tuple(range(length) if given is None else given for given, length in zip(labels, shape, strict=True))
 
 
@@ -141,16 +143,11 @@ def _resolve(pattern: object, places: list[dict[str, int]], mode_names: tuple[st
             )
             raise InputError("patterns", Described(f"{value} in mode {name!r}"), rule)
         elif isinstance(value, int | np.integer) and value < 0:
-            raise InputError(
-                "patterns", Described(f"{value} in mode {name!r}"), "must not be negative; use None for all of a mode"
-            )
+            wrong = Described(f"{value} in mode {name!r}")
+            raise InputError("patterns", wrong, "must not be negative; use None for all of a mode")
         else:
             row.append(value)
     return row
-
-
-_MAX_COMPARED = 20_000  # comparing more texts than this takes seconds
-_MAX_HINTS = 3
 
 
 def near_labels(text: str, labels: Sequence[object]) -> list[str]:
@@ -158,9 +155,6 @@ def near_labels(text: str, labels: Sequence[object]) -> list[str]:
 
     A label that differs only in case, or names the same country, is the only one. Otherwise, labels with a similar
     spelling, or else labels that contain the text.
-
-    >>> near_labels("RUS", ["Russia", "Rwanda", "USA"]), near_labels("Unitd states", ["United States", "Mali"])
-    (['Russia'], ['United States'])
     """
     compared = [str(label) for label in labels[:_MAX_COMPARED]]
     folded, wanted = {label.casefold(): label for label in reversed(compared)}, text.casefold()
@@ -180,43 +174,16 @@ def did_you_mean(text: str, labels: Sequence[object]) -> str:
 
 
 def label_hint(text: str, labels: Sequence[object]) -> str:
-    """Return a hint for an error about an unknown label: similar labels, or else the first and the last label.
-
-    >>> label_hint("Rusia", ["Russia", "Mali"]), label_hint("tea", ["2018-01", "2018-02"])
-    ("did you mean 'Russia'?", "its labels go from '2018-01' to '2018-02'")
-    """
+    """Return a hint for an error about an unknown label: similar labels, or else the first and the last label."""
     near = did_you_mean(text, labels).removeprefix("; ")
     return near or f"its labels go from {str(labels[0])!r} to {str(labels[-1])!r}"
-
-
-LabelKind = Literal["time", "order", "country", "plain"]
-
-_MAX_PERIODS = 100_000
-_KIND_SAMPLE = 2000
-_COUNTRY_SHARE = 0.8
-_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
 def label_kind(labels: Sequence[str | int]) -> LabelKind:
     """Return the kind of a mode's labels. Tables, figures and the page show a mode accordingly.
 
-    Parameters
-    ----------
-    labels : sequence of str or int
-        All labels of the mode, in order.
-
-    Returns
-    -------
-    {"time", "order", "country", "plain"}
-        "time" for periods of a calendar, "order" for months, weekdays or times of day, "country" if at least four in
-        five labels are countries, and "plain" for all others.
-
-    Examples
-    --------
-    >>> label_kind(["2018-01", "2018-02", "2018-03"]), label_kind(["Mon", "Tue", "Wed"])
-    ('time', 'order')
-    >>> label_kind(["USA", "France", "Iraq"]), label_kind(["tea", "rice", "salt"])
-    ('country', 'plain')
+    It is "time" for periods of a calendar, "order" for months, weekdays or times of day, "country" if at least four in
+    five labels are countries, and "plain" for all others.
     """
     if isinstance(labels, range) or len(labels) < 3:
         return "plain"
@@ -232,33 +199,17 @@ def label_kind(labels: Sequence[str | int]) -> LabelKind:
 
 
 def are_numbers(labels: Sequence[str | int]) -> bool:
-    """Return whether all labels are numbers, which mean nothing without the name of their mode.
-
-    Parameters
-    ----------
-    labels : sequence of str or int
-        All labels of the mode.
-
-    Returns
-    -------
-    bool
-        Whether every label is a number. Positions, of a mode without labels, are numbers.
-
-    Examples
-    --------
-    >>> are_numbers(["1", "2", "12"]), are_numbers(range(5)), are_numbers(["1", "2", "other"])
-    (True, True, False)
-    """
+    """Return whether all labels are numbers, which mean nothing without the name of their mode."""
     return isinstance(labels, range) or all(_NUMBER.fullmatch(str(label)) for label in labels)
-
-
-Rows = Int64s | range  # positions, rising
 
 
 def rows_of(labels: ModeLabels, wanted: object, argument: str, mode_name: str) -> Rows:
     """Return the wanted positions of a mode, in the order of the mode; errors are about the argument."""
     if _is_mask(wanted):
-        rows: Rows = _of_mask(np.asarray(wanted), len(labels), argument)
+        mask = np.asarray(wanted)
+        if mask.size != len(labels):
+            raise InputError(argument, Described(f"a mask of {mask.size} rows"), f"must have {len(labels)} rows")
+        rows: Rows = np.flatnonzero(mask)
     elif isinstance(labels, range):
         rows = _positions(wanted, len(labels), argument, mode_name)
     else:
@@ -274,20 +225,13 @@ def _is_mask(wanted: object) -> bool:
     return getattr(wanted, "dtype", None) == np.dtype(bool) and len(getattr(wanted, "shape", ())) == 1
 
 
-def _of_mask(mask: np.ndarray[Any, Any], length: int, argument: str) -> Int64s:
-    if mask.size != length:
-        raise InputError(argument, Described(f"a mask of {mask.size} rows"), f"must have {length} rows")
-    return np.flatnonzero(mask)
-
-
 def _positions(wanted: object, length: int, argument: str, mode_name: str) -> Rows:
     """Return positions in a mode without labels; negative ones count from the end."""
     if isinstance(wanted, slice):
         ends = (wanted.start, wanted.stop, wanted.step)
         if any(not (end is None or _is_whole(end)) for end in ends) or wanted.step == 0:
-            raise InputError(
-                argument, wanted, f"must be a slice of positions, because mode {mode_name!r} has no labels"
-            )
+            rule = f"must be a slice of positions, because mode {mode_name!r} has no labels"
+            raise InputError(argument, wanted, rule)
         rows = range(length)[wanted]
         return rows if rows.step > 0 else rows[::-1]
     given = wanted if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
@@ -317,7 +261,7 @@ class LabelRows:
         return {label: place for place, label in enumerate(self.labels)}
 
     @cached_property
-    def _form(self) -> PeriodForm | None:
+    def _form(self) -> str | None:
         """How the labels write periods of time; None unless they are periods in order."""
         return period_form(self.labels) if is_rising(self.labels) else None
 
@@ -330,7 +274,7 @@ class LabelRows:
         return np.unique(np.array([place for each in wanted for place in self._label(each)], dtype=np.int64))
 
     def find(self, label: object) -> range | None:
-        """Return the position of a label, or those of all periods in a longer one; None if there is no such label.
+        """Return the position of a label, or of all periods in a longer one; None if there is no such label.
 
         A CAMEO code is found with its words or without.
         """
@@ -339,8 +283,7 @@ class LabelRows:
             return range(self._places[text], self._places[text] + 1)
         if self._form and is_wider_period(text, self._form):
             return self._periods(text, text) or None
-        places = (self._places[other] for other in other_spellings(text) if other in self._places)
-        place = next(places, None)
+        place = next((self._places[other] for other in other_spellings(text) if other in self._places), None)
         return None if place is None else range(place, place + 1)
 
     def _label(self, label: object) -> range:
@@ -375,7 +318,7 @@ class LabelRows:
         return InputError(self.argument, text, rule)
 
 
-def _as_text(label: object, form: PeriodForm | None) -> str:
+def _as_text(label: object, form: str | None) -> str:
     """Return a label as text; a moment of time is its day, or its hour where labels are hours."""
     if not isinstance(label, datetime):
         return str(label)
