@@ -54,7 +54,7 @@ from allocore.tensor.labels import (
     rows_of,
 )
 from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD, Missing, drop_missing
-from allocore.tensor.shards import SHARDS, save_sharded
+from allocore.tensor.shards import SHARDS, write_shards
 from allocore.tensor.sql import write_parquet_file
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class CountTensor:
     """A sparse tensor of counts with named modes, labels and missing cells.
 
     The constructor brings the entries into canonical form: cells are sorted with mode 0 slowest, duplicates are
-    summed, zeros and missing cells are dropped. A tensor cannot be changed; methods return new tensors.
+    summed, zeros and missing cells are dropped. A tensor has at least one positive count, and cannot be changed:
+    methods return new tensors, or raise an `InputError` if no positive count is left.
 
     Parameters
     ----------
@@ -108,11 +109,6 @@ class CountTensor:
         mode names to labels.
     missing : Missing or patterns, optional
         Missing cells: a `Missing`, or patterns as for `with_missing`.
-
-    Raises
-    ------
-    InputError
-        If an argument breaks one of these rules, or if no positive count is left.
 
     Examples
     --------
@@ -166,8 +162,7 @@ class CountTensor:
         _ = parts.missing.cells
 
     def _whole(self) -> CanonicalParts:
-        """Return the parts with all cells; a `ShardedTensor` reads them first."""
-        return self._parts
+        return self._parts  # a ShardedTensor reads its cells first
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -253,11 +248,6 @@ class CountTensor:
         -------
         int
             The position, from 0 to `ndim` - 1.
-
-        Raises
-        ------
-        InputError
-            If there is no such mode.
 
         Examples
         --------
@@ -376,11 +366,6 @@ class CountTensor:
         CountTensor
             The tensor in which all cells with the same position in these modes are missing.
 
-        Raises
-        ------
-        InputError
-            If the modes do not share a diagonal, or if no positive count is left.
-
         Examples
         --------
         >>> import allocore as ac
@@ -414,11 +399,6 @@ class CountTensor:
         -------
         CountTensor
             The tensor in which these cells are missing too.
-
-        Raises
-        ------
-        InputError
-            If a pattern does not fit the tensor, or if no positive count is left.
 
         Examples
         --------
@@ -481,11 +461,6 @@ class CountTensor:
             The chosen rows in the order of this tensor, whatever the order of a list. A mode of which one label is
             chosen stays, with length 1. Missing cells stay missing. Positions without labels are counted from 0 again.
 
-        Raises
-        ------
-        InputError
-            If a mode or a label does not exist (the error names similar ones), or if no positive count is left.
-
         Examples
         --------
         >>> import allocore as ac
@@ -517,11 +492,6 @@ class CountTensor:
         CountTensor
             The tensor in which these cells are missing too. Their counts are dropped.
 
-        Raises
-        ------
-        InputError
-            If a mode or a label does not exist, or if no positive count is left.
-
         Examples
         --------
         >>> import allocore as ac
@@ -544,11 +514,6 @@ class CountTensor:
             Only for `.zarr`: the number of shards, of at least 1,024 cells each; 16 by default. A few times the number
             of workers is a good choice if workers differ in speed.
 
-        Raises
-        ------
-        InputError
-            If the suffix is not one of these, or if the file cannot be written.
-
         Examples
         --------
         >>> import allocore as ac, pathlib, tempfile
@@ -560,7 +525,7 @@ class CountTensor:
         """
         target = Path(path)
         if target.suffix == ".zarr":
-            save_sharded(self, target, SHARDS if shards is None else shards)
+            write_shards(target, self, *self._fibre_parts(), SHARDS if shards is None else shards)
         elif shards is not None:
             raise InputError("shards", shards, f"must be None unless `path` ends in .zarr; the path is {str(path)!r}")
         elif not target.name.endswith((".npz", ".parquet", ".tns", ".tns.gz")):
@@ -575,15 +540,12 @@ class CountTensor:
     def to_scipy(self) -> scipy.sparse.coo_array:
         """Return the counts as a SciPy array with the same number of dimensions. Labels are lost.
 
+        Tensors with missing cells, which would become zeros, raise an `InputError`.
+
         Returns
         -------
         scipy.sparse.coo_array
             The non-zeros.
-
-        Raises
-        ------
-        InputError
-            If the tensor has missing cells, which would become zeros.
 
         Examples
         --------
@@ -600,15 +562,12 @@ class CountTensor:
     def to_sparse(self) -> sparse.COO:
         """Return the counts as an array of pydata sparse, which must be installed. Labels are lost.
 
+        Tensors with missing cells, which would become zeros, raise an `InputError`.
+
         Returns
         -------
         sparse.COO
             The non-zeros.
-
-        Raises
-        ------
-        InputError
-            If the tensor has missing cells, which would become zeros, or if `sparse` is not installed.
 
         Examples
         --------
@@ -658,17 +617,12 @@ class CountTensor:
         return frame
 
     def to_dense(self) -> Int64s:
-        """Return the counts as a dense array, with zeros in missing cells.
+        """Return the counts as a dense array, with zeros in missing cells. At most 10^8 cells are allowed.
 
         Returns
         -------
         ndarray of int64
             An array of the tensor's shape.
-
-        Raises
-        ------
-        InputError
-            If the tensor has more than 10^8 cells.
 
         Examples
         --------
@@ -716,7 +670,15 @@ class CountTensor:
         return summary_line(self, type(self).__name__)
 
     def _repr_html_(self) -> str:
-        return _as_html(self)
+        rows = []
+        for m, (name, length) in enumerate(zip(self.mode_names, self.shape, strict=True)):
+            top = "; ".join(f"{label} ({count:,})" for label, count in self.top_labels(m, top=_LABELS_SHOWN))
+            rows.append(f"<tr><td>{escape(name)}</td><td>{length:,}</td><td>{escape(top)}</td></tr>")
+        return (
+            f"<table><caption>{type(self).__name__}: {', '.join(_facts(self))}</caption>"
+            "<thead><tr><th>mode</th><th>length</th><th>top labels (counts)</th></tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table>"
+        )
 
 
 def trusted_tensor(parts: CanonicalParts) -> CountTensor:
@@ -841,12 +803,7 @@ def _patterns_of(chosen: Mapping[int, Rows], shape: tuple[int, ...]) -> Int64s:
 
 
 def missing_diagonals(tensor: CountTensor) -> list[tuple[int, ...]]:
-    """Return the groups of modes with the same labels whose whole diagonal is missing, as `mask_diagonal` makes it.
-
-    >>> Y = CountTensor([[0, 1], [1, 0]], [3, 4], labels=[["A", "B"], ["A", "B"]])
-    >>> missing_diagonals(Y), missing_diagonals(Y.mask_diagonal())
-    ([], [(0, 1)])
-    """
+    """Return the groups of modes with the same labels whose whole diagonal is missing, as `mask_diagonal` makes it."""
     labelled = [mode for mode, labels in enumerate(tensor.labels) if isinstance(labels, tuple)]
     groups = [group for size in range(2, len(labelled) + 1) for group in combinations(labelled, size)]
     same = [group for group in groups if len({tensor.labels[mode] for mode in group}) == 1]
@@ -911,19 +868,6 @@ def summary_line(tensor: TensorSummary, kind: str = "CountTensor") -> str:
     """Return the line that `repr` shows; it begins with the kind of the tensor."""
     lengths = " x ".join(str(length) for length in tensor.shape)
     return visible(", ".join([f"{kind}: {lengths} ({', '.join(tensor.mode_names)})", *_facts(tensor)]))
-
-
-def _as_html(tensor: CountTensor) -> str:
-    """Return the table that notebooks show. Names and labels are data, so they are escaped."""
-    rows = []
-    for m, (name, length) in enumerate(zip(tensor.mode_names, tensor.shape, strict=True)):
-        top = "; ".join(f"{label} ({count:,})" for label, count in tensor.top_labels(m, top=_LABELS_SHOWN))
-        rows.append(f"<tr><td>{escape(name)}</td><td>{length:,}</td><td>{escape(top)}</td></tr>")
-    return (
-        f"<table><caption>{type(tensor).__name__}: {', '.join(_facts(tensor))}</caption>"
-        "<thead><tr><th>mode</th><th>length</th><th>top labels (counts)</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
 
 
 def _write_npz(tensor: CountTensor, target: Path) -> None:

@@ -79,11 +79,6 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
     CountTensor
         `x` itself, if it is a CountTensor and nothing else is given.
 
-    Raises
-    ------
-    InputError
-        If `x` is of another type, or does not have counts.
-
     Examples
     --------
     >>> import allocore as ac
@@ -212,11 +207,6 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
     CountTensor
         The tensor that was saved. A `.tns` file has only the counts: labels and mode names are lost, and each mode
         ends with its last non-zero. Given a folder of shards, a `ShardedTensor`, whose cells stay on disk.
-
-    Raises
-    ------
-    InputError
-        If the file does not exist, is damaged, or was not written by `CountTensor.save`.
 
     Examples
     --------

@@ -140,18 +140,16 @@ def training_data(given: object) -> tuple[CountTensor, HeldOut | None]:
     if not isinstance(test, HeldOut):
         raise InputError("test", Described(f"a {type(test).__name__}"), "must be a HeldOut")
     if test.shape not in (None, train.shape):
-        raise InputError(
-            "test", Described(f"a set of cells of shape {test.shape}"), f"must have the shape of train, {train.shape}"
-        )
+        wrong = Described(f"a set of cells of shape {test.shape}")
+        raise InputError("test", wrong, f"must have the shape of train, {train.shape}")
     check_coordinates(test.coords, train.shape, train.mode_names)
     if test.counts.shape != test.coords.shape[1:] or not test.counts.size or (test.counts < 0).any():
         raise InputError("test", rule="must have cells, and a count of at least 0 for each of them")
     if test.along is not None and not 0 <= test.along < train.ndim:
         raise InputError("along", test.along, f"must be from 0 to {train.ndim - 1}")
     if seen := int((~covered(test.coords, train.missing)).sum()):
-        raise InputError(
-            "test", Described(f"a set with {seen:,} cells that train observes"), "must be missing in train"
-        )
+        wrong = Described(f"a set with {seen:,} cells that train observes")
+        raise InputError("test", wrong, "must be missing in train")
     return train, replace(test, shape=train.shape, mode_names=train.mode_names, labels=train.labels)
 
 
@@ -175,11 +173,6 @@ def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed
     Split
         `train`, a CountTensor with the fibres missing, and `test`, the cells of the fibres.
 
-    Raises
-    ------
-    InputError
-        If an argument breaks one of these rules, or if the draw leaves nothing to train on or to test.
-
     Examples
     --------
     >>> import allocore as ac
@@ -191,7 +184,10 @@ def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed
     """
     tensor = as_tensor(tensor)
     m = mode_index(tensor, along, "along")
-    _check_arguments(fraction, seed)
+    is_number = isinstance(fraction, float | int | np.floating) and not isinstance(fraction, bool)
+    if not is_number or not 0 < fraction < 1:
+        raise InputError("fraction", fraction, "must be a number above 0 and below 1")
+    whole_number("seed", seed, least=0)
     missing_fibres = _missing_fibres(tensor, m)
     number = _number_of_fibres(fraction, missing_fibres, tensor.shape[m])
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -203,13 +199,6 @@ def hold_out(tensor: object, fraction: float = 0.01, along: int | str = -1, seed
     if int(test.counts.sum()) == tensor.total:
         raise InputError("fraction", fraction, "must be smaller: it leaves no positive count to train on")
     return Split(tensor.with_missing(held_out), test)
-
-
-def _check_arguments(fraction: float, seed: int) -> None:
-    is_number = isinstance(fraction, float | int | np.floating) and not isinstance(fraction, bool)
-    if not is_number or not 0 < fraction < 1:
-        raise InputError("fraction", fraction, "must be a number above 0 and below 1")
-    whole_number("seed", seed, least=0)
 
 
 def _missing_fibres(tensor: CountTensor, along: int) -> Missing:

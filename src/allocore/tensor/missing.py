@@ -13,12 +13,13 @@ and B come from a join on the modes that both fix.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore._text import plural
 from allocore.errors import Described, InputError
 from allocore.tensor.coordinates import (
     NOTHING_TO_FIT,
@@ -47,11 +48,6 @@ class Missing:
         None in a sequence. Duplicates, and patterns inside other patterns, are removed; the rest is sorted.
     shape : sequence of int
         Lengths of the modes.
-
-    Raises
-    ------
-    InputError
-        If a pattern does not fit the shape.
 
     Examples
     --------
@@ -121,11 +117,10 @@ class Missing:
         """The number of missing cells; a cell in several patterns is counted once."""
         if self._cells is None:
             rows, weights = signed_patterns(self)
-            self._cells = sum(
-                int(weights[members].sum())
-                * math.prod(length for m, length in enumerate(self._shape) if m not in modes)
-                for modes, members in by_fixed_modes(rows)
-            )
+            self._cells = 0
+            for modes, members in by_fixed_modes(rows):
+                size = math.prod(length for m, length in enumerate(self._shape) if m not in modes)
+                self._cells += int(weights[members].sum()) * size
         return self._cells
 
     def contains(self, coords: object) -> NDArray[np.bool_]:
@@ -140,11 +135,6 @@ class Missing:
         -------
         ndarray of bool, shape (n,)
             True where the cell is missing.
-
-        Raises
-        ------
-        InputError
-            If a coordinate lies outside the shape.
 
         Examples
         --------
@@ -194,11 +184,6 @@ class Missing:
         Missing
             The union.
 
-        Raises
-        ------
-        InputError
-            If the shapes differ.
-
         Examples
         --------
         >>> import allocore as ac
@@ -228,36 +213,28 @@ class Missing:
         return Missing._trusted, (self._patterns, self._shape)
 
     def __repr__(self) -> str:
-        noun = "pattern" if len(self) == 1 else "patterns"
-        return f"Missing: {len(self):,} {noun}, {self.cells:,} of {math.prod(self._shape):,} cells"
+        return f"Missing: {plural(len(self), 'pattern')}, {self.cells:,} of {math.prod(self._shape):,} cells"
 
 
 def _as_rows(patterns: object, shape: tuple[int, ...]) -> Int64s:
     if isinstance(patterns, Missing):
         patterns = patterns.patterns
     if not isinstance(patterns, np.ndarray):
-        patterns = [_as_row(pattern, len(shape)) for pattern in _iterate(patterns)]
+        if not isinstance(patterns, Iterable):
+            raise InputError("patterns", patterns, "must be a list of patterns")
+        patterns = [_as_row(pattern, len(shape)) for pattern in patterns]
     rows = as_integers(patterns, "patterns").astype(np.int64)
     if rows.size == 0:
         return np.zeros((0, len(shape)), dtype=np.int64)
     if rows.ndim != 2 or rows.shape[1] != len(shape):
-        raise InputError(
-            "patterns", Described(f"an array of shape {rows.shape}"), f"must have shape (patterns, {len(shape)})"
-        )
+        given = Described(f"an array of shape {rows.shape}")
+        raise InputError("patterns", given, f"must have shape (patterns, {len(shape)})")
     for m, (column, length) in enumerate(zip(rows.T, shape, strict=True)):
         bad = column[(column < WILDCARD) | (column >= length)]
         if bad.size:
-            raise InputError(
-                "patterns", Described(f"{bad[0]} in mode {m}"), f"must be from 0 to {length - 1}, or a wildcard"
-            )
+            given = Described(f"{bad[0]} in mode {m}")
+            raise InputError("patterns", given, f"must be from 0 to {length - 1}, or a wildcard")
     return rows
-
-
-def _iterate(patterns: object) -> Iterator[object]:
-    try:
-        return iter(patterns)  # type: ignore[call-overload, no-any-return]
-    except TypeError:
-        raise InputError("patterns", patterns, "must be a list of patterns") from None
 
 
 def _as_row(pattern: object, modes: int) -> list[object]:
@@ -322,26 +299,17 @@ def nothing_left(nonzeros: int, missing: Missing) -> InputError:
 
 
 def signed_patterns(missing: Missing) -> tuple[Int64s, Int64s]:
-    """Return patterns (S, M) and weights (S,) whose signed sum is 1 on every missing cell and 0 on all others.
-
-    >>> patterns, weights = signed_patterns(Missing([(0, None), (None, 2)], shape=(2, 3)))
-    >>> patterns.tolist(), weights.tolist()
-    ([[-1, 2], [0, -1], [0, 2]], [1, 1, -1])
-    """
+    """Return patterns (S, M) and weights (S,) whose signed sum is 1 on every missing cell and 0 on all others."""
     if missing._signed is None:
-        rows, weights = _signed(missing.patterns, missing.shape)
-        missing._signed = read_only(rows), read_only(weights)
+        patterns, shape = missing.patterns, missing.shape
+        union, weights = patterns[:0], np.zeros(0, dtype=np.int64)
+        for modes, members in by_fixed_modes(patterns):
+            block = patterns[members]
+            both, both_weights = intersections(union, weights, block, modes, shape)
+            signs = np.concatenate([weights, np.ones(len(block), dtype=np.int64), -both_weights])
+            union, weights = _merged(np.concatenate([union, block, both]), signs, shape)
+        missing._signed = read_only(union), read_only(weights)
     return missing._signed
-
-
-def _signed(rows: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
-    union, weights = rows[:0], np.zeros(0, dtype=np.int64)
-    for modes, members in by_fixed_modes(rows):
-        block = rows[members]
-        both, both_weights = intersections(union, weights, block, modes, shape)
-        signs = np.concatenate([weights, np.ones(len(block), dtype=np.int64), -both_weights])
-        union, weights = _merged(np.concatenate([union, block, both]), signs, shape)
-    return union, weights
 
 
 def _merged(rows: Int64s, weights: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:

@@ -1,4 +1,4 @@
-"""Sharded tensors on disk: a Zarr folder with the cells in chunks, sorted into fibres (`fibres.py`).
+"""Sharded tensors on disk: a Zarr folder with the cells in chunks, sorted into fibres (`coordinates.py`).
 
     y.zarr/  .zattrs              shape, names, order of the modes, sizes, and a hash of every chunk
              coords/  counts/     (mode, cell) and (cell,): chunks of a multiple of 1,024 cells, one or more to a shard
@@ -33,7 +33,7 @@ from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape
 from allocore.tensor.labels import ModeLabels, check_mode_names
 
 if TYPE_CHECKING:
-    from allocore.tensor.count_tensor import CountTensor, TensorSummary
+    from allocore.tensor.count_tensor import TensorSummary
 
 SHARDS = 16
 FORMAT = "allocore.ShardedTensor/1"
@@ -55,22 +55,22 @@ class Sizes(NamedTuple):
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """The number of chunks."""
         return -(-self.nnz // self.chunk)
 
     @property
     def shards(self) -> int:
-        """How many shards there are."""
+        """The number of shards."""
         return -(-self.chunks // self.chunks_per_shard)
 
     def cells_of(self, first: int, last: int) -> range:
-        """The numbers of the cells of shards `first` to `last`, the last one excluded."""
+        """Return the numbers of the cells of shards `first` to `last`, the last one excluded."""
         step = self.chunk * self.chunks_per_shard
         return range(min(first * step, self.nnz), min(last * step, self.nnz))
 
 
 def cut(nnz: int, shards: int) -> tuple[int, int]:
-    """The cells of a chunk, and the chunks of a shard, for a tensor in about this many shards."""
+    """Return the cells of a chunk, and the chunks of a shard, for a tensor in about this many shards."""
     per_shard = max(1, -(-nnz // shards))
     chunks = -(-per_shard // _MOST_CHUNK)
     return STEP * -(-per_shard // (chunks * STEP)), chunks
@@ -109,33 +109,43 @@ class ShardFiles:
             return files
 
     def missing_patterns(self) -> Int64s:
-        """The missing cells as patterns (P, M)."""
+        """Read the missing cells as patterns (P, M)."""
         patterns = read_static(self.path, "missing_patterns")
         if patterns.dtype != np.int64 or patterns.shape[1:] != (len(self.shape),):
             raise ValueError(f"missing_patterns has the shape {patterns.shape} and the type {patterns.dtype}")
         return patterns
 
     def labels(self) -> tuple[tuple[str, ...] | None, ...]:
-        """The labels of each mode; None for a mode without labels."""
+        """Read the labels of each mode; None for a mode without labels."""
+        found: list[tuple[str, ...] | None] = []
         with damage_as_input_error(self.path):
-            found = tuple(self._labels_of(mode) for mode in range(len(self.shape)))
-            if hash_of_labels(found) != read_json(self.path / ".zattrs")["labels"]:
+            for mode, length in enumerate(self.shape):
+                name = f"labels_{mode}"
+                if not (self.path / f"{name}_utf8").is_dir():
+                    found.append(None)
+                    continue
+                text = read_static(self.path, f"{name}_utf8").tobytes()
+                offsets = read_static(self.path, f"{name}_offsets", (length + 1,)).tolist()
+                found.append(tuple(text[start:stop].decode() for start, stop in pairwise(offsets)))
+            if _hash_of_labels(found) != read_json(self.path / ".zattrs")["labels"]:
                 raise ValueError("its labels have changed")
-            return found
+        return tuple(found)
 
     def row_totals(self) -> Int64s:
-        """The sum of the counts of each row, mode after mode."""
+        """Read the sum of the counts of each row, mode after mode."""
         with damage_as_input_error(self.path):
             totals = read_static(self.path, "row_totals", (sum(self.shape),))
-            if hash_of_totals(totals) != self.row_totals_hash:
+            if _hash_of_totals(totals) != self.row_totals_hash:
                 raise ValueError("its totals have changed, or belong to another tensor")
             return totals.astype(np.int64)
 
     def cells(self, first: int, last: int) -> tuple[NDArray[Any], Int64s]:
-        """The coordinates (M, n) and counts (n) of shards `first` to `last`, the last one excluded."""
+        """Read the coordinates (M, n) and counts (n) of shards `first` to `last`, the last one excluded."""
         within, sizes = self.sizes.cells_of(first, last), self.sizes
         with damage_as_input_error(self.path):
-            dtype = self._coordinate_type()
+            dtype = array_info(self.path, "coords").dtype
+            if dtype.kind not in "iu":
+                raise ValueError(f"its coordinates have the type {dtype.str}")
             needed = len(within) * (len(self.shape) * dtype.itemsize + COUNT.itemsize)
             require_memory(needed, f"reading {len(within):,} cells of {self.path}")
             coords = np.empty((len(self.shape), len(within)), dtype=dtype)
@@ -149,26 +159,11 @@ class ShardFiles:
             return coords, counts
 
     def parts(self) -> Iterator[tuple[NDArray[Any], Int64s]]:
-        """All cells, shard by shard."""
-        for shard in range(self.sizes.shards):
-            yield self.cells(shard, shard + 1)
-
-    def _coordinate_type(self) -> np.dtype[Any]:
-        dtype = array_info(self.path, "coords").dtype
-        if dtype.kind not in "iu":
-            raise ValueError(f"its coordinates have the type {dtype.str}")
-        return dtype
-
-    def _labels_of(self, mode: int) -> tuple[str, ...] | None:
-        name = f"labels_{mode}"
-        if not (self.path / f"{name}_utf8").is_dir():
-            return None
-        text = read_static(self.path, f"{name}_utf8").tobytes()
-        offsets = read_static(self.path, f"{name}_offsets", (self.shape[mode] + 1,)).tolist()
-        return tuple(text[start:stop].decode() for start, stop in pairwise(offsets))
+        """Return all cells, shard by shard."""
+        return (self.cells(shard, shard + 1) for shard in range(self.sizes.shards))
 
     def _chunk(self, chunk: int, dtype: np.dtype[Any], cells: int) -> tuple[NDArray[Any], Int64s]:
-        """The cells of one chunk, checked: kernels rely on coordinates being inside the tensor."""
+        """Read the cells of one chunk, checked: kernels rely on coordinates being inside the tensor."""
         modes, size = len(self.shape), self.sizes.chunk
         content = read_regular(self.path / f"coords/0.{chunk}")
         coords = decode(content, modes * size * dtype.itemsize).view(dtype).reshape(modes, size)
@@ -183,7 +178,7 @@ class ShardFiles:
 
 
 def _is_sorted(coords_MN: NDArray[Any]) -> bool:
-    """Whether every cell comes after the one before, the first mode slowest."""
+    """Return whether every cell comes after the one before, the first mode slowest."""
     equal = np.ones(max(0, coords_MN.shape[1] - 1), dtype=np.bool_)
     for column in coords_MN:
         if (equal & (column[1:] < column[:-1])).any():
@@ -210,7 +205,7 @@ def damage_as_input_error(path: Path) -> Iterator[None]:
 
 
 def is_sharded(path: Path) -> bool:
-    """Whether a path is the folder of a sharded tensor."""
+    """Return whether a path is the folder of a sharded tensor."""
     try:
         return bool(read_json(path / ".zattrs").get("format") == FORMAT)
     except (OSError, ValueError):
@@ -218,7 +213,7 @@ def is_sharded(path: Path) -> bool:
 
 
 def sizes_of(about: dict[str, Any], modes: int) -> Sizes:
-    """The sizes in the attributes of a sharded tensor, or in a run; a ValueError, KeyError or TypeError if wrong."""
+    """Return the sizes in the attributes of a sharded tensor or of a run; raise ValueError, KeyError or TypeError."""
     numbers = {name: about[name] for name in ("nnz", "total", "largest", "chunk", "chunks_per_shard")}
     for name, value in numbers.items():
         if type(value) is not int or not 0 < value < 2**62:
@@ -232,26 +227,24 @@ def sizes_of(about: dict[str, Any], modes: int) -> Sizes:
 
 
 def fingerprint_of(about: dict[str, Any], patterns: Int64s) -> str:
-    """A hash of everything in a sharded tensor."""
+    """Return a hash of everything in a sharded tensor."""
     known = {name: value for name, value in about.items() if name != "fingerprint"}
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(patterns, dtype="<i8").tobytes())
     return digest.hexdigest()
 
 
-def hash_of_labels(labels: Sequence[ModeLabels | None]) -> str:
-    """A hash of the labels of all modes."""
+def _hash_of_labels(labels: Sequence[ModeLabels | None]) -> str:
     lists = [list(each) if isinstance(each, tuple) else None for each in labels]
     return hashlib.sha256(json.dumps(lists).encode()).hexdigest()
 
 
-def hash_of_totals(totals: NDArray[Any]) -> str:
-    """A hash of the totals of all rows."""
+def _hash_of_totals(totals: NDArray[Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(totals, dtype="<i8").tobytes()).hexdigest()
 
 
 def hash_of_chunk(coords: NDArray[Any], counts: Int64s) -> str:
-    """A hash of the cells of a chunk."""
+    """Return a hash of the cells of a chunk."""
     digest = hashlib.sha256(np.ascontiguousarray(coords).data)
     digest.update(counts.data)
     return digest.hexdigest()[:32]
@@ -271,8 +264,8 @@ class ShardWriter:
         self._log_factorials = _LogFactorials()
         self._total = self._largest = 0
         modes, step = len(shape), self._chunk
-        _describe(folder / "coords", (modes, nnz), (modes, step), self._type, ["mode", "cell"])
-        _describe(folder / "counts", (nnz,), (step,), COUNT, ["cell"])
+        _new_array(folder / "coords", (modes, nnz), (modes, step), self._type, ["mode", "cell"])
+        _new_array(folder / "counts", (nnz,), (step,), COUNT, ["cell"])
 
     def add(self, coords: NDArray[Any], counts: Int64s) -> None:
         """Write more cells: coordinates (M, n) and counts (n)."""
@@ -294,22 +287,22 @@ class ShardWriter:
         if written != self._nnz:
             raise ValueError(f"{written} cells were written, but {self._nnz} were announced")
         row_totals = np.concatenate(self._row_totals)
-        write_array(self._folder / "row_totals", row_totals, ["row"])
-        write_array(self._folder / "missing_patterns", np.asarray(patterns, dtype=np.int64), ["pattern", "mode"])
+        _write_array(self._folder / "row_totals", row_totals, ["row"])
+        _write_array(self._folder / "missing_patterns", np.asarray(patterns, dtype=np.int64), ["pattern", "mode"])
         for mode, each in enumerate(labels):
             if not isinstance(each, range):
                 encoded = [str(label).encode() for label in each]
                 text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-                write_array(self._folder / f"labels_{mode}_utf8", text, [f"byte_{mode}"])
+                _write_array(self._folder / f"labels_{mode}_utf8", text, [f"byte_{mode}"])
                 offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-                write_array(self._folder / f"labels_{mode}_offsets", offsets, [f"offset_{mode}"])
+                _write_array(self._folder / f"labels_{mode}_offsets", offsets, [f"offset_{mode}"])
         sizes = Sizes(
             self._nnz, self._total, self._largest, self._log_factorials.sum(), self._order, self._chunk,
             self._chunks_per_shard,
         )  # fmt: skip
         about = {"format": FORMAT, "shape": self._shape, "mode_names": list(mode_names), **sizes._asdict()}
-        about |= {"report": report, "chunk_hashes": self._hashes, "labels": hash_of_labels(labels)}
-        about["row_totals_hash"] = hash_of_totals(row_totals)
+        about |= {"report": report, "chunk_hashes": self._hashes, "labels": _hash_of_labels(labels)}
+        about["row_totals_hash"] = _hash_of_totals(row_totals)
         about["log_factorials"] = sizes.log_factorials.hex()
         about["fingerprint"] = fingerprint_of(about, patterns)
         write_json(self._folder / ".zattrs", about)
@@ -323,10 +316,8 @@ class ShardWriter:
         while filled < cells:
             more_coords, more_counts = self._parts.pop(0)
             taken = min(more_counts.size, cells - filled)
-            coords[:, filled : filled + taken], counts[filled : filled + taken] = (
-                more_coords[:, :taken],
-                more_counts[:taken],
-            )
+            here = slice(filled, filled + taken)
+            coords[:, here], counts[here] = more_coords[:, :taken], more_counts[:taken]
             if taken < more_counts.size:
                 self._parts.insert(0, (more_coords[:, taken:], more_counts[taken:]))
             filled += taken
@@ -340,7 +331,7 @@ class ShardWriter:
 
 
 class _LogFactorials:
-    """The sum of ln y! over all cells, in the ranges that a tensor in memory uses, so that the results are equal."""
+    """Adds up ln y! over all cells, in the ranges that a tensor in memory uses, so that the results are equal."""
 
     def __init__(self) -> None:
         self._step = next(cell_ranges(2**62)).stop
@@ -369,7 +360,7 @@ def _log_factorials(counts: Int64s) -> float:
 
 
 def _sums(column: NDArray[Any], counts: Int64s, length: int) -> Int64s:
-    """The sum of the counts of each row. Sums of floats are exact below 2^53; larger ones are added as integers."""
+    """Return the sum of the counts of each row. Sums of floats are exact below 2^53; others are sums of integers."""
     if int(counts.sum()) < 2**53:
         return np.bincount(column, counts, length).astype(np.int64)
     sums = np.zeros(length, dtype=np.int64)
@@ -377,10 +368,9 @@ def _sums(column: NDArray[Any], counts: Int64s, length: int) -> Int64s:
     return sums
 
 
-def _describe(
+def _new_array(
     folder: Path, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype[Any], dims: list[str]
 ) -> None:
-    """Write the metadata of an array."""
     folder.mkdir()
     codec = {"id": CODEC, "level": 1, "checksum": True}
     write_json(
@@ -393,19 +383,13 @@ def _describe(
     write_json(folder / ".zattrs", {"_ARRAY_DIMENSIONS": dims})
 
 
-def write_array(folder: Path, values: NDArray[Any], dims: list[str]) -> None:
+def _write_array(folder: Path, values: NDArray[Any], dims: list[str]) -> None:
     """Write a small array as one chunk."""
     chunks = tuple(max(1, length) for length in values.shape)
-    _describe(folder, values.shape, chunks, values.dtype, dims)
+    _new_array(folder, values.shape, chunks, values.dtype, dims)
     if values.size:
         with replacing(folder / ".".join("0" for _ in chunks)) as file:
             file.write(encode(values))
-
-
-def save_sharded(tensor: CountTensor, path: str | os.PathLike[str], shards: int) -> None:
-    """Write a tensor to a new folder, in shards; one that is in shards already is not read into memory."""
-    order, parts = tensor._fibre_parts()
-    write_shards(path, tensor, order, parts, shards)
 
 
 def write_shards(
