@@ -118,9 +118,6 @@ def calendar_keys(labels: Sequence[str]) -> list[tuple[int, ...]] | None:
     """Return sort keys for names of months, names of weekdays or times of day; None for any other labels.
 
     Names are English, in full or abbreviated: Monday, Mon, Tues.
-
-    >>> calendar_keys(["Fri", "Mon"]), calendar_keys(["10:00", "9:30"]), calendar_keys(["Mon", "tea"])
-    ([(4,), (0,)], [(10, 0), (9, 30)], None)
     """
     for cycle in (_MONTHS, _WEEKDAYS):
         if all(_place(label, cycle) >= 0 for label in labels):
@@ -222,9 +219,6 @@ def period_numbers(labels: Sequence[object]) -> list[int] | None:
     """Return the place of each period in a count of periods, or None unless the labels are rising periods or numbers.
 
     Days that are all the same number of days apart, such as weeks named by their first day, are counted in this step.
-
-    >>> period_numbers(["2018-11", "2018-12", "2019-02"]), period_numbers(["2018-01-01", "2018-01-08"])
-    ([0, 1, 3], [0, 1])
     """
     found = _ordinals(labels)
     return found and [(each - found[0][0]) // _step(found[0]) for each in found[0]]

@@ -18,6 +18,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from html import escape
 from itertools import combinations
 from pathlib import Path
@@ -247,7 +248,6 @@ class CountTensor:
         Returns
         -------
         int
-            The position, from 0 to `ndim` - 1.
 
         Examples
         --------
@@ -269,7 +269,6 @@ class CountTensor:
         Returns
         -------
         ndarray of int64, shape (length of the mode,)
-            The totals, in the order of the positions.
 
         Examples
         --------
@@ -354,7 +353,7 @@ class CountTensor:
         return with_parts(self, counts=np.ones_like(self.counts))
 
     def mask_diagonal(self, modes: Sequence[int | str] = (0, 1)) -> CountTensor:
-        """Return the tensor with the diagonal of two or more modes missing.
+        """Return the tensor with the diagonal missing: the cells with the same position in two or more modes.
 
         Parameters
         ----------
@@ -364,7 +363,6 @@ class CountTensor:
         Returns
         -------
         CountTensor
-            The tensor in which all cells with the same position in these modes are missing.
 
         Examples
         --------
@@ -398,7 +396,6 @@ class CountTensor:
         Returns
         -------
         CountTensor
-            The tensor in which these cells are missing too.
 
         Examples
         --------
@@ -426,7 +423,6 @@ class CountTensor:
         Returns
         -------
         CountTensor
-            The same cells with the new labels and names.
 
         Examples
         --------
@@ -545,7 +541,6 @@ class CountTensor:
         Returns
         -------
         scipy.sparse.coo_array
-            The non-zeros.
 
         Examples
         --------
@@ -567,7 +562,6 @@ class CountTensor:
         Returns
         -------
         sparse.COO
-            The non-zeros.
 
         Examples
         --------
@@ -622,7 +616,6 @@ class CountTensor:
         Returns
         -------
         ndarray of int64
-            An array of the tensor's shape.
 
         Examples
         --------
@@ -911,22 +904,17 @@ def count_column(mode_names: tuple[str, ...]) -> str:
 
 def _write_tns(tensor: CountTensor, target: Path) -> None:
     _refuse_missing(tensor, "a .tns file", "save it as .npz, .parquet or .zarr")
-    with replacing(target) as file:
-        if target.suffix != ".gz":
-            _write_entries(file, tensor.coords, tensor.counts)
-            return
-        # No name and no time in the header, so that equal tensors give equal files.
-        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as compressed:
-            _write_entries(compressed, tensor.coords, tensor.counts)
-
-
-def _write_entries(file: IO[bytes] | gzip.GzipFile, coords: Integers, counts: Int64s) -> None:
-    line = " ".join(["%d"] * (len(coords) + 1)) + "\n"
-    for start in range(0, counts.size, _ROWS_PER_BLOCK):
-        block = slice(start, start + _ROWS_PER_BLOCK)
-        rows = np.vstack([coords[:, block].astype(np.int64) + 1, counts[block]]).T
-        # One format string for the whole block is many times faster than one per line.
-        file.write((line * len(rows) % tuple(rows.ravel().tolist())).encode())
+    line = " ".join(["%d"] * (tensor.ndim + 1)) + "\n"
+    with replacing(target) as file, ExitStack() as stack:
+        out: IO[bytes] | gzip.GzipFile = file
+        if target.suffix == ".gz":
+            # No name and no time in the header, so that equal tensors give equal files.
+            out = stack.enter_context(gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0))
+        for start in range(0, tensor.nnz, _ROWS_PER_BLOCK):
+            block = slice(start, start + _ROWS_PER_BLOCK)
+            rows = np.vstack([tensor.coords[:, block].astype(np.int64) + 1, tensor.counts[block]]).T
+            # One format string for the whole block is many times faster than one per line.
+            out.write((line * len(rows) % tuple(rows.ravel().tolist())).encode())
 
 
 def _refuse_missing(tensor: CountTensor, what: str, advice: str) -> None:

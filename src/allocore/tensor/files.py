@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -45,6 +45,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 # Libraries of tables, by the modules that define their types.
 _FRAMES = frozenset(("pandas", "polars", "pyarrow", "duckdb", "_duckdb", "narwhals", "modin", "cudf", "ibis"))
 _UNITS: tuple[Literal["D", "m", "s", "ms", "us", "ns"], ...] = ("D", "m", "s", "ms", "us", "ns")
+_IF_NAN_IN_XARRAY = ("x.fillna(0)", "as_tensor(x.fillna(0)).with_missing(np.argwhere(x.isnull().to_numpy()))")
 # From here on floats cannot represent every integer.
 _EXACT_FLOATS = 2.0**53
 _LONGEST_LINE = 1 << 20
@@ -96,22 +97,16 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
         mode_names = [str(name) for name in x.dims] if mode_names is None else mode_names
         if labels is None:
             labels = [_index_labels(x.indexes[name]) if name in x.indexes else None for name in x.dims]
-        x = _data_of(x)
-    entries = _entries_of(x)
-    return CountTensor(
-        entries.coords, entries.counts, entries.shape, mode_names=mode_names, labels=labels, missing=entries.missing
-    )
+        x = x.data if hasattr(x.data, "fill_value") else _without_nan(x.to_numpy(), *_IF_NAN_IN_XARRAY)
+    coords, counts, shape, missing = _entries_of(x)
+    return CountTensor(coords, counts, shape, mode_names=mode_names, labels=labels, missing=missing)
 
 
-class _Entries(NamedTuple):
-    coords: Any
-    counts: Any
-    shape: Sequence[int]
-    missing: Any = None
+_Entries = tuple[Any, Any, Sequence[int], Any]
 
 
 def _entries_of(x: Any) -> _Entries:
-    """Return the entries of an array in memory."""
+    """Return the coordinates, counts, shape and missing cells of an array in memory."""
     libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
     if libraries & {"numpy", "scipy", "sparse", "pyttb"} and len(getattr(x, "shape", "??")) < 2:
         raise InputError("x", Described(f"an array of shape {tuple(x.shape)}"), "must have at least 2 modes")
@@ -119,15 +114,15 @@ def _entries_of(x: Any) -> _Entries:
         return _from_array(x)
     if "scipy" in libraries and hasattr(x, "tocoo"):
         coo = x.tocoo()
-        return _Entries(np.stack(coo.coords), coo.data, coo.shape)
+        return np.stack(coo.coords), coo.data, coo.shape, None
     if "sparse" in libraries and hasattr(x, "fill_value"):
         if x.fill_value != 0:
             given = Described(f"an array with the fill value {x.fill_value}")
             raise InputError("x", given, "must have the fill value 0")
         coo = x.asformat("coo")
-        return _Entries(coo.coords, coo.data, coo.shape)
+        return coo.coords, coo.data, coo.shape, None
     if "pyttb" in libraries and hasattr(x, "subs"):
-        return _Entries(np.asarray(x.subs).reshape(-1, len(x.shape)).T, np.ravel(x.vals), x.shape)
+        return np.asarray(x.subs).reshape(-1, len(x.shape)).T, np.ravel(x.vals), x.shape, None
     if "pyttb" in libraries and isinstance(getattr(x, "data", None), np.ndarray):
         return _from_array(x.data)
     raise _unknown_type(x, libraries)
@@ -158,14 +153,13 @@ def _from_array(x: np.ndarray[Any, Any]) -> _Entries:
     if isinstance(x, np.ma.MaskedArray):
         missing = np.argwhere(np.ma.getmaskarray(x))
         x = x.filled(0)
-    x = np.asarray(x)
-    _refuse_nan(x, "np.nan_to_num(x)", "np.ma.masked_invalid(x)")
+    x = _without_nan(np.asarray(x), "np.nan_to_num(x)", "np.ma.masked_invalid(x)")
     where = np.nonzero(x)
-    return _Entries(np.stack(where), x[where], x.shape, missing)
+    return np.stack(where), x[where], x.shape, missing
 
 
-def _refuse_nan(counts: np.ndarray[Any, Any], zeros: str, missing: str) -> None:
-    """Raise an InputError if counts are NaN; it says what to give if they are zeros, and if they are missing."""
+def _without_nan(counts: np.ndarray[Any, Any], zeros: str, missing: str) -> np.ndarray[Any, Any]:
+    """Return the counts, unless some are NaN: the error says what to give if these are zeros, or are missing."""
     number = int(np.isnan(counts).sum()) if counts.dtype.kind == "f" else 0
     if number:
         rule = (
@@ -173,15 +167,7 @@ def _refuse_nan(counts: np.ndarray[Any, Any], zeros: str, missing: str) -> None:
             "were not observed"
         )
         raise InputError("x", Described(f"an array with NaN in {plural(number, 'cell')}"), rule)
-
-
-def _data_of(x: Any) -> Any:
-    """Return the counts of a DataArray: a sparse array as it is, any other as a NumPy array without NaN."""
-    if hasattr(x.data, "fill_value"):
-        return x.data
-    values = x.to_numpy()
-    _refuse_nan(values, "x.fillna(0)", "as_tensor(x.fillna(0)).with_missing(np.argwhere(x.isnull().to_numpy()))")
-    return values
+    return counts
 
 
 def _index_labels(index: Any) -> list[Any]:

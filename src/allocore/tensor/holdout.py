@@ -209,13 +209,10 @@ def _missing_fibres(tensor: CountTensor, along: int) -> Missing:
     return Missing(np.delete(patterns[whole], along, axis=1), lengths)
 
 
-def _candidates(missing_fibres: Missing) -> int:
-    return math.prod(missing_fibres.shape) - missing_fibres.cells
-
-
 def _number_of_fibres(fraction: float, missing_fibres: Missing, length: int) -> int:
     # There is always a candidate: a tensor has a positive count, and its fibre is not missing.
-    fibres, candidates = math.prod(missing_fibres.shape), _candidates(missing_fibres)
+    fibres = math.prod(missing_fibres.shape)
+    candidates = fibres - missing_fibres.cells
     number = max(1, round(fraction * candidates))
     if number > MAX_FIBRES or number * length > MAX_CELLS:
         rule = (
@@ -234,7 +231,8 @@ def _number_of_fibres(fraction: float, missing_fibres: Missing, length: int) -> 
 
 def _draw_fibres(rng: np.random.Generator, missing_fibres: Missing, number: int) -> Int64s:
     """Return (M - 1, number) distinct fibres, uniformly without replacement among those not missing."""
-    fibres, candidates = math.prod(missing_fibres.shape), _candidates(missing_fibres)
+    fibres = math.prod(missing_fibres.shape)
+    candidates = fibres - missing_fibres.cells
     lengths = np.array(missing_fibres.shape, dtype=np.int64)[:, None]
     kept = np.zeros((len(lengths), 0), dtype=np.int64)
     while kept.shape[1] < number:

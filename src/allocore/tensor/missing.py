@@ -92,7 +92,6 @@ class Missing:
         Returns
         -------
         Missing
-            A set without patterns.
 
         Examples
         --------
@@ -134,7 +133,6 @@ class Missing:
         Returns
         -------
         ndarray of bool, shape (n,)
-            True where the cell is missing.
 
         Examples
         --------
@@ -182,7 +180,6 @@ class Missing:
         Returns
         -------
         Missing
-            The union.
 
         Examples
         --------
@@ -246,9 +243,8 @@ def _as_row(pattern: object, modes: int) -> list[object]:
 
 def _canonical(rows: Int64s, shape: tuple[int, ...]) -> Int64s:
     """Sort the rows, and drop those that equal another or lie inside one."""
-    (keys,) = column_keys([length + 1 for length in shape], rows.T + 1)
-    order = np.argsort(keys, kind="stable")
-    rows = rows[order[run_starts(keys[order])]]
+    order, first = _sorted_runs(rows, shape)
+    rows = rows[order[first]]
     groups = by_fixed_modes(rows)
     keep = np.ones(len(rows), dtype=bool)
     for modes, members in groups:
@@ -313,11 +309,16 @@ def signed_patterns(missing: Missing) -> tuple[Int64s, Int64s]:
 
 
 def _merged(rows: Int64s, weights: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
-    (keys,) = column_keys([length + 1 for length in shape], rows.T + 1)
-    order = np.argsort(keys, kind="stable")
-    first = run_starts(keys[order])
+    order, first = _sorted_runs(rows, shape)
     rows, weights = rows[order[first]], np.add.reduceat(weights[order], first)
     return rows[weights != 0], weights[weights != 0]
+
+
+def _sorted_runs(rows: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
+    """Return the order that sorts the rows, and where in it a new row begins."""
+    (keys,) = column_keys([length + 1 for length in shape], rows.T + 1)
+    order = np.argsort(keys, kind="stable")
+    return order, run_starts(keys[order])
 
 
 def intersections(

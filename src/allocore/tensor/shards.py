@@ -259,10 +259,11 @@ class ShardWriter:
         self._type = np.dtype("<u2" if max(shape) <= 2**16 else "<i4" if max(shape) < 2**31 else "<i8")
         self._row_totals = [np.zeros(length, dtype=np.int64) for length in shape]
         self._hashes: list[str] = []
-        self._parts: list[tuple[NDArray[Any], Int64s]] = []
-        self._waiting = 0
-        self._log_factorials = _LogFactorials()
-        self._total = self._largest = 0
+        self._added = self._total = self._largest = 0
+        self._coords = np.zeros((len(shape), self._chunk), dtype=self._type)
+        self._counts = np.zeros(self._chunk, dtype=COUNT)
+        # ln y! is added up in the ranges that a tensor in memory uses, so that the sums are equal.
+        self._range, self._log_factorials = np.empty(next(cell_ranges(nnz)).stop, dtype=np.int64), 0.0
         modes, step = len(shape), self._chunk
         _new_array(folder / "coords", (modes, nnz), (modes, step), self._type, ["mode", "cell"])
         _new_array(folder / "counts", (nnz,), (step,), COUNT, ["cell"])
@@ -273,19 +274,24 @@ class ShardWriter:
             totals += _sums(column, counts, totals.size)
         self._total += int(counts.sum())
         self._largest = max(self._largest, int(counts.max(initial=0)))
-        self._log_factorials.add(counts)
-        self._parts.append((coords, counts))
-        self._waiting += counts.size
-        while self._waiting >= self._chunk:
-            self._write_chunk(self._chunk)
+        for piece, place in _pieces(self._added, counts.size, self._chunk):
+            self._coords[:, place], self._counts[place] = coords[:, piece], counts[piece]
+            if place.stop == self._chunk:
+                self._write_chunk()
+        for piece, place in _pieces(self._added, counts.size, self._range.size):
+            self._range[place] = counts[piece]
+            if place.stop == self._range.size:
+                self._log_factorials += _log_factorials(self._range)
+        self._added += counts.size
 
     def finish(self, mode_names: Sequence[str], labels: Sequence[ModeLabels], patterns: Int64s, report: str) -> None:
         """Write the last cells and everything besides the cells."""
-        if self._waiting:
-            self._write_chunk(self._waiting)
-        written = self._chunk * (len(self._hashes) - 1) + self._last
-        if written != self._nnz:
-            raise ValueError(f"{written} cells were written, but {self._nnz} were announced")
+        if self._added != self._nnz:
+            raise ValueError(f"{self._added} cells were written, but {self._nnz} were announced")
+        if self._nnz % self._chunk:
+            self._write_chunk()
+        if left := self._nnz % self._range.size:
+            self._log_factorials += _log_factorials(self._range[:left])
         row_totals = np.concatenate(self._row_totals)
         _write_array(self._folder / "row_totals", row_totals, ["row"])
         _write_array(self._folder / "missing_patterns", np.asarray(patterns, dtype=np.int64), ["pattern", "mode"])
@@ -296,10 +302,8 @@ class ShardWriter:
                 _write_array(self._folder / f"labels_{mode}_utf8", text, [f"byte_{mode}"])
                 offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
                 _write_array(self._folder / f"labels_{mode}_offsets", offsets, [f"offset_{mode}"])
-        sizes = Sizes(
-            self._nnz, self._total, self._largest, self._log_factorials.sum(), self._order, self._chunk,
-            self._chunks_per_shard,
-        )  # fmt: skip
+        numbers = self._nnz, self._total, self._largest, self._log_factorials
+        sizes = Sizes(*numbers, self._order, self._chunk, self._chunks_per_shard)
         about = {"format": FORMAT, "shape": self._shape, "mode_names": list(mode_names), **sizes._asdict()}
         about |= {"report": report, "chunk_hashes": self._hashes, "labels": _hash_of_labels(labels)}
         about["row_totals_hash"] = _hash_of_totals(row_totals)
@@ -308,49 +312,24 @@ class ShardWriter:
         write_json(self._folder / ".zattrs", about)
         write_json(self._folder / ".zgroup", {"zarr_format": 2})
 
-    def _write_chunk(self, cells: int) -> None:
-        """Write the first waiting cells. In a file, the last chunk has the full size too."""
-        coords = np.zeros((len(self._shape), self._chunk), dtype=self._type)
-        counts = np.zeros(self._chunk, dtype=COUNT)
-        filled = 0
-        while filled < cells:
-            more_coords, more_counts = self._parts.pop(0)
-            taken = min(more_counts.size, cells - filled)
-            here = slice(filled, filled + taken)
-            coords[:, here], counts[here] = more_coords[:, :taken], more_counts[:taken]
-            if taken < more_counts.size:
-                self._parts.insert(0, (more_coords[:, taken:], more_counts[taken:]))
-            filled += taken
-        self._waiting -= cells
-        self._last = cells
+    def _write_chunk(self) -> None:
+        """Write the chunk in memory, and begin a new one. In a file, the last chunk has the full size too."""
         number = len(self._hashes)
-        self._hashes.append(hash_of_chunk(coords, counts))
-        for name, values in ((f"coords/0.{number}", coords), (f"counts/{number}", counts)):
+        self._hashes.append(hash_of_chunk(self._coords, self._counts))
+        for name, values in ((f"coords/0.{number}", self._coords), (f"counts/{number}", self._counts)):
             with replacing(self._folder / name) as file:
                 file.write(encode(values))
+            values.fill(0)
 
 
-class _LogFactorials:
-    """Adds up ln y! over all cells, in the ranges that a tensor in memory uses, so that the results are equal."""
-
-    def __init__(self) -> None:
-        self._step = next(cell_ranges(2**62)).stop
-        self._parts: list[Int64s] = []
-        self._waiting, self._sum = 0, 0.0
-
-    def add(self, counts: Int64s) -> None:
-        self._parts.append(counts)
-        self._waiting += counts.size
-        if self._waiting >= self._step:
-            counts = np.concatenate(self._parts)
-            whole = counts.size - counts.size % self._step
-            for start in range(0, whole, self._step):
-                self._sum += _log_factorials(counts[start : start + self._step])
-            self._parts, self._waiting = [counts[whole:]], counts.size - whole
-
-    def sum(self) -> float:
-        left = np.concatenate([np.empty(0, dtype=np.int64), *self._parts])
-        return self._sum + _log_factorials(left) if left.size else self._sum
+def _pieces(before: int, cells: int, step: int) -> Iterator[tuple[slice, slice]]:
+    """Cut cells that follow `before` others where blocks of `step` end: pieces of the cells, their places in blocks."""
+    start = 0
+    while start < cells:
+        place = (before + start) % step
+        length = min(cells - start, step - place)
+        yield slice(start, start + length), slice(place, place + length)
+        start += length
 
 
 def _log_factorials(counts: Int64s) -> float:
