@@ -448,10 +448,10 @@ def test_case_and_blanks_around_a_known_name_or_code_make_no_difference(row, dat
 
 
 def test_importing_the_package_does_not_read_the_table():
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", "import sys, allocore\nprint('allocore.tensor.countries' in sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.strip() == "False"
+    assert ended.stdout.strip() == "False"

@@ -147,7 +147,7 @@ def other_spellings(label: str) -> tuple[str, ...]:
 
 
 def respelt(labels: Sequence[object], known: Iterable[str]) -> tuple[str, ...]:
-    """Return labels as others spell them: "04" as "04 Consult", or the reverse, if that is how they are spelt there."""
+    """Return labels spelt as in `known`: "04" as "04 Consult", or the reverse."""
     theirs, given = set(known), tuple(map(str, labels))
     found = tuple(
         label if label in theirs else next((each for each in other_spellings(label) if each in theirs), label)

@@ -349,9 +349,9 @@ def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLab
 
 
 def _warn_of_diagonals(new: CountTensor, fitted: CountTensor, along: int) -> None:
-    there = missing_diagonals(new)
+    masked = missing_diagonals(new)
     for modes in missing_diagonals(fitted):
-        if along not in modes and modes not in there:
+        if along not in modes and modes not in masked:
             names = " and ".join(fitted.mode_names[mode] for mode in modes)
             warnings.warn(
                 f"the diagonal of {names} is missing in the fitted tensor, but not in Y_new, where its zeros count as "

@@ -447,8 +447,8 @@ class CountTensor:
             For modes whose names cannot be keywords: `Y.select({"sold in": "2018"})`. Modes may also be indices.
         **modes
             For each mode that is named: a label, a slice of labels with both ends included, a list of labels, or a mask
-            (one bool per row). If the labels are periods of time in order, a longer period stands for all of its
-            periods ("2018" for the months of 2018), and the ends of a slice need not be labels themselves. A mode
+            (one bool per row). If the labels are periods of time in order, a longer period means all of its
+            periods ("2018" the months of 2018), and the ends of a slice need not be labels themselves. A mode
             without labels takes positions instead, with slices as in Python: the end is excluded.
 
         Returns
@@ -643,7 +643,7 @@ class CountTensor:
 
         return order, parts()
 
-    # Defining __eq__ alone makes the class unhashable, as intended: tensors are compared by content.
+    # Defining only __eq__ makes the class unhashable, as intended: tensors are compared by content.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CountTensor):
             return NotImplemented
@@ -820,7 +820,7 @@ def _is_missing(tensor: CountTensor, modes: tuple[int, ...]) -> bool:
 
 
 class TensorSummary(Protocol):
-    """What a line about a tensor, or its shards, need to know of it, wherever its cells are."""
+    """What `summary_line` and `write_shards` need of a tensor, wherever its cells are."""
 
     # fmt: off
     @property

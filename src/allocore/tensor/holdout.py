@@ -234,15 +234,15 @@ def _draw_fibres(rng: np.random.Generator, missing_fibres: Missing, number: int)
     fibres = math.prod(missing_fibres.shape)
     candidates = fibres - missing_fibres.cells
     lengths = np.array(missing_fibres.shape, dtype=np.int64)[:, None]
-    kept = np.zeros((len(lengths), 0), dtype=np.int64)
-    while kept.shape[1] < number:
-        wanted = (number - kept.shape[1]) * fibres // (candidates - kept.shape[1])
+    found = np.zeros((len(lengths), 0), dtype=np.int64)
+    while found.shape[1] < number:
+        wanted = (number - found.shape[1]) * fibres // (candidates - found.shape[1])
         drawn = rng.integers(0, lengths, size=(len(lengths), min(wanted + 100, MAX_BATCH)))
-        kept = np.concatenate([kept, drawn[:, ~covered(drawn, missing_fibres)]], axis=1)
-        (keys,) = column_keys(missing_fibres.shape, kept)
+        found = np.concatenate([found, drawn[:, ~covered(drawn, missing_fibres)]], axis=1)
+        (keys,) = column_keys(missing_fibres.shape, found)
         _, first = np.unique(keys, return_index=True)
-        kept = kept[:, np.sort(first)]
-    return kept[:, :number]
+        found = found[:, np.sort(first)]
+    return found[:, :number]
 
 
 def _cells(tensor: CountTensor, fibres: Int64s, along: int) -> HeldOut:

@@ -64,7 +64,7 @@ def check_labels(labels: object, mode_names: tuple[str, ...]) -> list[ModeLabels
     if isinstance(labels, Mapping):
         unknown = [name for name in labels if name not in mode_names]
         if unknown:
-            rule = f"must be for the modes {', '.join(mode_names)}; {unknown[0]!r} is none of them"
+            rule = f"must be for the modes {', '.join(mode_names)}; {unknown[0]!r} is not one of them"
             raise InputError("labels", Described("a dict"), rule)
         labels = [labels.get(name) for name in mode_names]
     if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray):

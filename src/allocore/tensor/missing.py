@@ -200,7 +200,7 @@ class Missing:
         for row in self._patterns.tolist():
             yield tuple(None if value == WILDCARD else value for value in row)
 
-    # Defining __eq__ alone makes the class unhashable, as intended: sets are compared by content.
+    # Defining only __eq__ makes the class unhashable, as intended: sets are compared by content.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Missing):
             return NotImplemented

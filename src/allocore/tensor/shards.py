@@ -285,7 +285,7 @@ class ShardWriter:
         self._added += counts.size
 
     def finish(self, mode_names: Sequence[str], labels: Sequence[ModeLabels], patterns: Int64s, report: str) -> None:
-        """Write the last cells and everything besides the cells."""
+        """Write the last cells and everything else."""
         if self._added != self._nnz:
             raise ValueError(f"{self._added} cells were written, but {self._nnz} were announced")
         if self._nnz % self._chunk:

@@ -354,7 +354,7 @@ BAD_INPUT = [
     ({"labels": ["ab", None]}, "ab", "mode 'mode_0', not one string"),
     ({"labels": [5, None]}, 5, "a sequence in mode 'mode_0'"),
     ({"labels": "ab"}, "ab", "one entry per mode"),
-    ({"labels": {"who": ["a", "b"]}}, "a dict", "'who' is none of them"),
+    ({"labels": {"who": ["a", "b"]}}, "a dict", "'who' is not one of them"),
     ({"missing": [(0, 9)]}, "9 in mode 1", "from 0 to 2"),
 ]
 OF_OTHER_ARGUMENTS = {"transpose": "counts", "below 2": "coords"}
