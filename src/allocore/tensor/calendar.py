@@ -144,25 +144,16 @@ def in_calendar_order(labels: Sequence[str]) -> bool:
     return turns == 0 or (is_cycle and turns == 1 and keys[-1] < keys[0])
 
 
-FREQUENCIES = ("hour", "day", "week", "month", "quarter", "year")  # the shortest first
-# Quarters that begin in other months are not those of the calendar.
-_ENDS, _STARTS = ("mar", "jun", "sep", "dec"), ("jan", "apr", "jul", "oct")
-_WORDS = {
-    "hour": ("hour", "hours", "hourly", "h"),
-    "day": ("day", "days", "daily", "d"),
-    "week": ("week", "weeks", "weekly", "w", "w-sun", "w-mon"),
-    "month": ("month", "months", "monthly", "me", "ms"),
-    "quarter": (
-        *("quarter", "quarters", "quarterly", "q", "qe", "qs"),
-        *(f"{word}-{month}" for word in ("q", "qe") for month in _ENDS),
-        *(f"qs-{month}" for month in _STARTS),
-    ),
-    "year": (
-        *("year", "years", "yearly", "annual", "annually", "y", "ye", "ys", "a", "ae", "as"),
-        *("y-dec", "ye-dec", "a-dec", "ae-dec", "ys-jan", "as-jan"),
-    ),
+# The shortest first. Quarters that begin in other months than those of the calendar are unknown.
+_FREQUENCY_WORDS = {
+    "hour": r"hours?|hourly|h",
+    "day": r"days?|daily|d",
+    "week": r"weeks?|weekly|w(-sun|-mon)?",
+    "month": r"months?|monthly|me|ms",
+    "quarter": r"quarters?|quarterly|q[es]?|qe?-(mar|jun|sep|dec)|qs-(jan|apr|jul|oct)",
+    "year": r"years?|yearly|annual(ly)?|[ya][es]?|[ya]e?-dec|[ya]s-jan",
 }
-_BY_WORD = {word: freq for freq, words in _WORDS.items() for word in words}
+FREQUENCIES = tuple(_FREQUENCY_WORDS)
 
 
 def frequency_named(freq: object) -> str | None:
@@ -171,7 +162,8 @@ def frequency_named(freq: object) -> str | None:
     Case makes no difference, but M is a month, and m may be a minute.
     """
     text = str(getattr(freq, "freqstr", freq))
-    return "month" if text == "M" else _BY_WORD.get(text.casefold())
+    word = "month" if text == "M" else text.casefold()
+    return next((known for known, words in _FREQUENCY_WORDS.items() if re.fullmatch(words, word)), None)
 
 
 def check_frequency(freq: object) -> str:
@@ -225,11 +217,7 @@ def period_numbers(labels: Sequence[object]) -> list[int] | None:
 
 
 def next_periods(labels: Sequence[object], horizon: int) -> list[str] | None:
-    """Return the labels of the periods after the last one, or None unless the labels are rising periods or numbers.
-
-    >>> next_periods(["2018-10", "2018-11"], 3), next_periods(["2020-W52"], 2), next_periods(["201811", "201812"], 1)
-    (['2018-12', '2019-01', '2019-02'], ['2020-W53', '2021-W01'], ['201901'])
-    """
+    """Return the labels of the periods after the last one, or None unless the labels are rising periods or numbers."""
     found = _ordinals(labels)
     if found is None:
         return None

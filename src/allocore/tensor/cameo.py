@@ -130,11 +130,7 @@ def labels_of_codes(column: str, texts: Sequence[str]) -> dict[str, str] | None:
 
 
 def other_spellings(label: str) -> tuple[str, ...]:
-    """Return other spellings of the label of a CAMEO code: with its words or without.
-
-    >>> other_spellings("04 Consult"), other_spellings("4"), other_spellings("tea")
-    (('04', '4'), ('04 Consult',), ())
-    """
+    """Return other spellings of the label of a CAMEO code: "04" and "4" of "04 Consult", "04 Consult" of "4"."""
     match = _SPELT.fullmatch(label)
     if match is None:
         return ()
@@ -157,11 +153,7 @@ def respelt(labels: Sequence[object], known: Iterable[str]) -> tuple[str, ...]:
 
 
 def spelt_alike(lists: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return lists of labels in which codes have words everywhere, if some have them and others do not.
-
-    >>> spelt_alike([["04", "05"], ["04 Consult"]]), spelt_alike([["04"], ["05"]])
-    ([('04 Consult', '05 Engage in diplomatic cooperation'), ('04 Consult',)], [('04',), ('05',)])
-    """
+    """Return lists of labels in which codes have words everywhere, if some have them and others do not."""
     plain = [tuple(map(str, labels)) for labels in lists]
     every = {label for labels in plain for label in labels}
     with_words = [label for label in every if " " in label]

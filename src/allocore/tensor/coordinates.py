@@ -169,6 +169,11 @@ def check_total(total: int) -> None:
         raise InputError("counts", Described(f"an array with the sum {total}"), "must add up to at most 2^50")
 
 
+def sums_by_row(rows: Integers, counts: Int64s, length: int) -> Int64s:
+    """Return the sum of the counts of each row; sums of floats are exact, because the total is at most 2^50."""
+    return np.bincount(rows, counts, length).astype(np.int64)
+
+
 def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tuple[Integers, Int64s]:
     """Sort the cells, sum duplicates and drop zeros. The returned arrays are always new."""
     cells: Integers = np.array(coords, dtype=coordinate_type(shape), order="C")

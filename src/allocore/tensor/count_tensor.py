@@ -44,6 +44,7 @@ from allocore.tensor.coordinates import (
     fibre_order,
     locate,
     read_only,
+    sums_by_row,
 )
 from allocore.tensor.labels import (
     ModeLabels,
@@ -279,10 +280,8 @@ class CountTensor:
         return self._row_totals(self.mode(mode))
 
     def _row_totals(self, m: int) -> Int64s:
-        require_memory(8 * self.shape[m], f"an array of the totals of mode {self.mode_names[m]!r}")
-        totals = np.zeros(self.shape[m], dtype=np.int64)
-        np.add.at(totals, self.coords[m], self.counts)
-        return totals
+        require_memory(16 * self.shape[m], f"an array of the totals of mode {self.mode_names[m]!r}")
+        return sums_by_row(self.coords[m], self.counts, self.shape[m])
 
     def top_labels(self, mode: int | str, top: int = 5) -> list[tuple[str | int, int]]:
         """Return the labels of a mode with the largest totals.
@@ -333,9 +332,7 @@ class CountTensor:
             positions = np.flatnonzero(totals)
             return positions, totals[positions]
         positions, which = np.unique(self.coords[m], return_inverse=True)
-        totals = np.zeros(positions.size, dtype=np.int64)
-        np.add.at(totals, which, self.counts)
-        return positions.astype(np.int64), totals
+        return positions.astype(np.int64), sums_by_row(which, self.counts, positions.size)
 
     def binarize(self) -> CountTensor:
         """Return the tensor with every count above 0 set to 1: which cells had events, not how many.

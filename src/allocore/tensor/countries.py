@@ -48,9 +48,6 @@ def resolve(text: str) -> Country | None:
 
     Codes are tried before names. Case, accents, punctuation, blanks, "the", "of" and "and" or "&" make no difference.
     "St." is read as "Saint", and "Korea, Republic of" or "Iran (Islamic Republic of)" in the other order.
-
-    >>> resolve("ROM"), resolve("european union")
-    (Country(iso3='ROU', name='Romania'), None)
     """
     kind, country = _find(text)
     return country if kind == "country" else None
@@ -59,11 +56,6 @@ def resolve(text: str) -> Country | None:
 def is_region(text: str) -> bool:
     """Return whether a code or a name is one of CAMEO's regions of several countries: AFR, Middle East."""
     return _find(text).kind == "region"
-
-
-def is_international(text: str) -> bool:
-    """Return whether a code is one of CAMEO's codes for international actors: IGO, NGO, MNC and others."""
-    return _find(text).kind == "international"
 
 
 def _find(text: str) -> _Row:

@@ -282,7 +282,7 @@ def _from_saved_arrays(path: Path, arrays: Arrays) -> CountTensor:
         tensor = CountTensor(
             arrays["coords"],
             arrays["counts"],
-            _as_lengths(arrays["shape"]),
+            arrays["shape"].tolist(),
             mode_names=header["mode_names"],
             labels=header["labels"],
             missing=arrays["missing"],
@@ -313,14 +313,7 @@ def _from_plain_arrays(arrays: Arrays) -> CountTensor:
     fill = arrays.get("fill_value")
     if fill is not None and np.any(fill != 0):
         raise InputError("fill_value", Described(str(fill)), "must be 0")
-    return CountTensor(arrays["coords"], counts, _as_lengths(arrays["shape"]) if "shape" in arrays else None)
-
-
-def _as_lengths(shape: np.ndarray[Any, Any]) -> list[Any]:
-    if shape.ndim != 1:
-        given = Described(f"an array of {plural(shape.ndim, 'dimension')}")
-        raise InputError("shape", given, "must be a list of lengths")
-    return list(shape.tolist())
+    return CountTensor(arrays["coords"], counts, arrays["shape"].tolist() if "shape" in arrays else None)
 
 
 def read_npz(path: Path, max_bytes: int | None = None) -> Arrays:
@@ -444,9 +437,7 @@ def _complete(columns: dict[str, Any], name: str) -> np.ndarray[Any, Any]:
     """Return a column, which must exist and have a value in every row."""
     if name not in columns:
         raise InputError("x", rule=f"must have the column {name!r}, which the tensor it was made from had")
-    column = columns[name]
-    values = np.asarray(column)
-    gaps = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(values.shape, dtype=bool)
+    values, gaps = np.asarray(columns[name]), np.ma.getmaskarray(columns[name])
     if values.dtype.kind in "Of":
         gaps = gaps | np.array([value is None or value != value for value in values.tolist()], dtype=bool)
     if gaps.any():

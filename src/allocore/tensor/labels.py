@@ -150,27 +150,20 @@ def _resolve(pattern: object, places: list[dict[str, int]], mode_names: tuple[st
     return row
 
 
-def near_labels(text: str, labels: Sequence[object]) -> list[str]:
-    """Return up to three labels that are similar to a text, the nearest first.
+def did_you_mean(text: str, labels: Sequence[object]) -> str:
+    """Return the end of a sentence that names up to three similar labels; an empty text if there are none.
 
     A label that differs only in case, or names the same country, is the only one. Otherwise, labels with a similar
     spelling, or else labels that contain the text.
     """
     compared = [str(label) for label in labels[:_MAX_COMPARED]]
     folded, wanted = {label.casefold(): label for label in reversed(compared)}, text.casefold()
-    if wanted in folded:
-        return [folded[wanted]]
     country = resolve(text)
-    same = [label for label in compared if country is not None and resolve(label) == country]
-    similar = [folded[label] for label in get_close_matches(wanted, list(folded), _MAX_HINTS)]
-    inside = [label for label in compared if len(text) > 2 and wanted in label.casefold()]
-    return (same or similar or inside)[:_MAX_HINTS]
-
-
-def did_you_mean(text: str, labels: Sequence[object]) -> str:
-    """Return the end of a sentence that names similar labels; an empty text if there are none."""
-    near = near_labels(text, labels)
-    return f"; did you mean {' or '.join(repr(label) for label in near)}?" if near else ""
+    near = [folded[wanted]] if wanted in folded else []
+    near = near or [label for label in compared if country is not None and resolve(label) == country]
+    near = near or [folded[label] for label in get_close_matches(wanted, list(folded), _MAX_HINTS)]
+    near = near or [label for label in compared if len(text) > 2 and wanted in label.casefold()]
+    return f"; did you mean {' or '.join(repr(label) for label in near[:_MAX_HINTS])}?" if near else ""
 
 
 def label_hint(text: str, labels: Sequence[object]) -> str:

@@ -29,7 +29,7 @@ from allocore._io import new_folder, read_regular, replacing
 from allocore._memory import require_memory
 from allocore._zarr import CODEC, array_info, decode, encode, read_json, read_static, write_json
 from allocore.errors import InputError, whole_number
-from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape
+from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape, sums_by_row
 from allocore.tensor.labels import ModeLabels, check_mode_names
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class ShardWriter:
     def add(self, coords: NDArray[Any], counts: Int64s) -> None:
         """Write more cells: coordinates (M, n) and counts (n)."""
         for totals, column in zip(self._row_totals, coords, strict=True):
-            totals += _sums(column, counts, totals.size)
+            totals += sums_by_row(column, counts, totals.size)
         self._total += int(counts.sum())
         self._largest = max(self._largest, int(counts.max(initial=0)))
         for piece, place in _pieces(self._added, counts.size, self._chunk):
@@ -336,15 +336,6 @@ def _log_factorials(counts: Int64s) -> float:
     from scipy.special import gammaln
 
     return float(gammaln(counts + 1.0).sum())
-
-
-def _sums(column: NDArray[Any], counts: Int64s, length: int) -> Int64s:
-    """Return the sum of the counts of each row. Sums of floats are exact below 2^53; others are sums of integers."""
-    if int(counts.sum()) < 2**53:
-        return np.bincount(column, counts, length).astype(np.int64)
-    sums = np.zeros(length, dtype=np.int64)
-    np.add.at(sums, column, counts)
-    return sums
 
 
 def _new_array(
