@@ -9,12 +9,15 @@ from allocore.tensor.calendar import (
     FREQUENCIES,
     are_weeks,
     calendar_keys,
+    frequency_named,
     frequency_of,
     in_calendar_order,
     next_periods,
     period_form,
     period_numbers,
+    periods,
     periods_per_year,
+    week_words,
 )
 from allocore.tensor.labels import label_kind
 from support.errors import refused
@@ -169,3 +172,20 @@ def test_hours_go_on_into_the_next_day_and_have_a_cycle_of_a_day():
     assert period_numbers([*hours, "2024-01-01 01:00"]) == [0, 1, 4]
     assert periods_per_year(hours) == 24
     assert periods_per_year(["2023-12-31 18:00", "2024-01-01 00:00"]) is None
+
+
+def test_frequencies_are_understood_as_words_and_as_offsets_of_pandas():
+    words = {"QS": "quarter", "qe-dec": "quarter", "weekly": "week", "M": "month", "m": None, "as-jan": "year"}
+    assert {word: frequency_named(word) for word in words} == words
+    assert [frequency_named(word) for word in ("q-jan", "qs-mar", "y-jun", "w-tue", "2D")] == [None] * 5
+
+
+def test_periods_of_a_stretch_of_time_have_labels():
+    assert periods(date(2023, 10, 1), date(2024, 1, 1), "quarter") == ["2023-Q4", "2024-Q1"]
+    assert periods(date(2018, 1, 1), date(2018, 1, 15), "week") == ["2018-01-01", "2018-01-08", "2018-01-15"]
+    assert week_words("2018-01-01", "2018-01-01") == "week of 2018-01-01"
+
+
+def test_times_of_day_are_sorted_as_numbers():
+    assert calendar_keys(["10:00", "9:30"]) == [(10, 0), (9, 30)]
+    assert calendar_keys(["Mon", "tea"]) is None
