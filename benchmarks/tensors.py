@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import allocore as ac
-from allocore.tensor.fibres import fibre_order
+from allocore.tensor.coordinates import fibre_order
 from allocore.tensor.shards import ShardWriter
 
 SHAPE = (206, 206, 20, 84)

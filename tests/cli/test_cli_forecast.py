@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
-from allocore.tensor.frames import read_frame
+from allocore.tensor.files import read_frame
 from support.forecast_cases import fitted, tensor
 
 

@@ -122,7 +122,7 @@ def test_pipes_and_devices_are_refused_at_once(run, tmp_path, what, suffix):
 
 
 def test_cells_to_predict_are_not_read_from_a_pipe(run, tmp_path):
-    from allocore.tensor.frames import read_frame
+    from allocore.tensor.files import read_frame
 
     os.mkfifo(tmp_path / "cells.csv")
     with pytest.raises(ac.InputError, match="pipe or a device"):

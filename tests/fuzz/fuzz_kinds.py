@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import allocore as ac
-from allocore.tensor.frames import read_frame
+from allocore.tensor.files import read_frame
 
 
 class Kind(NamedTuple):

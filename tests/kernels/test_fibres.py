@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from allocore.kernels.exposure_sums import changed_modes, sorted_coords
-from allocore.tensor import fibres as fibre_order
-from allocore.tensor.fibres import cell_ranges
+from allocore.tensor import coordinates
+from allocore.tensor.coordinates import cell_ranges
 
 SHAPE = (5, 4, 3)
 
@@ -41,7 +41,7 @@ def test_coordinates_have_the_narrowest_type_that_holds_them(length, expected):
 
 @pytest.mark.parametrize("at_once", [1, 3, 1000])
 def test_the_first_mode_that_changed_is_found_also_where_ranges_of_cells_meet(monkeypatch, at_once):
-    monkeypatch.setattr(fibre_order, "_CELLS_AT_ONCE", at_once)
+    monkeypatch.setattr(coordinates, "_CELLS_AT_ONCE", at_once)
     coords = some_cells(1)
     expected = [2, *(int(np.argmax(here != before)) for before, here in zip(coords.T, coords.T[1:], strict=False))]
     assert changed_modes(coords).tolist() == expected

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocore.tensor.cameo import PLOVER, ROOTS, code_of_text, restore, root_of
+from allocore.tensor.cameo import (
+    PLOVER,
+    ROOTS,
+    code_label,
+    code_of_text,
+    is_code_column,
+    other_spellings,
+    respelt,
+    restore,
+    root_of,
+    spelt_alike,
+)
 
 RELEASE = Path(__file__).parents[3] / "shared" / "data" / "icews_release"
 TABLE = [
@@ -135,3 +146,19 @@ def test_no_text_raises_and_what_was_restored_stays(text):
     assert changed == (restored != text.strip())
     assert root_of(text) in {None, *ROOTS}
     assert code_of_text(text) in {None, *TEXTS}
+
+
+def test_a_label_is_the_code_and_its_words_if_they_are_known():
+    assert [code_label(code) for code in ("04", "042", "13y")] == ["04 Consult", "042 Make a visit", "13y"]
+    assert [is_code_column(name) for name in ("CAMEO Code", "event_root_code", "code")] == [True, True, False]
+
+
+def test_labels_with_and_without_words_are_matched():
+    assert other_spellings("04 Consult") == ("04", "4")
+    assert other_spellings("4") == ("04 Consult",)
+    assert other_spellings("tea") == ()
+    assert respelt(["04", "tea"], ["04 Consult"]) == ("04 Consult", "tea")
+    assert respelt(["04 Consult"], ["04"]) == ("04",)
+    with_words = [("04 Consult", "05 Engage in diplomatic cooperation"), ("04 Consult",)]
+    assert spelt_alike([["04", "05"], ["04 Consult"]]) == with_words
+    assert spelt_alike([["04"], ["05"]]) == [("04",), ("05",)]

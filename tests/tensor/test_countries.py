@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocore.tensor.countries import Country, is_international, is_region, resolve
+from allocore.tensor.countries import Country, is_region, resolve
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 EVENTS = DATA / "icews_2018_2019_events.csv.gz"
@@ -164,12 +164,11 @@ def test_the_table_has_no_other_codes_than_those_that_are_checked_here():
 def test_a_region_of_cameo_is_a_region_and_not_a_country():
     assert sorted(row["iso3"] for row in TABLE if row["kind"] == "region") == REGIONS
     assert all(is_region(code) for code in [*REGIONS, "Middle East", "the west", "afr"])
-    assert [code for code in REGIONS if resolve(code) or is_international(code)] == []
+    assert [code for code in REGIONS if resolve(code)] == []
 
 
 def test_an_international_actor_of_cameo_is_neither_a_region_nor_a_country():
     assert sorted(row["iso3"] for row in TABLE if row["kind"] == "international") == INTERNATIONAL
-    assert all(is_international(code) for code in INTERNATIONAL)
     assert [code for code in INTERNATIONAL if resolve(code) or is_region(code)] == []
 
 
@@ -178,7 +177,6 @@ def test_an_international_actor_of_cameo_is_neither_a_region_nor_a_country():
 )
 def test_a_country_or_an_unknown_text_is_no_region(text):
     assert not is_region(text)
-    assert not is_international(text)
 
 
 def test_every_country_name_of_icews_is_known():
@@ -256,9 +254,9 @@ def test_no_code_or_name_belongs_to_two_rows():
     wrong = []
     for row in TABLE:
         country = Country(row["iso3"], row["name"]) if row["kind"] == "country" else None
-        wanted = (country, row["kind"] == "region", row["kind"] == "international")
+        wanted = (country, row["kind"] == "region")
         for alias in aliases(row):
-            if (resolve(alias), is_region(alias), is_international(alias)) != wanted:
+            if (resolve(alias), is_region(alias)) != wanted:
                 wrong.append((row["iso3"], alias))
     assert wrong == []
 
@@ -429,8 +427,7 @@ def test_case_accents_punctuation_and_small_words_make_no_difference(text, name)
 
 @given(st.text() | st.text(alphabet="AaEeINORSTU.,;()&'-_ \u0301\u0130ßﬁ"))
 def test_no_text_is_an_error(text):
-    for question in (resolve, is_region, is_international):
-        question(text)
+    is_region(text)
     country = resolve(text)
     assert country is None or resolve(country.name) == resolve(country.iso3) == country
 
@@ -448,10 +445,10 @@ def test_case_and_blanks_around_a_known_name_or_code_make_no_difference(row, dat
 
 
 def test_importing_the_package_does_not_read_the_table():
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", "import sys, allocore\nprint('allocore.tensor.countries' in sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.strip() == "False"
+    assert ended.stdout.strip() == "False"

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 from contextlib import suppress
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from allocore.errors import InputError
 from allocore.tensor.count_tensor import CountTensor
-from allocore.tensor.files import as_tensor, load_tensor, read
+from allocore.tensor.files import as_tensor, load_flights, load_tensor, read
 from support.errors import refused
 
 TENSOR = CountTensor(
@@ -32,7 +33,7 @@ PLAIN = CountTensor(TENSOR.coords, TENSOR.counts)
 def tensors(draw):
     shape = tuple(draw(st.lists(st.integers(1, 4) | st.just(2**40), min_size=2, max_size=6)))
     cells = draw(st.lists(st.tuples(*[st.integers(0, d - 1) for d in shape]), min_size=1, max_size=10))
-    counts = draw(st.lists(st.integers(1, 10**9), min_size=len(cells), max_size=len(cells)))
+    counts = draw(st.lists(st.integers(1, 2**40), min_size=len(cells), max_size=len(cells)))
     texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
     labels = [draw(st.none() | st.lists(texts, min_size=d, max_size=d, unique=True)) if d < 9 else None for d in shape]
     plain = texts.filter(lambda name: name and not name.startswith(".") and "\\" not in name)
@@ -239,7 +240,7 @@ def header(**changes):
         (lambda p: npz(p, x=[1]), "the arrays x, but it must have the arrays coords and counts (or data)"),
         (lambda p: npz(p, coords=[[0], [0]], data=[1], fill_value=1), "fill_value is 1"),
         (lambda p: npz(p, coords=[[0], [0]], counts=[0.5]), "counts is 0.5"),
-        (lambda p: npz(p, format=b"csr", data=[1]), "not a file of scipy.sparse.save_npz"),
+        (lambda p: npz(p, format=b"csr", data=[1]), "is damaged or not a file of scipy.sparse.save_npz"),
         (lambda p: npz(p), "the arrays none, but it must have the arrays coords and counts"),
     ],
 )
@@ -306,5 +307,122 @@ def test_indices_of_a_scipy_file_that_reach_beyond_its_arrays_are_refused(tmp_pa
     """SciPy alone writes to memory that is not its own, and the process dies."""
     parts = {"indptr": np.array(indptr), "indices": np.array(indices), "data": np.array([1, 2, 3, 4])}
     np.savez(tmp_path / "m.npz", format=np.array(b"csr"), shape=np.array([3, 4]), **parts)
-    with refused("path", str(tmp_path / "m.npz"), "is not a file of scipy.sparse.save_npz"):
+    with refused("path", str(tmp_path / "m.npz"), "is damaged or not a file of scipy.sparse.save_npz"):
         as_tensor(tmp_path / "m.npz")
+
+
+LABELLED = CountTensor(
+    [[0, 1, 1, 3], [2, 0, 0, 1], [0, 4, 1, 1]],
+    [5, 1, 2, 10**12],
+    (4, 3, 6),
+    mode_names=["who", "count", 'it\'s "when"'],
+    labels={"who": ["Ada", "it's", '"quoted", comma', "日本"], "count": ["1", "02", "x"]},
+)
+MASKED = LABELLED.with_missing([(0, None, 1), (2, 2, None)])
+SMALL = CountTensor([[0, 1], [1, 0]], [3, 4], (5, 2))
+
+
+@pytest.mark.parametrize("tensor", [LABELLED, MASKED, SMALL], ids=["labelled", "masked", "plain"])
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_files_with_labels_and_missing_cells_come_back_the_same(tmp_path, tensor, suffix):
+    tensor.save(tmp_path / f"it's {suffix}")
+    assert as_tensor(tmp_path / f"it's {suffix}") == tensor
+
+
+@pytest.mark.parametrize("suffix", [".tns", ".tns.gz"])
+def test_a_tns_file_keeps_cells_and_counts(tmp_path, suffix):
+    full = as_tensor(np.arange(1, 13).reshape(3, 4))
+    full.save(tmp_path / f"y{suffix}")
+    assert as_tensor(tmp_path / f"y{suffix}") == full
+
+
+@pytest.mark.parametrize("tensor", [LABELLED, MASKED, SMALL], ids=["labelled", "masked", "plain"])
+def test_a_pandas_table_has_a_row_a_cell_and_comes_back_the_same(tensor):
+    frame = tensor.to_frame()
+    assert len(frame) == tensor.nnz
+    assert list(frame.columns[:-1]) == list(tensor.mode_names)
+    assert frame.iloc[:, -1].tolist() == tensor.counts.tolist()
+    assert as_tensor(frame) == tensor
+    assert as_tensor(frame.sample(frac=1, random_state=0)) == tensor, "in any order of rows"
+
+
+def test_the_rows_of_a_table_have_the_labels_of_their_cells():
+    first = LABELLED.to_frame().iloc[0]
+    assert first.tolist() == ["Ada", "x", 0, 5]
+    assert LABELLED.to_frame().columns[-1] == "count_", "a mode has the name count"
+
+
+@pytest.mark.parametrize("name", ["to_scipy", "to_sparse"])
+def test_arrays_of_other_libraries_come_back_with_the_same_cells(name):
+    again = as_tensor(getattr(LABELLED, name)(), mode_names=LABELLED.mode_names, labels=LABELLED.labels)
+    assert again == LABELLED
+    array = getattr(SMALL, name)()
+    assert array.shape == (5, 2)
+    np.testing.assert_array_equal(array.todense() if name == "to_sparse" else array.toarray(), SMALL.to_dense())
+
+
+@pytest.mark.parametrize("name", ["to_scipy", "to_sparse"])
+def test_missing_cells_are_never_turned_into_zeros(name):
+    with refused("tensor", "a tensor with 2 missing patterns", "no missing cells"):
+        getattr(MASKED, name)()
+
+
+@settings(max_examples=60, deadline=None)
+@given(tensor=tensors())
+def test_every_tensor_comes_back_from_a_table_and_from_parquet(tmp_path_factory, tensor):
+    assert as_tensor(tensor.to_frame()) == tensor
+    path = tmp_path_factory.mktemp("export") / "y.parquet"
+    tensor.save(path)
+    assert as_tensor(path) == tensor
+
+
+def test_parquet_of_other_programs_and_a_damaged_file_are_refused(tmp_path):
+    LABELLED.to_frame().to_parquet(tmp_path / "other.parquet")
+    with refused("path", str(tmp_path / "other.parquet"), "read_events reads any table"):
+        as_tensor(tmp_path / "other.parquet")
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 once")
+    with refused("path", str(tmp_path / "damaged.parquet"), "is damaged or not a Parquet file"):
+        as_tensor(tmp_path / "damaged.parquet")
+
+
+def test_an_unknown_suffix_and_a_missing_folder_are_refused(tmp_path):
+    with refused("path", "y.csv", "must end in .npz, .parquet, .tns, .tns.gz or .zarr"):
+        SMALL.save("y.csv")
+    with refused("path", str(tmp_path / "nowhere" / "y.parquet"), "cannot be written: No such file or directory"):
+        SMALL.save(tmp_path / "nowhere" / "y.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_flight_of_2013_is_counted():
+    tensor = load_flights()
+    assert tensor.total == 336_776
+    assert tensor.nnz == 16_914
+    assert tensor.shape == (3, 105, 16, 12, 20)
+    assert tensor.mode_names == ("origin", "destination", "carrier", "month", "hour")
+    assert len(tensor.missing) == 0
+
+
+def test_the_labels_are_readable():
+    origin, destination, carrier, month, hour = load_flights().labels
+    assert origin == ("EWR Newark", "JFK New York Kennedy", "LGA New York LaGuardia")
+    assert "LAX Los Angeles" in destination
+    assert "JetBlue Airways" in carrier
+    assert month[0] == "Jan"
+    assert month[-1] == "Dec"
+    assert hour[1:3] == ("05:00", "06:00")
+    assert load_flights().top_labels("destination", top=1) == [("ORD Chicago O'Hare", 17_283)]
+
+
+def test_no_flight_leaves_for_its_own_airport():
+    tensor = load_flights()
+    origins = [label[:3] for label in tensor.labels[0]]
+    destinations = [label[:3] for label in tensor.labels[1]]
+    same = [origins[i] == destinations[j] for i, j in tensor.coords[:2].T.tolist()]
+    assert not any(same)
+
+
+def test_the_file_is_small_and_comes_with_its_licence():
+    folder = files("allocore.tensor")
+    assert len((folder / "flights.npz").read_bytes()) < 100_000
+    assert "CC0" in (folder / "flights.LICENSE").read_text()
+    assert load_tensor(folder / "flights.npz") == load_flights()

@@ -162,3 +162,9 @@ def test_coordinates_outside_the_shape_are_refused(coords, value):
 def test_bad_patterns_are_refused(patterns, value, rule):
     with refused("patterns", value, rule):
         Missing(patterns, (3, 4))
+
+
+def test_signed_patterns_of_two_that_cross_count_the_crossing_once():
+    patterns, weights = signed_patterns(Missing([(0, None), (None, 2)], shape=(2, 3)))
+    assert patterns.tolist() == [[-1, 2], [0, -1], [0, 2]]
+    assert weights.tolist() == [1, 1, -1]

@@ -16,7 +16,7 @@ from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given
 from allocore.errors import InputError, whole_number
 from allocore.progress import waiting
 from allocore.sentences import sentences
-from allocore.tensor.frames import check_suffix, read_frame, write_frame
+from allocore.tensor.files import check_suffix, read_frame, write_frame
 
 if TYPE_CHECKING:
     import pandas as pd

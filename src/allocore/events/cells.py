@@ -29,14 +29,11 @@ from allocore.events.loading import LoadedRows, RowSelection
 from allocore.findings import Finding
 from allocore.tensor.calendar import periods
 from allocore.tensor.cameo import labels_of_codes
-from allocore.tensor.canonical import canonical, check_total, nothing_left
-from allocore.tensor.coordinates import Int64s
+from allocore.tensor.coordinates import Int64s, canonical, check_total, fibre_order
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, top_totals, trusted_tensor
 from allocore.tensor.event_report import EventReport
-from allocore.tensor.fibres import fibre_order
-from allocore.tensor.labels import check_labels, check_mode_names, fit_labels
-from allocore.tensor.missing import WILDCARD, Missing
-from allocore.tensor.select import rows_of
+from allocore.tensor.labels import check_labels, check_mode_names, fit_labels, rows_of
+from allocore.tensor.missing import WILDCARD, Missing, nothing_left
 from allocore.tensor.sharded import ShardedTensor
 from allocore.tensor.shards import write_shards
 from allocore.tensor.sql import fetched, literal

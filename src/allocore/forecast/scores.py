@@ -54,8 +54,7 @@ from allocore.posterior.scores import mixture_scores
 from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
-from allocore.tensor.canonical import canonical
-from allocore.tensor.coordinates import locate
+from allocore.tensor.coordinates import canonical, locate
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels

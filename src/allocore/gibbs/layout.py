@@ -29,8 +29,8 @@ from allocore.kernels.simd import aligned_zeros, padded
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS
 from allocore.model.state import Dispersion, State
+from allocore.tensor.coordinates import cell_ranges, fibre_order
 from allocore.tensor.count_tensor import CountTensor
-from allocore.tensor.fibres import cell_ranges, fibre_order
 from allocore.tensor.missing import Missing
 
 BLOCK = 1024  # consecutive cells that one thread thins

@@ -33,7 +33,7 @@ from allocore.kernels.elementary import Floats, Indices, Ints, Singles, lane_exp
 from allocore.kernels.jit import inlined, kernel
 from allocore.kernels.simd import columns_at_once, dot_of_rows, sum_products
 from allocore.kernels.workers import Workers
-from allocore.tensor.fibres import cell_ranges
+from allocore.tensor.coordinates import cell_ranges
 from allocore.tensor.missing import Missing, signed_patterns
 
 ROWS_PER_THREAD = 64

@@ -47,12 +47,10 @@ from allocore.model.likelihood import odds_of
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
 from allocore.tensor.coordinates import as_integers, check_coordinates, column_keys, locate
-from allocore.tensor.count_tensor import CountTensor
-from allocore.tensor.export import COUNT
+from allocore.tensor.count_tensor import COUNT, CountTensor
 from allocore.tensor.holdout import HeldOut
-from allocore.tensor.labels import ModeLabels, did_you_mean
+from allocore.tensor.labels import LabelRows, ModeLabels, Rows, did_you_mean, rows_of
 from allocore.tensor.missing import Missing, covered, signed_patterns
-from allocore.tensor.select import LabelRows, Rows, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd

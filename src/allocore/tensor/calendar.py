@@ -11,37 +11,33 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from allocore.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PeriodForm = Literal["year", "quarter", "month", "iso-week", "day", "hour"]
-
 
 class _Form(NamedTuple):
-    pattern: re.Pattern[str]
-    wider: re.Pattern[str]  # periods that contain those of the form, and begin their texts: 2018 contains 2018-05
-    freq: str  # of pandas
-    text: str  # for strftime
-
-
-def _form(pattern: str, wider: str, freq: str = "", text: str = "") -> _Form:
-    return _Form(re.compile(pattern), re.compile(wider), freq, text)
+    pattern: str
+    wider: str  # periods that contain those of the form, and begin their texts: 2018 contains 2018-05
+    freq: str = ""  # of pandas
+    text: str = ""  # for strftime
 
 
 _YEAR, _MONTH = r"[12]\d{3}", r"[12]\d{3}-(0[1-9]|1[0-2])"
 _DAY = rf"{_MONTH}-(0[1-9]|[12]\d|3[01])"
-_FORMS: dict[PeriodForm, _Form] = {
-    "year": _form(r"1[5-9]\d\d|20\d\d", r"(?!)", "Y", "%Y"),
-    "quarter": _form(rf"{_YEAR}-Q[1-4]", _YEAR, "Q", "%Y-Q%q"),
-    "month": _form(_MONTH, _YEAR, "M", "%Y-%m"),
-    "iso-week": _form(rf"{_YEAR}-W[0-5]\d", _YEAR),
-    "day": _form(_DAY, rf"{_YEAR}|{_MONTH}", "D", "%Y-%m-%d"),
-    "hour": _form(rf"{_DAY} ([01]\d|2[0-3]):00", rf"{_YEAR}|{_MONTH}|{_DAY}", "h", "%Y-%m-%d %H:00"),
+_FORMS = {
+    "year": _Form(r"1[5-9]\d\d|20\d\d", r"(?!)", "Y", "%Y"),
+    "quarter": _Form(rf"{_YEAR}-Q[1-4]", _YEAR, "Q", "%Y-Q%q"),
+    "month": _Form(_MONTH, _YEAR, "M", "%Y-%m"),
+    "iso-week": _Form(rf"{_YEAR}-W[0-5]\d", _YEAR),
+    "day": _Form(_DAY, rf"{_YEAR}|{_MONTH}", "D", "%Y-%m-%d"),
+    "hour": _Form(rf"{_DAY} ([01]\d|2[0-3]):00", rf"{_YEAR}|{_MONTH}|{_DAY}", "h", "%Y-%m-%d %H:00"),
 }
+# Months YYYYMM and days YYYYMMDD. Other such labels are plain numbers.
+_COMPACT = re.compile(r"(1[5-9]|2[0-9])[0-9]{2}(0[1-9]|1[0-2])([0-9]{2})?")
 _CLOCK = re.compile(r"([01]?\d|2[0-4])(:[0-5]\d){1,2}")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -49,35 +45,28 @@ _MONTHS = (
 )
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEK, _FEWEST_WEEKS = 7, 3
-_YEAR_LETTERS = 4
-_FIRST_YEAR, _LAST_YEAR = 1500, 2999  # of months and days without hyphens: other such labels are plain numbers
 _MAX_HOURS = 24 * 366 * date.max.year
 
 
-def period_form(labels: Sequence[object]) -> PeriodForm | None:
+def period_form(labels: Sequence[object]) -> str | None:
     """Return how the labels write periods of time, or None if they are not all periods of one form.
 
-    Weeks that are named by their first day have the form of days.
-
-    >>> period_form(["2018-01", "2018-02"]), period_form(["2018-01-29"]), period_form(["2018", "2018-Q1"])
-    ('month', 'day', None)
+    The forms are year, quarter, month, iso-week, day and hour. Weeks named by their first day have the form of days.
     """
     if isinstance(labels, range) or not labels:
         return None
-    for form, known in _FORMS.items():
-        if known.pattern.fullmatch(str(labels[0])):
-            return form if all(known.pattern.fullmatch(str(label)) for label in labels) else None
-    return None
+    form = next((form for form in _FORMS if is_period(str(labels[0]), form)), None)
+    return form if form and all(is_period(str(label), form) for label in labels) else None
 
 
-def is_period(text: str, form: PeriodForm) -> bool:
+def is_period(text: str, form: str) -> bool:
     """Return whether a text is a period of this form."""
-    return _FORMS[form].pattern.fullmatch(text) is not None
+    return re.fullmatch(_FORMS[form].pattern, text) is not None
 
 
-def is_wider_period(text: str, form: PeriodForm) -> bool:
+def is_wider_period(text: str, form: str) -> bool:
     """Return whether a text is a period that contains some of this form: the year of a month, the month of a day."""
-    return _FORMS[form].wider.fullmatch(text) is not None
+    return re.fullmatch(_FORMS[form].wider, text) is not None
 
 
 def is_rising(labels: Sequence[str]) -> bool:
@@ -86,32 +75,20 @@ def is_rising(labels: Sequence[str]) -> bool:
 
 
 def frequency_of(labels: Sequence[str]) -> str | None:
-    """Return the frequency for which `read_events` writes such labels; None if no frequency, or more than one, fits.
-
-    >>> frequency_of(["2018-01", "2018-02"]), frequency_of(["2018-01-01", "2018-01-08"])
-    ('month', 'week')
-    """
+    """Return the frequency for which `read_events` writes such labels; None if no frequency, or more than one, fits."""
     form = period_form(labels)
     if form != "day":
         return None if form == "iso-week" else form
     days = _days(labels)
-    if days is None:
-        return None
-    if any(day.weekday() for day in days):
+    if days and any(day.weekday() for day in days):
         return "day"
     return "week" if len(days) > 1 and _whole_weeks_apart(days) else None
 
 
 def are_weeks(labels: Sequence[object]) -> bool:
-    """Return whether labels name weeks by their first days: three or more days, all whole weeks apart.
-
-    >>> are_weeks(["2018-01-01", "2018-01-08", "2018-01-22"]), are_weeks(["2018-01-01", "2018-01-02", "2018-01-03"])
-    (True, False)
-    """
-    if period_form(labels) != "day":
-        return False
-    days = _days([str(label) for label in labels])
-    return days is not None and len(days) >= _FEWEST_WEEKS and _whole_weeks_apart(days)
+    """Return whether labels name weeks by their first days: three or more days, all whole weeks apart."""
+    days = _days(labels) if period_form(labels) == "day" else []
+    return len(days) >= _FEWEST_WEEKS and _whole_weeks_apart(days)
 
 
 def week_words(first: str, last: str) -> str:
@@ -119,21 +96,18 @@ def week_words(first: str, last: str) -> str:
 
     >>> week_words("2018-01-01", "2018-01-22"), week_words("2018-12-24", "2018-12-31")
     ('2018-01-01 to 01-28', '2018-12-24 to 2019-01-06')
-    >>> week_words("2018-01-01", "2018-01-01")
-    'week of 2018-01-01'
     """
     if first == last:
         return f"week of {first}"
     end = (date.fromisoformat(last) + timedelta(days=_WEEK - 1)).isoformat()
-    same_year = first[:_YEAR_LETTERS] == end[:_YEAR_LETTERS]
-    return f"{first} to {end[_YEAR_LETTERS + 1 :] if same_year else end}"
+    return f"{first} to {end.removeprefix(first[:5])}"  # the year only if it is another one
 
 
-def _days(labels: Sequence[str]) -> list[date] | None:
+def _days(labels: Sequence[object]) -> list[date]:
     try:
-        return [date.fromisoformat(label) for label in labels]
-    except ValueError:
-        return None
+        return [date.fromisoformat(str(label)) for label in labels]
+    except ValueError:  # 2018-02-30 has the form of a day
+        return []
 
 
 def _whole_weeks_apart(days: Sequence[date]) -> bool:
@@ -144,9 +118,6 @@ def calendar_keys(labels: Sequence[str]) -> list[tuple[int, ...]] | None:
     """Return sort keys for names of months, names of weekdays or times of day; None for any other labels.
 
     Names are English, in full or abbreviated: Monday, Mon, Tues.
-
-    >>> calendar_keys(["Fri", "Mon"]), calendar_keys(["10:00", "9:30"]), calendar_keys(["Mon", "tea"])
-    ([(4,), (0,)], [(10, 0), (9, 30)], None)
     """
     for cycle in (_MONTHS, _WEEKDAYS):
         if all(_place(label, cycle) >= 0 for label in labels):
@@ -173,37 +144,26 @@ def in_calendar_order(labels: Sequence[str]) -> bool:
     return turns == 0 or (is_cycle and turns == 1 and keys[-1] < keys[0])
 
 
-FREQUENCIES = ("hour", "day", "week", "month", "quarter", "year")  # the shortest first
-# Quarters that begin in other months are not those of the calendar.
-_ENDS, _STARTS = ("mar", "jun", "sep", "dec"), ("jan", "apr", "jul", "oct")
-_WORDS = {
-    "hour": ("hour", "hours", "hourly", "h"),
-    "day": ("day", "days", "daily", "d"),
-    "week": ("week", "weeks", "weekly", "w", "w-sun", "w-mon"),
-    "month": ("month", "months", "monthly", "me", "ms"),
-    "quarter": (
-        *("quarter", "quarters", "quarterly", "q", "qe", "qs"),
-        *(f"{word}-{month}" for word in ("q", "qe") for month in _ENDS),
-        *(f"qs-{month}" for month in _STARTS),
-    ),
-    "year": (
-        *("year", "years", "yearly", "annual", "annually", "y", "ye", "ys", "a", "ae", "as"),
-        *("y-dec", "ye-dec", "a-dec", "ae-dec", "ys-jan", "as-jan"),
-    ),
+# The shortest first. Quarters that begin in other months than those of the calendar are unknown.
+_FREQUENCY_WORDS = {
+    "hour": r"hours?|hourly|h",
+    "day": r"days?|daily|d",
+    "week": r"weeks?|weekly|w(-sun|-mon)?",
+    "month": r"months?|monthly|me|ms",
+    "quarter": r"quarters?|quarterly|q[es]?|qe?-(mar|jun|sep|dec)|qs-(jan|apr|jul|oct)",
+    "year": r"years?|yearly|annual(ly)?|[ya][es]?|[ya]e?-dec|[ya]s-jan",
 }
-_BY_WORD = {word: freq for freq, words in _WORDS.items() for word in words}
+FREQUENCIES = tuple(_FREQUENCY_WORDS)
 
 
 def frequency_named(freq: object) -> str | None:
     """Return the frequency that a word, or an offset of pandas, means; None if it is unknown.
 
-    Capitals make no difference, but M is a month, and m may be a minute.
-
-    >>> frequency_named("QS"), frequency_named("weekly"), frequency_named("M"), frequency_named("m")
-    ('quarter', 'week', 'month', None)
+    Case makes no difference, but M is a month, and m may be a minute.
     """
     text = str(getattr(freq, "freqstr", freq))
-    return "month" if text == "M" else _BY_WORD.get(text.casefold())
+    word = "month" if text == "M" else text.casefold()
+    return next((known for known, words in _FREQUENCY_WORDS.items() if re.fullmatch(words, word)), None)
 
 
 def check_frequency(freq: object) -> str:
@@ -227,11 +187,7 @@ def is_shorter(freq: str, other: str) -> bool:
 
 
 def periods(first: date, last: date, freq: str) -> list[str]:
-    """Return the labels of all periods from the one that begins on `first` to the one that begins on `last`.
-
-    >>> periods(date(2023, 10, 1), date(2024, 1, 1), "quarter")
-    ['2023-Q4', '2024-Q1']
-    """
+    """Return the labels of all periods from the one that begins on `first` to the one that begins on `last`."""
     import pandas as pd
 
     form = _written(freq)
@@ -248,33 +204,20 @@ def period_labels(index: pd.PeriodIndex, freq: str | None) -> list[str]:
 
 
 def _written(freq: str) -> _Form:
-    """Return the form of the labels of a frequency: a week is named by its first day."""
-    return next(each for form, each in _FORMS.items() if form == ("day" if freq == "week" else freq))
+    return _FORMS["day" if freq == "week" else freq]  # a week is named by its first day
 
 
 def period_numbers(labels: Sequence[object]) -> list[int] | None:
     """Return the place of each period in a count of periods, or None unless the labels are rising periods or numbers.
 
     Days that are all the same number of days apart, such as weeks named by their first day, are counted in this step.
-
-    >>> period_numbers(["2018-11", "2018-12", "2019-02"]), period_numbers(["2018-01-01", "2018-01-08"])
-    ([0, 1, 3], [0, 1])
     """
     found = _ordinals(labels)
-    if found is None:
-        return None
-    ordinals, step = found[0], _step(found[0])
-    return [(each - ordinals[0]) // step for each in ordinals]
+    return found and [(each - found[0][0]) // _step(found[0]) for each in found[0]]
 
 
 def next_periods(labels: Sequence[object], horizon: int) -> list[str] | None:
-    """Return the labels of the periods after the last one, or None unless the labels are rising periods or numbers.
-
-    >>> next_periods(["2018-10", "2018-11"], 3), next_periods(["2020-W52"], 2)
-    (['2018-12', '2019-01', '2019-02'], ['2020-W53', '2021-W01'])
-    >>> next_periods(["201811", "201812"], 2), next_periods(["7", "8"], 2)
-    (['201901', '201902'], ['9', '10'])
-    """
+    """Return the labels of the periods after the last one, or None unless the labels are rising periods or numbers."""
     found = _ordinals(labels)
     if found is None:
         return None
@@ -287,12 +230,8 @@ def next_periods(labels: Sequence[object], horizon: int) -> list[str] | None:
 
 
 def periods_per_year(labels: Sequence[object]) -> int | None:
-    """Return how many periods a year has, a week if the periods are days, or a day if they are hours; or None.
-
-    >>> periods_per_year(["2018-10", "2018-11"]), periods_per_year(["2018-01-01", "2018-01-08"])
-    (12, 52)
-    """
-    form = period_form(_hyphenated(labels) or labels)
+    """Return how many periods a year has, a week if the periods are days, or a day if they are hours; or None."""
+    form = None if isinstance(labels, range) else period_form(_hyphenated(labels))
     if form is None or form == "year":
         return None
     found = _ordinals(labels)
@@ -310,40 +249,36 @@ def _step(ordinals: list[int]) -> int:
     return math.gcd(*(b - a for a, b in pairwise(ordinals))) or 1
 
 
-_Write = Callable[[range], list[str]]
-
-
-def _ordinals(labels: Sequence[object]) -> tuple[list[int], _Write] | None:
+def _ordinals(labels: Sequence[object]) -> tuple[list[int], Callable[[range], list[str]]] | None:
     """Return numbers that count periods, and a function that writes the labels of such numbers."""
-    if (dates := _hyphenated(labels)) is not None:
-        found = _ordinals(dates)
-        return found and (found[0], lambda ordinals: [text.replace("-", "") for text in found[1](ordinals)])
-    texts = [str(label) for label in labels]
-    form = period_form(texts)
-    if form is None or not is_rising(texts):
-        if all(text.removeprefix("-").isdecimal() for text in texts):
-            numbers = [int(text) for text in texts]
-            rising = all(a < b for a, b in pairwise(numbers))
-            return (numbers, lambda ordinals: [str(number) for number in ordinals]) if rising else None
+    given = [str(label) for label in labels]
+    texts = given if isinstance(labels, range) else _hyphenated(labels)
+    form = None if isinstance(labels, range) else period_form(texts)
+    if form is not None and is_rising(texts):
+        try:
+            if form == "iso-week":
+                mondays = [date.fromisocalendar(int(text[:4]), int(text[6:]), 1) for text in texts]
+                return [monday.toordinal() // _WEEK for monday in mondays], _iso_weeks
+            import pandas as pd
+
+            hyphen = "-" if texts == given else ""
+            ordinals = pd.PeriodIndex(texts, freq=_FORMS[form].freq).asi8.tolist()
+            return ordinals, lambda each: [text.replace("-", hyphen) for text in _period_labels(each, _FORMS[form])]
+        except ValueError:  # 2018-02-30 has the form of a day
+            return None
+    if not all(text.removeprefix("-").isdecimal() for text in given):
         return None
-    try:
-        if form == "iso-week":
-            return [
-                date.fromisocalendar(int(text[:4]), int(text[6:]), 1).toordinal() // _WEEK for text in texts
-            ], _weeks
-        import pandas as pd
-
-        return pd.PeriodIndex(texts, freq=_FORMS[form].freq).asi8.tolist(), lambda each: _periods(each, _FORMS[form])
-    except ValueError:  # 2018-02-30 has the form of a day
-        return None
+    numbers = [int(text) for text in given]
+    rising = all(a < b for a, b in pairwise(numbers))
+    return (numbers, lambda ordinals: [str(number) for number in ordinals]) if rising else None
 
 
-def _weeks(ordinals: range) -> list[str]:
+def _iso_weeks(ordinals: range) -> list[str]:
     mondays = (date.fromordinal(1) + timedelta(weeks=ordinal) for ordinal in ordinals)
     return [f"{year:04d}-W{week:02d}" for year, week, _ in (monday.isocalendar() for monday in mondays)]
 
 
-def _periods(ordinals: range, form: _Form) -> list[str]:
+def _period_labels(ordinals: range, form: _Form) -> list[str]:
     import pandas as pd
 
     if ordinals[-1] - ordinals[0] > _MAX_HOURS:
@@ -354,18 +289,13 @@ def _periods(ordinals: range, form: _Form) -> list[str]:
     return [str(label) for label in index.strftime(form.text)]
 
 
-def _hyphenated(labels: Sequence[object]) -> list[str] | None:
-    """Months YYYYMM or days YYYYMMDD with hyphens; None if the labels are not all of one of these forms."""
-    if isinstance(labels, range):
-        return None
+def _hyphenated(labels: Sequence[object]) -> list[str]:
+    """Return labels as texts; with hyphens if they are all months YYYYMM, or all days YYYYMMDD."""
     texts = [str(label) for label in labels]
-    if {len(text) for text in texts} not in ({6}, {8}) or not all(t.isascii() and t.isdecimal() for t in texts):
-        return None
-    if not all(_FIRST_YEAR <= int(text[:4]) <= _LAST_YEAR for text in texts):
-        return None
-    try:
-        for text in texts:
-            date.fromisoformat(f"{text[:4]}-{text[4:6]}-{text[6:] or '01'}")
-    except ValueError:
-        return None
-    return ["-".join(filter(None, (text[:4], text[4:6], text[6:]))) for text in texts]
+    if len({len(text) for text in texts}) == 1 and all(_COMPACT.fullmatch(text) for text in texts):
+        try:
+            days = [date.fromisoformat(f"{text}01"[:8]).isoformat() for text in texts]
+        except ValueError:
+            return texts
+        return [day[:7] if len(text) == 6 else day for day, text in zip(days, texts, strict=True)]
+    return texts

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 ROOTS: Mapping[str, str] = {
     "01": "Make public statement",
@@ -45,14 +46,11 @@ PLOVER = _COOPERATION + _CONFLICT
 # ICEWS has codes that end in a letter: 13y. A point must not match: 14.0 is 014 and not root 14.
 _CODE = re.compile(r"([0-9]{2})(?:[0-9]{1,2}|[0-9]?[A-Za-z])")
 _NUMBER = re.compile(r"([1-9][0-9]{1,3})(?:\.0*)?")
+_SPELT = re.compile(r"([0-9]{1,4}[A-Za-z]?)( .*)?", re.DOTALL)
 
 
 def root_of(code: str) -> str | None:
-    """Return the root "01" to "20" of a code, or None if the text is not a code. Two digits are ambiguous.
-
-    >>> root_of("014"), root_of("1411"), root_of("13y"), root_of("14")
-    ('01', '14', '13', None)
-    """
+    """Return the root "01" to "20" of a code, or None if the text is not a code. Two digits are ambiguous."""
     match = _CODE.fullmatch(code.strip())
     return match[1] if match and match[1] in ROOTS else None
 
@@ -61,9 +59,6 @@ def restore(code: str) -> tuple[str, bool]:
     """Return a code as it was before it was saved as a number, and whether that changed it.
 
     No code begins with 00, so a single digit cannot be repaired: it is returned as it is, and it has no root.
-
-    >>> restore("14"), restore("211.0"), restore("141"), restore("014")
-    (('014', True), ('0211', True), ('141', False), ('014', False))
     """
     text = code.strip()
     match = _NUMBER.fullmatch(text)
@@ -77,30 +72,21 @@ def restore(code: str) -> tuple[str, bool]:
 
 
 def code_of_text(text: str) -> str | None:
-    """Return the code with this text, or None. Case and blanks make no difference.
-
-    >>> code_of_text("Make a visit"), code_of_text("Make a wish")
-    ('042', None)
-    """
-    return _codes().get(_key(text))
+    """Return the code with this text, or None. Case and blanks make no difference."""
+    return _table().codes.get(_key(text))
 
 
-@cache
-def _codes() -> dict[str, str]:
-    return {_key(text): code for code, text in _table()}
+class _Table(NamedTuple):
+    codes: dict[str, str]  # by text
+    words: dict[str, str]  # of each root and code: the first of its texts
 
 
 @cache
-def _words() -> dict[str, str]:
-    """Return the words of each root and code: the first of its texts."""
-    words = {code: text[0].upper() + text[1:] for code, text in reversed(_table())}
-    return {**words, **ROOTS}
-
-
-@cache
-def _table() -> tuple[tuple[str, str], ...]:
-    table = (files("allocore.tensor") / "cameo.csv").read_text(encoding="utf-8")
-    return tuple((row["code"], row["text"]) for row in csv.DictReader(table.splitlines()))
+def _table() -> _Table:
+    lines = (files("allocore.tensor") / "cameo.csv").read_text(encoding="utf-8").splitlines()
+    rows = [(row["code"], row["text"]) for row in csv.DictReader(lines)]
+    words = {code: text[0].upper() + text[1:] for code, text in reversed(rows)}
+    return _Table({_key(text): code for code, text in rows}, {**words, **ROOTS})
 
 
 def _key(text: str) -> str:
@@ -108,21 +94,13 @@ def _key(text: str) -> str:
 
 
 def code_label(code: str) -> str:
-    """Return the label of a root or a code: the code and its words, or only the code if its words are unknown.
-
-    >>> code_label("04"), code_label("042"), code_label("13y")
-    ('04 Consult', '042 Make a visit', '13y')
-    """
-    words = _words().get(code)
+    """Return the label of a root or a code: the code and its words, or only the code if its words are unknown."""
+    words = _table().words.get(code)
     return code if words is None else f"{code} {words}"
 
 
 def is_code_column(name: str) -> bool:
-    """Return whether a column is called as if it had CAMEO codes.
-
-    >>> is_code_column("CAMEO Code"), is_code_column("event_root_code"), is_code_column("code")
-    (True, True, False)
-    """
+    """Return whether a column is called as if it had CAMEO codes: "CAMEO Code", "event_root_code"."""
     plain = _plain_name(name)
     return "cameo" in plain or plain == "eventrootcode"
 
@@ -151,15 +129,8 @@ def labels_of_codes(column: str, texts: Sequence[str]) -> dict[str, str] | None:
     return {text: code_label(text) for text in texts}
 
 
-_SPELT = re.compile(r"([0-9]{1,4}[A-Za-z]?)( .*)?", re.DOTALL)
-
-
 def other_spellings(label: str) -> tuple[str, ...]:
-    """Return how a label of a CAMEO code may be spelt otherwise: with its words or without.
-
-    >>> other_spellings("04 Consult"), other_spellings("4"), other_spellings("tea")
-    (('04', '4'), ('04 Consult',), ())
-    """
+    """Return other spellings of the label of a CAMEO code: "04" and "4" of "04 Consult", "04 Consult" of "4"."""
     match = _SPELT.fullmatch(label)
     if match is None:
         return ()
@@ -172,25 +143,17 @@ def other_spellings(label: str) -> tuple[str, ...]:
 
 
 def respelt(labels: Sequence[object], known: Iterable[str]) -> tuple[str, ...]:
-    """Return labels as others spell them: "04" as "04 Consult", or the reverse, if that is how they are spelt there.
-
-    >>> respelt(["04", "tea"], ["04 Consult"]), respelt(["04 Consult"], ["04"])
-    (('04 Consult', 'tea'), ('04',))
-    """
-    theirs = set(known)
+    """Return labels spelt as in `known`: "04" as "04 Consult", or the reverse."""
+    theirs, given = set(known), tuple(map(str, labels))
     found = tuple(
         label if label in theirs else next((each for each in other_spellings(label) if each in theirs), label)
-        for label in map(str, labels)
+        for label in given
     )
-    return found if len(set(found)) == len(set(map(str, labels))) else tuple(map(str, labels))
+    return found if len(set(found)) == len(set(given)) else given
 
 
 def spelt_alike(lists: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return lists of labels in which codes have words everywhere, if some have them and others do not.
-
-    >>> spelt_alike([["04", "05"], ["04 Consult"]]), spelt_alike([["04"], ["05"]])
-    ([('04 Consult', '05 Engage in diplomatic cooperation'), ('04 Consult',)], [('04',), ('05',)])
-    """
+    """Return lists of labels in which codes have words everywhere, if some have them and others do not."""
     plain = [tuple(map(str, labels)) for labels in lists]
     every = {label for labels in plain for label in labels}
     with_words = [label for label in every if " " in label]

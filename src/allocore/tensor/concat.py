@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from allocore._text import first_few
 from allocore.errors import Described, InputError
 from allocore.tensor.calendar import calendar_keys, is_rising, period_form
 from allocore.tensor.cameo import respelt, spelt_alike
@@ -24,9 +25,8 @@ from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels, label_hint
 from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD
 
-Places = int | Int64s  # how far the rows of a mode move, or where each of them goes
-
-_SHOWN = 5
+Absent = Literal["zero", "missing"]
+_Places = int | Int64s  # how far the rows of a mode move, or where each of them goes
 
 
 def concat(
@@ -34,7 +34,7 @@ def concat(
     mode: int | str,
     *,
     join: Literal["equal", "outer"] = "equal",
-    absent: Literal["zero", "missing"] = "zero",
+    absent: Absent = "zero",
 ) -> CountTensor:
     """Join tensors that continue each other along one mode, such as months read at different times.
 
@@ -60,11 +60,6 @@ def concat(
         The joined tensor. Missing cells of each part are missing in its rows. Its `report` is None: it was not read
         from one table.
 
-    Raises
-    ------
-    InputError
-        If the parts do not fit each other.
-
     Examples
     --------
     >>> import allocore as ac
@@ -80,23 +75,17 @@ def concat(
            [0, 5]])
     """
     _check("join", join, ("equal", "outer"))
-    _check("absent", absent, ("zero", "missing"))
+    _check("absent", absent, get_args(Absent))
     if join == "equal" and absent == "missing":
         raise InputError("absent", absent, "must be 'zero' unless `join` is 'outer': no labels are absent from a part")
     parts = _as_tensors(tensors)
     along = parts[0].mode(mode)
-    labels = [
-        _joined(parts, m) if m == along else _united(parts, m) if join == "outer" else _equal(parts, m)
-        for m in range(parts[0].ndim)
-    ]
-    starts = np.cumsum([0, *(part.shape[along] for part in parts)])
-    places = [places_of(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
-    coords = [
-        np.stack([moved(row, place) for row, place in zip(part.coords, each, strict=True)])
-        for part, each in zip(parts, places, strict=True)
-    ]
+    labels = [_joined(parts, m) if m == along else _other_labels(parts, m, join) for m in range(parts[0].ndim)]
     lengths = [len(each) for each in labels]
-    patterns = [patterns_of(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
+    starts = np.cumsum([0, *(part.shape[along] for part in parts)])
+    places = [_places_of(part, labels, along, int(start)) for part, start in zip(parts, starts[:-1], strict=True)]
+    coords = [_moved_coords(part, each) for part, each in zip(parts, places, strict=True)]
+    patterns = [_patterns_of(part, each, labels, absent) for part, each in zip(parts, places, strict=True)]
     return CountTensor(
         np.concatenate(coords, axis=1),
         np.concatenate([part.counts for part in parts]),
@@ -150,7 +139,7 @@ def _has_labels(parts: list[CountTensor], mode: int) -> bool:
 
 
 def _joined(parts: list[CountTensor], mode: int) -> ModeLabels:
-    """Return the labels of the joined mode: those of all parts, one after the other."""
+    """Return the labels of the joined mode: those of all parts, one after the other. Periods of time must rise."""
     if not _has_labels(parts, mode):
         return range(sum(part.shape[mode] for part in parts))
     name, owner = parts[0].mode_names[mode], dict[str, int]()
@@ -158,78 +147,60 @@ def _joined(parts: list[CountTensor], mode: int) -> ModeLabels:
         twice = [label for label in map(str, part.labels[mode]) if label in owner]
         if twice:
             rule = (
-                f"must not overlap along the mode that is joined; mode {name!r} has {first_few(twice)} in tensors "
+                f"must not overlap along the mode that is joined; mode {name!r} has {_shown(twice)} in tensors "
                 f"{owner[twice[0]]} and {number}. Y.select can leave rows out of one of them"
             )
             raise InputError("tensors", rule=rule)
         owner |= {str(label): number for label in part.labels[mode]}
     labels = tuple(owner)
-    if all(period_form(part.labels[mode]) for part in parts):
-        _check_order(parts, mode, labels)
-    return labels
-
-
-def _check_order(parts: list[CountTensor], mode: int, labels: tuple[str, ...]) -> None:
-    name = parts[0].mode_names[mode]
+    if not all(period_form(part.labels[mode]) for part in parts):
+        return labels
     if period_form(labels) is None:
-        firsts = [str(part.labels[mode][0]) for part in parts]
-        rule = f"must have periods of the same length in mode {name!r}; the parts begin with {first_few(firsts)}"
+        firsts = _shown([part.labels[mode][0] for part in parts])
+        rule = f"must have periods of the same length in mode {name!r}; the parts begin with {firsts}"
         raise InputError("tensors", rule=rule)
     if not is_rising(labels):
         before, after = next((a, b) for a, b in pairwise(labels) if a >= b)
         raise InputError("tensors", rule=f"must be in order of time; mode {name!r} has {after!r} after {before!r}")
+    return labels
 
 
-def _equal(parts: list[CountTensor], mode: int) -> ModeLabels:
-    """Return the labels of another mode, which must be the same in all parts."""
+def _other_labels(parts: list[CountTensor], mode: int, join: str) -> ModeLabels:
+    """Return the labels of another mode: equal in all parts, or those of the first part and then what others add."""
     name, first = parts[0].mode_names[mode], parts[0].labels[mode]
     if not _has_labels(parts, mode):
-        return _equal_lengths(parts, mode)
-    for number, part in enumerate(parts):
-        other = part.labels[mode]
-        if other == first:
-            continue
-        sides = ((set(first) - set(other), first, 0), (set(other) - set(first), other, number))
-        differences = [
-            f"{first_few([str(label) for label in labels if label in extra])} is only in tensor {which}"
-            for extra, labels, which in sides
-            if extra
-        ]
-        what = " and ".join(differences) or f"tensor {number} has another order"
-        raise InputError("tensors", rule=f"must have equal labels in mode {name!r}: {what}; join='outer' unites them")
-    return first
-
-
-def _equal_lengths(parts: list[CountTensor], mode: int) -> range:
-    lengths = [part.shape[mode] for part in parts]
-    if len(set(lengths)) > 1:
-        rule = f"must have labels or equal lengths in mode {parts[0].mode_names[mode]!r}; its lengths are {lengths}"
-        raise InputError("tensors", rule=rule)
-    return range(lengths[0])
-
-
-def _united(parts: list[CountTensor], mode: int) -> ModeLabels:
-    """Return all labels of another mode: those of the first part, then those that others add."""
-    if not _has_labels(parts, mode):
-        return _equal_lengths(parts, mode)
+        lengths = [part.shape[mode] for part in parts]
+        if len(set(lengths)) > 1:
+            rule = f"must have labels or equal lengths in mode {name!r}; its lengths are {lengths}"
+            raise InputError("tensors", rule=rule)
+        return first
     labels = tuple(dict.fromkeys(str(label) for part in parts for label in part.labels[mode]))
-    if labels == parts[0].labels[mode]:
-        return labels
-    if period_form(labels):
+    if join == "equal":
+        for number, part in enumerate(parts):
+            if part.labels[mode] != first:
+                raise _unequal(name, first, part.labels[mode], number)
+    elif labels != first and period_form(labels):
         return tuple(sorted(labels))
-    keys = calendar_keys(labels)
-    return labels if keys is None else tuple(label for _, label in sorted(zip(keys, labels, strict=True)))
+    elif labels != first and (keys := calendar_keys(labels)) is not None:
+        return tuple(label for _, label in sorted(zip(keys, labels, strict=True)))
+    return labels
 
 
-def first_few(labels: Sequence[str]) -> str:
-    """Return the first few labels, for a sentence, and how many more there are."""
-    more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
-    return ", ".join(repr(label) for label in labels[:_SHOWN]) + more
+def _unequal(name: str, first: ModeLabels, other: ModeLabels, number: int) -> InputError:
+    sides = [(first, set(other), 0), (other, set(first), number)]
+    only = [(_shown([label for label in own if label not in rest]), which) for own, rest, which in sides]
+    what = " and ".join(f"{labels} is only in tensor {which}" for labels, which in only if labels)
+    rule = f"must have equal labels in mode {name!r}: {what or f'tensor {number} has another order'}"
+    return InputError("tensors", rule=f"{rule}; join='outer' unites them")
 
 
-def places_of(part: CountTensor, labels: Sequence[ModeLabels], along: int, start: int) -> list[Places]:
+def _shown(labels: Sequence[object]) -> str:
+    return first_few([repr(str(label)) for label in labels], 5)
+
+
+def _places_of(part: CountTensor, labels: Sequence[ModeLabels], along: int, start: int) -> list[_Places]:
     """Return for each mode where the part's rows are in the joined tensor."""
-    places: list[Places] = []
+    places: list[_Places] = []
     for mode, (own, joined) in enumerate(zip(part.labels, labels, strict=True)):
         if mode == along or own == joined:
             places.append(start if mode == along else 0)
@@ -239,12 +210,15 @@ def places_of(part: CountTensor, labels: Sequence[ModeLabels], along: int, start
     return places
 
 
-def moved(positions: Integers, places: Places) -> Int64s:
-    """Return positions of a part as positions of the joined tensor."""
+def _moved(positions: Integers, places: _Places) -> Int64s:
     return positions.astype(np.int64) + places if isinstance(places, int) else places[positions]
 
 
-def patterns_of(part: CountTensor, places: list[Places], labels: Sequence[ModeLabels], absent: str) -> Int64s:
+def _moved_coords(part: CountTensor, places: list[_Places]) -> Int64s:
+    return np.stack([_moved(row, place) for row, place in zip(part.coords, places, strict=True)])
+
+
+def _patterns_of(part: CountTensor, places: list[_Places], labels: Sequence[ModeLabels], absent: str) -> Int64s:
     """Return the patterns of a part, in positions of the joined tensor.
 
     A wildcard along the joined mode stays a wildcard: it means the rows of this part.
@@ -252,7 +226,7 @@ def patterns_of(part: CountTensor, places: list[Places], labels: Sequence[ModeLa
     own = part.missing.patterns.copy()
     for mode, place in enumerate(places):
         fixed = own[:, mode] != WILDCARD
-        own[fixed, mode] = moved(own[fixed, mode], place)
+        own[fixed, mode] = _moved(own[fixed, mode], place)
     united = [mode for mode, place in enumerate(places) if not isinstance(place, int)]
     diagonals = missing_diagonals(part) if united else []
     groups = [(mode,) for mode in united] if absent == "missing" else [each for each in diagonals if each[0] in united]
@@ -296,9 +270,6 @@ def _spread(patterns: Int64s, rows: range, along: int) -> Int64s:
     return spread
 
 
-Absent = Literal["zero", "missing"]
-
-
 def matched_rows(new: CountTensor, fitted: CountTensor, along: int, absent: Absent = "zero") -> CountTensor:
     """Return the new rows of mode `along` with the rows of `fitted`, in its order, in every other mode.
 
@@ -309,37 +280,39 @@ def matched_rows(new: CountTensor, fitted: CountTensor, along: int, absent: Abse
     _check("absent", absent, get_args(Absent))
     check_same_modes(new, fitted, "Y_new")
     others = [mode for mode in range(new.ndim) if mode != along]
-    new = _spelt_as(fitted, new, others)
-    new = _without_empty_rows(new, fitted, others)
+    for mode in others:
+        new = _matched_mode(new, fitted, mode)
     labels, wanted = list(new.labels), list(new.labels)
     for mode in others:
         labels[mode], wanted[mode] = _checked_labels(mode, new, fitted), fitted.labels[mode]
     new = new.with_labels(labels, fitted.mode_names)
     if labels != wanted:
-        new = _moved_to(new, wanted, along, absent)
+        places = _places_of(new, wanted, along, 0)
+        moved = CountTensor(
+            _moved_coords(new, places),
+            new.counts,
+            [len(each) for each in wanted],
+            mode_names=new.mode_names,
+            labels=wanted,
+            missing=_patterns_of(new, places, wanted, absent),
+        )
+        new = with_parts(moved, report=new.report)
     _warn_of_diagonals(new, fitted, along)
     return new
 
 
-def _spelt_as(fitted: CountTensor, new: CountTensor, modes: Sequence[int]) -> CountTensor:
-    """Return the new rows with the labels of CAMEO codes as in `fitted`: with their words or without."""
-    spelt = {}
-    for mode in modes:
-        own, known = new.labels[mode], fitted.labels[mode]
-        if isinstance(own, tuple) and isinstance(known, tuple) and own != known:
-            spelt[new.mode_names[mode]] = respelt(own, known)
-    return new.with_labels(spelt) if spelt else new
+def _matched_mode(new: CountTensor, fitted: CountTensor, mode: int) -> CountTensor:
+    """Return the new rows with CAMEO codes spelt as in `fitted`, and without empty rows that `fitted` does not have.
 
-
-def _without_empty_rows(new: CountTensor, fitted: CountTensor, modes: Sequence[int]) -> CountTensor:
-    """Leave out rows without counts whose labels `fitted` does not have: part of a larger tensor lists them too."""
-    for mode in modes:
-        own, known = new.labels[mode], fitted.labels[mode]
-        if not isinstance(own, range) and not isinstance(known, range):
-            kept = np.isin(np.array(own), np.array(known)) | (new.mode_totals(mode) > 0)
-            if not kept.all():
-                new = new.select({new.mode_names[mode]: kept})
-    return new
+    Part of a larger tensor lists such rows too.
+    """
+    own, known, name = new.labels[mode], fitted.labels[mode], new.mode_names[mode]
+    if isinstance(own, range) or isinstance(known, range):
+        return new
+    if own != known:
+        new = new.with_labels({name: respelt(own, known)})
+    used = np.isin(np.array(new.labels[mode]), np.array(known)) | (new.mode_totals(mode) > 0)
+    return new if used.all() else new.select({name: used})
 
 
 def check_same_modes(new: CountTensor, fitted: CountTensor, argument: str) -> None:
@@ -371,27 +344,14 @@ def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLab
             "ac.read_events(..., like=post.tensor, new_labels='drop') reads events into the rows of the fit, and "
             "Y_new.select leaves rows out"
         )
-        raise InputError("Y_new", Described(f"a tensor with {first_few(unknown)} in mode {name!r}"), rule)
+        raise InputError("Y_new", Described(f"a tensor with {_shown(unknown)} in mode {name!r}"), rule)
     return own
 
 
-def _moved_to(new: CountTensor, labels: Sequence[ModeLabels], along: int, absent: Absent) -> CountTensor:
-    places = places_of(new, labels, along, 0)
-    moved_to = CountTensor(
-        np.stack([moved(row, place) for row, place in zip(new.coords, places, strict=True)]),
-        new.counts,
-        [len(each) for each in labels],
-        mode_names=new.mode_names,
-        labels=labels,
-        missing=patterns_of(new, places, labels, absent),
-    )
-    return with_parts(moved_to, report=new.report)
-
-
 def _warn_of_diagonals(new: CountTensor, fitted: CountTensor, along: int) -> None:
-    there = missing_diagonals(new)
+    masked = missing_diagonals(new)
     for modes in missing_diagonals(fitted):
-        if along not in modes and modes not in there:
+        if along not in modes and modes not in masked:
             names = " and ".join(fitted.mode_names[mode] for mode in modes)
             warnings.warn(
                 f"the diagonal of {names} is missing in the fitted tensor, but not in Y_new, where its zeros count as "

@@ -1,27 +1,63 @@
-"""The sparse count tensor: immutable, and in one canonical form from construction on."""
+"""The sparse count tensor: immutable, and in one canonical form from construction on; and the files it writes.
+
+Our `.npz` format has plain arrays, never pickled objects: `format` (name and version), `coords`, `counts`, `shape`,
+`missing` (patterns, -1 for a wildcard) and `header` (UTF-8 JSON with the mode names, the labels, and the report on
+events if there is one).
+
+Data frames and Parquet files also carry what their rows cannot: shape, labels that do not occur, missing cells, the
+report on events. It is in the `attrs` of a frame and in the metadata of a Parquet file, so a round trip gives the same
+tensor. Arrays of SciPy and pydata sparse, and FROSTT text (`.tns`: one entry per line, indices from 1, the value last),
+have no place for it: labels are lost, and tensors with missing cells are refused, because these cells would come back
+as zeros. `shards.py` has the format of `.zarr` folders, and `files.py` reads all files.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from html import escape
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore._io import replacing
 from allocore._memory import require_memory
 from allocore._text import plural, visible
-from allocore.errors import Described, InputError, whole_number
-from allocore.tensor import export
-from allocore.tensor.canonical import canonical, check_entries, drop_missing
-from allocore.tensor.coordinates import Int64s, Integers, check_coordinates, check_shape, read_only
-from allocore.tensor.fibres import cell_ranges, fibre_order
-from allocore.tensor.labels import ModeLabels, check_labels, check_mode_names, fit_labels, resolve_patterns
-from allocore.tensor.missing import WILDCARD, Missing
-from allocore.tensor.select import chosen_rows, patterns_of, restricted
+from allocore.errors import NO_VALUE, Described, InputError, reason_of, whole_number
+from allocore.tensor.coordinates import (
+    NOTHING_TO_FIT,
+    Int64s,
+    Integers,
+    canonical,
+    cell_ranges,
+    check_coordinates,
+    check_entries,
+    check_shape,
+    coordinate_type,
+    fibre_order,
+    locate,
+    read_only,
+    sums_by_row,
+)
+from allocore.tensor.labels import (
+    ModeLabels,
+    Rows,
+    check_labels,
+    check_mode_names,
+    fit_labels,
+    resolve_patterns,
+    rows_of,
+)
+from allocore.tensor.missing import MAX_SIGNED_PATTERNS, WILDCARD, Missing, drop_missing
+from allocore.tensor.shards import SHARDS, write_shards
+from allocore.tensor.sql import write_parquet_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +66,13 @@ if TYPE_CHECKING:
 
     from allocore.tensor.event_report import EventReport
 
+FORMAT, VERSION = "allocore.CountTensor", 1
+FRAME_KEY = f"{FORMAT}/{VERSION}"
+COUNT = "count"
 Labels = Sequence[Sequence[object] | None] | Mapping[str, Sequence[object] | None]
 Patterns = Missing | NDArray[Any] | Sequence[Sequence[int | str | None]]
 MAX_DENSE_CELLS = 10**8
+_ROWS_PER_BLOCK = 100_000
 _SMALL_MODE = 1_000_000  # rows; an array of that many totals is cheap
 _LABELS_SHOWN = 3
 
@@ -53,7 +93,8 @@ class CountTensor:
     """A sparse tensor of counts with named modes, labels and missing cells.
 
     The constructor brings the entries into canonical form: cells are sorted with mode 0 slowest, duplicates are
-    summed, zeros and missing cells are dropped. A tensor cannot be changed; methods return new tensors.
+    summed, zeros and missing cells are dropped. A tensor has at least one positive count, and cannot be changed:
+    methods return new tensors, or raise an `InputError` if no positive count is left.
 
     Parameters
     ----------
@@ -70,11 +111,6 @@ class CountTensor:
         mode names to labels.
     missing : Missing or patterns, optional
         Missing cells: a `Missing`, or patterns as for `with_missing`.
-
-    Raises
-    ------
-    InputError
-        If an argument breaks one of these rules, or if no positive count is left.
 
     Examples
     --------
@@ -93,7 +129,7 @@ class CountTensor:
     (('Ada', 'Max'), range(0, 3))
     """
 
-    __slots__ = ("_nnz", "_observed_cells", "_parts", "_total")
+    __slots__ = ("_nnz", "_parts", "_total")
 
     def __init__(
         self,
@@ -125,11 +161,10 @@ class CountTensor:
         self._nnz = parts.counts.size if nnz is None else nnz
         self._total = int(parts.counts.sum()) if total is None else total
         # Counted now, so that patterns that overlap too much raise an error here and not in the middle of a fit.
-        self._observed_cells = math.prod(parts.shape) - parts.missing.cells
+        _ = parts.missing.cells
 
     def _whole(self) -> CanonicalParts:
-        """Return the parts with all cells; a `ShardedTensor` reads them first."""
-        return self._parts
+        return self._parts  # a ShardedTensor reads its cells first
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -164,7 +199,7 @@ class CountTensor:
     @property
     def density(self) -> float:
         """The share of the observed cells that have a positive count."""
-        return self.nnz / self._observed_cells
+        return _density(self)
 
     @property
     def coords(self) -> Integers:
@@ -214,12 +249,6 @@ class CountTensor:
         Returns
         -------
         int
-            The position, from 0 to `ndim` - 1.
-
-        Raises
-        ------
-        InputError
-            If there is no such mode.
 
         Examples
         --------
@@ -241,7 +270,6 @@ class CountTensor:
         Returns
         -------
         ndarray of int64, shape (length of the mode,)
-            The totals, in the order of the positions.
 
         Examples
         --------
@@ -252,10 +280,8 @@ class CountTensor:
         return self._row_totals(self.mode(mode))
 
     def _row_totals(self, m: int) -> Int64s:
-        require_memory(8 * self.shape[m], f"an array of the totals of mode {self.mode_names[m]!r}")
-        totals = np.zeros(self.shape[m], dtype=np.int64)
-        np.add.at(totals, self.coords[m], self.counts)
-        return totals
+        require_memory(16 * self.shape[m], f"an array of the totals of mode {self.mode_names[m]!r}")
+        return sums_by_row(self.coords[m], self.counts, self.shape[m])
 
     def top_labels(self, mode: int | str, top: int = 5) -> list[tuple[str | int, int]]:
         """Return the labels of a mode with the largest totals.
@@ -306,9 +332,7 @@ class CountTensor:
             positions = np.flatnonzero(totals)
             return positions, totals[positions]
         positions, which = np.unique(self.coords[m], return_inverse=True)
-        totals = np.zeros(positions.size, dtype=np.int64)
-        np.add.at(totals, which, self.counts)
-        return positions.astype(np.int64), totals
+        return positions.astype(np.int64), sums_by_row(which, self.counts, positions.size)
 
     def binarize(self) -> CountTensor:
         """Return the tensor with every count above 0 set to 1: which cells had events, not how many.
@@ -326,7 +350,7 @@ class CountTensor:
         return with_parts(self, counts=np.ones_like(self.counts))
 
     def mask_diagonal(self, modes: Sequence[int | str] = (0, 1)) -> CountTensor:
-        """Return the tensor with the diagonal of two or more modes missing.
+        """Return the tensor with the diagonal missing: the cells with the same position in two or more modes.
 
         Parameters
         ----------
@@ -336,12 +360,6 @@ class CountTensor:
         Returns
         -------
         CountTensor
-            The tensor in which all cells with the same position in these modes are missing.
-
-        Raises
-        ------
-        InputError
-            If the modes do not share a diagonal, or if no positive count is left.
 
         Examples
         --------
@@ -375,12 +393,6 @@ class CountTensor:
         Returns
         -------
         CountTensor
-            The tensor in which these cells are missing too.
-
-        Raises
-        ------
-        InputError
-            If a pattern does not fit the tensor, or if no positive count is left.
 
         Examples
         --------
@@ -408,7 +420,6 @@ class CountTensor:
         Returns
         -------
         CountTensor
-            The same cells with the new labels and names.
 
         Examples
         --------
@@ -433,8 +444,8 @@ class CountTensor:
             For modes whose names cannot be keywords: `Y.select({"sold in": "2018"})`. Modes may also be indices.
         **modes
             For each mode that is named: a label, a slice of labels with both ends included, a list of labels, or a mask
-            (one bool per row). If the labels are periods of time in order, a longer period stands for all of its
-            periods ("2018" for the months of 2018), and the ends of a slice need not be labels themselves. A mode
+            (one bool per row). If the labels are periods of time in order, a longer period means all of its
+            periods ("2018" the months of 2018), and the ends of a slice need not be labels themselves. A mode
             without labels takes positions instead, with slices as in Python: the end is excluded.
 
         Returns
@@ -442,11 +453,6 @@ class CountTensor:
         CountTensor
             The chosen rows in the order of this tensor, whatever the order of a list. A mode of which one label is
             chosen stays, with length 1. Missing cells stay missing. Positions without labels are counted from 0 again.
-
-        Raises
-        ------
-        InputError
-            If a mode or a label does not exist (the error names similar ones), or if no positive count is left.
 
         Examples
         --------
@@ -461,7 +467,7 @@ class CountTensor:
         >>> Y.select(month=Y.labels[3][-2:]).labels[3]
         ('Nov', 'Dec')
         """
-        return trusted_tensor(restricted(self._whole(), chosen_rows(self, rows, modes)))
+        return trusted_tensor(_restricted(self._whole(), _chosen_rows(self, rows, modes)))
 
     def mask(self, rows: Mapping[Any, Any] | None = None, /, **modes: Any) -> CountTensor:
         """Return the tensor with some rows missing: periods or places that were not observed, and so are not zeros.
@@ -479,11 +485,6 @@ class CountTensor:
         CountTensor
             The tensor in which these cells are missing too. Their counts are dropped.
 
-        Raises
-        ------
-        InputError
-            If a mode or a label does not exist, or if no positive count is left.
-
         Examples
         --------
         >>> import allocore as ac
@@ -491,7 +492,7 @@ class CountTensor:
         >>> list(Y.mask(month="Feb", origin=["EWR Newark", "LGA New York LaGuardia"]).missing)
         [(0, None, None, 1, None), (2, None, None, 1, None)]
         """
-        return self.with_missing(patterns_of(chosen_rows(self, rows, modes), self.shape))
+        return self.with_missing(_patterns_of(_chosen_rows(self, rows, modes), self.shape))
 
     def save(self, path: str | os.PathLike[str], *, shards: int | None = None) -> None:
         """Write the tensor to a file, or to a folder of shards, completely or not at all; `load_tensor` reads it back.
@@ -506,11 +507,6 @@ class CountTensor:
             Only for `.zarr`: the number of shards, of at least 1,024 cells each; 16 by default. A few times the number
             of workers is a good choice if workers differ in speed.
 
-        Raises
-        ------
-        InputError
-            If the suffix is not one of these, or if the file cannot be written.
-
         Examples
         --------
         >>> import allocore as ac, pathlib, tempfile
@@ -520,20 +516,28 @@ class CountTensor:
         ...     ac.load_tensor(pathlib.Path(folder) / "flights.parquet") == Y
         True
         """
-        export.save(self, path, shards)
+        target = Path(path)
+        if target.suffix == ".zarr":
+            write_shards(target, self, *self._fibre_parts(), SHARDS if shards is None else shards)
+        elif shards is not None:
+            raise InputError("shards", shards, f"must be None unless `path` ends in .zarr; the path is {str(path)!r}")
+        elif not target.name.endswith((".npz", ".parquet", ".tns", ".tns.gz")):
+            raise InputError("path", str(target), "must end in .npz, .parquet, .tns, .tns.gz or .zarr")
+        else:
+            write = {".npz": _write_npz, ".parquet": _write_parquet}.get(target.suffix, _write_tns)
+            try:
+                write(self, target)
+            except OSError as error:
+                raise InputError("path", str(target), f"cannot be written: {reason_of(error)}") from error
 
     def to_scipy(self) -> scipy.sparse.coo_array:
         """Return the counts as a SciPy array with the same number of dimensions. Labels are lost.
 
+        Tensors with missing cells, which would become zeros, raise an `InputError`.
+
         Returns
         -------
         scipy.sparse.coo_array
-            The non-zeros.
-
-        Raises
-        ------
-        InputError
-            If the tensor has missing cells, which would become zeros.
 
         Examples
         --------
@@ -542,20 +546,19 @@ class CountTensor:
         array([[0, 0, 5],
                [1, 0, 0]])
         """
-        return export.to_scipy(self)
+        import scipy.sparse
+
+        _refuse_missing(self, "an array of SciPy", "use to_frame or save")
+        return scipy.sparse.coo_array((self.counts.copy(), tuple(np.array(self.coords))), self.shape)
 
     def to_sparse(self) -> sparse.COO:
         """Return the counts as an array of pydata sparse, which must be installed. Labels are lost.
 
+        Tensors with missing cells, which would become zeros, raise an `InputError`.
+
         Returns
         -------
         sparse.COO
-            The non-zeros.
-
-        Raises
-        ------
-        InputError
-            If the tensor has missing cells, which would become zeros, or if `sparse` is not installed.
 
         Examples
         --------
@@ -564,7 +567,12 @@ class CountTensor:
         array([[0, 0, 5],
                [1, 0, 0]])
         """
-        return export.to_sparse(self)
+        try:
+            import sparse
+        except ImportError:
+            raise InputError("to_sparse", NO_VALUE, "needs the package sparse: pip install sparse") from None
+        _refuse_missing(self, "an array of pydata sparse", "use to_frame or save")
+        return sparse.COO(np.array(self.coords), self.counts.copy(), self.shape)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the non-zeros as a pandas data frame, which `as_tensor` turns back into the same tensor.
@@ -583,20 +591,28 @@ class CountTensor:
         0  Ada     2      5
         1  Max     0      1
         """
-        return export.to_frame(self)
+        import pandas as pd
+
+        columns: dict[str, Any] = {}
+        for name, labels, coords in zip(self.mode_names, self.labels, self.coords, strict=True):
+            positions = coords.astype(np.int64)
+            columns[name] = positions if isinstance(labels, range) else np.array(labels, dtype=object)[positions]
+        frame = pd.DataFrame(columns | {count_column(self.mode_names): self.counts})
+        frame.attrs[FRAME_KEY] = {
+            "shape": list(self.shape),
+            "mode_names": list(self.mode_names),
+            "labels": _given_labels(self),
+            "missing": self.missing.patterns.tolist(),
+            "report": None if self.report is None else self.report.to_json(),
+        }
+        return frame
 
     def to_dense(self) -> Int64s:
-        """Return the counts as a dense array, with zeros in missing cells.
+        """Return the counts as a dense array, with zeros in missing cells. At most 10^8 cells are allowed.
 
         Returns
         -------
         ndarray of int64
-            An array of the tensor's shape.
-
-        Raises
-        ------
-        InputError
-            If the tensor has more than 10^8 cells.
 
         Examples
         --------
@@ -624,7 +640,7 @@ class CountTensor:
 
         return order, parts()
 
-    # Defining __eq__ alone makes the class unhashable, as intended: tensors are compared by content.
+    # Defining only __eq__ makes the class unhashable, as intended: tensors are compared by content.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CountTensor):
             return NotImplemented
@@ -644,7 +660,15 @@ class CountTensor:
         return summary_line(self, type(self).__name__)
 
     def _repr_html_(self) -> str:
-        return _as_html(self)
+        rows = []
+        for m, (name, length) in enumerate(zip(self.mode_names, self.shape, strict=True)):
+            top = "; ".join(f"{label} ({count:,})" for label, count in self.top_labels(m, top=_LABELS_SHOWN))
+            rows.append(f"<tr><td>{escape(name)}</td><td>{length:,}</td><td>{escape(top)}</td></tr>")
+        return (
+            f"<table><caption>{type(self).__name__}: {', '.join(_facts(self))}</caption>"
+            "<thead><tr><th>mode</th><th>length</th><th>top labels (counts)</th></tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table>"
+        )
 
 
 def trusted_tensor(parts: CanonicalParts) -> CountTensor:
@@ -697,13 +721,79 @@ def _as_missing(
         raise InputError(argument, error.value, error.rule) from None
 
 
-def missing_diagonals(tensor: CountTensor) -> list[tuple[int, ...]]:
-    """Return the groups of modes with the same labels whose whole diagonal is missing, as `mask_diagonal` makes it.
+def _chosen_rows(
+    tensor: CountTensor, by_dict: Mapping[Any, object] | None, by_name: Mapping[str, object]
+) -> dict[int, Rows]:
+    """Return for each mode that is named the positions that are wanted. Errors have the mode as their argument."""
+    if by_dict is not None and not isinstance(by_dict, Mapping):
+        raise InputError("rows", by_dict, "must be a dict from modes to labels, or modes must be given by name")
+    chosen: dict[int, Rows] = {}
+    for given, wanted in [*(by_dict or {}).items(), *by_name.items()]:
+        mode = tensor.mode(given)
+        name = tensor.mode_names[mode]
+        if mode in chosen:
+            raise InputError("rows", Described("a dict"), f"must name mode {name!r} only once")
+        chosen[mode] = rows_of(tensor.labels[mode], wanted, name, name)
+    return chosen
 
-    >>> Y = CountTensor([[0, 1], [1, 0]], [3, 4], labels=[["A", "B"], ["A", "B"]])
-    >>> missing_diagonals(Y), missing_diagonals(Y.mask_diagonal())
-    ([], [(0, 1)])
+
+def _restricted(parts: CanonicalParts, chosen: Mapping[int, Rows]) -> CanonicalParts:
+    """Return the parts of a tensor with only the chosen rows, renumbered; they stay in canonical form.
+
+    Wildcards of patterns stay, and patterns of other rows are dropped. Renumbering keeps the order of patterns, and one
+    lies inside another only if it did before.
     """
+    inside = np.ones(parts.counts.size, dtype=bool)
+    for mode, rows in chosen.items():
+        inside &= _renumbered(parts.coords[mode], rows) >= 0
+    if not inside.any():
+        raise InputError("rows", rule=NOTHING_TO_FIT)
+    lengths, labels = list(parts.shape), list(parts.labels)
+    coords, patterns = parts.coords[:, inside].astype(np.int64), parts.missing.patterns.copy()
+    left = np.ones(len(patterns), dtype=bool)
+    for mode, rows in chosen.items():
+        lengths[mode], own = len(rows), labels[mode]
+        labels[mode] = range(len(rows)) if isinstance(own, range) else tuple(own[place] for place in rows)
+        coords[mode] = _renumbered(coords[mode], rows)
+        is_wild = patterns[:, mode] == WILDCARD
+        patterns[:, mode] = _renumbered(patterns[:, mode], rows)  # -1 again for a wildcard, which is no row
+        left &= is_wild | (patterns[:, mode] >= 0)
+    shape = tuple(lengths)
+    return parts._replace(
+        coords=coords.astype(coordinate_type(shape)),
+        counts=parts.counts[inside],
+        shape=shape,
+        labels=tuple(labels),
+        missing=Missing._trusted(patterns[left], shape),
+    )
+
+
+def _renumbered(positions: NDArray[Any], rows: Rows) -> Int64s:
+    """Return the place of each position among the rows, or -1 if it is not one of them."""
+    values = positions.astype(np.int64)
+    if not isinstance(rows, range):
+        return locate(values, rows)
+    place, remainder = np.divmod(values - rows.start, rows.step)
+    return np.where((remainder == 0) & (place >= 0) & (place < len(rows)), place, -1)
+
+
+def _patterns_of(chosen: Mapping[int, Rows], shape: tuple[int, ...]) -> Int64s:
+    """Return patterns that cover the cells in which every mode has one of its chosen rows."""
+    part = {mode: rows for mode, rows in chosen.items() if len(rows) < shape[mode]}
+    number = math.prod(len(rows) for rows in part.values())
+    if number > MAX_SIGNED_PATTERNS:
+        given = Described(f"a selection of {number:,} patterns")
+        raise InputError("rows", given, f"must be at most {MAX_SIGNED_PATTERNS:,} patterns")
+    patterns = np.full((number, len(shape)), WILDCARD, dtype=np.int64)
+    if part:
+        grid = np.meshgrid(*(np.asarray(rows, dtype=np.int64) for rows in part.values()), indexing="ij")
+        for mode, column in zip(part, grid, strict=True):
+            patterns[:, mode] = column.ravel()
+    return patterns
+
+
+def missing_diagonals(tensor: CountTensor) -> list[tuple[int, ...]]:
+    """Return the groups of modes with the same labels whose whole diagonal is missing, as `mask_diagonal` makes it."""
     labelled = [mode for mode, labels in enumerate(tensor.labels) if isinstance(labels, tuple)]
     groups = [group for size in range(2, len(labelled) + 1) for group in combinations(labelled, size)]
     same = [group for group in groups if len({tensor.labels[mode] for mode in group}) == 1]
@@ -727,44 +817,32 @@ def _is_missing(tensor: CountTensor, modes: tuple[int, ...]) -> bool:
 
 
 class TensorSummary(Protocol):
-    """What a line about a tensor needs to know of it, wherever its cells are."""
+    """What `summary_line` and `write_shards` need of a tensor, wherever its cells are."""
 
+    # fmt: off
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The lengths of the modes."""
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def mode_names(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def labels(self) -> tuple[ModeLabels, ...]: ...  # noqa: D102
+    @property
+    def missing(self) -> Missing: ...  # noqa: D102
+    @property
+    def report(self) -> EventReport | None: ...  # noqa: D102
+    @property
+    def nnz(self) -> int: ...  # noqa: D102
+    @property
+    def total(self) -> int: ...  # noqa: D102
+    # fmt: on
 
-    @property
-    def mode_names(self) -> tuple[str, ...]:
-        """The names of the modes."""
 
-    @property
-    def labels(self) -> tuple[ModeLabels, ...]:
-        """The labels of each mode."""
-
-    @property
-    def missing(self) -> Missing:
-        """The missing cells."""
-
-    @property
-    def report(self) -> EventReport | None:
-        """The report on events, if there is one."""
-
-    @property
-    def nnz(self) -> int:
-        """The number of cells with a positive count."""
-
-    @property
-    def total(self) -> int:
-        """The sum of all counts."""
-
-    @property
-    def density(self) -> float:
-        """The share of the observed cells that have a positive count."""
+def _density(tensor: TensorSummary) -> float:
+    return tensor.nnz / (math.prod(tensor.shape) - tensor.missing.cells)
 
 
 def _facts(tensor: TensorSummary) -> list[str]:
-    """Return the sizes of a tensor in words."""
-    percent = 100 * tensor.density
+    percent = 100 * _density(tensor)
     facts = [
         plural(tensor.nnz, "non-zero"),
         plural(tensor.total, "count"),
@@ -782,14 +860,62 @@ def summary_line(tensor: TensorSummary, kind: str = "CountTensor") -> str:
     return visible(", ".join([f"{kind}: {lengths} ({', '.join(tensor.mode_names)})", *_facts(tensor)]))
 
 
-def _as_html(tensor: CountTensor) -> str:
-    """Return the table that notebooks show. Names and labels are data, so they are escaped."""
-    rows = []
-    for m, (name, length) in enumerate(zip(tensor.mode_names, tensor.shape, strict=True)):
-        top = "; ".join(f"{label} ({count:,})" for label, count in tensor.top_labels(m, top=_LABELS_SHOWN))
-        rows.append(f"<tr><td>{escape(name)}</td><td>{length:,}</td><td>{escape(top)}</td></tr>")
-    return (
-        f"<table><caption>{type(tensor).__name__}: {', '.join(_facts(tensor))}</caption>"
-        "<thead><tr><th>mode</th><th>length</th><th>top labels (counts)</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
+def _write_npz(tensor: CountTensor, target: Path) -> None:
+    header: dict[str, Any] = {"mode_names": tensor.mode_names, "labels": _given_labels(tensor)}
+    if tensor.report is not None:
+        header["report"] = tensor.report.to_json()
+    with replacing(target) as file:
+        np.savez_compressed(
+            file,
+            format=np.array(FRAME_KEY),
+            coords=tensor.coords,
+            counts=tensor.counts,
+            shape=np.array(tensor.shape, dtype=np.int64),
+            missing=tensor.missing.patterns,
+            header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
+        )
+
+
+def _given_labels(tensor: CountTensor) -> list[list[str] | None]:
+    return [list(each) if isinstance(each, tuple) else None for each in tensor.labels]
+
+
+def _write_parquet(tensor: CountTensor, target: Path) -> None:
+    frame, names = tensor.to_frame(), list[str]()
+    for name in (*tensor.mode_names, COUNT):
+        while name.casefold() in [other.casefold() for other in names]:  # duckdb takes these for the same
+            name += "_"
+        names.append(name)
+    metadata = json.dumps(frame.attrs[FRAME_KEY] | {"columns": names})
+    with replacing(target) as file:
+        write_parquet_file(frame, names, file.name, {FRAME_KEY: metadata})
+
+
+def count_column(mode_names: tuple[str, ...]) -> str:
+    """Return the name of the column of counts: "count", with underscores added if a mode has that name."""
+    name = COUNT
+    while name in mode_names:
+        name += "_"
+    return name
+
+
+def _write_tns(tensor: CountTensor, target: Path) -> None:
+    _refuse_missing(tensor, "a .tns file", "save it as .npz, .parquet or .zarr")
+    line = " ".join(["%d"] * (tensor.ndim + 1)) + "\n"
+    with replacing(target) as file, ExitStack() as stack:
+        out: IO[bytes] | gzip.GzipFile = file
+        if target.suffix == ".gz":
+            # No name and no time in the header, so that equal tensors give equal files.
+            out = stack.enter_context(gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0))
+        for start in range(0, tensor.nnz, _ROWS_PER_BLOCK):
+            block = slice(start, start + _ROWS_PER_BLOCK)
+            rows = np.vstack([tensor.coords[:, block].astype(np.int64) + 1, tensor.counts[block]]).T
+            # One format string for the whole block is many times faster than one per line.
+            out.write((line * len(rows) % tuple(rows.ravel().tolist())).encode())
+
+
+def _refuse_missing(tensor: CountTensor, what: str, advice: str) -> None:
+    if len(tensor.missing):
+        patterns = plural(len(tensor.missing), "missing pattern")
+        rule = f"must have no missing cells, which {what} cannot hold; {advice}"
+        raise InputError("tensor", Described(f"a tensor with {patterns}"), rule)

@@ -40,9 +40,7 @@ class _Row(NamedTuple):
     country: Country
 
 
-class _Table(NamedTuple):
-    by_code: dict[str, _Row]
-    by_name: dict[str, _Row]
+_UNKNOWN = _Row("", Country("", ""))
 
 
 def resolve(text: str) -> Country | None:
@@ -50,54 +48,23 @@ def resolve(text: str) -> Country | None:
 
     Codes are tried before names. Case, accents, punctuation, blanks, "the", "of" and "and" or "&" make no difference.
     "St." is read as "Saint", and "Korea, Republic of" or "Iran (Islamic Republic of)" in the other order.
-
-    Examples
-    --------
-    >>> from allocore.tensor.countries import resolve
-    >>> resolve("ROM")
-    Country(iso3='ROU', name='Romania')
-    >>> resolve("Occupied Palestinian Territory").name
-    'Palestine'
-    >>> resolve("european union") is None
-    True
     """
-    row = _find(text)
-    return row.country if row is not None and row.kind == "country" else None
+    kind, country = _find(text)
+    return country if kind == "country" else None
 
 
 def is_region(text: str) -> bool:
-    """Return whether a code or a name is one of CAMEO's regions of several countries: AFR, Middle East.
-
-    Examples
-    --------
-    >>> from allocore.tensor.countries import is_region
-    >>> is_region("AFR"), is_region("ZAF")
-    (True, False)
-    """
-    row = _find(text)
-    return row is not None and row.kind == "region"
+    """Return whether a code or a name is one of CAMEO's regions of several countries: AFR, Middle East."""
+    return _find(text).kind == "region"
 
 
-def is_international(text: str) -> bool:
-    """Return whether a code is one of CAMEO's codes for international actors: IGO, NGO, MNC and others.
-
-    Examples
-    --------
-    >>> from allocore.tensor.countries import is_international
-    >>> is_international("IGO"), is_international("EUR")
-    (True, False)
-    """
-    row = _find(text)
-    return row is not None and row.kind == "international"
-
-
-def _find(text: str) -> _Row | None:
-    table = _table()
+def _find(text: str) -> _Row:
+    by_code, by_name = _tables()
     # A code is not normalised like a name: Andorra's code is AND.
-    row = table.by_code.get(text.strip().upper()) or table.by_name.get(_key(text))
+    row = by_code.get(text.strip().upper()) or by_name.get(_key(text))
     if row is None and (parts := _INVERTED.fullmatch(text)):
-        row = table.by_name.get(_key(f"{parts[2]} {parts[1]}"))
-    return row
+        row = by_name.get(_key(f"{parts[2]} {parts[1]}"))
+    return row or _UNKNOWN
 
 
 def _key(name: str) -> str:
@@ -108,15 +75,12 @@ def _key(name: str) -> str:
 
 
 @cache
-def _table() -> _Table:
-    table = _Table({}, {})
+def _tables() -> tuple[dict[str, _Row], dict[str, _Row]]:
+    """Return the rows by their codes and by their names."""
+    by_code, by_name = dict[str, _Row](), dict[str, _Row]()
     lines = (files("allocore.tensor") / "countries.csv").read_text(encoding="utf-8").splitlines()
     for line in csv.DictReader(lines):
         row = _Row(line["kind"], Country(line["iso3"], line["name"]))
-        table.by_code.update((code, row) for code in [line["iso3"], *_several(line["codes"])])
-        table.by_name.update((_key(name), row) for name in [line["name"], *_several(line["names"])])
-    return table
-
-
-def _several(cell: str) -> list[str]:
-    return cell.split(";") if cell else []
+        by_code.update((code, row) for code in [line["iso3"], *line["codes"].split(";")] if code)
+        by_name.update((_key(name), row) for name in [line["name"], *line["names"].split(";")] if name)
+    return by_code, by_name

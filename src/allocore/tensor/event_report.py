@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from allocore._io import parsed_json
-from allocore._text import first_few, visible
+from allocore._text import first_few, plural, visible
 from allocore.errors import NO_VALUE, InputError
 from allocore.findings import Finding
 from allocore.sentences import sentences
@@ -107,7 +107,7 @@ class EventReport:
         >>> ac.EventReport("custom", files=0, rows=3, kept=2, dropped={"no store": 1}).lines()[:2]
         [('rows read', '3, format custom'), ('dropped: no store', '1')]
         """
-        files = f" from {self.files:,} file{'s' * (self.files != 1)}" if self.files else ""
+        files = f" from {plural(self.files, 'file')}" if self.files else ""
         lines = [("rows read", f"{self.rows:,}{files}, format {self.format}")]
         lines += [("lines between quotes", f"{self.inner_lines:,}")] if self.inner_lines else []
         lines += [(f"dropped: {reason}", f"{rows:,}") for reason, rows in self.dropped.items()]
@@ -154,11 +154,6 @@ class EventReport:
         Returns
         -------
         EventReport
-
-        Raises
-        ------
-        InputError
-            If the text is something else.
 
         Examples
         --------

@@ -1,8 +1,8 @@
-"""Everything that becomes a tensor: arrays and tables of other libraries, and files.
+"""Everything that becomes a tensor: arrays and tables of other libraries, and files. Also small tables in files.
 
 Types of other libraries are recognised by the name of the module that defines them, so none has to be imported. Files
 may be damaged, hostile or larger than memory: they are checked like any other input, and objects are never unpickled.
-`export.py` describes our own formats.
+`count_tensor.py` describes our own formats.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
 
-from allocore._io import existing_file, parsed_json
+from allocore._io import existing_file, parsed_json, replacing
 from allocore._memory import require_memory
 from allocore._text import plural
 from allocore.errors import Described, InputError
 from allocore.tensor.coordinates import INT64_MAX, Int64s, Integers, as_integers
-from allocore.tensor.count_tensor import CountTensor, Labels, with_parts
+from allocore.tensor.count_tensor import FORMAT, FRAME_KEY, VERSION, CountTensor, Labels, count_column, with_parts
 from allocore.tensor.event_report import EventReport
-from allocore.tensor.export import FORMAT, FRAME_KEY, VERSION, count_column
 from allocore.tensor.sharded import ShardedTensor
 from allocore.tensor.shards import is_sharded
-from allocore.tensor.sql import as_pattern, connect, first_sentence
+from allocore.tensor.sql import as_pattern, connect, first_sentence, write_parquet_file
 
 if TYPE_CHECKING:
     import duckdb
+    import pandas as pd
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-_SAVED = (".npz", ".parquet", ".tns", ".tns.gz")
 # Libraries of tables, by the modules that define their types.
 _FRAMES = frozenset(("pandas", "polars", "pyarrow", "duckdb", "_duckdb", "narwhals", "modin", "cudf", "ibis"))
 _UNITS: tuple[Literal["D", "m", "s", "ms", "us", "ns"], ...] = ("D", "m", "s", "ms", "us", "ns")
+_IF_NAN_IN_XARRAY = ("x.fillna(0)", "as_tensor(x.fillna(0)).with_missing(np.argwhere(x.isnull().to_numpy()))")
 # From here on floats cannot represent every integer.
 _EXACT_FLOATS = 2.0**53
 _LONGEST_LINE = 1 << 20
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 # What NumPy and zipfile raise on damaged, truncated, encrypted or pickled content.
 _UNREADABLE = (
@@ -79,11 +80,6 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
     CountTensor
         `x` itself, if it is a CountTensor and nothing else is given.
 
-    Raises
-    ------
-    InputError
-        If `x` is of another type, or does not have counts.
-
     Examples
     --------
     >>> import allocore as ac
@@ -97,25 +93,20 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
         x = _from_columns({str(name): x[name].to_numpy() for name in x}, x.attrs[FRAME_KEY])
     if isinstance(x, CountTensor):
         return x if mode_names is None and labels is None else x.with_labels(labels, mode_names)
-    if _is_data_array(x):
+    if any(base.__module__.partition(".")[0] == "xarray" and base.__name__ == "DataArray" for base in type(x).__mro__):
         mode_names = [str(name) for name in x.dims] if mode_names is None else mode_names
-        labels = _coordinate_labels(x) if labels is None else labels
-        x = _data_of(x)
-    entries = _entries_of(x)
-    return CountTensor(
-        entries.coords, entries.counts, entries.shape, mode_names=mode_names, labels=labels, missing=entries.missing
-    )
+        if labels is None:
+            labels = [_index_labels(x.indexes[name]) if name in x.indexes else None for name in x.dims]
+        x = x.data if hasattr(x.data, "fill_value") else _without_nan(x.to_numpy(), *_IF_NAN_IN_XARRAY)
+    coords, counts, shape, missing = _entries_of(x)
+    return CountTensor(coords, counts, shape, mode_names=mode_names, labels=labels, missing=missing)
 
 
-class _Entries(NamedTuple):
-    coords: Any
-    counts: Any
-    shape: Sequence[int]
-    missing: Any = None
+_Entries = tuple[Any, Any, Sequence[int], Any]
 
 
 def _entries_of(x: Any) -> _Entries:
-    """Return the entries of an array in memory."""
+    """Return the coordinates, counts, shape and missing cells of an array in memory."""
     libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
     if libraries & {"numpy", "scipy", "sparse", "pyttb"} and len(getattr(x, "shape", "??")) < 2:
         raise InputError("x", Described(f"an array of shape {tuple(x.shape)}"), "must have at least 2 modes")
@@ -123,11 +114,15 @@ def _entries_of(x: Any) -> _Entries:
         return _from_array(x)
     if "scipy" in libraries and hasattr(x, "tocoo"):
         coo = x.tocoo()
-        return _Entries(np.stack(coo.coords), coo.data, coo.shape)
+        return np.stack(coo.coords), coo.data, coo.shape, None
     if "sparse" in libraries and hasattr(x, "fill_value"):
-        return _from_sparse(x)
+        if x.fill_value != 0:
+            given = Described(f"an array with the fill value {x.fill_value}")
+            raise InputError("x", given, "must have the fill value 0")
+        coo = x.asformat("coo")
+        return coo.coords, coo.data, coo.shape, None
     if "pyttb" in libraries and hasattr(x, "subs"):
-        return _Entries(np.asarray(x.subs).reshape(-1, len(x.shape)).T, np.ravel(x.vals), x.shape)
+        return np.asarray(x.subs).reshape(-1, len(x.shape)).T, np.ravel(x.vals), x.shape, None
     if "pyttb" in libraries and isinstance(getattr(x, "data", None), np.ndarray):
         return _from_array(x.data)
     raise _unknown_type(x, libraries)
@@ -158,21 +153,13 @@ def _from_array(x: np.ndarray[Any, Any]) -> _Entries:
     if isinstance(x, np.ma.MaskedArray):
         missing = np.argwhere(np.ma.getmaskarray(x))
         x = x.filled(0)
-    x = np.asarray(x)
-    _refuse_nan(x, "np.nan_to_num(x)", "np.ma.masked_invalid(x)")
+    x = _without_nan(np.asarray(x), "np.nan_to_num(x)", "np.ma.masked_invalid(x)")
     where = np.nonzero(x)
-    return _Entries(np.stack(where), x[where], x.shape, missing)
+    return np.stack(where), x[where], x.shape, missing
 
 
-def _from_sparse(x: Any) -> _Entries:
-    if x.fill_value != 0:
-        raise InputError("x", Described(f"an array with the fill value {x.fill_value}"), "must have the fill value 0")
-    coo = x.asformat("coo")
-    return _Entries(coo.coords, coo.data, coo.shape)
-
-
-def _refuse_nan(counts: np.ndarray[Any, Any], zeros: str, missing: str) -> None:
-    """Raise an InputError if counts are NaN; it says what to give if they are zeros, and if they are missing."""
+def _without_nan(counts: np.ndarray[Any, Any], zeros: str, missing: str) -> np.ndarray[Any, Any]:
+    """Return the counts, unless some are NaN: the error says what to give if these are zeros, or are missing."""
     number = int(np.isnan(counts).sum()) if counts.dtype.kind == "f" else 0
     if number:
         rule = (
@@ -180,27 +167,7 @@ def _refuse_nan(counts: np.ndarray[Any, Any], zeros: str, missing: str) -> None:
             "were not observed"
         )
         raise InputError("x", Described(f"an array with NaN in {plural(number, 'cell')}"), rule)
-
-
-def _is_data_array(x: Any) -> bool:
-    """Return whether `x` is a DataArray of xarray, without importing xarray."""
-    return any(
-        base.__module__.partition(".")[0] == "xarray" and base.__name__ == "DataArray" for base in type(x).__mro__
-    )
-
-
-def _data_of(x: Any) -> Any:
-    """Return the counts of a DataArray: a sparse array as it is, any other as a NumPy array without NaN."""
-    if hasattr(x.data, "fill_value"):
-        return x.data
-    values = x.to_numpy()
-    _refuse_nan(values, "x.fillna(0)", "as_tensor(x.fillna(0)).with_missing(np.argwhere(x.isnull().to_numpy()))")
-    return values
-
-
-def _coordinate_labels(x: Any) -> list[list[Any] | None]:
-    """Return the labels of each dimension of a DataArray, or None where it has no coordinates."""
-    return [_index_labels(x.indexes[name]) if name in x.indexes else None for name in x.dims]
+    return counts
 
 
 def _index_labels(index: Any) -> list[Any]:
@@ -227,11 +194,6 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
         The tensor that was saved. A `.tns` file has only the counts: labels and mode names are lost, and each mode
         ends with its last non-zero. Given a folder of shards, a `ShardedTensor`, whose cells stay on disk.
 
-    Raises
-    ------
-    InputError
-        If the file does not exist, is damaged, or was not written by `CountTensor.save`.
-
     Examples
     --------
     >>> import allocore as ac, pathlib, tempfile
@@ -241,18 +203,7 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
     ...     ac.load_tensor(pathlib.Path(folder) / "flights.npz") == Y
     True
     """
-    if Path(path).suffix == ".zarr":
-        return _open_shards(path)
-    target = existing_file(path)
-    if not target.name.endswith(_SAVED):
-        raise InputError("path", str(target), "must end in .npz, .parquet, .tns, .tns.gz or .zarr")
-    if target.suffix != ".npz":
-        return read(target)
-    arrays = read_npz(target)
-    if not _is_ours(arrays):
-        rule = "must be a file of CountTensor.save; as_tensor reads files of other programs"
-        raise InputError("path", str(target), rule)
-    return _from_saved_arrays(target, arrays)
+    return read(path, only_saved=True)
 
 
 @cache
@@ -278,27 +229,31 @@ def load_flights() -> CountTensor:
         return load_tensor(path)
 
 
-def read(path: str | os.PathLike[str]) -> CountTensor:
-    """Read a tensor from any file that is understood.
-
-    These are the files of `CountTensor.save`, `.npz` files of pydata sparse, of scipy.sparse, or with arrays `coords`,
-    `counts` (or `data`) and perhaps `shape`, `.npy` files with a dense array, and FROSTT `.tns` and `.tns.gz` files.
-    """
+def read(path: str | os.PathLike[str], *, only_saved: bool = False) -> CountTensor:
+    """Read a tensor from any file that `as_tensor` understands, or only from files of `CountTensor.save`."""
     if Path(path).suffix == ".zarr":
         return _open_shards(path)
     target = existing_file(path)
-    if target.suffix == ".npz":
-        return _read_npz_tensor(target)
+    suffixes = (".npz", *(() if only_saved else (".npy",)), ".parquet", ".tns", ".tns.gz")
+    if not target.name.endswith(suffixes):
+        raise InputError("path", str(target), f"must end in {', '.join(suffixes)} or .zarr")
     if target.suffix == ".parquet":
         return _read_parquet(target)
+    arrays = read_npz(target) if target.suffix == ".npz" else {}
+    mark = arrays.get("format")
+    if mark is not None and mark.dtype.kind == "U" and str(mark).startswith(f"{FORMAT}/"):
+        return _from_saved_arrays(target, arrays)
+    if target.suffix == ".npz" and only_saved:
+        rule = "must be a file of CountTensor.save; as_tensor reads files of other programs"
+        raise InputError("path", str(target), rule)
     try:
-        if target.name.endswith((".tns", ".tns.gz")):
-            return CountTensor(*_read_tns(target))
-        if target.suffix == ".npy":
-            return as_tensor(_read_npy(target))
+        if mark is not None and mark.dtype.kind == "S":
+            return _read_scipy(target)
+        if target.suffix == ".npz":
+            return _from_plain_arrays(arrays)
+        return as_tensor(_read_npy(target)) if target.suffix == ".npy" else CountTensor(*_read_tns(target))
     except InputError as error:
         raise _about(target, error) from None
-    raise InputError("path", str(target), "must end in .npz, .npy, .parquet, .tns, .tns.gz or .zarr")
 
 
 def _open_shards(path: str | os.PathLike[str]) -> CountTensor:
@@ -313,28 +268,9 @@ def _open_shards(path: str | os.PathLike[str]) -> CountTensor:
 
 def _about(path: Path, error: InputError) -> InputError:
     """Return an error about the content of a file as one about the file."""
-    return (
-        error
-        if error.argument in ("path", "memory")
-        else InputError("path", str(path), f"does not contain a tensor: {error}")
-    )
-
-
-def _read_npz_tensor(path: Path) -> CountTensor:
-    arrays = read_npz(path)
-    if _is_ours(arrays):
-        return _from_saved_arrays(path, arrays)
-    try:
-        if "format" in arrays and arrays["format"].dtype.kind == "S":
-            return _read_scipy(path)
-        return _from_plain_arrays(arrays)
-    except InputError as error:
-        raise _about(path, error) from None
-
-
-def _is_ours(arrays: Arrays) -> bool:
-    mark = arrays.get("format")
-    return mark is not None and mark.dtype.kind == "U" and str(mark).startswith(f"{FORMAT}/")
+    if error.argument in ("path", "memory"):
+        return error
+    return InputError("path", str(path), f"does not contain a tensor: {error}")
 
 
 def _from_saved_arrays(path: Path, arrays: Arrays) -> CountTensor:
@@ -346,7 +282,7 @@ def _from_saved_arrays(path: Path, arrays: Arrays) -> CountTensor:
         tensor = CountTensor(
             arrays["coords"],
             arrays["counts"],
-            _as_lengths(arrays["shape"]),
+            arrays["shape"].tolist(),
             mode_names=header["mode_names"],
             labels=header["labels"],
             missing=arrays["missing"],
@@ -359,19 +295,14 @@ def _from_saved_arrays(path: Path, arrays: Arrays) -> CountTensor:
 
 
 def _read_scipy(path: Path) -> CountTensor:
-    """Return the tensor of a file of scipy.sparse.save_npz."""
     import scipy.sparse
 
-    try:
+    with _unreadable_as_input_error(path, "a file of scipy.sparse.save_npz"):
         matrix = scipy.sparse.load_npz(path)
         if hasattr(matrix, "check_format"):
             # SciPy trusts indices, and those of a damaged file may be out of bounds.
             matrix.check_format(full_check=True)
         return as_tensor(matrix)
-    except InputError:
-        raise
-    except _UNREADABLE as error:
-        raise InputError("path", str(path), f"is not a file of scipy.sparse.save_npz: {error}") from error
 
 
 def _from_plain_arrays(arrays: Arrays) -> CountTensor:
@@ -382,15 +313,7 @@ def _from_plain_arrays(arrays: Arrays) -> CountTensor:
     fill = arrays.get("fill_value")
     if fill is not None and np.any(fill != 0):
         raise InputError("fill_value", Described(str(fill)), "must be 0")
-    return CountTensor(arrays["coords"], counts, _as_lengths(arrays["shape"]) if "shape" in arrays else None)
-
-
-def _as_lengths(shape: np.ndarray[Any, Any]) -> list[Any]:
-    if shape.ndim != 1:
-        raise InputError(
-            "shape", Described(f"an array of {plural(shape.ndim, 'dimension')}"), "must be a list of lengths"
-        )
-    return list(shape.tolist())
+    return CountTensor(arrays["coords"], counts, arrays["shape"].tolist() if "shape" in arrays else None)
 
 
 def read_npz(path: Path, max_bytes: int | None = None) -> Arrays:
@@ -447,33 +370,38 @@ def _read_array(file: IO[bytes], size: int) -> np.ndarray[Any, Any]:
     return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if by_column else "C")
 
 
-def is_saved_parquet(path: Path) -> bool:
-    """Return whether a Parquet file was written by `CountTensor.save`."""
+@contextmanager
+def _parquet(path: Path, argument: str = "path") -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection that can read the file; an error of duckdb becomes an InputError."""
     import duckdb
 
     with connect([path]) as connection:
         try:
+            yield connection
+        except duckdb.Error as error:
+            rule = f"is damaged or not a Parquet file: {first_sentence(error)}"
+            raise InputError(argument, str(path), rule) from error
+
+
+def is_saved_parquet(path: Path) -> bool:
+    """Return whether a Parquet file was written by `CountTensor.save`."""
+    try:
+        with _parquet(path) as connection:
             return _stored_metadata(connection, path) is not None
-        except (duckdb.Error, ValueError):
-            return False
+    except ValueError:
+        return False
 
 
 def _read_parquet(path: Path) -> CountTensor:
-    import duckdb
-
-    with connect([path]) as connection:
-        try:
+    try:
+        with _parquet(path) as connection:
             metadata = _stored_metadata(connection, path)
             if metadata is None:
-                raise InputError(
-                    "path", str(path), "was not written by allocore; read_events reads any table of events"
-                )
+                rule = "was not written by allocore; read_events reads any table of events"
+                raise InputError("path", str(path), rule)
             columns = connection.execute(f"SELECT * FROM read_parquet({as_pattern(path)})").fetchnumpy()
-        except duckdb.Error as error:
-            rule = f"is damaged or not a Parquet file: {first_sentence(error)}"
-            raise InputError("path", str(path), rule) from error
-        except UnicodeDecodeError as error:
-            raise InputError("path", str(path), "is damaged: its metadata are not UTF-8") from error
+    except UnicodeDecodeError as error:
+        raise InputError("path", str(path), "is damaged: its metadata are not UTF-8") from error
     try:
         return _from_columns(dict(columns), parsed_json(metadata, "metadata"))
     except InputError as error:
@@ -509,9 +437,7 @@ def _complete(columns: dict[str, Any], name: str) -> np.ndarray[Any, Any]:
     """Return a column, which must exist and have a value in every row."""
     if name not in columns:
         raise InputError("x", rule=f"must have the column {name!r}, which the tensor it was made from had")
-    column = columns[name]
-    values = np.asarray(column)
-    gaps = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(values.shape, dtype=bool)
+    values, gaps = np.asarray(columns[name]), np.ma.getmaskarray(columns[name])
     if values.dtype.kind in "Of":
         gaps = gaps | np.array([value is None or value != value for value in values.tolist()], dtype=bool)
     if gaps.any():
@@ -528,9 +454,8 @@ def _positions(name: str, values: np.ndarray[Any, Any], labels: list[str] | None
     try:
         return np.array([positions[label] for label in values.tolist()], dtype=np.int64)
     except KeyError as error:
-        raise InputError(
-            "x", rule=f"has {error.args[0]!r} in column {name!r}, which is not a label of that mode"
-        ) from None
+        rule = f"has {error.args[0]!r} in column {name!r}, which is not a label of that mode"
+        raise InputError("x", rule=rule) from None
 
 
 def _read_tns(path: Path) -> tuple[Int64s, Int64s]:
@@ -611,11 +536,38 @@ def _parse_entry(columns: list[str], expected: int | None) -> list[int]:
 def _as_number(text: str) -> int | float:
     # Python reads "1_000" as a number; other programs do not.
     plain = text.replace("_", "?")
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(plain)
+    raise ValueError(f"{text!r} is not a number")
+
+
+def check_suffix(path: Path, argument: str) -> None:
+    """Raise an InputError unless the suffix of a file is one of those that can be read and written."""
+    if path.suffix.lower() not in (*_SEPARATORS, ".parquet"):
+        raise InputError(argument, str(path), "must end in .csv, .tsv or .parquet")
+
+
+def read_frame(path: Path, argument: str) -> pd.DataFrame:
+    """Read a table. Cells of CSV and TSV files are text, or None if they are empty: "NA" may be a label."""
+    check_suffix(path, argument)
+    path = existing_file(path, argument)
+    if path.suffix.lower() == ".parquet":
+        with _parquet(path, argument) as connection:
+            return connection.execute(f"SELECT * FROM read_parquet({as_pattern(path)})").df()
+    import pandas as pd
+
+    sep = _SEPARATORS[path.suffix.lower()]
     try:
-        return int(plain)
-    except ValueError:
-        pass
-    try:
-        return float(plain)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
+        return pd.read_csv(path, sep=sep, dtype=str, keep_default_na=False, na_values=[""], encoding="utf-8-sig")
+    except (ValueError, pd.errors.ParserError) as error:
+        raise InputError(argument, str(path), f"cannot be read as a table: {first_sentence(error)}") from None
+
+
+def write_frame(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table without its index, completely or not at all."""
+    with replacing(path) as file:
+        if path.suffix.lower() != ".parquet":
+            frame.to_csv(file, sep=_SEPARATORS[path.suffix.lower()], index=False)
+        else:
+            write_parquet_file(frame, [str(name) for name in frame], file.name)

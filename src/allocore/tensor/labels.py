@@ -1,21 +1,40 @@
-"""Names of modes and labels of their positions: checks, labels that look alike, and the kind of a mode's labels."""
+"""Names of modes and labels of their positions: checks, rows by label, similar labels, and the kind of a mode's labels.
+
+A mode with labels is addressed by label, as with `.loc` of pandas: both ends of a slice are included. A mode without
+labels is addressed by position, as in Python. Slices become ranges, so a long mode costs no memory.
+"""
 
 from __future__ import annotations
 
+import operator
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Literal
+from functools import cached_property
+from typing import Literal, TypeGuard
 
 import numpy as np
 
 from allocore.errors import Described, InputError
-from allocore.tensor.calendar import in_calendar_order, is_rising, period_form
+from allocore.tensor.calendar import in_calendar_order, is_period, is_rising, is_wider_period, period_form
 from allocore.tensor.cameo import other_spellings
+from allocore.tensor.coordinates import Int64s
 from allocore.tensor.countries import resolve
 
 ModeLabels = tuple[str, ...] | range
+Rows = Int64s | range  # positions, rising
+LabelKind = Literal["time", "order", "country", "plain"]
+
+_MAX_COMPARED = 20_000  # comparing more texts than this takes seconds
+_MAX_HINTS = 3
+_MAX_PERIODS = 100_000
+_KIND_SAMPLE = 2000
+_COUNTRY_SHARE = 0.8
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
 def check_mode_names(mode_names: Sequence[str] | None, modes: int) -> tuple[str, ...]:
@@ -45,18 +64,14 @@ def check_labels(labels: object, mode_names: tuple[str, ...]) -> list[ModeLabels
     if isinstance(labels, Mapping):
         unknown = [name for name in labels if name not in mode_names]
         if unknown:
-            raise InputError(
-                "labels", Described("a dict"), f"must be for the modes {', '.join(mode_names)}; {unknown[0]!r} is none"
-            )
+            rule = f"must be for the modes {', '.join(mode_names)}; {unknown[0]!r} is not one of them"
+            raise InputError("labels", Described("a dict"), rule)
         labels = [labels.get(name) for name in mode_names]
     if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray):
         raise InputError("labels", labels, "must be a sequence with one entry per mode, or a dict")
     if len(labels) != len(mode_names):
-        raise InputError(
-            "labels",
-            Described(f"a sequence of length {len(labels)}"),
-            f"must have one entry for each of the {len(mode_names)} modes",
-        )
+        given = Described(f"a sequence of length {len(labels)}")
+        raise InputError("labels", given, f"must have one entry for each of the {len(mode_names)} modes")
     return [_check_mode_labels(entry, name) for entry, name in zip(labels, mode_names, strict=True)]
 
 
@@ -97,11 +112,8 @@ def fit_labels(
     """Return the labels of each mode, or the range of its positions; their number must be the mode's length."""
     for given, length, name in zip(labels, shape, mode_names, strict=True):
         if given is not None and len(given) != length:
-            raise InputError(
-                "labels",
-                Described(f"a sequence of {len(given)} in mode {name!r}"),
-                f"must have {length} entries, the length of the mode",
-            )
+            wrong = Described(f"a sequence of {len(given)} in mode {name!r}")
+            raise InputError("labels", wrong, f"must have {length} entries, the length of the mode")
     return tuple(range(length) if given is None else given for given, length in zip(labels, shape, strict=True))
 
 
@@ -131,82 +143,40 @@ def _resolve(pattern: object, places: list[dict[str, int]], mode_names: tuple[st
             )
             raise InputError("patterns", Described(f"{value} in mode {name!r}"), rule)
         elif isinstance(value, int | np.integer) and value < 0:
-            raise InputError(
-                "patterns", Described(f"{value} in mode {name!r}"), "must not be negative; use None for all of a mode"
-            )
+            wrong = Described(f"{value} in mode {name!r}")
+            raise InputError("patterns", wrong, "must not be negative; use None for all of a mode")
         else:
             row.append(value)
     return row
 
 
-_MAX_COMPARED = 20_000  # comparing more texts than this takes seconds
-_MAX_HINTS = 3
-
-
-def near_labels(text: str, labels: Sequence[object]) -> list[str]:
-    """Return up to three labels that are similar to a text, the nearest first.
+def did_you_mean(text: str, labels: Sequence[object]) -> str:
+    """Return the end of a sentence that names up to three similar labels; an empty text if there are none.
 
     A label that differs only in case, or names the same country, is the only one. Otherwise, labels with a similar
     spelling, or else labels that contain the text.
-
-    >>> near_labels("RUS", ["Russia", "Rwanda", "USA"]), near_labels("Unitd states", ["United States", "Mali"])
-    (['Russia'], ['United States'])
     """
     compared = [str(label) for label in labels[:_MAX_COMPARED]]
     folded, wanted = {label.casefold(): label for label in reversed(compared)}, text.casefold()
-    if wanted in folded:
-        return [folded[wanted]]
     country = resolve(text)
-    same = [label for label in compared if country is not None and resolve(label) == country]
-    similar = [folded[label] for label in get_close_matches(wanted, list(folded), _MAX_HINTS)]
-    inside = [label for label in compared if len(text) > 2 and wanted in label.casefold()]
-    return (same or similar or inside)[:_MAX_HINTS]
-
-
-def did_you_mean(text: str, labels: Sequence[object]) -> str:
-    """Return the end of a sentence that names similar labels; an empty text if there are none."""
-    near = near_labels(text, labels)
-    return f"; did you mean {' or '.join(repr(label) for label in near)}?" if near else ""
+    near = [folded[wanted]] if wanted in folded else []
+    near = near or [label for label in compared if country is not None and resolve(label) == country]
+    near = near or [folded[label] for label in get_close_matches(wanted, list(folded), _MAX_HINTS)]
+    near = near or [label for label in compared if len(text) > 2 and wanted in label.casefold()]
+    return f"; did you mean {' or '.join(repr(label) for label in near[:_MAX_HINTS])}?" if near else ""
 
 
 def label_hint(text: str, labels: Sequence[object]) -> str:
-    """Return a hint for an error about an unknown label: similar labels, or else the first and the last label.
-
-    >>> label_hint("Rusia", ["Russia", "Mali"]), label_hint("tea", ["2018-01", "2018-02"])
-    ("did you mean 'Russia'?", "its labels go from '2018-01' to '2018-02'")
-    """
+    """Return a hint for an error about an unknown label: similar labels, or else the first and the last label."""
     near = did_you_mean(text, labels).removeprefix("; ")
     return near or f"its labels go from {str(labels[0])!r} to {str(labels[-1])!r}"
-
-
-LabelKind = Literal["time", "order", "country", "plain"]
-
-_MAX_PERIODS = 100_000
-_KIND_SAMPLE = 2000
-_COUNTRY_SHARE = 0.8
-_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
 def label_kind(labels: Sequence[str | int]) -> LabelKind:
     """Return the kind of a mode's labels. Tables, figures and the page show a mode accordingly.
 
-    Parameters
-    ----------
-    labels : sequence of str or int
-        All labels of the mode, in order.
-
-    Returns
-    -------
-    {"time", "order", "country", "plain"}
-        "time" for periods of a calendar, "order" for months, weekdays or times of day, "country" if at least four in
-        five labels are countries, and "plain" for all others.
-
-    Examples
-    --------
-    >>> label_kind(["2018-01", "2018-02", "2018-03"]), label_kind(["Mon", "Tue", "Wed"])
-    ('time', 'order')
-    >>> label_kind(["USA", "France", "Iraq"]), label_kind(["tea", "rice", "salt"])
-    ('country', 'plain')
+    It is "time" for periods of a calendar, "order" for months, weekdays or times of day, "country" if at least four in
+    five labels are countries, and "plain" for all others.
     """
     if isinstance(labels, range) or len(labels) < 3:
         return "plain"
@@ -222,21 +192,129 @@ def label_kind(labels: Sequence[str | int]) -> LabelKind:
 
 
 def are_numbers(labels: Sequence[str | int]) -> bool:
-    """Return whether all labels are numbers, which mean nothing without the name of their mode.
-
-    Parameters
-    ----------
-    labels : sequence of str or int
-        All labels of the mode.
-
-    Returns
-    -------
-    bool
-        Whether every label is a number. Positions, of a mode without labels, are numbers.
-
-    Examples
-    --------
-    >>> are_numbers(["1", "2", "12"]), are_numbers(range(5)), are_numbers(["1", "2", "other"])
-    (True, True, False)
-    """
+    """Return whether all labels are numbers, which mean nothing without the name of their mode."""
     return isinstance(labels, range) or all(_NUMBER.fullmatch(str(label)) for label in labels)
+
+
+def rows_of(labels: ModeLabels, wanted: object, argument: str, mode_name: str) -> Rows:
+    """Return the wanted positions of a mode, in the order of the mode; errors are about the argument."""
+    if _is_mask(wanted):
+        mask = np.asarray(wanted)
+        if mask.size != len(labels):
+            raise InputError(argument, Described(f"a mask of {mask.size} rows"), f"must have {len(labels)} rows")
+        rows: Rows = np.flatnonzero(mask)
+    elif isinstance(labels, range):
+        rows = _positions(wanted, len(labels), argument, mode_name)
+    else:
+        rows = LabelRows(labels, argument, mode_name).rows(wanted)
+    if len(rows) == 0:
+        raise InputError(argument, wanted, f"must name at least one row of mode {mode_name!r}")
+    return rows
+
+
+def _is_mask(wanted: object) -> bool:
+    if isinstance(wanted, list | tuple):
+        return bool(wanted) and all(isinstance(each, bool | np.bool_) for each in wanted)
+    return getattr(wanted, "dtype", None) == np.dtype(bool) and len(getattr(wanted, "shape", ())) == 1
+
+
+def _positions(wanted: object, length: int, argument: str, mode_name: str) -> Rows:
+    """Return positions in a mode without labels; negative ones count from the end."""
+    if isinstance(wanted, slice):
+        ends = (wanted.start, wanted.stop, wanted.step)
+        if any(not (end is None or _is_whole(end)) for end in ends) or wanted.step == 0:
+            rule = f"must be a slice of positions, because mode {mode_name!r} has no labels"
+            raise InputError(argument, wanted, rule)
+        rows = range(length)[wanted]
+        return rows if rows.step > 0 else rows[::-1]
+    given = wanted if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
+    found = []
+    for place in given:
+        if not _is_whole(place) or not -length <= place < length:
+            rule = f"must be a position from 0 to {length - 1}, because mode {mode_name!r} has no labels"
+            raise InputError(argument, place, rule)
+        found.append(operator.index(place) % length)
+    return np.unique(np.array(found, dtype=np.int64))
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Finds labels of a mode; errors are about the argument."""
+
+    labels: tuple[str, ...]
+    argument: str
+    mode_name: str
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {label: place for place, label in enumerate(self.labels)}
+
+    @cached_property
+    def _form(self) -> str | None:
+        """How the labels write periods of time; None unless they are periods in order."""
+        return period_form(self.labels) if is_rising(self.labels) else None
+
+    def rows(self, wanted: object) -> Rows:
+        """Return the positions of a label, of a slice of labels, or of several labels."""
+        if isinstance(wanted, slice):
+            return self._between(wanted)
+        if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+            return self._label(wanted)
+        return np.unique(np.array([place for each in wanted for place in self._label(each)], dtype=np.int64))
+
+    def find(self, label: object) -> range | None:
+        """Return the position of a label, or of all periods in a longer one; None if there is no such label.
+
+        A CAMEO code is found with its words or without.
+        """
+        text = _as_text(label, self._form)
+        if text in self._places:
+            return range(self._places[text], self._places[text] + 1)
+        if self._form and is_wider_period(text, self._form):
+            return self._periods(text, text) or None
+        place = next((self._places[other] for other in other_spellings(text) if other in self._places), None)
+        return None if place is None else range(place, place + 1)
+
+    def _label(self, label: object) -> range:
+        rows = self.find(label)
+        if rows is None:
+            raise self._unknown(_as_text(label, self._form))
+        return rows
+
+    def _between(self, wanted: slice) -> range:
+        """Return the positions from one label to another, both included."""
+        step = 1 if wanted.step is None else wanted.step
+        if not _is_whole(step) or step < 1:
+            raise InputError(self.argument, wanted, "must have a step that is a whole number of at least 1")
+        ends = [None if end is None else _as_text(end, self._form) for end in (wanted.start, wanted.stop)]
+        if self._form:
+            for end in ends:
+                if end is not None and not is_period(end, self._form) and not is_wider_period(end, self._form):
+                    raise self._unknown(end)
+            return self._periods(*ends)[::step]
+        start, stop = (None if end is None else self._label(end)[0] for end in ends)
+        return range(0 if start is None else start, len(self.labels) if stop is None else stop + 1, step)
+
+    def _periods(self, start: str | None, stop: str | None) -> range:
+        """Return the periods from `start` to `stop`, which need not be labels themselves: 2018 is a year of months."""
+        first = 0 if start is None else bisect_left(self.labels, start)
+        if stop is None:
+            return range(first, len(self.labels))
+        return range(first, bisect_right(self.labels, stop, key=lambda label: label[: len(stop)]))
+
+    def _unknown(self, text: str) -> InputError:
+        rule = f"must be a label of mode {self.mode_name!r}; {label_hint(text, self.labels)}"
+        return InputError(self.argument, text, rule)
+
+
+def _as_text(label: object, form: str | None) -> str:
+    """Return a label as text; a moment of time is its day, or its hour where labels are hours."""
+    if not isinstance(label, datetime):
+        return str(label)
+    if label.tzinfo is not None:  # periods of events with a time zone are in UTC
+        label = label.astimezone(UTC)
+    return f"{label:%Y-%m-%d %H}:00" if form == "hour" else label.date().isoformat()

@@ -13,15 +13,18 @@ and B come from a join on the modes that both fix.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocore._text import plural
 from allocore.errors import Described, InputError
 from allocore.tensor.coordinates import (
+    NOTHING_TO_FIT,
     Int64s,
+    Integers,
     as_integers,
     check_coordinates,
     check_shape,
@@ -45,11 +48,6 @@ class Missing:
         None in a sequence. Duplicates, and patterns inside other patterns, are removed; the rest is sorted.
     shape : sequence of int
         Lengths of the modes.
-
-    Raises
-    ------
-    InputError
-        If a pattern does not fit the shape.
 
     Examples
     --------
@@ -94,7 +92,6 @@ class Missing:
         Returns
         -------
         Missing
-            A set without patterns.
 
         Examples
         --------
@@ -119,11 +116,10 @@ class Missing:
         """The number of missing cells; a cell in several patterns is counted once."""
         if self._cells is None:
             rows, weights = signed_patterns(self)
-            self._cells = sum(
-                int(weights[members].sum())
-                * math.prod(length for m, length in enumerate(self._shape) if m not in modes)
-                for modes, members in by_fixed_modes(rows)
-            )
+            self._cells = 0
+            for modes, members in by_fixed_modes(rows):
+                size = math.prod(length for m, length in enumerate(self._shape) if m not in modes)
+                self._cells += int(weights[members].sum()) * size
         return self._cells
 
     def contains(self, coords: object) -> NDArray[np.bool_]:
@@ -137,12 +133,6 @@ class Missing:
         Returns
         -------
         ndarray of bool, shape (n,)
-            True where the cell is missing.
-
-        Raises
-        ------
-        InputError
-            If a coordinate lies outside the shape.
 
         Examples
         --------
@@ -190,12 +180,6 @@ class Missing:
         Returns
         -------
         Missing
-            The union.
-
-        Raises
-        ------
-        InputError
-            If the shapes differ.
 
         Examples
         --------
@@ -216,7 +200,7 @@ class Missing:
         for row in self._patterns.tolist():
             yield tuple(None if value == WILDCARD else value for value in row)
 
-    # Defining __eq__ alone makes the class unhashable, as intended: sets are compared by content.
+    # Defining only __eq__ makes the class unhashable, as intended: sets are compared by content.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Missing):
             return NotImplemented
@@ -226,36 +210,28 @@ class Missing:
         return Missing._trusted, (self._patterns, self._shape)
 
     def __repr__(self) -> str:
-        noun = "pattern" if len(self) == 1 else "patterns"
-        return f"Missing: {len(self):,} {noun}, {self.cells:,} of {math.prod(self._shape):,} cells"
+        return f"Missing: {plural(len(self), 'pattern')}, {self.cells:,} of {math.prod(self._shape):,} cells"
 
 
 def _as_rows(patterns: object, shape: tuple[int, ...]) -> Int64s:
     if isinstance(patterns, Missing):
         patterns = patterns.patterns
     if not isinstance(patterns, np.ndarray):
-        patterns = [_as_row(pattern, len(shape)) for pattern in _iterate(patterns)]
+        if not isinstance(patterns, Iterable):
+            raise InputError("patterns", patterns, "must be a list of patterns")
+        patterns = [_as_row(pattern, len(shape)) for pattern in patterns]
     rows = as_integers(patterns, "patterns").astype(np.int64)
     if rows.size == 0:
         return np.zeros((0, len(shape)), dtype=np.int64)
     if rows.ndim != 2 or rows.shape[1] != len(shape):
-        raise InputError(
-            "patterns", Described(f"an array of shape {rows.shape}"), f"must have shape (patterns, {len(shape)})"
-        )
+        given = Described(f"an array of shape {rows.shape}")
+        raise InputError("patterns", given, f"must have shape (patterns, {len(shape)})")
     for m, (column, length) in enumerate(zip(rows.T, shape, strict=True)):
         bad = column[(column < WILDCARD) | (column >= length)]
         if bad.size:
-            raise InputError(
-                "patterns", Described(f"{bad[0]} in mode {m}"), f"must be from 0 to {length - 1}, or a wildcard"
-            )
+            given = Described(f"{bad[0]} in mode {m}")
+            raise InputError("patterns", given, f"must be from 0 to {length - 1}, or a wildcard")
     return rows
-
-
-def _iterate(patterns: object) -> Iterator[object]:
-    try:
-        return iter(patterns)  # type: ignore[call-overload, no-any-return]
-    except TypeError:
-        raise InputError("patterns", patterns, "must be a list of patterns") from None
 
 
 def _as_row(pattern: object, modes: int) -> list[object]:
@@ -267,9 +243,8 @@ def _as_row(pattern: object, modes: int) -> list[object]:
 
 def _canonical(rows: Int64s, shape: tuple[int, ...]) -> Int64s:
     """Sort the rows, and drop those that equal another or lie inside one."""
-    (keys,) = column_keys([length + 1 for length in shape], rows.T + 1)
-    order = np.argsort(keys, kind="stable")
-    rows = rows[order[run_starts(keys[order])]]
+    order, first = _sorted_runs(rows, shape)
+    rows = rows[order[first]]
     groups = by_fixed_modes(rows)
     keep = np.ones(len(rows), dtype=bool)
     for modes, members in groups:
@@ -302,35 +277,48 @@ def covered(coords: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:
     return hit
 
 
-def signed_patterns(missing: Missing) -> tuple[Int64s, Int64s]:
-    """Return patterns (S, M) and weights (S,) whose signed sum is 1 on every missing cell and 0 on all others.
+def drop_missing(coords: Integers, counts: Int64s, new: Missing, missing: Missing) -> tuple[Integers, Int64s]:
+    """Return the entries outside the `new` cells of `missing`; entries in its other cells were dropped before."""
+    observed = np.flatnonzero(~covered(coords, new))
+    if observed.size == 0:
+        raise nothing_left(counts.size, missing)
+    if observed.size < counts.size:
+        return coords.take(observed, axis=1), counts[observed]
+    return coords, counts
 
-    >>> patterns, weights = signed_patterns(Missing([(0, None), (None, 2)], shape=(2, 3)))
-    >>> patterns.tolist(), weights.tolist()
-    ([[-1, 2], [0, -1], [0, 2]], [1, 1, -1])
-    """
+
+def nothing_left(nonzeros: int, missing: Missing) -> InputError:
+    """Return the error for a tensor all of whose non-zeros are missing."""
+    all_missing = missing.cells == math.prod(missing.shape)
+    reason = "all cells are missing" if all_missing else f"all {nonzeros:,} non-zeros lie in missing cells"
+    return InputError("counts", rule=f"{NOTHING_TO_FIT}, because {reason}")
+
+
+def signed_patterns(missing: Missing) -> tuple[Int64s, Int64s]:
+    """Return patterns (S, M) and weights (S,) whose signed sum is 1 on every missing cell and 0 on all others."""
     if missing._signed is None:
-        rows, weights = _signed(missing.patterns, missing.shape)
-        missing._signed = read_only(rows), read_only(weights)
+        patterns, shape = missing.patterns, missing.shape
+        union, weights = patterns[:0], np.zeros(0, dtype=np.int64)
+        for modes, members in by_fixed_modes(patterns):
+            block = patterns[members]
+            both, both_weights = intersections(union, weights, block, modes, shape)
+            signs = np.concatenate([weights, np.ones(len(block), dtype=np.int64), -both_weights])
+            union, weights = _merged(np.concatenate([union, block, both]), signs, shape)
+        missing._signed = read_only(union), read_only(weights)
     return missing._signed
 
 
-def _signed(rows: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
-    union, weights = rows[:0], np.zeros(0, dtype=np.int64)
-    for modes, members in by_fixed_modes(rows):
-        block = rows[members]
-        both, both_weights = intersections(union, weights, block, modes, shape)
-        signs = np.concatenate([weights, np.ones(len(block), dtype=np.int64), -both_weights])
-        union, weights = _merged(np.concatenate([union, block, both]), signs, shape)
-    return union, weights
-
-
 def _merged(rows: Int64s, weights: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
-    (keys,) = column_keys([length + 1 for length in shape], rows.T + 1)
-    order = np.argsort(keys, kind="stable")
-    first = run_starts(keys[order])
+    order, first = _sorted_runs(rows, shape)
     rows, weights = rows[order[first]], np.add.reduceat(weights[order], first)
     return rows[weights != 0], weights[weights != 0]
+
+
+def _sorted_runs(rows: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
+    """Return the order that sorts the rows, and where in it a new row begins."""
+    (keys,) = column_keys([length + 1 for length in shape], rows.T + 1)
+    order = np.argsort(keys, kind="stable")
+    return order, run_starts(keys[order])
 
 
 def intersections(

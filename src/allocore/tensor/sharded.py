@@ -35,11 +35,6 @@ class ShardedTensor(CountTensor):
     path : str or path-like
         The folder.
 
-    Raises
-    ------
-    InputError
-        If the folder is not a sharded tensor, or is damaged.
-
     Examples
     --------
     >>> import allocore as ac, pathlib, tempfile
@@ -57,13 +52,13 @@ class ShardedTensor(CountTensor):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         files = ShardFiles.open(Path(path).expanduser().resolve())
         with damage_as_input_error(files.path):
-            labels = fit_labels(check_labels(files.labels(), files.mode_names), files.shape, files.mode_names)
-            missing = Missing(files.missing_patterns(), files.shape)
             report = EventReport.from_json(files.report) if files.report else None
-        self._describe(files, CanonicalParts(*_NO_CELLS, files.shape, files.mode_names, labels, missing, report))
+            self._describe(files, files.labels(), files.missing_patterns(), report)
 
-    def _describe(self, files: ShardFiles, parts: CanonicalParts) -> None:
-        self.files = files
+    def _describe(self, files: ShardFiles, labels: Any, patterns: Int64s, report: EventReport | None) -> None:
+        self.files, shape, names = files, files.shape, files.mode_names
+        fitted = fit_labels(check_labels(labels, names), shape, names)
+        parts = CanonicalParts(*_NO_CELLS, shape, names, fitted, Missing(patterns, shape), report)
         self._set_parts(parts, files.sizes.nnz, files.sizes.total)
 
     def _whole(self) -> CanonicalParts:
@@ -125,17 +120,12 @@ class ShardedTensor(CountTensor):
         return self.files.sizes.largest
 
     def load(self) -> CountTensor:
-        """Read all cells.
+        """Read all cells. Raises an InputError if memory cannot hold them, or if they are damaged.
 
         Returns
         -------
         CountTensor
             The tensor in memory.
-
-        Raises
-        ------
-        InputError
-            If memory cannot hold the cells, or if they are damaged.
 
         Examples
         --------
@@ -191,9 +181,6 @@ def referred(
     lengths, mode_names = check_shape(shape), check_mode_names(names, len(shape))
     sizes = sizes_of(reference, len(lengths))
     hashes = str(reference["fingerprint"]), str(reference["row_totals_hash"])
-    files = ShardFiles(path, lengths, mode_names, sizes, (), *hashes, "")
-    fitted = fit_labels(check_labels(labels, mode_names), lengths, mode_names)
-    missing = Missing(patterns, lengths)
     tensor = ShardedTensor.__new__(ShardedTensor)
-    tensor._describe(files, CanonicalParts(*_NO_CELLS, lengths, mode_names, fitted, missing, report))
+    tensor._describe(ShardFiles(path, lengths, mode_names, sizes, (), *hashes, ""), labels, patterns, report)
     return tensor

@@ -1,4 +1,4 @@
-"""Sharded tensors on disk: a Zarr folder with the cells in chunks, sorted into fibres (`fibres.py`).
+"""Sharded tensors on disk: a Zarr folder with the cells in chunks, sorted into fibres (`coordinates.py`).
 
     y.zarr/  .zattrs              shape, names, order of the modes, sizes, and a hash of every chunk
              coords/  counts/     (mode, cell) and (cell,): chunks of a multiple of 1,024 cells, one or more to a shard
@@ -29,12 +29,11 @@ from allocore._io import new_folder, read_regular, replacing
 from allocore._memory import require_memory
 from allocore._zarr import CODEC, array_info, decode, encode, read_json, read_static, write_json
 from allocore.errors import InputError, whole_number
-from allocore.tensor.coordinates import Int64s, check_shape
-from allocore.tensor.fibres import cell_ranges
+from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape, sums_by_row
 from allocore.tensor.labels import ModeLabels, check_mode_names
 
 if TYPE_CHECKING:
-    from allocore.tensor.count_tensor import CountTensor, TensorSummary
+    from allocore.tensor.count_tensor import TensorSummary
 
 SHARDS = 16
 FORMAT = "allocore.ShardedTensor/1"
@@ -56,22 +55,22 @@ class Sizes(NamedTuple):
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """The number of chunks."""
         return -(-self.nnz // self.chunk)
 
     @property
     def shards(self) -> int:
-        """How many shards there are."""
+        """The number of shards."""
         return -(-self.chunks // self.chunks_per_shard)
 
     def cells_of(self, first: int, last: int) -> range:
-        """The numbers of the cells of shards `first` to `last`, the last one excluded."""
+        """Return the numbers of the cells of shards `first` to `last`, the last one excluded."""
         step = self.chunk * self.chunks_per_shard
         return range(min(first * step, self.nnz), min(last * step, self.nnz))
 
 
 def cut(nnz: int, shards: int) -> tuple[int, int]:
-    """The cells of a chunk, and the chunks of a shard, for a tensor in about this many shards."""
+    """Return the cells of a chunk, and the chunks of a shard, for a tensor in about this many shards."""
     per_shard = max(1, -(-nnz // shards))
     chunks = -(-per_shard // _MOST_CHUNK)
     return STEP * -(-per_shard // (chunks * STEP)), chunks
@@ -110,33 +109,43 @@ class ShardFiles:
             return files
 
     def missing_patterns(self) -> Int64s:
-        """The missing cells as patterns (P, M)."""
+        """Read the missing cells as patterns (P, M)."""
         patterns = read_static(self.path, "missing_patterns")
         if patterns.dtype != np.int64 or patterns.shape[1:] != (len(self.shape),):
             raise ValueError(f"missing_patterns has the shape {patterns.shape} and the type {patterns.dtype}")
         return patterns
 
     def labels(self) -> tuple[tuple[str, ...] | None, ...]:
-        """The labels of each mode; None for a mode without labels."""
+        """Read the labels of each mode; None for a mode without labels."""
+        found: list[tuple[str, ...] | None] = []
         with damage_as_input_error(self.path):
-            found = tuple(self._labels_of(mode) for mode in range(len(self.shape)))
-            if hash_of_labels(found) != read_json(self.path / ".zattrs")["labels"]:
+            for mode, length in enumerate(self.shape):
+                name = f"labels_{mode}"
+                if not (self.path / f"{name}_utf8").is_dir():
+                    found.append(None)
+                    continue
+                text = read_static(self.path, f"{name}_utf8").tobytes()
+                offsets = read_static(self.path, f"{name}_offsets", (length + 1,)).tolist()
+                found.append(tuple(text[start:stop].decode() for start, stop in pairwise(offsets)))
+            if _hash_of_labels(found) != read_json(self.path / ".zattrs")["labels"]:
                 raise ValueError("its labels have changed")
-            return found
+        return tuple(found)
 
     def row_totals(self) -> Int64s:
-        """The sum of the counts of each row, mode after mode."""
+        """Read the sum of the counts of each row, mode after mode."""
         with damage_as_input_error(self.path):
             totals = read_static(self.path, "row_totals", (sum(self.shape),))
-            if hash_of_totals(totals) != self.row_totals_hash:
+            if _hash_of_totals(totals) != self.row_totals_hash:
                 raise ValueError("its totals have changed, or belong to another tensor")
             return totals.astype(np.int64)
 
     def cells(self, first: int, last: int) -> tuple[NDArray[Any], Int64s]:
-        """The coordinates (M, n) and counts (n) of shards `first` to `last`, the last one excluded."""
+        """Read the coordinates (M, n) and counts (n) of shards `first` to `last`, the last one excluded."""
         within, sizes = self.sizes.cells_of(first, last), self.sizes
         with damage_as_input_error(self.path):
-            dtype = self._coordinate_type()
+            dtype = array_info(self.path, "coords").dtype
+            if dtype.kind not in "iu":
+                raise ValueError(f"its coordinates have the type {dtype.str}")
             needed = len(within) * (len(self.shape) * dtype.itemsize + COUNT.itemsize)
             require_memory(needed, f"reading {len(within):,} cells of {self.path}")
             coords = np.empty((len(self.shape), len(within)), dtype=dtype)
@@ -150,26 +159,11 @@ class ShardFiles:
             return coords, counts
 
     def parts(self) -> Iterator[tuple[NDArray[Any], Int64s]]:
-        """All cells, shard by shard."""
-        for shard in range(self.sizes.shards):
-            yield self.cells(shard, shard + 1)
-
-    def _coordinate_type(self) -> np.dtype[Any]:
-        dtype = array_info(self.path, "coords").dtype
-        if dtype.kind not in "iu":
-            raise ValueError(f"its coordinates have the type {dtype.str}")
-        return dtype
-
-    def _labels_of(self, mode: int) -> tuple[str, ...] | None:
-        name = f"labels_{mode}"
-        if not (self.path / f"{name}_utf8").is_dir():
-            return None
-        text = read_static(self.path, f"{name}_utf8").tobytes()
-        offsets = read_static(self.path, f"{name}_offsets", (self.shape[mode] + 1,)).tolist()
-        return tuple(text[start:stop].decode() for start, stop in pairwise(offsets))
+        """Return all cells, shard by shard."""
+        return (self.cells(shard, shard + 1) for shard in range(self.sizes.shards))
 
     def _chunk(self, chunk: int, dtype: np.dtype[Any], cells: int) -> tuple[NDArray[Any], Int64s]:
-        """The cells of one chunk, checked: kernels rely on coordinates being inside the tensor."""
+        """Read the cells of one chunk, checked: kernels rely on coordinates being inside the tensor."""
         modes, size = len(self.shape), self.sizes.chunk
         content = read_regular(self.path / f"coords/0.{chunk}")
         coords = decode(content, modes * size * dtype.itemsize).view(dtype).reshape(modes, size)
@@ -184,7 +178,7 @@ class ShardFiles:
 
 
 def _is_sorted(coords_MN: NDArray[Any]) -> bool:
-    """Whether every cell comes after the one before, the first mode slowest."""
+    """Return whether every cell comes after the one before, the first mode slowest."""
     equal = np.ones(max(0, coords_MN.shape[1] - 1), dtype=np.bool_)
     for column in coords_MN:
         if (equal & (column[1:] < column[:-1])).any():
@@ -211,7 +205,7 @@ def damage_as_input_error(path: Path) -> Iterator[None]:
 
 
 def is_sharded(path: Path) -> bool:
-    """Whether a path is the folder of a sharded tensor."""
+    """Return whether a path is the folder of a sharded tensor."""
     try:
         return bool(read_json(path / ".zattrs").get("format") == FORMAT)
     except (OSError, ValueError):
@@ -219,7 +213,7 @@ def is_sharded(path: Path) -> bool:
 
 
 def sizes_of(about: dict[str, Any], modes: int) -> Sizes:
-    """The sizes in the attributes of a sharded tensor, or in a run; a ValueError, KeyError or TypeError if wrong."""
+    """Return the sizes in the attributes of a sharded tensor or of a run; raise ValueError, KeyError or TypeError."""
     numbers = {name: about[name] for name in ("nnz", "total", "largest", "chunk", "chunks_per_shard")}
     for name, value in numbers.items():
         if type(value) is not int or not 0 < value < 2**62:
@@ -233,26 +227,24 @@ def sizes_of(about: dict[str, Any], modes: int) -> Sizes:
 
 
 def fingerprint_of(about: dict[str, Any], patterns: Int64s) -> str:
-    """A hash of everything in a sharded tensor."""
+    """Return a hash of everything in a sharded tensor."""
     known = {name: value for name, value in about.items() if name != "fingerprint"}
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(patterns, dtype="<i8").tobytes())
     return digest.hexdigest()
 
 
-def hash_of_labels(labels: Sequence[ModeLabels | None]) -> str:
-    """A hash of the labels of all modes."""
+def _hash_of_labels(labels: Sequence[ModeLabels | None]) -> str:
     lists = [list(each) if isinstance(each, tuple) else None for each in labels]
     return hashlib.sha256(json.dumps(lists).encode()).hexdigest()
 
 
-def hash_of_totals(totals: NDArray[Any]) -> str:
-    """A hash of the totals of all rows."""
+def _hash_of_totals(totals: NDArray[Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(totals, dtype="<i8").tobytes()).hexdigest()
 
 
 def hash_of_chunk(coords: NDArray[Any], counts: Int64s) -> str:
-    """A hash of the cells of a chunk."""
+    """Return a hash of the cells of a chunk."""
     digest = hashlib.sha256(np.ascontiguousarray(coords).data)
     digest.update(counts.data)
     return digest.hexdigest()[:32]
@@ -267,100 +259,77 @@ class ShardWriter:
         self._type = np.dtype("<u2" if max(shape) <= 2**16 else "<i4" if max(shape) < 2**31 else "<i8")
         self._row_totals = [np.zeros(length, dtype=np.int64) for length in shape]
         self._hashes: list[str] = []
-        self._parts: list[tuple[NDArray[Any], Int64s]] = []
-        self._waiting = 0
-        self._log_factorials = _LogFactorials()
-        self._total = self._largest = 0
+        self._added = self._total = self._largest = 0
+        self._coords = np.zeros((len(shape), self._chunk), dtype=self._type)
+        self._counts = np.zeros(self._chunk, dtype=COUNT)
+        # ln y! is added up in the ranges that a tensor in memory uses, so that the sums are equal.
+        self._range, self._log_factorials = np.empty(next(cell_ranges(nnz)).stop, dtype=np.int64), 0.0
         modes, step = len(shape), self._chunk
-        _describe(folder / "coords", (modes, nnz), (modes, step), self._type, ["mode", "cell"])
-        _describe(folder / "counts", (nnz,), (step,), COUNT, ["cell"])
+        _new_array(folder / "coords", (modes, nnz), (modes, step), self._type, ["mode", "cell"])
+        _new_array(folder / "counts", (nnz,), (step,), COUNT, ["cell"])
 
     def add(self, coords: NDArray[Any], counts: Int64s) -> None:
         """Write more cells: coordinates (M, n) and counts (n)."""
         for totals, column in zip(self._row_totals, coords, strict=True):
-            totals += _sums(column, counts, totals.size)
+            totals += sums_by_row(column, counts, totals.size)
         self._total += int(counts.sum())
         self._largest = max(self._largest, int(counts.max(initial=0)))
-        self._log_factorials.add(counts)
-        self._parts.append((coords, counts))
-        self._waiting += counts.size
-        while self._waiting >= self._chunk:
-            self._write_chunk(self._chunk)
+        for piece, place in _pieces(self._added, counts.size, self._chunk):
+            self._coords[:, place], self._counts[place] = coords[:, piece], counts[piece]
+            if place.stop == self._chunk:
+                self._write_chunk()
+        for piece, place in _pieces(self._added, counts.size, self._range.size):
+            self._range[place] = counts[piece]
+            if place.stop == self._range.size:
+                self._log_factorials += _log_factorials(self._range)
+        self._added += counts.size
 
     def finish(self, mode_names: Sequence[str], labels: Sequence[ModeLabels], patterns: Int64s, report: str) -> None:
-        """Write the last cells and everything besides the cells."""
-        if self._waiting:
-            self._write_chunk(self._waiting)
-        written = self._chunk * (len(self._hashes) - 1) + self._last
-        if written != self._nnz:
-            raise ValueError(f"{written} cells were written, but {self._nnz} were announced")
+        """Write the last cells and everything else."""
+        if self._added != self._nnz:
+            raise ValueError(f"{self._added} cells were written, but {self._nnz} were announced")
+        if self._nnz % self._chunk:
+            self._write_chunk()
+        if left := self._nnz % self._range.size:
+            self._log_factorials += _log_factorials(self._range[:left])
         row_totals = np.concatenate(self._row_totals)
-        write_array(self._folder / "row_totals", row_totals, ["row"])
-        write_array(self._folder / "missing_patterns", np.asarray(patterns, dtype=np.int64), ["pattern", "mode"])
+        _write_array(self._folder / "row_totals", row_totals, ["row"])
+        _write_array(self._folder / "missing_patterns", np.asarray(patterns, dtype=np.int64), ["pattern", "mode"])
         for mode, each in enumerate(labels):
             if not isinstance(each, range):
                 encoded = [str(label).encode() for label in each]
                 text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-                write_array(self._folder / f"labels_{mode}_utf8", text, [f"byte_{mode}"])
+                _write_array(self._folder / f"labels_{mode}_utf8", text, [f"byte_{mode}"])
                 offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-                write_array(self._folder / f"labels_{mode}_offsets", offsets, [f"offset_{mode}"])
-        sizes = Sizes(
-            self._nnz, self._total, self._largest, self._log_factorials.sum(), self._order, self._chunk,
-            self._chunks_per_shard,
-        )  # fmt: skip
+                _write_array(self._folder / f"labels_{mode}_offsets", offsets, [f"offset_{mode}"])
+        numbers = self._nnz, self._total, self._largest, self._log_factorials
+        sizes = Sizes(*numbers, self._order, self._chunk, self._chunks_per_shard)
         about = {"format": FORMAT, "shape": self._shape, "mode_names": list(mode_names), **sizes._asdict()}
-        about |= {"report": report, "chunk_hashes": self._hashes, "labels": hash_of_labels(labels)}
-        about["row_totals_hash"] = hash_of_totals(row_totals)
+        about |= {"report": report, "chunk_hashes": self._hashes, "labels": _hash_of_labels(labels)}
+        about["row_totals_hash"] = _hash_of_totals(row_totals)
         about["log_factorials"] = sizes.log_factorials.hex()
         about["fingerprint"] = fingerprint_of(about, patterns)
         write_json(self._folder / ".zattrs", about)
         write_json(self._folder / ".zgroup", {"zarr_format": 2})
 
-    def _write_chunk(self, cells: int) -> None:
-        """Write the first waiting cells. In a file, the last chunk has the full size too."""
-        coords = np.zeros((len(self._shape), self._chunk), dtype=self._type)
-        counts = np.zeros(self._chunk, dtype=COUNT)
-        filled = 0
-        while filled < cells:
-            more_coords, more_counts = self._parts.pop(0)
-            taken = min(more_counts.size, cells - filled)
-            coords[:, filled : filled + taken], counts[filled : filled + taken] = (
-                more_coords[:, :taken],
-                more_counts[:taken],
-            )
-            if taken < more_counts.size:
-                self._parts.insert(0, (more_coords[:, taken:], more_counts[taken:]))
-            filled += taken
-        self._waiting -= cells
-        self._last = cells
+    def _write_chunk(self) -> None:
+        """Write the chunk in memory, and begin a new one. In a file, the last chunk has the full size too."""
         number = len(self._hashes)
-        self._hashes.append(hash_of_chunk(coords, counts))
-        for name, values in ((f"coords/0.{number}", coords), (f"counts/{number}", counts)):
+        self._hashes.append(hash_of_chunk(self._coords, self._counts))
+        for name, values in ((f"coords/0.{number}", self._coords), (f"counts/{number}", self._counts)):
             with replacing(self._folder / name) as file:
                 file.write(encode(values))
+            values.fill(0)
 
 
-class _LogFactorials:
-    """The sum of ln y! over all cells, in the ranges that a tensor in memory uses, so that the results are equal."""
-
-    def __init__(self) -> None:
-        self._step = next(cell_ranges(2**62)).stop
-        self._parts: list[Int64s] = []
-        self._waiting, self._sum = 0, 0.0
-
-    def add(self, counts: Int64s) -> None:
-        self._parts.append(counts)
-        self._waiting += counts.size
-        if self._waiting >= self._step:
-            counts = np.concatenate(self._parts)
-            whole = counts.size - counts.size % self._step
-            for start in range(0, whole, self._step):
-                self._sum += _log_factorials(counts[start : start + self._step])
-            self._parts, self._waiting = [counts[whole:]], counts.size - whole
-
-    def sum(self) -> float:
-        left = np.concatenate([np.empty(0, dtype=np.int64), *self._parts])
-        return self._sum + _log_factorials(left) if left.size else self._sum
+def _pieces(before: int, cells: int, step: int) -> Iterator[tuple[slice, slice]]:
+    """Cut cells that follow `before` others where blocks of `step` end: pieces of the cells, their places in blocks."""
+    start = 0
+    while start < cells:
+        place = (before + start) % step
+        length = min(cells - start, step - place)
+        yield slice(start, start + length), slice(place, place + length)
+        start += length
 
 
 def _log_factorials(counts: Int64s) -> float:
@@ -369,19 +338,9 @@ def _log_factorials(counts: Int64s) -> float:
     return float(gammaln(counts + 1.0).sum())
 
 
-def _sums(column: NDArray[Any], counts: Int64s, length: int) -> Int64s:
-    """The sum of the counts of each row. Sums of floats are exact below 2^53; larger ones are added as integers."""
-    if int(counts.sum()) < 2**53:
-        return np.bincount(column, counts, length).astype(np.int64)
-    sums = np.zeros(length, dtype=np.int64)
-    np.add.at(sums, column, counts)
-    return sums
-
-
-def _describe(
+def _new_array(
     folder: Path, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype[Any], dims: list[str]
 ) -> None:
-    """Write the metadata of an array."""
     folder.mkdir()
     codec = {"id": CODEC, "level": 1, "checksum": True}
     write_json(
@@ -394,19 +353,13 @@ def _describe(
     write_json(folder / ".zattrs", {"_ARRAY_DIMENSIONS": dims})
 
 
-def write_array(folder: Path, values: NDArray[Any], dims: list[str]) -> None:
+def _write_array(folder: Path, values: NDArray[Any], dims: list[str]) -> None:
     """Write a small array as one chunk."""
     chunks = tuple(max(1, length) for length in values.shape)
-    _describe(folder, values.shape, chunks, values.dtype, dims)
+    _new_array(folder, values.shape, chunks, values.dtype, dims)
     if values.size:
         with replacing(folder / ".".join("0" for _ in chunks)) as file:
             file.write(encode(values))
-
-
-def save_sharded(tensor: CountTensor, path: str | os.PathLike[str], shards: int) -> None:
-    """Write a tensor to a new folder, in shards; one that is in shards already is not read into memory."""
-    order, parts = tensor._fibre_parts()
-    write_shards(path, tensor, order, parts, shards)
 
 
 def write_shards(

@@ -57,22 +57,18 @@ def quoted(name: str) -> str:
     return '"' + _encodable(name).replace('"', '""') + '"'
 
 
-def _encodable(text: str) -> str:
-    """Return a text that duckdb accepts: it must be UTF-8, which has no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputError("text", text, "must have no lone surrogate, which UTF-8 cannot express") from None
-    return text
-
-
 def path_text(file: Path) -> str:
     """Return a path as text; duckdb accepts only names in UTF-8."""
-    text = str(file)
+    return _encodable(str(file), "path", "must have a name in UTF-8: rename the file")
+
+
+def _encodable(
+    text: str, argument: str = "text", rule: str = "must have no lone surrogate, which UTF-8 cannot express"
+) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError("path", text, "must have a name in UTF-8: rename the file") from None
+        raise InputError(argument, text, rule) from None
     return text
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
-from allocore.tensor.export import FRAME_KEY
+from allocore.tensor.count_tensor import FRAME_KEY
 from support.errors import refused
 from support.tiers import first_quick
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from allocore.errors import NO_VALUE, InputError
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.count_tensor import CountTensor, missing_diagonals
 from allocore.tensor.holdout import hold_out
 from allocore.tensor.missing import Missing
 from support.errors import refused
@@ -354,7 +354,7 @@ BAD_INPUT = [
     ({"labels": ["ab", None]}, "ab", "mode 'mode_0', not one string"),
     ({"labels": [5, None]}, 5, "a sequence in mode 'mode_0'"),
     ({"labels": "ab"}, "ab", "one entry per mode"),
-    ({"labels": {"who": ["a", "b"]}}, "a dict", "'who' is none"),
+    ({"labels": {"who": ["a", "b"]}}, "a dict", "'who' is not one of them"),
     ({"missing": [(0, 9)]}, "9 in mode 1", "from 0 to 2"),
 ]
 OF_OTHER_ARGUMENTS = {"transpose": "counts", "below 2": "coords"}
@@ -382,3 +382,9 @@ def test_too_few_labels_are_named_as_such():
 def test_a_missing_label_is_refused(label):
     with refused("labels", rule="None or NaN"):
         CountTensor([[0, 1], [1, 0]], [1, 1], labels=[["a", label], None])
+
+
+def test_a_diagonal_is_missing_only_where_it_was_masked():
+    Y = CountTensor([[0, 1], [1, 0]], [3, 4], labels=[["A", "B"], ["A", "B"]])
+    assert missing_diagonals(Y) == []
+    assert missing_diagonals(Y.mask_diagonal()) == [(0, 1)]

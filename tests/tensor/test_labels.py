@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import allocore as ac
+from allocore.tensor.labels import label_hint
 from support.errors import refused
 from support.tensor_cases import dense_mask, labelled_tensors
 
@@ -228,3 +229,10 @@ def test_masking_whole_modes_makes_wildcards():
     assert list(Y.mask(when="b").missing) == [(None, 1)]
     assert list(Y.mask(when="b", who=["Max", "Ada"]).missing) == [(None, 1)]
     assert list(Y.mask({"when": slice("b", None)}, who="Ada").missing) == [(0, 1), (0, 2)]
+
+
+def test_an_unknown_label_is_answered_with_similar_ones_or_with_the_ends_of_the_mode():
+    assert label_hint("Rusia", ["Russia", "Mali"]) == "did you mean 'Russia'?"
+    assert label_hint("RUS", ["Russia", "Rwanda", "USA"]) == "did you mean 'Russia'?"
+    assert label_hint("Unitd states", ["United States", "Mali"]) == "did you mean 'United States'?"
+    assert label_hint("tea", ["2018-01", "2018-02"]) == "its labels go from '2018-01' to '2018-02'"
