@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import allocore as ac
-from allocore.events.lines import count_lines, split_records
-from allocore.events.sources import FileDialect
+from allocore.events.sources import FileDialect, count_lines, split_records
 from support.errors import refused
 from support.event_files import cells
 

@@ -150,8 +150,10 @@ FORMATS = {
 }
 
 
-def detect(header: tuple[str, ...]) -> Format | None:
-    """Return the format of a file whose first line has these fields, or None."""
+def find_format(wanted: str, header: tuple[str, ...]) -> Format | None:
+    """Return the format that is wanted, or with "auto" that of a file whose first line has these fields, if known."""
+    if wanted != "auto":
+        return FORMATS[wanted]
     for each in FORMATS.values():
         if each.marks <= set(header):
             return each

@@ -16,13 +16,11 @@ import numpy as np
 
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, InputError, StoreError, whole_number
-from allocore.events.cells import CellOptions, RowTally, TableTensor, count_rows
+from allocore.events.cells import CellOptions, LabelTemplate, RowTally, TableTensor, count_rows
 from allocore.events.formats import FORMATS, Format, Mode
-from allocore.events.frames import DuckdbSession, FrameTable
-from allocore.events.labels import LabelTemplate
-from allocore.events.loading import LoadedRows, RowSelection, keys_for
-from allocore.events.sources import COLUMNS_SHOWN, Sources, find_files, is_files
-from allocore.events.tables import FileTable, raise_first_bad_row
+from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_for
+from allocore.events.sources import COLUMNS_SHOWN, find_files, is_files
+from allocore.events.tables import FileTable, FrameTable, raise_first_bad_row
 from allocore.events.where import condition
 from allocore.findings import Finding
 from allocore.tensor.calendar import check_frequency, is_shorter
@@ -35,7 +33,6 @@ from allocore.tensor.sql import connect, first_sentence, literal
 
 Modes = Sequence[str] | Mapping[str, str]
 _MEMORY = "2GB"
-_NEEDS_DATES = "needs dates: name their column in `time`"
 _HEAVIEST = 5
 _MIN_COMMON_LABELS = 5  # with fewer, two modes may have the same labels by chance
 _MIN_DATES = 32  # fewer dates may be meant as they are, such as the days of a month
@@ -169,21 +166,21 @@ def read_events(
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
     source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
-    files = find_files(source) if is_files(source) else Sources()
+    files, skipped = find_files(source) if is_files(source) else ([], [])
     with (
-        tempfile.TemporaryDirectory() as folder,
-        connect(files.files, Path(folder), _settings()) as connection,
+        tempfile.TemporaryDirectory() as name,
+        connect(files, folder := Path(name), _settings()) as connection,
         _as_input_errors(),
     ):
-        session = DuckdbSession(connection, Path(folder))
         table = (
-            FileTable(session, files, format, lenient=on_error == "drop")
-            if is_files(source)
-            else FrameTable(session, source, format)
+            FileTable(connection, folder, files, skipped, format, lenient=on_error == "drop")
+            if files
+            else FrameTable(connection, folder, source, format)
         )
         chosen = _modes(table, modes, time, template)
         length = _frequency(freq, table, chosen, template)
-        _check_unobserved(unobserved, chosen)
+        if unobserved is not None and not any(mode.kind == "time" for mode in chosen):
+            raise InputError("unobserved", unobserved, NEEDS_DATES)
         selection = RowSelection(
             modes=chosen,
             count=count,
@@ -292,25 +289,24 @@ def _modes(
     table: FileTable | FrameTable, modes: Modes | None, time: str | None, template: LabelTemplate | None
 ) -> tuple[Mode, ...]:
     """Return the modes that the user wants, or those of the format, or those of `like`."""
-    if template is None:
-        return _chosen_modes(table.format, table.columns, modes, time)
-    if modes is None and table.format is None:
+    form = table.format
+    if modes is None and form is None and template is not None:
         modes = template.tensor.mode_names
-    return template.modes(_chosen_modes(table.format, table.columns, modes, time))
+    if modes is not None:
+        chosen = _modes_of_columns(modes, form, table.columns, time)
+    elif form is not None:
+        own = [mode.column if time is None or mode.kind != "time" else time for mode in form.modes]
+        chosen = tuple(replace(mode, column=column) for mode, column in zip(form.modes, own, strict=True))
+    else:
+        rule = "must be given, because the format of these events is not known; the columns are "
+        raise InputError("modes", NO_VALUE, rule + first_few(table.columns, COLUMNS_SHOWN))
+    return template.modes(chosen) if template else chosen
 
 
-def _chosen_modes(
-    form: Format | None, columns: tuple[str, ...], modes: Modes | None, time: str | None
+def _modes_of_columns(
+    modes: Modes, form: Format | None, columns: tuple[str, ...], time: str | None
 ) -> tuple[Mode, ...]:
-    """Return the modes that the user wants, or those of the format."""
-    if modes is None:
-        if form is None:
-            rule = "must be given, because the format of these events is not known; the columns are "
-            raise InputError("modes", NO_VALUE, rule + first_few(columns, COLUMNS_SHOWN))
-        chosen = [*form.modes]
-        if time is not None:
-            chosen = [replace(mode, column=time) if mode.kind == "time" else mode for mode in chosen]
-        return tuple(chosen)
+    """Return the modes that the user wants: columns, or modes of the format by their names."""
     if isinstance(modes, str):
         raise InputError("modes", modes, "must be a list of columns or a dict from modes to columns")
     pairs = list(modes.items()) if isinstance(modes, Mapping) else [(name, name) for name in modes]
@@ -329,11 +325,6 @@ def _chosen_modes(
     return tuple(chosen)
 
 
-def _check_unobserved(unobserved: object, modes: tuple[Mode, ...]) -> None:
-    if unobserved is not None and not any(mode.kind == "time" for mode in modes):
-        raise InputError("unobserved", unobserved, _NEEDS_DATES)
-
-
 def _frequency(
     freq: object, table: FileTable | FrameTable, modes: tuple[Mode, ...], template: LabelTemplate | None
 ) -> str:
@@ -342,7 +333,7 @@ def _frequency(
     if len(times) > 1:
         raise InputError("modes", [mode.name for mode in modes], f"must have one mode of time, not {len(times)}")
     if freq is not None and not times:
-        raise InputError("freq", freq, _NEEDS_DATES)
+        raise InputError("freq", freq, NEEDS_DATES)
     chosen = None if freq is None else check_frequency(freq)
     chosen = template.frequency(chosen, modes) if template else chosen
     own = table.frequency(times[0].column, chosen) if times and isinstance(table, FrameTable) else None
@@ -381,23 +372,15 @@ def _report(
     findings += [
         Finding("repaired-codes", "note", {"mode": mode, "rows": rows}) for mode, rows in tally.repaired.items()
     ]
+    others = ("pairs", "repaired", "findings")
     return EventReport(
         format=table.format.name if table.format else "custom",
         files=table.number,
-        rows=tally.rows,
-        kept=tally.kept,
-        dropped=tally.dropped,
-        duplicates=tally.duplicates,
-        diagonal=tally.diagonal,
-        unknown=tally.unknown,
         findings=tuple(findings),
-        dates=tally.dates,
         tensor=summary_line(tensor),
-        new_labels=tally.new_labels,
-        empty_periods=tally.empty_periods,
-        unobserved=tally.unobserved,
         inner_lines=loaded.inner_lines,
         heaviest={name: tensor.top_labels(mode, _HEAVIEST) for mode, name in enumerate(tensor.mode_names)},
+        **{name: value for name, value in vars(tally).items() if name not in others},
     )
 
 
