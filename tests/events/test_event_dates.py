@@ -1,4 +1,4 @@
-"""Whether the day or the month comes first in dates with slashes is decided for the whole column, and told."""
+"""Whether the day or the month comes first in dates with slashes is decided for the whole column, and reported."""
 
 import pandas as pd
 import pytest

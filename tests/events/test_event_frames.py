@@ -127,8 +127,8 @@ WITHOUT_ARROW = """
 
 def test_frames_are_read_without_pyarrow():
     command = [sys.executable, "-X", "utf8", "-c", textwrap.dedent(WITHOUT_ARROW)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert (told.returncode, told.stderr) == (0, "")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.Table.from_pylist])

@@ -154,8 +154,8 @@ def test_whatever_the_rows_both_ways_give_the_same_tensor_or_the_same_error(rows
     options |= {"min_count": least, "unobserved": unobserved}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if told := refusal(frame, **options):
-            assert refusal(frame, **options, out=folder / "out.zarr") == told
+        if error := refusal(frame, **options):
+            assert refusal(frame, **options, out=folder / "out.zarr") == error
             assert list(folder.iterdir()) == []
         else:
             assert_same(folder, frame, **options)
@@ -258,13 +258,13 @@ def test_a_bad_row_leaves_nothing_behind(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "told", "sentence"),
+    ("error", "raised", "message"),
     [
         (lambda: OSError(errno.ENOSPC, "No space left on device"), ac.StoreError, "y.zarr cannot be written: No space"),
         (lambda: KeyboardInterrupt("stopped"), KeyboardInterrupt, "stopped"),
     ],
 )
-def test_a_disk_that_fills_up_or_a_stop_leaves_nothing_behind(tmp_path, monkeypatch, error, told, sentence):
+def test_a_disk_that_fills_up_or_a_stop_leaves_nothing_behind(tmp_path, monkeypatch, error, raised, message):
     add, calls = ShardWriter.add, []
 
     def failing(self, coords, counts):
@@ -275,7 +275,7 @@ def test_a_disk_that_fills_up_or_a_stop_leaves_nothing_behind(tmp_path, monkeypa
 
     monkeypatch.setattr(table_tensor, "_VECTORS", 1)
     monkeypatch.setattr(ShardWriter, "add", failing)
-    with pytest.raises(told, match=sentence):
+    with pytest.raises(raised, match=message):
         ac.read_events(many_events(), modes=["a", "b", "c"], out=tmp_path / "y.zarr", shards=20)
     assert len(calls) == 5
     assert list(tmp_path.iterdir()) == []

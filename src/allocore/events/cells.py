@@ -17,9 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from duckdb import DuckDBPyConnection
 from numpy.typing import NDArray
 
 from allocore._text import first_few, plural
@@ -41,9 +43,6 @@ from allocore.tensor.select import rows_of
 from allocore.tensor.sharded import ShardedTensor
 from allocore.tensor.shards import write_shards
 from allocore.tensor.sql import fetched, literal
-
-if TYPE_CHECKING:
-    import duckdb
 
 _VALID = "keep AND bad_time IS NULL AND bad_n IS NULL"
 _VECTORS = 512  # of 2,048 cells each: a batch
@@ -112,7 +111,7 @@ class CellOptions:
 
 
 def count_rows(
-    connection: duckdb.DuckDBPyConnection, selection: RowSelection, options: CellOptions, loaded: LoadedRows
+    connection: DuckDBPyConnection, selection: RowSelection, options: CellOptions, loaded: LoadedRows
 ) -> tuple[TableTensor, RowTally]:
     """Return the tensor of all valid rows, whose cells are in a table, and what became of the other rows."""
     tally = RowTally(loaded.rows.total(), loaded.pairs)
@@ -137,7 +136,7 @@ def count_rows(
     return TableTensor(cells, cells.unobserved_periods()), tally
 
 
-def _leave_out_duplicates(connection: duckdb.DuckDBPyConnection, selection: RowSelection, tally: RowTally) -> None:
+def _leave_out_duplicates(connection: DuckDBPyConnection, selection: RowSelection, tally: RowTally) -> None:
     """Make the view `chosen`: `events` without rows about the same event on the same day."""
     if not selection.keys:
         connection.execute("CREATE TEMP VIEW chosen AS SELECT * FROM events")
@@ -148,7 +147,7 @@ def _leave_out_duplicates(connection: duckdb.DuckDBPyConnection, selection: RowS
             keys.append(f"CAST(m{place} AS DATE)")
         elif selection.lists and mode.kind == "country":  # rows made from one event by its lists are no duplicates
             keys.append(f"m{place}")
-    # The same row is always left, whatever the order: the one with the largest count, then with the first labels.
+    # In any order of the rows, the same one stays: that with the largest count, then that with the first labels.
     order = ", ".join(["n DESC", *(f"m{place}" for place in range(len(selection.modes)))])
     connection.execute(
         f"CREATE TEMP TABLE chosen AS "
@@ -165,15 +164,6 @@ def _refused_labels(new: dict[str, dict[str, int]], source: str) -> InputError:
         in_modes.append(f"in {mode} {first_few(shown)}")
     advice = "set `new_labels` to 'append' to append them, or to 'drop' to drop their rows"
     return InputError("source", source, f"has labels that `like` does not have: {'; '.join(in_modes)}; {advice}")
-
-
-@dataclass
-class LabelReading:
-    """What the texts in a column mean: the label of each text, or why it has none, and which texts were repaired."""
-
-    labels: dict[str, str] = field(default_factory=dict)
-    unknown: dict[str, str] = field(default_factory=dict)
-    repaired: list[str] = field(default_factory=list)
 
 
 def _label_of(kind: TextKind, text: str) -> str | None:
@@ -284,7 +274,7 @@ class EventCells:
     """The table `cells` of a connection, and the labels of its modes. Leaving out labels changes both."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, selection: RowSelection, options: CellOptions, tally: RowTally
+        self, connection: DuckDBPyConnection, selection: RowSelection, options: CellOptions, tally: RowTally
     ) -> None:
         self.connection, self.modes, self.time = connection, selection.modes, selection.time
         self._options, self._tally = options, tally
@@ -297,29 +287,29 @@ class EventCells:
     def _label_modes(self) -> None:
         """Make a table `map0`, `map1`, .. of texts and positions for each mode, and set all labels."""
         rows = {place: self._texts(place) for place in range(len(self.modes)) if place != self.time}
-        readings = {place: self._reading(place, rows[place]) for place in rows}
+        readings = {place: self._read_labels(place, list(rows[place])) for place in rows}
         orders = {place: self._options.orders.get(self.modes[place].name, ()) for place in rows}
-        shared = {label for place in self._shared for label in readings[place].labels.values()}
+        shared = {label for place in self._shared for label in readings[place][0].values()}
         shared_order = tuple(label for place in self._shared for label in orders[place])
         for place, mode in enumerate(self.modes):
             if place == self.time:
                 self.labels.append(self._label_periods(place))
                 continue
-            reading = readings[place]
-            order = tuple(reading.labels.get(text, text) for text in orders[place])
-            own = set(reading.labels.values()), order
+            labels, unknown = readings[place]
+            own = set(labels.values()), tuple(labels.get(text, text) for text in orders[place])
             found = _vocabulary(mode.kind, *((shared, shared_order) if place in self._shared else own))
             if like := self._options.like:
                 spelt = like.spellings(mode.name, found)
-                reading.labels = {text: spelt.get(label, label) for text, label in reading.labels.items()}
+                labels = {text: spelt.get(label, label) for text, label in labels.items()}
                 found = list(dict.fromkeys((*like.labels(mode.name), *spelt.values())))
             self.labels.append(found)
-            self._write_map(place, reading)
-            if reading.unknown:
-                unknown = sorted((-rows[place][text], text) for text in reading.unknown)
-                self._tally.unknown[mode.name] = {text: -number for number, text in unknown}
-            if reading.repaired:
-                self._tally.repaired[mode.name] = sum(rows[place][text] for text in reading.repaired)
+            self._write_map(place, labels, unknown)
+            if unknown:
+                counted = sorted((-rows[place][text], text) for text in unknown)
+                self._tally.unknown[mode.name] = {text: -number for number, text in counted}
+            repaired = [text for text in labels if mode.kind == "cameo" and cameo.restore(text)[1]]
+            if repaired:
+                self._tally.repaired[mode.name] = sum(rows[place][text] for text in repaired)
 
     def _texts(self, place: int) -> dict[str, int]:
         """Return every text of a mode with its number of rows."""
@@ -328,45 +318,43 @@ class EventCells:
         ).fetchall()
         return {text: int(number) for text, number in rows}
 
-    def _reading(self, place: int, texts: Iterable[str]) -> LabelReading:
-        """Return the labels of the texts of a mode. CAMEO codes get words, unless some text is not a code."""
-        mode, texts = self.modes[place], list(texts)
+    def _read_labels(self, place: int, texts: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the labels of the texts of a mode, and why other texts have none.
+
+        CAMEO codes get words, unless some text is not a code.
+        """
+        mode = self.modes[place]
         with_words = cameo.labels_of_codes(mode.column, texts) if mode.codes else None
         if with_words is not None:
-            return LabelReading(with_words)
+            return with_words, {}
         if mode.codes and all(text.isdecimal() for text in texts):
             values = {"mode": mode.name, "column": mode.column}
             self._tally.findings.append(Finding("codes-without-words", "note", values))
-        reading = LabelReading()
+        labels, unknown = {}, {}
         for text in texts:
             label = _label_of(mode.kind, text)
             if label is not None:
-                reading.labels[text] = label
-                reading.repaired += [text] if mode.kind == "cameo" and cameo.restore(text)[1] else []
-            elif mode.kind == "country" and is_region(text):
-                reading.unknown[text] = "region, not a country"
+                labels[text] = label
             else:
-                reading.unknown[text] = f"unknown {mode.name}"
-        return reading
+                is_of_region = mode.kind == "country" and is_region(text)
+                unknown[text] = "region, not a country" if is_of_region else f"unknown {mode.name}"
+        return labels, unknown
 
-    def _write_map(self, place: int, reading: LabelReading) -> None:
-        import pandas as pd
-
+    def _write_map(self, place: int, labels: dict[str, str], unknown: dict[str, str]) -> None:
         places = {label: number for number, label in enumerate(self.labels[place])}
-        known = [places[label] for label in reading.labels.values()]
+        known = [places[label] for label in labels.values()]
         frame = pd.DataFrame(
             {
-                "text": pd.Series([*reading.labels, *reading.unknown], dtype=object),
-                "place": np.array([*known, *(-1 for _ in reading.unknown)], dtype=np.int64),
-                "why": pd.Series([*(None for _ in known), *reading.unknown.values()], dtype=object),
+                "text": pd.Series([*labels, *unknown], dtype=object),
+                "place": np.array([*known, *(-1 for _ in unknown)], dtype=np.int64),
+                "why": pd.Series([*(None for _ in known), *unknown.values()], dtype=object),
             }
         )
-        self.connection.register("frame_of_map", frame)
+        self.connection.register("new_map", frame)
         self.connection.execute(
-            f"CREATE TEMP TABLE map{place} AS "
-            "SELECT text::VARCHAR AS text, place, why::VARCHAR AS why FROM frame_of_map"
+            f"CREATE TEMP TABLE map{place} AS SELECT text::VARCHAR AS text, place, why::VARCHAR AS why FROM new_map"
         )
-        self.connection.unregister("frame_of_map")
+        self.connection.unregister("new_map")
 
     def _label_periods(self, place: int) -> list[str]:
         freq = self._options.freq
@@ -512,7 +500,7 @@ class EventCells:
         return np.asarray(self.connection.execute(f"SELECT old FROM {table} ORDER BY old").fetchnumpy()["old"])
 
     def unobserved_periods(self) -> Int64s:
-        """Return the periods that were not observed, and count those of the others that have no rows."""
+        """Return the periods that were not observed, and count the other periods without rows."""
         if self.time is None:
             return np.empty(0, dtype=np.int64)
         labels, rows = self.labels[self.time], self._rows_by_label(self.time)
@@ -529,7 +517,7 @@ class EventCells:
 
 
 def _on_diagonal(modes: Sequence[int]) -> str:
-    """Return SQL that says whether a cell has the same position in all of these modes; never, if there are none."""
+    """Return SQL that says whether a cell has the same position in all of these modes; false if there are no modes."""
     return " AND ".join(f"c{mode} = c{modes[0]}" for mode in modes[1:]) or "false"
 
 
@@ -590,10 +578,9 @@ class TableTensor:
         coords = np.stack([np.asarray(found[f"c{mode}"]) for mode in range(len(self.shape))])
         counts = np.asarray(found["total"])
         del found
-        cells = canonical(coords, counts, self.shape)
-        return trusted_tensor(
-            CanonicalParts(*cells, self.shape, self.mode_names, self.labels, self.missing, self.report)
-        )
+        coords, counts = canonical(coords, counts, self.shape)
+        parts = CanonicalParts(coords, counts, self.shape, self.mode_names, self.labels, self.missing, self.report)
+        return trusted_tensor(parts)
 
     def in_shards(self, path: Path, shards: int) -> ShardedTensor:
         """Write the tensor to a new folder, batch by batch, and return it."""
@@ -609,6 +596,6 @@ class TableTensor:
             coords = np.stack([batch[f"c{mode}"].to_numpy() for mode in range(len(self.shape))])
             yield coords, batch["total"].to_numpy()
 
-    def _query(self, order: str = "") -> duckdb.DuckDBPyConnection:
+    def _query(self, order: str = "") -> DuckDBPyConnection:
         columns = ", ".join(f"c{mode}" for mode in range(len(self.shape)))
         return self._connection.execute(f"SELECT {columns}, total FROM cells WHERE {self._observed} {order}")

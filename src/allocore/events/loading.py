@@ -4,8 +4,8 @@
     bad_time      the text of a date that cannot be read, or of a date before 1000 or after 2999
     n, bad_n      the count of the row; its text if that is not a whole number of at least 0
     keep          whether the row passes `where`
-    bad_column    if `where` depends on a column that it compares to a number, and the text there is no number:
-    bad_number    the column, and the text
+    bad_column    if `where` depends on a text that it compares to a number, but that is not a number: its column
+    bad_number    the text itself
     lead          false for a row made from the second or a later entry of a list
     k0, k1, ..    the columns that distinguish events, if duplicates are to be left out
     file          the file of the row
@@ -31,7 +31,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import duckdb
+from duckdb import DuckDBPyConnection
 
 from allocore._text import first_few, plural
 from allocore.errors import NO_VALUE, InputError
@@ -40,9 +43,6 @@ from allocore.events.sources import COLUMNS_SHOWN, FileDialect, unreadable
 from allocore.events.where import BLANKS, EVERY_ROW, Condition, RowTest, meaning, trimmed
 from allocore.findings import Finding, Level
 from allocore.tensor.sql import as_pattern, first_sentence, literal, quoted
-
-if TYPE_CHECKING:
-    import duckdb
 
 NEEDS_DATES = "needs dates: name their column in `time`"
 NOT_UTF_8 = "the line is not UTF-8"
@@ -60,7 +60,7 @@ class RowSelection:
     hours: bool = False  # whether times are hours, not days
     strict_nothing: bool = False  # only empty text means "no value": outside known formats "NA" may be a label
     floats: frozenset[str] = frozenset()  # columns of floating-point numbers, in which 3.0 is written as 3
-    kept: RowTest = EVERY_ROW  # `where` for a source whose columns have known types
+    test: RowTest = EVERY_ROW  # `where` for a source whose columns have known types
 
     @property
     def time(self) -> int | None:
@@ -79,9 +79,9 @@ class RowSelection:
 
     def of_types(self, columns: tuple[str, ...], types: Sequence[str]) -> RowSelection:
         """Return the same for a source whose columns have these types."""
-        kept = self.where.within(columns, types) if self.where else EVERY_ROW
+        test = self.where.within(columns, types) if self.where else EVERY_ROW
         floats = frozenset(name for name, kind in zip(columns, types, strict=True) if kind in ("DOUBLE", "FLOAT"))
-        return replace(self.within(columns), floats=floats, kept=kept)
+        return replace(self.within(columns), floats=floats, test=test)
 
     def within(self, columns: tuple[str, ...]) -> RowSelection:
         """Return the same for a source with these columns: a mode whose column is absent uses its fallback."""
@@ -108,7 +108,7 @@ class RowSelection:
             else:
                 parts.append(f"{self._text(mode.column)} AS m{place}")
         parts += self._count()
-        parts += self.kept.columns()
+        parts += self.test.columns()
         parts.append(f"{' AND '.join(leads)} AS lead")
         parts += [f"{self._text(name)} AS k{place}" for place, name in enumerate(self.keys)]
         return f"SELECT {', '.join(parts)}, {file} AS file, {is_row} AS is_row FROM {', '.join(froms)}"
@@ -135,7 +135,7 @@ class RowSelection:
 
 
 def keys_for(dedup: str, form: Format | None, modes: tuple[Mode, ...], columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that distinguish events, besides a date that is a mode."""
+    """Return the columns that distinguish events, in addition to a date that is a mode."""
     if dedup not in ("none", "story", "day"):
         raise InputError("dedup", dedup, "must be 'none', 'story' or 'day'")
     if dedup == "none":
@@ -197,7 +197,7 @@ class Reject(NamedTuple):
 
 @dataclass
 class LoadedRows:
-    """What loading gives besides `events`: how many rows each file has, lines that are not rows, and findings."""
+    """The result of loading, in addition to `events`: the rows of each file, lines that are not rows, and findings."""
 
     rows: Counter[str]  # for each file, the rows that it has
     pairs: int  # rows after each row with lists of actors became one row per pair
@@ -210,29 +210,29 @@ class LoadedRows:
 
 
 def load_files(
-    connection: duckdb.DuckDBPyConnection, files: Mapping[FileDialect, list[Path]], selection: RowSelection
+    connection: DuckDBPyConnection, dialects: Mapping[Path, FileDialect], selection: RowSelection
 ) -> LoadedRows:
-    """Make `events` from files, grouped by their dialects."""
+    """Make `events` from files; those of one dialect are read together."""
+    groups: dict[FileDialect, list[Path]] = {}
+    for file, dialect in dialects.items():
+        groups.setdefault(dialect, []).append(file)
     parts = []
-    for dialect, members in files.items():
+    for dialect, members in groups.items():
         types = dialect.types or ("VARCHAR",) * len(dialect.columns)
         is_row = "source.allocore_row" if dialect.lenient else "true"
         typed = selection.of_types(dialect.columns, types)
         parts.append(typed.sql(dialect.scan(members), "source.allocore_file", is_row))
     for table in ("reject_errors", "reject_scans"):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
-    every = [file for members in files.values() for file in members]
-    loaded = _make_events(connection, " UNION ALL ".join(parts), selection, every)
+    loaded = _make_events(connection, " UNION ALL ".join(parts), selection, list(dialects))
     loaded.rejects = _rejects(connection)
     loaded.lost += len(loaded.rejects)
     loaded.found.update(each.file for each in loaded.rejects)
     return loaded
 
 
-def load_frame(connection: duckdb.DuckDBPyConnection, frame: Any, selection: RowSelection) -> LoadedRows:
+def load_frame(connection: DuckDBPyConnection, frame: Any, selection: RowSelection) -> LoadedRows:
     """Make `events` from a data frame, or from the Parquet file it was written to."""
-    import duckdb
-
     try:
         if isinstance(frame, Path):
             connection.execute(f"CREATE VIEW frame AS FROM read_parquet({as_pattern(frame)})")
@@ -246,11 +246,9 @@ def load_frame(connection: duckdb.DuckDBPyConnection, frame: Any, selection: Row
 
 
 def _make_events(
-    connection: duckdb.DuckDBPyConnection, sql: str, selection: RowSelection, files: Sequence[Path] = ()
+    connection: DuckDBPyConnection, sql: str, selection: RowSelection, files: Sequence[Path] = ()
 ) -> LoadedRows:
     """Make the table `loaded`, which is compressed because it is on disk, and the view that has dates for texts."""
-    import duckdb
-
     try:
         connection.execute(f"CREATE OR REPLACE TABLE loaded AS {sql}")
     except duckdb.Error as error:
@@ -276,7 +274,7 @@ def _make_events(
     )
 
 
-def _rejects(connection: duckdb.DuckDBPyConnection) -> list[Reject]:
+def _rejects(connection: DuckDBPyConnection) -> list[Reject]:
     tables = {row[0] for row in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}
     if "reject_errors" not in tables:
         return []
@@ -313,7 +311,7 @@ _ZONED = f"[0-9]:[0-9]{{2}}(?:[.][0-9]+)? *(?:{_ZONE})$"
 _IS_ZONED = f"(regexp_matches(text, {literal(_ZONED)}) AND NOT regexp_matches(text, {literal(_HALF_OF_DAY)}))"
 
 
-def _make_view(connection: duckdb.DuckDBPyConnection, time: int | None, hours: bool) -> list[Finding]:
+def _make_view(connection: DuckDBPyConnection, time: int | None, hours: bool) -> list[Finding]:
     """Make the view `events`: `loaded` with days or, if `hours`, hours in place of the texts in the mode of time.
 
     Returns whether the day or the month comes first, if that had to be decided, and what is known of the time zone.
@@ -347,7 +345,7 @@ def _make_view(connection: duckdb.DuckDBPyConnection, time: int | None, hours: b
     return findings
 
 
-def _order(connection: duckdb.DuckDBPyConnection) -> tuple[bool, list[Finding]]:
+def _order(connection: DuckDBPyConnection) -> tuple[bool, list[Finding]]:
     """Return whether the day comes first in dates such as 3/4/2020, and a finding unless the answer is obvious."""
     only_month, only_day, example, unclear = connection.execute(
         "SELECT count(*) FILTER (by_day IS NULL), count(*) FILTER (by_month IS NULL), "
@@ -366,7 +364,7 @@ def _order(connection: duckdb.DuckDBPyConnection) -> tuple[bool, list[Finding]]:
 
 
 def _moment(formats: tuple[str, ...]) -> str:
-    """Return SQL for the moment in `text`. duckdb reads a two-digit year as a year before 100, which is no date here.
+    """Return SQL for the moment in `text`. For duckdb, a two-digit year is a year before 100, which is not a date here.
 
     A cast to TIMESTAMP would ignore zones, and AM and PM; a cast to TIMESTAMPTZ allows no blank before an offset.
     """

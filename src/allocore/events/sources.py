@@ -29,17 +29,16 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
+import duckdb
 import numpy as np
+from duckdb import DuckDBPyConnection
 
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, Described, InputError
 from allocore.events.formats import Format, find_format
 from allocore.tensor.sql import as_pattern, connect, fetched, first_sentence, literal
-
-if TYPE_CHECKING:
-    import duckdb
 
 COMPRESSED = (".gz", ".zst")
 COLUMNS_SHOWN = 30  # in an error
@@ -62,17 +61,14 @@ _BYTES_AT_ONCE = 1 << 20
 _WIDE, _SEVERAL = 4, 4
 
 
-def is_files(source: object) -> bool:
-    """Return whether a source is a path, or a list of paths."""
-    return isinstance(source, str | os.PathLike | list | tuple | set)
-
-
 def find_files(source: object) -> tuple[list[Path], list[Path]]:
     """Return the files that a source names, and what is skipped in its folders: all entries that are not tables.
 
-    A source is a path, a pattern, a folder, or a list of these.
+    A source is a path, a pattern, a folder, or a list of these. All others, such as data frames, have no files.
     """
-    given = [source] if isinstance(source, str | os.PathLike) else list(source)  # type: ignore[call-overload]
+    if not isinstance(source, str | os.PathLike | list | tuple | set):
+        return [], []
+    given = [source] if isinstance(source, str | os.PathLike) else list(source)
     files: list[Path] = []
     skipped: list[Path] = []
     for each in given:
@@ -167,7 +163,7 @@ class FileDialect:
 
 
 def dialect_of(
-    connection: duckdb.DuckDBPyConnection, file: Path, wanted: str, lenient: bool = False
+    connection: DuckDBPyConnection, file: Path, wanted: str, lenient: bool = False
 ) -> tuple[FileDialect, Format | None]:
     """Return how a file is written, and its format: the `wanted` one, or with "auto" the one that is recognised."""
     if file.suffix.lower() == ".zst" and is_cut_off(file):  # duckdb would read it as if it were complete
@@ -184,7 +180,7 @@ def dialect_of(
     return FileDialect("json", columns, lenient=lenient), find_format(wanted, columns)
 
 
-def _json_keys(connection: duckdb.DuckDBPyConnection, file: Path) -> tuple[str, ...]:
+def _json_keys(connection: DuckDBPyConnection, file: Path) -> tuple[str, ...]:
     """Return the keys of the first objects in a file; of keys that differ only in upper and lower case, the first."""
     lines = f"read_ndjson_objects({as_pattern(file)}, hive_partitioning = false, ignore_errors = true)"
     query = f"SELECT json_keys(json) FROM {lines} WHERE json_type(json) = 'OBJECT' LIMIT {_SAMPLED}"
@@ -197,9 +193,7 @@ def _json_keys(connection: duckdb.DuckDBPyConnection, file: Path) -> tuple[str, 
     return tuple(names.values())
 
 
-def _rows_of(connection: duckdb.DuckDBPyConnection, file: Path, query: str) -> list[Any]:
-    import duckdb
-
+def _rows_of(connection: DuckDBPyConnection, file: Path, query: str) -> list[Any]:
     try:
         return connection.sql(query).fetchall()
     except duckdb.Error as error:
@@ -240,8 +234,6 @@ def _is_object(line: str) -> bool:
 
 def _first_lines(file: Path) -> list[str]:
     """Return the first two lines of a text file, compressed or not, in any encoding."""
-    import duckdb
-
     try:
         with open_lines(file, "latin-1") as text:
             lines = [decoded(line).removeprefix(_BOM) for line in islice(text, 2)]
@@ -535,7 +527,7 @@ def _swallowed(taken: list[str], number: int, dialect: FileDialect) -> str | Non
 
 
 def account_of(
-    file: Path, dialect: FileDialect, found: int, connection: duckdb.DuckDBPyConnection, given: str
+    file: Path, dialect: FileDialect, found: int, connection: DuckDBPyConnection, given: str
 ) -> int | tuple[int, str]:
     """Return how many line ends of a file are between quotes, or the first line with a stray quote and what is wrong.
 

@@ -14,7 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import narwhals as nw
+import pandas as pd
+from duckdb import DuckDBPyConnection
 
 from allocore._text import plural
 from allocore.errors import NO_VALUE, Described, InputError
@@ -26,10 +30,6 @@ from allocore.events.where import as_label
 from allocore.findings import Finding, Level
 from allocore.tensor.calendar import frequency_named, period_labels
 from allocore.tensor.sql import fetched, first_sentence, literal
-
-if TYPE_CHECKING:
-    import duckdb
-    import pandas as pd
 
 _SHORTER = ("min", "s", "ms", "us", "ns")  # than an hour: such periods are moments
 
@@ -44,7 +44,7 @@ class FileTable:
 
     def __init__(
         self,
-        connection: duckdb.DuckDBPyConnection,
+        connection: DuckDBPyConnection,
         folder: Path,
         files: list[Path],
         skipped: list[Path],
@@ -58,9 +58,10 @@ class FileTable:
         self._findings: list[Finding] = []
         if skipped:
             self._note("skipped-files", "note", names=[path.name + "/" * path.is_dir() for path in skipped])
-        self._files: dict[FileDialect, list[Path]] = {}
-        self._group_by_dialect(self._not_empty(files))
-        self.columns = next(iter(self._files)).columns
+        self._dialects: dict[Path, FileDialect] = {}  # of each file or copy to read
+        self.format: Format | None = None
+        self._find_dialects(self._not_empty(files))
+        self.columns = next(iter(self._dialects.values())).columns
         self.number = len(files)
         self._only_file = str(files[0]) if self.number == 1 else None
 
@@ -74,13 +75,12 @@ class FileTable:
         self._note("empty-files", "caution", files=[str(file) for file in empty])
         return [file for file in files if file not in empty]
 
-    def _group_by_dialect(self, files: list[Path]) -> None:
+    def _find_dialects(self, files: list[Path]) -> None:
         formats: dict[str | None, Path] = {}
-        self.format: Format | None = None
         for file in files:
             dialect, self.format, readable = self._dialect(file)
             formats.setdefault(self.format.name if self.format else None, file)
-            self._files.setdefault(dialect, []).append(readable)
+            self._dialects[readable] = dialect
         if len(formats) > 1:
             each = ", ".join(f"{file} ({name or 'no known format'})" for name, file in formats.items())
             raise InputError("source", Described(each), "must have files of one format only")
@@ -127,28 +127,31 @@ class FileTable:
         self._note("not-utf-8", "note", file=str(self.given(file)))
         return self._with_one_end(file)
 
-    def _sound_records(self, file: Path, dialect: FileDialect) -> Path:
+    def _without_stray_quotes(self, file: Path) -> Path:
         """Return a copy without the records that have stray quotes."""
         stray = []
 
-        def sound(lines: Iterator[str]) -> Iterator[str]:
-            for record in sources.split_records(lines, dialect):
+        def good_lines(lines: Iterator[str]) -> Iterator[str]:
+            for record in sources.split_records(lines, self._dialects[file]):
                 if record.problem:
                     stray.append(record.number)
                 else:
                     yield from record.lines
 
         with open_lines(file, "latin-1") as lines:
-            copy = self._copy(file, sound(lines))
+            copy = self._copy(file, good_lines(lines))
         self._lost += len(stray)
         self._note("stray-quotes", "caution", file=str(self.given(file)), lines=len(stray))
         return copy
 
     def check(self, selection: RowSelection) -> None:
         """Raise an InputError if a file lacks a column that is needed."""
-        owners = {name: self.given(files[0]) for dialect, files in self._files.items() for name in dialect.columns}
-        for dialect, files in self._files.items():
-            loading.check_columns(selection, dialect.columns, str(self.given(files[0])), self.format, owners)
+        firsts: dict[FileDialect, Path] = {}
+        for file, dialect in self._dialects.items():
+            firsts.setdefault(dialect, self.given(file))
+        owners = {name: file for dialect, file in firsts.items() for name in dialect.columns}
+        for dialect, file in firsts.items():
+            loading.check_columns(selection, dialect.columns, str(file), self.format, owners)
 
     def load(self, selection: RowSelection) -> LoadedRows:
         """Make the view `events`."""
@@ -158,7 +161,7 @@ class FileTable:
         loaded.rejects = [each._replace(file=str(self.given(Path(each.file)))) for each in loaded.rejects]
         loaded.source = self._only_file or loaded.source
         loaded.lost += self._lost
-        empty = [str(self.given(file)) for file in self._all_files() if not loaded.rows[str(file)]]
+        empty = [str(self.given(file)) for file in self._dialects if not loaded.rows[str(file)]]
         if empty and loaded.rows.total():  # if no file has rows, an error says so later
             self._note("files-without-rows", "caution", files=empty)
         loaded.findings = [*self._findings, *loaded.findings]
@@ -174,10 +177,14 @@ class FileTable:
 
     def _load_or_copy(self, selection: RowSelection) -> LoadedRows:
         try:
-            return loading.load_files(self._connection, self._files, selection)
+            return loading.load_files(self._connection, self._dialects, selection)
         except InputError as error:
-            mixed = {file for file in self._all_files() if _has_mixed_ends(file, error) and file not in self._given}
-            cut = {file for file in self._all_files() if self._lenient and not mixed and is_cut_off(file)}
+            cause = str(error.__cause__)
+            # This is what duckdb says if some lines of a file end as on Windows and others do not.
+            is_mixed = "state machine reached an invalid state" in cause
+            mixed = {file for file in self._dialects if is_mixed and f"file = {file}\n" in cause}
+            mixed -= set(self._given)
+            cut = {file for file in self._dialects if self._lenient and not mixed and is_cut_off(file)}
             if not cut and not mixed:
                 raise
         self._replace(mixed, self._with_one_end)
@@ -186,47 +193,37 @@ class FileTable:
 
     def _with_all_lines(self, loaded: LoadedRows, selection: RowSelection) -> LoadedRows:
         """Return what was loaded if it accounts for every line; files with stray quotes are replaced and read again."""
-        stray = {}
-        for dialect, files in self._files.items():
-            for file in files:
-                given = str(self.given(file))
-                try:
-                    account = sources.account_of(file, dialect, loaded.found[str(file)], self._connection, given)
-                except EOFError as error:
-                    raise InputError("source", given, f"is cut off: {error}") from error
-                if isinstance(account, int):
-                    loaded.inner_lines += account
-                elif self._lenient:
-                    stray[file] = dialect
-                else:
-                    raise bad_line(given, *account)
+        stray = set()
+        for file, dialect in self._dialects.items():
+            given = str(self.given(file))
+            try:
+                account = sources.account_of(file, dialect, loaded.found[str(file)], self._connection, given)
+            except EOFError as error:
+                raise InputError("source", given, f"is cut off: {error}") from error
+            if isinstance(account, int):
+                loaded.inner_lines += account
+            elif self._lenient:
+                stray.add(file)
+            else:
+                raise bad_line(given, *account)
         if not stray:
             return loaded
-        self._replace(set(stray), lambda file: self._sound_records(file, stray[file]))
+        self._replace(stray, self._without_stray_quotes)
         return self._with_all_lines(self._load_in_utf_8(selection), selection)
 
-    def _all_files(self) -> list[Path]:
-        return [file for files in self._files.values() for file in files]
-
     def _replace(self, some: set[Path], copy: Callable[[Path], Path]) -> None:
-        for files in self._files.values():
-            files[:] = [copy(file) if file in some else file for file in files]
+        replaced = [copy(file) if file in some else file for file in self._dialects]
+        self._dialects = dict(zip(replaced, self._dialects.values(), strict=True))
 
     def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
         """Read a file again and return the first line in which a column has one of the texts, and that text."""
-        dialect = next((dialect for dialect, files in self._files.items() if Path(file) in files), None)
+        dialect = self._dialects.get(Path(file))
         if dialect is None or dialect.kind == "parquet":
             return None
         with open_lines(Path(file), "utf-8") as lines, suppress(csv.Error, ValueError):
             fields = _fields(lines, dialect, column) if dialect.kind == "text" else _values(lines, column)
             return next(((line, text) for line, text in fields if text in texts), None)
         return None
-
-
-def _has_mixed_ends(file: Path, error: InputError) -> bool:
-    """Return whether duckdb failed because some lines of a file end as on Windows and others do not."""
-    cause = str(error.__cause__)
-    return "state machine reached an invalid state" in cause and f"file = {file}\n" in cause
 
 
 def _fields(lines: Iterator[str], dialect: FileDialect, column: str) -> Iterator[tuple[int, str]]:
@@ -254,18 +251,19 @@ def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
 class FrameTable:
     """Events in a data frame of any library that narwhals supports."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path, frame: Any, wanted: str) -> None:
-        import narwhals as nw
-
+    def __init__(self, connection: DuckDBPyConnection, folder: Path, frame: Any, wanted: str) -> None:
         self._connection, self._folder = connection, folder
         try:
-            self._frame = _with_text_names(nw.from_native(frame))
+            self._frame: Any = nw.from_native(frame)
+            if not all(isinstance(name, str) for name in self._frame.collect_schema()):  # in pandas
+                self._frame = nw.from_native(self._frame.to_native().rename(columns=str))
             self.columns = tuple(self._frame.collect_schema().names())
         except TypeError as error:
             shown = Described(f"a {type(frame).__name__}")
             raise InputError("source", shown, "must be a path or a data frame") from error
         except ValueError as error:
             raise InputError("source", Described("a data frame"), f"cannot be read: {first_sentence(error)}") from error
+        self._is_pandas = self._frame.implementation.is_pandas()
         self.format = find_format(wanted, self.columns)
         self.number = 0
 
@@ -275,29 +273,22 @@ class FrameTable:
 
     def load(self, selection: RowSelection) -> LoadedRows:
         """Make the view `events`."""
-        import narwhals as nw
-
         selection = selection.within(self.columns)
         frame: Any = self._frame if selection.where else self._frame.select(selection.columns())
         schema = frame.collect_schema()
         if len({name.casefold() for name in schema}) < len(schema):
             rule = "must not have columns whose names differ only in upper and lower case"
             raise InputError("source", Described("a data frame"), rule)
-        if self._is_pandas():
+        if self._is_pandas:
             self._frame = frame = nw.from_native(_readable_columns(frame.to_native(), selection.time_column))
         return loading.load_frame(self._connection, _for_duckdb(frame, self._folder), selection)
-
-    def _is_pandas(self) -> bool:
-        import narwhals as nw
-
-        return isinstance(self._frame, nw.DataFrame) and self._frame.implementation.is_pandas()
 
     def frequency(self, column: str, chosen: str | None) -> str | None:
         """Return the frequency of a column of pandas periods; None for any other column, and for shorter periods.
 
         Raises an InputError for periods that are not of the calendar, unless a frequency was chosen.
         """
-        found = _of_pandas(self._frame.to_native()[column]) if self._is_pandas() and column in self.columns else None
+        found = _of_pandas(self._frame.to_native()[column]) if self._is_pandas and column in self.columns else None
         own = None if found is None else _period_frequency(found)
         if own is None or own in _SHORTER:
             return None
@@ -309,8 +300,6 @@ class FrameTable:
 
     def orders(self, modes: Iterable[Mode]) -> dict[str, tuple[str, ...]]:
         """Return the order of the labels of those modes whose columns have one: ordered categoricals, enums."""
-        import narwhals as nw
-
         kinds = {name: kind for name, kind in self._frame.collect_schema().items() if isinstance(kind, nw.Enum)}
         return {
             mode.name: tuple(map(as_label, kinds[mode.column].categories)) for mode in modes if mode.column in kinds
@@ -322,8 +311,6 @@ def _for_duckdb(frame: Any, folder: Path) -> Any:
 
     Some frames reach duckdb only through pyarrow. If it is not installed, they are written to a Parquet file.
     """
-    import narwhals as nw
-
     is_lazy, is_polars = isinstance(frame, nw.LazyFrame), frame.implementation.is_polars()
     if find_spec("pyarrow") is not None or not (is_lazy or is_polars):
         return (frame.collect() if is_lazy else frame).to_native()
@@ -334,15 +321,6 @@ def _for_duckdb(frame: Any, folder: Path) -> Any:
         rule = f"cannot be read without pyarrow: {first_sentence(error)}"
         raise InputError("source", Described(f"a {type(native).__name__}"), rule) from error
     return file
-
-
-def _with_text_names(frame: Any) -> Any:
-    """Return a narwhals frame whose column names are texts; in pandas they may be numbers."""
-    import narwhals as nw
-
-    if all(isinstance(name, str) for name in frame.collect_schema().names()):
-        return frame
-    return nw.from_native(frame.to_native().rename(columns=str))
 
 
 def _readable_columns(frame: pd.DataFrame, time: str | None) -> pd.DataFrame:
@@ -358,8 +336,6 @@ def _readable_columns(frame: pd.DataFrame, time: str | None) -> pd.DataFrame:
 
 def _of_pandas(column: pd.Series[Any]) -> pd.Series[Any] | None:
     """Return a column of periods or intervals, as objects or not, with a type that says so; None for any other."""
-    import pandas as pd
-
     if isinstance(_value_type(column), pd.PeriodDtype | pd.IntervalDtype):
         return column
     if column.dtype != object:
@@ -383,8 +359,6 @@ def _value_type(column: pd.Series[Any]) -> Any:
 
 def _period_frequency(column: pd.Series[Any]) -> str | None:
     """Return the word of pandas for the length of the periods in a column; None if it has intervals."""
-    import pandas as pd
-
     kind = _value_type(column)
     return str(pd.PeriodIndex([], dtype=kind).freqstr) if isinstance(kind, pd.PeriodDtype) else None
 
@@ -411,8 +385,11 @@ def _interval_label(interval: pd.Interval[Any]) -> str:
     return f"{left}{', '.join(ends)}{right}"
 
 
+EventTable = FileTable | FrameTable
+
+
 def raise_first_bad_row(
-    connection: duckdb.DuckDBPyConnection, table: FileTable | FrameTable, selection: RowSelection, rejects: list[Reject]
+    connection: DuckDBPyConnection, table: EventTable, selection: RowSelection, rejects: list[Reject]
 ) -> None:
     """Raise an InputError for the first row that cannot be read, with its file and line if they are known."""
     if rejects:
@@ -437,7 +414,7 @@ def raise_first_bad_row(
             raise _bad_text(table, column, rule, bad)
 
 
-def _bad_text(table: FileTable | FrameTable, column: str, rule: str, bad: list[tuple[str, str, int]]) -> InputError:
+def _bad_text(table: EventTable, column: str, rule: str, bad: list[tuple[str, str, int]]) -> InputError:
     """Return the error for texts in a column that break a rule; `bad` has files, texts and numbers of rows."""
     file, text, _ = bad[0]
     rows = plural(sum(number for *_, number in bad), "such row")

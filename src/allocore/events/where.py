@@ -9,8 +9,8 @@ In `weight > 7`, `weight + bonus > 7` or `abs(weight) BETWEEN 1 AND 2`, numbers 
 and nowhere else, the column is replaced by its number. The condition is changed in the form that duckdb's parser gives
 it, never as text.
 
-A text that is no number cannot be compared. In SQL such a comparison is NULL, and so is a condition that depends on it;
-`kind = 'sale' AND weight > 7` does not depend on it in a row of another kind. Rows for which the condition is NULL
+A text that is not a number cannot be compared. In SQL such a comparison is NULL, and so is a condition that depends on
+it; `kind = 'sale' AND weight > 7` does not depend on it in a row of another kind. Rows for which the condition is NULL
 because of such a text are bad rows.
 """
 
@@ -20,15 +20,14 @@ import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
+import duckdb
 import numpy as np
+from duckdb import DuckDBPyConnection
 
 from allocore.errors import InputError
 from allocore.tensor.sql import fetched, first_sentence, literal, quoted
-
-if TYPE_CHECKING:
-    import duckdb
 
 Tree = dict[str, Any]
 
@@ -75,8 +74,10 @@ class RowTest:
     """SQL that says whether a row is kept, and what it compares to numbers."""
 
     sql: str
-    texts: dict[str, str] = field(default_factory=dict)  # for each such column, SQL for its text if that is no number
-    hides: bool = False  # whether the condition may be decided although a text is no number
+    texts: dict[str, str] = field(
+        default_factory=dict
+    )  # for each such column, SQL for its text if that is not a number
+    hides: bool = False  # whether the condition may be decided although a text is not a number
 
     def columns(self) -> list[str]:
         """Return SQL for `keep`, `bad_column` and `bad_number`."""
@@ -106,7 +107,7 @@ class Condition:
     text: str
     columns: tuple[str, ...] = ()
     tree: Any = None
-    connection: duckdb.DuckDBPyConnection | None = None
+    connection: DuckDBPyConnection | None = None
 
     def within(self, columns: Sequence[str], types: Sequence[str]) -> RowTest:
         """Return the same for a table whose columns have these types: texts are numbers where numbers are meant."""
@@ -127,7 +128,7 @@ class Condition:
         return RowTest(sql.removeprefix("SELECT "), reader.texts, hides)
 
 
-def condition(where: object, columns: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Condition | None:
+def condition(where: object, columns: Sequence[str], connection: DuckDBPyConnection) -> Condition | None:
     """Return the condition of the rows to keep; a dict gives for each column the value or values to keep."""
     if where is None:
         return None
@@ -174,7 +175,7 @@ def _spellings(value: object) -> list[str]:
     return [text.strip(BLANKS)]
 
 
-def _checked_expression(where: str, connection: duckdb.DuckDBPyConnection) -> Any:
+def _checked_expression(where: str, connection: DuckDBPyConnection) -> Any:
     """Return what duckdb's parser makes of a text, which must be one expression of what is allowed."""
     select, bare = _select(where, where, connection), _select("true", where, connection)
     chosen = select.get("select_list", [])
@@ -191,10 +192,8 @@ def _checked_expression(where: str, connection: duckdb.DuckDBPyConnection) -> An
     return chosen[0]
 
 
-def _select(text: str, where: str, connection: duckdb.DuckDBPyConnection) -> Any:
+def _select(text: str, where: str, connection: DuckDBPyConnection) -> Any:
     """Return what duckdb's parser makes of one statement, SELECT with this text."""
-    import duckdb
-
     try:
         answer = json.loads(fetched(connection, f"SELECT json_serialize_sql({literal(f'SELECT {text}')})"))
     except (duckdb.Error, ValueError, RecursionError) as error:
@@ -226,7 +225,7 @@ _TYPE_NAMES = """
     NUMERIC INT1 INT2 INT4 INT8 SHORT LONG FLOAT4 FLOAT8
 """
 _TYPES = frozenset(_TYPE_NAMES.split())
-# What may turn a NULL into something else, so that the condition does not show that a text was no number.
+# What may turn a NULL into something else, so that the condition does not show that a text was not a number.
 _HIDING_TYPES = frozenset(
     ("OPERATOR_COALESCE", "CASE_EXPR", "COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM", "OPERATOR_NULLIF")
 )
@@ -262,7 +261,7 @@ def _hides(part: Tree) -> bool:
 
 
 class _NumberReader:
-    """Replaces columns of texts by numbers in a tree, in place, and remembers them."""
+    """Replaces columns of texts by numbers in a tree, in place. `texts` has SQL for the text of each such column."""
 
     def __init__(self, types: Mapping[str, str], parse: Callable[[str], Tree]) -> None:
         self._types = {name.casefold(): kind for name, kind in types.items()}
@@ -288,7 +287,7 @@ class _NumberReader:
         own = self._types.get(column.casefold(), "") if of_table else ""
         name = ".".join(quoted(str(each)) for each in part["column_names"])
         if own in ("DOUBLE", "FLOAT"):
-            # NaN means that there is no number. duckdb takes it for the largest of all.
+            # NaN means that no number is there; for duckdb it is larger than all numbers.
             number = f"CASE WHEN NOT isnan({name}) THEN {name} END"
         elif own == "VARCHAR" or own.startswith("ENUM"):
             text = trimmed(f"CAST({name} AS VARCHAR)")
@@ -327,7 +326,7 @@ def _branches(part: Tree) -> list[Tree]:
 
 
 def _gives_number(part: Tree) -> bool:
-    """Return whether an expression is a number, whatever the columns in it are."""
+    """Return whether an expression is a number for columns of any type."""
     if part["class"] == "CONSTANT":
         return part["literal"]["kind"] in ("INTEGER", "NUMERIC")
     if part["class"] == "CAST":
@@ -345,7 +344,7 @@ def _name_of(part: Tree) -> str:
 
 
 def _whole_type(operands: list[Tree]) -> str:
-    """Return the type in which to compare: floating-point, unless that cannot tell the whole numbers from others."""
+    """Return the type for a comparison: floating-point, unless that would round the whole numbers in it."""
     for part in _expressions(operands):
         if part["class"] == "CONSTANT" and part["literal"]["kind"] == "INTEGER":
             digits = str(part["literal"]["text"]).replace("_", "")
