@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 import allocore as ac
-from allocore.errors import InputError
 from allocore.forecast.scores import future_counts
 from allocore.tensor.concat import matched_rows
 from support.errors import refused
@@ -123,7 +122,7 @@ def test_a_code_finds_its_label_with_words_or_without():
     assert tensor.select(cameo_root=slice("04", "19")).shape[1] == 2
     assert _old().select(cameo_root="04 Consult").labels[1] == ("04",)
     assert list(tensor.with_missing([(None, "04", None)]).missing) == [(None, 0, None)]
-    with pytest.raises(InputError, match="'05', but it must be a label"):
+    with refused("cameo_root", "05", "its labels go from '04 Consult' to '19 Fight'"):
         tensor.select(cameo_root="05")
 
 

@@ -1,4 +1,4 @@
-"""`where` is one expression on the columns of a row: whatever else it says is refused before anything is run."""
+"""`where` is one expression on the columns of a row: anything else is refused before anything is run."""
 
 import re
 

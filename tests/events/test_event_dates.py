@@ -1,4 +1,4 @@
-"""Whether the day or the month comes first in dates with slashes is decided for the whole column, and told."""
+"""Whether the day or the month comes first in dates with slashes is decided for the whole column, and reported."""
 
 import pandas as pd
 import pytest
@@ -43,7 +43,7 @@ def test_where_dates_of_both_kinds_occur_the_majority_decides_and_the_others_are
         return f"{second:02d}/{first:02d}/2018" if turned else f"{first:02d}/{second:02d}/2018"
 
     texts = [date(13, 1), date(14, 1), date(2, 15), date(3, 4)]
-    with refused("source", rule=f"when is {date(2, 15)!r}, which cannot be read as a date"):
+    with refused("source", "a data frame", f"when is {date(2, 15)!r}, which cannot be read as a date"):
         days(*texts)
     found, notes = days(*texts, on_error="drop")
     assert found == ["2018-01-13", "2018-01-14", "2018-04-03"]

@@ -1,4 +1,4 @@
-"""Every known format is told by its columns, and its events land in the cells where they belong."""
+"""Every known format is recognised by its columns, and its events are counted in the right cells."""
 
 import csv
 import io

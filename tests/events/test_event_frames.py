@@ -127,8 +127,8 @@ WITHOUT_ARROW = """
 
 def test_frames_are_read_without_pyarrow():
     command = [sys.executable, "-X", "utf8", "-c", textwrap.dedent(WITHOUT_ARROW)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert (told.returncode, told.stderr) == (0, "")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.Table.from_pylist])
@@ -192,16 +192,17 @@ def test_what_is_neither_a_path_nor_a_frame_is_refused(source):
 
 
 @pytest.mark.parametrize(
-    "frame",
+    ("frame", "value", "problem"),
     [
-        pd.DataFrame([[1, 2, 3]], columns=["a", "a", "b"]),
-        pd.DataFrame({"a": pd.arrays.SparseArray([0, 1]), "b": ["x", "y"]}),
+        (pd.DataFrame([[1, 2, 3]], columns=["a", "a", "b"]), "a data frame", "unique column names"),
+        (pd.DataFrame({"a": pd.arrays.SparseArray([0, 1]), "b": ["x", "y"]}), NO_VALUE, "'Sparse[int64, 0]'"),
     ],
     ids=["a column twice", "a type that is not known"],
 )
-def test_a_frame_that_cannot_be_read_is_an_input_error(frame):
-    with refused("source", rule="cannot be read"):
+def test_a_frame_that_cannot_be_read_is_an_input_error(frame, value, problem):
+    with refused("source", value, "cannot be read: ") as caught:
         ac.read_events(frame, modes=["a", "b"])
+    assert problem in caught.value.rule
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])

@@ -44,7 +44,8 @@ def test_files_of_several_kinds_are_one_table(folder):
 
 @pytest.mark.parametrize("names", [["a.csv", "d.csv"], ["d.csv", "a.csv"]])
 def test_a_file_without_a_column_that_is_used_is_named_beside_one_that_has_it(folder, names):
-    with refused("time", "day", f"which {folder / 'd.csv'} does not have and {folder / 'a.csv'} has"):
+    both = f"which {folder / 'd.csv'} does not have and {folder / 'a.csv'} has: files that are read together must all"
+    with refused("time", "day", both):
         _read([folder / name for name in names])
     with refused("where", "w > 7", f"'w', which {folder / 'c.tsv'} does not have and {folder / 'a.csv'} has"):
         _read([folder / "a.csv", folder / "c.tsv"], where="w > 7")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
+from allocore.errors import NO_VALUE
 from support.errors import refused
 from support.event_files import EVENTS, GDELT, ICEWS, cells, counted, gdelt_rows, icews_rows, text_of, write
 
@@ -38,7 +39,7 @@ def test_the_diagonal_of_a_known_format_is_missing(tmp_path):
 
 
 def test_events_on_a_missing_diagonal_only_are_an_error_that_says_so(tmp_path):
-    with refused("source", str(tmp_path / "a.tab"), "only events of actors with themselves"):
+    with refused("source", str(tmp_path / "a.tab"), "only events of actors with themselves; set `diagonal`"):
         icews(tmp_path, icews_rows(EVENTS[-1:]))
     assert icews(tmp_path, icews_rows(EVENTS[-1:]), diagonal="keep").total == 1
 
@@ -91,7 +92,7 @@ def test_leaving_out_a_label_leaves_out_those_that_then_have_too_few():
 def test_counts_on_a_missing_diagonal_save_no_label():
     tensor = trade(count="tons", min_count=4, shared_modes=["from", "to"])
     assert tensor.labels[0] == ("A", "B")
-    with refused("source", rule="none is left for the tensor"):
+    with refused("source", NO_VALUE, "none is left for the tensor: 4 dropped (counts below min_count 7)"):
         trade(count="tons", min_count=7, shared_modes=["from", "to"])
 
 
@@ -201,9 +202,9 @@ def test_of_duplicates_that_differ_in_their_count_the_largest_is_left():
 
 
 def test_stories_need_a_format_that_has_them(tmp_path):
-    with refused("dedup", "story", "must be 'day' or 'none'"):
+    with refused("dedup", "story", "because no column says which story an event is from"):
         trade(dedup="story")
-    with refused("dedup", "story", "must be 'day' or 'none'"):
+    with refused("dedup", "story", "because no column says which story an event is from"):
         ac.read_events(write(tmp_path / "a.csv", text_of(GDELT[57], gdelt_rows(57), header=False)), dedup="story")
 
 
@@ -244,7 +245,7 @@ def _summed(*modes):
 
 
 def test_a_misspelt_mode_of_a_known_format_is_named_with_the_nearest(tmp_path):
-    with refused("modes", ["sendr", "Target Country"], "'sendr', which"):
+    with refused("modes", ["sendr", "Target Country"], "does not have; the nearest is 'sender'"):
         icews(tmp_path, modes=["sendr", "receiver"])
 
 
@@ -265,5 +266,6 @@ def test_freq_without_a_mode_of_time_is_an_error():
 
 @pytest.mark.parametrize("modes", [["from"], [], ["from", "from"], "from"])
 def test_modes_must_be_at_least_two_different_ones(modes):
-    with refused("modes", modes):
+    rule = "must be a list of columns or a dict" if modes == "from" else "must name at least two different modes"
+    with refused("modes", modes, rule):
         trade(modes=modes)

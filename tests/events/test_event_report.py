@@ -1,4 +1,4 @@
-"""The report tells what became of every row, and it stays with the tensor."""
+"""The report says what became of every row, and it stays with the tensor."""
 
 import copy
 import json

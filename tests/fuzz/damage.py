@@ -1,4 +1,4 @@
-"""Damage to the bytes of a file, as transfers, editors, disks and strangers do it."""
+"""Damage to the bytes of a file, as transfers, editors, disks and attackers do it."""
 
 _TOKENS = [
     *(b'"', b"'", b"\\", b"\0", b"\xff", b"\xc3", b"\xef\xbb\xbf"),

@@ -1,4 +1,4 @@
-"""The kinds of files that are read. Another kind is one more entry: how to write a sound file, and how to read it."""
+"""The kinds of files that are read. Another kind is one more entry: how to write a valid file, and how to read it."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ from allocore.tensor.files import read_frame
 
 
 class Kind(NamedTuple):
-    """`write` makes a sound file (or folder) at a path; `read` reads one that was damaged."""
+    """`write` makes a valid file (or folder) at a path; `read` reads one that was damaged."""
 
     suffix: str
     write: Callable[[Path], None]
@@ -49,8 +49,8 @@ def read_table(path):
     """Read events; the name of the file decides what is done with bad rows, so that a case is one file."""
     on_error = "drop" if path.name.startswith("drop") else "raise"
     Y = ac.read_events(path, modes=["who", "what"], time="day", count="n", where="n <> '3'", on_error=on_error)
-    told = Y.report.kept + sum(Y.report.dropped.values()) + Y.report.duplicates
-    assert told == Y.report.rows, "rows do not add up"
+    counted = Y.report.kept + sum(Y.report.dropped.values()) + Y.report.duplicates
+    assert counted == Y.report.rows, "rows do not add up"
     return str(Y.report), repr(Y)
 
 

@@ -26,14 +26,14 @@ LIMIT = 4 << 30
 def make_case(name, seed, folder):
     """Write the damaged file of a case into a folder, and return its path; the same case is always the same file."""
     kind, rng = ALL[name], random.Random(f"{name} {seed}")
-    sound = sound_file(name, str(folder))
+    valid = valid_file(name, str(folder))
     target = folder / f"{rng.choice(['drop', 'raise'])}-{name.replace(' ', '_')}-{seed}{kind.suffix}"
-    if sound.is_dir():
-        shutil.copytree(sound, target)
+    if valid.is_dir():
+        shutil.copytree(valid, target)
         hit = rng.choice(sorted(path for path in target.rglob("*") if path.is_file()))
     else:
         hit = target
-    content = (sound / hit.relative_to(target)).read_bytes() if sound.is_dir() else sound.read_bytes()
+    content = (valid / hit.relative_to(target)).read_bytes() if valid.is_dir() else valid.read_bytes()
     if kind.inner == "gzip":
         hit.write_bytes(gzip.compress(damaged(gzip.decompress(content), rng, CSV.encode())))
     else:
@@ -42,8 +42,8 @@ def make_case(name, seed, folder):
 
 
 @cache
-def sound_file(name, folder):
-    path = Path(folder) / f"sound-{name.replace(' ', '_')}{ALL[name].suffix}"
+def valid_file(name, folder):
+    path = Path(folder) / f"valid-{name.replace(' ', '_')}{ALL[name].suffix}"
     ALL[name].write(path)
     return path
 
@@ -60,7 +60,7 @@ def outcome(read, path):
 
 
 def peak_bytes():
-    """The peak of this program alone; ru_maxrss begins with that of the process that started it."""
+    """The peak of this program; ru_maxrss begins with that of the process that started it."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 
@@ -69,15 +69,15 @@ def main():
     warnings.simplefilter("ignore")
     folder = Path(sys.argv[1])
     for kind in sys.argv[2:]:
-        outcome(ALL[kind].read, sound_file(kind, str(folder)))  # what is loaded once is not counted
+        outcome(ALL[kind].read, valid_file(kind, str(folder)))  # what is loaded once is not counted
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + LIMIT, in_use + LIMIT))
     print("ready", flush=True)
     for line in sys.stdin:
         kind, seed = json.loads(line)
         path = make_case(kind, seed, folder)
-        told, why = outcome(ALL[kind].read, path)
-        print(json.dumps({"outcome": told, "why": why, "peak": peak_bytes()}), flush=True)
+        result, why = outcome(ALL[kind].read, path)
+        print(json.dumps({"outcome": result, "why": why, "peak": peak_bytes()}), flush=True)
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 

@@ -1,4 +1,4 @@
-"""Runs cases in a worker process and judges them: an answer or an error in our words, soon, in little memory."""
+"""Runs cases in a worker process and judges them: an answer or one of our errors, soon, in little memory."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 SECONDS = 30  # for a case that takes some hundredths of a second; the machine may be busy
-MOST_MEMORY = 1_500_000_000  # of the whole process, Python and duckdb included; the sound files have some kilobytes
+MOST_MEMORY = 1_500_000_000  # of the whole process, Python and duckdb included; the valid files have some kilobytes
 
 
 class Failure(NamedTuple):
@@ -44,11 +44,11 @@ class Worker:
             return self._failed(kind, seed, f"no answer within {self._seconds} s")
         if not line:
             return self._failed(kind, seed, f"the process died with code {process.wait()}")
-        told = json.loads(line)
-        if told["outcome"] == "raised":
-            return Failure(kind, seed, told["why"])
-        if told["peak"] > self._most:
-            return self._failed(kind, seed, f"{told['peak'] / 1e6:,.0f} MB of memory")
+        answer = json.loads(line)
+        if answer["outcome"] == "raised":
+            return Failure(kind, seed, answer["why"])
+        if answer["peak"] > self._most:
+            return self._failed(kind, seed, f"{answer['peak'] / 1e6:,.0f} MB of memory")
         return None
 
     def _failed(self, kind, seed, why):
@@ -72,7 +72,7 @@ class Worker:
 
     @staticmethod
     def _answer(process, seconds):
-        """Return a line of output; None if there is none in time, and nothing if the process has ended."""
+        """Return a line of output; None if it does not come in time, and b"" if the process has ended."""
         ready, _, _ = select.select([process.stdout], [], [], seconds)
         return process.stdout.readline() if ready else None
 

@@ -1,7 +1,7 @@
 """Damaged files of every kind that is read give an answer or an error in our words: no crash, no hang, little memory.
 
 `FUZZ_SECONDS` says how long to look, `FUZZ_SEED` where to begin, `FUZZ_KINDS` at which kinds; `make fuzz` takes ten
-minutes. `keep_case.py` keeps what was found in `kept/`, where it is tested ever after.
+minutes. `keep_case.py` keeps what was found in `kept/`, which is tested from then on.
 """
 
 import os
@@ -70,5 +70,5 @@ def test_the_fuzzer_finds_what_it_looks_for(tmp_path, kind, why):
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
 def test_what_was_found_once(path):
     kind = next(kind for name, kind in ALL.items() if name.replace(" ", "_") == path.parent.name)
-    told, why = outcome(kind.read, path)
-    assert told in ("answer", "refused"), why
+    result, why = outcome(kind.read, path)
+    assert result in ("answer", "refused"), why

@@ -7,30 +7,33 @@ The cells are in a table that duckdb keeps on disk, however many there are:
     number        how many rows it has
 
 Python asks for sums and for labels. The cells leave the table only when the tensor is made, in memory or in shards.
+Labels are in a fixed order, or as another tensor (`like`) has them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from duckdb import DuckDBPyConnection
 from numpy.typing import NDArray
 
-from allocore._text import plural
-from allocore.errors import NO_VALUE, InputError
-from allocore.events.formats import Mode
-from allocore.events.labels import LabelReading, LabelTemplate, read_labels, refused_labels, vocabulary
+from allocore._text import first_few, plural
+from allocore.errors import NO_VALUE, Described, InputError
+from allocore.events.formats import Mode, TextKind
 from allocore.events.loading import LoadedRows, RowSelection
 from allocore.findings import Finding
-from allocore.tensor.calendar import periods
-from allocore.tensor.cameo import labels_of_codes
+from allocore.tensor import cameo
+from allocore.tensor.calendar import calendar_keys, frequency_of, period_form, periods
 from allocore.tensor.coordinates import Int64s, canonical, check_total, fibre_order
-from allocore.tensor.count_tensor import CanonicalParts, CountTensor, top_totals, trusted_tensor
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, top_totals, trusted_tensor
+from allocore.tensor.countries import is_region, resolve
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.labels import check_labels, check_mode_names, fit_labels, rows_of
 from allocore.tensor.missing import WILDCARD, Missing, nothing_left
@@ -38,11 +41,16 @@ from allocore.tensor.sharded import ShardedTensor
 from allocore.tensor.shards import write_shards
 from allocore.tensor.sql import fetched, literal
 
-if TYPE_CHECKING:
-    import duckdb
-
 _VALID = "keep AND bad_time IS NULL AND bad_n IS NULL"
 _VECTORS = 512  # of 2,048 cells each: a batch
+_LONG = 100  # digits; longer texts are sorted as texts, not as numbers
+_ROOTS = {code: cameo.code_label(code) for code in cameo.ROOTS}
+_FIXED: dict[TextKind, dict[str, str]] = {
+    "cameo": _ROOTS,
+    "root": _ROOTS,
+    "plover": {name.upper(): name for name in cameo.PLOVER},
+    "violence": {"1": "state-based conflict", "2": "non-state conflict", "3": "one-sided violence"},
+}
 
 
 @dataclass
@@ -63,7 +71,22 @@ class RowTally:
     unobserved: int = 0
     findings: list[Finding] = field(default_factory=list)
 
-    def check(self) -> None:
+    def drop(self, reason: str, rows: int) -> None:
+        """Count rows as dropped that were kept so far."""
+        if rows:
+            self.dropped[reason] = rows
+            self.kept -= rows
+
+    def check_rows_left(self, source: str) -> None:
+        """Raise an InputError if no row is left."""
+        if not self.kept:
+            each = [f"{rows:,} dropped ({reason})" for reason, rows in self.dropped.items()]
+            rule = (
+                f"has {plural(self.rows, 'row')}, but none is left for the tensor: {', '.join(each) or 'it is empty'}"
+            )
+            raise InputError("source", source, rule)
+
+    def check_sum(self) -> None:
         """Raise an InputError unless every row was kept, dropped for a reason, or left out as a duplicate."""
         known = self.kept + sum(self.dropped.values()) + self.duplicates
         if known != self.pairs:
@@ -85,64 +108,32 @@ class CellOptions:
 
 
 def count_rows(
-    connection: duckdb.DuckDBPyConnection, selection: RowSelection, options: CellOptions, loaded: LoadedRows
+    connection: DuckDBPyConnection, selection: RowSelection, options: CellOptions, loaded: LoadedRows
 ) -> tuple[TableTensor, RowTally]:
     """Return the tensor of all valid rows, whose cells are in a table, and what became of the other rows."""
-    modes = selection.modes
     tally = RowTally(loaded.rows.total(), loaded.pairs)
     _leave_out_duplicates(connection, selection, tally)
-    labels = _label_modes(connection, modes, options, tally)
-    cells = _sum_up(connection, modes, options, tally)
+    cells = EventCells(connection, selection, options, tally)
     if loaded.lost:
         tally.dropped["line that is not a row"] = loaded.lost
         tally.rows, tally.pairs = tally.rows + loaded.lost, tally.pairs + loaded.lost
-    _check_rows_left(tally, loaded)
+    tally.check_rows_left(loaded.source)
     if options.like is None:
-        labels = _without_rare(cells, labels, modes, options, tally)
+        cells.leave_out_rare_labels()
     else:
-        labels = _without_new(cells, labels, modes, options, options.like, tally)
+        cells.leave_out_new_labels(options.like)
         if tally.new_labels and options.like.new_labels == "error":
-            raise refused_labels(tally.new_labels, loaded.source)
-    _check_rows_left(tally, loaded)
-    tally.check()
-    diagonal = _missing_diagonal(modes, options)
-    tally.diagonal = cells.rows(_on_diagonal(diagonal))
+            raise _refused_labels(tally.new_labels, loaded.source)
+    tally.check_rows_left(loaded.source)
+    tally.check_sum()
+    tally.diagonal = cells.rows(_on_diagonal(cells.diagonal))
     if tally.diagonal == tally.kept:
         rule = "has only events of actors with themselves; set `diagonal` to 'keep' to count these"
         raise InputError("source", loaded.source, rule)
-    time = next((place for place, mode in enumerate(modes) if mode.kind == "time"), None)
-    unobserved = np.empty(0, dtype=np.int64)
-    if time is not None:
-        unobserved = _unobserved(cells, time, labels[time], modes[time].name, options, tally)
-    names = [mode.name for mode in modes]
-    return TableTensor(cells, names, labels, diagonal=diagonal, time=time, unobserved=unobserved), tally
+    return TableTensor(cells, cells.unobserved_periods()), tally
 
 
-def _check_rows_left(tally: RowTally, loaded: LoadedRows) -> None:
-    if not tally.kept:
-        reasons = ", ".join(f"{rows:,} dropped ({reason})" for reason, rows in tally.dropped.items()) or "it is empty"
-        rule = f"has {plural(tally.rows, 'row')}, but none is left for the tensor: {reasons}"
-        raise InputError("source", loaded.source, rule)
-
-
-def _unobserved(
-    cells: EventCells, time: int, labels: list[str], name: str, options: CellOptions, tally: RowTally
-) -> Int64s:
-    """Return the periods that were not observed, and remember those of the others that have no rows."""
-    rows = cells.rows_by_label(time, len(labels))
-    unobserved = np.zeros(rows.size, dtype=bool)
-    if options.unobserved is not None:
-        chosen = rows_of(tuple(labels), options.unobserved, "unobserved", name)
-        unobserved[np.asarray(chosen, dtype=np.int64)] = True
-    tally.empty_periods = tuple(labels[number] for number in np.flatnonzero((rows == 0) & ~unobserved).tolist())
-    tally.unobserved = int(rows[unobserved].sum())
-    if tally.empty_periods:
-        values = {"periods": len(tally.empty_periods), "argument": "unobserved"}
-        tally.findings.append(Finding("empty-periods", "caution", values))
-    return np.flatnonzero(unobserved)
-
-
-def _leave_out_duplicates(connection: duckdb.DuckDBPyConnection, selection: RowSelection, tally: RowTally) -> None:
+def _leave_out_duplicates(connection: DuckDBPyConnection, selection: RowSelection, tally: RowTally) -> None:
     """Make the view `chosen`: `events` without rows about the same event on the same day."""
     if not selection.keys:
         connection.execute("CREATE TEMP VIEW chosen AS SELECT * FROM events")
@@ -153,7 +144,7 @@ def _leave_out_duplicates(connection: duckdb.DuckDBPyConnection, selection: RowS
             keys.append(f"CAST(m{place} AS DATE)")
         elif selection.lists and mode.kind == "country":  # rows made from one event by its lists are no duplicates
             keys.append(f"m{place}")
-    # The same row is always left, whatever the order: the one with the largest count, then with the first labels.
+    # In any order of the rows, the same one stays: that with the largest count, then that with the first labels.
     order = ", ".join(["n DESC", *(f"m{place}" for place in range(len(selection.modes)))])
     connection.execute(
         f"CREATE TEMP TABLE chosen AS "
@@ -163,221 +154,289 @@ def _leave_out_duplicates(connection: duckdb.DuckDBPyConnection, selection: RowS
     tally.duplicates = tally.pairs - fetched(connection, "SELECT count(*) FROM chosen")
 
 
-def _label_modes(
-    connection: duckdb.DuckDBPyConnection, modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
-) -> list[list[str]]:
-    """Make a table `map0`, `map1`, .. of texts and positions for each mode, and return all labels."""
-    rows = {place: _texts(connection, place) for place, mode in enumerate(modes) if mode.kind != "time"}
-    readings = {place: _read_labels(modes[place], list(rows[place]), tally) for place in rows}
-    common = [place for place in readings if modes[place].name in options.shared]
-    shared = {label for place in common for label in readings[place].known()}
-    shared_order = tuple(label for place in common for label in options.orders.get(modes[place].name, ()))
-    labels: list[list[str]] = []
-    for place, mode in enumerate(modes):
-        if mode.kind == "time":
-            labels.append(_label_periods(connection, place, options.freq, tally))
-            continue
-        reading = readings[place]
-        known, order = reading.known(), reading.ordered(options.orders.get(mode.name, ()))
-        found = vocabulary(mode.kind, *((shared, shared_order) if mode.name in options.shared else (known, order)))
-        if options.like is not None:
-            spelt = options.like.spelt(mode.name, found)
-            reading.respell(spelt)
-            found = options.like.with_new(mode.name, list(spelt.values()))
-        labels.append(found)
-        _write_map(connection, place, reading, found)
-        if reading.unknown:
-            unknown = sorted((-rows[place][text], text) for text in reading.unknown)
-            tally.unknown[mode.name] = {text: -number for number, text in unknown}
-        if reading.repaired:
-            tally.repaired[mode.name] = sum(rows[place][text] for text in reading.repaired)
-    return labels
+def _refused_labels(new: dict[str, dict[str, int]], source: str) -> InputError:
+    in_modes = []
+    for mode, labels in new.items():
+        shown = [f"{label!r} ({plural(rows, 'row')})" for label, rows in labels.items()]
+        in_modes.append(f"in {mode} {first_few(shown)}")
+    advice = "set `new_labels` to 'append' to append them, or to 'drop' to drop their rows"
+    return InputError("source", source, f"has labels that `like` does not have: {'; '.join(in_modes)}; {advice}")
 
 
-def _read_labels(mode: Mode, texts: list[str], tally: RowTally) -> LabelReading:
-    """Return the labels of the texts of a mode. CAMEO codes have their words; if some text is none, all stay as is."""
-    found = labels_of_codes(mode.column, texts) if mode.codes else None
-    if found is not None:
-        return LabelReading(found)
-    if mode.codes and all(text.isdecimal() for text in texts):
-        values = {"mode": mode.name, "column": mode.column}
-        tally.findings.append(Finding("codes-without-words", "note", values))
-    return read_labels(mode.kind, mode.name, texts)
+def _label_of(kind: TextKind, text: str) -> str | None:
+    match kind:
+        case "country":
+            country = resolve(text)
+            return country.name if country else None
+        case "cameo":  # a code, or the words that ICEWS uses for it: one of its files lacks the codes
+            root = cameo.root_of(cameo.restore(text)[0]) or cameo.root_of(cameo.code_of_text(text) or "")
+            return _ROOTS[root] if root else None
+        case "root":  # 01 to 20, or 1 to 20 as in TERRIER
+            number = text.removesuffix(".0")
+            return _ROOTS.get(number.zfill(2)) if number.isdecimal() else None
+        case "plover" | "violence":
+            return _FIXED[kind].get(text.upper())
+    return text
 
 
-def _texts(connection: duckdb.DuckDBPyConnection, place: int) -> dict[str, int]:
-    """Return every text of a mode with its number of rows."""
-    rows = connection.execute(
-        f"SELECT m{place}, count(*) FROM chosen WHERE {_VALID} AND m{place} IS NOT NULL GROUP BY ALL ORDER BY ALL"
-    ).fetchall()
-    return {text: int(number) for text, number in rows}
+def _vocabulary(kind: TextKind, labels: set[str], order: tuple[str, ...]) -> list[str]:
+    """Return all labels of a mode in order: a fixed list as it is, even if some do not occur; others sorted.
 
-
-def _write_map(connection: duckdb.DuckDBPyConnection, place: int, reading: LabelReading, labels: list[str]) -> None:
-    import pandas as pd
-
-    places = {label: number for number, label in enumerate(labels)}
-    known = [places[label] for label in reading.labels.values()]
-    why = [None] * len(known) + list(reading.unknown.values())
-    frame = pd.DataFrame(
-        {
-            "text": pd.Series([*reading.labels, *reading.unknown], dtype=object),
-            "place": np.array([*known, *(-1 for _ in reading.unknown)], dtype=np.int64),
-            "why": pd.Series(why, dtype=object),
-        }
-    )
-    connection.register("frame_of_map", frame)
-    connection.execute(
-        f"CREATE TEMP TABLE map{place} AS SELECT text::VARCHAR AS text, place, why::VARCHAR AS why FROM frame_of_map"
-    )
-    connection.unregister("frame_of_map")
-
-
-def _label_periods(connection: duckdb.DuckDBPyConnection, place: int, freq: str, tally: RowTally) -> list[str]:
-    period = f"date_trunc('{freq}', m{place})"
-    begin, end, first, last = (
-        connection.execute(
-            f"SELECT min(m{place}), max(m{place}), min({period}), max({period}) FROM chosen WHERE {_VALID}"
-        ).fetchone()
-        or (None,) * 4
-    )
-    if begin is None:
-        connection.execute(f"CREATE TEMP TABLE map{place} (text TIMESTAMP, place BIGINT, why VARCHAR)")
-        return ["none"]
-    tally.dates = _written(begin), _written(end)
-    connection.execute(
-        f"CREATE TEMP TABLE map{place} AS SELECT DISTINCT m{place} AS text, NULL::VARCHAR AS why, "
-        f"date_diff('{freq}', {literal(str(first))}::TIMESTAMP, {period}::TIMESTAMP) AS place "
-        f"FROM chosen WHERE m{place} IS NOT NULL"
-    )
-    return periods(first, last, freq)
-
-
-def _written(moment: date) -> str:
-    """Return a day, or an hour as the label of that hour."""
-    return f"{moment:%Y-%m-%d %H:%M}" if isinstance(moment, datetime) else str(moment)
-
-
-def _shared_places(modes: tuple[Mode, ...], options: CellOptions) -> list[int]:
-    return [place for place, mode in enumerate(modes) if mode.name in options.shared]
-
-
-def _missing_diagonal(modes: tuple[Mode, ...], options: CellOptions) -> list[int]:
-    """Return the modes whose diagonal is missing."""
-    return _shared_places(modes, options) if options.diagonal == "missing" else []
-
-
-def _reason(modes: tuple[Mode, ...], options: CellOptions) -> str:
-    """Return SQL for the reason why a row is dropped; NULL if it is kept."""
-    cases = ["WHEN bad_number IS NOT NULL THEN 'no number for where'", "WHEN NOT keep THEN 'left out by where'"]
-    cases += ["WHEN bad_time IS NOT NULL THEN 'unreadable time'"]
-    cases.append("WHEN bad_n IS NOT NULL THEN 'count that is not a whole number'")
-    cases += [f"WHEN m{place} IS NULL THEN {literal(f'no {mode.name}')}" for place, mode in enumerate(modes)]
-    cases += [f"WHEN map{place}.why IS NOT NULL THEN map{place}.why" for place in range(len(modes))]
-    if options.shared and options.diagonal == "drop":
-        first, *others = _shared_places(modes, options)
-        same = " AND ".join(f"map{place}.place = map{first}.place" for place in others)
-        cases.append(f"WHEN {same} THEN {literal(' = '.join(options.shared))}")
-    return f"CASE {' '.join(cases)} END"
-
-
-def _sum_up(
-    connection: duckdb.DuckDBPyConnection, modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
-) -> EventCells:
-    """Make the table of cells in one pass over the rows, and count the rows that are dropped, by reason."""
-    maps = range(len(modes))
-    joins = " ".join(f"LEFT JOIN map{place} ON map{place}.text = chosen.m{place}" for place in maps)
-    found = ", ".join(f"map{place}.place AS place{place}" for place in maps)
-    columns = ", ".join(f"CASE WHEN reason IS NULL THEN place{place}::INTEGER END AS c{place}" for place in maps)
-    connection.execute(
-        f"CREATE TABLE cells AS SELECT {columns}, reason, count(*) AS number, "
-        "CAST(sum(CASE WHEN reason IS NULL THEN n END) AS BIGINT) AS total "
-        f"FROM (SELECT {_reason(modes, options)} AS reason, n, {found} FROM chosen {joins}) GROUP BY ALL"
-    )
-    rows = connection.execute(
-        "SELECT reason, sum(number)::BIGINT AS rows FROM cells GROUP BY reason ORDER BY rows DESC, reason"
-    ).fetchall()
-    tally.dropped = {reason: number for reason, number in rows if reason is not None}
-    tally.kept = sum(number for reason, number in rows if reason is None)
-    connection.execute("DELETE FROM cells WHERE reason IS NOT NULL")
-    return EventCells(connection, len(modes))
-
-
-def _without_rare(
-    cells: EventCells, labels: list[list[str]], modes: tuple[Mode, ...], options: CellOptions, tally: RowTally
-) -> list[list[str]]:
-    """Leave out labels with too few counts, and labels whose rows were all dropped; return the others."""
-    shared = _shared_places(modes, options)
-    free = [place for place, mode in enumerate(modes) if mode.kind in ("plain", "country")]
-    groups = [[place] for place in free if place not in shared] + ([shared] if shared else [])
-    ignored = _on_diagonal(_missing_diagonal(modes, options))
-    if dropped := cells.drop_rare(groups, options.min_count, ignored):
-        tally.dropped[f"counts below min_count {options.min_count}"] = dropped
-        tally.kept -= dropped
-    return cells.relabel(labels, groups)
-
-
-def _without_new(
-    cells: EventCells,
-    labels: list[list[str]],
-    modes: tuple[Mode, ...],
-    options: CellOptions,
-    like: LabelTemplate,
-    tally: RowTally,
-) -> list[list[str]]:
-    """Drop the rows with labels that `like` does not have, or, if these are appended, only those that no row has.
-
-    If new labels are an error, those on a missing diagonal are not: their rows are dropped, since they add nothing.
+    Plain labels for which an `order` is given have that order. Numbers are sorted as numbers; names of months and
+    weekdays, and times of day, as in a calendar.
     """
-    shared = _shared_places(modes, options)
-    ignored = _on_diagonal(_missing_diagonal(modes, options) if like.new_labels == "error" else [])
-    known = {place: len(like.labels(mode.name)) for place, mode in enumerate(modes) if mode.kind != "time"}
-    for place, number in known.items():
-        rows = cells.rows_by_label(place, len(labels[place]), f"NOT ({ignored})")
-        new = sorted((n for n in range(number, len(rows)) if rows[n]), key=lambda n: -rows[n])
-        if new:
-            tally.new_labels[modes[place].name] = {labels[place][n]: int(rows[n]) for n in new}
-    if like.new_labels != "append":
-        for place, number in known.items():
-            if dropped := cells.drop(f"c{place} >= {number}"):
-                tally.dropped[f"new {modes[place].name}"] = dropped
-                tally.kept -= dropped
-    groups = [[place] for place in known if place not in shared] + ([shared] if shared else [])
-    return cells.relabel(labels, groups, keep=[known[group[0]] for group in groups])
+    if kind in _FIXED:
+        return list(_FIXED[kind].values())
+    if kind == "plain" and order:
+        first = [label for label in dict.fromkeys(order) if label in labels]
+        return [*first, *sorted(labels.difference(first))]
+    if labels and all(label.isdecimal() and label.isascii() and len(label) < _LONG for label in labels):
+        return sorted(labels, key=lambda label: (int(label), label))
+    texts = sorted(labels)
+    keys = calendar_keys(texts) if kind == "plain" else None
+    return texts if keys is None else [label for _, label in sorted(zip(keys, texts, strict=True))]
 
 
 @dataclass(frozen=True)
+class LabelTemplate:
+    """`like`: a tensor that decides the modes, labels and periods of another, and what to do with new labels."""
+
+    tensor: CountTensor
+    new_labels: str
+
+    def modes(self, chosen: tuple[Mode, ...]) -> tuple[Mode, ...]:
+        """Return the modes in the order of the tensor; the one whose labels there are periods is the mode of time."""
+        by_name = {mode.name: mode for mode in chosen}
+        labels = dict(zip(self.tensor.mode_names, self.tensor.labels, strict=True))
+        if set(by_name) != set(labels):
+            rule = f"must be a dict from the modes of `like` ({', '.join(labels)}) to columns"
+            raise InputError("modes", list(by_name), rule)
+        times = [name for name in labels if by_name[name].kind == "time"]
+        times = times or [name for name in labels if by_name[name].kind == "plain" and period_form(labels[name])]
+        if len(times) > 1:
+            rule = f"must be given, because `like` has periods of time in the modes {', '.join(times)}"
+            raise InputError("time", NO_VALUE, rule)
+        for name, of_mode in labels.items():
+            if isinstance(of_mode, range):
+                raise InputError("like", self._shown, f"must have labels in mode {name!r}, to match the rows")
+        return tuple(replace(by_name[name], kind="time") if name in times else by_name[name] for name in labels)
+
+    def frequency(self, freq: str | None, modes: tuple[Mode, ...]) -> str | None:
+        """Return the length of the tensor's periods."""
+        name = next((mode.name for mode in modes if mode.kind == "time"), None)
+        if name is None:
+            return freq
+        labels = self.labels(name)
+        if period_form(labels) is None:
+            rule = f"must have periods of time in mode {name!r}, not the labels {first_few(labels)}"
+            raise InputError("like", self._shown, rule)
+        own = frequency_of(labels)
+        if own is None and freq is None:
+            rule = f"must be given, because the length of the periods of `like` is not clear: {first_few(labels)}"
+            raise InputError("freq", NO_VALUE, rule)
+        if own is not None and freq not in (None, own):
+            raise InputError("freq", freq, f"must be {own!r} as in `like`, which has periods like {labels[0]!r}")
+        return own or freq
+
+    def shared(self, given: tuple[str, ...], diagonal: str) -> tuple[str, ...]:
+        """Return the modes that share their labels: those given, or those whose diagonal is missing in the tensor."""
+        diagonals = [tuple(self.tensor.mode_names[mode] for mode in modes) for modes in missing_diagonals(self.tensor)]
+        shared = given or max(diagonals, key=len, default=())
+        if len({self.labels(name) for name in shared}) > 1:
+            rule = f"must have the same labels in {' and '.join(shared)}, because these modes share one list"
+            raise InputError("like", self._shown, rule)
+        if shared and diagonal == "missing" and not any(set(shared) <= set(each) for each in diagonals):
+            rule = f"must be 'keep' or 'drop': in `like` the diagonal of {' and '.join(shared)} is not missing"
+            raise InputError("diagonal", diagonal, rule)
+        return shared
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a mode."""
+        return tuple(str(label) for label in self.tensor.labels[self.tensor.mode(name)])
+
+    def spellings(self, name: str, found: list[str]) -> dict[str, str]:
+        """Return the found labels of a mode as the tensor spells them: CAMEO codes with or without their words."""
+        spelt = dict(zip(found, cameo.respelt(found, self.labels(name)), strict=True))
+        if not any(" " in label and " " not in other for label, other in spelt.items()):
+            return spelt
+        bare = {label: next(iter(cameo.other_spellings(label)), label) for label in found if spelt[label] == label}
+        return spelt | {label: code for label, code in bare.items() if code not in spelt.values()}
+
+    @property
+    def _shown(self) -> Described:
+        return Described(f"a tensor with the modes {', '.join(self.tensor.mode_names)}")
+
+
 class EventCells:
-    """The table `cells` of a connection. Dropping and relabelling change the table."""
+    """The table `cells` of a connection, and the labels of its modes. Leaving out labels changes both."""
 
-    connection: duckdb.DuckDBPyConnection
-    modes: int
+    def __init__(
+        self, connection: DuckDBPyConnection, selection: RowSelection, options: CellOptions, tally: RowTally
+    ) -> None:
+        self.connection, self.modes, self.time = connection, selection.modes, selection.time
+        self._options, self._tally = options, tally
+        self._shared = [place for place, mode in enumerate(self.modes) if mode.name in options.shared]
+        self.diagonal = self._shared if options.diagonal == "missing" else []  # modes whose diagonal is missing
+        self.labels: list[list[str]] = []
+        self._label_modes()
+        self._sum_up()
 
-    def rows(self, condition: str = "true") -> int:
+    def _label_modes(self) -> None:
+        """Make a table `map0`, `map1`, .. of texts and positions for each mode, and set all labels."""
+        rows = {place: self._texts(place) for place in range(len(self.modes)) if place != self.time}
+        readings = {place: self._read_labels(place, list(rows[place])) for place in rows}
+        orders = {place: self._options.orders.get(self.modes[place].name, ()) for place in rows}
+        shared = {label for place in self._shared for label in readings[place][0].values()}
+        shared_order = tuple(label for place in self._shared for label in orders[place])
+        for place, mode in enumerate(self.modes):
+            if place == self.time:
+                self.labels.append(self._label_periods(place))
+                continue
+            labels, unknown = readings[place]
+            own = set(labels.values()), tuple(labels.get(text, text) for text in orders[place])
+            found = _vocabulary(mode.kind, *((shared, shared_order) if place in self._shared else own))
+            if like := self._options.like:
+                spelt = like.spellings(mode.name, found)
+                labels = {text: spelt.get(label, label) for text, label in labels.items()}
+                found = list(dict.fromkeys((*like.labels(mode.name), *spelt.values())))
+            self.labels.append(found)
+            self._write_map(place, labels, unknown)
+            if unknown:
+                counted = sorted((-rows[place][text], text) for text in unknown)
+                self._tally.unknown[mode.name] = {text: -number for number, text in counted}
+            repaired = [text for text in labels if mode.kind == "cameo" and cameo.restore(text)[1]]
+            if repaired:
+                self._tally.repaired[mode.name] = sum(rows[place][text] for text in repaired)
+
+    def _texts(self, place: int) -> dict[str, int]:
+        """Return every text of a mode with its number of rows."""
+        rows = self.connection.execute(
+            f"SELECT m{place}, count(*) FROM chosen WHERE {_VALID} AND m{place} IS NOT NULL GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+        return {text: int(number) for text, number in rows}
+
+    def _read_labels(self, place: int, texts: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the labels of the texts of a mode, and why other texts have none.
+
+        CAMEO codes get words, unless some text is not a code.
+        """
+        mode = self.modes[place]
+        with_words = cameo.labels_of_codes(mode.column, texts) if mode.codes else None
+        if with_words is not None:
+            return with_words, {}
+        if mode.codes and all(text.isdecimal() for text in texts):
+            values = {"mode": mode.name, "column": mode.column}
+            self._tally.findings.append(Finding("codes-without-words", "note", values))
+        labels, unknown = {}, {}
+        for text in texts:
+            label = _label_of(mode.kind, text)
+            if label is not None:
+                labels[text] = label
+            else:
+                is_of_region = mode.kind == "country" and is_region(text)
+                unknown[text] = "region, not a country" if is_of_region else f"unknown {mode.name}"
+        return labels, unknown
+
+    def _write_map(self, place: int, labels: dict[str, str], unknown: dict[str, str]) -> None:
+        places = {label: number for number, label in enumerate(self.labels[place])}
+        known = [places[label] for label in labels.values()]
+        frame = pd.DataFrame(
+            {
+                "text": pd.Series([*labels, *unknown], dtype=object),
+                "place": np.array([*known, *(-1 for _ in unknown)], dtype=np.int64),
+                "why": pd.Series([*(None for _ in known), *unknown.values()], dtype=object),
+            }
+        )
+        self.connection.register("new_map", frame)
+        self.connection.execute(
+            f"CREATE TEMP TABLE map{place} AS SELECT text::VARCHAR AS text, place, why::VARCHAR AS why FROM new_map"
+        )
+        self.connection.unregister("new_map")
+
+    def _label_periods(self, place: int) -> list[str]:
+        freq = self._options.freq
+        period = f"date_trunc('{freq}', m{place})"
+        begin, end, first, last = self.connection.execute(
+            f"SELECT min(m{place}), max(m{place}), min({period}), max({period}) FROM chosen WHERE {_VALID}"
+        ).fetchall()[0]
+        if begin is None:
+            self.connection.execute(f"CREATE TEMP TABLE map{place} (text TIMESTAMP, place BIGINT, why VARCHAR)")
+            return ["none"]
+        # A moment with a time is an hour, and is written as the label of that hour.
+        written = [f"{each:%Y-%m-%d %H:%M}" if isinstance(each, datetime) else str(each) for each in (begin, end)]
+        self._tally.dates = written[0], written[1]
+        self.connection.execute(
+            f"CREATE TEMP TABLE map{place} AS SELECT DISTINCT m{place} AS text, NULL::VARCHAR AS why, "
+            f"date_diff('{freq}', {literal(str(first))}::TIMESTAMP, {period}::TIMESTAMP) AS place "
+            f"FROM chosen WHERE m{place} IS NOT NULL"
+        )
+        return periods(first, last, freq)
+
+    def _sum_up(self) -> None:
+        """Make the table of cells in one pass over the rows, and count the rows that are dropped, by reason."""
+        maps = range(len(self.modes))
+        joins = " ".join(f"LEFT JOIN map{place} ON map{place}.text = chosen.m{place}" for place in maps)
+        found = ", ".join(f"map{place}.place AS place{place}" for place in maps)
+        columns = ", ".join(f"CASE WHEN reason IS NULL THEN place{place}::INTEGER END AS c{place}" for place in maps)
+        self.connection.execute(
+            f"CREATE TABLE cells AS SELECT {columns}, reason, count(*) AS number, "
+            "CAST(sum(CASE WHEN reason IS NULL THEN n END) AS BIGINT) AS total "
+            f"FROM (SELECT {self._reason()} AS reason, n, {found} FROM chosen {joins}) GROUP BY ALL"
+        )
+        rows = self.connection.execute(
+            "SELECT reason, sum(number)::BIGINT AS rows FROM cells GROUP BY reason ORDER BY rows DESC, reason"
+        ).fetchall()
+        self._tally.dropped = {reason: number for reason, number in rows if reason is not None}
+        self._tally.kept = sum(number for reason, number in rows if reason is None)
+        self.connection.execute("DELETE FROM cells WHERE reason IS NOT NULL")
+
+    def _reason(self) -> str:
+        """Return SQL for the reason why a row is dropped; NULL if it is kept."""
+        cases = [
+            "WHEN bad_number IS NOT NULL THEN 'no number for where'",
+            "WHEN NOT keep THEN 'left out by where'",
+            "WHEN bad_time IS NOT NULL THEN 'unreadable time'",
+            "WHEN bad_n IS NOT NULL THEN 'count that is not a whole number'",
+        ]
+        cases += [f"WHEN m{place} IS NULL THEN {literal(f'no {mode.name}')}" for place, mode in enumerate(self.modes)]
+        cases += [f"WHEN map{place}.why IS NOT NULL THEN map{place}.why" for place in range(len(self.modes))]
+        if self._shared and self._options.diagonal == "drop":
+            first, *others = self._shared
+            same = " AND ".join(f"map{place}.place = map{first}.place" for place in others)
+            cases.append(f"WHEN {same} THEN {literal(' = '.join(self._options.shared))}")
+        return f"CASE {' '.join(cases)} END"
+
+    def rows(self, condition: str) -> int:
         """Return the number of rows of the cells that meet a condition."""
         return int(fetched(self.connection, f"SELECT coalesce(sum(number), 0) FROM cells WHERE {condition}"))
 
-    def rows_by_label(self, mode: int, length: int, condition: str = "true") -> Int64s:
+    def _rows_by_label(self, mode: int, condition: str = "true") -> Int64s:
         """Return the number of rows of each label of a mode, in the cells that meet a condition."""
         found = self.connection.execute(
             f"SELECT c{mode} AS place, CAST(sum(number) AS BIGINT) AS rows FROM cells WHERE {condition} GROUP BY ALL"
         ).fetchnumpy()
-        rows = np.zeros(length, dtype=np.int64)
+        rows = np.zeros(len(self.labels[mode]), dtype=np.int64)
         rows[found["place"]] = found["rows"]
         return rows
 
-    def drop(self, condition: str) -> int:
+    def _drop(self, condition: str) -> int:
         """Drop the cells that meet a condition, and return how many rows they had."""
         if rows := self.rows(condition):
             self.connection.execute(f"DELETE FROM cells WHERE {condition}")
         return rows
 
-    def drop_rare(self, groups: list[list[int]], least: int, ignored: str) -> int:
-        """Drop the cells of labels with fewer than `least` counts, and return how many rows they had.
+    def _groups(self, places: Iterable[int]) -> list[list[int]]:
+        """Return the modes at these places, those that share their labels together."""
+        return [[place] for place in places if place not in self._shared] + ([self._shared] if self._shared else [])
 
-        The modes of a group share their labels. Dropping a label takes counts from other labels, so this is repeated
-        until all labels have enough. Cells that are `ignored`, because they will be missing, add nothing to any label.
+    def leave_out_rare_labels(self) -> None:
+        """Leave out labels with fewer than `min_count` counts, and labels whose rows were all dropped.
+
+        Dropping a label takes counts from other labels, so this is repeated until all labels have enough. Cells on a
+        diagonal that is missing add nothing to any label.
         """
+        groups = self._groups(place for place, mode in enumerate(self.modes) if mode.kind in ("plain", "country"))
+        least, ignored = self._options.min_count, _on_diagonal(self.diagonal)
         dropped, before = 0, -1
         while least and dropped != before:
             before = dropped
@@ -387,27 +446,44 @@ class EventCells:
                     f"CREATE OR REPLACE TEMP TABLE rare AS SELECT place FROM ({' UNION ALL '.join(each)}) "
                     f"GROUP BY place HAVING sum(counted) < {least}"
                 )
-                dropped += self.drop(" OR ".join(f"c{mode} IN (SELECT place FROM rare)" for mode in group))
-        return dropped
+                dropped += self._drop(" OR ".join(f"c{mode} IN (SELECT place FROM rare)" for mode in group))
+        self._tally.drop(f"counts below min_count {least}", dropped)
+        self._relabel(groups, [0] * len(groups))
 
-    def relabel(
-        self, labels: list[list[str]], groups: list[list[int]], keep: list[int] | None = None
-    ) -> list[list[str]]:
-        """Leave out those labels of the grouped modes that no cell has, and return the others.
+    def leave_out_new_labels(self, like: LabelTemplate) -> None:
+        """Drop the rows with labels that `like` does not have, or, if these are appended, only those that no row has.
 
-        For each group, the first `keep` labels stay in any case.
+        If new labels are an error, those on a missing diagonal are not: their rows are dropped, since they add nothing.
         """
-        labels = list(labels)
+        ignored = _on_diagonal(self.diagonal if like.new_labels == "error" else [])
+        known = {place: len(like.labels(mode.name)) for place, mode in enumerate(self.modes) if place != self.time}
+        for place, number in known.items():
+            rows = self._rows_by_label(place, f"NOT ({ignored})")
+            new = sorted((n for n in range(number, len(rows)) if rows[n]), key=lambda n: -rows[n])
+            if new:
+                self._tally.new_labels[self.modes[place].name] = {self.labels[place][n]: int(rows[n]) for n in new}
+        if like.new_labels != "append":
+            for place, number in known.items():
+                self._tally.drop(f"new {self.modes[place].name}", self._drop(f"c{place} >= {number}"))
+        groups = self._groups(known)
+        self._relabel(groups, [known[group[0]] for group in groups])
+
+    def _relabel(self, groups: list[list[int]], fixed: list[int]) -> None:
+        """Leave out labels of the grouped modes that no cell has; the first `fixed` labels of each group stay."""
         moved: dict[int, str] = {}
-        for number, (group, first) in enumerate(zip(groups, keep or [0] * len(groups), strict=True)):
+        for number, (group, first) in enumerate(zip(groups, fixed, strict=True)):
             used = self._make_places(f"places{number}", group, first)
-            if used.size < len(labels[group[0]]):
+            if used.size < len(self.labels[group[0]]):
                 moved |= dict.fromkeys(group, f"places{number}")
                 for mode in group:
-                    labels[mode] = [labels[mode][place] for place in used.tolist()]
+                    self.labels[mode] = [self.labels[mode][place] for place in used.tolist()]
         if moved:
-            self._move(moved)
-        return labels
+            columns = [f"new{mode}.new AS c{mode}" if mode in moved else f"c{mode}" for mode in range(len(self.modes))]
+            joins = [f"JOIN {table} AS new{mode} ON new{mode}.old = cells.c{mode}" for mode, table in moved.items()]
+            self.connection.execute(
+                f"CREATE OR REPLACE TABLE cells AS "
+                f"SELECT {', '.join(columns)}, total, number FROM cells {' '.join(joins)}"
+            )
 
     def _make_places(self, table: str, group: list[int], first: int) -> Int64s:
         """Make a table of the positions that stay, old and new; return the old ones, in order."""
@@ -420,43 +496,49 @@ class EventCells:
         )
         return np.asarray(self.connection.execute(f"SELECT old FROM {table} ORDER BY old").fetchnumpy()["old"])
 
-    def _move(self, moved: dict[int, str]) -> None:
-        """Give the cells their new positions; `moved` has for each mode that changes the table of its positions."""
-        columns = [f"new{mode}.new AS c{mode}" if mode in moved else f"c{mode}" for mode in range(self.modes)]
-        joins = [f"JOIN {table} AS new{mode} ON new{mode}.old = cells.c{mode}" for mode, table in moved.items()]
-        self.connection.execute(
-            f"CREATE OR REPLACE TABLE cells AS SELECT {', '.join(columns)}, total, number FROM cells {' '.join(joins)}"
-        )
+    def unobserved_periods(self) -> Int64s:
+        """Return the periods that were not observed, and count the other periods without rows."""
+        if self.time is None:
+            return np.empty(0, dtype=np.int64)
+        labels, rows = self.labels[self.time], self._rows_by_label(self.time)
+        unobserved = np.zeros(rows.size, dtype=bool)
+        if self._options.unobserved is not None:
+            chosen = rows_of(tuple(labels), self._options.unobserved, "unobserved", self.modes[self.time].name)
+            unobserved[np.asarray(chosen, dtype=np.int64)] = True
+        empty = tuple(labels[number] for number in np.flatnonzero((rows == 0) & ~unobserved).tolist())
+        self._tally.empty_periods, self._tally.unobserved = empty, int(rows[unobserved].sum())
+        if empty:
+            values = {"periods": len(empty), "argument": "unobserved"}
+            self._tally.findings.append(Finding("empty-periods", "caution", values))
+        return np.flatnonzero(unobserved)
 
 
 def _on_diagonal(modes: Sequence[int]) -> str:
-    """Return SQL that says whether a cell has the same position in all of these modes; never, if there are none."""
+    """Return SQL that says whether a cell has the same position in all of these modes; false if there are no modes."""
     return " AND ".join(f"c{mode} = c{modes[0]}" for mode in modes[1:]) or "false"
 
 
 class TableTensor:
     """A tensor whose cells are in a table of duckdb, until they are read into memory or written to shards.
 
-    Cells on the diagonal of the modes `diagonal`, and at the positions `unobserved` of the mode `time`, are missing.
+    Cells on a missing diagonal, and at the `unobserved` positions of the mode of time, are missing.
     """
 
-    def __init__(
-        self,
-        cells: EventCells,
-        mode_names: Sequence[str],
-        labels: Sequence[Sequence[str]],
-        *,
-        diagonal: Sequence[int],
-        time: int | None,
-        unobserved: Int64s,
-    ) -> None:
-        self.mode_names = check_mode_names(mode_names, cells.modes)
-        self.shape = tuple(len(each) for each in labels)
-        self.labels = fit_labels(check_labels(labels, self.mode_names), self.shape, self.mode_names)
-        self.missing = Missing(_missing_patterns(diagonal, time, unobserved, self.shape), self.shape)
+    def __init__(self, cells: EventCells, unobserved: Int64s) -> None:
+        self.mode_names = check_mode_names([mode.name for mode in cells.modes], len(cells.modes))
+        self.shape = tuple(len(each) for each in cells.labels)
+        self.labels = fit_labels(check_labels(cells.labels, self.mode_names), self.shape, self.mode_names)
         self.report: EventReport | None = None
         self._connection = cells.connection
-        self._observed = _observed(diagonal, time, unobserved)
+        length = self.shape[cells.diagonal[0]] if cells.diagonal else 0
+        patterns = np.full((length + unobserved.size, len(self.shape)), WILDCARD, dtype=np.int64)
+        patterns[:length, cells.diagonal] = np.arange(length)[:, None]
+        conditions = ["total > 0", f"NOT ({_on_diagonal(cells.diagonal)})"]
+        if unobserved.size:
+            patterns[length:, cells.time] = unobserved
+            conditions.append(f"c{cells.time} NOT IN ({', '.join(map(str, unobserved.tolist()))})")
+        self.missing = Missing(patterns, self.shape)
+        self._observed = " AND ".join(conditions)  # SQL: whether a cell has a count and is not missing
         self.nnz, self.total = self._count_cells()
 
     def _count_cells(self) -> tuple[int, int]:
@@ -493,10 +575,9 @@ class TableTensor:
         coords = np.stack([np.asarray(found[f"c{mode}"]) for mode in range(len(self.shape))])
         counts = np.asarray(found["total"])
         del found
-        cells = canonical(coords, counts, self.shape)
-        return trusted_tensor(
-            CanonicalParts(*cells, self.shape, self.mode_names, self.labels, self.missing, self.report)
-        )
+        coords, counts = canonical(coords, counts, self.shape)
+        parts = CanonicalParts(coords, counts, self.shape, self.mode_names, self.labels, self.missing, self.report)
+        return trusted_tensor(parts)
 
     def in_shards(self, path: Path, shards: int) -> ShardedTensor:
         """Write the tensor to a new folder, batch by batch, and return it."""
@@ -512,23 +593,6 @@ class TableTensor:
             coords = np.stack([batch[f"c{mode}"].to_numpy() for mode in range(len(self.shape))])
             yield coords, batch["total"].to_numpy()
 
-    def _query(self, order: str = "") -> duckdb.DuckDBPyConnection:
+    def _query(self, order: str = "") -> DuckDBPyConnection:
         columns = ", ".join(f"c{mode}" for mode in range(len(self.shape)))
         return self._connection.execute(f"SELECT {columns}, total FROM cells WHERE {self._observed} {order}")
-
-
-def _missing_patterns(diagonal: Sequence[int], time: int | None, unobserved: Int64s, shape: Sequence[int]) -> Int64s:
-    length = shape[diagonal[0]] if diagonal else 0
-    patterns = np.full((length + unobserved.size, len(shape)), WILDCARD, dtype=np.int64)
-    patterns[:length, list(diagonal)] = np.arange(length)[:, None]
-    if time is not None:
-        patterns[length:, time] = unobserved
-    return patterns
-
-
-def _observed(diagonal: Sequence[int], time: int | None, unobserved: Int64s) -> str:
-    """Return SQL that says whether a cell has a count and is not missing."""
-    conditions = ["total > 0", f"NOT ({_on_diagonal(diagonal)})"]
-    if time is not None and unobserved.size:
-        conditions.append(f"c{time} NOT IN ({', '.join(map(str, unobserved.tolist()))})")
-    return " AND ".join(conditions)

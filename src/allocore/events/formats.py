@@ -24,11 +24,10 @@ class Mode:
 
 @dataclass(frozen=True)
 class Format:
-    """An event data set: its default modes, which modes share their labels, and how its files are written."""
+    """An event data set: its default modes, of which sender and receiver share their labels, and how it is written."""
 
     name: str
     modes: tuple[Mode, ...]
-    shared: tuple[str, ...] = ()
     marks: frozenset[str] = frozenset()  # columns by which a header is recognised
     columns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # without a header: number of columns -> names
     event: tuple[str, ...] = ()  # columns that distinguish the events of a day or a story
@@ -78,7 +77,6 @@ _PHOENIX = (
     *("EventCode", "EventRootCode", "PentaClass", "GoldsteinScore", "Issues", "Lat", "Lon"),
     *("LocationName", "StateName", "CountryCode", "SentenceID", "URLs", "NewsSources"),
 )
-_ACTORS = ("sender", "receiver")
 _DAY = re.compile(r"[12][0-9]{7}")
 
 FORMATS = {
@@ -87,7 +85,6 @@ FORMATS = {
         Format(
             "icews",
             _modes("Source Country", "Target Country", "CAMEO Code", "cameo", "Event Date", words="Event Text"),
-            shared=_ACTORS,
             marks=frozenset({"Source Country", "Target Country", "Event Date", "Event Text"}),
             event=("Source Name", "Target Name", "CAMEO Code"),
             story="Story ID",
@@ -96,7 +93,6 @@ FORMATS = {
         Format(
             "gdelt",
             _modes("Actor1CountryCode", "Actor2CountryCode", "EventRootCode", "root", "SQLDATE"),
-            shared=_ACTORS,
             marks=frozenset({"GLOBALEVENTID", "Actor1CountryCode", "Actor2CountryCode"}),
             columns={number: _gdelt_columns(number) for number in (57, 58, 61)},
             event=("Actor1Code", "Actor2Code", "EventCode"),
@@ -107,7 +103,6 @@ FORMATS = {
         Format(
             "terrier",
             _modes("src_actor", "tgt_actor", "root_code", "root", "date8"),
-            shared=_ACTORS,
             marks=frozenset({"src_actor", "tgt_actor", "root_code"}),
             event=("source", "target", "code"),
             codes=("code",),
@@ -116,7 +111,6 @@ FORMATS = {
         Format(
             "phoenix",
             _modes("SourceActorEntity", "TargetActorEntity", "EventRootCode", "root", "Date"),
-            shared=_ACTORS,
             marks=frozenset({"SourceActorEntity", "TargetActorEntity"}),
             columns={26: _PHOENIX},
             event=("SourceActorFull", "TargetActorFull", "EventCode"),
@@ -127,7 +121,6 @@ FORMATS = {
         Format(
             "polecat",
             _modes("Actor Country", "Recipient Country", "Event Type", "plover", "Event Date"),
-            shared=_ACTORS,
             marks=frozenset({"Actor Country", "Recipient Country", "Event Type"}),
             event=("Actor Name", "Recipient Name", "Event Type", "Event Mode"),
             lists=True,
@@ -135,14 +128,12 @@ FORMATS = {
         Format(
             "acled",
             _modes("actor1", "actor2", "event_type", "plain", "event_date", actors="plain"),
-            shared=_ACTORS,
             marks=frozenset({"event_id_cnty", "actor1", "event_type"}),
             event=("event_id_cnty",),
         ),
         Format(
             "ucdp",
             _modes("side_a", "side_b", "type_of_violence", "violence", "date_start", actors="plain"),
-            shared=_ACTORS,
             marks=frozenset({"side_a", "side_b", "type_of_violence"}),
             event=("id",),
         ),
@@ -150,8 +141,10 @@ FORMATS = {
 }
 
 
-def detect(header: tuple[str, ...]) -> Format | None:
-    """Return the format of a file whose first line has these fields, or None."""
+def find_format(wanted: str, header: tuple[str, ...]) -> Format | None:
+    """Return the format that is wanted, or with "auto" that of a file whose first line has these fields, if known."""
+    if wanted != "auto":
+        return FORMATS[wanted]
     for each in FORMATS.values():
         if each.marks <= set(header):
             return each

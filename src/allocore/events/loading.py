@@ -4,14 +4,23 @@
     bad_time      the text of a date that cannot be read, or of a date before 1000 or after 2999
     n, bad_n      the count of the row; its text if that is not a whole number of at least 0
     keep          whether the row passes `where`
-    bad_column    if `where` depends on a column that it compares to a number, and the text there is no number:
-    bad_number    the column, and the text
+    bad_column    if `where` depends on a text that it compares to a number, but that is not a number: its column
+    bad_number    the text itself
     lead          false for a row made from the second or a later entry of a list
     k0, k1, ..    the columns that distinguish events, if duplicates are to be left out
     file          the file of the row
     is_row        always true: lines of JSON that are not rows are counted and deleted
 
 Rows with the wrong number of columns do not get into the table: duckdb keeps a list of them.
+
+Each distinct text of a date is read once, even if many rows have it. 3/4/2020 is the 4th of March in America and the
+3rd of April in most other countries. Dates that can be read in only one way, such as 13/4/2020, decide for the whole
+column. The majority of them counts, since one misspelt date must not change the meaning of all others. If there are
+none, the month comes first.
+
+A text with an offset or a time zone (23:30+02:00) is dated in UTC, whatever the source: Parquet files do not say in
+which zone their times were written, so under any other rule a frame and the file it was saved to would have different
+periods. A text without either is taken as it is.
 """
 
 from __future__ import annotations
@@ -22,20 +31,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import duckdb
+from duckdb import DuckDBPyConnection
 
 from allocore._text import first_few, plural
 from allocore.errors import NO_VALUE, InputError
-from allocore.events.dates import make_moments
 from allocore.events.formats import Format, Mode
 from allocore.events.sources import COLUMNS_SHOWN, FileDialect, unreadable
 from allocore.events.where import BLANKS, EVERY_ROW, Condition, RowTest, meaning, trimmed
-from allocore.findings import Finding
+from allocore.findings import Finding, Level
 from allocore.tensor.sql import as_pattern, first_sentence, literal, quoted
 
-if TYPE_CHECKING:
-    import duckdb
-
+NEEDS_DATES = "needs dates: name their column in `time`"
 NOT_UTF_8 = "the line is not UTF-8"
 
 
@@ -51,28 +60,28 @@ class RowSelection:
     hours: bool = False  # whether times are hours, not days
     strict_nothing: bool = False  # only empty text means "no value": outside known formats "NA" may be a label
     floats: frozenset[str] = frozenset()  # columns of floating-point numbers, in which 3.0 is written as 3
-    kept: RowTest = EVERY_ROW  # `where` for a source whose columns have known types
+    test: RowTest = EVERY_ROW  # `where` for a source whose columns have known types
+
+    @property
+    def time(self) -> int | None:
+        """The place of the mode of time."""
+        return next((place for place, mode in enumerate(self.modes) if mode.kind == "time"), None)
+
+    @property
+    def time_column(self) -> str | None:
+        """The column of the mode of time."""
+        return None if self.time is None else self.modes[self.time].column
 
     def columns(self) -> list[str]:
         """Return the columns that are needed, except those in `where`."""
         names = [*(mode.column for mode in self.modes), *((self.count,) if self.count else ()), *self.keys]
         return list(dict.fromkeys(names))
 
-    def asked_by(self, column: str | None) -> tuple[str, object]:
-        """Return the argument that names a column, and its value; without a column, that is `where`."""
-        if column is None:
-            return "where", self.where.given if self.where else None
-        if column == self.count:
-            return "count", column
-        if any(mode.column == column and mode.kind == "time" for mode in self.modes):
-            return "time", column
-        return "modes", [mode.column for mode in self.modes if mode.kind != "time"]
-
     def of_types(self, columns: tuple[str, ...], types: Sequence[str]) -> RowSelection:
         """Return the same for a source whose columns have these types."""
-        kept = self.where.within(columns, types) if self.where else EVERY_ROW
+        test = self.where.within(columns, types) if self.where else EVERY_ROW
         floats = frozenset(name for name, kind in zip(columns, types, strict=True) if kind in ("DOUBLE", "FLOAT"))
-        return replace(self.within(columns), floats=floats, kept=kept)
+        return replace(self.within(columns), floats=floats, test=test)
 
     def within(self, columns: tuple[str, ...]) -> RowSelection:
         """Return the same for a source with these columns: a mode whose column is absent uses its fallback."""
@@ -88,7 +97,6 @@ class RowSelection:
         """Return the SQL that makes rows of `events` from a source; the dates are still texts."""
         parts, froms, leads = [], [f"{source} AS source"], ["true"]
         for place, mode in enumerate(self.modes):
-            text = self._text(mode.column)
             if self.lists and mode.kind == "country":
                 between = literal(f"[{BLANKS}]*;[{BLANKS}]*")
                 whole = f"coalesce({trimmed(self._raw(mode.column))}, '')"
@@ -98,9 +106,9 @@ class RowSelection:
                 parts.append(f"{meaning(f'list{place}.item', self.strict_nothing)} AS m{place}")
                 leads.append(f"list{place}.number = 1")
             else:
-                parts.append(f"{text} AS m{place}")
+                parts.append(f"{self._text(mode.column)} AS m{place}")
         parts += self._count()
-        parts += self.kept.columns()
+        parts += self.test.columns()
         parts.append(f"{' AND '.join(leads)} AS lead")
         parts += [f"{self._text(name)} AS k{place}" for place, name in enumerate(self.keys)]
         return f"SELECT {', '.join(parts)}, {file} AS file, {is_row} AS is_row FROM {', '.join(froms)}"
@@ -127,35 +135,26 @@ class RowSelection:
 
 
 def keys_for(dedup: str, form: Format | None, modes: tuple[Mode, ...], columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that distinguish events, besides a date that is a mode."""
+    """Return the columns that distinguish events, in addition to a date that is a mode."""
     if dedup not in ("none", "story", "day"):
         raise InputError("dedup", dedup, "must be 'none', 'story' or 'day'")
     if dedup == "none":
         return ()
+    fallbacks = {mode.column: mode.fallback for mode in form.modes} if form else {}
+    names = [name if name in columns else fallbacks.get(name) for name in (form.event if form else ())]
+    event = [name for name in names if name is not None and name in columns]
     # The time is compared by its day, and not by its text, which may have a time of day.
-    event = _event_columns(form, columns) or tuple(mode.column for mode in modes if mode.kind != "time")
-    if dedup == "day":
-        return (*event, *_day_column(form, modes))
-    if form is None or form.story is None or form.story not in columns:
-        raise InputError("dedup", dedup, "must be 'day' or 'none', because no column says which story an event is from")
-    return (form.story, *event)
-
-
-def _event_columns(form: Format | None, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that distinguish the events of a format; the fallback if a column is absent."""
-    if form is None:
-        return ()
-    fallbacks = {mode.column: mode.fallback for mode in form.modes if mode.fallback}
-    names = [name if name in columns else fallbacks.get(name) for name in form.event]
-    return tuple(name for name in names if name is not None and name in columns)
-
-
-def _day_column(form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
+    event = event or [mode.column for mode in modes if mode.kind != "time"]
+    if dedup == "story":
+        if form is None or form.story is None or form.story not in columns:
+            rule = "must be 'day' or 'none', because no column says which story an event is from"
+            raise InputError("dedup", dedup, rule)
+        return (form.story, *event)
     if any(mode.kind == "time" for mode in modes):
-        return ()
+        return tuple(event)
     if form is None:
-        raise InputError("dedup", "day", "needs dates: name their column in `time`")
-    return tuple(mode.column for mode in form.modes if mode.kind == "time")
+        raise InputError("dedup", dedup, NEEDS_DATES)
+    return (*event, *(mode.column for mode in form.modes if mode.kind == "time"))
 
 
 def check_columns(
@@ -174,15 +173,18 @@ def check_columns(
     if not absent:
         return
     name = absent[0]
-    near = get_close_matches(
-        name, (*columns, *(mode.name for mode in (form.modes if form else ()))), 1, 0.0 if needed else 0.6
-    )
+    known = (*columns, *(mode.name for mode in (form.modes if form else ())))
+    near = get_close_matches(name, known, 1, 0.0 if needed else 0.6)
     hint = f"; the nearest is {near[0]!r}" if near else "; a text must be in single quotes"
     if owners and name in owners:
         hint = f" and {owners[name]} has: files that are read together must all have the columns that are used"
     shown = first_few(columns, COLUMNS_SHOWN)
     rule = f"needs the column {name!r}, which {source} does not have{hint}; its columns are {shown}"
-    raise InputError(*selection.asked_by(name if needed else None), rule)
+    if not needed:
+        raise InputError("where", selection.where.given if selection.where else None, rule)
+    if name in (selection.count, selection.time_column):
+        raise InputError("count" if name == selection.count else "time", name, rule)
+    raise InputError("modes", [mode.column for mode in selection.modes if mode.kind != "time"], rule)
 
 
 class Reject(NamedTuple):
@@ -195,7 +197,7 @@ class Reject(NamedTuple):
 
 @dataclass
 class LoadedRows:
-    """What loading gives besides `events`: how many rows each file has, lines that are not rows, and findings."""
+    """The result of loading, in addition to `events`: the rows of each file, lines that are not rows, and findings."""
 
     rows: Counter[str]  # for each file, the rows that it has
     pairs: int  # rows after each row with lists of actors became one row per pair
@@ -208,49 +210,53 @@ class LoadedRows:
 
 
 def load_files(
-    connection: duckdb.DuckDBPyConnection, files: Mapping[FileDialect, list[Path]], selection: RowSelection
+    connection: DuckDBPyConnection, dialects: Mapping[Path, FileDialect], selection: RowSelection
 ) -> LoadedRows:
-    """Make `events` from files, grouped by their dialects."""
-    import duckdb
-
-    parts = [
-        selection.of_types(dialect.columns, dialect.column_types).sql(
-            dialect.scan(members), "source.allocore_file", dialect.is_row
-        )
-        for dialect, members in files.items()
-    ]
+    """Make `events` from files; those of one dialect are read together."""
+    groups: dict[FileDialect, list[Path]] = {}
+    for file, dialect in dialects.items():
+        groups.setdefault(dialect, []).append(file)
+    parts = []
+    for dialect, members in groups.items():
+        types = dialect.types or ("VARCHAR",) * len(dialect.columns)
+        is_row = "source.allocore_row" if dialect.lenient else "true"
+        typed = selection.of_types(dialect.columns, types)
+        parts.append(typed.sql(dialect.scan(members), "source.allocore_file", is_row))
     for table in ("reject_errors", "reject_scans"):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
-    try:
-        loaded = _make_events(connection, " UNION ALL ".join(parts), selection)
-    except duckdb.Error as error:
-        raise _explained(error, selection, [file for members in files.values() for file in members]) from error
+    loaded = _make_events(connection, " UNION ALL ".join(parts), selection, list(dialects))
     loaded.rejects = _rejects(connection)
     loaded.lost += len(loaded.rejects)
     loaded.found.update(each.file for each in loaded.rejects)
     return loaded
 
 
-def load_frame(connection: duckdb.DuckDBPyConnection, frame: Any, selection: RowSelection) -> LoadedRows:
+def load_frame(connection: DuckDBPyConnection, frame: Any, selection: RowSelection) -> LoadedRows:
     """Make `events` from a data frame, or from the Parquet file it was written to."""
-    import duckdb
-
     try:
         if isinstance(frame, Path):
             connection.execute(f"CREATE VIEW frame AS FROM read_parquet({as_pattern(frame)})")
         else:
             connection.register("frame", frame)
         described = connection.sql("DESCRIBE SELECT * FROM frame").fetchall()
-        columns, types = tuple(row[0] for row in described), [str(row[1]) for row in described]
-        sql = selection.of_types(columns, types).sql("frame", "NULL::VARCHAR")
-        return _make_events(connection, sql, selection)
     except duckdb.Error as error:
-        raise _explained(error, selection) from error
+        raise unreadable([], error) from error
+    columns, types = tuple(row[0] for row in described), [str(row[1]) for row in described]
+    return _make_events(connection, selection.of_types(columns, types).sql("frame", "NULL::VARCHAR"), selection)
 
 
-def _make_events(connection: duckdb.DuckDBPyConnection, sql: str, selection: RowSelection) -> LoadedRows:
+def _make_events(
+    connection: DuckDBPyConnection, sql: str, selection: RowSelection, files: Sequence[Path] = ()
+) -> LoadedRows:
     """Make the table `loaded`, which is compressed because it is on disk, and the view that has dates for texts."""
-    connection.execute(f"CREATE OR REPLACE TABLE loaded AS {sql}")
+    try:
+        connection.execute(f"CREATE OR REPLACE TABLE loaded AS {sql}")
+    except duckdb.Error as error:
+        refused = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException, duckdb.ConversionException)
+        if isinstance(error, refused) and selection.where:
+            rule = f"must be a condition on the columns: {first_sentence(error)}"
+            raise InputError("where", selection.where.given, rule) from error
+        raise unreadable(files, error) from error
     # The rows are counted once, here, before anything is joined or dropped; `RowTally.check` adds them up again.
     counted = connection.execute(
         "SELECT file, count(*) FILTER (is_row AND lead), count(*) FILTER (is_row), count(*) FILTER (NOT is_row) "
@@ -264,42 +270,11 @@ def _make_events(connection: duckdb.DuckDBPyConnection, sql: str, selection: Row
         pairs=sum(pairs for _, _, pairs, _ in counted),
         found=Counter({file: rows + other for file, rows, _, other in counted}),
         lost=lost,
-        findings=_make_view(connection, selection),
+        findings=_make_view(connection, selection.time, selection.hours),
     )
 
 
-def _make_view(connection: duckdb.DuckDBPyConnection, selection: RowSelection) -> list[Finding]:
-    place = next((place for place, mode in enumerate(selection.modes) if mode.kind == "time"), None)
-    if place is None:
-        connection.execute("CREATE OR REPLACE VIEW events AS SELECT *, NULL::VARCHAR AS bad_time FROM loaded")
-        return []
-    findings = make_moments(connection, f"m{place}", selection.hours)
-    connection.execute(
-        f"CREATE OR REPLACE VIEW events AS SELECT loaded.* REPLACE (moments.moment AS m{place}), "
-        f"CASE WHEN moments.moment IS NULL THEN loaded.m{place} END AS bad_time "
-        f"FROM loaded LEFT JOIN moments ON moments.text = loaded.m{place}"
-    )
-    return findings
-
-
-def _explained(error: Exception, selection: RowSelection, files: Sequence[Path] = ()) -> InputError:
-    """Return the error for what duckdb could not load: because of the condition, or because of the files."""
-    import duckdb
-
-    by_condition = (
-        duckdb.BinderException,
-        duckdb.ParserException,
-        duckdb.CatalogException,
-        duckdb.ConversionException,
-    )
-    if isinstance(error, by_condition) and selection.where:
-        return InputError(
-            "where", selection.where.given, f"must be a condition on the columns: {first_sentence(error)}"
-        )
-    return unreadable(files, error)
-
-
-def _rejects(connection: duckdb.DuckDBPyConnection) -> list[Reject]:
+def _rejects(connection: DuckDBPyConnection) -> list[Reject]:
     tables = {row[0] for row in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}
     if "reject_errors" not in tables:
         return []
@@ -318,3 +293,86 @@ def _problem(kind: str, message: str) -> str:
     if numbers:
         return f"the line has {plural(int(numbers[2]), 'column')}, but the table has {numbers[1]}"
     return message.strip().removesuffix(".")
+
+
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_DAYS = ("%Y/%m/%d", "%d.%m.%Y", "%d %B %Y", "%d-%B-%Y", "%d %b %Y", "%d-%b-%Y")
+_DATES = (
+    *("%Y%m%d", *(f"{day}{time}" for day in _DAYS for time in _TIMES), "%Y-%m", "%Y%m", "%Y"),
+    *("%Y%m%d.0", "%Y%m.0", "%Y.0"),  # numbers that were once floating-point
+    *("%Y-%m-%d %I:%M %p", "%Y-%m-%d %I:%M:%S %p", "%Y%m%d%H%M%S", "%Y%m%dT%H%M%S", "%Y-%m-%d %H", "%Y-%m-%dT%H"),
+)
+_MONTH_FIRST = tuple(f"%m{sign}%d{sign}%Y{time}" for sign in "/-" for time in _TIMES)
+_DAY_FIRST = tuple(f"%d{sign}%m{sign}%Y{time}" for sign in "/-" for time in _TIMES)
+_AMBIGUOUS = "^[0-9]{1,2}[/-][0-9]"  # only dates that begin like this may have the day or the month first
+_HALF_OF_DAY = "(?i)[0-9] ?[ap][.]?m[.]?$"
+_ZONE = "[+-][0-9]{2}(?::?[0-9]{2}){0,2}|[A-Za-z_]+(?:[/+-][A-Za-z0-9_]+)*"
+_ZONED = f"[0-9]:[0-9]{{2}}(?:[.][0-9]+)? *(?:{_ZONE})$"
+_IS_ZONED = f"(regexp_matches(text, {literal(_ZONED)}) AND NOT regexp_matches(text, {literal(_HALF_OF_DAY)}))"
+
+
+def _make_view(connection: DuckDBPyConnection, time: int | None, hours: bool) -> list[Finding]:
+    """Make the view `events`: `loaded` with days or, if `hours`, hours in place of the texts in the mode of time.
+
+    Returns whether the day or the month comes first, if that had to be decided, and what is known of the time zone.
+    """
+    if time is None:
+        connection.execute("CREATE OR REPLACE VIEW events AS SELECT *, NULL::VARCHAR AS bad_time FROM loaded")
+        return []
+    connection.execute(
+        f"CREATE OR REPLACE TABLE texts AS SELECT DISTINCT m{time} AS text FROM loaded "
+        f"WHERE keep AND m{time} IS NOT NULL"
+    )
+    day_first, findings = _order(connection)
+    moment = _moment((*_DATES, *(_DAY_FIRST if day_first else _MONTH_FIRST)))
+    unit = f"date_trunc('hour', {moment})" if hours else f"CAST({moment} AS DATE)"
+    connection.execute(
+        f"CREATE OR REPLACE TABLE moments AS SELECT text, {unit} AS moment, {_IS_ZONED} AS zoned FROM texts"
+    )
+    connection.execute(
+        f"CREATE OR REPLACE VIEW events AS SELECT loaded.* REPLACE (moments.moment AS m{time}), "
+        f"CASE WHEN moments.moment IS NULL THEN loaded.m{time} END AS bad_time "
+        f"FROM loaded LEFT JOIN moments ON moments.text = loaded.m{time}"
+    )
+    zoned, naive, midnights = connection.execute(
+        "SELECT count(*) FILTER (zoned), count(*) FILTER (NOT zoned), coalesce(bool_and(moment = moment::DATE), false) "
+        "FROM moments WHERE moment IS NOT NULL"
+    ).fetchall()[0]
+    if zoned:
+        findings.append(Finding("periods-in-utc", "note", {"exceptions": naive > 0}))
+    if hours and midnights:
+        findings.append(Finding("no-hours", "caution", {"argument": "freq"}))
+    return findings
+
+
+def _order(connection: DuckDBPyConnection) -> tuple[bool, list[Finding]]:
+    """Return whether the day comes first in dates such as 3/4/2020, and a finding unless the answer is obvious."""
+    only_month, only_day, example, unclear = connection.execute(
+        "SELECT count(*) FILTER (by_day IS NULL), count(*) FILTER (by_month IS NULL), "
+        "min(text) FILTER (by_month IS NULL), min(text) FILTER (by_month <> by_day) "
+        f"FROM (SELECT text, {_moment(_MONTH_FIRST)} AS by_month, {_moment(_DAY_FIRST)} AS by_day FROM texts "
+        f"WHERE regexp_matches(text, '{_AMBIGUOUS}')) "
+        "WHERE by_month IS NOT NULL OR by_day IS NOT NULL"
+    ).fetchall()[0]
+    if only_day > only_month:
+        level: Level = "caution" if only_month else "note"
+        return True, [Finding("day-first", level, {"example": example, "exceptions": only_month > 0})]
+    if only_day or (unclear and not only_month):
+        values = {"example": example if only_day else unclear, "exceptions": only_day > 0}
+        return False, [Finding("month-first", "caution", values)]
+    return False, []
+
+
+def _moment(formats: tuple[str, ...]) -> str:
+    """Return SQL for the moment in `text`. For duckdb, a two-digit year is a year before 100, which is not a date here.
+
+    A cast to TIMESTAMP would ignore zones, and AM and PM; a cast to TIMESTAMPTZ allows no blank before an offset.
+    """
+    by_format = f"try_strptime(text, [{', '.join(literal(each) for each in formats)}])"
+    joined = "regexp_replace(text, ' +([+-][0-9:]+)$', '\\1')"
+    moment = (
+        f"CASE WHEN {_IS_ZONED} THEN TRY_CAST({joined} AS TIMESTAMPTZ) AT TIME ZONE 'UTC' "
+        f"WHEN regexp_matches(text, {literal(_HALF_OF_DAY)}) THEN {by_format} "
+        f"ELSE coalesce(TRY_CAST(text AS TIMESTAMP), {by_format}) END"
+    )
+    return f"CASE WHEN year({moment}) BETWEEN 1000 AND 2999 THEN {moment} END"

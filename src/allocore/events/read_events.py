@@ -12,17 +12,16 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 import numpy as np
 
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, InputError, StoreError, whole_number
-from allocore.events.cells import CellOptions, RowTally, TableTensor, count_rows
+from allocore.events.cells import CellOptions, LabelTemplate, RowTally, TableTensor, count_rows
 from allocore.events.formats import FORMATS, Format, Mode
-from allocore.events.frames import DuckdbSession, FrameTable
-from allocore.events.labels import LabelTemplate
-from allocore.events.loading import LoadedRows, RowSelection, keys_for
-from allocore.events.sources import COLUMNS_SHOWN, Sources, find_files, is_files
-from allocore.events.tables import FileTable, raise_first_bad_row
+from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_for
+from allocore.events.sources import COLUMNS_SHOWN, find_files
+from allocore.events.tables import EventTable, FileTable, FrameTable, raise_first_bad_row
 from allocore.events.where import condition
 from allocore.findings import Finding
 from allocore.tensor.calendar import check_frequency, is_shorter
@@ -35,7 +34,6 @@ from allocore.tensor.sql import connect, first_sentence, literal
 
 Modes = Sequence[str] | Mapping[str, str]
 _MEMORY = "2GB"
-_NEEDS_DATES = "needs dates: name their column in `time`"
 _HEAVIEST = 5
 _MIN_COMMON_LABELS = 5  # with fewer, two modes may have the same labels by chance
 _MIN_DATES = 32  # fewer dates may be meant as they are, such as the days of a month
@@ -79,11 +77,11 @@ def read_events(
     time : str, optional
         The column with the dates.
     freq : {"hour", "day", "week", "month", "quarter", "year"}, default "month"
-        The length of a period, or a word of pandas for it ("D", "W", "MS", "QE", "YS", ...). By default that of a
-        column of periods of pandas, and a month for all others. Periods without events between the first and the last
-        are kept. Times with a time zone or an offset are counted in UTC, all others as they are.
+        The length of a period, or its alias in pandas ("D", "W", "MS", "QE", "YS", ...). The default for a column of
+        pandas periods is their own length. The tensor also has the periods without events between the first and the
+        last. Times with a time zone or an offset are counted in UTC, all others as they are.
     count : str, optional
-        A column that says how often an event happened. By default every row counts once.
+        A column with the number of times that an event happened. By default every row counts once.
     where : str or dict, optional
         The rows to keep: a condition in SQL ("IsRootEvent = 1 AND weight > 7"), or a dict from columns to the value or
         the values to keep. A column that is compared to a number is read as numbers, one that is compared to a text as
@@ -162,28 +160,31 @@ def read_events(
     >>> sharded == Y
     True
     """
-    target, number = _target(out, shards)
+    if out is None and shards is not None:
+        raise InputError("shards", shards, "needs `out`, the folder to write the tensor to")
+    target = None if out is None else new_path(out, "out")
+    number = SHARDS if shards is None else whole_number("shards", shards)
     _check("format", format, ("auto", *FORMATS))
     _check("diagonal", diagonal, ("missing", "drop", "keep"))
     _check("on_error", on_error, ("raise", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
     source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
-    files = find_files(source) if is_files(source) else Sources()
+    files, skipped = find_files(source)
     with (
-        tempfile.TemporaryDirectory() as folder,
-        connect(files.files, Path(folder), _settings()) as connection,
+        tempfile.TemporaryDirectory() as name,
+        connect(files, folder := Path(name), _settings()) as connection,
         _as_input_errors(),
     ):
-        session = DuckdbSession(connection, Path(folder))
         table = (
-            FileTable(session, files, format, lenient=on_error == "drop")
-            if is_files(source)
-            else FrameTable(session, source, format)
+            FileTable(connection, folder, files, skipped, format, lenient=on_error == "drop")
+            if files
+            else FrameTable(connection, folder, source, format)
         )
         chosen = _modes(table, modes, time, template)
         length = _frequency(freq, table, chosen, template)
-        _check_unobserved(unobserved, chosen)
+        if unobserved is not None and not any(mode.kind == "time" for mode in chosen):
+            raise InputError("unobserved", unobserved, NEEDS_DATES)
         selection = RowSelection(
             modes=chosen,
             count=count,
@@ -205,10 +206,10 @@ def read_events(
         orders = table.orders(chosen) if isinstance(table, FrameTable) else {}
         options = CellOptions(length, shared, diagonal, least, unobserved, template, orders)
         counted, tally = count_rows(connection, selection, options, loaded)
-        given = _reading(
+        reading = _reading(
             format=format, modes=modes, time=time, count=count, where=where, dedup=dedup, diagonal=diagonal
         )
-        counted.report = replace(_report(table, chosen, counted, tally, loaded, shared), reading=given)
+        counted.report = replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading)
         tensor = counted.in_memory() if target is None else counted.in_shards(target, number)
     if tally.repaired:
         rows = sum(tally.repaired.values())
@@ -220,13 +221,13 @@ def read_events(
 
 def _reading(**given: Any) -> dict[str, Any]:
     """Return the arguments that differ from their defaults, in a form that JSON can hold."""
-    usual = {"format": "auto", "dedup": "none", "diagonal": "missing"}
-    kept = {name: value for name, value in given.items() if value is not None and value != usual.get(name)}
-    if "modes" in kept:
-        kept["modes"] = dict(kept["modes"]) if isinstance(kept["modes"], Mapping) else list(kept["modes"])
-    if isinstance(kept.get("where"), Mapping):
-        kept["where"] = {str(name): _plain(value) for name, value in kept["where"].items()}
-    return kept
+    defaults = {"format": "auto", "dedup": "none", "diagonal": "missing"}
+    changed = {name: value for name, value in given.items() if value is not None and value != defaults.get(name)}
+    if "modes" in changed:
+        changed["modes"] = dict(changed["modes"]) if isinstance(changed["modes"], Mapping) else list(changed["modes"])
+    if isinstance(changed.get("where"), Mapping):
+        changed["where"] = {str(name): _plain(value) for name, value in changed["where"].items()}
+    return changed
 
 
 def _plain(value: object) -> Any:
@@ -243,15 +244,6 @@ def _check(name: str, value: object, allowed: Sequence[str]) -> None:
         raise InputError(name, value, f"must be one of {', '.join(allowed)}")
 
 
-def _target(out: str | os.PathLike[str] | None, shards: int | None) -> tuple[Path | None, int]:
-    """Return the folder for the shards, if the tensor goes to disk, and their number."""
-    if out is None:
-        if shards is not None:
-            raise InputError("shards", shards, "needs `out`, the folder to write the tensor to")
-        return None, 0
-    return new_path(out, "out"), SHARDS if shards is None else whole_number("shards", shards)
-
-
 def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemplate | None:
     _check("new_labels", new_labels, ("error", "drop", "append"))
     if like is None:
@@ -266,8 +258,6 @@ def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemp
 @contextmanager
 def _as_input_errors() -> Iterator[None]:
     """Turn other errors, such as too little memory, too large sums or a full disk, into InputErrors."""
-    import duckdb
-
     try:
         yield
     except StoreError:  # about `out`
@@ -289,28 +279,27 @@ def _settings() -> dict[str, str]:
 
 
 def _modes(
-    table: FileTable | FrameTable, modes: Modes | None, time: str | None, template: LabelTemplate | None
+    table: EventTable, modes: Modes | None, time: str | None, template: LabelTemplate | None
 ) -> tuple[Mode, ...]:
     """Return the modes that the user wants, or those of the format, or those of `like`."""
-    if template is None:
-        return _chosen_modes(table.format, table.columns, modes, time)
-    if modes is None and table.format is None:
+    form = table.format
+    if modes is None and form is None and template is not None:
         modes = template.tensor.mode_names
-    return template.modes(_chosen_modes(table.format, table.columns, modes, time))
+    if modes is not None:
+        chosen = _modes_of_columns(modes, form, table.columns, time)
+    elif form is not None:
+        own = [mode.column if time is None or mode.kind != "time" else time for mode in form.modes]
+        chosen = tuple(replace(mode, column=column) for mode, column in zip(form.modes, own, strict=True))
+    else:
+        rule = "must be given, because the format of these events is not known; the columns are "
+        raise InputError("modes", NO_VALUE, rule + first_few(table.columns, COLUMNS_SHOWN))
+    return template.modes(chosen) if template else chosen
 
 
-def _chosen_modes(
-    form: Format | None, columns: tuple[str, ...], modes: Modes | None, time: str | None
+def _modes_of_columns(
+    modes: Modes, form: Format | None, columns: tuple[str, ...], time: str | None
 ) -> tuple[Mode, ...]:
-    """Return the modes that the user wants, or those of the format."""
-    if modes is None:
-        if form is None:
-            rule = "must be given, because the format of these events is not known; the columns are "
-            raise InputError("modes", NO_VALUE, rule + first_few(columns, COLUMNS_SHOWN))
-        chosen = [*form.modes]
-        if time is not None:
-            chosen = [replace(mode, column=time) if mode.kind == "time" else mode for mode in chosen]
-        return tuple(chosen)
+    """Return the modes that the user wants: columns, or modes of the format by their names."""
     if isinstance(modes, str):
         raise InputError("modes", modes, "must be a list of columns or a dict from modes to columns")
     pairs = list(modes.items()) if isinstance(modes, Mapping) else [(name, name) for name in modes]
@@ -329,20 +318,13 @@ def _chosen_modes(
     return tuple(chosen)
 
 
-def _check_unobserved(unobserved: object, modes: tuple[Mode, ...]) -> None:
-    if unobserved is not None and not any(mode.kind == "time" for mode in modes):
-        raise InputError("unobserved", unobserved, _NEEDS_DATES)
-
-
-def _frequency(
-    freq: object, table: FileTable | FrameTable, modes: tuple[Mode, ...], template: LabelTemplate | None
-) -> str:
+def _frequency(freq: object, table: EventTable, modes: tuple[Mode, ...], template: LabelTemplate | None) -> str:
     """Return the length of a period: as given, or as in `like`, or that of a column of periods, or a month."""
     times = [mode for mode in modes if mode.kind == "time"]
     if len(times) > 1:
         raise InputError("modes", [mode.name for mode in modes], f"must have one mode of time, not {len(times)}")
     if freq is not None and not times:
-        raise InputError("freq", freq, _NEEDS_DATES)
+        raise InputError("freq", freq, NEEDS_DATES)
     chosen = None if freq is None else check_frequency(freq)
     chosen = template.frequency(chosen, modes) if template else chosen
     own = table.frequency(times[0].column, chosen) if times and isinstance(table, FrameTable) else None
@@ -354,9 +336,9 @@ def _frequency(
 
 def _shared(given: Sequence[str] | None, form: Format | None, modes: tuple[Mode, ...]) -> tuple[str, ...]:
     if given is None:
-        columns = [mode.column for mode in form.modes if mode.name in form.shared] if form else []
-        shared = tuple(mode.name for mode in modes if mode.column in columns)
-        return shared if len(shared) == len(columns) else ()
+        actors = [mode.column for mode in form.modes if mode.name in ("sender", "receiver")] if form else []
+        shared = tuple(mode.name for mode in modes if mode.column in actors)
+        return shared if len(shared) == len(actors) else ()
     names = [mode.name for mode in modes if mode.kind in ("plain", "country")]
     if isinstance(given, str) or len(set(given)) < 2 or not set(given) <= set(names):
         raise InputError("shared_modes", given, f"must name at least two of the modes {', '.join(names)}")
@@ -364,7 +346,7 @@ def _shared(given: Sequence[str] | None, form: Format | None, modes: tuple[Mode,
 
 
 def _report(
-    table: FileTable | FrameTable,
+    table: EventTable,
     modes: Sequence[Mode],
     tensor: TableTensor,
     tally: RowTally,
@@ -381,23 +363,15 @@ def _report(
     findings += [
         Finding("repaired-codes", "note", {"mode": mode, "rows": rows}) for mode, rows in tally.repaired.items()
     ]
+    others = ("pairs", "repaired", "findings")
     return EventReport(
         format=table.format.name if table.format else "custom",
         files=table.number,
-        rows=tally.rows,
-        kept=tally.kept,
-        dropped=tally.dropped,
-        duplicates=tally.duplicates,
-        diagonal=tally.diagonal,
-        unknown=tally.unknown,
         findings=tuple(findings),
-        dates=tally.dates,
         tensor=summary_line(tensor),
-        new_labels=tally.new_labels,
-        empty_periods=tally.empty_periods,
-        unobserved=tally.unobserved,
         inner_lines=loaded.inner_lines,
         heaviest={name: tensor.top_labels(mode, _HEAVIEST) for mode, name in enumerate(tensor.mode_names)},
+        **{name: value for name, value in vars(tally).items() if name not in others},
     )
 
 

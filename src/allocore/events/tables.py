@@ -1,73 +1,86 @@
-"""Event tables in files: their columns and format, how to load them, and where a bad row is."""
+"""Event tables, in files or in data frames: their columns and format, how to load them, and where a bad row is.
+
+A data frame may be of any library that narwhals supports. duckdb lacks two types of pandas, periods and intervals. A
+column of periods that is the time becomes the moments at which they begin, and their frequency is the default. In other
+columns, periods and intervals become ordered categories, so that their labels can be read and keep their order.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import narwhals as nw
+import pandas as pd
+from duckdb import DuckDBPyConnection
 
 from allocore._text import plural
-from allocore.errors import Described, InputError
-from allocore.events.formats import Format
-from allocore.events.frames import DuckdbSession, FrameTable
-from allocore.events.lines import (
-    LineAccount,
-    account_of,
-    is_cut_off,
-    open_lines,
-    write_decoded,
-    write_sound_records,
-    write_whole_lines,
-)
-from allocore.events.loading import NOT_UTF_8, LoadedRows, Reject, RowSelection, check_columns, load_files
-from allocore.events.sources import FileDialect, Sources, bad_line, dialect_of
-from allocore.findings import Finding
-from allocore.tensor.sql import fetched, literal
+from allocore.errors import NO_VALUE, Described, InputError
+from allocore.events import loading, sources
+from allocore.events.formats import Format, Mode, find_format
+from allocore.events.loading import LoadedRows, Reject, RowSelection
+from allocore.events.sources import FileDialect, bad_line, is_cut_off, open_lines
+from allocore.events.where import as_label
+from allocore.findings import Finding, Level
+from allocore.tensor.calendar import frequency_named, period_labels
+from allocore.tensor.sql import fetched, first_sentence, literal
 
-if TYPE_CHECKING:
-    import duckdb
+_SHORTER = ("min", "s", "ms", "us", "ns")  # than an hour: such periods are moments
 
 
 class FileTable:
     """Events in files: their columns, format, and how each file is written.
 
     Files that are not UTF-8, and files whose lines end in several ways, are replaced by copies that duckdb can read.
-    With `lenient`, compressed files that are cut off are replaced by their whole lines, and empty files are skipped if
-    there are others.
+    With `lenient`, compressed files that are cut off are replaced by their complete lines, and empty files are skipped
+    if there are others.
     """
 
-    def __init__(self, session: DuckdbSession, sources: Sources, wanted: str, *, lenient: bool) -> None:
-        self._session, self._format, self._lenient = session, wanted, lenient
+    def __init__(
+        self,
+        connection: DuckDBPyConnection,
+        folder: Path,
+        files: list[Path],
+        skipped: list[Path],
+        wanted: str,
+        *,
+        lenient: bool,
+    ) -> None:
+        self._connection, self._folder, self._wanted, self._lenient = connection, folder, wanted, lenient
         self._given: dict[Path, Path] = {}  # for each copy, the file that the user gave
         self._lost = 0  # lines that the copies lack
         self._findings: list[Finding] = []
-        if sources.skipped:
-            names = [path.name + "/" * path.is_dir() for path in sources.skipped]
-            self._findings.append(Finding("skipped-files", "note", {"names": names}))
-        self._group_by_dialect(self._not_empty(sources.files))
-        self.columns = next(iter(self._files)).columns
-        self.number = len(sources.files)
-        self._only_file = str(sources.files[0]) if self.number == 1 else None
+        if skipped:
+            self._note("skipped-files", "note", names=[path.name + "/" * path.is_dir() for path in skipped])
+        self._dialects: dict[Path, FileDialect] = {}  # of each file or copy to read
+        self.format: Format | None = None
+        self._find_dialects(self._not_empty(files))
+        self.columns = next(iter(self._dialects.values())).columns
+        self.number = len(files)
+        self._only_file = str(files[0]) if self.number == 1 else None
+
+    def _note(self, kind: str, level: Level, **values: object) -> None:
+        self._findings.append(Finding(kind, level, values))
 
     def _not_empty(self, files: list[Path]) -> list[Path]:
         empty = [file for file in files if self._lenient and file.stat().st_size == 0]
         if not empty or len(empty) == len(files):
             return files
-        self._findings.append(Finding("empty-files", "caution", {"files": [str(file) for file in empty]}))
+        self._note("empty-files", "caution", files=[str(file) for file in empty])
         return [file for file in files if file not in empty]
 
-    def _group_by_dialect(self, files: list[Path]) -> None:
-        self._files: dict[FileDialect, list[Path]] = {}
+    def _find_dialects(self, files: list[Path]) -> None:
         formats: dict[str | None, Path] = {}
-        self.format: Format | None = None
         for file in files:
-            dialect, found, readable = self._dialect(file)
-            formats.setdefault(found.name if found else None, file)
-            self._files.setdefault(dialect, []).append(readable)
-            self.format = found
+            dialect, self.format, readable = self._dialect(file)
+            formats.setdefault(self.format.name if self.format else None, file)
+            self._dialects[readable] = dialect
         if len(formats) > 1:
             each = ", ".join(f"{file} ({name or 'no known format'})" for name, file in formats.items())
             raise InputError("source", Described(each), "must have files of one format only")
@@ -75,38 +88,70 @@ class FileTable:
     def _dialect(self, file: Path) -> tuple[FileDialect, Format | None, Path]:
         """Return the dialect and the format of a file, and the file or copy to read."""
         try:
-            return *dialect_of(self._session.connection, file, self._format, self._lenient), file
+            return *sources.dialect_of(self._connection, file, self._wanted, self._lenient), file
         except InputError as error:
             if not self._lenient or not is_cut_off(file):
                 raise
-            copy = self._whole_lines(file)
+            copy = self._up_to_the_cut(file)
             try:
-                return *dialect_of(self._session.connection, copy, self._format, self._lenient), copy
+                return *sources.dialect_of(self._connection, copy, self._wanted, self._lenient), copy
             except InputError:
                 raise error from None
-
-    def _whole_lines(self, file: Path) -> Path:
-        copy, lines = write_whole_lines(file, self._session.folder)
-        self._given[copy] = file
-        self._lost += 1  # the line that is cut off
-        self._findings.append(Finding("cut-off-file", "caution", {"file": str(file), "lines": lines}))
-        return copy
-
-    def _in_utf_8(self, file: Path) -> Path:
-        copy = write_decoded(file, self._session.folder)
-        self._given[copy] = given = self.given(file)
-        self._findings.append(Finding("not-utf-8", "note", {"file": str(given)}))
-        return copy
 
     def given(self, file: Path) -> Path:
         """Return the file that the user gave, if `file` is a copy of it."""
         return self._given.get(file, file)
 
+    def _copy(self, file: Path, lines: Iterable[str], encoding: str = "latin-1") -> Path:
+        """Write lines to a new file of the same name, which is not compressed."""
+        name = (file.with_suffix("") if file.suffix.lower() in sources.COMPRESSED else file).name
+        copy = Path(tempfile.mkdtemp(dir=self._folder)) / name
+        with copy.open("w", encoding=encoding, newline="") as out:
+            out.writelines(f"{line}\n" for line in lines)
+        self._given[copy] = self.given(file)
+        return copy
+
+    def _up_to_the_cut(self, file: Path) -> Path:
+        copy = self._copy(file, sources.lines_before_the_cut(file))
+        self._lost += 1  # the line that is cut off
+        with copy.open("rb") as content:
+            self._note("cut-off-file", "caution", file=str(file), lines=sum(1 for _ in content))
+        return copy
+
+    def _with_one_end(self, file: Path) -> Path:
+        """Return a copy in UTF-8 all lines of which end in the same way."""
+        with open_lines(file, "latin-1") as lines:
+            return self._copy(file, map(sources.decoded, lines), "utf-8")
+
+    def _in_utf_8(self, file: Path) -> Path:
+        self._note("not-utf-8", "note", file=str(self.given(file)))
+        return self._with_one_end(file)
+
+    def _without_stray_quotes(self, file: Path) -> Path:
+        """Return a copy without the records that have stray quotes."""
+        stray = []
+
+        def good_lines(lines: Iterator[str]) -> Iterator[str]:
+            for record in sources.split_records(lines, self._dialects[file]):
+                if record.problem:
+                    stray.append(record.number)
+                else:
+                    yield from record.lines
+
+        with open_lines(file, "latin-1") as lines:
+            copy = self._copy(file, good_lines(lines))
+        self._lost += len(stray)
+        self._note("stray-quotes", "caution", file=str(self.given(file)), lines=len(stray))
+        return copy
+
     def check(self, selection: RowSelection) -> None:
         """Raise an InputError if a file lacks a column that is needed."""
-        owners = {name: self.given(files[0]) for dialect, files in self._files.items() for name in dialect.columns}
-        for dialect, files in self._files.items():
-            check_columns(selection, dialect.columns, str(self.given(files[0])), self.format, owners)
+        firsts: dict[FileDialect, Path] = {}
+        for file, dialect in self._dialects.items():
+            firsts.setdefault(dialect, self.given(file))
+        owners = {name: file for dialect, file in firsts.items() for name in dialect.columns}
+        for dialect, file in firsts.items():
+            loading.check_columns(selection, dialect.columns, str(file), self.format, owners)
 
     def load(self, selection: RowSelection) -> LoadedRows:
         """Make the view `events`."""
@@ -116,95 +161,69 @@ class FileTable:
         loaded.rejects = [each._replace(file=str(self.given(Path(each.file)))) for each in loaded.rejects]
         loaded.source = self._only_file or loaded.source
         loaded.lost += self._lost
-        empty = [str(self.given(file)) for file in self._all_files() if not loaded.rows[str(file)]]
+        empty = [str(self.given(file)) for file in self._dialects if not loaded.rows[str(file)]]
         if empty and loaded.rows.total():  # if no file has rows, an error says so later
-            self._findings.append(Finding("files-without-rows", "caution", {"files": empty}))
+            self._note("files-without-rows", "caution", files=empty)
         loaded.findings = [*self._findings, *loaded.findings]
         return loaded
 
     def _load_in_utf_8(self, selection: RowSelection) -> LoadedRows:
         loaded = self._load_or_copy(selection)
-        foreign = {Path(each.file) for each in loaded.rejects if each.problem == NOT_UTF_8}
+        foreign = {Path(each.file) for each in loaded.rejects if each.problem == loading.NOT_UTF_8}
         if not foreign:
             return loaded
         self._replace(foreign, self._in_utf_8)
         return self._load_or_copy(selection)
 
-    def _with_all_lines(self, loaded: LoadedRows, selection: RowSelection) -> LoadedRows:
-        """Return what was loaded if it accounts for every line; files with stray quotes are replaced and read again."""
-        stray = []
-        for dialect, files in self._files.items():
-            for place, file in enumerate(files):
-                account = self._account(file, dialect, loaded.found[str(file)])
-                loaded.inner_lines += account.inner_lines
-                if account.problem:
-                    stray.append((dialect, place))
-        if not stray:
-            return loaded
-        for dialect, place in stray:
-            files = self._files[dialect]
-            files[place] = self._sound_records(files[place], dialect)
-        return self._with_all_lines(self._load_in_utf_8(selection), selection)
-
-    def _account(self, file: Path, dialect: FileDialect, found: int) -> LineAccount:
-        """Return how the lines of a file compare with what was found in it. Raises an error for the first bad line."""
-        given = self.given(file)
-        try:
-            account = account_of(file, dialect, found, self._session.connection, given)
-        except EOFError as error:
-            raise InputError("source", str(given), f"is cut off: {error}") from error
-        if account.problem and not self._lenient:
-            raise bad_line(str(given), *account.problem)
-        if not account.problem and not account.adds_up:
-            raise InputError("source", str(given), f"cannot be read: {account}")
-        return account
-
-    def _sound_records(self, file: Path, dialect: FileDialect) -> Path:
-        copy, lost = write_sound_records(file, self._session.folder, dialect)
-        self._given[copy] = given = self.given(file)
-        self._lost += lost
-        self._findings.append(Finding("stray-quotes", "caution", {"file": str(given), "lines": lost}))
-        return copy
-
     def _load_or_copy(self, selection: RowSelection) -> LoadedRows:
         try:
-            return load_files(self._session.connection, self._files, selection)
+            return loading.load_files(self._connection, self._dialects, selection)
         except InputError as error:
-            mixed = {file for file in self._all_files() if _has_mixed_ends(file, error) and file not in self._given}
-            cut = {file for file in self._all_files() if self._lenient and not mixed and is_cut_off(file)}
+            cause = str(error.__cause__)
+            # This is what duckdb says if some lines of a file end as on Windows and others do not.
+            is_mixed = "state machine reached an invalid state" in cause
+            mixed = {file for file in self._dialects if is_mixed and f"file = {file}\n" in cause}
+            mixed -= set(self._given)
+            cut = {file for file in self._dialects if self._lenient and not mixed and is_cut_off(file)}
             if not cut and not mixed:
                 raise
         self._replace(mixed, self._with_one_end)
-        self._replace(cut, self._whole_lines)
+        self._replace(cut, self._up_to_the_cut)
         return self._load_or_copy(selection)
 
-    def _with_one_end(self, file: Path) -> Path:
-        copy = write_decoded(file, self._session.folder)
-        self._given[copy] = file
-        return copy
-
-    def _all_files(self) -> list[Path]:
-        return [file for files in self._files.values() for file in files]
+    def _with_all_lines(self, loaded: LoadedRows, selection: RowSelection) -> LoadedRows:
+        """Return what was loaded if it accounts for every line; files with stray quotes are replaced and read again."""
+        stray = set()
+        for file, dialect in self._dialects.items():
+            given = str(self.given(file))
+            try:
+                account = sources.account_of(file, dialect, loaded.found[str(file)], self._connection, given)
+            except EOFError as error:
+                raise InputError("source", given, f"is cut off: {error}") from error
+            if isinstance(account, int):
+                loaded.inner_lines += account
+            elif self._lenient:
+                stray.add(file)
+            else:
+                raise bad_line(given, *account)
+        if not stray:
+            return loaded
+        self._replace(stray, self._without_stray_quotes)
+        return self._with_all_lines(self._load_in_utf_8(selection), selection)
 
     def _replace(self, some: set[Path], copy: Callable[[Path], Path]) -> None:
-        for files in self._files.values():
-            files[:] = [copy(file) if file in some else file for file in files]
+        replaced = [copy(file) if file in some else file for file in self._dialects]
+        self._dialects = dict(zip(replaced, self._dialects.values(), strict=True))
 
     def find(self, file: str, column: str, texts: set[str]) -> tuple[int, str] | None:
         """Read a file again and return the first line in which a column has one of the texts, and that text."""
-        dialect = next((dialect for dialect, files in self._files.items() if Path(file) in files), None)
+        dialect = self._dialects.get(Path(file))
         if dialect is None or dialect.kind == "parquet":
             return None
         with open_lines(Path(file), "utf-8") as lines, suppress(csv.Error, ValueError):
             fields = _fields(lines, dialect, column) if dialect.kind == "text" else _values(lines, column)
             return next(((line, text) for line, text in fields if text in texts), None)
         return None
-
-
-def _has_mixed_ends(file: Path, error: InputError) -> bool:
-    """Return whether duckdb failed because some lines of a file end as on Windows and others do not."""
-    cause = str(error.__cause__)
-    return "state machine reached an invalid state" in cause and f"file = {file}\n" in cause
 
 
 def _fields(lines: Iterator[str], dialect: FileDialect, column: str) -> Iterator[tuple[int, str]]:
@@ -229,53 +248,181 @@ def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
             yield number, text.strip()
 
 
+class FrameTable:
+    """Events in a data frame of any library that narwhals supports."""
+
+    def __init__(self, connection: DuckDBPyConnection, folder: Path, frame: Any, wanted: str) -> None:
+        self._connection, self._folder = connection, folder
+        try:
+            self._frame: Any = nw.from_native(frame)
+            if not all(isinstance(name, str) for name in self._frame.collect_schema()):  # in pandas
+                self._frame = nw.from_native(self._frame.to_native().rename(columns=str))
+            self.columns = tuple(self._frame.collect_schema().names())
+        except TypeError as error:
+            shown = Described(f"a {type(frame).__name__}")
+            raise InputError("source", shown, "must be a path or a data frame") from error
+        except ValueError as error:
+            raise InputError("source", Described("a data frame"), f"cannot be read: {first_sentence(error)}") from error
+        self._is_pandas = self._frame.implementation.is_pandas()
+        self.format = find_format(wanted, self.columns)
+        self.number = 0
+
+    def check(self, selection: RowSelection) -> None:
+        """Raise an InputError if the frame lacks a column that is needed."""
+        loading.check_columns(selection, self.columns, "the frame", self.format)
+
+    def load(self, selection: RowSelection) -> LoadedRows:
+        """Make the view `events`."""
+        selection = selection.within(self.columns)
+        frame: Any = self._frame if selection.where else self._frame.select(selection.columns())
+        schema = frame.collect_schema()
+        if len({name.casefold() for name in schema}) < len(schema):
+            rule = "must not have columns whose names differ only in upper and lower case"
+            raise InputError("source", Described("a data frame"), rule)
+        if self._is_pandas:
+            self._frame = frame = nw.from_native(_readable_columns(frame.to_native(), selection.time_column))
+        return loading.load_frame(self._connection, _for_duckdb(frame, self._folder), selection)
+
+    def frequency(self, column: str, chosen: str | None) -> str | None:
+        """Return the frequency of a column of pandas periods; None for any other column, and for shorter periods.
+
+        Raises an InputError for periods that are not of the calendar, unless a frequency was chosen.
+        """
+        found = _of_pandas(self._frame.to_native()[column]) if self._is_pandas and column in self.columns else None
+        own = None if found is None else _period_frequency(found)
+        if own is None or own in _SHORTER:
+            return None
+        known = _calendar_frequency(own)
+        if known is None and chosen is None:
+            kind = f"pandas periods of frequency {own}, which are not of the calendar"
+            raise InputError("freq", NO_VALUE, f"must be given, because {column} has {kind}")
+        return known
+
+    def orders(self, modes: Iterable[Mode]) -> dict[str, tuple[str, ...]]:
+        """Return the order of the labels of those modes whose columns have one: ordered categoricals, enums."""
+        kinds = {name: kind for name, kind in self._frame.collect_schema().items() if isinstance(kind, nw.Enum)}
+        return {
+            mode.name: tuple(map(as_label, kinds[mode.column].categories)) for mode in modes if mode.column in kinds
+        }
+
+
+def _for_duckdb(frame: Any, folder: Path) -> Any:
+    """Return a frame that duckdb reads.
+
+    Some frames reach duckdb only through pyarrow. If it is not installed, they are written to a Parquet file.
+    """
+    is_lazy, is_polars = isinstance(frame, nw.LazyFrame), frame.implementation.is_polars()
+    if find_spec("pyarrow") is not None or not (is_lazy or is_polars):
+        return (frame.collect() if is_lazy else frame).to_native()
+    file, native = folder / "frame.parquet", frame.to_native()
+    try:
+        (native.collect() if is_polars and is_lazy else native).write_parquet(str(file))
+    except Exception as error:  # every library raises its own type
+        rule = f"cannot be read without pyarrow: {first_sentence(error)}"
+        raise InputError("source", Described(f"a {type(native).__name__}"), rule) from error
+    return file
+
+
+def _readable_columns(frame: pd.DataFrame, time: str | None) -> pd.DataFrame:
+    """Return a frame whose columns of periods and intervals can be read; the one given is not changed."""
+    changed = {}
+    for name in frame.columns:
+        column = _of_pandas(frame[name])
+        if column is not None:
+            is_time = name == time and _period_frequency(column) is not None
+            changed[name] = column.astype(_value_type(column)).dt.start_time if is_time else _categories(column)
+    return frame.assign(**changed) if changed else frame
+
+
+def _of_pandas(column: pd.Series[Any]) -> pd.Series[Any] | None:
+    """Return a column of periods or intervals, as objects or not, with a type that says so; None for any other."""
+    if isinstance(_value_type(column), pd.PeriodDtype | pd.IntervalDtype):
+        return column
+    if column.dtype != object:
+        return None
+    first = next((value for value in column.to_numpy() if pd.isna(value) is not True), None)
+    try:
+        if isinstance(first, pd.Period):
+            return column.astype(pd.PeriodDtype(first.freqstr))
+        if isinstance(first, pd.Interval):
+            return pd.Series(pd.arrays.IntervalArray(column.to_numpy()), index=column.index, name=column.name)
+    except (TypeError, ValueError) as error:
+        rule = f"must have periods or intervals of one kind in {column.name}: {first_sentence(error)}"
+        raise InputError("source", Described("a data frame"), rule) from None
+    return None
+
+
+def _value_type(column: pd.Series[Any]) -> Any:
+    """Return the type of the values in a column, or of its categories."""
+    return getattr(column.dtype, "categories", column).dtype
+
+
+def _period_frequency(column: pd.Series[Any]) -> str | None:
+    """Return the word of pandas for the length of the periods in a column; None if it has intervals."""
+    kind = _value_type(column)
+    return str(pd.PeriodIndex([], dtype=kind).freqstr) if isinstance(kind, pd.PeriodDtype) else None
+
+
+def _calendar_frequency(word: str) -> str | None:
+    """Return the frequency of periods for which pandas has a word; only weeks that end on Sunday are weeks here."""
+    if word == "B":
+        return "day"
+    return None if word == "W-MON" else frequency_named(word)
+
+
+def _categories(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column whose values are ordered categories with readable labels."""
+    word, column = _period_frequency(column), column.astype("category")
+    values: Any = column.cat.categories
+    labels = map(_interval_label, values) if word is None else period_labels(values, _calendar_frequency(word))
+    return column.cat.rename_categories(list(labels)).cat.as_ordered()
+
+
+def _interval_label(interval: pd.Interval[Any]) -> str:
+    """Return an interval with its ends, whole numbers without a point and midnights without a time: (0, 18]."""
+    left, right = "[" if interval.closed_left else "(", "]" if interval.closed_right else ")"
+    ends = (str(end).removesuffix(" 00:00:00").removesuffix(".0") for end in (interval.left, interval.right))
+    return f"{left}{', '.join(ends)}{right}"
+
+
+EventTable = FileTable | FrameTable
+
+
 def raise_first_bad_row(
-    connection: duckdb.DuckDBPyConnection,
-    table: FileTable | FrameTable,
-    selection: RowSelection,
-    rejects: list[Reject],
+    connection: DuckDBPyConnection, table: EventTable, selection: RowSelection, rejects: list[Reject]
 ) -> None:
     """Raise an InputError for the first row that cannot be read, with its file and line if they are known."""
     if rejects:
         first = rejects[0]
         more = f" ({len(rejects):,} such lines in all)" if len(rejects) > 1 else ""
         raise bad_line(first.file, first.line, f"{first.problem}{more}")
-    time = next((mode.column for mode in selection.modes if mode.kind == "time"), None)
     compared: str | None = fetched(connection, "SELECT min(bad_column) FROM events")
     rules = [
         ("bad_number", compared, "is not a number, but `where` compares it to one"),
-        ("bad_time", time, "cannot be read as a date"),
+        ("bad_time", selection.time_column, "cannot be read as a date"),
         ("bad_n", selection.count, "is not a whole number of at least 0"),
     ]
     for name, column, rule in rules:
-        if column is not None:
-            condition = f"bad_column = {literal(column)}" if name == "bad_number" else "keep"
-            _raise_first_bad_text(connection, table, name, column, rule, condition)
+        if column is None:
+            continue
+        condition = f"bad_column = {literal(column)}" if name == "bad_number" else "keep"
+        bad = connection.execute(
+            f"SELECT file, {name}, count(*) FROM events WHERE {condition} AND {name} IS NOT NULL "
+            "GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+        if bad:
+            raise _bad_text(table, column, rule, bad)
 
 
-def _raise_first_bad_text(
-    connection: duckdb.DuckDBPyConnection,
-    table: FileTable | FrameTable,
-    name: str,
-    column: str,
-    rule: str,
-    condition: str,
-) -> None:
-    """Raise an InputError if rows that meet a condition have a text in `name`, which breaks the rule of a column."""
-    bad = connection.execute(
-        f"SELECT file, {name}, count(*) FROM events WHERE {condition} AND {name} IS NOT NULL GROUP BY ALL ORDER BY ALL"
-    ).fetchall()
-    if not bad:
-        return
+def _bad_text(table: EventTable, column: str, rule: str, bad: list[tuple[str, str, int]]) -> InputError:
+    """Return the error for texts in a column that break a rule; `bad` has files, texts and numbers of rows."""
     file, text, _ = bad[0]
     rows = plural(sum(number for *_, number in bad), "such row")
-    place = None
     if isinstance(table, FileTable):
         place = table.find(file, column, {each[1] for each in bad if each[0] == file})
         file = str(table.given(Path(file)))
-    if place:
-        line, text = place
-        raise bad_line(file, line, f"{column} is {text!r}, which {rule} ({rows})")
-    source = file or Described("a data frame")
+        if place:
+            return bad_line(file, place[0], f"{column} is {place[1]!r}, which {rule} ({rows})")
     problem = f"cannot be read: {column} is {text!r}, which {rule} ({rows})"
-    raise InputError("source", source, f"{problem}; set `on_error` to 'drop' to drop such rows")
+    advice = "set `on_error` to 'drop' to drop such rows"
+    return InputError("source", file or Described("a data frame"), f"{problem}; {advice}")

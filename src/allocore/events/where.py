@@ -9,8 +9,8 @@ In `weight > 7`, `weight + bonus > 7` or `abs(weight) BETWEEN 1 AND 2`, numbers 
 and nowhere else, the column is replaced by its number. The condition is changed in the form that duckdb's parser gives
 it, never as text.
 
-A text that is no number cannot be compared. In SQL such a comparison is NULL, and so is a condition that depends on it;
-`kind = 'sale' AND weight > 7` does not depend on it in a row of another kind. Rows for which the condition is NULL
+A text that is not a number cannot be compared. In SQL such a comparison is NULL, and so is a condition that depends on
+it; `kind = 'sale' AND weight > 7` does not depend on it in a row of another kind. Rows for which the condition is NULL
 because of such a text are bad rows.
 """
 
@@ -20,16 +20,14 @@ import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
+import duckdb
 import numpy as np
+from duckdb import DuckDBPyConnection
 
 from allocore.errors import InputError
 from allocore.tensor.sql import fetched, first_sentence, literal, quoted
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 Tree = dict[str, Any]
 
@@ -73,11 +71,13 @@ _FUNCTIONS = frozenset([*_SIGNS.split(), *_NAMES.split()])
 
 @dataclass(frozen=True)
 class RowTest:
-    """SQL that says whether a row is kept, and, for each column of numbers, SQL for its text if that is no number."""
+    """SQL that says whether a row is kept, and what it compares to numbers."""
 
     sql: str
-    texts: dict[str, str] = field(default_factory=dict)
-    hides: bool = False
+    texts: dict[str, str] = field(
+        default_factory=dict
+    )  # for each such column, SQL for its text if that is not a number
+    hides: bool = False  # whether the condition may be decided although a text is not a number
 
     def columns(self) -> list[str]:
         """Return SQL for `keep`, `bad_column` and `bad_number`."""
@@ -107,29 +107,28 @@ class Condition:
     text: str
     columns: tuple[str, ...] = ()
     tree: Any = None
-    connection: duckdb.DuckDBPyConnection | None = None
+    connection: DuckDBPyConnection | None = None
 
     def within(self, columns: Sequence[str], types: Sequence[str]) -> RowTest:
         """Return the same for a table whose columns have these types: texts are numbers where numbers are meant."""
         if self.tree is None or self.connection is None:
             return RowTest(self.text)
-        connection = self.connection
-        known = dict(zip(columns, types, strict=True))
-
-        def parse(sql: str) -> Tree:
-            tree: Tree = _statements(sql, self.text, connection)[0]["node"]["select_list"][0]
-            return tree
-
-        found = _with_numbers(self.tree, known, parse)
-        if found.tree == self.tree:
+        connection, tree = self.connection, copy.deepcopy(self.tree)
+        reader = _NumberReader(
+            dict(zip(columns, types, strict=True)), lambda sql: _select(sql, self.text, connection)["select_list"][0]
+        )
+        for part in list(_expressions(tree)):
+            reader.visit(part)
+        if tree == self.tree:
             return RowTest(self.text)
-        node = _statements("true", self.text, connection)[0]["node"] | {"select_list": [found.tree]}
-        whole = {"error": False, "statements": [{"node": node}]}
-        query = f"SELECT json_deserialize_sql({literal(json.dumps(whole))}::JSON)"
-        return RowTest(str(fetched(connection, query)).removeprefix("SELECT "), found.texts, found.hides)
+        node = _select("true", self.text, connection) | {"select_list": [tree]}
+        whole = json.dumps({"error": False, "statements": [{"node": node}]})
+        sql = str(fetched(connection, f"SELECT json_deserialize_sql({literal(whole)}::JSON)"))
+        hides = any(_hides(part) for part in _expressions(self.tree))
+        return RowTest(sql.removeprefix("SELECT "), reader.texts, hides)
 
 
-def condition(where: object, columns: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Condition | None:
+def condition(where: object, columns: Sequence[str], connection: DuckDBPyConnection) -> Condition | None:
     """Return the condition of the rows to keep; a dict gives for each column the value or values to keep."""
     if where is None:
         return None
@@ -176,15 +175,13 @@ def _spellings(value: object) -> list[str]:
     return [text.strip(BLANKS)]
 
 
-def _checked_expression(where: str, connection: duckdb.DuckDBPyConnection) -> Any:
+def _checked_expression(where: str, connection: DuckDBPyConnection) -> Any:
     """Return what duckdb's parser makes of a text, which must be one expression of what is allowed."""
-    statements, plain = _statements(where, where, connection), _statements("true", where, connection)
-    select, bare = statements[0]["node"], plain[0]["node"]
+    select, bare = _select(where, where, connection), _select("true", where, connection)
     chosen = select.get("select_list", [])
     # "a FROM b", "a LIMIT 1": all but the expression must be as in SELECT true.
-    is_one = len(statements) == len(chosen) == 1 and select | {"select_list": bare["select_list"]} == bare
-    if not is_one or chosen[0]["alias"]:
-        raise _refused(where, "it must be one expression")
+    if len(chosen) != 1 or select | {"select_list": bare["select_list"]} != bare or chosen[0]["alias"]:
+        raise _refused(where, _NOT_ONE)
     for part in _expressions(chosen):
         name = str(part.get("function_name", ""))
         if part["class"] == "FUNCTION":
@@ -195,17 +192,17 @@ def _checked_expression(where: str, connection: duckdb.DuckDBPyConnection) -> An
     return chosen[0]
 
 
-def _statements(text: str, where: str, connection: duckdb.DuckDBPyConnection) -> Any:
-    """Return what duckdb's parser makes of an expression after SELECT."""
-    import duckdb
-
+def _select(text: str, where: str, connection: DuckDBPyConnection) -> Any:
+    """Return what duckdb's parser makes of one statement, SELECT with this text."""
     try:
         answer = json.loads(fetched(connection, f"SELECT json_serialize_sql({literal(f'SELECT {text}')})"))
     except (duckdb.Error, ValueError, RecursionError) as error:
         raise _refused(where, first_sentence(error)) from error
     if answer["error"]:
         raise _refused(where, str(answer.get("error_message", "it cannot be parsed")))
-    return answer["statements"]
+    if len(answer["statements"]) != 1:
+        raise _refused(where, _NOT_ONE)
+    return answer["statements"][0]["node"]
 
 
 def _refused(where: str, reason: str) -> InputError:
@@ -213,35 +210,28 @@ def _refused(where: str, reason: str) -> InputError:
     return InputError("where", where, f"must be a condition on the columns ({allowed}): {reason}")
 
 
+_NOT_ONE = "it must be one expression"
+_OPERATORS = frozenset(("+", "-", "*", "/", "//", "%", "^", "**"))
+_EITHER = frozenset(("greatest", "least"))  # functions of numbers, texts or dates
 _NUMERIC_NAMES = "abs ceil ceiling exp floor ln log log10 log2 mod pow power round sign sqrt trunc"
-_NAMES_OF_OTHERS = """
+_NUMERIC = frozenset(_NUMERIC_NAMES.split())  # functions of numbers
+_COUNTING = """
     date_diff date_part datediff datepart day dayofmonth dayofweek dayofyear hour instr isodow isoyear len length
     levenshtein minute month position quarter second strlen strpos week weekday weekofyear year
 """
+_OF_OTHERS = frozenset(_COUNTING.split())  # functions of texts and dates that return numbers
 _TYPE_NAMES = """
     TINYINT SMALLINT INTEGER INT BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT REAL DOUBLE DECIMAL
     NUMERIC INT1 INT2 INT4 INT8 SHORT LONG FLOAT4 FLOAT8
 """
-_OPERATORS = frozenset(("+", "-", "*", "/", "//", "%", "^", "**"))
-_NUMERIC = frozenset(_NUMERIC_NAMES.split())  # functions of numbers
-_OF_OTHERS = frozenset(_NAMES_OF_OTHERS.split())  # functions of texts and dates that return numbers
-_EITHER = frozenset(("greatest", "least"))
 _TYPES = frozenset(_TYPE_NAMES.split())
-# What may turn a NULL into something else, so that the condition does not show that a text was no number.
+# What may turn a NULL into something else, so that the condition does not show that a text was not a number.
 _HIDING_TYPES = frozenset(
     ("OPERATOR_COALESCE", "CASE_EXPR", "COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM", "OPERATOR_NULLIF")
 )
 _HIDING_FUNCTIONS = _EITHER | {"concat", "concat_ws", "list_contains", "list_value", "nullif", "row"}
 _EXACT = 2**53  # from here on, floating-point numbers leave out some whole numbers
 _TABLE = "source"  # the name of the table in which the condition is evaluated
-
-
-class _NumberColumns(NamedTuple):
-    """A condition whose columns of texts are numbers where they are compared to numbers."""
-
-    tree: Tree
-    texts: dict[str, str]  # for each such column, SQL for its text if that is no number, else NULL
-    hides: bool  # whether the condition may be decided although a text is no number
 
 
 def _expressions(tree: Any) -> Iterator[Tree]:
@@ -264,15 +254,6 @@ def _column_of(part: Tree, columns: Mapping[str, Any]) -> str:
     return str(names[1] if is_qualified else names[0])
 
 
-def _with_numbers(tree: Tree, types: Mapping[str, str], parse: Callable[[str], Tree]) -> _NumberColumns:
-    """Return a condition on columns of these types with numbers in place of texts; `parse` returns the tree of SQL."""
-    changed = copy.deepcopy(tree)
-    reader = _NumberReader(types, parse)
-    for part in list(_expressions(changed)):
-        reader.visit(part)
-    return _NumberColumns(changed, reader.texts, any(_hides(part) for part in _expressions(tree)))
-
-
 def _hides(part: Tree) -> bool:
     if part["type"] in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"):
         return str(part["children"][0]["class"]) != "COLUMN_REF"
@@ -280,7 +261,7 @@ def _hides(part: Tree) -> bool:
 
 
 class _NumberReader:
-    """Replaces columns of texts by numbers in a tree, in place, and remembers them."""
+    """Replaces columns of texts by numbers in a tree, in place. `texts` has SQL for the text of each such column."""
 
     def __init__(self, types: Mapping[str, str], parse: Callable[[str], Tree]) -> None:
         self._types = {name.casefold(): kind for name, kind in types.items()}
@@ -290,10 +271,7 @@ class _NumberReader:
     def visit(self, part: Tree) -> None:
         """Change the columns that one expression uses as numbers."""
         operands = _operands(part)
-        if part["class"] == "FUNCTION":
-            if _gives_number(part):
-                self._change(operands, _whole_type(operands))
-        elif any(_gives_number(each) for each in operands):
+        if _gives_number(part) if part["class"] == "FUNCTION" else any(map(_gives_number, operands)):
             self._change(operands, _whole_type(operands))
 
     def _change(self, operands: list[Tree], kind: str) -> None:
@@ -307,26 +285,21 @@ class _NumberReader:
         column = _column_of(part, self._types)
         of_table = part["column_names"][-1] == column  # and not a field of a column
         own = self._types.get(column.casefold(), "") if of_table else ""
+        name = ".".join(quoted(str(each)) for each in part["column_names"])
         if own in ("DOUBLE", "FLOAT"):
-            # NaN means that there is no number. duckdb takes it for the largest of all.
-            name = _name(part)
-            self._replace(part, f"CASE WHEN NOT isnan({name}) THEN {name} END")
+            # NaN means that no number is there; for duckdb it is larger than all numbers.
+            number = f"CASE WHEN NOT isnan({name}) THEN {name} END"
         elif own == "VARCHAR" or own.startswith("ENUM"):
-            text = trimmed(f"CAST({_name(part)} AS VARCHAR)")
-            nothing = ", ".join(literal(each) for each in NOTHING)
-            number = f"CASE WHEN {text} NOT IN ({nothing}) THEN TRY_CAST({text} AS {kind}) END"
+            text = trimmed(f"CAST({name} AS VARCHAR)")
+            is_text = f"{text} NOT IN ({', '.join(map(literal, NOTHING))})"
+            number = f"CASE WHEN {is_text} THEN TRY_CAST({text} AS {kind}) END"
             self.texts[self._spelling.get(column.casefold(), column)] = (
-                f"CASE WHEN {text} NOT IN ({nothing}) AND ({number}) IS NULL THEN {text} END"
+                f"CASE WHEN {is_text} AND ({number}) IS NULL THEN {text} END"
             )
-            self._replace(part, number)
-
-    def _replace(self, part: Tree, sql: str) -> None:
+        else:
+            return
         part.clear()
-        part.update(self._parse(sql))
-
-
-def _name(part: Tree) -> str:
-    return ".".join(quoted(str(name)) for name in part["column_names"])
+        part.update(self._parse(number))
 
 
 def _operands(part: Tree) -> list[Tree]:
@@ -353,7 +326,7 @@ def _branches(part: Tree) -> list[Tree]:
 
 
 def _gives_number(part: Tree) -> bool:
-    """Return whether an expression is a number, whatever the columns in it are."""
+    """Return whether an expression is a number for columns of any type."""
     if part["class"] == "CONSTANT":
         return part["literal"]["kind"] in ("INTEGER", "NUMERIC")
     if part["class"] == "CAST":
@@ -371,7 +344,7 @@ def _name_of(part: Tree) -> str:
 
 
 def _whole_type(operands: list[Tree]) -> str:
-    """Return the type in which to compare: floating-point, unless that cannot tell the whole numbers from others."""
+    """Return the type for a comparison: floating-point, unless that would round the whole numbers in it."""
     for part in _expressions(operands):
         if part["class"] == "CONSTANT" and part["literal"]["kind"] == "INTEGER":
             digits = str(part["literal"]["text"]).replace("_", "")
