@@ -7,7 +7,7 @@ import pytest
 import allocore as ac
 from allocore.posterior.evaluate import score_rows
 from allocore.report.run_text import diagnosis_rows
-from support.comparison_cases import run_here
+from support.comparison_cases import JobsHere
 
 QUICK = ("--burn-in", "2", "--draws", "6", "--thin", "1", "--seed", "3", "--threads", "1")
 
@@ -72,7 +72,7 @@ def test_new_rows_and_their_numbers_are_whole(run, fitted, tmp_path):
 
 
 def test_select_budget_prints_a_table_that_says_what_was_chosen(run, fitted, monkeypatch):
-    monkeypatch.setattr("allocore.comparison.compare.run_jobs", run_here)
+    monkeypatch.setattr("allocore.comparison.compare.JobProcesses", JobsHere)
     few = ("--budgets", "2,3", "--splits", 2, "--hold-out", 0.2, "--jobs", 1)
     code, out, _ = run("select-budget", fitted.parent / "y.npz", *few, *QUICK)
     assert code == 0

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from allocore.comparison.compare import BUDGETS, Comparison, compare
-from allocore.comparison.models import shape_text
-from allocore.comparison.short_names import short_name
-from allocore.comparison.tables import CRITERIA, by_split, difference
+from allocore.comparison.findings import CRITERIA, by_split, difference
+from allocore.comparison.models import ModelName, shape_text
 from allocore.errors import InputError, whole_number
 from allocore.estimators import AlloCore
 from allocore.findings import Finding
@@ -161,7 +160,8 @@ def select_budget(
     chosen = AlloCore() if model is None else model
     if not isinstance(chosen, AlloCore):
         raise InputError("model", chosen, "must be an AlloCore: other models have no budget to choose")
-    name = short_name(chosen.likelihood, chosen.e0, chosen.dispersion_by)
+    by = None if chosen.dispersion_by is None else str(chosen.dispersion_by)
+    name = ModelName("allocore", chosen.likelihood, isinstance(chosen.e0, str), by).text
     number, tensor = whole_number("splits", splits, least=2), as_tensor(Y)
     found = compare(tensor, {name: chosen}, budgets, splits=number, **options)
     table = found.table
