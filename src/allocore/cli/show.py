@@ -36,14 +36,15 @@ FactorsOut = Annotated[
 def summary(
     run: RunPath,
     rows: Rows = 15,
-    top: Annotated[int | None, typer.Option(help="Number of labels per mode; default: 3, or 10 with --class.")] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Number of labels to print per mode; by default 3, or 10 with --class.")
+    ] = None,
     number: Annotated[
         int | None,
         typer.Option(
             "--class",
-            help="Print one class in full, by its number: its labels with intervals, the "
-            "classes that share its factors, "
-            "and its top cells.",
+            help="Print one class in full, by its number: its labels with intervals, the classes that share its "
+            "factors, and its top cells.",
         ),
     ] = None,
     draw: Draw = None,

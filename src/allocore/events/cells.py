@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from allocore._text import plural
 from allocore.errors import NO_VALUE, InputError
 from allocore.events.formats import Mode
-from allocore.events.labels import LabelReading, LabelTemplate, read_labels, refused_labels, vocabulary
+from allocore.events.labels import LabelReading, LabelTemplate, NewLabelsError, read_labels, vocabulary
 from allocore.events.loading import LoadedRows, RowSelection
 from allocore.findings import Finding
 from allocore.tensor.calendar import periods
@@ -105,7 +105,7 @@ def count_rows(
     else:
         labels = _without_new(cells, labels, modes, options, options.like, tally)
         if tally.new_labels and options.like.new_labels == "error":
-            raise refused_labels(tally.new_labels, loaded.source)
+            raise NewLabelsError(loaded.source, tally.new_labels)
     _check_rows_left(tally, loaded)
     tally.check()
     diagonal = _missing_diagonal(modes, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from allocore._text import first_few, plural
 from allocore.errors import NO_VALUE, Described, InputError
@@ -198,11 +199,18 @@ class LabelTemplate:
         return Described(f"a tensor with the modes {', '.join(self.tensor.mode_names)}")
 
 
-def refused_labels(new: dict[str, dict[str, int]], source: str) -> InputError:
-    """Return the error that lists the new labels of a source."""
-    in_modes = []
-    for mode, labels in new.items():
-        shown = [f"{label!r} ({plural(rows, 'row')})" for label, rows in labels.items()]
-        in_modes.append(f"in {mode} {first_few(shown)}")
-    advice = "set `new_labels` to 'append' to append them, or to 'drop' to drop their rows"
-    return InputError("source", source, f"has labels that `like` does not have: {'; '.join(in_modes)}; {advice}")
+class NewLabelsError(InputError):
+    """A source has labels that `like` does not have: `labels` has them by mode, each with its number of rows."""
+
+    def __init__(self, source: str, labels: dict[str, dict[str, int]]) -> None:
+        shown = []
+        for mode, rows_of in labels.items():
+            names = [f"{label!r} ({plural(rows, 'row')})" for label, rows in rows_of.items()]
+            shown.append(f"in {mode} {first_few(names)}")
+        self.found = f"has labels that `like` does not have: {'; '.join(shown)}"
+        advice = "set `new_labels` to 'append' to append them, or to 'drop' to drop their rows"
+        super().__init__("source", source, f"{self.found}; {advice}")
+        self.labels = labels
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.value, self.labels)
