@@ -31,6 +31,7 @@ def running(monkeypatch):
         ("evaluate", "test", "TEST"),
         ("fold-in", "like", "RUN"),
         ("summary", "number", "--class"),
+        ("summary", "class", "--class"),
         ("report", "open_it", "--open"),
         ("info", "data", "DATA|RUN"),
         ("predict", "burn_in", "burn_in"),

@@ -75,6 +75,7 @@ _RENAMED = {
 _RENAMED_IN = {
     "fit": {"path": "--start"},
     "fold-in": {"like": "RUN"},
+    "summary": {"class": "--class"},
     "forecast": {"Y_future": "--against", "test": "--against"},
 }
 _BACKQUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
@@ -154,7 +155,9 @@ def _report_error(error: Exception) -> int:
         message = error.sentence(option_of)
     elif isinstance(error, MemoryError):
         message = f"not enough memory: {error}"
-    elif not isinstance(error, OSError):
+    elif isinstance(error, OSError):
+        message = in_options(Text(message)).plain
+    else:
         name, code = type(error).__name__, _BUG
         message = (
             f"{name}: {' '.join(message.split())[:_LONGEST_MESSAGE]}. This is a bug in allocore. Please report it with "
@@ -316,11 +319,12 @@ def check_file(argument: str, path: Path | None) -> None:
     _check_writable(folder)
 
 
-def check_folder(argument: str, path: Path) -> None:
-    """Refuse a folder that cannot be made: there is a file in its place, or above it."""
+def check_folder(argument: str, path: Path, file: Path | None = None) -> None:
+    """Refuse a folder, perhaps for a file, that cannot be made: there is a file in its place, or above it."""
     nearest = next(place for place in (path.resolve(), *path.resolve().parents) if place.exists())
     if not nearest.is_dir():
-        raise InputError(argument, str(path), f"must be a folder, and {str(nearest)!r} is a file")
+        what = "a folder" if file is None else "in a folder"
+        raise InputError(argument, str(file or path), f"must be {what}, and {str(nearest)!r} is a file")
     _check_writable(nearest)
 
 

@@ -163,12 +163,22 @@ def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.Co
     tensor = only_tensor(data)
     if tensor is not None:
         refuse_options(events, f"{tensor} is a tensor")
-        return ac.as_tensor(tensor)
+        return read_tensor(tensor, "source")
     for path in data:
         if is_run(path):
             raise InputError("data", path, "must be data, and this is a run (see allocore info and allocore resume)")
     with waiting("reading events", in_logs_only=True):  # duckdb has a bar of its own on a terminal
         return ac.read_events(data[0] if len(data) == 1 else list(data), **events, **more)
+
+
+def read_tensor(path: str, argument: str) -> ac.CountTensor:
+    """Read a tensor from a file. Errors about the file name the argument of the command."""
+    try:
+        return ac.as_tensor(path)
+    except InputError as error:
+        if error.argument != "path":
+            raise
+        raise InputError(argument, error.value, error.rule) from None
 
 
 def only_tensor(data: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ from rich.text import Text
 import allocore as ac
 from allocore._text import plain_number
 from allocore.cli.app import app, check_file, terminal
-from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given
+from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given, read_tensor
 from allocore.errors import InputError, whole_number
 from allocore.progress import waiting
 from allocore.sentences import sentences
@@ -73,7 +73,7 @@ def _read_test(test: Path) -> object:
     """A tensor, or a table of cells with counts."""
     if not test.exists():
         raise InputError("test", str(test), "must be a file that exists")
-    return ac.as_tensor(test) if is_tensor_file(str(test)) else read_frame(test, "test")
+    return read_tensor(str(test), "test") if is_tensor_file(str(test)) else read_frame(test, "test")
 
 
 _PAST = 6
@@ -143,7 +143,7 @@ def forecast(
             check_file(argument, path)
     _check_figure(figure)
     asked = None if cells is None else read_frame(cells, "cells")
-    future = None if against is None else ac.as_tensor(against)
+    future = None if against is None else read_tensor(against, "against")
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     time = None if mode is None else mode_given(mode, posterior.tensor.mode_names)
     with waiting("forecasting", in_logs_only=True):  # on a terminal each of its steps has a bar

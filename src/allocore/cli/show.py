@@ -180,7 +180,7 @@ def report(
         raise InputError("out", str(out), "must end in .html")
     if out.is_dir():
         raise InputError("out", str(out), "must be a file, not a folder")
-    check_folder("out", out.parent)  # which is made if it does not exist
+    check_folder("out", out.parent, out)  # which is made if it does not exist
     shown = _draw_given(draw)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     _make_summary(posterior, shown, chain)

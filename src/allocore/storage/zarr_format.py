@@ -284,5 +284,5 @@ class Damage:
         return StoreError(
             self._path,
             f"is damaged: {which} cannot be read from {file.relative_to(self._path)} ({reason_of(error)}); "
-            "on_error='drop' leaves them out and reads the others",
+            "`on_error='drop'` leaves them out and reads the others",
         )
