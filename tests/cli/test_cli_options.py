@@ -32,6 +32,7 @@ def running(monkeypatch):
         ("fold-in", "like", "RUN"),
         ("summary", "number", "--class"),
         ("summary", "class", "--class"),
+        ("tensor", "path", "--out"),
         ("report", "open_it", "--open"),
         ("info", "data", "DATA|RUN"),
         ("predict", "burn_in", "burn_in"),

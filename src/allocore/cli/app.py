@@ -76,6 +76,7 @@ _RENAMED_IN = {
     "fit": {"path": "--start"},
     "fold-in": {"like": "RUN"},
     "summary": {"class": "--class"},
+    "tensor": {"path": "--out"},
     "forecast": {"Y_future": "--against", "test": "--against"},
 }
 _BACKQUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")

@@ -54,7 +54,8 @@ _FIT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "thin": option(int, "Sweeps per draw.", 20),
     "chains": option(int, "Chains per fit. Their predictions are averaged.", 1),
     "jobs": option(
-        int | None, "Number of fits at a time; by default one per processor, or as many as the cluster has room for."
+        int | None,
+        "Number of fits to run at a time; by default one per processor, or as many as the cluster has room for.",
     ),
     "threads": option(int | None, "Threads per fit; by default an even share of the processors, or 1 on a cluster."),
     "cluster": (ClusterOfFits, None),

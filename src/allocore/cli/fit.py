@@ -215,7 +215,8 @@ def fold_in(
         str | None, typer.Option(help="The mode with new rows, by name or number; the last by default.")
     ] = None,
     absent: Annotated[
-        str, typer.Option(help="Cells of labels of the other modes that DATA does not have: 'zero' or 'missing'.")
+        str,
+        typer.Option(help="Cells whose labels DATA does not have, in modes other than --mode: 'zero' or 'missing'."),
     ] = "zero",
     binary: Binary = False,
     sweeps: Annotated[int, typer.Option(help="Gibbs sweeps for each draw.")] = SWEEPS_OF_NEW_ROWS,

@@ -167,7 +167,7 @@ def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.Co
     for path in data:
         if is_run(path):
             raise InputError("data", path, "must be data, and this is a run (see allocore info and allocore resume)")
-    with waiting("reading events", in_logs_only=True):  # duckdb has a bar of its own on a terminal
+    with waiting("reading events", in_logs_only=True):  # on a terminal duckdb shows its own bar
         return ac.read_events(data[0] if len(data) == 1 else list(data), **events, **more)
 
 
@@ -344,7 +344,7 @@ _MODEL_OPTIONS: _Group = {
         "Second parameter of that prior, whose mean is g0 / (g0 + h0). With --dispersion-by, rows with few cells need "
         "more than 1 for a finite expected count, and more than 2 for a finite variance.",
     ),
-    "restarts": _setting(int, "Random starts; the best one is kept.", 20, _NNTUCK),
+    "restarts": _setting(int, "Number of random starts. The best one is saved.", 20, _NNTUCK),
     "max_iter": _setting(int, "The largest number of iterations of each start.", 1000, _NNTUCK),
     "tol": _setting(
         float,

@@ -287,7 +287,7 @@ def predict(
     cells: CellsPath,
     interval: Annotated[float, typer.Option(help="The probability of the intervals.")] = 0.9,
     missing: Annotated[
-        bool, typer.Option("--missing", help="Also add cells to sums that were missing in the training data.")
+        bool, typer.Option("--missing", help="In sums, include cells that were missing in the training data.")
     ] = False,
     out: Annotated[
         Path | None,

@@ -233,7 +233,7 @@ def compare(
     seed : int
         The seed of the first split. It determines all results except times and memory.
     progress : bool
-        Show progress: a bar on a terminal, elsewhere one line per minute.
+        Show progress: a bar on a terminal, or one line per minute in a log.
 
     Returns
     -------
@@ -399,7 +399,9 @@ class Folder:
         """Refuse a folder that holds something else, or a comparison with other settings."""
         check_place(self.path)
         given, complete = asdict(settings), (self.path / "settings.json").exists()
-        for there in [self._settings()] if complete else self._settings_of_results(given):
+        advice = "Remove it, and the same comparison rebuilds it from the data and results in the folder"
+        known = [_read_json(self.path / "settings.json", advice)] if complete else self._settings_of_results()
+        for there in known:
             for name in given:
                 if there.get(name) != given[name]:
                     raise self._conflict(name, given, there)
@@ -420,11 +422,7 @@ class Folder:
                 rule = f"must agree with the comparison in {str(self.path)!r}, which has {name}={before[name]!r}"
                 raise InputError("models", Described(f"{job.model!r} with {name}={value!r}"), rule)
 
-    def _settings(self) -> dict[str, Any]:
-        advice = "Remove it, and the same comparison rebuilds it from the data and results in the folder"
-        return _read_json(self.path / "settings.json", advice)
-
-    def _settings_of_results(self, given: dict[str, Any]) -> list[dict[str, Any]]:
+    def _settings_of_results(self) -> list[dict[str, Any]]:
         """Return the settings of every result, for a folder without settings.json."""
         jobs = [Job.from_json(outcome["job"]) for outcome in self._all_outcomes().values()]
         if not jobs:
@@ -462,11 +460,11 @@ class Folder:
 
     def is_done(self, job: Job) -> bool:
         """Return whether this job has a result; an older version may have chosen another core for the budget."""
-        return self.result(job).exists() and Job.from_json(_read_json(self.result(job))["job"]) == job
+        return _is_of(self.result(job), job)
 
     def has_failed(self, job: Job) -> bool:
         """Return whether this job has an error and no result."""
-        return self.failure(job).exists() and Job.from_json(_read_json(self.failure(job))["job"]) == job
+        return _is_of(self.failure(job), job)
 
     def save(self, job: Job, outcome: Outcome) -> None:
         """Write the result of a job and remove an earlier error, or write its error."""
@@ -513,6 +511,10 @@ def check_place(path: Path) -> None:
 
 def _not_a_folder(path: Path) -> InputError:
     return InputError("out", str(path), "must be a folder, and there is a file in its place")
+
+
+def _is_of(path: Path, job: Job) -> bool:
+    return path.exists() and Job.from_json(_read_json(path)["job"]) == job
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a comparison found, from its table of results alone. `allocore.sentences` puts it into words."""
+"""What a comparison found, from its table of results. `allocore.sentences` puts it into words."""
 
 import math
 from collections.abc import Iterator
@@ -45,9 +45,9 @@ def difference(higher: "pd.Series[float]", lower: "pd.Series[float]") -> Differe
     both = pd.concat([higher, lower], axis=1, join="inner").dropna().to_numpy(dtype=float)
     if not len(both) or not np.isfinite(both).all():
         return Difference(math.nan, math.nan, len(both))
-    apart = both[:, 0] - both[:, 1]
-    error = apart.std(ddof=1) / math.sqrt(len(apart)) if len(apart) > 1 else math.nan
-    return Difference(float(apart.mean()), float(error), len(apart))
+    gaps = both[:, 0] - both[:, 1]
+    error = gaps.std(ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
+    return Difference(float(gaps.mean()), float(error), len(gaps))
 
 
 def by_split(table: pd.DataFrame, value: str) -> Values:

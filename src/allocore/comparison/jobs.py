@@ -53,7 +53,7 @@ _SHOWN = 3  # running jobs that a bar names
 def fit_and_judge(tensor: CountTensor, job: Job, threads: int) -> dict[str, Any]:
     """Fit a model to the training part of a split, and judge its predictions of the held-out part."""
     split = hold_out(tensor, job.hold_out, job.along, job.seed)
-    # A first, short fit compiles the kernels, or loads them, so that the measured time is that of the model alone.
+    # A first, short fit compiles the kernels, or loads them, so that only the fit is timed.
     shortest_model(job, threads).fit(split.train)
     model = job.new_estimator(threads)
     start = perf_counter()
@@ -108,7 +108,7 @@ def _mean_over_draws(post: Posterior, name: str) -> Any:
 def peak_megabytes() -> float:
     """Return the peak memory of this process in MB.
 
-    On Linux, `VmHWM` counts this program alone, while the usual `ru_maxrss` starts from the memory of the parent.
+    On Linux, `VmHWM` counts only this program, while the usual `ru_maxrss` starts from the memory of the parent.
     """
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
@@ -261,7 +261,7 @@ def run_jobs(
     tasks: Tasks[Job] = Tasks(
         executor, run_job, lambda: tensor, go_on=go_on, losses_of_one=_LOSSES_OF_ONE, long=True, patience=patience
     )
-    limit = _Limit(executor, parallel)
+    room, count_at = parallel or 1, 0.0
     # A flag, because an exception of Ctrl-C may be raised in a destructor of Dask's, where Python drops it.
     with Stop("") as stop, ExitStack() as stack:
         if display is not None:
@@ -270,8 +270,10 @@ def run_jobs(
         while waiting or len(tasks):
             if stop.now:
                 raise KeyboardInterrupt
+            if parallel is None and monotonic() >= count_at:  # workers come and go
+                room, count_at = max(1, slots(executor) or 1), monotonic() + _COUNT_WORKERS_EVERY
             # No more than can run: what waits here is sent to workers that have the data by then.
-            while waiting and len(tasks) < limit.now():
+            while waiting and len(tasks) < room:
                 job = waiting.pop(0)
                 tasks.hand_out(job, JobTask(name, job, threads))
             for job, content, seconds in tasks.answers():
@@ -287,23 +289,6 @@ def _checked_outcome(content: JobAnswer | Lost) -> Outcome:
     if content.versions is not None:
         check_versions(content.versions)
     return content.outcome
-
-
-class _Limit:
-    """How many jobs may run at a time: `parallel`, or the number of workers now."""
-
-    def __init__(self, executor: Executor, parallel: int | None) -> None:
-        self._executor, self._parallel = executor, parallel
-        self._number, self._next = 1, 0.0
-
-    def now(self) -> int:
-        """Return the number. The workers are counted every few seconds, because they come and go."""
-        if self._parallel is not None:
-            return self._parallel
-        if monotonic() >= self._next:
-            self._number = max(1, slots(self._executor) or 1)
-            self._next = monotonic() + _COUNT_WORKERS_EVERY
-        return self._number
 
 
 # Progress, and how long the jobs take
@@ -430,16 +415,16 @@ def _seconds_per_sweep(tensor: CountTensor, job: Job, threads: int) -> float:
 
 def forecast_words(jobs: Sequence[Job], rates: Mapping[str, float], parallel: int) -> str:
     """Return how long all jobs will take, and those of each model, in one line."""
-    whole = seconds_left([], [], jobs, parallel, rates)
-    if whole is None or math.isnan(whole):
-        return ""
+
+    def time(some: Sequence[Job]) -> str:
+        return in_words(seconds_left([], [], some, parallel, rates) or 0.0)
+
     each = []
     for model in dict.fromkeys(job.model for job in jobs):
         its_jobs = [job for job in jobs if job.model == model]
-        seconds = seconds_left([], [], its_jobs, parallel, rates)
         most = "at most " if its_jobs[0].estimator == "NNTuck" else ""
-        each.append(f"{series_name(model, '')} {most}{in_words(seconds or 0.0)}")
-    return f"{len(jobs)} fits, {parallel} at a time, take about {in_words(whole)}: {', '.join(each)}"
+        each.append(f"{series_name(model, '')} {most}{time(its_jobs)}")
+    return f"{len(jobs)} fits, {parallel} at a time, take about {time(jobs)}: {', '.join(each)}"
 
 
 if __name__ == "__main__":

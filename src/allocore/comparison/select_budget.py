@@ -125,7 +125,7 @@ def select_budget(
     """Choose the budget of ALL0CORE: the smallest whose predictions are within one standard error of the best.
 
     The standard error is that of the paired difference to the best budget, because a split that is hard for one budget
-    is hard for all. The standard error of the best mean alone would be many times larger and choose too few classes.
+    is hard for all. That of the best mean would be many times larger, and would choose too few classes.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def _comparable(values: dict[int, "pd.Series[float]"], most: int, criterion: str
         budget: each for budget, each in values.items() if len(each) == most and np.isfinite(each.to_numpy()).all()
     }
     if not whole:
-        rule = f"needs a budget with a finite log PPD in all of its {most} fits, and there is none"
+        rule = f"needs a budget with a finite log PPD in all of its {most} fits, and no budget has one"
         raise InputError("criterion", criterion, rule)
     splits = set.intersection(*(set(each.index) for each in whole.values()))
     if len(splits) < 2:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,6 @@ _OF_A_CHAIN = ("log_ppd_chain", "log_ppd_positive_chain")
 _MEASURED = ("seconds", "sweeps", "seconds_per_sweep", "classes")
 _SUMMED = (*_OF_A_CHAIN, "seconds", "seconds_per_sweep", "classes", "peak_mb")
 _FORMATS = ("png", "pdf", "svg")
-_FIGURES = {
-    "ppd": {"against": "budget", "positive": False},
-    "ppd-positive": {"against": "budget", "positive": True},
-    "seconds": {"against": "seconds", "positive": False},
-    "seconds-positive": {"against": "seconds", "positive": True},
-}
 
 
 def results_table(
@@ -90,9 +85,10 @@ def write_table(table: pd.DataFrame, folder: Path) -> None:
 def write_figures(table: pd.DataFrame, folder: Path) -> list[str]:
     """Write the figures for which there are numbers; return their names."""
     shown, written = figure_table(table), []
-    for name, options in _FIGURES.items():
+    for against, positive in product(("budget", "seconds"), (False, True)):
+        name = ("ppd" if against == "budget" else against) + "-positive" * positive
         try:
-            figure = figures.ppd(shown, **options)  # type: ignore[call-overload]
+            figure = figures.ppd(shown, against=against, positive=positive)  # type: ignore[call-overload]
         except InputError:  # no fit has the numbers for this figure
             continue
         list(write_figure(figure, folder / name, _FORMATS))
@@ -147,7 +143,7 @@ def settings_words(settings: Settings, table: pd.DataFrame) -> str:
 
 
 def _readable(summary: pd.DataFrame, pooled: bool) -> pd.DataFrame:
-    """Return the summary with few digits, and quartiles beside their median."""
+    """Return the summary with few digits, and with quartiles after their median."""
     rows = {"model": [series_name(row["model"], row["core"]) for _, row in summary.iterrows()]}
     rows |= {"Q": [f"{number:,}" for number in summary["budget"]], "splits": summary["splits"].tolist()}
     for name, heading in (("log_ppd", "log PPD"), ("log_ppd_positive", "log PPD of counts")):
