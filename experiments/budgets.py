@@ -9,7 +9,7 @@ import typer
 from setting import Bursts, ClusterOfFits, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
-from allocore.comparison.short_names import named_models
+from allocore.comparison.models import named_models
 
 Models = Annotated[str, typer.Option(help="The models, as allocore compare names them: allocore,allocore-nb,cp-nb-e0.")]
 Chains = Annotated[int, typer.Option(help="Chains per fit; their predictions are averaged.")]

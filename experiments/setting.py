@@ -7,8 +7,7 @@ import typer
 from networks import FULL, QUICK, simulate
 
 import allocore as ac
-from allocore.cli.cluster import Cluster, ClusterOfFits, cluster_of
-from allocore.cli.options import read_data
+from allocore.cli.options import Cluster, ClusterOfFits, cluster_of, read_data
 
 __all__ = ["Bursts", "Cluster", "ClusterOfFits", "Data", "Full", "Out", "Seed", "cluster_of", "fitting", "folder_of",
            "tensor_of"]  # fmt: skip

@@ -287,7 +287,7 @@ def _no_moves(still: tuple[int, ...], chains: int) -> str:
 
 @_writes("one-chain")
 def _one_chain() -> str:
-    return "R-hat compares the two halves of the chain here: fit with chains=4 to see whether chains agree."
+    return "R-hat compares the two halves of the chain here. Fit four chains to see whether they agree."
 
 
 def _chains_are(chains: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
+from support.command_line import assert_refused
 
 QUICK = ["--burn-in", 4, "--draws", 6, "--thin", 1, "--chains", 2, "--seed", 3, "--threads", 1]
 
@@ -76,7 +77,8 @@ def test_training_cells_are_scored_on_request_only(run, run_path, tensor, tmp_pa
     tensor.save(tmp_path / "all.npz")
     code, _, err = run("evaluate", run_path, tmp_path / "all.npz")
     assert (code, err.count("\n")) == (2, 1)
-    assert "test" in err.lower()
+    assert err.startswith("allocore: error: TEST must have only cells that were missing in training")
+    assert "Set --allow-training to score them too" in err
     code, out, err = run("evaluate", run_path, tmp_path / "all.npz", "--allow-training")
     assert (code, err) == (0, "")
     assert f"Scored: {tensor.volume} cells" in as_words(out)
@@ -88,17 +90,20 @@ def test_mistakes_get_one_line(run, run_path, tensor, tmp_path):
     ac.CP(2, burn_in=1, draws=1, thin=1, seed=1, store=plain, progress=False).fit(tensor)
     (tmp_path / "bad.csv").write_text("who,what,when,count\nNA,w,2003-01,many\n")
     (tmp_path / "cells.txt").write_text("")
-    for words, message in [
-        ((plain,), "the run has no held-out cells"),
-        ((run_path, tmp_path / "nothing.csv"), "TEST is"),
-        ((run_path, tmp_path / "cells.txt"), "cells.txt"),
-        ((run_path, tmp_path / "bad.csv"), "'many' in the column 'count'"),
-        ((run_path, "--out", tmp_path / "scores.xlsx"), "out is"),
-        ((tmp_path / "no.zarr",), "does not exist"),
+    suffix, many = "must end in .csv, .tsv or .parquet", "'many' in the column 'count' at position 0"
+    for words, option, value, rule in [
+        ((plain,), "TEST", "None", "must be given: the run has no held-out cells"),
+        ((run_path, tmp_path / "nothing.csv"), "TEST", "", "must be a file that exists"),
+        ((run_path, tmp_path / "nothing.npz"), "TEST", "", "must be a file that exists"),
+        ((run_path, tmp_path / "cells.txt"), "TEST", "", suffix),
+        ((run_path, tmp_path / "bad.csv"), "TEST", many, "must have counts that are whole numbers of at least 0"),
+        ((run_path, "--out", tmp_path / "scores.xlsx"), "--out", "", suffix),
+        ((tmp_path / "no.zarr",), "RUN", "", "must be the folder of a run; this does not exist"),
     ]:
-        code, out, err = run("evaluate", *words)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert message in err
+        result = run("evaluate", *words)
+        assert_refused(result, option, value or f"'{words[-1]}'", rule)
+        assert result[1] == ""
+    assert not (tmp_path / "scores.xlsx").exists()
 
 
 def test_fit_keeps_the_hold_out_and_every_command_tells_of_it(run, data, tmp_path):

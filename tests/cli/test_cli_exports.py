@@ -6,6 +6,7 @@ import pytest
 
 import allocore as ac
 from allocore.classes.tables import write_table
+from support.command_line import assert_refused
 
 MODES = ("who", "where", "when")
 NUMBERS = ["share", "median", "low", "high"]
@@ -153,23 +154,23 @@ def test_an_existing_table_is_replaced(run, run_path, found, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "rule"),
     [
-        (["--out", "OUT/c.xlsx"], "c.xlsx"),
-        (["--profiles", "OUT/p"], "profiles is "),
-        (["--factors", "OUT/nowhere/f.csv"], "nowhere"),
-        (["--factors", "OUT/folder.csv"], "folder.csv"),
-        (["--out", "OUT/t.csv", "--factors", "OUT/t.csv"], "--out"),
-        (["--out", "OUT/t.csv", "--top", "0"], "--top is 0"),
+        (["--out", "OUT/c.xlsx"], "must end in .csv or .parquet"),
+        (["--profiles", "OUT/p"], "must end in .csv or .parquet"),
+        (["--factors", "OUT/nowhere/f.csv"], "must be in a folder that exists"),
+        (["--factors", "OUT/folder.csv"], "must be a file, and this is a folder"),
+        (["--out", "OUT/t.csv", "--factors", "OUT/t.csv"], "must be another file than --out"),
+        (["--out", "OUT/t.csv", "--top", "0"], "must be a whole number of at least 1"),
     ],
-    ids=" ".join,
+    ids=str,
 )
-def test_a_path_for_no_table_is_one_line_and_nothing_is_written(run, run_path, tmp_path, words, message):
+def test_a_path_for_no_table_is_one_line_and_nothing_is_written(run, run_path, tmp_path, words, rule):
     (tmp_path / "folder.csv").mkdir()
-    code, out, err = run("summary", run_path, *(word.replace("OUT", str(tmp_path)) for word in words))
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("allocore: error: ")
-    assert message in err
+    words = [word.replace("OUT", str(tmp_path)) for word in words]
+    result = run("summary", run_path, *words)
+    assert_refused(result, words[-2], "0" if words[-1] == "0" else f"'{words[-1]}'", rule)
+    assert result[1] == ""
     assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
+from support.command_line import assert_refused
 
 QUICK = ["--burn-in", 4, "--draws", 4, "--thin", 1, "--chains", 2, "--threads", 1, "--seed", 1]
 
@@ -63,7 +64,7 @@ def test_a_month_of_events_is_folded_in_shown_and_kept(run, path, folder, tmp_pa
         assert run(command, out)[0] == 0
     code, _, err = run("resume", out)
     assert code == 2
-    assert err.startswith("allocore: error: ")
+    assert err.startswith(f"allocore: error: {out} cannot be resumed: it has new rows")
 
 
 def test_a_tensor_in_a_file_is_folded_in(run, path, folder, tmp_path):
@@ -76,37 +77,69 @@ def test_a_tensor_in_a_file_is_folded_in(run, path, folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("option", "value", "printed", "rule"),
     [
-        (["--like", "x.npz"], "--like is 'x.npz'"),
-        (["--mode", "year"], "year"),
-        (["--absent", "gone"], "absent is 'gone'"),
-        (["--sweeps", 0], "--sweeps is 0"),
-        (["--surprises", -1], "--surprises is -1"),
+        ("--like", "x.npz", "'x.npz'", "must be left out: the labels are those of RUN"),
+        ("--mode", "year", "'year'", "must be one of the modes source, target, kind, date"),
+        ("--absent", "gone", "'gone'", "must be one of zero, missing"),
+        ("--sweeps", 0, "0", "must be a whole number of at least 1"),
+        ("--surprises", -1, "-1", "must be a whole number of at least 0"),
     ],
 )
-def test_mistakes_end_with_one_line(run, path, folder, words, told):
-    code, _, err = run("fold-in", path, folder / "june.csv", *READ, *words)
-    assert code == 2
-    assert err.startswith("allocore: error: ")
-    assert told in err
-    assert err.count("\n") == 1
+def test_mistakes_end_with_one_line(run, path, folder, tmp_path, option, value, printed, rule):
+    result = run("fold-in", path, folder / "june.csv", *READ, option, value, "--out", tmp_path / "june.zarr")
+    assert_refused(result, option, printed, rule)
+    assert list(tmp_path.iterdir()) == [], "nothing was written"
 
 
 def test_a_label_that_the_run_does_not_know_is_an_error_or_dropped(run, path, tmp_path):
     events(6, 6, 3, [("Mali", "Freedonia", "01", "2020-06-07")]).to_csv(tmp_path / "new.csv", index=False)
     words = ["fold-in", path, tmp_path / "new.csv", *READ, "--surprises", 0]
-    code, _, err = run(*words)
-    assert code == 2
-    assert "'Freedonia' (1 row)" in err
-    assert "--new-labels" in err
+    result = run(*words)
+    rule = "has labels that RUN does not have: in target 'Freedonia' (1 row)"
+    assert_refused(result, "DATA", f"'{tmp_path / 'new.csv'}'", rule)
+    assert result[2].endswith("; set --new-labels to 'drop' to drop their rows\n"), "a run cannot take more labels"
+    assert "append" not in result[2]
     assert run(*words, "--new-labels", "drop")[0] == 0
 
 
+def test_new_labels_of_the_mode_with_new_rows_can_be_appended(run, path, tmp_path):
+    events(1, 5, 3, [("Peru", "Mali", "01", "2020-02-07")]).to_csv(tmp_path / "new.csv", index=False)
+    read = ["--modes", "source,target,kind", "--time", "date"]
+    run(
+        "fit",
+        tmp_path / "new.csv",
+        *read,
+        "--where",
+        "source <> 'Peru'",
+        "--budget",
+        2,
+        *QUICK,
+        "--out",
+        tmp_path / "r.zarr",
+    )
+    words = [
+        "fold-in",
+        tmp_path / "r.zarr",
+        tmp_path / "new.csv",
+        "--where",
+        "true",
+        "--mode",
+        "source",
+        "--surprises",
+        0,
+    ]
+    assert_refused(run(*words), "DATA", f"'{tmp_path / 'new.csv'}'", "'Peru' (1 row); set --new-labels to 'append'")
+    code, out, _ = run(*words, "--new-labels", "append")
+    assert code == 0
+    assert "in new rows of source" in out
+
+
 def test_an_existing_folder_is_not_overwritten(run, path, folder):
-    code, _, err = run("fold-in", path, folder / "june.csv", *READ, "--out", path)
-    assert code == 2
-    assert "out is" in err
+    before = sorted(path.rglob("*"))
+    result = run("fold-in", path, folder / "june.csv", *READ, "--out", path)
+    assert_refused(result, "--out", f"'{path}'", "must be a path that does not exist yet: it is already a run")
+    assert sorted(path.rglob("*")) == before
 
 
 def test_a_fit_starts_at_a_run(run, path, folder, tmp_path):
@@ -118,16 +151,13 @@ def test_a_fit_starts_at_a_run(run, path, folder, tmp_path):
     model = ac.AlloCore(3, burn_in=4, draws=4, thin=1, chains=2, threads=1, seed=1, progress=False)
     same = model.fit(refit.tensor, start=ac.open_run(path)).posterior_
     assert refit.core_values.tobytes() == same.core_values.tobytes()
-    code, _, err = run(*words[:-2], "--seed", 1, "--start", path, "--likelihood", "negative-binomial")
-    assert code == 2
-    assert "poisson" in err
+    result = run(*words[:-2], "--seed", 1, "--start", path, "--likelihood", "negative-binomial")
+    assert_refused(result, "--start", None, "was fitted with likelihood 'poisson', not 'negative-binomial'")
 
 
 def test_nntuck_has_no_chains_to_start(run, path, data):
     words = ["fit", data, "--model", "nntuck", "--core-shape", "2x2x2", "--restarts", 1, "--start", path]
-    code, _, err = run(*words)
-    assert code == 2
-    assert "--start is" in err
+    assert_refused(run(*words), "--start", f"'{path}'", "needs a model with chains, and nntuck has none")
 
 
 EVENTS = "shop,item,day,n,kind\n" + "".join(
@@ -158,9 +188,7 @@ def test_fold_in_says_which_options_a_run_of_a_tensor_needs(run, tmp_path):
     bare.save(tmp_path / "old.npz")
     run("fit", tmp_path / "old.npz", "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)
     (tmp_path / "new.csv").write_text(EVENTS.replace("2024-", "2025-"))
-    code, _, err = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv")
-    assert code == 2
-    assert "RUN" in err
-    assert "--modes who=COLUMN,what=COLUMN,day=COLUMN" in err
+    result = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv")
+    assert_refused(result, "RUN", None, "name them with --modes who=COLUMN,what=COLUMN,day=COLUMN")
     code, _, _ = run("fold-in", tmp_path / "run.zarr", tmp_path / "new.csv", "--modes", "who=shop,what=item,day=day")
     assert code == 0

@@ -31,6 +31,8 @@ def running(monkeypatch):
         ("evaluate", "test", "TEST"),
         ("fold-in", "like", "RUN"),
         ("summary", "number", "--class"),
+        ("summary", "class", "--class"),
+        ("tensor", "path", "--out"),
         ("report", "open_it", "--open"),
         ("info", "data", "DATA|RUN"),
         ("predict", "burn_in", "burn_in"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
+from support.command_line import assert_refused
 
 
 @pytest.fixture(scope="module")
@@ -45,27 +46,27 @@ def test_an_output_whose_folder_does_not_exist_is_refused_before_the_work(
     for work in ("open_run", "read_events", "as_tensor"):
         monkeypatch.setattr(ac, work, lambda *_, **__: pytest.fail("the work had begun"))
     places = {"RUN": fitted, "CELLS": tmp_path / "cells.csv", "DATA": data}
-    code, _, err = run(*(places.get(word, word) for word in words.split()), option, tmp_path / "nowhere" / name)
-    assert code == 2
-    assert f" is {str(tmp_path / 'nowhere' / name)!r}" in err
-    assert option.rpartition("-")[2] in err
-    assert err.count("\n") == 1
+    path = tmp_path / "nowhere" / name
+    result = run(*(places.get(word, word) for word in words.split()), option, path)
+    assert_refused(result, option, f"'{path}'", "must be in a folder that exists")
+    assert not path.parent.exists()
 
 
 @pytest.mark.parametrize(("command", "name"), [("figures", "figures"), ("report", "page.html")])
 def test_folders_that_cannot_be_made_are_refused_before_the_work(run, fitted, tmp_path, monkeypatch, command, name):
     monkeypatch.setattr(ac, "open_run", lambda *_, **__: pytest.fail("the work had begun"))
     (tmp_path / "file").write_text("mine")
-    code, _, err = run(command, fitted, "--out", tmp_path / "file" / name)
-    assert code == 2
-    assert "--out is" in err
+    path = tmp_path / "file" / name
+    assert_refused(
+        run(command, fitted, "--out", path), "--out", f"'{path}'", f"a folder, and '{tmp_path / 'file'}' is a file"
+    )
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_folder_in_the_place_of_a_page_is_refused(run, fitted, tmp_path):
     (tmp_path / "page.html").mkdir()
-    code, _, err = run("report", fitted, "--out", tmp_path / "page.html")
-    assert code == 2
-    assert "--out is" in err
+    path = tmp_path / "page.html"
+    assert_refused(run("report", fitted, "--out", path), "--out", f"'{path}'", "must be a file, not a folder")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
@@ -73,16 +74,16 @@ def test_a_folder_that_may_not_be_written_to_is_refused(run, fitted, tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)
     code, _, err = run("predict", fitted, tmp_path / "cells.csv", "--out", tmp_path / "locked" / "x.csv")
     assert code == 2
-    assert "permission" in err
+    assert f"{tmp_path / 'locked'} cannot be written to: you do not have permission" in err
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "does not exist"),
-        ("{not json", "not JSON"),
-        ('{"id": 1}', "no address"),
-        ("[]", "no address"),
+        (None, "this file does not exist"),
+        ("{not json", "this file is not JSON"),
+        ('{"id": 1}', "this file has no address of a scheduler"),
+        ("[]", "this file has no address of a scheduler"),
     ],
 )
 @pytest.mark.parametrize("command", [("fit", "--budget", 2), ("select-budget",)], ids=str)
@@ -90,8 +91,11 @@ def test_a_scheduler_file_that_is_none_is_refused_before_the_data_are_read(run, 
     if content is not None:
         (tmp_path / "file.json").write_text(content)
     words = (command[0], tmp_path / "no data.npz", *command[1:], "--cluster", tmp_path / "file.json")
-    code, _, err = run(*words)
-    assert code == 2
-    assert f"--cluster is {str(tmp_path / 'file.json')!r}" in err
-    assert told in err
-    assert err.count("\n") == 1
+    assert_refused(run(*words), "--cluster", f"'{tmp_path / 'file.json'}'", f"must be a scheduler file, and {told}")
+
+
+@pytest.mark.parametrize("address", ["local:0", "local:two", "local:"])
+@pytest.mark.parametrize("command", [("fit", "--budget", 2), ("select-budget",)], ids=str)
+def test_a_local_cluster_of_no_processes_is_refused_before_the_data_are_read(run, tmp_path, command, address):
+    words = (command[0], tmp_path / "no data.npz", *command[1:], "--cluster", address)
+    assert_refused(run(*words), "--cluster", f"'{address}'", "must have a whole number of at least 1 after local:")

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
+from support.command_line import assert_refused
 
 
 @pytest.fixture(scope="module")
@@ -53,41 +54,42 @@ def test_predictions_are_printed_as_a_table(run, run_path, tmp_path):
     cells = [line.split() for line in lines if "2003" in line or "all" in line]
     assert cells[0][:3] == ["NA", "01", "2003-01"]
     assert cells[1] == ["all", "1", "all", f"{table['expected'][1]:.4g}", str(table["low"][1]), str(table["high"][1])]
-    assert lines[-1].startswith("1 more")
+    assert lines[-1] == "1 more. Use --out to write them all to a file."
 
 
 def test_missing_cells_are_summed_on_request(run, run_path, tmp_path):
     cells = write(pd.DataFrame({"when": ["2003-06"]}), tmp_path / "cells.csv")
-    code, _, err = run("predict", run_path, cells)
-    assert code == 2
-    assert "cells" in err.lower()
+    assert_refused(run("predict", run_path, cells), "CELLS", None, "--missing")
     assert run("predict", run_path, cells, "--missing")[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "words", "message"),
+    ("name", "text", "words", "option", "value", "rule"),
     [
-        ("cells.txt", "who\nNA\n", [], "'{path}'"),
-        ("cells.csv", None, [], "'{path}'"),
-        ("cells.csv", "", [], "{path}"),
-        ("cells.parquet", "who\nNA\n", [], "{path}"),
-        ("cells.csv", "who\nNAA\n", [], "'NAA'"),
-        ("cells.csv", "who\n", [], ""),
-        ("cells.csv", "who\nNA\n", ["--out", "x.xlsx"], "out is 'x.xlsx'"),
+        ("cells.txt", "who\nNA\n", [], "CELLS", "'PATH'", "must end in .csv, .tsv or .parquet"),
+        ("cells.csv", None, [], "CELLS", "'PATH'", "must be an existing file"),
+        ("cells.csv", "", [], "CELLS", "'PATH'", "cannot be read"),
+        ("cells.parquet", "who\nNA\n", [], "CELLS", "'PATH'", "is damaged or not a Parquet file"),
         (
             "cells.csv",
-            "who\nNA\n",
-            ["--interval", "90"],
-            "interval is 90.0",
+            "who\nNAA\n",
+            [],
+            "CELLS",
+            "'NAA' in mode 'who'",
+            "must be a label of the mode; did you mean 'NA'?",
         ),
-        ("cells.csv", "who\nNA\n", ["--rows", "0"], "--rows is 0"),
+        ("cells.csv", "who\n", [], "CELLS", "empty", "must name at least one cell"),
+        ("cells.csv", "who\nNA\n", ["--out", "x.xlsx"], "--out", "'x.xlsx'", "must end in .csv, .tsv or .parquet"),
+        ("cells.csv", "who\nNA\n", ["--interval", "90"], "--interval", "90.0", "above 0 and below 1"),
+        ("cells.csv", "who\nNA\n", ["--rows", "0"], "--rows", "0", "must be a whole number of at least 1"),
     ],
 )
-def test_mistakes_get_one_line(run, run_path, tmp_path, name, text, words, message):
+def test_mistakes_get_one_line(run, run_path, tmp_path, monkeypatch, name, text, words, option, value, rule):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / name
     if text is not None:
         path.write_text(text)
-    code, out, err = run("predict", run_path, path, *words)
-    assert (code, out) == (2, "")
-    assert message.format(path=path) in err
-    assert len(err.splitlines()) == 1
+    result = run("predict", run_path, path, *words)
+    assert_refused(result, option, value.replace("PATH", str(path)), rule)
+    assert result[1] == ""
+    assert list(tmp_path.iterdir()) == ([] if text is None else [path]), "nothing was written"

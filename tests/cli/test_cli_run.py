@@ -10,6 +10,7 @@ import pytest
 import allocore as ac
 from allocore.gibbs.sweep import sweep
 from allocore.run import chains
+from support.command_line import assert_refused
 
 
 @pytest.fixture(scope="module")
@@ -86,29 +87,31 @@ def test_a_report_is_one_page(run, run_path, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "option", "value", "rule"),
     [
-        (["summary", "RUN", "--class", "7"], "7"),
-        (["summary", "RUN", "--draw", "worst"], "--draw is 'worst'"),
-        (["figures", "RUN", "--out", "OUT", "--draw", "1.5"], "--draw is '1.5'"),
-        (["report", "RUN", "--out", "OUT/r.html", "--draw", "last"], "--draw is 'last'"),
-        (["summary", "RUN", "--draw", "99"], "99"),
-        (["summary", "RUN", "--rows", "0"], "--rows is 0"),
-        (["summary", "nowhere.zarr"], "nowhere.zarr"),
-        (["figures", "RUN", "--out", "OUT", "--formats", "gif"], "gif"),
-        (["figures", "RUN", "--out", "RUN/.zattrs"], ".zattrs"),
-        (["report", "RUN", "--out", "OUT/report.pdf"], "--out is"),
-        (["report", "RUN", "--out", "OUT/r.html", "--surprises", "-1"], "surprises is -1"),
-        (["report", "RUN", "--out", "OUT/r.html", "--chain", "5"], "5"),
+        (["summary", "RUN", "--class", "7"], "--class", "7", "must be from 0 to 1: there are 2 classes"),
+        (["summary", "RUN", "--draw", "worst"], "--draw", "'worst'", "must be a whole number or best"),
+        (["figures", "RUN", "--out", "OUT", "--draw", "1.5"], "--draw", "'1.5'", "must be a whole number or best"),
+        (["report", "RUN", "--out", "OUT/r.html", "--draw", "last"], "--draw", "'last'", "must be a whole number or"),
+        (["summary", "RUN", "--draw", "99"], "--draw", "99", "must be from -6 to 5: there are 6"),
+        (["summary", "RUN", "--rows", "0"], "--rows", "0", "must be a whole number of at least 1"),
+        (["summary", "nowhere.zarr"], "RUN", "'nowhere.zarr'", "must be the folder of a run; this does not exist"),
+        (
+            ["figures", "RUN", "--out", "OUT", "--formats", "gif"],
+            "--formats",
+            "('gif',)",
+            "one or more of png, pdf, svg",
+        ),
+        (["figures", "RUN", "--out", "RUN/.zattrs"], "--out", "'RUN/.zattrs'", "must be a folder, and "),
+        (["report", "RUN", "--out", "OUT/report.pdf"], "--out", "'OUT/report.pdf'", "must end in .html"),
+        (["report", "RUN", "--out", "OUT/r.html", "--surprises", "-1"], "--surprises", "-1", "of at least 0"),
+        (["report", "RUN", "--out", "OUT/r.html", "--chain", "5"], "--chain", "5", "must be from -2 to 1: there are 2"),
     ],
 )
-def test_a_mistake_gets_one_line_and_nothing_is_written(run, run_path, tmp_path, words, message):
+def test_a_mistake_gets_one_line_and_nothing_is_written(run, run_path, tmp_path, words, option, value, rule):
     folder = tmp_path / "out"
-    code, _, err = run(*(word.replace("RUN", str(run_path)).replace("OUT", str(folder)) for word in words))
-    assert code == 2
-    assert err.startswith("allocore: error: ")
-    assert len(err.splitlines()) == 1
-    assert message in err
+    *words, value = (word.replace("RUN", str(run_path)).replace("OUT", str(folder)) for word in (*words, value))
+    assert_refused(run(*words), option, value, rule)
     assert not folder.exists() or not any(folder.iterdir())
 
 
@@ -124,7 +127,7 @@ def test_a_run_that_was_stopped_in_its_burn_in_is_told_of_in_one_line(run, tmp_p
     for words in (["summary", tmp_path / "run.zarr"], ["report", tmp_path / "run.zarr", "--out", tmp_path / "r.html"]):
         code, _, err = run(*words)
         assert code == 2
-        assert "no draws" in err
+        assert "RUN has no draws yet" in err
     assert not (tmp_path / "r.html").exists()
 
 

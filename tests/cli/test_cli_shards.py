@@ -8,6 +8,7 @@ import pytest
 
 import allocore as ac
 from allocore.tensor.shards import ShardWriter
+from support.command_line import assert_refused
 
 QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--chains", "1", "--seed", "3")
 MODES = ("--modes", "store,product", "--time", "sold")
@@ -101,30 +102,30 @@ def test_fit_draws_from_shards_what_it_draws_from_a_file(run, sales):
         assert "CountTensor: 60 x 70 x 10 (store, product, sold)" in as_words(told)
     one, other = ac.open_run("run_npz.zarr"), ac.open_run("run_zarr.zarr")
     np.testing.assert_array_equal(one.core_values, other.core_values)
-    assert "DATA is 'run_zarr.zarr'" in run("fit", "run_zarr.zarr", "--budget", 3)[2]
+    assert_refused(
+        run("fit", "run_zarr.zarr", "--budget", 3), "DATA", "'run_zarr.zarr'", "must be data, and this is a run"
+    )
     assert run("info", "run_zarr.zarr")[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "value", "rule"),
     [
-        (
-            ("--out", "y.npz", "--shards", "2"),
-            "--shards is 2",
-        ),
-        (("--out", "y.zarr", "--shards", "0"), "--shards is 0"),
-        (("--out", "there.zarr"), "out is 'there.zarr'"),
+        (("--out", "y.npz", "--shards", "2"), "2", "needs an --out that ends in .zarr, not 'y.npz'"),
+        (("--out", "y.zarr", "--shards", "0"), "0", "must be a whole number of at least 1"),
+        (("--out", "there.zarr"), "'there.zarr'", "exists already: choose another path"),
     ],
 )
-def test_a_wrong_target_is_one_line_before_anything_is_read(run, sales, tmp_path, words, sentence):
+def test_a_wrong_target_is_one_line_before_anything_is_read(run, sales, tmp_path, words, value, rule):
     (tmp_path / "there.zarr").mkdir()
-    assert_one_line(run("tensor", "no such file.csv", *words), sentence)
+    assert_refused(run("tensor", "no such file.csv", *words), words[-2], value, rule)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sales.parquet", "there.zarr"]
 
 
 def test_options_for_events_are_refused_for_shards(run, sales):
     sales.save("y.zarr")
-    sentence = "--freq is 'month'"
-    assert_one_line(run("info", "y.zarr", "--freq", "month"), sentence)
+    rule = "applies only to tables of events, and y.zarr is a tensor"
+    assert_refused(run("info", "y.zarr", "--freq", "month"), "--freq", "'month'", rule)
 
 
 @pytest.mark.parametrize("command", [("info",), ("fit", "--budget", "2")])
@@ -133,9 +134,10 @@ def test_damaged_shards_are_one_line(run, sales, tmp_path, command, lost):
     sales.save("y.zarr")
     (tmp_path / "y.zarr" / lost).unlink()
     code, _, err = run(command[0], "y.zarr", *command[1:])
-    assert code == 2
-    assert err.count("\n") == 1
+    assert (code, err.count("\n")) == (2, 1)
     assert "y.zarr" in err
+    assert ("is damaged" if "labels" in lost else f"is an incomplete sharded tensor: {lost} is missing") in err
+    assert "--start" not in err
 
 
 def test_a_disk_that_fills_up_is_one_line_and_leaves_nothing(run, sales, tmp_path, monkeypatch):
@@ -143,7 +145,7 @@ def test_a_disk_that_fills_up_is_one_line_and_leaves_nothing(run, sales, tmp_pat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(ShardWriter, "add", full)
-    sentence = "No space left on device"
+    sentence = "y.zarr cannot be written: No space left on device"
     assert_one_line(run("tensor", "sales.parquet", *MODES, "--out", "y.zarr"), sentence)
     assert [path.name for path in tmp_path.iterdir()] == ["sales.parquet"]
 

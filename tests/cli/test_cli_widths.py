@@ -7,7 +7,7 @@ import pytest
 import allocore as ac
 from allocore.posterior.evaluate import score_rows
 from allocore.report.run_text import diagnosis_rows
-from support.comparison_cases import run_here
+from support.comparison_cases import JobsHere
 
 QUICK = ("--burn-in", "2", "--draws", "6", "--thin", "1", "--seed", "3", "--threads", "1")
 
@@ -60,7 +60,9 @@ def test_predictions_are_printed_with_separators_and_explained(run, fitted, tmp_
     _, out, _ = run("predict", fitted, tmp_path / "cells.csv")
     found = ac.open_run(fitted).predict(pd.DataFrame({"when": ["x"]}))
     assert_whole(out, [f"{found['low'].iloc[0]:,}", f"{found['high'].iloc[0]:,}", f"{found['expected'].iloc[0]:,.0f}"])
-    assert "rate: the expected count; low to high: its 90% interval; all: a sum." in out
+    words = " ".join(out.split())
+    assert "expected: the mean count that the run predicts." in words
+    assert "low, high: the 90% interval of the count. all: summed over the mode." in words
 
 
 def test_new_rows_and_their_numbers_are_whole(run, fitted, tmp_path):
@@ -72,7 +74,7 @@ def test_new_rows_and_their_numbers_are_whole(run, fitted, tmp_path):
 
 
 def test_select_budget_prints_a_table_that_says_what_was_chosen(run, fitted, monkeypatch):
-    monkeypatch.setattr("allocore.comparison.compare.run_jobs", run_here)
+    monkeypatch.setattr("allocore.comparison.compare.JobProcesses", JobsHere)
     few = ("--budgets", "2,3", "--splits", 2, "--hold-out", 0.2, "--jobs", 1)
     code, out, _ = run("select-budget", fitted.parent / "y.npz", *few, *QUICK)
     assert code == 0

@@ -19,9 +19,9 @@ import pytest
 
 import allocore as ac
 from allocore.comparison import compare
-from allocore.comparison.jobs import _reason, fit_and_judge, peak_megabytes
+from allocore.comparison.jobs import _reason, fit_and_judge, peak_megabytes, run_jobs
 from allocore.comparison.models import Job, Settings, requested_jobs
-from support.comparison_cases import ALL, CHAINS, MODES, QUICK, STARTS, named, run_here, small_tensor
+from support.comparison_cases import ALL, CHAINS, MODES, QUICK, STARTS, JobsHere, named, small_tensor
 from support.errors import refused, refused_file
 
 MEASURED = ["seconds", "seconds_per_sweep", "peak_mb", "threads"]
@@ -38,7 +38,7 @@ def finished(tmp_path_factory):
     options = {"along": "who", "seed": 7, "out": out}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "write", lambda *_: None)
-        patch.setattr(compare, "run_jobs", run_here)
+        patch.setattr(compare, "JobProcesses", JobsHere)
         compared(splits=1, **options)
         compared(["allocore", "tucker"], splits=2, **options)
     return compared(splits=2, **options), out
@@ -135,7 +135,7 @@ def test_done_again_nothing_runs_and_more_can_be_added(finished, no_report, monk
     pd.testing.assert_frame_equal(again.table, found.table)
     assert results(out) == before
     started = []
-    monkeypatch.setattr(compare, "run_jobs", lambda folder, jobs, **_: started.extend(job.name for job in jobs))
+    monkeypatch.setattr(compare, "run_jobs", lambda executor, jobs, *_, **__: started.extend(job.name for job in jobs))
     more = compared(["cp"], (4, 3), splits=3, along=0, seed=7, out=out)
     assert started == ["cp-3-split0", "cp-3-split1", "cp-3-split2", "cp-4-split2"]
     assert more.missing == 4
@@ -190,7 +190,7 @@ def test_results_do_not_depend_on_how_many_jobs_run_at_a_time(finished):
 
 
 def children(folder):
-    """Processes of jobs of a folder that run now, by the name of their result."""
+    """Processes of jobs of a folder that run now, by their names."""
     found = {}
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -198,7 +198,7 @@ def children(folder):
         except OSError:
             continue
         if b"allocore.comparison.jobs" in words and any(word.startswith(os.fsencode(folder)) for word in words):
-            found[Path(os.fsdecode(words[-3])).name] = int(place.parent.name)
+            found[os.fsdecode(words[-2])] = int(place.parent.name)
     return found
 
 
@@ -238,7 +238,7 @@ def test_a_killed_job_is_in_the_table_the_rest_goes_on_and_can_be_tried_again(no
     out = tmp_path / "out"
     words = ["--models", "cp", "--budgets", "2,3", "--splits", "1", "--jobs", "1"]
     with started(command(out, *words, sweeps=10)) as run:
-        os.kill(wait_for(lambda: children(out).get("cp-2-split0.json")), signal.SIGKILL)
+        os.kill(wait_for(lambda: children(out).get("cp-2-split0")), signal.SIGKILL)
         told, complaint = run.communicate(timeout=120)
     assert run.returncode == 1
     assert "Comparison: 1 fit, 1 failed, 0 missing" in told
@@ -247,7 +247,7 @@ def test_a_killed_job_is_in_the_table_the_rest_goes_on_and_can_be_tried_again(no
     assert table["sweeps"].tolist() == ["", "16.0"]
     assert table["error"].tolist() == ["ended by SIGKILL; perhaps there was not enough memory", ""]
     settings = {"sweeps": 10, "splits": 1, "out": out}
-    monkeypatch.setattr(compare, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     again = compared(["cp"], [2, 3], **settings)
     assert (again.failed, again.failed_before) == (1, 0), "unless it is asked for"
     other = compared(["cp"], [3], **settings)
@@ -344,7 +344,7 @@ def test_a_folder_from_before_models_were_estimators_is_continued(finished, no_r
     settings = json.loads((out / "settings.json").read_text())
     (out / "settings.json").write_text(json.dumps(settings | numbers))
     started = []
-    monkeypatch.setattr(compare, "run_jobs", lambda folder, jobs, **_: started.extend(job.name for job in jobs))
+    monkeypatch.setattr(compare, "run_jobs", lambda executor, jobs, *_, **__: started.extend(job.name for job in jobs))
     again = compared(splits=3, along="who", seed=7, out=out)
     assert started == [f"{model}-4-split2" for model in ALL]
     pd.testing.assert_frame_equal(again.table, finished[0].table)
@@ -359,10 +359,11 @@ def temporary(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("error", [OSError("the disk is full"), MemoryError()])
 def test_a_folder_that_nobody_named_is_removed_whatever_happens(temporary, monkeypatch, error):
-    def fail(folder, jobs, **_):
-        run_here(folder, jobs[:1])
+    def fail(executor, jobs, *more, **options):
+        run_jobs(executor, jobs[:1], *more, **options)
         raise error
 
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     monkeypatch.setattr(compare, "run_jobs", fail)
     with pytest.raises(type(error)):
         compared(["cp"], [2], splits=2)
@@ -373,10 +374,11 @@ def test_a_folder_that_nobody_named_is_removed_whatever_happens(temporary, monke
 
 @pytest.mark.parametrize("done", [0, 1])
 def test_ctrl_c_keeps_a_folder_that_nobody_named_only_if_it_has_results(temporary, monkeypatch, done):
-    def stop(folder, jobs, **_):
-        run_here(folder, jobs[:done])
+    def stop(executor, jobs, *more, **options):
+        run_jobs(executor, jobs[:done], *more, **options)
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     monkeypatch.setattr(compare, "run_jobs", stop)
     with pytest.raises(KeyboardInterrupt) as stopped:
         compared(["cp"], [2], splits=2)

@@ -18,7 +18,7 @@ from allocore.comparison import jobs as job_tasks
 from allocore.run.cluster import tasks
 from allocore.run.cluster import tasks as worker_data
 from allocore.run.cluster.tasks import DataWanted, Versions
-from support.comparison_cases import QUICK, named, run_here, small_tensor
+from support.comparison_cases import QUICK, JobsHere, named, small_tensor
 from support.tiers import first_quick
 
 TENSOR = small_tensor()
@@ -30,14 +30,14 @@ NOT_COMPARED = ["seconds", "seconds_per_sweep", "peak_mb", "threads"]
 def new_workers(monkeypatch):
     monkeypatch.setattr(worker_data, "_known", {})
     monkeypatch.setattr(tasks, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(compare.markdown_report, "write_figures", lambda *_: [])
+    monkeypatch.setattr(compare.tables, "write_figures", lambda *_: [])
 
 
 @pytest.fixture(scope="module")
 def alone():
     """The results of jobs on this machine."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "run_jobs", run_here)
+        patch.setattr(compare, "JobProcesses", JobsHere)
         return compared()
 
 
@@ -149,7 +149,7 @@ def test_what_an_interrupted_comparison_lacks_is_done_wherever(alone, tmp_path, 
         compared(executor=Faulty(loses=lambda number: number > 8), out=tmp_path / "out")
     done = len(list((tmp_path / "out" / "jobs").glob("*.json")))
     assert 0 < done < 20
-    monkeypatch.setattr(compare, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     executor = Faulty() if on == "executor" else None
     assert_same(compared(executor=executor, out=tmp_path / "out"), alone)
     if executor is not None:
@@ -234,7 +234,7 @@ def test_what_is_no_executor_is_refused_before_anything_is_written(tmp_path, exe
 
 
 def test_a_budget_is_selected_on_an_executor_as_on_this_machine(monkeypatch):
-    monkeypatch.setattr(compare, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     ((model,),) = named(["allocore"]).values()
     asked = {"splits": 2, "model": model, **QUICK}
     here = ac.select_budget(TENSOR, [2, 4], **asked)

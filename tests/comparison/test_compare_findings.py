@@ -7,9 +7,9 @@ import pytest
 
 from allocore.comparison import findings as w
 from allocore.comparison.compare import Comparison
-from allocore.comparison.markdown import markdown, report
+from allocore.comparison.findings import CRITERIA, by_split, difference, in_common
 from allocore.comparison.models import Settings
-from allocore.comparison.tables import CRITERIA, by_split, difference, in_common, summary_table
+from allocore.comparison.tables import markdown, report, summary_table
 from allocore.sentences import plus_minus, sentence, sentences
 from support.comparison_cases import table_of
 

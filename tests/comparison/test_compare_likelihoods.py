@@ -10,9 +10,9 @@ import allocore as ac
 from allocore.comparison import compare
 from allocore.comparison.compare import Comparison
 from allocore.comparison.findings import comparison_findings
-from allocore.comparison.markdown import figure_table
 from allocore.comparison.models import Job, Settings, requested_jobs
-from support.comparison_cases import CHAINS, QUICK, named, run_here, small_tensor, table_of
+from allocore.comparison.tables import figure_table
+from support.comparison_cases import CHAINS, QUICK, JobsHere, named, small_tensor, table_of
 from support.errors import refused
 
 NAMES = ["allocore", "allocore-nb", "allocore-nb-e0", "cp-nb-by-who"]
@@ -30,7 +30,7 @@ def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("likelihoods") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "write", lambda *_: None)
-        patch.setattr(compare, "run_jobs", run_here)
+        patch.setattr(compare, "JobProcesses", JobsHere)
         return compared(out=out), out
 
 
@@ -80,7 +80,7 @@ def test_tables_findings_and_figures_have_readable_names(finished):
 
 
 def test_any_name_is_a_name(monkeypatch):
-    monkeypatch.setattr(compare, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     models = {"mine": ac.CP(2, **CHAINS), "a/b": [ac.Tucker((2, 1, 2), **CHAINS), ac.Tucker((1, 1, 2), **CHAINS)]}
     found = ac.compare(small_tensor(), models, splits=1, **QUICK)
     assert found.table[["model", "budget", "core"]].values.tolist() == [
@@ -117,7 +117,7 @@ def test_other_settings_in_the_same_folder_are_refused(finished, tmp_path, other
 def test_another_likelihood_is_another_model_of_the_same_comparison(finished, monkeypatch):
     started = []
     monkeypatch.setattr(compare, "write", lambda *_: None)
-    monkeypatch.setattr(compare, "run_jobs", lambda folder, jobs, **_: started.extend(job.name for job in jobs))
+    monkeypatch.setattr(compare, "run_jobs", lambda executor, jobs, *_, **__: started.extend(job.name for job in jobs))
     again = compared(["allocore", "allocore-e0", "cp"], likelihood="negative-binomial", out=finished[1])
     assert started == ["cp-nb-3-split0"]
     assert again.missing == 1
@@ -150,14 +150,14 @@ def test_results_from_before_there_were_likelihoods_are_still_known():
 
 
 def test_a_mode_with_a_slash_is_no_folder(monkeypatch):
-    monkeypatch.setattr(compare, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     tensor = ac.as_tensor(np.random.default_rng(0).poisson(1.0, (5, 4, 3)), mode_names=["a/b", "c", "d"])
     found = ac.compare(tensor, named(["cp-nb"], tensor, dispersion_by="a/b"), [2], splits=1, **QUICK)
     assert found.table["model"].tolist() == ["cp-nb-by-a/b"]
 
 
 def test_binary_data_compare_all_likelihoods(monkeypatch):
-    monkeypatch.setattr(compare, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     tensor, names = small_tensor().binarize(), ["allocore-bernoulli", "allocore", "nntuck"]
     found = ac.compare(tensor, named(names, tensor), [3], splits=1, **QUICK)
     assert found.table["model"].tolist() == names
@@ -165,7 +165,7 @@ def test_binary_data_compare_all_likelihoods(monkeypatch):
 
 
 def test_select_budget_takes_a_model(monkeypatch):
-    monkeypatch.setattr(compare, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     model = ac.AlloCore(likelihood="negative-binomial", e0="infer", dispersion_by="whom", **CHAINS)
     found = ac.select_budget(small_tensor(), (1, 3), model=model, splits=2, **QUICK)
     assert found.comparison.table["model"].unique().tolist() == ["allocore-nb-e0-by-whom"]

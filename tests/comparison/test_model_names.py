@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from allocore.comparison.short_names import Defaults, ModelName, printed
+from allocore.comparison.models import Defaults, ModelName, printed
 from allocore.errors import InputError
 from support.comparison_cases import named, small_tensor
 from support.errors import refused

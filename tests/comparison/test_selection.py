@@ -7,7 +7,7 @@ import allocore as ac
 from allocore.comparison import compare
 from allocore.comparison.compare import Comparison
 from allocore.comparison.select_budget import Selection, one_standard_error
-from support.comparison_cases import CHAINS, QUICK, run_here, small_tensor, table_of
+from support.comparison_cases import CHAINS, QUICK, JobsHere, small_tensor, table_of
 from support.errors import refused
 
 
@@ -85,7 +85,7 @@ def test_a_budget_with_a_ppd_of_0_is_not_chosen_and_without_another_nothing_is()
 
 
 def test_select_budget_fits_and_chooses(monkeypatch):
-    monkeypatch.setattr(compare, "run_jobs", run_here)
+    monkeypatch.setattr(compare, "JobProcesses", JobsHere)
     found = ac.select_budget(
         small_tensor(), (1, 3), model=ac.AlloCore(**CHAINS), splits=2, criterion="positive", **QUICK
     )

@@ -9,9 +9,8 @@ import pytest
 
 import allocore as ac
 from allocore.comparison import compare
-from allocore.comparison import compare as time_trials
-from allocore.comparison.compare import forecast_words, trial_rates
-from allocore.comparison.jobs import Lines, seconds_left, work_of
+from allocore.comparison import jobs as job_module
+from allocore.comparison.jobs import JobProgress, forecast_words, seconds_left, trial_rates, work_of
 from allocore.comparison.models import Job, Settings, requested_jobs
 from support.comparison_cases import CHAINS, QUICK, named, small_tensor
 from support.errors import refused
@@ -158,9 +157,9 @@ def test_time_left_follows_models_and_sizes():
 def test_where_there_is_no_terminal_a_line_comes_once_a_minute(capsys):
     now = [0.0]
     job = jobs(["cp"], (2,), 1)[0]
-    lines = Lines([job, job], before=3, parallel=1, clock=lambda: now[0])
+    lines = JobProgress([job, job], before=3, parallel=1, clock=lambda: now[0])
     for now[0] in (1.0, 59.0, 61.0, 62.0, 119.0, 122.0):
-        lines.show([(job, 5.0)], [], 1)
+        lines.show([(job, 5.0)], [])
     assert capsys.readouterr().err == "4 of 5 jobs done, about 5 s left\n" * 2
 
 
@@ -176,7 +175,7 @@ def test_a_trial_of_a_model_tells_its_time_until_one_of_its_jobs_is_finished():
 def test_the_time_of_each_model_is_told_before_the_first_job(monkeypatch):
     asked = jobs(["allocore", "nntuck"], [2, 3], 2)
     assert trial_rates(small_tensor(), asked, 1) == {}, "a short comparison needs no trial"
-    monkeypatch.setattr("allocore.comparison.compare._WORTH_A_TRIAL", 0.0)
+    monkeypatch.setattr(job_module, "_WORTH_A_TRIAL", 0.0)
     rates = trial_rates(small_tensor(), asked, 1)
     assert set(rates) == {"allocore", "nntuck"}
     told = forecast_words(asked, rates, 2)
@@ -185,15 +184,15 @@ def test_the_time_of_each_model_is_told_before_the_first_job(monkeypatch):
 
 def test_a_model_whose_trial_fails_has_no_time_and_the_others_have(monkeypatch):
     asked = jobs(["allocore", "nntuck"], [2], 1)
-    monkeypatch.setattr("allocore.comparison.compare._WORTH_A_TRIAL", 0.0)
-    right = time_trials.shortest_model
+    monkeypatch.setattr(job_module, "_WORTH_A_TRIAL", 0.0)
+    right = job_module.shortest_model
 
     def without_memory(job, *more, **named):
         if job.model == "nntuck":
             raise MemoryError
         return right(job, *more, **named)
 
-    monkeypatch.setattr(time_trials, "shortest_model", without_memory)
+    monkeypatch.setattr(job_module, "shortest_model", without_memory)
     rates = trial_rates(small_tensor(), asked, 1)
     assert set(rates) == {"allocore"}
     assert forecast_words(asked, rates, 1).startswith("2 fits, 1 at a time, take about ")

@@ -489,7 +489,7 @@ def test_one_chain_cannot_tell_whether_chains_settle_in_different_modes():
     assert details(found)[0].startswith("No problem found: the halves of the chain agree (R-hat at most 1.0")
     assert (found.level, found.sentences[0]) == ("caution", "One chain cannot show whether chains agree: run four.")
     assert details(found)[1:] == (
-        "R-hat compares the two halves of the chain here: fit with chains=4 to see whether chains agree.",
+        "R-hat compares the two halves of the chain here. Fit four chains to see whether they agree.",
     )
 
 

@@ -359,7 +359,7 @@ def test_draws_and_seed_are_whole_numbers(name, value):
 @pytest.mark.parametrize(("likelihood", "by"), KINDS)
 def test_a_sum_without_an_observed_cell_is_refused(likelihood, by):
     post = labelled(likelihood, by, missing=[(None, None, 1)])
-    with refused("cells", rule="position 1 has none; `missing`=True sums missing cells"):
+    with refused("cells", rule="position 1 has none; set `missing` to sum missing cells"):
         post.predict([{"when": "2001"}, {"when": "2002"}])
     assert post.predict({"when": "2002"}, missing=True)["expected"][0] > 0
 

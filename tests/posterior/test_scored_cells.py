@@ -52,7 +52,7 @@ def test_cells_of_the_training_set_are_refused_unless_they_are_asked_for():
     post = labelled(posterior("poisson", missing=[(0, None, None)]))
     test = SimpleNamespace(coords=[[0, 1, 2], [1, 1, 3], [2, 0, 0]], counts=[0, 1, 1])
     for score in (post.ppd, post.log_ppd):
-        with refused("test", rule="2 of its 3 cells; the first is (b, x, 2001). `allow_training`=True"):
+        with refused("test", rule="2 of its 3 cells; the first is (b, x, 2001). Set `allow_training` to"):
             score(test)
         assert np.isfinite(score(test, allow_training=True))
     assert post.expected(test).shape == post.log_predictive(test).shape == (3,)

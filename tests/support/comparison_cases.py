@@ -1,12 +1,12 @@
 """Small data, tables of results written by hand, and jobs that take no process of their own."""
 
+from concurrent.futures import Executor, Future
+
 import numpy as np
 import pandas as pd
 
 import allocore as ac
-from allocore.comparison.folder import write_json
-from allocore.comparison.jobs import fit_and_judge
-from allocore.comparison.short_names import Defaults, ModelName, named_models
+from allocore.comparison.models import Defaults, ModelName, named_models
 
 CHAINS, STARTS = {"burn_in": 6, "draws": 3, "thin": 2}, {"restarts": 2, "max_iter": 5}
 QUICK = {"hold_out": 0.15, "progress": False}
@@ -27,12 +27,16 @@ def named(names, tensor=None, chains=CHAINS, starts=STARTS, core_shape=None, **d
     return named_models(list(names), tensor, defaults=Defaults(**defaults), **more)
 
 
-def run_here(folder, jobs, **_):
-    """Run jobs in this process: to start one for each takes seconds."""
-    tensor = ac.load_tensor(folder.tensor)
-    for job in jobs:
-        write_json(folder.result(job), {"job": job.to_json(), **fit_and_judge(tensor, job, threads=1)})
-        folder.failure(job).unlink(missing_ok=True)
+class JobsHere(Executor):
+    """Runs jobs in this process, in place of `JobProcesses`: to start a process for each takes seconds."""
+
+    def __init__(self, tensor, parallel):
+        self._tensor = tensor
+
+    def submit(self, function, /, task, tensor):
+        future = Future()
+        future.set_result(function(task, ac.load_tensor(self._tensor)))
+        return future
 
 
 ESTIMATORS = {"allocore": "AlloCore", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}

@@ -1,4 +1,4 @@
-"""The command line: one module for each group of commands, and what they share in `app`, `options` and `cluster`.
+"""The command line: one module for each group of commands, and what they share in `app` and `options`.
 
 May import all of allocore; nothing imports it.
 """

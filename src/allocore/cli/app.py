@@ -19,10 +19,10 @@ import traceback
 import warnings
 import webbrowser
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -75,6 +75,8 @@ _RENAMED = {
 _RENAMED_IN = {
     "fit": {"path": "--start"},
     "fold-in": {"like": "RUN"},
+    "summary": {"class": "--class"},
+    "tensor": {"path": "--out"},
     "forecast": {"Y_future": "--against", "test": "--against"},
 }
 _BACKQUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
@@ -154,7 +156,9 @@ def _report_error(error: Exception) -> int:
         message = error.sentence(option_of)
     elif isinstance(error, MemoryError):
         message = f"not enough memory: {error}"
-    elif not isinstance(error, OSError):
+    elif isinstance(error, OSError):
+        message = in_options(Text(message)).plain
+    else:
         name, code = type(error).__name__, _BUG
         message = (
             f"{name}: {' '.join(message.split())[:_LONGEST_MESSAGE]}. This is a bug in allocore. Please report it with "
@@ -169,21 +173,15 @@ def option_of(argument: str) -> str:
 
     An argument that the command does not have keeps its name.
     """
-    command = _Invocation.command or ""
-    known = _RENAMED | _options_of(command) | _RENAMED_IN.get(command, {})
-    return known.get(argument, argument)
-
-
-def _options_of(command: str) -> dict[str, str]:
-    """Return the options and arguments of a command by their names in Python."""
-    found = typer.main.get_command(app).commands.get(command)  # type: ignore[attr-defined]
-    return {} if found is None else {each.name: _option_name(each) for each in found.params if each.name != "help"}
-
-
-def _option_name(parameter: Any) -> str:
-    if parameter.param_type_name == "argument":
-        return str(parameter.metavar or parameter.name.upper()).strip("[]").partition(".")[0]
-    return str(parameter.opts[0])
+    name = _Invocation.command or ""
+    command = typer.main.get_command(app).commands.get(name)  # type: ignore[attr-defined]
+    own: dict[str, str] = {}
+    for each in () if command is None else command.params:
+        is_option = each.param_type_name != "argument"
+        metavar = str(each.metavar or each.name.upper()).strip("[]").partition(".")[0]
+        own[each.name] = str(each.opts[0]) if is_option else metavar
+    own.pop("help", None)
+    return (_RENAMED | own | _RENAMED_IN.get(name, {})).get(argument, argument)
 
 
 def in_options(text: Text) -> Text:
@@ -191,18 +189,14 @@ def in_options(text: Text) -> Text:
     for found in reversed(list(_BACKQUOTED.finditer(text.plain))):
         option = option_of(found[1])
         if option != found[1]:
-            shown = f"{option} {_as_typed(found[2])}" if found[2] else option
-            text = text[: found.start()].append(shown).append_text(text[found.end() :])
+            value = found[2] or ""
+            typed = shlex.quote(value[1:-1]) if value[:1] in ("'", '"') else value  # as in a shell
+            text = text[: found.start()].append(f"{option} {typed}".rstrip()).append_text(text[found.end() :])
     return text
 
 
-def _as_typed(value: str) -> str:
-    """Return a value of Python as one types it in a shell."""
-    return shlex.quote(value[1:-1]) if value[:1] in "'\"" else value
-
-
 class OptionConsole(Console):
-    """A console whose sentences name options, and that is safe for labels from an untrusted source."""
+    """A console whose sentences name options, and that shows no control characters of untrusted labels."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of what is printed, without control characters in the text."""
@@ -210,7 +204,7 @@ class OptionConsole(Console):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def print(self, *objects: Any, **how: Any) -> None:
-        """Print objects. Arguments are replaced in sentences, alone or in groups, but not in tables."""
+        """Print objects. Sentences, also those in groups, name options instead of arguments; tables do not."""
         super().print(*map(_with_options, objects), **how)
 
 
@@ -226,14 +220,7 @@ def terminal() -> Console:
     return console if console.is_terminal else OptionConsole(width=_PIPE_WIDTH)
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     warn(in_options(Text(str(message))).plain)
 
 
@@ -255,7 +242,7 @@ class _StoppedEarly(Exception):
 
 @contextmanager
 def explaining_stops(out: Path | None) -> Iterator[None]:
-    """Say on Ctrl-C whether the run can be continued; Typer alone would end silently."""
+    """Say on Ctrl-C whether the run can be continued; Typer itself would say nothing."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -284,50 +271,38 @@ def _end_silently_on_ctrl_c() -> None:
 def arrange_help(app: typer.Typer) -> None:
     """Put commands and options into groups, and the examples of a docstring at the end of its help."""
     panel_of = {name: panel for panel, names in _COMMANDS.items() for name in names}
-    places = {name: place for place, name in enumerate(panel_of)}
-    app.registered_commands.sort(key=lambda command: places[_command_name(command)])
+    option_panel_of = {name: panel for panel, names in _OPTIONS.items() for name in names}
+    app.registered_commands.sort(key=lambda command: list(panel_of).index(_command_name(command)))
     for command in app.registered_commands:
         command.rich_help_panel = panel_of[_command_name(command)]
-        paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n")
-        examples = [each for each in paragraphs if each.startswith(_EXAMPLE)]
-        command.help = "\n\n".join(each for each in paragraphs if each not in examples)
-        command.epilog = "\n\n".join(["[bold]Examples[/]", *(f"  {each}" for each in examples)]) if examples else None
-        _group_options(command.callback)
+        callback: Any = command.callback
+        paragraphs = [" ".join(each.split()) for each in inspect.cleandoc(callback.__doc__).split("\n\n")]
+        examples = [f"  {each}" for each in paragraphs if each.startswith(_EXAMPLE)]
+        command.help = "\n\n".join(each for each in paragraphs if not each.startswith(_EXAMPLE))
+        command.epilog = "\n\n".join(["[bold]Examples[/]", *examples]) if examples else None
+        for name, parameter in inspect.signature(callback).parameters.items():
+            for each in getattr(parameter.annotation, "__metadata__", ()):
+                if isinstance(each, typer.models.OptionInfo) and each.rich_help_panel is None:
+                    each.rich_help_panel = option_panel_of.get(name)
 
 
 def _command_name(command: Any) -> str:
     return str(command.name or command.callback.__name__)
 
 
-def _group_options(callback: Any) -> None:
-    panel_of = {name: panel for panel, names in _OPTIONS.items() for name in names}
-    for name, parameter in inspect.signature(callback).parameters.items():
-        for each in getattr(parameter.annotation, "__metadata__", ()):
-            if isinstance(each, typer.models.OptionInfo) and each.rich_help_panel is None:
-                each.rich_help_panel = panel_of.get(name)
-
-
 # Pages in the browser
 
 
 def open_page(page: Path) -> None:
-    """Open a page in the browser, or warn that there is none: the page itself has been written."""
-    if not (
-        sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    ):
-        because = "this machine has no desktop"
-    elif not _is_opened(page):
-        because = "no browser was found"
-    else:
-        return
-    warn(f"--open was given, but {because}. Copy {page} to a machine with a browser and open it there")
-
-
-def _is_opened(page: Path) -> bool:
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except webbrowser.Error:
-        return False
+    """Open a page in the browser, or warn that this is not possible: the page itself has been written."""
+    desktop = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    opened = False
+    if desktop:
+        with suppress(webbrowser.Error):
+            opened = webbrowser.open(page.resolve().as_uri())
+    if not opened:
+        because = "no browser was found" if desktop else "this machine has no desktop"
+        warn(f"--open was given, but {because}. Copy {page} to a machine with a browser and open it there")
 
 
 # Output paths: a path that cannot be written is refused before the work, not after it.
@@ -345,11 +320,12 @@ def check_file(argument: str, path: Path | None) -> None:
     _check_writable(folder)
 
 
-def check_folder(argument: str, path: Path) -> None:
-    """Refuse a folder that cannot be made: there is a file in its place, or above it."""
+def check_folder(argument: str, path: Path, file: Path | None = None) -> None:
+    """Refuse a folder, perhaps for a file, that cannot be made: there is a file in its place, or above it."""
     nearest = next(place for place in (path.resolve(), *path.resolve().parents) if place.exists())
     if not nearest.is_dir():
-        raise InputError(argument, str(path), f"must be a folder, and {str(nearest)!r} is a file")
+        what = "a folder" if file is None else "in a folder"
+        raise InputError(argument, str(file or path), f"must be {what}, and {str(nearest)!r} is a file")
     _check_writable(nearest)
 
 

@@ -14,9 +14,11 @@ from rich.text import Text
 import allocore as ac
 from allocore._text import plural, visible
 from allocore.cli.app import app, explaining_stops, terminal
-from allocore.cli.cluster import ClusterOfFits, check_cluster, cluster_of
 from allocore.cli.options import (
+    ClusterOfFits,
     DataPaths,
+    check_cluster,
+    cluster_of,
     mode_given,
     option,
     print_data,
@@ -37,14 +39,13 @@ if TYPE_CHECKING:
 _BUDGETS = "5,10,25,50,75,100,150,200,250,300"
 _FAILED = 1
 _BUDGET_COLUMNS = (
-    "log PPD: mean log predictive probability of a held-out cell. behind: difference from "
-    "the best; error: its standard "
-    "error. within: behind by no more than its error. classes: how many of Q are in use."
+    "log PPD: mean log predictive probability of a held-out cell. behind: difference from the best; error: its "
+    "standard error. within: behind by no more than its error. classes: how many of Q are in use."
 )
 
 Budgets = Annotated[str, typer.Option(help="The budgets Q to try.")]
 
-_OPTIONS: dict[str, tuple[Any, Any]] = {
+_FIT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "hold_out": option(float, "Share of the fibres to hold out.", 0.01),
     "along": option(str | None, "The mode along which held-out fibres run, by name or number; the last by default."),
     "core_shape": option(str | None, "Factors per mode of ALL0CORE, e.g. 50x50x20x300; Q in every mode by default."),
@@ -53,16 +54,15 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "thin": option(int, "Sweeps per draw.", 20),
     "chains": option(int, "Chains per fit. Their predictions are averaged.", 1),
     "jobs": option(
-        int | None, "Number of fits at a time; by default one per processor, or as many as the cluster has room for."
+        int | None,
+        "Number of fits to run at a time; by default one per processor, or as many as the cluster has room for.",
     ),
     "threads": option(int | None, "Threads per fit; by default an even share of the processors, or 1 on a cluster."),
     "cluster": (ClusterOfFits, None),
-    "retry": option(bool, "Run fits again that failed before.", False, flag="--retry"),
+    "retry": (Annotated[bool, typer.Option("--retry", help="Run the fits that failed before again.")], False),
     "seed": option(int, "The seed of the first split. Later splits use the next numbers.", 0),
 }
-
-
-_takes_fits = takes("fits", _OPTIONS, dict)
+_takes_fits = takes("fits", _FIT_OPTIONS, dict)
 
 
 @app.command()
@@ -78,9 +78,8 @@ def compare(
     models: Annotated[
         str,
         typer.Option(
-            help="Any of allocore, cp, tucker, nntuck. Endings change the likelihood "
-            "(allocore-nb, cp-bernoulli), learn "
-            "the concentrations (cp-e0, allocore-nb-e0), or set the core (tucker=20x20x6x3)."
+            help="Any of allocore, cp, tucker, nntuck. Endings change the likelihood (allocore-nb, cp-bernoulli), "
+            "learn the concentrations (cp-e0, allocore-nb-e0), or set the core (tucker=20x20x6x3)."
         ),
     ] = "allocore,cp,tucker,nntuck",
     budgets: Budgets = _BUDGETS,
@@ -108,9 +107,9 @@ def compare(
     """
     console = terminal()
     names = _split_commas(models)
-    if any(name.startswith("allocore") and "=" not in name for name in names):
-        _check_memory(budgets, fits["core_shape"])
-    Y, numbers, options = _checked(console, data, events, likelihood, budgets, fits, out)
+    has_allocore = any(name.startswith("allocore") and "=" not in name for name in names)
+    numbers = _budgets(budgets, fits["core_shape"], in_memory=has_allocore)
+    Y, options = _read(console, data, events, likelihood, fits, out)
     chosen = _models(names, Y, likelihood, fits, {"restarts": restarts, "max_iter": max_iter})
     with explaining_stops(out), cluster_of(fits["cluster"]) as executor:
         found = ac.compare(Y, chosen, numbers, splits=splits, executor=executor, out=out, **options)
@@ -146,8 +145,8 @@ def select_budget(
     """
     console = terminal()
     check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
-    _check_memory(budgets, fits["core_shape"])
-    Y, numbers, options = _checked(console, data, events, likelihood, budgets, fits, out)
+    numbers = _budgets(budgets, fits["core_shape"])
+    Y, options = _read(console, data, events, likelihood, fits, out)
     ((model,),) = _models(["allocore"], Y, likelihood, fits, {}).values()
     with explaining_stops(out), cluster_of(fits["cluster"]) as executor:
         options |= {"model": model, "executor": executor, "out": out}
@@ -161,36 +160,33 @@ def select_budget(
         _exit_failed(found.comparison.failed, next(filter(None, errors)), out)
 
 
-def _checked(
+def _read(
     console: Console,
     data: list[str],
     events: dict[str, Any],
     likelihood: dict[str, Any],
-    budgets: str,
     fits: dict[str, Any],
     out: Path | None,
-) -> tuple[ac.CountTensor, list[int], dict[str, Any]]:
-    """Return the data, the budgets and the options of `compare`; options are checked before the data are read."""
+) -> tuple[ac.CountTensor, dict[str, Any]]:
+    """Return the data, and the options that `compare` takes as they are; what needs no data is checked first."""
     check_cluster(fits["cluster"])
-    numbers = _budgets(budgets)
     sizes_given(fits["core_shape"])
     if out is not None:
-        from allocore.comparison.folder import check_place
+        from allocore.comparison.compare import check_place
 
         check_place(out)
     Y = read_data(data, events)
     Y = Y.binarize() if likelihood["binary"] else Y
     print_data(console, Y, binary=likelihood["binary"])
     along = -1 if fits["along"] is None else mode_given(fits["along"], Y.mode_names)
-    options = {name: fits[name] for name in ("hold_out", "jobs", "threads", "retry", "seed")}
-    return Y, numbers, options | {"along": along}
+    return Y, {"along": along, **{name: fits[name] for name in ("hold_out", "jobs", "threads", "retry", "seed")}}
 
 
 def _models(
     names: list[str], Y: ac.CountTensor, likelihood: dict[str, Any], fits: dict[str, Any], starts: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the estimators of models by their short names."""
-    from allocore.comparison.short_names import Defaults, named_models
+    from allocore.comparison.models import Defaults, named_models
 
     _, settings = settings_of({**likelihood, "binary": False}, Y)
     chains = {name: fits[name] for name in ("burn_in", "draws", "thin", "chains")}
@@ -198,12 +194,22 @@ def _models(
     return named_models(names, Y, core_shape=core, defaults=Defaults(**settings), chains=chains, starts=starts)
 
 
-def _check_memory(budgets: str, core_shape: str | None) -> None:
-    """Refuse, before the data are read, a budget that is too large for the memory whatever the data are."""
-    from allocore.run.memory import check_budget
+def _budgets(text: str, core_shape: str | None, in_memory: bool = True) -> list[int]:
+    """Return the budgets; refuse, before the data are read, those too large for the memory whatever the data are."""
+    try:
+        numbers = [int(part) for part in _split_commas(text)]
+    except ValueError:
+        raise InputError("budgets", text, "must be whole numbers joined by commas, like 5,10,25") from None
+    if in_memory:
+        from allocore.run.memory import check_budget
 
-    for budget in _budgets(budgets):
-        check_budget("budgets", budget, sizes_given(core_shape))
+        for budget in numbers:
+            check_budget("budgets", budget, sizes_given(core_shape))
+    return numbers
+
+
+def _split_commas(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:
@@ -226,14 +232,3 @@ def _budget_table(budgets: "pd.DataFrame") -> Table:
         cells = f"{row['budget']:,}", *scores, f"{row['splits']:,}", used, status
         table.add_row(*cells, style="bold" if status == "chosen" else "")
     return table
-
-
-def _split_commas(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _budgets(text: str) -> list[int]:
-    try:
-        return [int(part) for part in _split_commas(text)]
-    except ValueError:
-        raise InputError("budgets", text, "must be whole numbers joined by commas, like 5,10,25") from None

@@ -40,16 +40,14 @@ def tensor(
     out: Annotated[
         Path,
         typer.Option(
-            help="The file to write: .npz, .parquet, .tns, .tns.gz, or .zarr. A .zarr is a "
-            "folder of shards, for tensors "
-            "larger than memory."
+            help="The file to write: .npz, .parquet, .tns, .tns.gz, or .zarr. A .zarr is a folder of shards, for "
+            "tensors larger than memory."
         ),
     ],
     shards: Annotated[
         int | None,
         typer.Option(
-            help=f"Number of shards of a .zarr; {SHARDS} by default. With --cluster, a worker "
-            "loads one shard at a time."
+            help=f"Number of shards of a .zarr; {SHARDS} by default. With --cluster, a worker loads one at a time."
         ),
     ] = None,
     binary: Binary = False,
@@ -184,16 +182,12 @@ def demo(
         model = ac.AlloCore(budget, burn_in=200, draws=10, thin=3, chains=CHAINS, seed=seed, threads=threads).fit(Y)
     seconds = perf_counter() - start
     print_classes(console, model.posterior_, rows=15, top=2)
-    page, figure = _write(model.posterior_, out)
+    page = ac.write_report(model.posterior_, out / _PAGE, title=_TITLE)
+    figure = out / _FIGURE
+    ac.figures.classes(model.posterior_).savefig(figure, dpi=_DPI)
     console.print(Text(f"\n{CHAINS} chains of 230 sweeps in {seconds:.0f} s. Now look at:"))
     console.print(Text(f"  {page}  a page to explore in a browser"))
     console.print(Text(f"  {figure}  the six largest classes as a figure"))
     if open_it:
         open_page(page)
     console.print(f"\nNow try your own data: [bold]{own_name()} fit DATA --budget 50 --out run.zarr[/]")
-
-
-def _write(posterior: "ac.Posterior", out: Path) -> tuple[Path, Path]:
-    page = ac.write_report(posterior, out / _PAGE, title=_TITLE)
-    ac.figures.classes(posterior).savefig(out / _FIGURE, dpi=_DPI)
-    return page, out / _FIGURE

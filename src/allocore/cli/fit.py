@@ -10,10 +10,10 @@ from rich.text import Text
 
 import allocore as ac
 from allocore.cli.app import app, exit_if_stopped, explaining_stops, terminal
-from allocore.cli.cluster import Cluster, check_cluster, cluster_of
 from allocore.cli.options import (
     Binary,
     ChosenModel,
+    Cluster,
     DataPaths,
     OnError,
     Rows,
@@ -21,6 +21,8 @@ from allocore.cli.options import (
     Seed,
     Threads,
     Top,
+    check_cluster,
+    cluster_of,
     mode_given,
     only_tensor,
     print_data,
@@ -50,7 +52,8 @@ def fit(
         typer.Option(help="Hold out this share of the fibres, and report how well the run predicts them."),
     ] = None,
     along: Annotated[
-        str | None, typer.Option(help="The mode along which held-out fibres run, by name or number; default: the last.")
+        str | None,
+        typer.Option(help="The mode along which held-out fibres run, by name or number; the last by default."),
     ] = None,
     start: Annotated[
         Path | None,
@@ -81,6 +84,8 @@ def fit(
 
     allocore fit icews/*.tab --budget 50 --start last_month.zarr --burn-in 100
     """
+    from allocore.report.terminal import print_held_out
+
     console = terminal()
     whole_number("rows", rows), whole_number("top", top)
     if along is not None and hold_out is None:
@@ -95,16 +100,18 @@ def fit(
         check_free("out", out)  # before the data are read, not after
     Y, settings = settings_of(likelihood, read_data(data, events))
     seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
-    split = None if hold_out is None else _split(Y, hold_out, along, seed)
-    if split is not None and isinstance(Y, ac.ShardedTensor):
-        console.print("To hold out cells, the whole tensor was read into memory. The fit does not use shards.")
+    split = None
+    if hold_out is not None:
+        split = ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), seed)
+        if isinstance(Y, ac.ShardedTensor):
+            console.print("To hold out cells, the whole tensor was read into memory. The fit does not use shards.")
     print_data(console, Y, binary=likelihood["binary"])
     model = chosen.estimator(settings, seed=seed, threads=threads)
     _fit_and_save(model, Y if split is None else split, out, start, cluster)
     print_classes(console, model.posterior_, rows, top)
     if isinstance(model, ac.NNTuck):
         _print_starts(console, model)
-    _print_held_out(console, model.posterior_)
+    print_held_out(console, model.posterior_)
     saved = "The fit was not saved. Use --out run.zarr to save it." if out is None else f"Run written to {out}"
     console.print(Text(f"\nSeed {seed}. {saved}"))
     exit_if_stopped(_is_complete(model))
@@ -115,10 +122,9 @@ def _fit_and_save(
 ) -> None:
     """Fit a model and save it: chains while they run, and the estimate of NNTuck at the end."""
     if isinstance(model, ac.NNTuck):
-        if start is not None:
-            raise InputError("start", str(start), "needs a model with chains, and nntuck has none")
-        if cluster is not None:
-            raise InputError("cluster", cluster, "needs a model with chains, and nntuck has none")
+        for name, value in (("start", start), ("cluster", cluster)):
+            if value is not None:
+                raise InputError(name, str(value), "needs a model with chains, and nntuck has none")
         with explaining_stops(None):
             model.fit(Y)
         if out is not None:
@@ -139,7 +145,9 @@ def _is_complete(model: Any) -> bool:
 @app.command()
 def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that allocore fit --out wrote.")],
-    draws: Annotated[int | None, typer.Option(help="Draws in total. More than planned extend the run.")] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Total number of draws. A larger number than planned extends the run.")
+    ] = None,
     threads: Threads = None,
     cluster: Cluster = None,
     on_error: OnError = "raise",
@@ -152,16 +160,17 @@ def resume(
 
     allocore resume run.zarr --draws 400
     """
+    from allocore.estimators import model_of
+    from allocore.report.terminal import print_held_out
+
     console = terminal()
     whole_number("rows", rows), whole_number("top", top)
-    from allocore.estimators import model_of
-
     before = _draws_of(run)
     with explaining_stops(run), cluster_of(cluster) as executor:
         model = model_of(run).resume(run, draws=draws, threads=threads, executor=executor, on_error=on_error)  # type: ignore[arg-type]
     posterior = model.posterior_
     print_classes(console, posterior, rows, top)
-    _print_held_out(console, posterior)
+    print_held_out(console, posterior)
     if posterior.finished and posterior.core_values.shape[1] == before:
         console.print(Text(f"\nThis run is already complete ({before} draws). Use a larger --draws to extend it."))
     else:
@@ -187,12 +196,6 @@ def print_classes(console: Console, posterior: "ac.Posterior", rows: int, top: i
     console.print(class_report(posterior, rows, top))
 
 
-def _print_held_out(console: Console, posterior: "ac.Posterior") -> None:
-    from allocore.report.terminal import print_held_out
-
-    print_held_out(console, posterior)
-
-
 def _print_starts(console: Console, model: "ac.NNTuck") -> None:
     starts = model.restarts_
     number = f"{len(starts)} random start{'s' * (len(starts) > 1)}"
@@ -200,12 +203,6 @@ def _print_starts(console: Console, model: "ac.NNTuck") -> None:
         f"\nMaximum likelihood, the best of {number}, {int(starts['converged'].sum())} of which converged: "
         f"log-likelihood [bold]{model.log_likelihood_:.2f}[/] after {model.n_iter_:,} iterations"
     )
-
-
-def _split(Y: ac.CountTensor, hold_out: float, along: str | None, seed: int) -> "ac.Split":
-    if not 0.0 < hold_out < 1.0:
-        raise InputError("hold_out", hold_out, "must be above 0 and below 1")
-    return ac.hold_out(Y, hold_out, -1 if along is None else mode_given(along, Y.mode_names), seed)
 
 
 @app.command(name="fold-in")
@@ -218,7 +215,8 @@ def fold_in(
         str | None, typer.Option(help="The mode with new rows, by name or number; the last by default.")
     ] = None,
     absent: Annotated[
-        str, typer.Option(help="Labels of the other modes that DATA does not have: 'zero' or 'missing'.")
+        str,
+        typer.Option(help="Cells whose labels DATA does not have, in modes other than --mode: 'zero' or 'missing'."),
     ] = "zero",
     binary: Binary = False,
     sweeps: Annotated[int, typer.Option(help="Gibbs sweeps for each draw.")] = SWEEPS_OF_NEW_ROWS,
@@ -233,7 +231,7 @@ def fold_in(
     """Fold new rows, such as a new month, into a finished run, and print their classes and surprising cells.
 
     The classes and all other factors stay fixed. A table of events is read with the modes, columns and conditions of
-    the run, unless options given here say otherwise.
+    the run; options given here override them.
 
     allocore fold-in run.zarr april.tab --mode month --out april.zarr
     """
@@ -245,15 +243,11 @@ def fold_in(
 
         check_free("out", out)  # before the data are read, not after
     posterior, console = ac.open_run(run), terminal()
-    Y = _read_as_in(posterior.tensor, data, events)
+    along = posterior.tensor.mode(-1 if mode is None else mode_given(mode, posterior.tensor.mode_names))
+    Y = _read_as_in(posterior.tensor, along, data, events)
     print_data(console, Y, binary=binary)
-    folded = posterior.fold_in(
-        Y.binarize() if binary else Y,
-        -1 if mode is None else mode_given(mode, posterior.tensor.mode_names),
-        absent=absent,  # type: ignore[arg-type]
-        sweeps=sweeps,
-        seed=seed,
-    )
+    Y = Y.binarize() if binary else Y
+    folded = posterior.fold_in(Y, along, absent=absent, sweeps=sweeps, seed=seed)  # type: ignore[arg-type]
     from allocore.report.terminal import new_rows_report
 
     console.print()
@@ -263,8 +257,10 @@ def fold_in(
         console.print(Text(f"New rows written to {out}. Use it like a run with summary, report, figures and predict."))
 
 
-def _read_as_in(fitted: ac.CountTensor, data: list[str], events: dict[str, Any]) -> ac.CountTensor:
+def _read_as_in(fitted: ac.CountTensor, along: int, data: list[str], events: dict[str, Any]) -> ac.CountTensor:
     """Read new data with the settings that the data of the fit were read with, unless `events` has others."""
+    from allocore.events.cells import NewLabelsError
+
     known = {} if fitted.report is None else dict(fitted.report.reading)
     if only_tensor(data) is not None:
         return read_data(data, events)
@@ -272,6 +268,11 @@ def _read_as_in(fitted: ac.CountTensor, data: list[str], events: dict[str, Any])
         known.pop("time", None)
     try:
         return read_data(data, {**known, **events}, like=fitted)
+    except NewLabelsError as error:
+        if set(error.labels) == {fitted.mode_names[along]}:  # these can be appended: they become new rows
+            raise
+        rule = f"{error.found}; set `new_labels` to 'drop' to drop their rows"
+        raise InputError(error.argument, error.value, rule) from None
     except InputError as error:
         if "modes" in events or "modes" in known or (fitted.report is not None and fitted.report.format != "custom"):
             raise

@@ -5,9 +5,14 @@ are a group: a decorator adds them to a command, which gets their checked values
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import json
+import logging
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import wraps
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -46,9 +51,8 @@ Draw = Annotated[
     str | None,
     typer.Option(
         metavar="NUMBER|best",
-        help="Show a single draw instead of the consensus: its number (-1 is the last), or "
-        "'best' for the draw with the "
-        "highest log joint density.",
+        help="Show a single draw instead of the consensus: its number (-1 is the last), or 'best' for the draw with "
+        "the highest log joint density.",
     ),
 ]
 Chain = Annotated[
@@ -65,12 +69,16 @@ Command = Callable[..., None]
 _Group = Mapping[str, tuple[Any, Any]]  # for each option, its annotation for Typer and its default
 
 
-def option(
-    kind: Any, help: str, default: object = None, *, panel: str | None = None, flag: str | None = None
-) -> tuple[Any, Any]:
+def option(kind: Any, help: str, default: object = None, *, panel: str | None = None) -> tuple[Any, Any]:
     """Return an option of a group: its annotation for Typer, and its default."""
-    names = () if flag is None else (flag,)
-    return Annotated[kind, typer.Option(*names, help=help, rich_help_panel=panel)], default
+    return Annotated[kind, typer.Option(help=help, rich_help_panel=panel)], default
+
+
+def _in_panel(panel: str, options: _Group) -> _Group:
+    """Return options with their heading in the help."""
+    for annotation, _ in options.values():
+        annotation.__metadata__[0].rich_help_panel = panel
+    return options
 
 
 def takes(argument: str, options: _Group, gather: Callable[[dict[str, Any]], Any]) -> Callable[[Command], Command]:
@@ -101,42 +109,35 @@ def takes(argument: str, options: _Group, gather: Callable[[dict[str, Any]], Any
 
 # Events and other data
 
-_EVENTS = "Reading a table of events"
-_EVENT_OPTIONS: _Group = {
-    "format": option(
-        str,
-        "icews, gdelt, terrier, phoenix, polecat, acled or ucdp; recognised from the columns by default.",
-        "auto",
-        panel=_EVENTS,
-    ),
-    "modes": option(
-        str | None, "The columns that become modes: store,product or who=source,what=action.", panel=_EVENTS
-    ),
-    "time": option(str | None, "The column with dates.", panel=_EVENTS),
-    "freq": option(
-        str | None, "The length of a period: hour, day, week, month, quarter or year; month by default.", panel=_EVENTS
-    ),
-    "count": option(
-        str | None, "The column with the count of each row; every row counts once by default.", panel=_EVENTS
-    ),
-    "where": option(
-        str | None, 'Keep only these rows, an SQL condition: "IsRootEvent = 1", "kind = \'sale\'".', panel=_EVENTS
-    ),
-    "dedup": option(
-        str, "Drop repeated events: 'none', those of one 'story', or those of one 'day'.", "none", panel=_EVENTS
-    ),
-    "diagonal": option(str, "Events of an actor with itself: 'missing', 'drop' or 'keep'.", "missing", panel=_EVENTS),
-    "shared_modes": option(str | None, "Modes that share one list of labels, such as source,target.", panel=_EVENTS),
-    "min_count": option(int | None, "Drop labels with fewer counts than this.", panel=_EVENTS),
-    "unobserved": option(
-        str | None, "Periods that were not observed: 2018-05,2018-06. They become missing, not zero.", panel=_EVENTS
-    ),
-    "like": option(str | None, "A tensor. The table gets the same modes, labels and periods.", panel=_EVENTS),
-    "new_labels": option(str, "Labels that --like does not have: 'error', 'drop' or 'append'.", "error", panel=_EVENTS),
-    "on_error": option(
-        str, "Rows that cannot be read: 'raise' an error, or 'drop' and count them.", "raise", panel=_EVENTS
-    ),
-}
+_EVENT_OPTIONS = _in_panel(
+    "Reading a table of events",
+    {
+        "format": option(
+            str,
+            "icews, gdelt, terrier, phoenix, polecat, acled or ucdp; recognised from the columns by default.",
+            "auto",
+        ),
+        "modes": option(str | None, "The columns that become modes: store,product or who=source,what=action."),
+        "time": option(str | None, "The column with dates."),
+        "freq": option(
+            str | None, "The length of a period: hour, day, week, month, quarter or year; month by default."
+        ),
+        "count": option(str | None, "The column with the count of each row; every row counts once by default."),
+        "where": option(
+            str | None, 'Keep only the rows that meet an SQL condition, such as "IsRootEvent = 1" or "kind = \'sale\'".'
+        ),
+        "dedup": option(str, "Drop repeated events: 'none', those of one 'story', or those of one 'day'.", "none"),
+        "diagonal": option(str, "Events of an actor with itself: 'missing', 'drop' or 'keep'.", "missing"),
+        "shared_modes": option(str | None, "Modes that share one list of labels, such as source,target."),
+        "min_count": option(int | None, "Drop labels with fewer counts than this."),
+        "unobserved": option(
+            str | None, "Periods that were not observed, such as 2018-05,2018-06. They become missing, not zero."
+        ),
+        "like": option(str | None, "A tensor. The table gets the same modes, labels and periods."),
+        "new_labels": option(str, "Labels that --like does not have: 'error', 'drop' or 'append'.", "error"),
+        "on_error": option(str, "Rows that cannot be read: 'raise' an error, or 'drop' and count them.", "raise"),
+    },
+)
 
 
 def _gather_events(given: dict[str, Any]) -> dict[str, Any]:
@@ -162,12 +163,22 @@ def read_data(data: Sequence[str], events: dict[str, Any], **more: Any) -> ac.Co
     tensor = only_tensor(data)
     if tensor is not None:
         refuse_options(events, f"{tensor} is a tensor")
-        return ac.as_tensor(tensor)
+        return read_tensor(tensor, "source")
     for path in data:
         if is_run(path):
             raise InputError("data", path, "must be data, and this is a run (see allocore info and allocore resume)")
-    with waiting("reading events", in_logs_only=True):  # duckdb has a bar of its own on a terminal
+    with waiting("reading events", in_logs_only=True):  # on a terminal duckdb shows its own bar
         return ac.read_events(data[0] if len(data) == 1 else list(data), **events, **more)
+
+
+def read_tensor(path: str, argument: str) -> ac.CountTensor:
+    """Read a tensor from a file. Errors about the file name the argument of the command."""
+    try:
+        return ac.as_tensor(path)
+    except InputError as error:
+        if error.argument != "path":
+            raise
+        raise InputError(argument, error.value, error.rule) from None
 
 
 def only_tensor(data: Sequence[str]) -> str | None:
@@ -231,51 +242,41 @@ def mode_given(mode: str, mode_names: tuple[str, ...]) -> str | int:
 
 # The likelihood and the concentrations
 
-_LIKELIHOOD = "Likelihood and concentrations"
-_LIKELIHOOD_OPTIONS: _Group = {
-    "likelihood": option(
-        str,
-        "poisson; negative-binomial, for counts that come in bursts; or bernoulli, for data of zeros and ones.",
-        "poisson",
-        panel=_LIKELIHOOD,
-    ),
-    "dispersion_by": option(
-        str | None,
-        "A mode, by name or number, whose rows each have their own dispersion (negative binomial only); one dispersion "
-        "for all cells by default.",
-        panel=_LIKELIHOOD,
-    ),
-    # The default is not 1, so that a model without concentrations can refuse any.
-    "e0": option(
-        str | None,
-        "The concentration of the factors: a number, one per mode (0.1,0.1,1,1), or infer to learn one per mode. The "
-        "smaller it is, the fewer labels dominate a factor. The default is 1.",
-        panel=_LIKELIHOOD,
-    ),
-    "binary": option(
-        bool,
-        "Use only whether a cell has events: replace every count above 0 by 1.",
-        False,
-        panel=_LIKELIHOOD,
-        flag="--binary",
-    ),
-}
+_LIKELIHOOD_OPTIONS = _in_panel(
+    "Likelihood and concentrations",
+    {
+        "likelihood": option(
+            str,
+            "poisson; negative-binomial, for counts that come in bursts; or bernoulli, for data of zeros and ones.",
+            "poisson",
+        ),
+        "dispersion_by": option(
+            str | None,
+            "A mode, by name or number, whose rows each have their own dispersion (negative binomial only); by default "
+            "all cells share one.",
+        ),
+        # The default is not 1, so that a model without concentrations can refuse any.
+        "e0": option(
+            str | None,
+            "The concentration of the factors: a number, one per mode (0.1,0.1,1,1), or infer to learn one per mode. "
+            "The smaller it is, the fewer labels dominate a factor. The default is 1.",
+        ),
+        "binary": (Annotated[bool, typer.Option("--binary", help="Replace every count above 0 by 1.")], False),
+    },
+)
 
 
 def _gather_likelihood(given: dict[str, Any]) -> dict[str, Any]:
     check_likelihood(given["likelihood"])
-    return given if given["e0"] is None else {**given, "e0": _concentrations(given["e0"])}
-
-
-def _concentrations(text: str) -> float | tuple[float, ...] | Literal["infer"]:
-    if text.strip() == "infer":
-        return "infer"
+    text = given["e0"]
+    if text is None or text.strip() == "infer":
+        return {**given, "e0": text and "infer"}
     try:
         numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError("e0", text, "must be a number, one number per mode like 0.1,0.1,1,1, or infer") from None
     concentrations_for(len(numbers), numbers)
-    return numbers[0] if len(numbers) == 1 else numbers
+    return {**given, "e0": numbers[0] if len(numbers) == 1 else numbers}
 
 
 takes_likelihood = takes("likelihood", _LIKELIHOOD_OPTIONS, _gather_likelihood)
@@ -295,7 +296,7 @@ def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.Count
 MODELS = {"allocore": "AlloCore", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
 # Chains of one tensor end in different modes, and together they predict better than any of them. Four show both.
 CHAINS = 4
-_PRIORS, _NNTUCK = "Priors", "Only for --model nntuck"
+_NNTUCK = "Only for --model nntuck"
 
 
 def _setting(kind: Any, help: str, default: object = None, panel: str | None = None) -> tuple[Any, Any]:
@@ -304,8 +305,7 @@ def _setting(kind: Any, help: str, default: object = None, panel: str | None = N
 
 
 def _prior(name: str, help: str) -> tuple[Any, Any]:
-    default = next(f"{field.default:g}" for field in fields(Spec) if field.name == name)
-    return _setting(float, help, default, _PRIORS)
+    return _setting(float, help, f"{Spec.__dataclass_fields__[name].default:g}", "Priors")
 
 
 _MODEL_OPTIONS: _Group = {
@@ -344,7 +344,7 @@ _MODEL_OPTIONS: _Group = {
         "Second parameter of that prior, whose mean is g0 / (g0 + h0). With --dispersion-by, rows with few cells need "
         "more than 1 for a finite expected count, and more than 2 for a finite variance.",
     ),
-    "restarts": _setting(int, "Random starts; the best one is kept.", 20, _NNTUCK),
+    "restarts": _setting(int, "Number of random starts. The best one is saved.", 20, _NNTUCK),
     "max_iter": _setting(int, "The largest number of iterations of each start.", 1000, _NNTUCK),
     "tol": _setting(
         float,
@@ -392,7 +392,7 @@ class ChosenModel:
     def estimator(self, likelihood: dict[str, Any], **more: Any) -> Any:
         """Return the estimator, with the likelihood and the concentrations if the model has a choice of them."""
         drawn = {"chains": CHAINS, **likelihood} if self.has_chains else {}
-        return _estimator_class(self.name)(**{**drawn, **self.settings, **more})
+        return getattr(ac, MODELS[self.name])(**{**drawn, **self.settings, **more})
 
 
 def _gather_model(given: dict[str, Any]) -> ChosenModel:
@@ -401,7 +401,7 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
     if model not in MODELS:
         raise InputError("model", model, f"must be one of {', '.join(MODELS)}")
     asked = {name: value for name, value in given.items() if name != "model" and value is not None}
-    known = {field.name for field in fields(_estimator_class(model))} | ({"budget"} if model == "cp" else set())
+    known = {field.name for field in fields(getattr(ac, MODELS[model]))} | ({"budget"} if model == "cp" else set())
     for name, value in asked.items():
         if name not in known:
             raise _not_in_model(name, value, model)
@@ -417,12 +417,12 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
 
 
 def _sizes(asked: dict[str, Any], model: str) -> dict[str, Any]:
-    """The budget and the core shape as the API takes them."""
+    """Return the budget and the core shape as the API takes them."""
     sizes: dict[str, Any] = {}
     if "budget" in asked:
-        sizes["budget"] = _budget(asked["budget"], model)
+        sizes["budget"] = budget = _budget(asked["budget"], model)
         for name in ("max_budget", "c0", "d0"):
-            if name in asked and sizes["budget"] != "infer":
+            if name in asked and budget != "infer":
                 raise InputError(name, asked[name], "needs --budget infer")
     if "core_shape" in asked:
         sizes["core_shape"] = sizes_given(asked["core_shape"])
@@ -451,12 +451,9 @@ def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
         raise InputError("core_shape", core_shape, rule) from None
 
 
-def _estimator_class(model: str) -> Any:
-    return getattr(ac, MODELS[model])
-
-
 def _not_in_model(name: str, value: object, model: str) -> InputError:
     """The error for an option that belongs to other models: it says why, and what to use instead."""
+    why = "only nntuck is fitted from random starts"
     if name == "budget":
         why = "use --core-shape to set its size, such as 20x20x6x3"
     elif model == "nntuck":
@@ -467,9 +464,119 @@ def _not_in_model(name: str, value: object, model: str) -> InputError:
         why = "its locations are fixed"
     elif name in ("max_budget", "c0", "d0"):
         why = "only allocore can learn its budget"
-    else:
-        why = "only nntuck is fitted from random starts"
     return InputError(name, value, f"does not apply to {model}: {why}")
 
 
 takes_model = takes("chosen", _MODEL_OPTIONS, _gather_model)
+
+
+# A Dask cluster, for the chains of a fit or for the fits of a comparison
+
+
+def _cluster_option(what: str, same: str) -> Any:
+    text = (
+        f"Run the {what} on a Dask cluster: the address of its scheduler (tcp://host:8786), its scheduler file, or "
+        f"local:4 for four processes on this machine. The {same} are the same. Needs allocore\\[cluster]."
+    )
+    return typer.Option(metavar="ADDRESS", help=text)
+
+
+Cluster = Annotated[str | None, _cluster_option("chains", "draws")]
+ClusterOfFits = Annotated[str | None, _cluster_option("fits", "scores")]
+_ANSWERS_WITHIN = 15  # seconds
+_LOCAL: dict[str, Any] = {
+    "threads_per_worker": 1,
+    "preload": ["allocore.cli.local_worker"],
+    "silence_logs": "CRITICAL",
+    # No dashboard, and any port: without an address, Dask wants its usual port, and warns if it is taken.
+    "dashboard_address": ":0",
+    "scheduler_kwargs": {"dashboard": False},
+}
+
+
+def check_cluster(address: str | None) -> None:
+    """Refuse, before the data are read, a wrong number of processes, or a file without the address of a scheduler.
+
+    Given such a file, Dask would wait for an address to appear.
+    """
+    if address is None:
+        return
+    if address.startswith("local:"):
+        number = address.removeprefix("local:")
+        if not number.isdecimal() or int(number) < 1:
+            raise InputError("cluster", address, "must have a whole number of at least 1 after local:")
+    elif _is_scheduler_file(address):
+        path = Path(address)
+        if not path.is_file():
+            what = "this is a folder" if path.is_dir() else "this file does not exist"
+            rule = f"must be a scheduler file, and {what}; dask scheduler --scheduler-file {path} writes one"
+            raise InputError("cluster", address, rule)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            rule = f"must be a scheduler file, and this file is not JSON ({error})"
+            raise InputError("cluster", address, rule) from None
+        if not isinstance(content, dict) or not isinstance(content.get("address"), str):
+            rule = "must be a scheduler file, and this file has no address of a scheduler"
+            raise InputError("cluster", address, rule)
+
+
+def _is_scheduler_file(address: str) -> bool:
+    """Return whether an address is meant as a file: the file exists, or it looks like a path."""
+    if "://" in address:
+        return False
+    return Path(address).exists() or address.endswith(".json") or "/" in address or "\\" in address
+
+
+@contextmanager
+def cluster_of(address: str | None) -> Iterator[Any]:
+    """Connect to a cluster, or start a local one, for as long as it is needed; None if no address is given."""
+    if address is None:
+        yield None
+        return
+    try:
+        import distributed
+    except ImportError:
+        raise InputError("cluster", address, "needs Dask: pip install 'allocore[cluster]'") from None
+    check_cluster(address)
+    # Lost workers and schedulers get one sentence from us, so Dask and its event loop need not log them.
+    for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    client_of: Any = distributed.Client
+    cluster_on: Any = distributed.LocalCluster
+    with ExitStack() as stack:
+        with _interrupted_later():
+            if address.startswith("local:"):
+                workers = int(address.removeprefix("local:"))
+                own = stack.enter_context(cluster_on(n_workers=workers, **_LOCAL))
+                client = stack.enter_context(client_of(own))
+            else:
+                client = stack.enter_context(_connected(client_of, address))
+        yield client
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Let Ctrl-C wait until Dask has started: Dask would print, or lose, an exception before that.
+
+    The signal is blocked, also in the threads and processes that Dask starts meanwhile: a terminal sends Ctrl-C to all
+    of them, but only this process decides what it means.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # when multiprocessing starts it, it lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _connected(client: Any, address: str) -> Any:
+    where = {"scheduler_file" if _is_scheduler_file(address) else "address": address}
+    try:
+        return client(**where, timeout=_ANSWERS_WITHIN)
+    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:  # all that Dask raises for an address
+        rule = f"must be the address of a scheduler, a scheduler file, or local:4; no scheduler answers there ({error})"
+        raise InputError("cluster", address, rule) from None

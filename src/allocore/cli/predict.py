@@ -1,5 +1,6 @@
 """Commands that look beyond the data of a fit: evaluate on held-out cells, predict cells, forecast periods."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from rich.text import Text
 import allocore as ac
 from allocore._text import plain_number
 from allocore.cli.app import app, check_file, terminal
-from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given
+from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given, read_tensor
 from allocore.errors import InputError, whole_number
 from allocore.progress import waiting
 from allocore.sentences import sentences
@@ -26,9 +27,8 @@ TestPath = Annotated[
     Path | None,
     typer.Argument(
         metavar="[TEST]",
-        help="The cells to score: a tensor (.npz, .npy, .parquet, .tns), or a table (.csv, "
-        ".tsv, .parquet) with a column "
-        "of labels for each mode and a column count. Default: the cells that fit --hold-out held out.",
+        help="The cells to score: a tensor (.npz, .npy, .parquet, .tns), or a table (.csv, .tsv, .parquet) with a "
+        "column of labels for each mode and a column named count; by default the cells that fit --hold-out held out.",
     ),
 ]
 
@@ -73,7 +73,7 @@ def _read_test(test: Path) -> object:
     """A tensor, or a table of cells with counts."""
     if not test.exists():
         raise InputError("test", str(test), "must be a file that exists")
-    return ac.as_tensor(test) if is_tensor_file(str(test)) else read_frame(test, "test")
+    return read_tensor(str(test), "test") if is_tensor_file(str(test)) else read_frame(test, "test")
 
 
 _PAST = 6
@@ -99,9 +99,8 @@ def forecast(
     cells: Annotated[
         Path | None,
         typer.Option(
-            help="A table (.csv, .tsv, .parquet) of cells and sums to forecast, as for "
-            "allocore predict; by default the "
-            "totals of the coming periods."
+            help="A table (.csv, .tsv, .parquet) of cells and sums to forecast, as for allocore predict; by default "
+            "the totals of the coming periods."
         ),
     ] = None,
     by: Annotated[
@@ -144,7 +143,7 @@ def forecast(
             check_file(argument, path)
     _check_figure(figure)
     asked = None if cells is None else read_frame(cells, "cells")
-    future = None if against is None else ac.as_tensor(against)
+    future = None if against is None else read_tensor(against, "against")
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     time = None if mode is None else mode_given(mode, posterior.tensor.mode_names)
     with waiting("forecasting", in_logs_only=True):  # on a terminal each of its steps has a bar
@@ -163,7 +162,8 @@ def forecast(
         write_frame(table, out)
         console.print(Text(f"{len(table):,} forecasts written to {out}"))
     elif asked is not None or by:
-        console.print(_forecast_table(table, found.compared.left_out))
+        caption = "Over all cells, including those that are left out above" if found.compared.left_out else ""
+        console.print(_table(table, posterior.tensor.mode_names, caption))
     if draws_out is not None:
         with waiting("simulating counts"):
             long = found.samples(cells=wanted, seed=seed)
@@ -211,27 +211,22 @@ def _print_changes(found: "ac.Forecast", console: Console) -> None:
     ]
     order = (changes["expected"] - changes["last"]).abs().sort_values(ascending=False).index[:_CHANGES]
     if not len(order):
-        console.print(
-            Text("No class is expected to change: the last counts of all classes are within their intervals.")
-        )
+        unchanged = "No class is expected to change: the last counts of all classes are within their intervals."
+        console.print(Text(unchanged))
     horizon = len(found.periods)
     before = "the last period" if horizon == 1 else f"the mean of the last {horizon} periods"
     for number in order:
         row = changes.loc[number]
         verb = "rise" if row["expected"] > row["last"] else "fall"
-        console.print(
-            Text(
-                f"Class {number}, {row['name']}: expected to {verb} from {row['last']:,.1f} ({before}) to "
-                f"{row['expected']:,.1f} a period in its home cells (90% interval {row['low']:,.1f} to "
-                f"{row['high']:,.1f})."
-            )
-        )
+        interval = f"90% interval {row['low']:,.1f} to {row['high']:,.1f}"
+        change = f"from {row['last']:,.1f} ({before}) to {row['expected']:,.1f} per period in its home cells"
+        console.print(Text(f"Class {number}, {row['name']}: expected to {verb} {change} ({interval})."))
 
 
 def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Console) -> None:
     with waiting("scoring the forecast and baselines"):
         scores = found.evaluate(future)
-    console.print(_forecast_table(scores.drop(columns=["number", "crps_difference", "standard_error"]).reset_index()))
+    console.print(_table(scores.drop(columns=["number", "crps_difference", "standard_error"]).reset_index()))
     said = sentences([*found.findings, *found.compared.findings()])
     for sentence in scores.attrs["sentences"]:
         if sentence not in said:
@@ -252,29 +247,28 @@ def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> No
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
     panels = [dict(each) for each in sums]
     if len(panels) > _PANELS:
-        largest = found.predict(panels)["rate"].to_numpy().argsort()[::-1][:_PANELS]
+        largest = found.predict(panels)["expected"].to_numpy().argsort()[::-1][:_PANELS]
         panels = [panels[place] for place in largest.tolist()]
     ac.figures.forecast(found, panels).savefig(path)
     few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
     console.print(Text(f"Figure written to {path}{few}"))
 
 
-def _forecast_table(frame: "pd.DataFrame", not_compared: int = 0) -> Table:
-    """A frame for the screen; an empty entry is a sum."""
-    table = Table(box=SIMPLE_HEAD)
-    if not_compared:
-        table.caption = Text("Over all cells, including those that are left out above")
-        table.caption_justify = "left"
-    numbers = [str(name) for name, kind in frame.dtypes.items() if kind.kind in "if"]
-    for name in frame.columns:
-        is_number = str(name) in numbers
+def _table(frame: "pd.DataFrame", modes: Sequence[str] = (), caption: str = "") -> Table:
+    """Return a frame for the screen: labels of `modes` and words are folded, numbers never. An empty entry is a sum."""
+    table = Table(box=SIMPLE_HEAD, caption=Text(caption) if caption else None, caption_justify="left")
+    numbers = [kind.kind in "if" and name not in modes for name, kind in frame.dtypes.items()]
+    for name, is_number in zip(frame.columns, numbers, strict=True):
         table.add_column(Text(str(name)), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None):
-        cells = [
-            "all" if each is None else plain_number(each) if isinstance(each, float) else str(each) for each in row
-        ]
-        table.add_row(*map(Text, cells))
+        table.add_row(*(Text(_cell(*each)) for each in zip(row, numbers, strict=True)))
     return table
+
+
+def _cell(value: Any, is_number: bool) -> str:
+    if value is None:
+        return "all"
+    return str(value) if not is_number else plain_number(value) if isinstance(value, float) else f"{value:,}"
 
 
 CellsPath = Annotated[
@@ -293,7 +287,7 @@ def predict(
     cells: CellsPath,
     interval: Annotated[float, typer.Option(help="The probability of the intervals.")] = 0.9,
     missing: Annotated[
-        bool, typer.Option("--missing", help="Include cells that were missing in the training data in sums.")
+        bool, typer.Option("--missing", help="In sums, include cells that were missing in the training data.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -319,21 +313,8 @@ def predict(
         write_frame(found, out)
         console.print(Text(f"{len(found):,} predictions written to {out}"))
         return
-    console.print(_prediction_table(found.head(rows)))
-    console.print(
-        Text(f"expected: the expected count; low to high: its {interval:.0%} interval; all: a sum.", style="dim")
-    )
+    console.print(_table(found.head(rows), posterior.tensor.mode_names))
+    legend = f"expected: the mean count that the run predicts. low, high: the {interval:.0%} interval of the count."
+    console.print(Text(f"{legend} all: summed over the mode.", style="dim"))
     if len(found) > rows:
         console.print(Text(f"{len(found) - rows:,} more. Use --out to write them all to a file."))
-
-
-def _prediction_table(found: "pd.DataFrame") -> Table:
-    """The predictions for the screen; an empty entry is a sum."""
-    table, numbers = Table(box=SIMPLE_HEAD), list(found.columns[-3:])
-    for name in found.columns:
-        is_number = name in numbers
-        table.add_column(Text(str(name)), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
-    for row in found.astype(object).where(found.notna(), None).itertuples(index=False, name=None):
-        labels = ["all" if value is None else str(value) for value in row[:-3]]
-        table.add_row(*map(Text, (*labels, plain_number(row[-3]), f"{row[-2]:,}", f"{row[-1]:,}")))
-    return table

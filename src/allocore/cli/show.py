@@ -36,14 +36,15 @@ FactorsOut = Annotated[
 def summary(
     run: RunPath,
     rows: Rows = 15,
-    top: Annotated[int | None, typer.Option(help="Number of labels per mode; default: 3, or 10 with --class.")] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Number of labels to print per mode; by default 3, or 10 with --class.")
+    ] = None,
     number: Annotated[
         int | None,
         typer.Option(
             "--class",
-            help="Print one class in full, by its number: its labels with intervals, the "
-            "classes that share its factors, "
-            "and its top cells.",
+            help="Print one class in full, by its number: its labels with intervals, the classes that share its "
+            "factors, and its top cells.",
         ),
     ] = None,
     draw: Draw = None,
@@ -179,7 +180,7 @@ def report(
         raise InputError("out", str(out), "must end in .html")
     if out.is_dir():
         raise InputError("out", str(out), "must be a file, not a folder")
-    check_folder("out", out.parent)  # which is made if it does not exist
+    check_folder("out", out.parent, out)  # which is made if it does not exist
     shown = _draw_given(draw)
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     _make_summary(posterior, shown, chain)

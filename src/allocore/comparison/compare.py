@@ -1,38 +1,45 @@
-"""Compare models on held-out cells: the public function, its result, and where its jobs run."""
+"""Compare models on held-out cells: the public function, its result, and its folder.
 
-import math
+    DIR/  settings.json            what all jobs have in common
+          tensor.npz               the data
+          jobs/NAME.json           the result of a job
+          jobs/NAME.failed.json    or its error
+          results.csv, report.md, figures
+
+Every file is replaced as a whole. A job is done when its result file exists.
+"""
+
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from html import escape
+from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from allocore._io import replacing
+from allocore._io import ProcessLock, remove_unfinished, replacing
 from allocore._text import plural
-from allocore.comparison import markdown as markdown_report
-from allocore.comparison.findings import comparison_findings, series_name
-from allocore.comparison.folder import Folder
-from allocore.comparison.jobs import observer_for, run_jobs, run_jobs_on, seconds_left, shortest_model, work_of
-from allocore.comparison.models import Job, Models, Settings, requested_jobs
-from allocore.comparison.tables import results_table, summary_table
-from allocore.errors import InputError, StoreError, whole_number
+from allocore.comparison import tables
+from allocore.comparison.findings import comparison_findings
+from allocore.comparison.jobs import JobProcesses, JobProgress, Outcome, forecast_words, run_jobs, trial_rates
+from allocore.comparison.models import EM_ONLY, Job, Models, Settings, requested_jobs
+from allocore.errors import Described, InputError, StoreError, whole_number
 from allocore.findings import Finding
 from allocore.kernels.workers import available_threads
-from allocore.progress import in_words
 from allocore.run.cluster.chains import as_executor
 from allocore.run.cluster.tasks import slots
 from allocore.sentences import sentences
+from allocore.storage.record import fingerprint
 from allocore.tensor.count_tensor import CountTensor
-from allocore.tensor.files import as_tensor
+from allocore.tensor.files import as_tensor, load_tensor
 from allocore.tensor.holdout import hold_out as split_tensor
 from allocore.tensor.sharded import ShardedTensor
 
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from allocore.report.figures.style import Figure
 
 BUDGETS = (5, 10, 25, 50, 75, 100, 150, 200, 250, 300)
+_FAILED = ".failed"
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,7 +123,7 @@ class Comparison:
         >>> found.summary()[["model", "budget", "splits"]].values.tolist()
         [['allocore', 2, 2], ['allocore', 8, 2]]
         """
-        return summary_table(self.table)
+        return tables.summary_table(self.table)
 
     def report(self) -> str:
         """Return a report in Markdown: settings, sentences and tables.
@@ -129,7 +137,7 @@ class Comparison:
         >>> found.report().splitlines()[0]
         '# Comparison of models'
         """
-        return markdown_report.report(self)
+        return tables.report(self)
 
     def plot(
         self, ax: "Axes | None" = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
@@ -158,7 +166,7 @@ class Comparison:
         """
         from allocore import figures
 
-        return figures.ppd(markdown_report.figure_table(self.table), ax, against=against, positive=positive)
+        return figures.ppd(tables.figure_table(self.table), ax, against=against, positive=positive)
 
     def __str__(self) -> str:
         return "\n".join([repr(self), *self.sentences])
@@ -225,7 +233,7 @@ def compare(
     seed : int
         The seed of the first split. It determines all results except times and memory.
     progress : bool
-        Show progress: a bar on a terminal, elsewhere one line per minute.
+        Show progress: a bar on a terminal, or one line per minute in a log.
 
     Returns
     -------
@@ -250,48 +258,23 @@ def compare(
     tensor = tensor.load() if isinstance(tensor, ShardedTensor) else tensor  # every job needs all of it
     settings = Settings.of(tensor, hold_out, along, seed)
     requested = requested_jobs(tensor, models, budgets, whole_number("splits", splits), settings)
-    runner = Runner.of(jobs, threads, executor)
+    at_a_time = None if jobs is None else whole_number("jobs", jobs)
+    threads_each = None if threads is None else whole_number("threads", threads)
+    workers = None if executor is None else as_executor(executor)
     if out is not None:
         Folder(_path(out)).check(settings, requested)
     _check_splits(tensor, settings, splits)
     with _place(out, requested) as folder, folder.opened(tensor, settings, requested):
         todo = [job for job in requested if not folder.is_done(job) and (retry or not folder.has_failed(job))]
-        _run(folder, tensor, todo, requested, runner, progress)
+        _run(folder, tensor, todo, requested, at_a_time, threads_each, workers, progress)
         found = _gather(folder, requested, settings, tensor)
         if out is not None:
             write(found, folder.path)
     return found
 
 
-@dataclass(frozen=True)
-class Runner:
-    """How many jobs run at a time, with how many threads, and where; None is the default of the place."""
-
-    jobs: int | None = None
-    threads: int | None = None
-    executor: Executor | None = None
-
-    @classmethod
-    def of(cls, jobs: int | None, threads: int | None, executor: object) -> "Runner":
-        """Return what the user wants, checked."""
-        number = None if jobs is None else whole_number("jobs", jobs)
-        each = None if threads is None else whole_number("threads", threads)
-        return cls(number, each, None if executor is None else as_executor(executor))
-
-    def at_a_time(self, jobs: int) -> int:
-        """Return how many of these jobs run at a time; on an executor, with the workers that it has now."""
-        here = available_threads() if self.executor is None else slots(self.executor) or 1
-        return max(1, min(self.jobs or here, jobs))
-
-    def threads_each(self, parallel: int) -> int:
-        """Return the threads of a job: an even share of the processors here, and one on an executor."""
-        if self.threads is not None:
-            return self.threads
-        return max(1, available_threads() // parallel) if self.executor is None else 1
-
-
 @contextmanager
-def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator[Folder]:
+def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator["Folder"]:
     """Yield the folder of a comparison: the one named by the user, or a temporary one that is removed at the end.
 
     A temporary folder with results, perhaps the work of hours, stays after Ctrl-C, and if the cluster is gone. The
@@ -315,45 +298,51 @@ def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator
 
 
 def _run(
-    folder: Folder, tensor: CountTensor, todo: list[Job], requested: list[Job], runner: Runner, progress: bool
+    folder: "Folder",
+    tensor: CountTensor,
+    todo: list[Job],
+    requested: list[Job],
+    at_a_time: int | None,
+    threads_each: int | None,
+    workers: Executor | None,
+    progress: bool,
 ) -> None:
-    """Run jobs, and write the table of results after each."""
-    parallel = runner.at_a_time(len(todo))
-    threads = runner.threads_each(parallel)
-    rates: dict[str, float] = {}
-    if progress and sys.stderr is not None and runner.executor is None:  # timings on other machines will differ
-        rates = trial_rates(tensor, todo, threads)
+    """Run jobs, and write each outcome and the table of results after it. Without workers, every job is a process."""
+    room = available_threads() if workers is None else slots(workers) or 1
+    parallel = max(1, min(at_a_time or room, len(todo)))
+    threads = threads_each or (max(1, room // parallel) if workers is None else 1)
+    names = list(dict.fromkeys(job.model for job in requested))
+
+    def save(job: Job, outcome: Outcome) -> None:
+        folder.save(job, outcome)
+        tables.write_table(tables.results_table(folder.outcomes(), tensor.mode_names, names), folder.path)
+
+    display = None
+    if progress and sys.stderr is not None and todo:
+        rates = {} if workers is not None else trial_rates(tensor, todo, threads)  # other machines take other times
         if rates:
             print(forecast_words(todo, rates, parallel), file=sys.stderr, flush=True)
-    names = list(dict.fromkeys(job.model for job in requested))
-    common: dict[str, Any] = {
-        "threads": threads,
-        "observer": observer_for(progress, todo, len(requested) - len(todo), parallel, rates),
-        "after_each": lambda: markdown_report.write_table(
-            results_table(folder.outcomes(), tensor.mode_names, names), folder.path
-        ),
-    }
-    if runner.executor is None:
-        run_jobs(folder, todo, parallel=parallel, **common)
-    else:
-        run_jobs_on(runner.executor, folder, todo, tensor, parallel=runner.jobs, **common)
+        display = JobProgress(todo, len(requested) - len(todo), parallel, rates)
+    go_on = f"the results so far are in {folder.path}, and a comparison with that folder continues"
+    with JobProcesses(folder.tensor, parallel) if workers is None else nullcontext(workers) as executor:
+        run_jobs(executor, todo, tensor, parallel=at_a_time, threads=threads, save=save, go_on=go_on, display=display)
 
 
-def _gather(folder: Folder, requested: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
+def _gather(folder: "Folder", requested: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
     """Return all results in the folder, with the number of requested jobs that have none."""
     missing = sum(not folder.is_done(job) and not folder.has_failed(job) for job in requested)
     outcomes, names = folder.outcomes(), {job.name for job in requested}
     there = [Job.from_json(outcome["job"]) for outcome in outcomes]
     before = sum("error" in outcome and job.name not in names for outcome, job in zip(outcomes, there, strict=True))
     models = {job.model: job.description for job in [*requested, *there]}
-    table = results_table(outcomes, tensor.mode_names, list(models))
+    table = tables.results_table(outcomes, tensor.mode_names, list(models))
     return Comparison(table, settings, repr(tensor), models, missing, before)
 
 
 def write(found: Comparison, folder: Path) -> None:
     """Write the table, the figures and the report of a comparison."""
-    markdown_report.write_table(found.table, folder)
-    text = markdown_report.report(found, markdown_report.write_figures(found.table, folder))
+    tables.write_table(found.table, folder)
+    text = tables.report(found, tables.write_figures(found.table, folder))
     with replacing(folder / "report.md") as file:
         file.write(text.encode())
 
@@ -374,47 +363,172 @@ def _path(out: object) -> Path:
     return Path(out)
 
 
-# How long a comparison will take. Models differ by more than their cores: NNTuck starts many times, Tucker visits every
-# location, and likelihoods cost more or less. So a few sweeps of each are timed, unless the comparison is short.
+class Folder:
+    """The files of a comparison."""
 
-# Sweeps times entries of the core times non-zeros: about a hundred million a second.
-_WORTH_A_TRIAL = 5e9
-_SWEEPS = 3
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tensor = path / "tensor.npz"
+        self._requested: dict[str, list[Any]] = {}
+
+    @contextmanager
+    def opened(self, tensor: CountTensor, settings: Settings, requested: Sequence[Job]) -> Iterator["Folder"]:
+        """Make the folder, or continue one that passed `check`; lock it meanwhile."""
+        try:
+            (self.path / "jobs").mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise _not_a_folder(self.path) from None
+        lock = ProcessLock(self.path / "lock")
+        try:
+            lock.acquire()
+        except BlockingIOError:
+            raise StoreError(self.path, "is being written by another process. Wait until it ends") from None
+        try:
+            remove_unfinished(self.path)
+            # Without settings.json the tensor there may belong to another comparison.
+            if not (self.path / "settings.json").exists() or not self.tensor.exists():
+                tensor.save(self.tensor)
+            _write_json(self.path / "settings.json", {"format": 1, **asdict(settings)})
+            for job in requested:
+                self._requested.setdefault(job.model, []).append(job.settings)
+            yield self
+        finally:
+            lock.release()
+
+    def check(self, settings: Settings, requested: Sequence[Job] = ()) -> None:
+        """Refuse a folder that holds something else, or a comparison with other settings."""
+        check_place(self.path)
+        given, complete = asdict(settings), (self.path / "settings.json").exists()
+        advice = "Remove it, and the same comparison rebuilds it from the data and results in the folder"
+        known = [_read_json(self.path / "settings.json", advice)] if complete else self._settings_of_results()
+        for there in known:
+            for name in given:
+                if there.get(name) != given[name]:
+                    raise self._conflict(name, given, there)
+        wanted = {job.model: job for job in requested}
+        for outcome in self._all_outcomes().values() if requested else ():
+            there_job = Job.from_json(outcome["job"])
+            if there_job.model in wanted:
+                self._check_model(wanted[there_job.model], there_job)
+
+    def _check_model(self, job: Job, there: Job) -> None:
+        """Refuse a model whose name the folder has with other settings. NNTuck with other starts is fitted again."""
+        if job.estimator != there.estimator:
+            rule = f"must have other names than those in {str(self.path)!r}, where it is a {there.estimator}"
+            raise InputError("models", Described(f"{job.model!r}, a {job.estimator}"), rule)
+        before = dict(there.settings)
+        for name, value in job.settings:
+            if name not in EM_ONLY and before[name] != value:
+                rule = f"must agree with the comparison in {str(self.path)!r}, which has {name}={before[name]!r}"
+                raise InputError("models", Described(f"{job.model!r} with {name}={value!r}"), rule)
+
+    def _settings_of_results(self) -> list[dict[str, Any]]:
+        """Return the settings of every result, for a folder without settings.json."""
+        jobs = [Job.from_json(outcome["job"]) for outcome in self._all_outcomes().values()]
+        if not jobs:
+            return []
+        if not self.tensor.exists():
+            rule = "must be another folder: this one has results, but neither settings.json nor tensor.npz"
+            raise InputError("out", str(self.path), rule)
+        tensor = load_tensor(self.tensor)
+        same = fingerprint(tensor)
+        found = [Settings(same, job.hold_out, job.along, tensor.mode_names[job.along], job.seed - job.split,
+                          job.sampler_version) for job in jobs]  # fmt: skip
+        return [asdict(settings) for settings in dict.fromkeys(found)]
+
+    def _conflict(self, name: str, given: dict[str, Any], there: dict[str, Any]) -> InputError:
+        """Return the error about a setting that differs from that of the folder."""
+        if name == "tensor":
+            return InputError("out", str(self.path), "must be another folder: this one compares another tensor")
+        if name == "sampler_version":
+            rule = (
+                f"must be another folder: this one has results of sampler version {there.get(name, 0)}, and they "
+                f"cannot be compared with version {given[name]}"
+            )
+            return InputError("out", str(self.path), rule)
+        shown = "mode" if name == "along" else name
+        rule = f"must be {there.get(shown)!r}, as in the comparison in {str(self.path)!r}; or use another folder"
+        return InputError("along" if name == "mode" else name, given[shown], rule)
+
+    def result(self, job: Job) -> Path:
+        """Return the file for the result of a job."""
+        return self.path / "jobs" / f"{job.name}.json"
+
+    def failure(self, job: Job) -> Path:
+        """Return the file for the error of a job."""
+        return self.path / "jobs" / f"{job.name}{_FAILED}.json"
+
+    def is_done(self, job: Job) -> bool:
+        """Return whether this job has a result; an older version may have chosen another core for the budget."""
+        return _is_of(self.result(job), job)
+
+    def has_failed(self, job: Job) -> bool:
+        """Return whether this job has an error and no result."""
+        return _is_of(self.failure(job), job)
+
+    def save(self, job: Job, outcome: Outcome) -> None:
+        """Write the result of a job and remove an earlier error, or write its error."""
+        failed = "error" in outcome
+        content = {"job": job.to_json(), **outcome, "allocore": version("allocore")}
+        _write_json(self.failure(job) if failed else self.result(job), content)
+        if not failed:
+            self.failure(job).unlink(missing_ok=True)
+
+    def outcomes(self) -> list[dict[str, Any]]:
+        """Return the results of all jobs in the folder, and the errors of jobs without a result.
+
+        While the folder is open, fits of the requested models with other settings are left out.
+        """
+        found = {name: each for name, each in self._all_outcomes().items() if self._is_current(each["job"])}
+        return [
+            outcome
+            for name, outcome in found.items()
+            if not (name.endswith(_FAILED) and name.removesuffix(_FAILED) in found)
+        ]
+
+    def _all_outcomes(self) -> dict[str, dict[str, Any]]:
+        files = sorted((self.path / "jobs").glob("*.json"))
+        return {path.name.removesuffix(".json"): _read_json(path) for path in files}
+
+    def _is_current(self, fields: dict[str, Any]) -> bool:
+        job = Job.from_json(fields)
+        return job.settings in self._requested.get(job.model, [job.settings])
 
 
-def trial_rates(tensor: CountTensor, jobs: Sequence[Job], threads: int) -> dict[str, float]:
-    """Return the seconds of each model's fit for each unit of `work_of`; none if all jobs together are short."""
-    if sum(job.sweeps * work_of(job) for job in jobs) * tensor.nnz < _WORTH_A_TRIAL:
-        return {}
-    rates = {}
-    for model in dict.fromkeys(job.model for job in jobs):
-        its_jobs = sorted((job for job in jobs if job.model == model), key=work_of)
-        middle = its_jobs[len(its_jobs) // 2]
-        with suppress(Exception):  # a model that cannot be fitted fails in its jobs, where the others go on
-            rates[model] = _seconds_per_sweep(tensor, middle, threads) * middle.sweeps / work_of(middle)
-    return rates
+def check_place(path: Path) -> None:
+    """Refuse a path that cannot be the folder of a comparison: there is a file, or the folder has other content."""
+    if any(place.is_file() for place in (path, *path.parents)) or (path.exists() and not path.is_dir()):
+        raise _not_a_folder(path)
+    if not path.exists():
+        return
+    names = {each.name for each in path.iterdir() if not each.name.endswith(".tmp")}
+    is_comparison = (
+        "settings.json" in names or {"jobs", "results.csv"} <= names or names <= {"lock", "jobs", "tensor.npz"}
+    )
+    if not is_comparison:
+        raise InputError("out", str(path), "must be an empty folder or one with a comparison")
 
 
-def _seconds_per_sweep(tensor: CountTensor, job: Job, threads: int) -> float:
-    shortest_model(job, threads).fit(tensor)  # compiles the kernels, or loads them
-    model = shortest_model(job, threads, sweeps=_SWEEPS)
-    start = perf_counter()
-    posterior = model.fit(tensor).posterior_
-    seconds = perf_counter() - start
-    if not posterior.finished:  # Ctrl-C ends a fit early, and here the whole comparison
-        raise KeyboardInterrupt
-    return seconds / _SWEEPS
+def _not_a_folder(path: Path) -> InputError:
+    return InputError("out", str(path), "must be a folder, and there is a file in its place")
 
 
-def forecast_words(jobs: Sequence[Job], rates: Mapping[str, float], parallel: int) -> str:
-    """Return how long all jobs will take, and those of each model, in one line."""
-    whole = seconds_left([], [], jobs, parallel, rates)
-    if whole is None or math.isnan(whole):
-        return ""
-    each = []
-    for model in dict.fromkeys(job.model for job in jobs):
-        its_jobs = [job for job in jobs if job.model == model]
-        seconds = seconds_left([], [], its_jobs, parallel, rates)
-        most = "at most " if its_jobs[0].estimator == "NNTuck" else ""
-        each.append(f"{series_name(model, '')} {most}{in_words(seconds or 0.0)}")
-    return f"{len(jobs)} fits, {parallel} at a time, take about {in_words(whole)}: {', '.join(each)}"
+def _is_of(path: Path, job: Job) -> bool:
+    return path.exists() and Job.from_json(_read_json(path)["job"]) == job
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file, as a whole or not at all."""
+    with replacing(path) as file:
+        file.write(json.dumps(content, indent=1).encode())
+
+
+def _read_json(path: Path, advice: str = "Remove it, and the job runs again") -> dict[str, Any]:
+    """Read a JSON file; if it is damaged, the error gives the advice."""
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise StoreError(path, f"is damaged. {advice}")
+    return content

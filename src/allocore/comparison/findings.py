@@ -1,27 +1,80 @@
-"""What a comparison found, from its table of results alone. `allocore.sentences` puts it into words."""
+"""What a comparison found, from its table of results. `allocore.sentences` puts it into words."""
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
-from allocore.comparison.short_names import printed
-from allocore.comparison.tables import CRITERIA, SERIES, Difference, Key, Values, by_split, difference, in_common
+from allocore.comparison.models import series_name
 from allocore.findings import Finding
+from allocore.sentences import plus_minus
+
+CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
+SERIES = ["model", "core", "budget"]
+Key = tuple[str, str, int]
+Values = dict[Key, "pd.Series[float]"]
 
 
-def series_name(model: str, core: str) -> str:
-    """Return the printed name of a model: its likelihood and what it learns in brackets, and its core if chosen.
+class Difference(NamedTuple):
+    """How much higher one series is than another, over the splits that both have: mean and standard error.
 
-    Examples
-    --------
-    >>> series_name("cp", ""), series_name("allocore-nb", "")
-    ('CP', 'ALL0CORE (negative binomial)')
+    The standard error is that of the paired differences, because a split that is hard for one model is hard for all.
+    It is NaN for a single split. Mean and error are NaN if there is no common split or a value is not finite.
     """
-    name, details = printed(model, core)
-    return f"{name} ({details})" if details else name
+
+    mean: float
+    error: float
+    splits: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the 95% interval of Student's t for the mean excludes 0; False for a single split."""
+        if self.splits < 2 or math.isnan(self.error):
+            return False
+        return abs(self.mean) > float(stdtrit(self.splits - 1, 0.975)) * self.error
+
+    def __str__(self) -> str:
+        return plus_minus(self.mean, self.error)
+
+
+def difference(higher: "pd.Series[float]", lower: "pd.Series[float]") -> Difference:
+    """Return the paired difference of two series that are indexed by split."""
+    both = pd.concat([higher, lower], axis=1, join="inner").dropna().to_numpy(dtype=float)
+    if not len(both) or not np.isfinite(both).all():
+        return Difference(math.nan, math.nan, len(both))
+    gaps = both[:, 0] - both[:, 1]
+    error = gaps.std(ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
+    return Difference(float(gaps.mean()), float(error), len(gaps))
+
+
+def by_split(table: pd.DataFrame, value: str) -> Values:
+    """Return the values of every model, core and budget, indexed by split, without failed jobs and NaN."""
+    known = table[(table["error"] == "") & table[value].notna()]
+    found: Values = {}
+    for _, group in known.groupby(SERIES, sort=False):
+        key = (str(group["model"].iloc[0]), str(group["core"].iloc[0]), int(group["budget"].iloc[0]))
+        found[key] = group.set_index("split")[value]
+    return found
+
+
+def in_common(values: Values) -> Values:
+    """Return the series whose means can be compared, all over the same splits: splits differ more than models do.
+
+    A series may lack splits because its jobs failed or were not requested. Then either the others lose these splits,
+    or the series is left out. The choice keeps as many models as possible, and then as many values as possible.
+    """
+    best: Values = {}
+    score = (0, 0, 0)
+    for least in sorted({len(each) for each in values.values()}):
+        splits = set.intersection(*(set(each.index) for each in values.values() if len(each) >= least))
+        kept = {key: each.loc[sorted(splits)] for key, each in values.items() if splits and splits <= set(each.index)}
+        found = (len({key[:2] for key in kept}), len(kept) * len(splits), len(splits))
+        if found > score:
+            best, score = kept, found
+    return best
 
 
 def comparison_findings(table: pd.DataFrame) -> list[Finding]:

@@ -1,10 +1,12 @@
-"""The jobs of a comparison: one fit each, judged on held-out cells, in a process of its own or on an executor.
+"""The jobs of a comparison: each fits one model and judges it on held-out cells.
 
-`python -m allocore.comparison.jobs TENSOR RESULT THREADS` runs the job that standard input has as JSON. Standard input
-stays open as long as the parent process lives, so that no job outlives it.
+A job is a task of an executor: `JobProcesses`, which starts a process for each job, or an executor of the user. The
+scores are the same. On the workers of another executor, the peak memory is that of the worker so far, and the seconds
+depend on what else the worker does.
 
-An executor gives the same scores. There the peak of memory is that of the worker so far, and the seconds depend on what
-else the worker does.
+`python -m allocore.comparison.jobs TENSOR THREADS NAME` runs the job that standard input has as JSON, and prints its
+outcome as JSON. The name is for lists of processes. Standard input stays open as long as the parent process lives, so
+that no job outlives it.
 """
 
 import json
@@ -18,22 +20,17 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from time import monotonic, perf_counter, sleep
+from time import monotonic, perf_counter
 from types import MappingProxyType
-from typing import IO, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 
-from allocore._io import replacing
-from allocore.comparison.folder import Folder
-from allocore.comparison.models import Job
+from allocore.comparison.models import Job, series_name
 from allocore.progress import in_words
 from allocore.results import Posterior
 from allocore.run.chains import Stop
@@ -42,11 +39,21 @@ from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import load_tensor
 from allocore.tensor.holdout import HeldOut, hold_out
 
+Outcome = dict[str, Any]  # the numbers of a job, or its `error` and `log`
+Timed = Sequence[tuple[Job, float]]  # jobs and their seconds so far
+
+_NO_RATES: Mapping[str, float] = MappingProxyType({})
+_LOG = 20_000  # characters of a log that are saved
+_ORPHANED = 3  # the exit code of a job whose parent has ended
+_LOSSES_OF_ONE = 2  # a cluster may have tried several workers before it counts as a loss
+_COUNT_WORKERS_EVERY = 10.0  # seconds
+_SHOWN = 3  # running jobs that a bar names
+
 
 def fit_and_judge(tensor: CountTensor, job: Job, threads: int) -> dict[str, Any]:
     """Fit a model to the training part of a split, and judge its predictions of the held-out part."""
     split = hold_out(tensor, job.hold_out, job.along, job.seed)
-    # A first, short fit compiles the kernels, or loads them, so that the measured time is that of the model alone.
+    # A first, short fit compiles the kernels, or loads them, so that only the fit is timed.
     shortest_model(job, threads).fit(split.train)
     model = job.new_estimator(threads)
     start = perf_counter()
@@ -101,7 +108,7 @@ def _mean_over_draws(post: Posterior, name: str) -> Any:
 def peak_megabytes() -> float:
     """Return the peak memory of this process in MB.
 
-    On Linux, `VmHWM` counts this program alone, while the usual `ru_maxrss` starts from the memory of the parent.
+    On Linux, `VmHWM` counts only this program, while the usual `ru_maxrss` starts from the memory of the parent.
     """
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
@@ -116,26 +123,241 @@ def peak_megabytes() -> float:
     return most / 2**20 if sys.platform == "darwin" else most / 1024
 
 
-def write_result(path: Path, job: Job, found: dict[str, Any]) -> None:
-    """Write a result, with its job and the version of allocore."""
-    with replacing(path) as file:
-        file.write(json.dumps({"job": job.to_json(), **found, "allocore": version("allocore")}).encode())
+# One job as a task
 
 
-_SHOWN = 3
-_Timed = Sequence[tuple[Job, float]]
-_NO_TRIALS: Mapping[str, float] = MappingProxyType({})
+class JobTask(NamedTuple):
+    """What a worker gets: the name of the comparison, a job of it, and its threads."""
+
+    comparison: str
+    job: Job
+    threads: int
+
+
+class JobAnswer(NamedTuple):
+    """The outcome of a job, and the versions of the worker; None for a process of this installation."""
+
+    outcome: Outcome
+    versions: Versions | None
+
+
+def run_job(task: JobTask, tensor: CountTensor | None) -> JobAnswer | DataWanted:
+    """Fit and judge on a worker of an executor."""
+    known = remembered(task.comparison, tensor, lambda sent: sent)
+    if known is None:
+        return DataWanted(Versions.here())
+    return JobAnswer(_outcome(known, task.job, task.threads), Versions.here())
+
+
+def _outcome(tensor: CountTensor, job: Job, threads: int) -> Outcome:
+    """Fit and judge. An error is an outcome, too; only the loss of a worker counts as a loss."""
+    try:
+        return fit_and_judge(tensor, job, threads)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}".replace("\n", " "), "log": traceback.format_exc()[-_LOG:]}
+
+
+class JobProcesses(ThreadPoolExecutor):
+    """Runs each job in a new process, which reads the tensor from a file. Shutting down kills the processes."""
+
+    def __init__(self, tensor: Path, parallel: int) -> None:
+        super().__init__(parallel)
+        self._tensor, self._lock, self._closed = tensor, threading.Lock(), False
+        self._processes = set[subprocess.Popen[bytes]]()
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        """Run a `JobTask`, the first of the arguments. The tensor is not sent."""
+        return super().submit(self._run, arguments[0])
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Kill the processes that run: a job is saved as a whole or not at all."""
+        with self._lock:
+            self._closed = True
+            for process in self._processes:
+                process.kill()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def _run(self, task: JobTask) -> JobAnswer:
+        with tempfile.TemporaryFile() as log:
+            with self._lock:
+                if self._closed:
+                    raise CancelledError
+                process = self._start(task, log)
+                self._processes.add(process)
+            with process:
+                assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+                with suppress(OSError):  # it died at once; its exit code says why
+                    process.stdin.write(json.dumps(task.job.to_json()).encode() + b"\n")
+                output = process.stdout.read()
+                code = process.wait()
+            with self._lock:
+                self._processes.discard(process)
+            log.seek(0)
+            text = log.read().decode(errors="replace")[-_LOG:].strip()
+        if output.endswith(b"\n"):  # it has printed its whole outcome
+            return JobAnswer(json.loads(output), None)
+        return JobAnswer({"error": _reason(code, text), "log": text}, None)
+
+    def _start(self, task: JobTask, log: Any) -> "subprocess.Popen[bytes]":
+        """Start a process with the same package on its path, and with the given number of threads for BLAS."""
+        limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(task.threads))
+        paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        module = [sys.executable, "-P", "-m", "allocore.comparison.jobs"]
+        return subprocess.Popen(
+            [*module, str(self._tensor), str(task.threads), task.job.name],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={**os.environ, **limits, "PYTHONPATH": os.pathsep.join(paths)},
+            start_new_session=True,  # a terminal sends Ctrl-C to a whole group, and only the parent should handle it
+        )
+
+
+def _reason(code: int, log: str) -> str:
+    """Return in one line why a process failed."""
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return f"ended by {name}" + ("; perhaps there was not enough memory" if name == "SIGKILL" else "")
+    return log.splitlines()[-1] if log else f"ended with code {code} and no message"
+
+
+def _end_with_the_parent() -> None:
+    sys.stdin.read()
+    os._exit(_ORPHANED)
+
+
+def main(tensor: str, threads: str) -> None:
+    """Run the job on the first line of standard input, and print its outcome."""
+    job, output = Job.from_json(json.loads(sys.stdin.readline())), sys.stdout
+    sys.stdout = sys.stderr
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    # A fit that is stopped only warns and returns its draws so far. Here they would pass for a complete result.
+    warnings.filterwarnings("error", message="stopped")
+    print(json.dumps(_outcome(load_tensor(tensor), job, int(threads))), file=output, flush=True)
+
+
+# All jobs
+
+
+def run_jobs(
+    executor: Executor,
+    jobs: Sequence[Job],
+    tensor: CountTensor,
+    *,
+    parallel: int | None,
+    threads: int,
+    save: Callable[[Job, Outcome], None],
+    go_on: str,
+    display: "JobProgress | None" = None,
+) -> None:
+    """Run jobs in order, `parallel` at a time or as many as there are workers, and save each outcome.
+
+    A job that fails has an error as its outcome, and the others continue.
+    """
+    waiting, finished, name = list(jobs), list[tuple[Job, float]](), uuid4().hex
+    # A process ends or is killed, so there is no need to give up; a worker may just be silent.
+    patience = math.inf if isinstance(executor, JobProcesses) else 0.0
+    tasks: Tasks[Job] = Tasks(
+        executor, run_job, lambda: tensor, go_on=go_on, losses_of_one=_LOSSES_OF_ONE, long=True, patience=patience
+    )
+    room, count_at = parallel or 1, 0.0
+    # A flag, because an exception of Ctrl-C may be raised in a destructor of Dask's, where Python drops it.
+    with Stop("") as stop, ExitStack() as stack:
+        if display is not None:
+            stack.callback(display.close)
+        stack.callback(tasks.cancel)
+        while waiting or len(tasks):
+            if stop.now:
+                raise KeyboardInterrupt
+            if parallel is None and monotonic() >= count_at:  # workers come and go
+                room, count_at = max(1, slots(executor) or 1), monotonic() + _COUNT_WORKERS_EVERY
+            # No more than can run: what waits here is sent to workers that have the data by then.
+            while waiting and len(tasks) < room:
+                job = waiting.pop(0)
+                tasks.hand_out(job, JobTask(name, job, threads))
+            for job, content, seconds in tasks.answers():
+                finished.append((job, seconds))
+                save(job, _checked_outcome(content))
+            if display is not None:
+                display.show(finished, tasks.under_way())
+
+
+def _checked_outcome(content: JobAnswer | Lost) -> Outcome:
+    if isinstance(content, Lost):
+        return {"error": f"{content.why}; perhaps there was not enough memory", "log": ""}
+    if content.versions is not None:
+        check_versions(content.versions)
+    return content.outcome
+
+
+# Progress, and how long the jobs take
+
+
+class JobProgress:
+    """How far a comparison is: a bar with the running jobs on a terminal, and one line per minute in a log.
+
+    A display that fails is switched off with a warning, and the jobs go on.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        before: int,
+        parallel: int,
+        rates: Mapping[str, float] = _NO_RATES,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._jobs, self._before, self._parallel, self._rates, self._clock = jobs, before, parallel, rates, clock
+        self._next_line, self._failed, self._bar = clock() + 60.0, False, None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            columns = TextColumn("{task.fields[news]}"), TextColumn("[dim]{task.fields[running]}")
+            self._bar = Progress(BarColumn(bar_width=24), *columns, console=Console(stderr=True))
+            self._bar.add_task("", total=before + len(jobs), news="", running="")
+            self._bar.start()
+
+    def show(self, finished: Timed, running: Timed) -> None:
+        """Update the bar, or print a line if a minute has passed."""
+        if self._failed or (self._bar is None and self._clock() < self._next_line):
+            return
+        try:
+            self._show(finished, running)
+        except Exception as error:
+            self._failed = True
+            warnings.warn(f"progress display failed and is off: {error!r}", stacklevel=3)
+
+    def _show(self, finished: Timed, running: Timed) -> None:
+        waiting, done = self._jobs[len(finished) + len(running) :], self._before + len(finished)
+        left = seconds_left(finished, running, waiting, self._parallel, self._rates)
+        news = f"{done} of {self._before + len(self._jobs)} jobs done"
+        news += "" if left is None else f", about {in_words(left)} left"
+        if self._bar is None:
+            self._next_line = self._clock() + 60.0
+            print(news, file=sys.stderr, flush=True)
+            return
+        names = ", ".join(f"{job.name} {in_words(seconds)}" for job, seconds in running[:_SHOWN])
+        names += f" and {len(running) - _SHOWN} more" if len(running) > _SHOWN else ""
+        self._bar.update(self._bar.task_ids[0], completed=done, news=news, running=names)
+
+    def close(self) -> None:
+        """Leave the last state of the bar on the screen."""
+        if self._bar is not None:
+            with suppress(Exception):
+                self._bar.stop()
 
 
 def seconds_left(
-    finished: _Timed, running: _Timed, waiting: Sequence[Job], parallel: int, trials: Mapping[str, float] = _NO_TRIALS
+    finished: Timed, running: Timed, waiting: Sequence[Job], parallel: int, rates: Mapping[str, float] = _NO_RATES
 ) -> float | None:
-    """Estimate how long the remaining jobs take; None while no job is finished and there were no trials.
+    """Estimate how long the remaining jobs take; None while no job is finished and no trial gave a rate.
 
-    The time of a job is taken to be proportional to the entries of its core. The rate is that of the finished jobs of
-    the same model; if there are none, that of its trial; if there was none, that of all finished jobs.
+    The time of a job is assumed to be proportional to its work. The rate is that of the finished jobs of the same
+    model, or of its trial, or of all finished jobs, whichever of these there is first.
     """
-    if not finished and not trials:
+    if not finished and not rates:
         return None
     by_model: dict[str, list[float]] = {}
     for job, seconds in finished:
@@ -144,9 +366,9 @@ def seconds_left(
             by_model[name] = [spent + seconds, work + work_of(job)]
 
     def expected(job: Job) -> float:
-        if job.model in trials and job.model not in by_model:
-            return trials[job.model] * work_of(job)
-        spent, work = by_model.get(job.model) or by_model.get("") or (sum(trials.values()) / len(trials), 1.0)
+        if job.model in rates and job.model not in by_model:
+            return rates[job.model] * work_of(job)
+        spent, work = by_model.get(job.model) or by_model.get("") or (sum(rates.values()) / len(rates), 1.0)
         return spent / work * work_of(job)
 
     left = sum(expected(job) for job in waiting) + sum(max(0.0, expected(job) - since) for job, since in running)
@@ -159,356 +381,51 @@ def work_of(job: Job) -> float:
     return job.entries + 10.0
 
 
-class Lines:
-    """Progress as one line per minute on standard error."""
-
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        before: int,
-        parallel: int,
-        trials: Mapping[str, float] = _NO_TRIALS,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self._jobs, self._before, self._parallel, self._clock = jobs, before, parallel, clock
-        self._trials = trials
-        self._next = clock() + 60.0
-
-    def show(self, finished: _Timed, running: _Timed, waiting: int) -> None:
-        """Print a line if a minute has passed."""
-        if self._clock() >= self._next:
-            self._next = self._clock() + 60.0
-            print(f"{self._news(finished, running, waiting)}", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Do nothing: lines stay as they are."""
-
-    def _news(self, finished: _Timed, running: _Timed, waiting: int) -> str:
-        total = self._before + len(self._jobs)
-        left = seconds_left(finished, running, self._jobs[len(self._jobs) - waiting :], self._parallel, self._trials)
-        rest = "" if left is None else f", about {in_words(left)} left"
-        return f"{self._before + len(finished)} of {total} jobs done{rest}"
-
-
-class Bar(Lines):
-    """Progress as a bar: jobs done, time left, and the running jobs."""
-
-    def __init__(
-        self, jobs: Sequence[Job], before: int, parallel: int, trials: Mapping[str, float] = _NO_TRIALS
-    ) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        super().__init__(jobs, before, parallel, trials)
-        self._bar = Progress(
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[news]}"),
-            TextColumn("[dim]{task.fields[under_way]}"),
-            console=Console(stderr=True),
-        )
-        self._task = self._bar.add_task("", total=before + len(jobs), news="", under_way="")
-        self._bar.start()
-
-    def show(self, finished: _Timed, running: _Timed, waiting: int) -> None:
-        """Update the bar."""
-        names = [f"{job.name} {in_words(since)}" for job, since in running]
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        self._bar.update(
-            self._task,
-            completed=self._before + len(finished),
-            news=self._news(finished, running, waiting),
-            under_way=", ".join(names[:_SHOWN]) + more,
-        )
-
-    def close(self) -> None:
-        """Leave the last state of the bar on the screen."""
-        self._bar.stop()
-
-
-class Silent:
-    """No progress display."""
-
-    def show(self, finished: _Timed, running: _Timed, waiting: int) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-def observer_for(
-    wanted: bool, jobs: Sequence[Job], before: int, parallel: int, trials: Mapping[str, float] = _NO_TRIALS
-) -> Lines | Silent:
-    """Return a bar on a terminal, lines elsewhere, and no display if there is nothing to show."""
-    if not wanted or sys.stderr is None or not jobs:
-        return Silent()
-    kind = Bar if sys.stderr.isatty() else Lines
-    return kind(jobs, before, parallel, trials)
-
-
-_LOOK_EVERY = 0.05
-LOG = 20_000
-
-
-class JobObserver(Protocol):
-    """Shows the progress of a comparison."""
-
-    def show(self, finished: Sequence[tuple[Job, float]], running: Sequence[tuple[Job, float]], waiting: int) -> None:
-        """Show the finished (or failed) and the running jobs, each with its seconds, and how many are waiting."""
-
-    def close(self) -> None:
-        """End the display: the comparison has ended."""
-
-
-@dataclass
-class Running:
-    """A running job: its process, its standard error, and when it began."""
-
-    job: Job
-    process: subprocess.Popen[bytes]
-    log: IO[bytes]
-    start: float
-
-    @property
-    def seconds(self) -> float:
-        """How long the job has run."""
-        return monotonic() - self.start
-
-    def stop(self) -> None:
-        """Kill the job; it has written its whole result or nothing."""
-        self.process.kill()
-        self.process.wait()
-        self.close()
-
-    def close(self) -> None:
-        """Close its files."""
-        self.log.close()
-        if self.process.stdin is not None:
-            # A process that died early has not read all of its input, and closing the pipe fails.
-            with suppress(OSError):
-                self.process.stdin.close()
-
-
-def run_jobs(
-    folder: Folder,
-    jobs: Sequence[Job],
-    *,
-    parallel: int,
-    threads: int,
-    observer: JobObserver,
-    after_each: Callable[[], None],
-) -> None:
-    """Run jobs in order, `parallel` at a time; a job that fails leaves its error, and the others go on."""
-    waiting, running, finished = list(jobs), list[Running](), list[tuple[Job, float]]()
-    try:
-        while waiting or running:
-            while waiting and len(running) < parallel:
-                running.append(_start(folder, waiting.pop(0), threads))
-            for each in [each for each in running if each.process.poll() is not None]:
-                running.remove(each)
-                finished.append((each.job, each.seconds))
-                _end(folder, each)
-                after_each()
-            now = [(each.job, each.seconds) for each in running]
-            observer = guarded(observer, partial(observer.show, finished, now, len(waiting)))
-            sleep(_LOOK_EVERY)
-    finally:
-        for each in running:
-            each.stop()
-        guarded(observer, observer.close)
-
-
-def guarded(observer: JobObserver, call: Callable[[], None]) -> JobObserver:
-    """Call an observer. One that fails is replaced with a warning, and the jobs go on."""
-    try:
-        call()
-    except Exception as error:
-        warnings.warn(f"progress display failed and is off: {error!r}", stacklevel=3)
-        return Silent()
-    return observer
-
-
-def _start(folder: Folder, job: Job, threads: int) -> Running:
-    command = [sys.executable, "-P", "-m", "allocore.comparison.jobs", folder.tensor, folder.result(job), threads]
-    log = tempfile.TemporaryFile()  # noqa: SIM115  closed when the job has ended
-    process = subprocess.Popen(
-        [str(part) for part in command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=log,
-        env=_environment(threads),
-        # A terminal sends Ctrl-C to all processes of a group. Only the parent should handle it; it then ends this
-        # process.
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    with suppress(OSError):  # it died at once; its exit code will say so
-        process.stdin.write(json.dumps(job.to_json()).encode() + b"\n")
-        process.stdin.flush()
-    return Running(job, process, log, monotonic())
-
-
-def _environment(threads: int) -> dict[str, str]:
-    """Return this environment with the same package on the path, and the given number of threads for BLAS."""
-    home = str(Path(__file__).parents[2])
-    paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
-    limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    return {**os.environ, **limits, "PYTHONPATH": os.pathsep.join(paths)}
-
-
-def _end(folder: Folder, ended: Running) -> None:
-    """Write the error of a job that failed; remove the old error of one that succeeded."""
-    ended.log.seek(0)
-    log = ended.log.read().decode(errors="replace")[-LOG:].strip()
-    ended.close()
-    if folder.is_done(ended.job):
-        folder.failure(ended.job).unlink(missing_ok=True)
-    else:
-        folder.fail(ended.job, _reason(ended.process.returncode, log), log)
-
-
-def _reason(code: int, log: str) -> str:
-    """Return in one line why a process failed."""
-    if code < 0:
-        name = _signal_name(-code)
-        hint = "; perhaps there was not enough memory" if name == "SIGKILL" else ""
-        return f"ended by {name}{hint}"
-    return log.splitlines()[-1] if log else f"ended with code {code} and no message"
-
-
-def _signal_name(number: int) -> Any:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-_LOSSES_OF_ONE = 2  # a cluster may have tried several workers before it counts as a loss
-_LOOK_FOR_WORKERS_EVERY = 10.0  # seconds
-
-
-class JobTask(NamedTuple):
-    """What a worker gets: the name of the comparison, a job of it, and its threads."""
-
-    comparison: str
-    job: Job
-    threads: int
-
-
-class Failed(NamedTuple):
-    """The error of a job in one line, and its traceback."""
-
-    error: str
-    log: str
-
-
-class JobAnswer(NamedTuple):
-    """The result of a job, or its error, and the versions of the worker."""
-
-    result: dict[str, Any] | Failed
-    versions: Versions
-
-
-def run_job(task: JobTask, tensor: CountTensor | None) -> JobAnswer | DataWanted:
-    """Fit and judge. An error of the job is an answer; only the loss of a worker counts as a loss."""
-    known = remembered(task.comparison, tensor, lambda sent: sent)
-    if known is None:
-        return DataWanted(Versions.here())
-    try:
-        return JobAnswer(fit_and_judge(known, task.job, task.threads), Versions.here())
-    except Exception as error:
-        failed = Failed(f"{type(error).__name__}: {error}".replace("\n", " "), traceback.format_exc())
-        return JobAnswer(failed, Versions.here())
-
-
-def run_jobs_on(
-    executor: Executor,
-    folder: Folder,
-    jobs: Sequence[Job],
-    tensor: CountTensor,
-    *,
-    parallel: int | None,
-    threads: int,
-    observer: JobObserver,
-    after_each: Callable[[], None],
-) -> None:
-    """Run jobs in order, `parallel` at a time or as many as there are workers; a job that fails leaves its error."""
-    waiting, finished, name = list(jobs), list[tuple[Job, float]](), uuid4().hex
-    go_on = f"the results so far are in {folder.path}, and a comparison with that folder continues"
-    tasks: Tasks[Job] = Tasks(executor, run_job, lambda: tensor, go_on=go_on, losses_of_one=_LOSSES_OF_ONE, long=True)
-    limit = _Limit(executor, parallel)
-    # A flag, because an exception of Ctrl-C may be raised in a destructor of Dask's, where Python drops it.
-    with Stop("") as stop, ExitStack() as stack:
-        stack.callback(lambda: guarded(observer, observer.close))
-        stack.callback(tasks.cancel)
-        while waiting or len(tasks):
-            if stop.now:
-                raise KeyboardInterrupt
-            # No more than can run: what waits here is sent to workers that have the data by then.
-            while waiting and len(tasks) < limit.now():
-                job = waiting.pop(0)
-                tasks.hand_out(job, JobTask(name, job, threads))
-            for job, content, seconds in tasks.answers():
-                finished.append((job, seconds))
-                _write(folder, job, content)
-                after_each()
-            observer = guarded(observer, partial(observer.show, finished, tasks.under_way(), len(waiting)))
-
-
-class _Limit:
-    """How many jobs may run at a time: `jobs`, or the number of workers now."""
-
-    def __init__(self, executor: Executor, parallel: int | None) -> None:
-        self._executor, self._parallel = executor, parallel
-        self._number, self._next = 1, 0.0
-
-    def now(self) -> int:
-        """Return the number. The workers are counted every few seconds, because they come and go."""
-        if self._parallel is not None:
-            return self._parallel
-        if monotonic() >= self._next:
-            self._number = max(1, slots(self._executor) or 1)
-            self._next = monotonic() + _LOOK_FOR_WORKERS_EVERY
-        return self._number
-
-
-def _write(folder: Folder, job: Job, content: JobAnswer | Lost) -> None:
-    """Write the result of a job and remove an old error, or write its error."""
-    if isinstance(content, Lost):
-        folder.fail(job, f"{content.why}; perhaps there was not enough memory", "")
-        return
-    check_versions(content.versions)
-    if isinstance(content.result, Failed):
-        folder.fail(job, content.result.error, content.result.log[-LOG:])
-    else:
-        write_result(folder.result(job), job, content.result)
-        folder.failure(job).unlink(missing_ok=True)
-
-
-_ORPHANED = 3  # the exit code of a job whose parent has ended
-
-
-def _end_with_the_parent() -> None:
-    sys.stdin.read()
-    os._exit(_ORPHANED)
-
-
-def main(tensor: str, result: str, threads: str) -> None:
-    """Run the job on the first line of standard input."""
-    job = Job.from_json(json.loads(sys.stdin.readline()))
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    # A fit that is stopped only warns and returns its draws so far. Here they would pass for a whole result.
-    warnings.filterwarnings("error", message="stopped")
-    found = fit_and_judge(load_tensor(tensor), job, int(threads))
-    write_result(Path(result), job, found)
+# How long a comparison will take. Models differ by more than their cores: NNTuck starts many times, Tucker visits every
+# location, and likelihoods cost more or less. So a few sweeps of each are timed, unless the comparison is short.
+
+# Sweeps times entries of the core times non-zeros: about a hundred million a second.
+_WORTH_A_TRIAL = 5e9
+_SWEEPS = 3
+
+
+def trial_rates(tensor: CountTensor, jobs: Sequence[Job], threads: int) -> dict[str, float]:
+    """Return the seconds of each model's fit for each unit of `work_of`; none if all jobs together are short."""
+    if sum(job.sweeps * work_of(job) for job in jobs) * tensor.nnz < _WORTH_A_TRIAL:
+        return {}
+    rates = {}
+    for model in dict.fromkeys(job.model for job in jobs):
+        its_jobs = sorted((job for job in jobs if job.model == model), key=work_of)
+        middle = its_jobs[len(its_jobs) // 2]
+        with suppress(Exception):  # a model that cannot be fitted fails in its jobs, where the others go on
+            rates[model] = _seconds_per_sweep(tensor, middle, threads) * middle.sweeps / work_of(middle)
+    return rates
+
+
+def _seconds_per_sweep(tensor: CountTensor, job: Job, threads: int) -> float:
+    shortest_model(job, threads).fit(tensor)  # compiles the kernels, or loads them
+    model = shortest_model(job, threads, sweeps=_SWEEPS)
+    start = perf_counter()
+    posterior = model.fit(tensor).posterior_
+    seconds = perf_counter() - start
+    if not posterior.finished:  # Ctrl-C ends a fit early, and here the whole comparison
+        raise KeyboardInterrupt
+    return seconds / _SWEEPS
+
+
+def forecast_words(jobs: Sequence[Job], rates: Mapping[str, float], parallel: int) -> str:
+    """Return how long all jobs will take, and those of each model, in one line."""
+
+    def time(some: Sequence[Job]) -> str:
+        return in_words(seconds_left([], [], some, parallel, rates) or 0.0)
+
+    each = []
+    for model in dict.fromkeys(job.model for job in jobs):
+        its_jobs = [job for job in jobs if job.model == model]
+        most = "at most " if its_jobs[0].estimator == "NNTuck" else ""
+        each.append(f"{series_name(model, '')} {most}{time(its_jobs)}")
+    return f"{len(jobs)} fits, {parallel} at a time, take about {time(jobs)}: {', '.join(each)}"
 
 
 if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except Exception as error:
-        # The table of results shows the last line of standard error.
-        import traceback
-
-        traceback.print_exc()
-        print(f"{type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
-        sys.exit(1)
+    main(*sys.argv[1:3])

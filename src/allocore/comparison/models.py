@@ -1,27 +1,49 @@
-"""The jobs of a comparison: models at budgets, each with everything that determines the result of its fit."""
+"""The models of a comparison, by short names or as estimators, and the jobs that fit them.
+
+The command line takes short names, and older results have them. Endings may come in any order, each at most once:
+
+    allocore                 Poisson, with the e0 of the command
+    allocore-nb              negative binomial, with one dispersion p
+    allocore-nb-by-sender    with a p for each row of the mode sender
+    allocore-e0              Poisson, with the concentrations e0 learned
+    cp-nb-e0, tucker-bernoulli, nntuck, ...
+"""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations, product
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
-from allocore.comparison.short_names import estimator_and_settings
 from allocore.errors import Described, InputError, whole_number
 from allocore.estimators import CP, AlloCore, Estimator, NNTuck, Tucker, whole_core
 from allocore.gibbs import SAMPLER_VERSION
-from allocore.model.spec import check_counts, check_likelihood, concentrations_for, core_shape_for
+from allocore.model.spec import LikelihoodName, check_counts, check_likelihood, concentrations_for, core_shape_for
 from allocore.storage.record import Schedule, fingerprint
 from allocore.tensor.count_tensor import CountTensor
 
 Models = Mapping[str, Estimator | Sequence[Estimator]]
-ESTIMATORS: dict[str, Any] = {each.__name__: each for each in (AlloCore, CP, Tucker, NNTuck)}
+MODELS = {"allocore": "ALL0CORE", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
 EM_ONLY = ("restarts", "max_iter")
+_KINDS: dict[str, Any] = {"allocore": AlloCore, "cp": CP, "tucker": Tucker, "nntuck": NNTuck}
+_ESTIMATORS: dict[str, Any] = {each.__name__: each for each in _KINDS.values()}
 _FULL_CORE = (Tucker, NNTuck)
 # Of the parameters of an estimator, what a comparison sets itself.
 _SIZES = ("budget", "rank", "core_shape", "max_budget")
 _OF_A_FIT = ("seed", "threads", "progress", "store", "executor")
+_ENDINGS: dict[str, LikelihoodName] = {
+    "nb": "negative-binomial",
+    "negative-binomial": "negative-binomial",
+    "bernoulli": "bernoulli",
+    "poisson": "poisson",
+}
+_SHORT = {"poisson": "", "negative-binomial": "-nb", "bernoulli": "-bernoulli"}
+_KIND = re.compile(rf"({'|'.join(MODELS)})(?=-|$)")
+_NEXT = re.compile(rf"-(?:({'|'.join(_ENDINGS)})|(e0)|by-(.+))(?=-|$)", flags=re.DOTALL)
+_LAST = re.compile(rf"(.+)-(?:({'|'.join(_ENDINGS)})|(e0))", flags=re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -53,7 +75,7 @@ class Job:
     @property
     def entries(self) -> int:
         """The entries of the core that a sweep visits; its time grows with them."""
-        return math.prod(self.core_shape) if ESTIMATORS[self.estimator] in _FULL_CORE else self.budget
+        return math.prod(self.core_shape) if _ESTIMATORS[self.estimator] in _FULL_CORE else self.budget
 
     @property
     def sweeps(self) -> int:
@@ -66,7 +88,7 @@ class Job:
     @property
     def description(self) -> str:
         """The estimator with its settings, without its size: "CP(burn_in=5)"."""
-        defaults = {each.name: each.default for each in fields(ESTIMATORS[self.estimator])}
+        defaults = {each.name: each.default for each in fields(_ESTIMATORS[self.estimator])}
         changed = [f"{name}={value!r}" for name, value in self.settings if value != defaults[name]]
         return f"{self.estimator}({', '.join(changed)})"
 
@@ -78,7 +100,7 @@ class Job:
         elif self.estimator == "CP":
             size = {"rank": self.budget}
         common = {"seed": self.seed, "threads": threads, "progress": False}
-        return ESTIMATORS[self.estimator](**size, **dict(self.settings), **common)
+        return _ESTIMATORS[self.estimator](**size, **dict(self.settings), **common)
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields as JSON values."""
@@ -90,18 +112,20 @@ class Job:
         if "estimator" not in known:
             known = _converted(known)
         names = {field.name for field in fields(cls)}
-        settings = _all_settings(ESTIMATORS[known["estimator"]], known["settings"])
+        settings = _all_settings(_ESTIMATORS[known["estimator"]], known["settings"])
         shape = tuple(known["core_shape"])
         return cls(**{name: known[name] for name in names} | {"core_shape": shape, "settings": settings})
 
 
 def _converted(old: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a job from before models were estimators: the settings were in its name and its fields."""
-    estimator, settings = estimator_and_settings(old["model"])
+    name = ModelName.parse(old["model"])
+    estimator = _KINDS[name.kind].__name__
     numbers = EM_ONLY if estimator == "NNTuck" else ("burn_in", "draws", "thin", "chains", "e0")
     older = {"sampler_version": 0, "chains": 1, "e0": 1.0}  # what results lack that are older than these fields
     known = {**older, **old}
-    return {**known, "estimator": estimator, "settings": {**{name: known[name] for name in numbers}, **settings}}
+    stated = {**{each: known[each] for each in numbers}, **_stated_settings(name)}
+    return {**known, "estimator": estimator, "settings": stated}
 
 
 def _all_settings(kind: Any, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -129,10 +153,6 @@ class Settings:
             raise InputError("hold_out", hold_out, "must be a number above 0 and below 1")
         mode, number = tensor.mode(along), whole_number("seed", seed, least=0)
         return cls(fingerprint(tensor), float(hold_out), mode, tensor.mode_names[mode], number)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields as JSON values."""
-        return asdict(self)
 
 
 def requested_jobs(
@@ -169,7 +189,7 @@ def _jobs_of(
 ) -> Iterator[Job]:
     """Yield the jobs of the first split of one model."""
     for estimator in given if isinstance(given, Sequence) else [given]:
-        if type(estimator).__name__ not in ESTIMATORS or not isinstance(estimator, Estimator):
+        if type(estimator).__name__ not in _ESTIMATORS or not isinstance(estimator, Estimator):
             rule = f"must be AlloCore, CP, Tucker or NNTuck; {name!r} is a {type(estimator).__name__}"
             raise InputError("models", Described(repr(estimator)), rule)
         checked = _checked_settings(estimator, tensor)
@@ -248,15 +268,6 @@ def core_for(budget: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     The ideal number of factors of a mode is proportional to the fourth root of its length, at least 1 and at most its
     length. A local search finds the whole numbers that are closest, in ratio, to the ideal and to the budget. Longer
     modes never get fewer factors than shorter ones.
-
-    Examples
-    --------
-    >>> core_for(100, (250, 250, 20, 228))
-    (4, 4, 2, 3)
-    >>> core_for(5, (250, 250, 20, 228))
-    (2, 2, 1, 1)
-    >>> core_for(1000, (3, 105, 16, 12, 20))
-    (3, 7, 4, 3, 4)
     """
     ideal = _ideal(budget, shape)
     order = sorted(range(len(shape)), key=lambda mode: -shape[mode])
@@ -300,3 +311,194 @@ def _neighbours(core: list[int], limits: list[int]) -> list[list[int]]:
                 if all(1 <= size <= limit for size, limit in zip(other, limits, strict=True)):
                     found.append(other)
     return found
+
+
+# Short names
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """What the short name of a model says. None is what the name leaves open."""
+
+    kind: str
+    likelihood: LikelihoodName | None = None
+    learn_e0: bool = False
+    dispersion_by: str | None = None
+
+    @classmethod
+    def parse(cls, name: str) -> "ModelName":
+        """Return what a name says. Whatever follows -by- is the mode, including any endings: see `in_modes`."""
+        found = _KIND.match(name)
+        if found is None:
+            raise _no_such_model(name)
+        asked, place = cls(found[1]), found.end()
+        while place < len(name):
+            ending = _NEXT.match(name, place)
+            if ending is None:
+                raise _no_such_model(name)
+            likelihood, e0, by = ending.groups()
+            asked, place = asked._with(name, likelihood, e0 is not None, by), ending.end()
+        if asked.kind == "nntuck" and asked != cls("nntuck"):
+            raise InputError("models", name, "must not have endings after nntuck, which is Poisson and has no e0")
+        return asked
+
+    def in_modes(self, names: tuple[str, ...]) -> "ModelName":
+        """Return the name with its endings taken off the mode: -by-store-e0 learns e0, unless a mode is "store-e0"."""
+        asked = self
+        while asked.dispersion_by is not None and asked.dispersion_by not in names:
+            found = _LAST.fullmatch(asked.dispersion_by)
+            if found is None:
+                break
+            asked = replace(asked, dispersion_by=found[1])._with(self.text, found[2], found[3] is not None, None)
+        return asked
+
+    def _with(self, name: str, likelihood: str | None, e0: bool, by: str | None) -> "ModelName":
+        """The name with one more ending, which it must not have yet."""
+        if (likelihood and self.likelihood) or (e0 and self.learn_e0):
+            raise _no_such_model(name)
+        chosen = _ENDINGS[likelihood] if likelihood else self.likelihood
+        mode = by or self.dispersion_by
+        return replace(self, likelihood=chosen, learn_e0=self.learn_e0 or e0, dispersion_by=mode)
+
+    @property
+    def text(self) -> str:
+        """The name in its shortest form."""
+        by = "" if self.dispersion_by is None else f"-by-{self.dispersion_by}"
+        return f"{self.kind}{_SHORT[self.likelihood or 'poisson']}{'-e0' * self.learn_e0}{by}"
+
+    @property
+    def details(self) -> list[str]:
+        """What differs from the paper's model: nothing for Poisson and a fixed e0."""
+        found = []
+        if self.likelihood not in (None, "poisson"):
+            found.append("Bernoulli" if self.likelihood == "bernoulli" else "negative binomial")
+        if self.dispersion_by is not None:
+            found.append(f"p by {self.dispersion_by}")
+        return [*found, "e0 learned"] if self.learn_e0 else found
+
+
+def _no_such_model(name: str) -> InputError:
+    rule = (
+        f"must be one of {', '.join(MODELS)}; the first three may have endings (a likelihood, -e0, -by-MODE), each at "
+        "most once, as in allocore-nb, cp-bernoulli or tucker-nb-e0"
+    )
+    return InputError("models", name, rule)
+
+
+def printed(model: str, core: str = "") -> tuple[str, str]:
+    """Return the kind of model and its details as printed: ("ALL0CORE", "negative binomial, 20x20x6x3").
+
+    The core is that of the user, if any. A name that is not a short name is printed as it is.
+    """
+    try:
+        name = ModelName.parse(model)
+    except InputError:
+        return model, core
+    return MODELS[name.kind], ", ".join([*name.details, core] if core else name.details)
+
+
+def series_name(model: str, core: str) -> str:
+    """Return the printed name of a model, with its details in brackets: "ALL0CORE (negative binomial)"."""
+    name, details = printed(model, core)
+    return f"{name} ({details})" if details else name
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The likelihood, e0 and dispersion of the models whose names do not say."""
+
+    likelihood: Any = "poisson"
+    e0: Any = 1.0
+    dispersion_by: Any = None
+
+    def named(self, names: list[str], tensor: CountTensor) -> list[str]:
+        """Return names that say everything, checked against a tensor. A default that no model uses is an error."""
+        check_likelihood(self.likelihood)
+        e0 = concentrations_for(tensor.ndim, self.e0)
+        by = None if self.dispersion_by is None else _mode_name("dispersion_by", self.dispersion_by, tensor)
+        whole = [self._whole(ModelName.parse(name), tensor, e0 == "infer", by) for name in names]
+        drawn = [each for each in whole if each.kind != "nntuck"]
+        if self.likelihood != "poisson" and not any(each.likelihood == self.likelihood for each in drawn):
+            raise InputError("likelihood", self.likelihood, "must be used by a model, and all have their own")
+        if by is not None and not any(each.dispersion_by == by for each in drawn):
+            raise InputError("dispersion_by", self.dispersion_by, "needs a negative binomial model such as allocore-nb")
+        if e0 != 1.0 and not any(each.learn_e0 == (e0 == "infer") for each in drawn):
+            raise InputError("e0", self.e0, "must be used by a model: NNTuck has no e0, and names with -e0 learn it")
+        for each in drawn:
+            check_counts(each.likelihood or "poisson", tensor.max)
+        return [each.text for each in whole]
+
+    def _whole(self, asked: ModelName, tensor: CountTensor, learn_e0: bool, by: str | None) -> ModelName:
+        """Return a name with the defaults filled in."""
+        if asked.kind == "nntuck":
+            return asked
+        asked = asked.in_modes(tensor.mode_names)
+        likelihood: LikelihoodName = asked.likelihood or self.likelihood
+        has_p, own = likelihood == "negative-binomial", asked.dispersion_by
+        if own is not None and not has_p:
+            rule = f"must be negative binomial to have a dispersion, as in {asked.kind}-nb-by-{own}"
+            raise InputError("models", asked.text, rule)
+        mode = _mode_name("models", own, tensor) if own is not None else by if has_p else None
+        return replace(asked, likelihood=likelihood, learn_e0=asked.learn_e0 or learn_e0, dispersion_by=mode)
+
+
+def _mode_name(argument: str, mode: str | int, tensor: CountTensor) -> str:
+    """Return the name of a mode that is given by its name or its number; a number may be text."""
+    numbered = isinstance(mode, str) and mode not in tensor.mode_names and mode.removeprefix("-").isdecimal()
+    try:
+        return tensor.mode_names[tensor.mode(int(mode) if numbered else mode)]
+    except InputError:
+        raise InputError(argument, mode, f"must name a mode of the tensor, one of {list(tensor.mode_names)}") from None
+
+
+def _stated_settings(name: ModelName) -> dict[str, Any]:
+    """Return the settings that a name states."""
+    if name.kind == "nntuck":
+        return {}
+    settings = {"likelihood": name.likelihood or "poisson", "dispersion_by": name.dispersion_by}
+    return settings | ({"e0": "infer"} if name.learn_e0 else {})
+
+
+def named_models(
+    names: list[str],
+    tensor: CountTensor,
+    *,
+    core_shape: tuple[int, ...] | None = None,
+    defaults: Defaults = Defaults(),  # noqa: B008  frozen
+    chains: Mapping[str, Any] = MappingProxyType({}),
+    starts: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, list[Estimator]]:
+    """Return the estimators of models by name, as `compare` takes them. A name may have a core: "tucker=20x20x6x3".
+
+    `core_shape` is that of ALL0CORE, `chains` are settings of the Gibbs samplers, and `starts` those of NNTuck.
+    """
+    if not names:
+        raise InputError("models", names, "must have at least one entry")
+    given = [_name_and_core(name) for name in names]
+    found: dict[str, list[Estimator]] = {}
+    for text, (_, core) in zip(defaults.named([name for name, _ in given], tensor), given, strict=True):
+        name = ModelName.parse(text)
+        size = (
+            {"rank": 1}
+            if name.kind == "cp"
+            else {"core_shape": core or (core_shape if name.kind == "allocore" else None)}
+        )
+        fixed = {} if defaults.e0 == "infer" else {"e0": defaults.e0}
+        more = starts if name.kind == "nntuck" else {**fixed, **_stated_settings(name), **chains}
+        found.setdefault(text, []).append(_KINDS[name.kind](**size, **more))
+    if core_shape is not None and not any(name.startswith("allocore") for name in found):
+        raise InputError("core_shape", core_shape, "needs the model allocore")
+    return found
+
+
+def _name_and_core(given: str) -> tuple[str, tuple[int, ...] | None]:
+    name, equals, core = given.partition("=")
+    kind = ModelName.parse(name).kind
+    if not equals:
+        return name, None
+    if kind == "cp":
+        raise InputError("models", given, "must not have a core: the budget of CP determines it")
+    try:
+        return name, tuple(int(size) for size in core.split("x"))
+    except ValueError:
+        raise InputError("models", given, f"must have a core of whole numbers joined by x: {name}=20x20x6x3") from None

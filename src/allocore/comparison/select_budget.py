@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from allocore.comparison.compare import BUDGETS, Comparison, compare
-from allocore.comparison.models import shape_text
-from allocore.comparison.short_names import short_name
-from allocore.comparison.tables import CRITERIA, by_split, difference
+from allocore.comparison.findings import CRITERIA, by_split, difference
+from allocore.comparison.models import ModelName, shape_text
 from allocore.errors import InputError, whole_number
 from allocore.estimators import AlloCore
 from allocore.findings import Finding
@@ -126,7 +125,7 @@ def select_budget(
     """Choose the budget of ALL0CORE: the smallest whose predictions are within one standard error of the best.
 
     The standard error is that of the paired difference to the best budget, because a split that is hard for one budget
-    is hard for all. The standard error of the best mean alone would be many times larger and choose too few classes.
+    is hard for all. That of the best mean would be many times larger, and would choose too few classes.
 
     Parameters
     ----------
@@ -161,7 +160,8 @@ def select_budget(
     chosen = AlloCore() if model is None else model
     if not isinstance(chosen, AlloCore):
         raise InputError("model", chosen, "must be an AlloCore: other models have no budget to choose")
-    name = short_name(chosen.likelihood, chosen.e0, chosen.dispersion_by)
+    by = None if chosen.dispersion_by is None else str(chosen.dispersion_by)
+    name = ModelName("allocore", chosen.likelihood, isinstance(chosen.e0, str), by).text
     number, tensor = whole_number("splits", splits, least=2), as_tensor(Y)
     found = compare(tensor, {name: chosen}, budgets, splits=number, **options)
     table = found.table
@@ -205,7 +205,7 @@ def _comparable(values: dict[int, "pd.Series[float]"], most: int, criterion: str
         budget: each for budget, each in values.items() if len(each) == most and np.isfinite(each.to_numpy()).all()
     }
     if not whole:
-        rule = f"needs a budget with a finite log PPD in all of its {most} fits, and there is none"
+        rule = f"needs a budget with a finite log PPD in all of its {most} fits, and no budget has one"
         raise InputError("criterion", criterion, rule)
     splits = set.intersection(*(set(each.index) for each in whole.values()))
     if len(splits) < 2:

@@ -1,25 +1,30 @@
-"""The results as tables: one row per job, a summary over splits, and paired differences."""
+"""The results of a comparison as tables, and the files that people read: results.csv, figures, report.md."""
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
-from allocore.comparison.models import Job, shape_text
+from allocore import figures
+from allocore._io import replacing
+from allocore._text import plural
+from allocore.comparison.findings import CRITERIA, SERIES, best_at_each_budget
+from allocore.comparison.models import Job, Settings, printed, series_name, shape_text
+from allocore.errors import InputError
 from allocore.posterior.scores import quartiles
-from allocore.sentences import plus_minus
+from allocore.report.figures.files import write_figure
 
-CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
-SERIES = ["model", "core", "budget"]
-Key = tuple[str, str, int]
-Values = dict[Key, "pd.Series[float]"]
+if TYPE_CHECKING:
+    from allocore.comparison.compare import Comparison
+
 _SCORES = ("log_ppd", "log_ppd_positive")
 _OF_A_CHAIN = ("log_ppd_chain", "log_ppd_positive_chain")
 _MEASURED = ("seconds", "sweeps", "seconds_per_sweep", "classes")
 _SUMMED = (*_OF_A_CHAIN, "seconds", "seconds_per_sweep", "classes", "peak_mb")
+_FORMATS = ("png", "pdf", "svg")
 
 
 def results_table(
@@ -71,60 +76,94 @@ def summary_table(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index(names))
 
 
-class Difference(NamedTuple):
-    """How much higher one series is than another, over the splits that both have: mean and standard error.
+def write_table(table: pd.DataFrame, folder: Path) -> None:
+    """Write the results as CSV."""
+    with replacing(folder / "results.csv") as file:
+        file.write(table.to_csv(index=False).encode())
 
-    The standard error is that of the paired differences, because a split that is hard for one model is hard for all.
-    It is NaN for a single split. Mean and error are NaN if there is no common split or a value is not finite.
+
+def write_figures(table: pd.DataFrame, folder: Path) -> list[str]:
+    """Write the figures for which there are numbers; return their names."""
+    shown, written = figure_table(table), []
+    for against, positive in product(("budget", "seconds"), (False, True)):
+        name = ("ppd" if against == "budget" else against) + "-positive" * positive
+        try:
+            figure = figures.ppd(shown, against=against, positive=positive)  # type: ignore[call-overload]
+        except InputError:  # no fit has the numbers for this figure
+            continue
+        list(write_figure(figure, folder / name, _FORMATS))
+        written.append(name)
+    return written
+
+
+def figure_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the results with printed names. A kind of model has one colour; variants differ in their lines."""
+    names = [printed(model, core) for model, core in zip(table["model"], table["core"], strict=True)]
+    return table.assign(model=[name for name, _ in names], core=[details for _, details in names])
+
+
+def report(found: "Comparison", drawn: Sequence[str] = ()) -> str:
+    """Return the report in Markdown, with figures by their names."""
+    table, missing = found.table, found.missing
+    parts = ["# Comparison of models", found.data, settings_words(found.settings, table)]
+    if missing:
+        are, them = ("is", "it") if missing == 1 else ("are", "them")
+        parts.append(f"**{plural(missing, 'job')} {are} missing. Run the same comparison again for {them}.**")
+    if found.models:
+        parts += ["## Models", "\n".join(f"- {series_name(name, '')}: `{text}`" for name, text in found.models.items())]
+    parts += ["## Results", "\n".join(f"- {sentence}" for sentence in found.sentences) or "- No job has a result yet."]
+    pooled = bool((table["chains"] > 1).any())
+    parts += ["## Medians and quartiles over the splits", markdown(_readable(summary_table(table), pooled))]
+    for criterion, heading in (("all", "all held-out cells"), ("positive", "held-out cells with counts")):
+        ranking = best_at_each_budget(table, criterion)
+        if len(ranking):
+            parts += [
+                f"## The best at each budget: {heading}",
+                "Means over the splits that all compared models have. Differences are paired within splits and given "
+                "with their standard errors; they are clear if 0 is outside their 95% interval.",
+                markdown(ranking),
+            ]
+    parts += [f"![{name}]({name}.png)" for name in drawn]
+    return "\n\n".join(parts) + "\n"
+
+
+def settings_words(settings: Settings, table: pd.DataFrame) -> str:
+    """Return in words how the numbers were made."""
+    text = (
+        f"{plural(table['split'].nunique(), 'split')}, each with {settings.hold_out:.3g} of the fibres along "
+        f"{settings.mode} held out; seeds from {settings.seed} on, the same splits for all models."
+    )
+    threads = sorted({int(number) for number in table["threads"].dropna()})
+    if threads:
+        text += (
+            f" Seconds are those of one fit on {' or '.join(map(str, threads))} thread{'s' * (threads != [1])}; fits "
+            "that ran at the same time slowed each other down."
+        )
+    return text
+
+
+def _readable(summary: pd.DataFrame, pooled: bool) -> pd.DataFrame:
+    """Return the summary with few digits, and with quartiles after their median."""
+    rows = {"model": [series_name(row["model"], row["core"]) for _, row in summary.iterrows()]}
+    rows |= {"Q": [f"{number:,}" for number in summary["budget"]], "splits": summary["splits"].tolist()}
+    for name, heading in (("log_ppd", "log PPD"), ("log_ppd_positive", "log PPD of counts")):
+        rows[heading] = [
+            f"{middle:.4f} ({low:.4f} to {high:.4f})"
+            for low, middle, high in summary[[f"{name}_25", name, f"{name}_75"]].itertuples(index=False)
+        ]
+    if pooled:
+        rows["log PPD of counts, one chain"] = [f"{number:.4f}" for number in summary["log_ppd_positive_chain"]]
+    rows |= {"classes": [f"{number:.0f}" for number in summary["classes"]]}
+    rows |= {"seconds": [f"{number:,.3g}" for number in summary["seconds"]]}
+    return pd.DataFrame(rows | {"peak MB": [f"{number:,.0f}" for number in summary["peak_mb"]]})
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table in Markdown.
+
+    These lines replace a dependency: `DataFrame.to_markdown` needs the package tabulate. Model names and numbers need
+    no escaping.
     """
-
-    mean: float
-    error: float
-    splits: int
-
-    @property
-    def clear(self) -> bool:
-        """Whether the 95% interval of Student's t for the mean excludes 0; False for a single split."""
-        if self.splits < 2 or math.isnan(self.error):
-            return False
-        return abs(self.mean) > float(stdtrit(self.splits - 1, 0.975)) * self.error
-
-    def __str__(self) -> str:
-        return plus_minus(self.mean, self.error)
-
-
-def difference(higher: "pd.Series[float]", lower: "pd.Series[float]") -> Difference:
-    """Return the paired difference of two series that are indexed by split."""
-    both = pd.concat([higher, lower], axis=1, join="inner").dropna().to_numpy(dtype=float)
-    if not len(both) or not np.isfinite(both).all():
-        return Difference(math.nan, math.nan, len(both))
-    apart = both[:, 0] - both[:, 1]
-    error = apart.std(ddof=1) / math.sqrt(len(apart)) if len(apart) > 1 else math.nan
-    return Difference(float(apart.mean()), float(error), len(apart))
-
-
-def by_split(table: pd.DataFrame, value: str) -> Values:
-    """Return the values of every model, core and budget, indexed by split, without failed jobs and NaN."""
-    known = table[(table["error"] == "") & table[value].notna()]
-    found: Values = {}
-    for _, group in known.groupby(SERIES, sort=False):
-        key = (str(group["model"].iloc[0]), str(group["core"].iloc[0]), int(group["budget"].iloc[0]))
-        found[key] = group.set_index("split")[value]
-    return found
-
-
-def in_common(values: Values) -> Values:
-    """Return the series whose means can be compared, all over the same splits: splits differ more than models do.
-
-    A series may lack splits because its jobs failed or were not requested. Then either the others lose these splits,
-    or the series is left out. The choice keeps as many models as possible, and then as many values as possible.
-    """
-    best: Values = {}
-    score = (0, 0, 0)
-    for least in sorted({len(each) for each in values.values()}):
-        splits = set.intersection(*(set(each.index) for each in values.values() if len(each) >= least))
-        kept = {key: each.loc[sorted(splits)] for key, each in values.items() if splits and splits <= set(each.index)}
-        found = (len({key[:2] for key in kept}), len(kept) * len(splits), len(splits))
-        if found > score:
-            best, score = kept, found
-    return best
+    rows = [[str(name) for name in table.columns], ["---"] * len(table.columns)]
+    rows += [[str(cell) for cell in row] for row in table.itertuples(index=False)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -123,7 +123,7 @@ def count_rows(
     else:
         cells.leave_out_new_labels(options.like)
         if tally.new_labels and options.like.new_labels == "error":
-            raise _refused_labels(tally.new_labels, loaded.source)
+            raise NewLabelsError(loaded.source, tally.new_labels)
     tally.check_rows_left(loaded.source)
     tally.check_sum()
     tally.diagonal = cells.rows(_on_diagonal(cells.diagonal))
@@ -154,13 +154,21 @@ def _leave_out_duplicates(connection: DuckDBPyConnection, selection: RowSelectio
     tally.duplicates = tally.pairs - fetched(connection, "SELECT count(*) FROM chosen")
 
 
-def _refused_labels(new: dict[str, dict[str, int]], source: str) -> InputError:
-    in_modes = []
-    for mode, labels in new.items():
-        shown = [f"{label!r} ({plural(rows, 'row')})" for label, rows in labels.items()]
-        in_modes.append(f"in {mode} {first_few(shown)}")
-    advice = "set `new_labels` to 'append' to append them, or to 'drop' to drop their rows"
-    return InputError("source", source, f"has labels that `like` does not have: {'; '.join(in_modes)}; {advice}")
+class NewLabelsError(InputError):
+    """A source has labels that `like` does not have: `labels` has them by mode, each with its number of rows."""
+
+    def __init__(self, source: str, labels: dict[str, dict[str, int]]) -> None:
+        shown = []
+        for mode, counted in labels.items():
+            names = [f"{label!r} ({plural(rows, 'row')})" for label, rows in counted.items()]
+            shown.append(f"in {mode} {first_few(names)}")
+        self.found = f"has labels that `like` does not have: {'; '.join(shown)}"
+        advice = "set `new_labels` to 'append' to append them, or to 'drop' to drop their rows"
+        super().__init__("source", source, f"{self.found}; {advice}")
+        self.labels = labels
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.value, self.labels)
 
 
 def _label_of(kind: TextKind, text: str) -> str | None:

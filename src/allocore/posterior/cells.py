@@ -121,7 +121,7 @@ def terms_of(record: Record, boxes: Boxes, first: int, missing: bool) -> Terms:
     empty_N = np.bincount(owner_T[term_J], weights_J * cells_J, boxes.places_MN.shape[1]) < 0.5
     if empty_N.any():
         rule = f"must have an observed cell in every sum, but position {first + int(empty_N.argmax())} has none"
-        raise InputError("cells", NO_VALUE, f"{rule}; `missing`=True sums missing cells")
+        raise InputError("cells", NO_VALUE, f"{rule}; set `missing` to sum missing cells")
     odds_row_T = np.zeros(len(owner_T), dtype=np.int64) if by is None else places_MT[by]
     return Terms(owner_T, odds_row_T, pieces_MJ, weights_J, np.searchsorted(term_J, np.arange(len(owner_T))))
 
@@ -202,7 +202,7 @@ def _meetings(boxes_MU: Ints, patterns_PM: Ints, boxes: Boxes) -> tuple[Ints, In
     repeats_U = np.searchsorted(right_P[order_P], left_U, side="right") - start_U
     if repeats_U.sum() > MOST_PIECES:
         sums = Described(f"sums that meet missing patterns in {repeats_U.sum():,} places")
-        rule = f"must meet them in at most {MOST_PIECES:,}: ask for fewer sums at once, or set `missing`=True"
+        rule = f"must meet them in at most {MOST_PIECES:,}: ask for fewer sums at once, or set `missing`"
         raise InputError("cells", sums, rule)
     box_I = np.repeat(np.arange(len(left_U)), repeats_U)
     within_I = np.arange(len(box_I)) - np.repeat(np.cumsum(repeats_U) - repeats_U, repeats_U)
@@ -473,7 +473,7 @@ def _refuse_training(test: CountTensor | Ints, fitted: CountTensor) -> None:
         which = f"{shared:,} of its {test.shape[1]:,} cells; the first is ({labels})"
     if shared:
         rule = f"must have only cells that were missing in training (ac.hold_out); the model was fitted to {which}"
-        raise InputError("test", NO_VALUE, f"{rule}. `allow_training`=True scores them too")
+        raise InputError("test", NO_VALUE, f"{rule}. Set `allow_training` to score them too")
 
 
 def checked_coords(coords: object, tensor: CountTensor) -> Ints:

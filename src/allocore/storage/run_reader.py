@@ -162,7 +162,7 @@ def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: 
                 raise ValueError("they are not those that the run started with")
     except StoreError as error:
         if on_error == "raise":
-            raise StoreError(run, f"{error.problem}; on_error='drop' reads the run without them") from error
+            raise StoreError(run, f"{error.problem}; `on_error='drop'` reads the run without them") from error
         warnings.warn(f"{error}; they are left out", stacklevel=4)
         return None
     return held_out

@@ -383,4 +383,4 @@ class Damage:
     def _raise(self, which: str, file: Path, error: Exception) -> None:
         if self._on_error == "raise":
             problem = f"is damaged: {which} cannot be read from {file.relative_to(self._path)} ({reason_of(error)}); "
-            raise StoreError(self._path, f"{problem}on_error='drop' leaves them out and reads the others") from error
+            raise StoreError(self._path, f"{problem}`on_error='drop'` leaves them out and reads the others") from error

@@ -341,8 +341,7 @@ def _checked_labels(mode: int, new: CountTensor, fitted: CountTensor) -> ModeLab
     if unknown:
         rule = (
             f"must have only labels of the fitted tensor in mode {name!r}: {label_hint(unknown[0], known)}; "
-            "ac.read_events(..., like=post.tensor, new_labels='drop') reads events into the rows of the fit, and "
-            "Y_new.select leaves rows out"
+            "to leave other rows out, set `new_labels` to 'drop' when you read the events, or use CountTensor.select"
         )
         raise InputError("Y_new", Described(f"a tensor with {_shown(unknown)} in mode {name!r}"), rule)
     return own
