@@ -230,12 +230,12 @@ def _print_changes(found: "ac.Forecast", console: Console) -> None:
 
 def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Console) -> None:
     with waiting("scoring the forecast and baselines"):
-        scores = found.evaluate(future)
-    console.print(_forecast_table(scores.drop(columns=["number", "crps_difference", "standard_error"]).reset_index()))
-    said = sentences([*found.findings, *found.compared.findings()])
-    for sentence in scores.attrs["sentences"]:
-        if sentence not in said:
-            console.print(Text(sentence))
+        scored = found.evaluate(future)
+    shown = scored.table.drop(columns=["number", "crps_difference", "standard_error"])
+    console.print(_forecast_table(shown.reset_index()))
+    printed = [*found.findings, *found.compared.findings()]
+    for sentence in sentences([finding for finding in scored.findings if finding not in printed]):
+        console.print(Text(sentence))
     console.print(Text(_SCORES, style="dim"))
 
 

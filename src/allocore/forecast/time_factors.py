@@ -58,6 +58,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy.special import betaln, logsumexp, ndtr, ndtri
 
+from allocore.findings import Finding
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.exposure_sums import Expanded, SignedPatterns, expand_factors, row_offsets
 from allocore.kernels.workers import Workers
@@ -189,6 +190,17 @@ class Periods:
     def phase(self, number: int) -> int:
         """The phase of the season of a period."""
         return number % self.cycle if self.cycle else 0
+
+
+@dataclass(frozen=True)
+class Coming:
+    """The mode of time, its past, and the labels of the coming periods; `year` is the number of periods in a year."""
+
+    mode: int
+    past: Periods
+    labels: tuple[str, ...]
+    year: int | None
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from allocore.errors import Described, InputError
-from allocore.forecast.compared import Compared
 from allocore.forecast.forecast import Forecast
+from allocore.forecast.scores import Compared
 from allocore.kernels.elementary import Floats
 from allocore.report.figures import style
 from allocore.report.figures.style import Figure, figure_or_axes

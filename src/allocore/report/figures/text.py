@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
 from matplotlib.textpath import text_to_path
 
-from allocore.report.periods import period_start
+from allocore.tensor.calendar import period_start
 
 # This font comes with matplotlib, so figures look the same everywhere. It covers Latin, Greek, Cyrillic, Arabic, Hebrew
 # and more.
