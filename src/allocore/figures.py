@@ -34,7 +34,7 @@ def _of_posterior(draw: Callable[Concatenate[Fit, _P], _R]) -> Callable[Concaten
 
 if TYPE_CHECKING:
     from allocore.report.figures import classes as _classes
-    from allocore.report.figures import core_map, files, heat_map, held_out, run
+    from allocore.report.figures import core_map, heat_map, held_out, run
     from allocore.report.figures.forecast_fan import forecast as forecast
     from allocore.report.figures.held_out import ppd as ppd
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     mass = _of_posterior(run.mass)
     one_class = _of_posterior(_classes.one_class)
     traces = _of_posterior(run.traces)
-    write_all = _of_posterior(files.write_all)
+    write_all = _of_posterior(run.write_all)
 
 _HOMES = {
     "calibration": "held_out",
@@ -59,7 +59,7 @@ _HOMES = {
     "one_class": "classes",
     "ppd": "held_out",
     "traces": "run",
-    "write_all": "files",
+    "write_all": "run",
 }
 _NOT_OF_A_POSTERIOR = ("forecast", "ppd")
 

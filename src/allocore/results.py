@@ -929,13 +929,12 @@ class Posterior:
         2 of ... classes, consensus of 2 chains, 20 draws
         ...
         """
-        from allocore.report.console import SafeConsole
-        from allocore.report.terminal import class_report
+        from allocore.report.terminal import SafeConsole, class_report
 
         SafeConsole().print(class_report(self, rows, top, draw=draw, chain=chain))
 
     def _repr_html_(self) -> str:
-        from allocore.report.notebook import posterior_html
+        from allocore.report.terminal import posterior_html
 
         return posterior_html(self)
 

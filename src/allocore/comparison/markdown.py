@@ -14,7 +14,7 @@ from allocore.comparison.models import Settings
 from allocore.comparison.short_names import printed
 from allocore.comparison.tables import summary_table
 from allocore.errors import InputError
-from allocore.report.figures.files import write_figure
+from allocore.report.figures.run import write_figure
 
 if TYPE_CHECKING:
     from allocore.comparison.compare import Comparison

@@ -11,7 +11,7 @@ from allocore.classes.words import APART
 from allocore.errors import InputError
 from allocore.report.figures import files as figure_files
 from allocore.report.figures import style
-from allocore.report.figures.stems import draw_stems
+from allocore.report.figures.classes import draw_stems
 from support.consensus_cases import INTERVALS, NUMBERS, consensus, with_summary
 from support.errors import refused
 from support.figure_cases import all_texts, artists, texts

@@ -1,19 +1,36 @@
-"""Figures of classes: for every mode a panel with the stems of the profile; several classes make a page."""
+"""Figures of classes: for every mode a panel with the stems of the profile; several classes make a page.
+
+The largest stems are in colour and have names, the rest are grey. Behind the stems are the intervals: a band where
+labels have an order, else a pale whisker behind every coloured stem.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import FixedLocator, MaxNLocator
+from scipy.optimize import isotonic_regression
 
-from allocore.classes.summary import ClassSummary, ShownDraw, ShownMode
+from allocore.classes.summary import ClassSummary, Profile, ShownDraw, ShownMode
 from allocore.classes.words import APART, share_words, sharers, source_words, support_words
 from allocore.errors import InputError, whole_number
+from allocore.kernels.elementary import Floats, Ints
 from allocore.report.figures import style
-from allocore.report.figures.stems import draw_stems, name_room, names_below
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import joined, numbers_in, shorten, width
+from allocore.report.figures.style import (
+    Figure,
+    all_fit,
+    clean,
+    date_ticks,
+    figure_or_axes,
+    fitting_ticks,
+    joined,
+    numbers_in,
+    shorten,
+    width,
+)
 from allocore.report.fit import Fit, shown_summary
 
 # The threshold of the paper, below which stems are grey.
@@ -26,31 +43,32 @@ _LEFT, _GAP = 0.4, 0.12
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
 _RIGHT, _WIDEST = 0.08, 9.0
 _ON_PAGE, _TOP = 6, 5
+# A page shows at most this many stems. Of neighbours, only the highest is drawn.
+_COLUMNS = 1000
+_HEADROOM, _NAMES_ABOVE = 1.08, 1.3
+# Distances in points: between ticks of time, between lines of names, from the stems to their names.
+_TICK, _LINE, _AWAY = 26.0, 8.4, 7.0
+# The width of the column of shares beside the stems, and its distance from the names.
+_SHARE, _SPACE = 18.0, 3.0
+_PEAKS = 2
+# How pale intervals are, and how wide a whisker is, in points.
+_PALE, _WHISKER = 0.3, 3.2
 _T = TypeVar("_T")
 
 
+class _Stems(style.Shown, total=False):
+    top: int
+    threshold: float
+
+
+class _Page(_Stems, total=False):
+    rows: int
+
+
 @overload
-def one_class(
-    post: Fit,
-    number: int,
-    ax: None = None,
-    *,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Figure: ...
+def one_class(post: Fit, number: int, ax: None = None, **how: Unpack[_Stems]) -> Figure: ...
 @overload
-def one_class(
-    post: Fit,
-    number: int,
-    ax: Axes,
-    *,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Axes: ...
+def one_class(post: Fit, number: int, ax: Axes, **how: Unpack[_Stems]) -> Axes: ...
 def one_class(
     post: Fit,
     number: int,
@@ -98,46 +116,15 @@ def one_class(
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
     summary = shown_summary(post, draw, chain)
-    shown = _places(summary, [number])
-    return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
+    return _page(summary, _places(summary, [number]), ax, top, threshold)
 
 
 @overload
-def classes(
-    post: Fit,
-    numbers: Sequence[int] | None = None,
-    ax: None = None,
-    *,
-    rows: int = 6,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Figure: ...
+def classes(post: Fit, numbers: Sequence[int] | None = None, ax: None = None, **how: Unpack[_Page]) -> Figure: ...
 @overload
-def classes(
-    post: Fit,
-    numbers: Sequence[int] | None,
-    ax: Axes,
-    *,
-    rows: int = 6,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Axes: ...
+def classes(post: Fit, numbers: Sequence[int] | None, ax: Axes, **how: Unpack[_Page]) -> Axes: ...
 @overload
-def classes(
-    post: Fit,
-    numbers: Sequence[int] | None = None,
-    *,
-    ax: Axes,
-    rows: int = 6,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Axes: ...
+def classes(post: Fit, numbers: Sequence[int] | None = None, *, ax: Axes, **how: Unpack[_Page]) -> Axes: ...
 def classes(
     post: Fit,
     numbers: Sequence[int] | None = None,
@@ -164,18 +151,13 @@ def classes(
         The axes to draw in; by default those of a new figure.
     rows : int, default: 6
         How many of the largest classes to show if `numbers` is not given.
-    top : int, default: 5
-        The largest number of names in a panel.
-    threshold : float, default: 0.02
-        The share below which stems are grey.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
+    top, threshold, draw, chain : optional
+        As in `one_class`.
 
     Returns
     -------
     Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: one per mode for the first class, then for the second, and so on.
+        As `one_class` returns; `figure.panels` has one per mode for the first class, then for the second, and so on.
 
     Examples
     --------
@@ -187,11 +169,10 @@ def classes(
     summary = shown_summary(post, draw, chain)
     rows = whole_number("rows", rows)
     shown = summary.apart_last[:rows].tolist() if numbers is None else _places(summary, numbers)
-    return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
+    return _page(summary, shown, ax, top, threshold)
 
 
 def _places(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
-    """The places of the classes with these numbers."""
     try:
         places = [summary.place(number) for number in numbers]
     except TypeError:
@@ -201,23 +182,22 @@ def _places(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
     return places
 
 
-def _check_threshold(threshold: float) -> float:
+def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
+    top = whole_number("top", top)
     if not isinstance(threshold, int | float | np.floating) or not 0.0 <= threshold <= 1.0:
         raise InputError("threshold", threshold, "must be a share from 0 to 1")
-    return float(threshold)
-
-
-def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
     with style.look():
         wishes = _wishes(summary, places, top, threshold)
-        lines = mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
+        lines = _mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
         strong = _strong(summary, places)
         above = _CAPTION + _APART * (strong < len(places))
         tall = (_HEADING + (_ROW - _HEADING) * len(lines)) * len(places) + above + 0.06
         wide = max(_page_width(_on_line(summary.modes, line), _on_line(wishes, line)) for line in lines)
         sheet = style.Sheet(ax or style.new_axes(wide, tall))
         row = (sheet.height - above) / len(places)
-        sheet.text(_GAP, 0.04, _caption(summary), fontsize=style.SMALL, color=style.GREY)
+        intervals = ", with 90% intervals" if summary.is_consensus else ""
+        caption = f"{source_words(summary)}{intervals}; stems: shares of the labels in the class"
+        sheet.text(_GAP, 0.04, caption, fontsize=style.SMALL, color=style.GREY)
         for turn, place in enumerate(places):
             upper = _CAPTION + turn * row + _APART * (turn >= strong)
             if turn == strong:
@@ -236,11 +216,10 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
 
 
 def _on_line(values: Sequence[_T], line: range) -> list[_T]:
-    """The values of the modes on a line."""
     return [values[mode] for mode in line]
 
 
-def mode_lines(modes: Sequence[ShownMode], wishes: Sequence[float]) -> list[range]:
+def _mode_lines(modes: Sequence[ShownMode], wishes: Sequence[float]) -> list[range]:
     """The modes that are side by side: all of them, or as many on a line as fit on a page with their names."""
     for number in range(1, len(modes) + 1):
         ends = [len(modes) * place // number for place in range(number + 1)]
@@ -253,7 +232,7 @@ def mode_lines(modes: Sequence[ShownMode], wishes: Sequence[float]) -> list[rang
 def classes_on_page(summary: ClassSummary, places: list[int]) -> int:
     """How many classes fit on a page for print: fewer if their modes need several lines."""
     with style.look():
-        return max(1, _ON_PAGE // len(mode_lines(summary.modes, _wishes(summary, places, _TOP, THRESHOLD))))
+        return max(1, _ON_PAGE // len(_mode_lines(summary.modes, _wishes(summary, places, _TOP, THRESHOLD))))
 
 
 def _strong(summary: ClassSummary, places: list[int]) -> int:
@@ -262,19 +241,14 @@ def _strong(summary: ClassSummary, places: list[int]) -> int:
     return apart.index(True) if apart == sorted(apart) and True in apart else len(places)
 
 
-def _caption(summary: ClassSummary) -> str:
-    intervals = ", with 90% intervals" if summary.is_consensus else ""
-    return f"{source_words(summary)}{intervals}; stems: shares of the labels in the class"
-
-
 def _wishes(summary: ClassSummary, places: list[int], top: int, threshold: float) -> list[float]:
     """For each mode, the room in inches that its names need beside the stems; 0 if they are below the axis."""
-    return [
-        0.0
-        if names_below(mode, _stem_width(mode) * 72)
-        else min(max(name_room(summary.profile(place, m), top, threshold) for place in places) / 72, _MOST_NAMES)
-        for m, mode in enumerate(summary.modes)
-    ]
+    wishes = []
+    for m, mode in enumerate(summary.modes):
+        below = mode.kind in ("time", "order") or all_fit(mode.labels, _stem_width(mode) * 72, style.SMALL)
+        room = 0.0 if below else max(_name_room(summary.profile(place, m), top, threshold) for place in places) / 72
+        wishes.append(min(room, _MOST_NAMES))
+    return wishes
 
 
 def _left_margins(wishes: Sequence[float]) -> list[float]:
@@ -333,7 +307,6 @@ def _stem_width(mode: ShownMode) -> float:
 
 
 def _write_heading(sheet: style.Sheet, summary: ClassSummary, place: int, upper: float) -> None:
-    """Write the number and the name of a class, and below them its size and support."""
     number = f"Class {summary.number_C[place]}"
     sheet.text(_GAP, upper + 0.04, number, fontsize=style.LARGE, weight="bold")
     left = _GAP + width(number, style.LARGE, bold=True) / 72 + 0.1
@@ -352,3 +325,190 @@ def _write_title(panel: Axes, summary: ClassSummary, place: int, mode: int, colo
     others = sharers(summary, place, mode)
     panel.set_title(title, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
     style.below_title(panel, numbers_in(others, room, style.SMALL) if others else "not shared")
+
+
+def _name_room(profile: Profile, top: int, threshold: float) -> float:
+    """The room in points that the names of a profile need beside it."""
+    rows = _largest(profile, top, threshold).tolist()
+    widest = max((width(clean(profile.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
+    # One point more than needed, so that rounding shortens no name.
+    return _AWAY + _SHARE + _SPACE + widest + 1.0
+
+
+def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: float, beside: float) -> None:
+    """Draw a profile into a panel, with `beside` points of room to its right for the names of the largest elements.
+
+    If `beside` is 0, names are below the axis. Periods of time are all in colour, as in the paper.
+    """
+    length = len(profile.share_D)
+    ax.set_xlim(-0.5 - 0.02 * length, length - 0.5 + 0.02 * length)
+    _name_ticks(ax, profile, beside)
+    if profile.empty:
+        _share_axis(ax, profile, 1.0, beside)
+        _remark(ax, "too small to tell", beside)
+        return
+    time = profile.mode.kind == "time"
+    named = _largest(profile, top, threshold) if beside else _crests(profile)[: min(top, _PEAKS) if time else 0]
+    shown = np.union1d(_highest(profile.share_D), named)
+    large = (profile.share_D[shown] >= (0.0 if time else threshold)) | np.isin(shown, named)
+    highest = max(float(profile.share_D.max()), _draw_intervals(ax, profile, colour, shown, shown[large]))
+    _share_axis(ax, profile, highest, beside)
+    ax.set_ylim(0.0, highest * (_NAMES_ABOVE if time or profile.even else _HEADROOM))
+    _draw_lines(ax, profile.share_D, colour, shown[~large], shown[large])
+    if profile.even:
+        _remark(ax, "evenly spread", beside)
+    elif beside:
+        _name_beside(ax, profile, named, beside)
+    elif time:
+        _name_above(ax, profile, named)
+
+
+def _name_ticks(ax: Axes, profile: Profile, beside: float) -> None:
+    labels, points = profile.mode.labels, style.inches(ax)[0] * 72
+    if beside:
+        style.name_ticks(ax, [])
+    elif profile.mode.kind == "time":
+        style.name_ticks(ax, date_ticks(labels, max(2, int(points / _TICK))))
+    else:
+        style.name_ticks(ax, fitting_ticks(labels, points, style.SMALL))
+
+
+def _share_axis(ax: Axes, profile: Profile, highest: float, beside: float) -> None:
+    """Put one or two round numbers on the axis, or none if the names beside the stems have their shares."""
+    found = MaxNLocator(nbins=3, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, highest)
+    shown = [] if profile.empty or beside else [float(tick) for tick in found if 0.0 < tick <= highest * 1.001]
+    ax.yaxis.set_major_locator(FixedLocator(shown))
+    style.percent(ax)
+    if beside:
+        ax.spines["left"].set_visible(False)
+
+
+def _largest(profile: Profile, top: int, threshold: float) -> Ints:
+    """The rows to name: the largest that are not grey, and the largest one in any case."""
+    if profile.even or profile.empty:
+        return np.empty(0, dtype=np.int64)
+    heaviest = profile.heaviest[:top]
+    kept = profile.share_D[heaviest] >= threshold
+    kept[:1] = True
+    return heaviest[kept]
+
+
+def _crests(profile: Profile) -> Ints:
+    """The highest row of each stretch of rows that have at least half of the highest share; highest first."""
+    share_D = profile.share_D
+    if profile.even:
+        return np.empty(0, dtype=np.int64)
+    high = np.concatenate([[False], share_D >= share_D.max() / 2, [False]])
+    edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
+    crests = np.array([a + int(share_D[a:b].argmax()) for a, b in edges.tolist()], dtype=np.int64)
+    return crests[np.argsort(-share_D[crests], kind="stable")]
+
+
+def _draw_intervals(ax: Axes, profile: Profile, colour: str, shown: Ints, coloured: Ints) -> float:
+    """Draw the intervals of the shares, and return the highest end; 0 for a single draw, which has none."""
+    if profile.low_D is None or profile.high_D is None:
+        return 0.0
+    if profile.mode.kind in ("time", "order"):
+        rows = np.arange(len(profile.share_D)) if len(profile.share_D) <= _COLUMNS else shown
+        low, high = profile.low_D[rows], profile.high_D[rows]
+        ax.fill_between(rows, low, high, color=colour, alpha=_PALE, linewidth=0.0, zorder=0.8, gid="band")
+    else:
+        low, high = profile.low_D[coloured], profile.high_D[coloured]
+        ax.vlines(coloured, low, high, colors=colour, alpha=_PALE, linewidths=_WHISKER, zorder=0.8, gid="whiskers")
+    return float(high.max(initial=0.0))
+
+
+def _draw_lines(ax: Axes, share_D: Floats, colour: str, grey: Ints, coloured: Ints) -> None:
+    """Draw all stems as two collections, whatever their number."""
+    few = len(coloured) <= 40
+    ax.vlines(grey, 0.0, share_D[grey], colors=style.FAINT, linewidths=0.8, gid="grey")
+    ax.vlines(coloured, 0.0, share_D[coloured], colors=colour, linewidths=1.2 if few else 0.8, gid="coloured")
+    ax.plot(coloured, share_D[coloured], "o", color=colour, markersize=2.4 if few else 1.4, clip_on=False, gid="heads")
+
+
+def _highest(share_D: Floats) -> Ints:
+    """The rows with shares above 0. If there are very many, the highest in each column of the page."""
+    length = len(share_D)
+    rows = np.flatnonzero(share_D)
+    if length <= _COLUMNS:
+        return rows
+    column = rows * _COLUMNS // length
+    order = np.lexsort((-share_D[rows], column))
+    first = np.unique(column[order], return_index=True)[1]
+    return np.sort(rows[order][first])
+
+
+def _name_beside(ax: Axes, profile: Profile, named: Ints, room: float) -> None:
+    """Write names and shares to the right of the stems, each as near as possible to the height of its tip."""
+    (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
+    wide, high = wide * 72, high * 72
+    named = named[: max(1, int(high / _LINE))]
+    tip_y = profile.share_D[named] / upper * high
+    # Equal tips keep the order of the labels: the first one is written above.
+    ranked = (tip_y - 1e-6 * np.arange(len(named))).tolist()
+    lines = place_labels(ranked, [_LINE] * len(named), 0.0, high)
+    leaders = []
+    for row, tip, line in zip(named.tolist(), tip_y.tolist(), lines, strict=True):
+        name = shorten(profile.mode.labels[row], room - _AWAY - _SHARE - _SPACE, style.SMALL)
+        x, share = 1.0 + (_AWAY + _SHARE) / wide, f"{profile.share_D[row]:.0%}"
+        _write(ax, x, line / high, share, "share", ha="right", va="center_baseline", color=style.GREY)
+        _write(ax, x + _SPACE / wide, line / high, name, "name", ha="left", va="center_baseline")
+        # The line ends where the number begins.
+        end_x = x - (width(share, style.SMALL) + 1.5) / wide
+        at = (row - low) / (end - low)
+        leaders.append([(at + 2 / wide, tip / high), (1.0, tip / high), (end_x, line / high)])
+    _draw_leaders(ax, leaders)
+
+
+def _name_above(ax: Axes, profile: Profile, named: Ints) -> None:
+    """Write the names of the peaks on one line above all stems."""
+    (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
+    wide, high = wide * 72, high * 72
+    texts = [shorten(profile.mode.labels[row], wide, style.SMALL) for row in named.tolist()]
+    at = ((named - low) / (end - low) * wide).tolist()
+    middles = place_labels(at, [width(text, style.SMALL) + 5 for text in texts], 0.0, wide + 4)
+    leaders = []
+    for row, text, tip, middle in zip(named.tolist(), texts, at, middles, strict=True):
+        _write(ax, middle / wide, 1.0, text, "name", ha="center", va="top")
+        foot = min(max(tip, middle - 15), middle + 15)
+        leaders.append([(tip / wide, profile.share_D[row] / upper + 2.5 / high), (foot / wide, 1.0 - 8.5 / high)])
+    _draw_leaders(ax, leaders)
+
+
+def _draw_leaders(ax: Axes, leaders: list[list[tuple[float, float]]]) -> None:
+    lines = LineCollection(leaders, colors=style.FAINT, linewidths=0.5, transform=ax.transAxes, gid="leaders")
+    lines.set_clip_on(False)
+    lines.set_zorder(0.5)
+    ax.add_collection(lines, autolim=False)
+
+
+def _write(ax: Axes, x: float, y: float, text: str, gid: str, **how: Any) -> None:
+    ax.text(x, y, text, transform=ax.transAxes, fontsize=style.SMALL, gid=gid, **how)
+
+
+def _remark(ax: Axes, words: str, beside: float) -> None:
+    """Write above the stems: in the middle, or from the left if there may be names to the right of a narrow panel."""
+    how: dict[str, Any] = {"x": 0.0, "ha": "left"} if beside else {"x": 0.5, "ha": "center"}
+    ax.text(y=1.0, s=words, va="top", fontsize=style.SMALL, color=style.GREY, transform=ax.transAxes, **how)
+
+
+def place_labels(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
+    """Return where to place labels on a line from `low` to `high` so that they do not overlap.
+
+    The squared distances from the wanted positions are as small as possible. Labels keep the order of their wanted
+    positions. If the line is too short for all of them, they are placed side by side from `low` on.
+
+    Without gaps the middles would be at fixed offsets. What the middles exceed these offsets by must not decrease along
+    the line, so the best placement is an isotonic regression (Barlow et al., 1972), clipped to the line.
+
+    `wanted` are the middles that the labels should have, `sizes` their lengths; the result has their middles.
+    """
+    if not len(wanted):
+        return []
+    order = np.argsort(wanted, kind="stable")
+    lengths = np.asarray(sizes, dtype=float)[order]
+    offsets = np.cumsum(lengths) - lengths / 2
+    moved = isotonic_regression(np.asarray(wanted, dtype=float)[order] - offsets).x
+    middles = np.empty(len(order))
+    middles[order] = offsets + np.clip(moved, low, max(low, high - lengths.sum()))
+    return middles.tolist()

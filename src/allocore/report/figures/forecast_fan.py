@@ -11,8 +11,7 @@ from allocore.forecast.forecast import Forecast
 from allocore.forecast.scores import Compared
 from allocore.kernels.elementary import Floats
 from allocore.report.figures import style
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import clean, date_ticks, fitting_ticks, shorten
+from allocore.report.figures.style import Figure, clean, date_ticks, figure_or_axes, fitting_ticks, shorten
 from allocore.tensor.labels import label_kind
 
 Cells: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None

@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, overload
+from typing import Literal, NamedTuple, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgb
 
-from allocore.classes.summary import ClassSummary, Factor, ShownDraw, ShownMode
+from allocore.classes.summary import Factor, ShownDraw, ShownMode
 from allocore.errors import InputError, whole_number
 from allocore.kernels.elementary import Floats, Ints
 from allocore.report.figures import style
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import date_ticks, fitting_ticks, shorten, width
+from allocore.report.figures.style import Figure, date_ticks, figure_or_axes, fitting_ticks, shorten, width
 from allocore.report.fit import Fit, shown_summary
 
 _LABELS, _FACTORS = 40, 40
@@ -26,30 +25,16 @@ _TICK = 30.0
 _TITLE = 120.0
 
 
+class _Shown(style.Shown, total=False):
+    most: int
+    columns: int
+    order: Literal["factors", "labels"] | None
+
+
 @overload
-def factors(
-    post: Fit,
-    mode: str | int,
-    ax: None = None,
-    *,
-    most: int = _LABELS,
-    columns: int = _FACTORS,
-    order: Literal["factors", "labels"] | None = None,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Figure: ...
+def factors(post: Fit, mode: str | int, ax: None = None, **how: Unpack[_Shown]) -> Figure: ...
 @overload
-def factors(
-    post: Fit,
-    mode: str | int,
-    ax: Axes,
-    *,
-    most: int = _LABELS,
-    columns: int = _FACTORS,
-    order: Literal["factors", "labels"] | None = None,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Axes: ...
+def factors(post: Fit, mode: str | int, ax: Axes, **how: Unpack[_Shown]) -> Axes: ...
 def factors(
     post: Fit,
     mode: str | int,
@@ -110,11 +95,14 @@ def factors(
     shown = found[:columns]
     with style.look():
         colour = style.mode_colours(summary.modes)[place]
-        words = _words(summary, len(shown), len(found))
+        number = (
+            f"{len(found)} factors" if len(shown) == len(found) else f"the {columns} heaviest of {len(found)} factors"
+        )
+        words = _Words(number, f"share of all\n{summary.counted}", summary.source)
         if summary.modes[place].kind in ("time", "order"):
             return _draw_in_order(ax, shown, colour, words)
-        own = _are_rising(summary.modes[place].labels, most) if order is None else order == "labels"
-        return _draw_labels(ax, shown, _heaviest(shown, most), not own, colour, words)
+        as_given = _are_rising(summary.modes[place].labels, most) if order is None else order == "labels"
+        return _draw_labels(ax, shown, _heaviest(shown, most), not as_given, colour, words)
 
 
 def _are_rising(labels: Sequence[str | int], most: int) -> bool:
@@ -125,16 +113,11 @@ def _are_rising(labels: Sequence[str | int], most: int) -> bool:
 
 
 class _Words(NamedTuple):
-    """What is said of the factors, of their bars, and of where they are from."""
+    """What the figure says about the number of factors, their bars, and where they are from."""
 
     factors: str
     bars: str
     source: str
-
-
-def _words(summary: ClassSummary, shown: int, found: int) -> _Words:
-    factors = f"{found} factors" if shown == found else f"the {shown} heaviest of {found} factors"
-    return _Words(factors, f"share of all\n{summary.counted}", summary.source)
 
 
 def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Words) -> Figure | Axes:
@@ -170,8 +153,8 @@ def _draw_labels(
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, above + _BELOW + max(0.135 * len(rows), 0.6)))
     names = [shorten(mode.labels[row], _MOST_NAMES * 72, style.SMALL) for row in rows.tolist()]
     tick = width(f"{100 * style.round_below(max(factor.mass for factor in shown)):.4g}%", style.SMALL) + 8
-    said = tick + max(width(line, style.SMALL) for line in words.bars.splitlines())
-    left = (4 + max(7 + max(width(name, style.SMALL) for name in names), said)) / 72
+    title = tick + max(width(line, style.SMALL) for line in words.bars.splitlines())
+    left = (4 + max(7 + max(width(name, style.SMALL) for name in names), title)) / 72
     wide, high = sheet.width - left - 0.3, sheet.height - above - _BELOW
     # Few factors do not need the whole width: large tiles say no more than small ones.
     wide = min(wide, max(0.3 * len(shown), 1.6))
@@ -204,31 +187,27 @@ def _heaviest(shown: list[Factor], most: int) -> Ints:
 
 
 def _groups(shown: list[Factor], rows: Ints) -> tuple[Ints, list[int]]:
-    """The labels by the factor that holds most of their counts, the heaviest first, and where groups begin."""
-    held_FN = np.array([factor.mass * factor.share_D[rows] for factor in shown])
-    home = held_FN.argmax(axis=0)
-    order = np.lexsort((-held_FN.max(axis=0), home))
+    """The labels by the factor that has most of their counts, the heaviest first, and where groups begin."""
+    mass_FN = np.array([factor.mass * factor.share_D[rows] for factor in shown])
+    home = mass_FN.argmax(axis=0)
+    order = np.lexsort((-mass_FN.max(axis=0), home))
     return rows[order], (np.flatnonzero(np.diff(home[order])) + 1).tolist()
 
 
 def _shade(heat: Axes, share: Floats, colour: str, sheet: style.Sheet, left: float, power: float = 0.5) -> None:
     """Draw the shares, with square-root shades so that small ones can be seen, and a key to the shades below.
 
-    Over time every period has some share, so there the shades grow with it: peaks stand out.
+    Over time every period has some share, so there the shades grow in proportion, which shows peaks better.
     """
-    shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, _dark(colour))])
+    red, green, blue = to_rgb(colour)
+    dark = (0.45 * red, 0.45 * green, 0.45 * blue)
+    shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, dark)])
     highest = float(share.max()) or 1.0
     norm = PowerNorm(power, vmin=0.0, vmax=highest)
-    heat.pcolormesh(
-        np.arange(share.shape[1] + 1) - 0.5,
-        np.arange(share.shape[0] + 1) - 0.5,
-        share,
-        cmap=shades,
-        norm=norm,
-        rasterized=share.size > 20_000,
-    )
-    heat.set_xlim(-0.5, share.shape[1] - 0.5)
-    heat.set_ylim(share.shape[0] - 0.5, -0.5)
+    down, across = (np.arange(size + 1) - 0.5 for size in share.shape)
+    heat.pcolormesh(across, down, share, cmap=shades, norm=norm, rasterized=share.size > 20_000)
+    heat.set_xlim(across[0], across[-1])
+    heat.set_ylim(down[-1], down[0])
     for spine in heat.spines.values():
         spine.set_visible(True)
         spine.set_color(style.FAINT)
@@ -237,12 +216,6 @@ def _shade(heat: Axes, share: Floats, colour: str, sheet: style.Sheet, left: flo
     key.set_yticks([])
     marks = [0.0, highest * 0.5 ** (1.0 / power), highest]
     key.set_xticks(marks, [f"{mark:.0%}" if highest > 0.2 else f"{100 * mark:.2g}%" for mark in marks])
-
-
-def _dark(colour: str) -> str:
-    """The same hue, less than half as bright."""
-    parts = (int(int(colour[place : place + 2], 16) * 0.45) for place in (1, 3, 5))
-    return "#" + "".join(f"{part:02x}" for part in parts)
 
 
 def _number_ticks(heat: Axes, shown: list[Factor], axis: str) -> None:

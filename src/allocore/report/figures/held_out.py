@@ -7,7 +7,7 @@ over the G fibres, se^2 = G / (G - 1) sum_f (sum over the cells of fibre f of 1{
 quantile t of Student's distribution. It allows for cells of a fibre that are alike; a binomial band would not.
 """
 
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,7 @@ from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.posterior.evaluate import Evaluation, inside
 from allocore.posterior.scores import quartiles
 from allocore.report.figures import style
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import clean, shorten, width
+from allocore.report.figures.style import Figure, clean, figure_or_axes, shorten, width
 from allocore.report.fit import Fit
 
 _MOST_BARS, _LEAST_BARS, _CELLS_PER_BAR = 20, 5, 10
@@ -111,7 +110,7 @@ def _histogram(ax: Axes, name: str, colour: str, found: Evaluation, chosen: Flag
     edges = np.repeat(np.arange(bars + 1) / bars, 2)[1:-1]
     low, high = (np.repeat(1.0 / bars + side * band_B, 2) for side in (-1.0, 1.0))
     low = np.maximum(low, 0.0)
-    # The band lies behind the bars, and its edges before them: a bar can be seen whole, and where it leaves the band.
+    # The band is behind the bars, its edges in front: whole bars stay visible, and where they leave the band.
     ax.fill_between(edges, low, high, color=style.FAINT, alpha=0.5, linewidth=0.0, zorder=0.5, gid="band")
     for edge in (low, high):
         ax.plot(edges, edge, color=style.GREY, linewidth=0.7, gid="edge")
@@ -137,19 +136,15 @@ def band(bar_n: Ints, fibre_n: Ints, bars: int) -> Floats:
 
 def _coverage(ax: Axes, groups: list[tuple[str, str, Floats]]) -> None:
     ax.plot([0.0, 1.0], [0.0, 1.0], color=style.INK, linewidth=0.8, label="right intervals")
-    wanted = np.array(_LEVELS) / 100.0
+    how: dict[str, Any] = {"markersize": 3, "markeredgecolor": "white", "markeredgewidth": 0.3, "linewidth": 1.0}
     for name, colour, pit_n in groups:
-        held = [float(inside(pit_n, level).mean()) for level in _LEVELS]
-        how: dict[str, Any] = {"markersize": 3, "markeredgecolor": "white", "markeredgewidth": 0.3, "linewidth": 1.0}
-        ax.plot(wanted, held, "o-", color=colour, label=name.lower(), **how)
+        share = [float(inside(pit_n, level).mean()) for level in _LEVELS]
+        ax.plot(np.array(_LEVELS) / 100.0, share, "o-", color=colour, label=name.lower(), **how)
     ax.legend(loc="best", handlelength=1.4, borderaxespad=0.2, labelspacing=0.3)
     points = style.inches(ax)[0] * 72 + 8
     ax.set_title("Intervals", loc="left", fontsize=style.NORMAL, weight="bold", pad=13)
     style.below_title(ax, shorten("above: too wide; below: too narrow", points, style.SMALL))
-    ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(0.0, 1.0)
-    ax.set_xticks([0.0, 0.5, 0.9])
-    ax.set_yticks([0.0, 0.5, 0.9])
+    ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xticks=[0.0, 0.5, 0.9], yticks=[0.0, 0.5, 0.9])
     style.percent(ax)
     style.percent(ax, "x")
     ax.set_xlabel("central interval", fontsize=style.NORMAL, labelpad=2)
@@ -161,14 +156,15 @@ _LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 _WIDE = 4.0
 
 
+class _Axes(TypedDict, total=False):
+    against: Literal["budget", "seconds"]
+    positive: bool
+
+
 @overload
-def ppd(
-    table: pd.DataFrame, ax: None = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
-) -> Figure: ...
+def ppd(table: pd.DataFrame, ax: None = None, **how: Unpack[_Axes]) -> Figure: ...
 @overload
-def ppd(
-    table: pd.DataFrame, ax: Axes, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
-) -> Axes: ...
+def ppd(table: pd.DataFrame, ax: Axes, **how: Unpack[_Axes]) -> Axes: ...
 def ppd(
     table: pd.DataFrame,
     ax: Axes | None = None,
@@ -279,14 +275,13 @@ def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
         numbers = numbers.assign(core="")
     numbers = numbers.assign(core=numbers["core"].fillna("").astype(str), model=numbers["model"].astype(str))
     found: list[_Series] = []
+    models = list(numbers["model"].unique())
     for (model, core), rows in numbers.groupby(["model", "core"], sort=False):
-        budgets = sorted(set(rows["budget"].tolist()))
-        groups = [rows[rows["budget"] == budget] for budget in budgets]
-        across, up = (np.array([quartiles(group[name]) for group in groups]).T for name in (against, value))
+        groups = {int(budget): group for budget, group in rows.groupby("budget")}  # type: ignore[arg-type]
+        across, up = (np.array([quartiles(group[name]) for group in groups.values()]).T for name in (against, value))
         line = sum(series.model == model for series in found)
-        models = list(dict.fromkeys([*(series.model for series in found), str(model)]))
-        place = models.index(str(model)), line, len(found)
-        found.append(_Series(str(model), str(core), *place, [int(budget) for budget in budgets], across, up))
+        place = models.index(model), line, len(found)
+        found.append(_Series(str(model), str(core), *place, list(groups), across, up))
     return found
 
 
@@ -294,10 +289,10 @@ def _drawable(everything: list[_Series], value: str) -> list[_Series]:
     """The series without points whose median is minus infinity, and without series that have no other points."""
     found = []
     for series in everything:
-        there = np.isfinite(series.up[1])
-        if there.any():
-            budgets = [budget for budget, is_there in zip(series.budgets, there, strict=True) if is_there]
-            found.append(series._replace(budgets=budgets, across=series.across[:, there], up=series.up[:, there]))
+        finite = np.flatnonzero(np.isfinite(series.up[1]))
+        if len(finite):
+            budgets = [series.budgets[place] for place in finite.tolist()]
+            found.append(series._replace(budgets=budgets, across=series.across[:, finite], up=series.up[:, finite]))
     if not found:
         raise InputError("table", NO_VALUE, f"must have a model and budget whose median {value} is not minus infinity")
     return found
@@ -306,15 +301,15 @@ def _drawable(everything: list[_Series], value: str) -> list[_Series]:
 def _notes(everything: list[_Series], splits: int) -> list[str]:
     """The number of splits, and what the figure cannot show."""
     notes = [f"medians and quartiles of {splits} splits" if splits > 1 else "one split"]
-    gone = []
+    left_out = []
     for series in everything:
-        which = [
+        budgets = [
             f"{budget:,}" for budget, middle in zip(series.budgets, series.up[1], strict=True) if middle == -np.inf
         ]
-        if which:
-            gone.append(f"{_name(series)} at {', '.join(which)}")
-    if gone:
-        notes.append(f"left out, median \u2212\u221e: {'; '.join(gone)}")
+        if budgets:
+            left_out.append(f"{_name(series)} at {', '.join(budgets)}")
+    if left_out:
+        notes.append(f"left out, median \u2212\u221e: {'; '.join(left_out)}")
     if any((np.isfinite(series.up[1]) & np.isneginf(series.up[0])).any() for series in everything):
         notes.append("bars to the lower edge: quartile \u2212\u221e")
     return notes

@@ -23,7 +23,7 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
 from allocore.report.fit import Fit
-from allocore.report.run_text import diagnosis_rows, number_text, progress_line, settings_line
+from allocore.report.terminal import diagnosis_rows, number_text, progress_line, settings_line
 from allocore.sentences import sentences
 from allocore.tensor.calendar import period_start
 from allocore.tensor.countries import resolve
@@ -50,9 +50,9 @@ def payload(
     chain: int | None = None,
     surprises: "pd.DataFrame | None" = None,
 ) -> dict[str, Any]:
-    """Everything that the page shows, ready for JSON: the consensus if there are several draws, or a single draw."""
+    """Return all that the page shows, ready for JSON: the consensus if there are several draws, or a single draw."""
     summary, diagnosis = posterior.class_summary(draw, chain=chain), posterior.diagnose()
-    chains, draws = posterior.core_values.shape[:2]
+    tensor, (chains, draws) = posterior.tensor, posterior.core_values.shape[:2]
     modes = [_Columns(summary, mode) for mode in range(len(summary.modes))]
     return {
         "title": title,
@@ -62,7 +62,11 @@ def payload(
         "faint": FAINT,
         "consensus": summary.is_consensus,
         "draws": {"chains": chains, "draws": draws},
-        "data": _data(posterior),
+        "data": {
+            "text": repr(tensor),
+            "missing": tensor.missing.cells,
+            "report": None if tensor.report is None else tensor.report.lines(),
+        },
         "run": [settings_line(posterior.record), progress_line(posterior.record)],
         "finished": posterior.finished,
         "likelihood": sentences(diagnosis.likelihood),
@@ -74,16 +78,6 @@ def payload(
         "cells": _cells(posterior, summary),
         "surprises": None if surprises is None else _surprises(surprises, summary),
         "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
-    }
-
-
-def _data(posterior: Fit) -> dict[str, Any]:
-    tensor = posterior.tensor
-    report = tensor.report
-    return {
-        "text": repr(tensor),
-        "missing": tensor.missing.cells,
-        "report": None if report is None else report.lines(),
     }
 
 
@@ -160,7 +154,9 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
         "length": len(mode.labels),
         "labels": labels,
         "starts": [_start(label) for label in labels] if mode.kind == "time" else None,
-        "iso": [_iso(label) for label in labels] if mode.kind == "country" else None,
+        "iso": [country.iso3 if country else None for country in map(resolve, labels)]
+        if mode.kind == "country"
+        else None,
         "even": [each.even for each in shown],
         "peaks": [each.peaks() for each in shown] if mode.kind == "time" else None,
         "rows": None if rows_NR is None else _packed(np.searchsorted(shown_R, rows_NR), "<u4"),
@@ -215,11 +211,6 @@ def _start(label: str) -> str:
     """When a period begins, as JavaScript reads it: in UTC, with a time of day only if it is not midnight."""
     start = period_start(label)
     return start.date().isoformat() if not start.hour else f"{start.isoformat(timespec='minutes')}Z"
-
-
-def _iso(label: str) -> str | None:
-    country = resolve(label)
-    return country.iso3 if country else None
 
 
 def _packed(numbers: NDArray[Any], kind: str) -> str:
