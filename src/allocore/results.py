@@ -679,7 +679,7 @@ class Posterior:
         """
         from allocore.forecast.forecast import make_forecast
 
-        return make_forecast(drawn(self._record), self, horizon, mode, season, seed=seed, threads=self._threads)
+        return make_forecast(self, horizon, mode, season, seed=seed, threads=self._threads)
 
     def consensus(self, *, progress: bool = True) -> "Consensus":
         """Return what the chains agree on: the classes that at least half of them have.

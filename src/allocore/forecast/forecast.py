@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._memory import available_memory, require_memory
+from allocore._text import plural
 from allocore.classes.summary import ClassSummary
 from allocore.errors import NO_VALUE, InputError, whole_number
 from allocore.findings import Finding
@@ -32,6 +33,7 @@ from allocore.posterior.predict import (
     boxes_and_labels,
     cell_quantiles,
     checked_interval,
+    drawn,
     number_of_draws,
     predict_cells,
     simulate,
@@ -63,8 +65,8 @@ class FittedRun(Protocol):
     """What a forecast needs of the posterior that it continues."""
 
     @property
-    def tensor(self) -> CountTensor:
-        """The past counts."""
+    def record(self) -> Record:
+        """The draws, and the tensor of the past."""
 
     def class_summary(self) -> ClassSummary:
         """Return the classes."""
@@ -89,8 +91,6 @@ class Forecast:
         The settings of the discount model that the past makes most probable.
     correlation : float
         How much the factors of one draw rise and fall together.
-    draws : int
-        The number of draws of the posterior.
     threads : int
         Threads for predictions.
 
@@ -113,13 +113,10 @@ class Forecast:
         future: Record,
         smoothness: Smoothness,
         correlation: float,
-        *,
-        draws: int,
         threads: int,
     ) -> None:
         self.coming, self.record = coming, future
-        self._fitted, self._smoothness, self._correlation = fitted, smoothness, correlation
-        self._draws, self._threads = draws, threads
+        self._fitted, self._smoothness, self._correlation, self._threads = fitted, smoothness, correlation, threads
 
     @property
     def periods(self) -> tuple[str, ...]:
@@ -169,7 +166,7 @@ class Forecast:
 
         :meta private:
         """
-        return Compared.of(self._fitted.tensor, self.coming, self.record, self._threads)
+        return Compared.of(self._fitted.record.tensor, self.coming, self.record, self._threads)
 
     @overload
     def predict(
@@ -188,20 +185,15 @@ class Forecast:
 
         Parameters
         ----------
-        cells : data frame, list, dict, tuple, or array of int, shape (M, n)
-            The cells, as for `post.predict`, in the coming periods.
-        interval : float
-            The probability of the intervals, above 0 and below 1.
-        draws : bool
-            Also return the expected counts in each path.
-        missing : bool
-            Include self-loops in sums.
+        cells, interval, draws, missing : optional
+            As for `Posterior.predict`, in the coming periods; `draws` also returns the expected counts in each path,
+            and `missing` includes self-loops in sums.
 
         Returns
         -------
         pandas.DataFrame
-            The cells, `expected`, `low` and `high`, as `post.predict` returns them. With `draws`, a pair of the frame
-            and an array (n, paths).
+            The cells, `expected`, `low` and `high`, as `Posterior.predict` returns them. With `draws`, a pair of the
+            frame and an array (n, paths).
 
         Examples
         --------
@@ -223,12 +215,10 @@ class Forecast:
 
         Parameters
         ----------
-        cells : data frame, list, dict, tuple, or array of int, shape (M, n)
-            The cells, as for `predict`.
+        cells, missing : optional
+            As for `predict`.
         levels : sequence of float
             The probabilities of the quantiles, in increasing order, above 0 and below 1.
-        missing : bool
-            Include self-loops in sums.
 
         Returns
         -------
@@ -250,14 +240,12 @@ class Forecast:
 
         Parameters
         ----------
-        cells : data frame, list, dict, tuple, or array of int, shape (M, n)
-            The cells, as for `predict`.
+        cells, missing : optional
+            As for `predict`.
         draws : int, optional
             How many draws to make, from the paths in turn; by default one from each of them.
         seed : int
             The seed of the noise. The seed of the paths is that of `post.forecast`.
-        missing : bool
-            Include self-loops in sums.
 
         Returns
         -------
@@ -285,10 +273,8 @@ class Forecast:
             default the totals of the periods.
         draws : int, optional
             How many draws of each; by default one for each path.
-        cells : data frame or list, optional
-            Cells and sums to simulate instead, as for `predict`.
-        seed : int
-            The seed of the noise.
+        cells, seed : optional
+            Cells and sums to simulate instead, and the seed of the noise, as for `simulate`.
 
         Returns
         -------
@@ -374,12 +360,10 @@ class Forecast:
         return score_forecast(self.compared, self._fitted.class_summary(), Y_future, level)
 
     def __repr__(self) -> str:
-        first, last = self.periods[0], self.periods[-1]
-        return (
-            f"Forecast of {self.mode} {first}{f' to {last}' * (len(self.periods) > 1)}: "
-            f"{number_of_draws(self.record)} paths of {self._draws} draw{'s' * (self._draws != 1)}, "
-            f"{self.record.spec.observation.title}"
-        )
+        to = f" to {self.periods[-1]}" if len(self.periods) > 1 else ""
+        paths, draws = number_of_draws(self.record), plural(number_of_draws(self._fitted.record), "draw")
+        title = self.record.spec.observation.title
+        return f"Forecast of {self.mode} {self.periods[0]}{to}: {paths} paths of {draws}, {title}"
 
 
 def coming_periods(tensor: CountTensor, horizon: object, mode: str | int | None, season: object) -> Coming:
@@ -473,10 +457,10 @@ def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
 
 
 def make_forecast(
-    record: Record, fitted: FittedRun, horizon: object, mode: str | int | None, season: object, *, seed: object,
-    threads: int,
-) -> Forecast:  # fmt: skip
-    """Continue the time factors of all draws of a run; `fitted` is its posterior."""
+    fitted: FittedRun, horizon: object, mode: str | int | None, season: object, *, seed: object, threads: int
+) -> Forecast:
+    """Continue the time factors of all draws of a run."""
+    record = drawn(fitted.record)
     rng = np.random.default_rng(whole_number("seed", seed, least=0))
     coming = coming_periods(record.tensor, horizon, mode, season)
     factors = factor_counts(record, coming.mode)
@@ -485,8 +469,7 @@ def make_forecast(
     times = _paths_of_a_draw(record, bytes_of_a_path(record, coming.mode, factors, len(coming.labels)))
     rates = np.array([paths.draw(len(coming.labels)) for _ in watched(range(times), times, "paths of the future")])
     future = future_record(record, coming.mode, future_tensor(record.tensor, coming), factors, rates, rng)
-    draws = number_of_draws(record)
-    return Forecast(fitted, coming, future, smoothness, paths.correlation, draws=draws, threads=threads)
+    return Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
 
 
 def _paths_of_a_draw(record: Record, bytes_each: int) -> int:

@@ -72,10 +72,10 @@ class SafeConsole(Console):
 
 def posterior_html(posterior: Fit) -> str:
     """Return a heading and the largest classes as HTML, for a notebook: the consensus, if there are several draws."""
-    heading = f"<p><b>{escape(repr(posterior))}</b><br>{escape(repr(posterior.tensor))}"
+    heading = f"<p><b>{escape(repr(posterior))}</b><br>{escape(repr(posterior.record.tensor))}"
     if not posterior.finished:
         heading += "<br>The run is not finished."
-    if not posterior.core_values.shape[1]:
+    if not posterior.record.core_values.shape[1]:
         return f"{heading}<br>It has no draws yet.</p>"
     summary = posterior.class_summary()
     behind = chains_behind(posterior.record)
@@ -481,7 +481,7 @@ _UNBOUNDED = 1000
 
 def print_held_out(console: Console, posterior: Fit) -> None:
     """Print how well a run predicts its held-out cells, if it has any, and draws."""
-    if posterior.held_out is not None and posterior.core_values.shape[1]:
+    if posterior.record.held_out is not None and posterior.record.core_values.shape[1]:
         console.print()
         console.print(evaluation_report(posterior.evaluation(brief=True)))
 
@@ -547,7 +547,7 @@ def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: int) -> Rend
 def _surprises(folded: Fit, top: int) -> list[RenderableType]:
     if not top:
         return []
-    names, table = list(folded.tensor.mode_names), Table(box=SIMPLE_HEAD)
+    names, table = list(folded.record.tensor.mode_names), Table(box=SIMPLE_HEAD)
     for name in names:
         table.add_column(Text(name), overflow="fold")
     for name in ("observed", "expected", "surprise"):

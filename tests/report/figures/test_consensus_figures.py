@@ -9,7 +9,7 @@ from allocore import figures
 from allocore.classes.summary import Profile, ShownMode
 from allocore.classes.words import APART
 from allocore.errors import InputError
-from allocore.report.figures import files as figure_files
+from allocore.report.figures import run as figure_files
 from allocore.report.figures import style
 from allocore.report.figures.classes import draw_stems
 from support.consensus_cases import INTERVALS, NUMBERS, consensus, with_summary

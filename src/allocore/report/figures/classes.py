@@ -83,29 +83,17 @@ def one_class(
 
     Stems below `threshold` are grey. The others are in colour, and the `top` largest have names. Periods of time are
     all in colour, with names at their peaks. Labels are in their original order. Behind the stems are the 90%
-    intervals of the consensus: a band where labels have an order, else whiskers. The title of a panel names
-    the classes that share the factor, with a probability if it is below one.
+    intervals of the consensus: a band where labels have an order, else whiskers. The title of a panel names the
+    classes that share the factor, with a probability if it is below one. The panels are one per mode.
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
     number : int
         The number of the class, as in `post.consensus().classes()`, or in the draw.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     top : int, default: 5
         The largest number of names in a panel.
     threshold : float, default: 0.02
         The share below which stems are grey.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`, one per mode.
 
     Examples
     --------
@@ -139,25 +127,17 @@ def classes(
     """Draw a page of classes, one below another, each as `one_class` does.
 
     Small or weakly supported classes come last, below a line that says so. If the names of many modes need more room
-    than a page has, the panels of a class take several lines.
+    than a page has, the panels of a class take several lines. The panels are one per mode for the first class, then for
+    the second, and so on.
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
     numbers : sequence of int, optional
         The numbers of the classes, in this order; by default the largest classes.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     rows : int, default: 6
         How many of the largest classes to show if `numbers` is not given.
-    top, threshold, draw, chain : optional
+    top, threshold : optional
         As in `one_class`.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        As `one_class` returns; `figure.panels` has one per mode for the first class, then for the second, and so on.
 
     Examples
     --------

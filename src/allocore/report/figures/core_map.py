@@ -45,24 +45,13 @@ def core(
     A mark means that the class uses the factor. Factors that several classes share come first and are in colour; a thin
     line joins their classes. Factors of one class are grey. The bars at the left show the shares of the classes, with
     the 90% intervals of the consensus as thin lines. Small or weakly supported classes come last. The consensus shares
-    a factor between classes that have it in common in at least half of the draws.
+    a factor between classes that have it in common in at least half of the draws. The panels are the shares, then one
+    per mode.
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     rows : int, optional
         How many classes to show; by default all, but at most the 60 largest.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: the shares, then one panel per mode.
 
     Examples
     --------

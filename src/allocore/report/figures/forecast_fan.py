@@ -107,8 +107,7 @@ def _fan(panel: Axes, forecast: Forecast, past_T: Floats, fan_HL: Floats, title:
     panel.axvline(periods - 0.5, color=style.FAINT, linewidth=0.6, linestyle=(0, (2, 2)))
     panel.set_xlim(-0.5, periods + horizon - 0.5)
     panel.set_ylim(bottom=0.0)
-    tensor, mode = forecast.fitted.tensor, forecast.coming.mode
-    labels = [*map(str, tensor.labels[mode]), *forecast.periods]
+    labels = [*map(str, forecast.fitted.record.tensor.labels[forecast.coming.mode]), *forecast.periods]
     room = style.inches(panel)[0] * 72
     is_time = label_kind(labels) == "time"
     style.name_ticks(panel, date_ticks(labels, _MOST_TICKS) if is_time else fitting_ticks(labels, room, style.SMALL))

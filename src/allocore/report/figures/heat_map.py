@@ -52,16 +52,13 @@ def factors(
     of each factor have. Periods of time and other ordered labels are all shown, from left to right. Of unordered
     labels, the figure shows the `most` heaviest, among them the heaviest of every factor. They are in groups, with a
     line between groups: each label with the factor that has most of its counts, the heaviest first. A factor of the
-    consensus has the lowest number of the classes that share it.
+    consensus has the lowest number of the classes that share it. The panels are the heat map, the bars, and the key to
+    the shades.
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
     mode : str or int
         The name or the number of the mode.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     most : int, default: 40
         The largest number of unordered labels to show.
     columns : int, default: 40
@@ -69,14 +66,6 @@ def factors(
     order : {"factors", "labels"}, optional
         The order of unordered labels: in groups by the factor that has most of their counts, or as in the tensor. By
         default in groups, unless all labels are shown and are rising numbers, such as hours.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: the heat map, the bars, and the key to the shades.
 
     Examples
     --------
@@ -86,7 +75,7 @@ def factors(
     >>> len(heat.get_yticks())
     10
     """
-    place = post.tensor.mode(mode)
+    place = post.record.tensor.mode(mode)
     summary = shown_summary(post, draw, chain)
     most, columns = whole_number("most", most), whole_number("columns", columns)
     if order not in (None, "factors", "labels"):

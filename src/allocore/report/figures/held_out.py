@@ -44,20 +44,10 @@ def calibration(
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     test : HeldOut, CountTensor, data frame, or anything with `coords` and `counts`, optional
         The cells to judge, as in `Posterior.evaluate`; by default the held-out cells of the run.
     allow_training : bool, default: False
         Whether cells that the model was fitted to may be judged.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: all cells, busy cells, and the coverage of intervals.
 
     Examples
     --------

@@ -44,19 +44,6 @@ def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     Each chain is a line; the burn-in is shaded. The axis of the log-likelihood leaves out the first steep rise. The
     run need not be finished or have draws.
 
-    Parameters
-    ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: log-likelihood, classes, factors of each mode, moves.
-
     Examples
     --------
     >>> import allocore as ac
@@ -82,7 +69,7 @@ def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
         if post.record.schedule.burn_in:
             sheet.text(right, 0.06, "burn-in shaded", ha="right", fontsize=style.SMALL, color=style.GREY)
             right -= 0.95
-        style.name_chains(sheet, post.stats["moved"].shape[0], right, 0.06)
+        style.name_chains(sheet, post.record.stats["moved"].shape[0], right, 0.06)
         return figure_or_axes(sheet.ax, ax)
 
 
@@ -93,14 +80,14 @@ class _Trace(NamedTuple):
 
 
 def _traces(post: Fit) -> list[_Trace]:
-    stats = post.stats
+    stats = post.record.stats
     found = [
         _Trace("log-likelihood", stats["log_likelihood"], "long"),
         _Trace("classes in use", stats["classes"], "whole"),
     ]
     found += [
         _Trace(joined(shorten(name, _NAME, style.NORMAL), "factors in use"), stats["factors"][:, :, mode], "whole")
-        for mode, name in enumerate(post.tensor.mode_names)
+        for mode, name in enumerate(post.record.tensor.mode_names)
     ]
     # The locations of CP and Tucker are fixed.
     if post.record.spec.learn_locations:
@@ -155,21 +142,7 @@ def effective_shape(post: Fit, ax: Axes) -> Axes: ...
 def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     """Draw histograms, over the draws of all chains, of the classes in use and of the factors in use in every mode.
 
-    A line marks the median (the lower one of two). With several chains, each bar is divided among
-    them.
-
-    Parameters
-    ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: the classes, then one panel per mode.
+    A line marks the median (the lower one of two). With several chains, each bar is divided among them.
 
     Examples
     --------
@@ -179,19 +152,19 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     >>> int(sum(bar.get_height() for bar in panel.patches))
     4
     """
-    drawn = post.draw_sweeps - 1
+    drawn = post.record.draw_sweeps - 1
     if not len(drawn):
         raise InputError("post", NO_VALUE, "has no draws yet: there is nothing to count")
-    named = [("classes", post.stats["classes"][:, drawn], post.core_values.shape[2])]
-    for mode, name in enumerate(post.tensor.mode_names):
-        named.append((name, post.stats["factors"][:, drawn, mode], post.record.spec.core_shape[mode]))
+    named = [("classes", post.record.stats["classes"][:, drawn], post.record.core_values.shape[2])]
+    for mode, name in enumerate(post.record.tensor.mode_names):
+        named.append((name, post.record.stats["factors"][:, drawn, mode], post.record.spec.core_shape[mode]))
     with style.look():
         down = -(-len(named) // _ACROSS)
         across = -(-len(named) // down)
         sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 1.72 * down + 0.2))
         wide, high = sheet.width / across, (sheet.height - 0.15) / down
         # Room for numbers up to the number of draws, and for the title of the axis.
-        margin = (width(str(post.stats["classes"][:, drawn].size), style.SMALL) + 2 * style.SMALL + 8) / 72
+        margin = (width(str(post.record.stats["classes"][:, drawn].size), style.SMALL) + 2 * style.SMALL + 8) / 72
         for place, (name, values, most) in enumerate(named):
             line, column = divmod(place, across)
             left = column * wide + margin
@@ -201,7 +174,7 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
             panel.set_xlabel("number in use", fontsize=style.SMALL, color=style.GREY, labelpad=1)
             if column == 0:
                 panel.set_ylabel("draws", fontsize=style.SMALL, color=style.GREY, labelpad=2)
-        style.name_chains(sheet, len(post.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
+        style.name_chains(sheet, len(post.record.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
         return figure_or_axes(sheet.ax, ax)
 
 
@@ -240,20 +213,6 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
 
     The classes of the consensus do not have all counts: the rest is in classes on which the draws disagree. A band
     shows the 90% interval over the draws.
-
-    Parameters
-    ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
 
     Examples
     --------
@@ -336,8 +295,6 @@ def write_all(
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
     folder : str or path
         The folder for the files.
     formats : sequence of str, default: png, pdf and svg
@@ -346,8 +303,6 @@ def write_all(
         How many of the largest classes to draw as stems.
     on_page : int, optional
         How many of these classes to put on a page; by default six, or fewer if their modes need several lines.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
     progress : callable, optional
         Called with the path of each file after it was written.
 
@@ -369,10 +324,10 @@ def write_all(
     if not chosen or not set(chosen) <= set(_FORMATS):
         raise InputError("formats", formats, f"must have one or more of {', '.join(_FORMATS)}")
     rows, on_page = whole_number("rows", rows), None if on_page is None else whole_number("on_page", on_page)
-    if post.core_values.shape[1]:
+    if post.record.core_values.shape[1]:
         # Raises an error if the draw does not exist, before anything is written.
         shown_summary(post, draw, chain)
-    elif not post.stats["moved"].shape[1]:
+    elif not post.record.stats["moved"].shape[1]:
         raise InputError("post", NO_VALUE, "has no sweeps yet: there is nothing to draw")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -389,7 +344,7 @@ def write_all(
 
 def _figures(post: Fit, rows: int, on_page: int | None, draw: ShownDraw, chain: int | None) -> Iterator[_Figure]:
     """The names of the figures, and how each is made."""
-    if post.core_values.shape[1]:
+    if post.record.core_values.shape[1]:
         summary = shown_summary(post, draw, chain)
         places = summary.apart_last[:rows]
         numbers, on_page = summary.number_C[places].tolist(), on_page or classes_on_page(summary, places.tolist())
@@ -397,11 +352,11 @@ def _figures(post: Fit, rows: int, on_page: int | None, draw: ShownDraw, chain: 
             shown = numbers[first : first + on_page]
             yield f"classes-{page}", partial(classes, post, shown, draw=draw, chain=chain)
         yield "core", partial(core, post, draw=draw, chain=chain)
-        for mode, name in enumerate(file_names(post.tensor.mode_names)):
+        for mode, name in enumerate(file_names(post.record.tensor.mode_names)):
             yield f"factors-{name}", partial(factors, post, mode, draw=draw, chain=chain)
         yield "mass", partial(mass, post, draw=draw, chain=chain)
         yield "effective-shape", partial(effective_shape, post)
-        if post.held_out is not None:
+        if post.record.held_out is not None:
             yield "calibration", partial(calibration, post)
     yield "traces", partial(traces, post)
 

@@ -48,7 +48,7 @@ def write_page(
     if target.is_dir():
         raise InputError("path", str(target), "must be a file such as report.html, not a folder")
     surprises = whole_number("surprises", surprises, least=0)
-    title = " x ".join(post.tensor.mode_names) if title is None else str(title)
+    title = " x ".join(post.record.tensor.mode_names) if title is None else str(title)
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
     page = render(payload(post, title, draw=draw, chain=chain, surprises=found))

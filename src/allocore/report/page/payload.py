@@ -52,7 +52,7 @@ def payload(
 ) -> dict[str, Any]:
     """Return all that the page shows, ready for JSON: the consensus if there are several draws, or a single draw."""
     summary, diagnosis = posterior.class_summary(draw, chain=chain), posterior.diagnose()
-    tensor, (chains, draws) = posterior.tensor, posterior.core_values.shape[:2]
+    tensor, (chains, draws) = posterior.record.tensor, posterior.record.core_values.shape[:2]
     modes = [_Columns(summary, mode) for mode in range(len(summary.modes))]
     return {
         "title": title,
@@ -98,7 +98,7 @@ def _health(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _held_out(posterior: Fit) -> dict[str, Any] | None:
     """How well the run predicts its held-out cells, in words and as a table; None if there are none."""
-    if posterior.held_out is None:
+    if posterior.record.held_out is None:
         return None
     found = posterior.evaluation(brief=True)
     return {
@@ -112,7 +112,7 @@ def _held_out(posterior: Fit) -> dict[str, Any] | None:
 
 def _traces(posterior: Fit) -> dict[str, Any]:
     """The log-likelihood of every chain at some hundred evenly spaced sweeps."""
-    trace = posterior.stats["log_likelihood"]
+    trace = posterior.record.stats["log_likelihood"]
     sweeps = np.unique(np.linspace(0, trace.shape[1] - 1, min(_TRACE_POINTS, trace.shape[1])).astype(int))
     return {
         "sweeps": (sweeps + 1).tolist(),
