@@ -185,9 +185,9 @@ class Forecast:
 
         Parameters
         ----------
-        cells, interval, draws, missing : optional
-            As for `Posterior.predict`, in the coming periods; `draws` also returns the expected counts in each path,
-            and `missing` includes self-loops in sums.
+        cells, interval, draws, missing : as for `Posterior.predict`
+            Cells are in the coming periods. `draws` also returns the expected counts in each path, and `missing`
+            includes self-loops in sums.
 
         Returns
         -------
@@ -215,8 +215,8 @@ class Forecast:
 
         Parameters
         ----------
-        cells, missing : optional
-            As for `predict`.
+        cells, missing : as for `predict`
+            The cells, and whether sums include self-loops.
         levels : sequence of float
             The probabilities of the quantiles, in increasing order, above 0 and below 1.
 
@@ -240,8 +240,8 @@ class Forecast:
 
         Parameters
         ----------
-        cells, missing : optional
-            As for `predict`.
+        cells, missing : as for `predict`
+            The cells, and whether sums include self-loops.
         draws : int, optional
             How many draws to make, from the paths in turn; by default one from each of them.
         seed : int
@@ -273,8 +273,8 @@ class Forecast:
             default the totals of the periods.
         draws : int, optional
             How many draws of each; by default one for each path.
-        cells, seed : optional
-            Cells and sums to simulate instead, and the seed of the noise, as for `simulate`.
+        cells, seed : as for `simulate`
+            Cells and sums to simulate instead, and the seed of the noise.
 
         Returns
         -------
@@ -293,9 +293,8 @@ class Forecast:
         boxes, asked = boxes_and_labels(self.record, cells_by(self, by) if cells is None else cells)
         times = number_of_draws(self.record) if draws is None else whole_number("draws", draws)
         if times * len(asked) > _MOST_SAMPLES:
-            raise InputError(
-                "draws", times, f"must be at most {_MOST_SAMPLES // len(asked):,} for {len(asked):,} sums of cells"
-            )
+            most = _MOST_SAMPLES // len(asked)
+            raise InputError("draws", times, f"must be at most {most:,} for {len(asked):,} sums of cells")
         noise = whole_number("seed", seed, least=0)
         counts_SN = simulate(self.record, boxes, times, noise, missing=False, threads=self._threads)
         long: pd.DataFrame = asked.loc[asked.index.repeat(times)].reset_index(drop=True)
@@ -347,12 +346,10 @@ class Forecast:
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> Y = ac.load_flights().with_labels({"month": [f"2013-{month:02d}" for month in range(1, 13)]})
-        >>> Y = Y.select(carrier="JetBlue Airways")
-        >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, seed=0, progress=False)
-        >>> post = model.fit(Y.select(month=slice("2013-01", "2013-10"))).posterior_
-        >>> found = post.forecast(horizon=2).evaluate(Y)
+        >>> import allocore as ac, numpy as np
+        >>> counts = np.random.default_rng(0).poisson(9, (4, 10))
+        >>> post = ac.CP(1, burn_in=5, draws=4, thin=1, seed=0, progress=False).fit(counts[:, :8]).posterior_
+        >>> found = post.forecast(horizon=2, mode=1).evaluate(ac.as_tensor(counts))
         >>> found.table.loc["totals"].index.tolist()
         ['forecast', 'mean', 'last']
         """
@@ -372,21 +369,15 @@ def coming_periods(tensor: CountTensor, horizon: object, mode: str | int | None,
     labels, name = tensor.labels[place], tensor.mode_names[place]
     coming, numbers = next_periods(labels, steps), period_numbers(labels)
     if coming is None or numbers is None:
-        raise InputError(
-            "mode",
-            name,
-            f"must have increasing periods of time as labels, such as 2013-11, 2013-12, or whole numbers, but it has "
-            f"labels such as {labels[-1]!r}; Y.with_labels renames them",
-        )
+        rule = "must have increasing periods of time as labels, such as 2013-11, 2013-12, or whole numbers, but it has"
+        raise InputError("mode", name, f"{rule} labels such as {labels[-1]!r}; Y.with_labels renames them")
     observed_T = tensor.missing.observed_rows(place)
     if not observed_T[-1]:
-        raise InputError(
-            "mode", name, f"must have an observed last period, but {labels[-1]} is missing; fit without that period"
-        )
+        rule = f"must have an observed last period, but {labels[-1]} is missing; fit without that period"
+        raise InputError("mode", name, rule)
     if observed_T.sum() < _LEAST_PERIODS:
-        raise InputError(
-            "mode", name, f"must have at least {_LEAST_PERIODS} observed periods; it has {observed_T.sum()}"
-        )
+        rule = f"must have at least {_LEAST_PERIODS} observed periods; it has {observed_T.sum()}"
+        raise InputError("mode", name, rule)
     year = periods_per_year(labels)
     past = Periods(np.array(numbers), observed_T, _cycle(season, year, numbers[-1] + 1, name))
     return Coming(place, past, tuple(coming), year, _cut_off(tensor, labels))
@@ -398,12 +389,10 @@ def _mode_of_time(tensor: CountTensor, mode: str | int | None) -> int:
     found = [m for m, labels in enumerate(tensor.labels) if label_kind(labels) == "time"]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(tensor.mode_names)
-    if not found:
-        rule = "must name the mode of time, because no labels are periods such as 2013-11, 2013-12"
-        raise InputError("mode", NO_VALUE, f"{rule}; the modes are {names}")
-    several = " and ".join(repr(tensor.mode_names[m]) for m in found)
-    raise InputError("mode", NO_VALUE, f"must name the mode of time, because {several} all have periods as labels")
+    why = f"no labels are periods such as 2013-11, 2013-12; the modes are {', '.join(tensor.mode_names)}"
+    if found:
+        why = f"{' and '.join(repr(tensor.mode_names[m]) for m in found)} all have periods as labels"
+    raise InputError("mode", NO_VALUE, f"must name the mode of time, because {why}")
 
 
 def _cycle(season: object, year: int | None, periods: int, name: str) -> int | None:
@@ -416,9 +405,8 @@ def _cycle(season: object, year: int | None, periods: int, name: str) -> int | N
         raise InputError("season", season, "must be 'auto', None or a whole number of periods")
     length = whole_number("season", season, least=2)
     if periods < _CYCLES_IF_ASKED * length:
-        raise InputError(
-            "season", length, f"must fit at least {_CYCLES_IF_ASKED} times into the {periods} periods of mode {name!r}"
-        )
+        rule = f"must fit at least {_CYCLES_IF_ASKED} times into the {periods} periods of mode {name!r}"
+        raise InputError("season", length, rule)
     return length
 
 
@@ -451,9 +439,8 @@ def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
         diagonal[:, list(modes)] = np.arange(shape[modes[0]])[:, None]
         patterns.append(diagonal)
     missing = Missing(np.concatenate(patterns), shape) if patterns else Missing.none(shape)
-    nothing = np.zeros((len(shape), 0), dtype=np.int64)
-    parts = CanonicalParts(nothing, np.zeros(0, dtype=np.int64), shape, tensor.mode_names, labels, missing)
-    return trusted_tensor(parts)
+    coords, counts = np.zeros((len(shape), 0), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    return trusted_tensor(CanonicalParts(coords, counts, shape, tensor.mode_names, labels, missing))
 
 
 def make_forecast(
@@ -466,19 +453,17 @@ def make_forecast(
     factors = factor_counts(record, coming.mode)
     smoothness = learn_smoothness(factors, coming.past)
     paths = Paths(factors, coming.past, smoothness, rng)
-    times = _paths_of_a_draw(record, bytes_of_a_path(record, coming.mode, factors, len(coming.labels)))
-    rates = np.array([paths.draw(len(coming.labels)) for _ in watched(range(times), times, "paths of the future")])
+    # Each draw has several paths; fewer if memory is short. Without room for one this is an error.
+    horizon, room = len(coming.labels), available_memory()
+    bytes_each = bytes_of_a_path(record, coming.mode, factors, horizon)
+    least = _LEAST_PATHS_BINARY if record.spec.likelihood == "bernoulli" else _LEAST_PATHS
+    times = -(-least // number_of_draws(record))
+    if room is not None:
+        times = max(1, min(times, room // max(1, bytes_each)))
+    require_memory(times * bytes_each, "a forecast with one path for each draw")
+    rates = np.array([paths.draw(horizon) for _ in watched(range(times), times, "paths of the future")])
     future = future_record(record, coming.mode, future_tensor(record.tensor, coming), factors, rates, rng)
     return Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
-
-
-def _paths_of_a_draw(record: Record, bytes_each: int) -> int:
-    """The number of paths of each draw: fewer if memory is short, and an error if there is no room for one."""
-    least = _LEAST_PATHS_BINARY if record.spec.likelihood == "bernoulli" else _LEAST_PATHS
-    enough, room = -(-least // number_of_draws(record)), available_memory()
-    times = enough if room is None else max(1, min(enough, room // max(1, bytes_each)))
-    require_memory(times * bytes_each, "a forecast with one path for each draw")
-    return times
 
 
 def cells_by(forecast: Forecast, by: str | Sequence[str] = ()) -> list[dict[str, str]]:

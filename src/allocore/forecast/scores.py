@@ -107,18 +107,15 @@ class PastCounts:
         coords_Mn, count_n = tensor.coords.astype(np.int64), tensor.counts.astype(np.float64)
         gap_MF, mean_F = _gaps(tensor, coords_Mn, mode)
         known_n = np.arange(len(count_n) + len(mean_F)) < len(count_n)
-        return cls(
-            tensor, mode, np.concatenate([coords_Mn, gap_MF], axis=1), np.concatenate([count_n, mean_F]), known_n
-        )
+        coords_Mn, count_n = np.concatenate([coords_Mn, gap_MF], axis=1), np.concatenate([count_n, mean_F])
+        return cls(tensor, mode, coords_Mn, count_n, known_n)
 
     def by_period(self, cells: list[dict[str, Any]], future: CountTensor, row: int = 0) -> Floats:
         """The sums (N, T) of the series that are not missing in a coming period; NaN if a sum has no such series."""
         moved_Mn = self.coords_Mn.copy()
         moved_Mn[self.mode] = row
-        compared_n = ~covered(moved_Mn, future.missing)
-        found_NT = counts_by_period(
-            self.tensor, self.coords_Mn[:, compared_n], self.count_n[compared_n], cells, self.mode
-        )
+        seen_n = ~covered(moved_Mn, future.missing)
+        found_NT = _counts_by_period(self.tensor, self.coords_Mn[:, seen_n], self.count_n[seen_n], cells, self.mode)
         for n, cell in enumerate(cells):
             inside = _inside(future, cell)
             inside[self.mode] = np.arange(future.shape[self.mode]) == row
@@ -180,16 +177,11 @@ def _never_observed(past: CountTensor, mode: int, shape: tuple[int, ...]) -> Mis
     for row in observed[1:]:
         if not len(rest):
             break
-        rest = Missing(_both(rest, anywhere_PM[period_P == row], shape), shape).patterns
+        own_PM, ones_P, both = anywhere_PM[period_P == row], np.ones(len(rest), dtype=np.int64), [rest[:0]]
+        for modes, members in by_fixed_modes(own_PM):
+            both.append(intersections(rest, ones_P, own_PM[members], modes, shape)[0])
+        rest = Missing(np.concatenate(both), shape).patterns
     return Missing(np.concatenate([always, rest]), shape)
-
-
-def _both(first_PM: Ints, second_PM: Ints, shape: tuple[int, ...]) -> Ints:
-    """Patterns of the cells that are in some pattern of the first and in some of the second."""
-    weights_P, found = np.ones(len(first_PM), dtype=np.int64), [first_PM[:0]]
-    for modes, members in by_fixed_modes(second_PM):
-        found.append(intersections(first_PM, weights_P, second_PM[members], modes, shape)[0])
-    return np.concatenate(found)
 
 
 def _gaps(tensor: CountTensor, coords_Mn: Ints, mode: int) -> tuple[Ints, Floats]:
@@ -209,7 +201,7 @@ def _gaps(tensor: CountTensor, coords_Mn: Ints, mode: int) -> tuple[Ints, Floats
     return cells_MF[:, gap_F], np.repeat(mean_S[partly_S], len(periods))[gap_F]
 
 
-def counts_by_period(
+def _counts_by_period(
     tensor: CountTensor, coords_Mn: Ints, count_n: Ints | Floats, cells: list[dict[str, Any]], mode: int
 ) -> Floats:
     """The sums of counts in every period of a tensor, (N, T); a mode that is not named is summed over."""
@@ -377,8 +369,11 @@ class Noise:
         return Mixtures((means_N + self.floor)[:, None] / odds_of(log_odds), nowhere, log_odds)
 
 
-def _most_probable_noise(likelihood: Likelihood, pairs: Pairs) -> Noise:
-    """The noise under which the observed counts are most probable."""
+def _fitted_noise(likelihood: Likelihood, pairs: Pairs, workers: Workers) -> tuple[Noise, Noise]:
+    """The noise with the smallest CRPS of the observed counts, and that under which they are most probable.
+
+    The first is the best of the second and of others with smaller floors or less spread.
+    """
     binary = likelihood.name == "bernoulli"
     family = likelihood if binary else LIKELIHOODS["negative-binomial"]
 
@@ -395,19 +390,13 @@ def _most_probable_noise(likelihood: Likelihood, pairs: Pairs) -> Noise:
         outside = np.square(values - np.clip(values, _LEAST_LOG, _MOST_LOG)).sum()
         return float(outside - pairs.repeats @ log_density)
 
-    return noise(minimize(surprise, np.array(_START), method="Nelder-Mead").x)
+    def crps(tried: Noise) -> float:
+        return float(pairs.repeats @ mixture_scores(family, tried.mixtures(pairs.means), pairs.counts, workers).crps_N)
 
-
-def _best_noise(probable: Noise, pairs: Pairs, workers: Workers) -> Noise:
-    """The noise with the smallest CRPS among the most probable one and others with smaller floors or spreads."""
-    binary = probable.likelihood.name == "bernoulli"
-    others = [probable.other] if binary else [probable.other, *(odds for odds in _LOG_ODDS if odds < probable.other)]
-    tried = [Noise(probable.likelihood, probable.floor * part, other) for part in _PARTS_OF_FLOOR for other in others]
-    scores = [
-        float(pairs.repeats @ mixture_scores(each.likelihood, each.mixtures(pairs.means), pairs.counts, workers).crps_N)
-        for each in tried
-    ]
-    return tried[int(np.argmin(scores))]
+    probable = noise(minimize(surprise, np.array(_START), method="Nelder-Mead").x)
+    spreads = [probable.other, *(odds for odds in _LOG_ODDS if odds < probable.other and not binary)]
+    tried = [Noise(family, probable.floor * part, spread) for part in _PARTS_OF_FLOOR for spread in spreads]
+    return min(tried, key=crps), probable
 
 
 def past_pairs(simple: SimpleForecast, series: Series, horizon: int) -> Pairs | None:
@@ -450,27 +439,8 @@ def _verdict(row: "pd.Series[float]") -> dict[str, Any]:
     return {"verdict": verdict, "clear": bool(not tested or abs(difference) > _CLEAR * error), "tested": tested}
 
 
-class FutureCounts(NamedTuple):
-    """The counts of the coming periods; which periods are known; the counts of labels that the fit does not have."""
-
-    tensor: CountTensor
-    known: tuple[str, ...]
-    unknown_counts: int
-    unknown_labels: int
-
-    def findings(self, periods: tuple[str, ...]) -> list[Finding]:
-        """What could not be scored."""
-        found = []
-        if len(self.known) < len(periods):
-            found.append(Finding("periods-scored", "note", {"periods": self.known}))
-        if self.unknown_counts:
-            values = {"counts": self.unknown_counts, "labels": self.unknown_labels}
-            found.append(Finding("labels-without-forecast", "note", values))
-        return found
-
-
-def future_counts(given: object, future: CountTensor, mode: int) -> FutureCounts:
-    """The tensor `given` with the modes, labels and missing cells of the forecast.
+def future_counts(given: object, future: CountTensor, mode: int) -> tuple[CountTensor, list[Finding]]:
+    """Return the tensor `given` with the modes, labels and missing cells of the forecast, and what cannot be scored.
 
     A label that `given` does not have had no events; a coming period that it does not have is missing.
     """
@@ -481,24 +451,24 @@ def future_counts(given: object, future: CountTensor, mode: int) -> FutureCounts
         raise InputError("Y_future", modes, rule)
     order = [theirs.mode_names.index(name) for name in future.mode_names]
     rows = [_rows(theirs.labels[o], future.labels[m]) for m, o in enumerate(order)]
-    if (rows[mode] < 0).all():
+    periods = tuple(str(future.labels[mode][row]) for row in np.unique(rows[mode][rows[mode] >= 0]))
+    if not periods:
         asked, last = ", ".join(map(str, future.labels[mode])), theirs.labels[order[mode]][-1]
-        raise InputError(
-            "Y_future",
-            Described(f"a tensor that ends in {last}"),
-            f"must have at least one of the periods {asked} in mode {future.mode_names[mode]!r}",
-        )
+        rule = f"must have at least one of the periods {asked} in mode {future.mode_names[mode]!r}"
+        raise InputError("Y_future", Described(f"a tensor that ends in {last}"), rule)
+    findings = [Finding("periods-scored", "note", {"periods": periods})] if len(periods) < future.shape[mode] else []
     coords_MN = np.array([rows[m][theirs.coords[o]] for m, o in enumerate(order)])
     in_time, known_N = coords_MN[mode] >= 0, (coords_MN >= 0).all(axis=0)
-    new_labels = sum(len(np.unique(theirs.coords[o][in_time & (coords_MN[m] < 0)])) for m, o in enumerate(order))
-    lost = int(theirs.counts[in_time & ~known_N].sum())
+    labels = sum(len(np.unique(theirs.coords[o][in_time & (coords_MN[m] < 0)])) for m, o in enumerate(order))
+    left_out = int(theirs.counts[in_time & ~known_N].sum())
+    if left_out:
+        findings.append(Finding("labels-without-forecast", "note", {"counts": left_out, "labels": labels}))
     missing = future.missing.union(_missing(theirs, future, order, rows, mode))
     coords, counts = coords_MN[:, known_N], theirs.counts[known_N]
     observed = ~covered(coords, missing)
     cells, totals = canonical(coords[:, observed], counts[observed], future.shape)
     parts = CanonicalParts(cells, totals, future.shape, future.mode_names, future.labels, missing)
-    known = tuple(str(future.labels[mode][row]) for row in np.unique(rows[mode][rows[mode] >= 0]))
-    return FutureCounts(trusted_tensor(parts), known, lost, new_labels)
+    return trusted_tensor(parts), findings
 
 
 def _rows(theirs: ModeLabels, ours: ModeLabels) -> Ints:
@@ -542,11 +512,10 @@ class ForecastEvaluation:
 
     Examples
     --------
-    >>> import allocore as ac
-    >>> Y = ac.load_flights().with_labels({"month": [f"2013-{month:02d}" for month in range(1, 13)]})
-    >>> Y = Y.select(carrier="JetBlue Airways")
-    >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, seed=0, progress=False)
-    >>> found = model.fit(Y.select(month=slice("2013-01", "2013-10"))).posterior_.forecast(horizon=2).evaluate(Y)
+    >>> import allocore as ac, numpy as np
+    >>> counts = np.random.default_rng(0).poisson(9, (4, 10))
+    >>> post = ac.CP(1, burn_in=5, draws=4, thin=1, seed=0, progress=False).fit(counts[:, :8]).posterior_
+    >>> found = post.forecast(horizon=2, mode=1).evaluate(ac.as_tensor(counts))
     >>> found.table.loc["cells", "crps"].index.tolist()
     ['forecast', 'mean', 'last']
     >>> found.findings[0].kind, found.findings[0].values["scope"]
@@ -574,23 +543,19 @@ def score_forecast(compared: Compared, summary: ClassSummary, given: object, int
     import pandas as pd
 
     coming = compared.coming
-    future = future_counts(given, compared.tensor, coming.mode)
-    if future.tensor.volume > MOST_CELLS:
-        raise InputError(
-            "Y_future",
-            Described(f"a tensor with {future.tensor.volume:,} cells in the coming periods"),
-            f"must have at most {MOST_CELLS:,}, zeros included: forecast fewer periods, or fit fewer labels",
-        )
+    future, not_scored = future_counts(given, compared.tensor, coming.mode)
+    if future.volume > MOST_CELLS:
+        cells = Described(f"a tensor with {future.volume:,} cells in the coming periods")
+        rule = f"must have at most {MOST_CELLS:,}, zeros included: forecast fewer periods, or fit fewer labels"
+        raise InputError("Y_future", cells, rule)
     with Workers(compared.threads) as workers:
-        sums_of = _score_cells(compared, future.tensor, interval, workers)
-        homes = home_cells(summary, coming.mode)
-        sums_of["classes"] = _score_sums(compared, future.tensor, homes, interval, workers)
-        sums_of["totals"] = _score_sums(compared, future.tensor, [{}], interval, workers)
+        sums_of = _score_cells(compared, future, interval, workers)
+        sums_of["classes"] = _score_sums(compared, future, home_cells(summary, coming.mode), interval, workers)
+        sums_of["totals"] = _score_sums(compared, future, [{}], interval, workers)
     rows = {(scope, name): row for scope, sums in sums_of.items() for name, row in sums.rows().items()}
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index = pd.MultiIndex.from_tuples(list(rows), names=["scope", "model"])
-    left_out = [*coming.findings, *compared.findings(), *future.findings(coming.labels)]
-    return ForecastEvaluation(table, (*score_findings(table), *left_out))
+    return ForecastEvaluation(table, (*score_findings(table), *coming.findings, *compared.findings(), *not_scored))
 
 
 class ScoreSums:
@@ -663,8 +628,7 @@ def _baselines(coming: Coming, likelihood: Likelihood, series: Series, workers: 
         simple = SimpleForecast(name, coming.past, coming.year)
         means, pairs = simple.means(series, rows, following), past_pairs(simple, series, horizon)
         if pairs is not None:
-            probable = _most_probable_noise(likelihood, pairs)
-            noises = _best_noise(probable, pairs, workers), probable
+            noises = _fitted_noise(likelihood, pairs, workers)
         if means is not None and noises is not None:
             found.append(_Simple(_NAMES.get(coming.year or 0, name) if name == "year before" else name, means, *noises))
     return found
@@ -712,7 +676,7 @@ def _score_sums(
     """
     coming, negative_binomial = compared.coming, LIKELIHOODS["negative-binomial"]
     mode, record, units = coming.mode, replace(compared.record, tensor=future), max(len(cells), len(coming.labels))
-    counts_NH = counts_by_period(future, future.coords.astype(np.int64), future.counts, cells, mode).astype(np.int64)
+    counts_NH = _counts_by_period(future, future.coords.astype(np.int64), future.counts, cells, mode).astype(np.int64)
     sums = ScoreSums(["forecast"], units)
     for h in np.flatnonzero(future.missing.observed_rows(mode)).tolist():
         past_NT = compared.past.by_period(cells, future, h)

@@ -83,7 +83,7 @@ class DiscountSettings(NamedTuple):
     season: Floats
 
     def taken(self, places: Ints) -> "DiscountSettings":
-        """The settings at some places."""
+        """Return the settings at some places."""
         return DiscountSettings(*(each[places] for each in self))
 
 
@@ -240,14 +240,8 @@ def factor_counts(record: Record, mode: int) -> FactorCounts:
             exposure_TC = np.stack([exposure_TQ[:, at_Q.ravel() == c].sum(axis=1) for c in range(len(columns))], axis=1)
             phi_TC = record.factors[mode][place][:, columns]
             latent, odds = _scales(record, place, mode)
-            found.append(
-                (
-                    np.full(len(columns), number),
-                    columns,
-                    (latent * phi_TC * exposure_TC).T,
-                    (latent / odds * exposure_TC).T,
-                )
-            )
+            counts_CT, exposure_CT = (latent * phi_TC * exposure_TC).T, (latent / odds * exposure_TC).T
+            found.append((np.full(len(columns), number), columns, counts_CT, exposure_CT))
     draw_C, column_C, counts_CT, exposure_CT = (np.concatenate(each) for each in zip(*found, strict=True))
     unit_C = exposure_CT.max(axis=1)
     alive_C = unit_C > 0.0

@@ -139,10 +139,9 @@ def progress_line(record: Record, *, being_written: bool = False) -> str:
 
 def diagnosis_rows(diagnosis: Diagnosis) -> tuple[list[str], list[list[str]]]:
     """Return the short table of diagnostics as headings and rows of text."""
-    table = short_table(diagnosis)
     rows = [
         [str(name), *(number_text(column, row[column]) for column in DIAGNOSTIC_HEADINGS)]
-        for name, row in table.iterrows()
+        for name, row in short_table(diagnosis).iterrows()
     ]
     return ["quantity", *DIAGNOSTIC_HEADINGS.values()], rows
 
@@ -224,9 +223,12 @@ def class_report(
     likelihood = likelihood_findings(record) if diagnosis is None else diagnosis.likelihood
     text = Text(" ".join(summary.sentences))
     text.highlight_regex(r"\d+(?= (class|hold))", "bold")
+    note = "Shares are averages over all draws, with 90% intervals."
+    note = note if len(shown) else "draw='best' (--draw best) shows the best draw."
     table: list[RenderableType] = [Text(), _ClassList(summary, shown, top, colours), Text()]
     return Group(
-        *_table_heading(summary, len(shown)),
+        Text(f"{_number(len(shown), len(summary.number_C))}, {summary.source}", style="bold"),
+        *([Text(note, style="dim")] if summary.is_consensus else []),
         *([] if diagnosis is None else [_verdict(diagnosis.level, diagnosis.sentences[0])]),
         *(table if len(shown) else []),
         *_sharing_lines(summary, shown, top, colours),
@@ -236,24 +238,13 @@ def class_report(
     )
 
 
-def _table_heading(summary: ClassSummary, shown: int) -> Iterator[Text]:
-    yield Text(f"{_number(shown, len(summary.number_C))}, {summary.source}", style="bold")
-    if summary.is_consensus and shown:
-        yield Text("Shares are averages over all draws, with 90% intervals.", style="dim")
-    elif summary.is_consensus:
-        yield Text("draw='best' (--draw best) shows the best draw.", style="dim")
-
-
 def _number(shown: int, known: int) -> str:
     classes = "1 class" if known == 1 else f"{known} classes"
     return classes if shown == known else f"{shown} of {classes}"
 
 
 def _warnings(record: Record, *, behind: bool) -> Iterator[Text]:
-    """Warn about chains far behind the others, and about chains in which no class moved after the burn-in.
-
-    The first is left out if `behind` is False: the verdict on the chains says it.
-    """
+    """Warn about chains far behind the others (if `behind`), and about chains in which no class moved."""
     for finding in (chains_behind(record) if behind else None, chains_without_moves(record)):
         if finding is not None:
             yield Text(sentence(finding), style="italic")
@@ -428,19 +419,16 @@ def _class_heading(summary: ClassSummary, place: int) -> Iterator[Text]:
 def _mode_details(summary: ClassSummary, place: int, mode: int, top: int) -> Iterator[RenderableType]:
     profile = summary.profile(place, mode)
     number = f" #{summary.factor(place, mode).number}"
-    yield Text.assemble((profile.mode.name, "bold"), (number, "dim"), f"  {_shared(summary, place, mode)}")
+    sure, perhaps = sharers(summary, place, mode), perhaps_sharers(summary, place, mode)
+    shared = f"shared with class{'es' * (len(sure) > 1)} {', '.join(sure)}" if sure else "not shared"
+    shared += f"; perhaps shared with {', '.join(perhaps)}" if perhaps else ""
+    yield Text.assemble((profile.mode.name, "bold"), (number, "dim"), f"  {shared}")
     if profile.empty or profile.even:
         yield Text(f"  {profile.words(1)}")
         return
     if profile.mode.kind == "time":
         yield Text(f"  peaks: {profile.peak_words()}")
     yield from _bars(profile, top)
-
-
-def _shared(summary: ClassSummary, place: int, mode: int) -> str:
-    sure, perhaps = sharers(summary, place, mode), perhaps_sharers(summary, place, mode)
-    shared = f"shared with class{'es' * (len(sure) > 1)} {', '.join(sure)}" if sure else "not shared"
-    return f"{shared}; perhaps shared with {', '.join(perhaps)}" if perhaps else shared
 
 
 def _bars(profile: Profile, top: int) -> Iterator[RenderableType]:
@@ -465,15 +453,20 @@ def _cells(summary: ClassSummary, cells: "pd.DataFrame") -> Iterator[RenderableT
     summed = [name for name in summary.mode_names if name not in cells]
     over = f", summed over {' and '.join(summed)}" if summed else ""
     yield Text(f"Top cells{over}", style="bold")
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in cells.columns[:-3]:
-        table.add_column(Text(name), overflow="fold")
-    for name in ("of the class", "expected", "observed"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in cells.itertuples(index=False):
-        *labels, of_class, expected, observed = row
+    table = _table_of_cells(cells.columns[:-3], ("of the class", "expected", "observed"))
+    for *labels, of_class, expected, observed in cells.itertuples(index=False, name=None):
         table.add_row(*(Text(label) for label in labels), f"{of_class:,.1f}", f"{expected:,.1f}", f"{observed:,}")
     yield table
+
+
+def _table_of_cells(modes: Iterable[str], numbers: Iterable[str]) -> Table:
+    """A table for labels, which may take several lines, and numbers, which may not."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in modes:
+        table.add_column(Text(name), overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 _UNBOUNDED = 1000
@@ -547,11 +540,8 @@ def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: int) -> Rend
 def _surprises(folded: Fit, top: int) -> list[RenderableType]:
     if not top:
         return []
-    names, table = list(folded.record.tensor.mode_names), Table(box=SIMPLE_HEAD)
-    for name in names:
-        table.add_column(Text(name), overflow="fold")
-    for name in ("observed", "expected", "surprise"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = folded.record.tensor.mode_names
+    table = _table_of_cells(names, ("observed", "expected", "surprise"))
     for cell in folded.surprises(top=top).to_dict("records"):
         numbers = f"{cell['observed']:,}", plain_number(cell["expected"]), f"{cell['surprise']:.1f}"
         table.add_row(*(Text(str(cell[name])) for name in names), *numbers)

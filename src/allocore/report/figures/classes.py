@@ -21,7 +21,6 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.report.figures import style
 from allocore.report.figures.style import (
     Figure,
-    all_fit,
     clean,
     date_ticks,
     figure_or_axes,
@@ -169,10 +168,17 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
     with style.look():
         wishes = _wishes(summary, places, top, threshold)
         lines = _mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
-        strong = _strong(summary, places)
+        # Small and weakly supported classes have a heading, unless the classes are in another order.
+        apart = [bool(summary.apart_C[place]) for place in places]
+        strong = apart.index(True) if apart == sorted(apart) and True in apart else len(places)
         above = _CAPTION + _APART * (strong < len(places))
         tall = (_HEADING + (_ROW - _HEADING) * len(lines)) * len(places) + above + 0.06
-        wide = max(_page_width(_on_line(summary.modes, line), _on_line(wishes, line)) for line in lines)
+        # The width of a page, or up to a quarter more if the names need it; more only if a mode is very wide.
+        wide = style.WIDTH
+        for line in lines:
+            modes, names = _on_line(summary.modes, line), _on_line(wishes, line)
+            least = _needed(modes, [min(name, _LEAST_NAMES) for name in names])
+            wide = max(wide, min(_needed(modes, names), _WIDEST), least)
         sheet = style.Sheet(ax or style.new_axes(wide, tall))
         row = (sheet.height - above) / len(places)
         intervals = ", with 90% intervals" if summary.is_consensus else ""
@@ -215,35 +221,21 @@ def classes_on_page(summary: ClassSummary, places: list[int]) -> int:
         return max(1, _ON_PAGE // len(_mode_lines(summary.modes, _wishes(summary, places, _TOP, THRESHOLD))))
 
 
-def _strong(summary: ClassSummary, places: list[int]) -> int:
-    """How many classes come before the small and weakly supported ones; all of them, if `places` has another order."""
-    apart = [bool(summary.apart_C[place]) for place in places]
-    return apart.index(True) if apart == sorted(apart) and True in apart else len(places)
-
-
 def _wishes(summary: ClassSummary, places: list[int], top: int, threshold: float) -> list[float]:
     """For each mode, the room in inches that its names need beside the stems; 0 if they are below the axis."""
     wishes = []
     for m, mode in enumerate(summary.modes):
-        below = mode.kind in ("time", "order") or all_fit(mode.labels, _stem_width(mode) * 72, style.SMALL)
+        ticks = fitting_ticks(mode.labels, _stem_width(mode) * 72, style.SMALL)
+        below = mode.kind in ("time", "order") or len(ticks) == len(mode.labels)
         room = 0.0 if below else max(_name_room(summary.profile(place, m), top, threshold) for place in places) / 72
         wishes.append(min(room, _MOST_NAMES))
     return wishes
 
 
-def _left_margins(wishes: Sequence[float]) -> list[float]:
-    return [_GAP if wish else _LEFT for wish in wishes]
-
-
 def _needed(modes: Sequence[ShownMode], wishes: Sequence[float]) -> float:
     """The width in which no name is shortened."""
-    return sum(_stem_width(mode) for mode in modes) + sum(_left_margins(wishes)) + _RIGHT + sum(wishes)
-
-
-def _page_width(modes: Sequence[ShownMode], wishes: Sequence[float]) -> float:
-    """The width of a page, or up to a quarter more if the names need it; more only if a mode is very wide."""
-    least = _needed(modes, [min(wish, _LEAST_NAMES) for wish in wishes])
-    return max(style.WIDTH, min(_needed(modes, wishes), _WIDEST), least)
+    margins = [_GAP if wish else _LEFT for wish in wishes]
+    return sum(_stem_width(mode) for mode in modes) + sum(margins) + _RIGHT + sum(wishes)
 
 
 class _Slot(NamedTuple):
@@ -256,7 +248,7 @@ class _Slot(NamedTuple):
 
 def _slots(modes: Sequence[ShownMode], wishes: Sequence[float], wide: float) -> list[_Slot]:
     """Divide the width of the page: stems get a width by the kind of their mode, names share the rest."""
-    margins, stems = _left_margins(wishes), [_stem_width(mode) for mode in modes]
+    margins, stems = [_GAP if wish else _LEFT for wish in wishes], [_stem_width(mode) for mode in modes]
     room = wide - sum(margins) - _RIGHT
     names = _fair(wishes, room - sum(stems))
     stretch = (room - sum(names)) / sum(stems)
@@ -268,7 +260,7 @@ def _slots(modes: Sequence[ShownMode], wishes: Sequence[float], wide: float) -> 
 
 
 def _fair(wishes: Sequence[float], room: float) -> list[float]:
-    """Divide room fairly: small wishes are granted, the larger ones get equal parts of the rest."""
+    """Divide room fairly: small wishes get what they need, the larger ones equal parts of the rest."""
     fair, left, waiting = list(wishes), room, sum(wish > 0 for wish in wishes)
     for place in sorted(range(len(wishes)), key=lambda place: wishes[place]):
         if wishes[place]:
@@ -320,14 +312,19 @@ def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: flo
 
     If `beside` is 0, names are below the axis. Periods of time are all in colour, as in the paper.
     """
-    length = len(profile.share_D)
-    ax.set_xlim(-0.5 - 0.02 * length, length - 0.5 + 0.02 * length)
-    _name_ticks(ax, profile, beside)
+    labels, points = profile.mode.labels, style.inches(ax)[0] * 72
+    ax.set_xlim(-0.5 - 0.02 * len(labels), len(labels) - 0.5 + 0.02 * len(labels))
+    time = profile.mode.kind == "time"
+    if beside:
+        style.name_ticks(ax, [])
+    elif time:
+        style.name_ticks(ax, date_ticks(labels, max(2, int(points / _TICK))))
+    else:
+        style.name_ticks(ax, fitting_ticks(labels, points, style.SMALL))
     if profile.empty:
         _share_axis(ax, profile, 1.0, beside)
         _remark(ax, "too small to tell", beside)
         return
-    time = profile.mode.kind == "time"
     named = _largest(profile, top, threshold) if beside else _crests(profile)[: min(top, _PEAKS) if time else 0]
     shown = np.union1d(_highest(profile.share_D), named)
     large = (profile.share_D[shown] >= (0.0 if time else threshold)) | np.isin(shown, named)
@@ -341,16 +338,6 @@ def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: flo
         _name_beside(ax, profile, named, beside)
     elif time:
         _name_above(ax, profile, named)
-
-
-def _name_ticks(ax: Axes, profile: Profile, beside: float) -> None:
-    labels, points = profile.mode.labels, style.inches(ax)[0] * 72
-    if beside:
-        style.name_ticks(ax, [])
-    elif profile.mode.kind == "time":
-        style.name_ticks(ax, date_ticks(labels, max(2, int(points / _TICK))))
-    else:
-        style.name_ticks(ax, fitting_ticks(labels, points, style.SMALL))
 
 
 def _share_axis(ax: Axes, profile: Profile, highest: float, beside: float) -> None:

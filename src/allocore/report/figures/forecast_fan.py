@@ -60,9 +60,8 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
         raise InputError("cells", Described(f"{len(asked)} sums"), f"must name 1 to {_MOST_PANELS}: each has a panel")
     for cell in asked:
         if forecast.mode in cell:
-            raise InputError(
-                "cells", cells, f"must not name the mode {forecast.mode!r}: the figure shows all its periods"
-            )
+            rule = f"must not name the mode {forecast.mode!r}: the figure shows all its periods"
+            raise InputError("cells", cells, rule)
     compared = forecast.compared
     past_NT = compared.past.by_period(asked, compared.tensor)
     fans_NHL = [
@@ -79,7 +78,8 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
         for n, cell in enumerate(asked):
             left, top = wide * (n % across) + _LEFT, high * (n // across) + _TOP
             panel = sheet.panel(left, top, wide - _LEFT - 0.12, high - _TOP - _BELOW)
-            _fan(panel, forecast, past_NT[n], fans_NHL[n], _title(cell))
+            named = [str(each) if isinstance(each, str | int) else ", ".join(map(str, each)) for each in cell.values()]
+            _fan(panel, forecast, past_NT[n], fans_NHL[n], clean(" / ".join(named)) or "all cells")
         return figure_or_axes(sheet.ax, ax)
 
 
@@ -89,17 +89,11 @@ def _quantiles(future: "Forecast | Compared", forecast: "Forecast", cell: Mappin
     return future.quantiles(named, _FAN_LEVELS)[[f"{level:g}" for level in _FAN_LEVELS]].to_numpy(dtype=np.float64)
 
 
-def _title(cell: Mapping[str, Any]) -> str:
-    named = [str(each) if isinstance(each, str | int) else ", ".join(map(str, each)) for each in cell.values()]
-    return clean(" / ".join(named)) or "all cells"
-
-
 def _fan(panel: Axes, forecast: Forecast, past_T: Floats, fan_HL: Floats, title: str) -> None:
     """One panel: grey past, blue fan, with the last past value as the beginning of the fan."""
     periods, horizon = len(past_T), len(fan_HL)
-    last = past_T[-1]
     x = np.arange(periods - 1, periods + horizon)
-    low, lower, middle, upper, high = np.vstack([np.full((1, fan_HL.shape[1]), last), fan_HL]).T
+    low, lower, middle, upper, high = np.vstack([np.full((1, fan_HL.shape[1]), past_T[-1]), fan_HL]).T
     panel.plot(np.arange(periods), past_T, color=style.GREY, linewidth=0.9, marker="o", markersize=1.6)
     panel.fill_between(x, low, high, color=style.BLUE, alpha=0.16, linewidth=0)
     panel.fill_between(x, lower, upper, color=style.BLUE, alpha=0.3, linewidth=0)

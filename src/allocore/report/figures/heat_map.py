@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_hex, to_rgb
 
 from allocore.classes.summary import Factor, ShownDraw, ShownMode
 from allocore.errors import InputError, whole_number
@@ -189,7 +189,7 @@ def _shade(heat: Axes, share: Floats, colour: str, sheet: style.Sheet, left: flo
     Over time every period has some share, so there the shades grow in proportion, which shows peaks better.
     """
     red, green, blue = to_rgb(colour)
-    dark = (0.45 * red, 0.45 * green, 0.45 * blue)
+    dark = to_hex((0.45 * red, 0.45 * green, 0.45 * blue))
     shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, dark)])
     highest = float(share.max()) or 1.0
     norm = PowerNorm(power, vmin=0.0, vmax=highest)

@@ -142,6 +142,9 @@ def _coverage(ax: Axes, groups: list[tuple[str, str, Floats]]) -> None:
 
 
 _LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
+_POINTS: dict[str, Any] = {
+    "markersize": 4, "markeredgecolor": "white", "markeredgewidth": 0.4, "linewidth": 1.0, "elinewidth": 0.8,
+}  # fmt: skip
 # Numbers that differ by more than this ratio get a logarithmic axis.
 _WIDE = 4.0
 
@@ -199,14 +202,16 @@ def ppd(
     value = "log_ppd_positive" if positive else "log_ppd"
     numbers = _check(table, value, against)
     everything = _series(numbers, value, against)
-    found = _drawable(everything, value)
+    found = [series.finite() for series in everything if np.isfinite(series.up[1]).any()]
+    if not found:
+        raise InputError("table", NO_VALUE, f"must have a model and budget whose median {value} is not minus infinity")
     with style.look():
-        new, names = ax is None, [_name(series) for series in found]
+        new, names = ax is None, [series.name for series in found]
         key = max(width(name, style.SMALL) for name in names) / 72 + 0.5 if len(found) > 1 else 0.12
         notes = _notes(everything, numbers["split"].nunique())
         more = 0.12 * (len(notes) - 1)
         plot = style.dress(ax or style.new_axes(3.75 + key, 2.6 + more, (0.7, key, 0.42, 0.3 + more)))
-        _draw_all(plot, found)
+        _draw_series(plot, found)
         _across(plot, found, against)
         which = "positive held-out cells" if positive else "held-out cells"
         plot.set_ylabel(f"log PPD of {which}", fontsize=style.NORMAL, labelpad=3)
@@ -214,9 +219,9 @@ def ppd(
         note = "\n".join(shorten(line, room, style.SMALL) for line in notes)
         plot.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
         if len(found) > 1:
-            # A new figure has room beside the axes. In given axes the key goes where it hides least.
-            beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
-            plot.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **beside)
+            # A new figure has room next to the axes. In given axes the key goes where it hides least.
+            place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
+            plot.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **place)
         return figure_or_axes(plot, ax)
 
 
@@ -234,6 +239,16 @@ class _Series(NamedTuple):
     budgets: list[int]
     across: Floats
     up: Floats
+
+    @property
+    def name(self) -> str:
+        return clean(f"{self.model}, {self.core}" if self.core else self.model) or "?"
+
+    def finite(self) -> "_Series":
+        """The series without points whose median is minus infinity."""
+        points = np.flatnonzero(np.isfinite(self.up[1]))
+        budgets = [self.budgets[point] for point in points.tolist()]
+        return self._replace(budgets=budgets, across=self.across[:, points], up=self.up[:, points])
 
 
 def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
@@ -275,19 +290,6 @@ def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
     return found
 
 
-def _drawable(everything: list[_Series], value: str) -> list[_Series]:
-    """The series without points whose median is minus infinity, and without series that have no other points."""
-    found = []
-    for series in everything:
-        finite = np.flatnonzero(np.isfinite(series.up[1]))
-        if len(finite):
-            budgets = [series.budgets[place] for place in finite.tolist()]
-            found.append(series._replace(budgets=budgets, across=series.across[:, finite], up=series.up[:, finite]))
-    if not found:
-        raise InputError("table", NO_VALUE, f"must have a model and budget whose median {value} is not minus infinity")
-    return found
-
-
 def _notes(everything: list[_Series], splits: int) -> list[str]:
     """The number of splits, and what the figure cannot show."""
     notes = [f"medians and quartiles of {splits} splits" if splits > 1 else "one split"]
@@ -297,7 +299,7 @@ def _notes(everything: list[_Series], splits: int) -> list[str]:
             f"{budget:,}" for budget, middle in zip(series.budgets, series.up[1], strict=True) if middle == -np.inf
         ]
         if budgets:
-            left_out.append(f"{_name(series)} at {', '.join(budgets)}")
+            left_out.append(f"{series.name} at {', '.join(budgets)}")
     if left_out:
         notes.append(f"left out, median \u2212\u221e: {'; '.join(left_out)}")
     if any((np.isfinite(series.up[1]) & np.isneginf(series.up[0])).any() for series in everything):
@@ -305,37 +307,26 @@ def _notes(everything: list[_Series], splits: int) -> list[str]:
     return notes
 
 
-def _name(series: _Series) -> str:
-    return clean(f"{series.model}, {series.core}" if series.core else series.model) or "?"
-
-
-def _draw_all(ax: Axes, found: list[_Series]) -> None:
+def _draw_series(ax: Axes, found: list[_Series]) -> None:
     numbers = np.concatenate([series.up.ravel() for series in found])
     low, high = numbers[np.isfinite(numbers)].min(), numbers.max()
     edge = low - 0.1 * ((high - low) or 1.0)
     for series in found:
-        _draw(ax, series._replace(up=np.maximum(series.up, edge)))
+        across, up = series.across, np.maximum(series.up, edge)
+        spans = [np.array([of[1] - of[0], of[2] - of[1]]) for of in (across, up)]
+        ax.errorbar(
+            across[1],
+            up[1],
+            xerr=spans[0] if spans[0].any() else None,
+            yerr=spans[1],
+            color=style.COLOURS[series.colour % len(style.COLOURS)],
+            marker=style.MARKERS[series.marker % len(style.MARKERS)],
+            linestyle=_LINES[series.line % len(_LINES)],
+            label=series.name,
+            **_POINTS,
+        )
     if np.isneginf(numbers).any():
         ax.set_ylim(bottom=edge)
-
-
-def _draw(ax: Axes, series: _Series) -> None:
-    spans = [np.array([of[1] - of[0], of[2] - of[1]]) for of in (series.across, series.up)]
-    ax.errorbar(
-        series.across[1],
-        series.up[1],
-        xerr=spans[0] if spans[0].any() else None,
-        yerr=spans[1],
-        color=style.COLOURS[series.colour % len(style.COLOURS)],
-        marker=style.MARKERS[series.marker % len(style.MARKERS)],
-        markersize=4,
-        markeredgecolor="white",
-        markeredgewidth=0.4,
-        linestyle=_LINES[series.line % len(_LINES)],
-        linewidth=1.0,
-        elinewidth=0.8,
-        label=_name(series),
-    )
 
 
 def _across(ax: Axes, found: list[_Series], against: str) -> None:
@@ -343,23 +334,22 @@ def _across(ax: Axes, found: list[_Series], against: str) -> None:
     values = np.concatenate([series.across[1] for series in found])
     if values.min() > 0 and values.max() > _WIDE * values.min():
         ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     if against == "budget":
         _name_budgets(ax, sorted(set(values.tolist())))
         ax.set_xlabel("budget (classes)", fontsize=style.NORMAL, labelpad=2)
         return
-    plain = FuncFormatter(lambda value, _: f"{value:,g}")
     if ax.get_xscale() == "log":
-        # Seconds often lie within one decade. With powers of ten alone, the axis would have one number.
+        # Seconds are often within one decade. With only powers of ten, the axis would have one number.
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(plain)
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("seconds; numbers are budgets", fontsize=style.NORMAL, labelpad=2)
     _name_ends(ax, found)
 
 
 def _name_ends(ax: Axes, found: list[_Series]) -> None:
-    """Write the budgets at the ends of the lines beside their points, each where it covers no other."""
-    # Axes settle their limits when asked for them; points have no places before that.
+    """Write the budgets next to the points at the ends of the lines, each where it covers no other."""
+    # Axes find their limits when asked for them; points have no places before that.
     ax.get_xlim()
     ax.get_ylim()
     figure = ax.get_figure(root=True)
@@ -380,15 +370,14 @@ def _name_ends(ax: Axes, found: list[_Series]) -> None:
 
 
 def _touch(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
-    """Whether two texts overlap or are less than a point apart."""
-    beside = one[0] > other[0] + other[2] + 1 or other[0] > one[0] + one[2] + 1
-    return not beside and abs(one[1] - other[1]) < style.SMALL
+    """Whether two texts overlap or have less than a point between them."""
+    clear = one[0] > other[0] + other[2] + 1 or other[0] > one[0] + one[2] + 1
+    return not clear and abs(one[1] - other[1]) < style.SMALL
 
 
 def _name_budgets(ax: Axes, budgets: list[float]) -> None:
     """Write the budgets from the left, without those that would touch the one before."""
     wide = style.inches(ax)[0] * 72
-    # The axis settles its limits when asked for them; points have no places before that.
     ax.get_xlim()
     at = ax.transAxes.inverted().transform(ax.transData.transform([(budget, 0.0) for budget in budgets]))[:, 0] * wide
     named: list[float] = []
@@ -400,4 +389,3 @@ def _name_budgets(ax: Axes, budgets: list[float]) -> None:
             end = x + half
     ax.xaxis.set_major_locator(FixedLocator(named))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))

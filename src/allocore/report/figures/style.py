@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from io import BytesIO
+from itertools import pairwise
 from threading import RLock
 from typing import Any, Literal, TypedDict
 
@@ -324,15 +325,34 @@ Ticks = list[tuple[int, str]]
 
 def date_ticks(labels: Sequence[str | int], most: int) -> Ticks:
     """Return at most `most` positions with their names, at the starts of months, quarters, years or decades."""
-    starts_at = [period_start(str(label)) for label in labels]
-    months = [12 * start.year + start.month - 1 for start in starts_at]
+    begin = [period_start(str(label)) for label in labels]
+    months = [12 * start.year + start.month - 1 for start in begin]
     for step in _STEPS:
-        starts = _starts(months, step)
-        if 2 <= len(starts) <= max(most, 2):
-            return _named(starts, months, step)
+        # The first position in each stretch of `step` months; the first stretch counts only if its start is there.
+        starts = [place for place, two in enumerate(pairwise(months), 1) if two[0] // step != two[1] // step]
+        starts = [0, *starts] if months and months[0] % step == 0 else starts
         if len(starts) < 2:
             break
-    return _ends(labels)
+        if len(starts) <= max(most, 2):
+            return _name_months(starts, months, step)
+    # A stretch without starts of months has ticks at its ends.
+    first, last = _day(str(labels[0])), _day(str(labels[-1]))
+    if len(str(labels[0])) == 10 and begin[0].year == begin[-1].year:
+        last = last.rpartition(" ")[0]
+    return [(0, first)] if len(labels) == 1 else [(0, first), (len(labels) - 1, last)]
+
+
+def _name_months(starts: list[int], months: list[int], step: int) -> Ticks:
+    """Name January by its year and other months by themselves; at least one tick has a year."""
+    years = [str(months[place] // 12) if step >= 12 or months[place] % 12 == 0 else "" for place in starts]
+    names = [year or _MONTHS[months[place] % 12] for year, place in zip(years, starts, strict=True)]
+    if not any(years):
+        names[0] += f" {months[starts[0]] // 12}"
+    return list(zip(starts, names, strict=True))
+
+
+def _day(label: str) -> str:
+    return f"{int(label[8:])} {_MONTHS[int(label[5:7]) - 1]} {label[:4]}" if len(label) == 10 else label
 
 
 def fitting_ticks(labels: Sequence[str | int], room: float, size: float) -> Ticks:
@@ -347,38 +367,3 @@ def fitting_ticks(labels: Sequence[str | int], room: float, size: float) -> Tick
         if step >= len(labels) or needed <= step:
             return list(zip(places, texts, strict=True))
         step = math.ceil(needed)
-
-
-def all_fit(labels: Sequence[str | int], room: float, size: float) -> bool:
-    """Return whether all labels fit side by side."""
-    return len(labels) * size / 2 < room and len(fitting_ticks(labels, room, size)) == len(labels)
-
-
-def _starts(months: list[int], step: int) -> list[int]:
-    """The first position in each stretch of `step` months; the first stretch counts only if its start is there."""
-    firsts = [place for place in range(1, len(months)) if months[place] // step != months[place - 1] // step]
-    return [0, *firsts] if months and months[0] % step == 0 else firsts
-
-
-def _named(starts: list[int], months: list[int], step: int) -> Ticks:
-    """Name January by its year and other months by themselves; at least one tick has a year."""
-    names = [str(months[place] // 12) if step >= 12 or months[place] % 12 == 0 else "" for place in starts]
-    ticks = [name or _MONTHS[months[place] % 12] for name, place in zip(names, starts, strict=True)]
-    if not any(names):
-        ticks[0] += f" {months[starts[0]] // 12}"
-    return list(zip(starts, ticks, strict=True))
-
-
-def _ends(labels: Sequence[str | int]) -> Ticks:
-    """Ticks at the first and the last period, for a stretch without starts of months."""
-    first, last = str(labels[0]), str(labels[-1])
-    named = [_day(first), _day(last)]
-    if len(first) == 10 and first[:4] == last[:4]:
-        named[1] = named[1].rpartition(" ")[0]
-    return [(0, named[0])] if len(labels) == 1 else [(0, named[0]), (len(labels) - 1, named[1])]
-
-
-def _day(label: str) -> str:
-    if len(label) == 10:
-        return f"{int(label[8:])} {_MONTHS[int(label[5:7]) - 1]} {label[:4]}"
-    return label

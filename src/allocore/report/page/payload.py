@@ -147,6 +147,8 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
     rows_NR = _heaviest_rows(mode, shown)
     shown_R = np.arange(len(mode.labels)) if rows_NR is None else np.unique(rows_NR)
     labels = [str(mode.labels[row]) for row in shown_R.tolist()]
+    sharing_CC = None if summary.sharing is None else summary.sharing[columns.place]
+    above_diagonal = np.triu_indices(len(summary.names), 1)
     return {
         "name": mode.name,
         "kind": mode.kind,
@@ -166,7 +168,7 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
             {"number": each.number, "classes": each.classes, "mass": _number(each.mass), "column": column}
             for each, column in zip(summary.factors[columns.place].values(), columns.of_factor, strict=True)
         ],
-        "sharing": None if summary.sharing is None else _upper_triangle(summary.sharing[columns.place]),
+        "sharing": None if sharing_CC is None else _packed(np.rint(100.0 * sharing_CC[above_diagonal]), "u1"),
     }
 
 
@@ -202,11 +204,6 @@ def _intervals(columns: list[Profile], rows_NR: Ints | None) -> dict[str, Any] |
     }
 
 
-def _upper_triangle(sharing_CC: Floats) -> str:
-    """The probabilities above the diagonal, row by row, in percent."""
-    return _packed(np.rint(100.0 * sharing_CC[np.triu_indices(len(sharing_CC), 1)]), "u1")
-
-
 def _start(label: str) -> str:
     """When a period begins, as JavaScript reads it: in UTC, with a time of day only if it is not midnight."""
     start = period_start(label)
@@ -234,16 +231,17 @@ def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any
             "apart": bool(summary.apart_C[c]),
             "profiles": [columns.of_class[c] for columns in modes],
             "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[c].tolist())],
-            "sharers": [_sharers(summary, c, mode) for mode in range(len(modes))],
+            "sharers": [
+                [*_first_and_number(same), *_first_and_number(perhaps)]
+                for same, perhaps in (sharers_of(summary, c, mode) for mode in range(len(modes)))
+            ],
         }
         for c, name in enumerate(summary.names)
     ]
 
 
-def _sharers(summary: ClassSummary, place: int, mode: int) -> list[Any]:
-    """The first classes that share the factor of a class and their number, then the same of those that may share it."""
-    same, perhaps = sharers_of(summary, place, mode)
-    return [same[:_MOST_SHARERS], len(same), perhaps[:_MOST_SHARERS], len(perhaps)]
+def _first_and_number(numbers: list[Any]) -> list[Any]:
+    return [numbers[:_MOST_SHARERS], len(numbers)]
 
 
 def _cells(posterior: Fit, summary: ClassSummary) -> dict[str, Any]:
