@@ -493,7 +493,7 @@ def _missing(theirs: CountTensor, future: CountTensor, order: list[int], rows: l
 
 @dataclass(frozen=True, eq=False)
 class ForecastEvaluation:
-    """How well a forecast predicted what happened, beside simple forecasts: a table, and what it means.
+    """How well a forecast predicted what happened, compared with simple forecasts: a table, and what it means.
 
     `Forecast.evaluate` returns it. `print` shows the table and the sentences, and so does a notebook.
 

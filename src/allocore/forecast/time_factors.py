@@ -43,7 +43,7 @@ gamma process do, so its count adds y and nu e: a period weighs as much as was o
 only discounts the past. At least as much remains known as d = 0.03 leaves of one period: a level that was observed long
 ago is uncertain, not zero.
 
-i is the index of the season, the ratio of its counts to what the level alone predicted, both with the mean count of s
+i is the index of the season, the ratio of its counts to what the level predicted, both with the mean count of s
 periods added: s = infinity means no season, and i = 1.
 
 A future path draws one period after another from these predictions, so it widens with the horizon. All functions take

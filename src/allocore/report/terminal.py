@@ -222,7 +222,7 @@ def class_report(
     diagnosis = posterior.diagnose() if summary.is_consensus else None
     likelihood = likelihood_findings(record) if diagnosis is None else diagnosis.likelihood
     text = Text(" ".join(summary.sentences))
-    text.highlight_regex(r"\d+(?= (class|hold))", "bold")
+    text.highlight_regex(r"\d+(?= (class|hold|have|has))", "bold")
     note = "Shares are averages over all draws, with 90% intervals."
     note = note if len(shown) else "draw='best' (--draw best) shows the best draw."
     table: list[RenderableType] = [Text(), _ClassList(summary, shown, top, colours), Text()]

@@ -47,7 +47,7 @@ _COLUMNS = 1000
 _HEADROOM, _NAMES_ABOVE = 1.08, 1.3
 # Distances in points: between ticks of time, between lines of names, from the stems to their names.
 _TICK, _LINE, _AWAY = 26.0, 8.4, 7.0
-# The width of the column of shares beside the stems, and its distance from the names.
+# The width of the column of shares next to the stems, and its distance from the names.
 _SHARE, _SPACE = 18.0, 3.0
 _PEAKS = 2
 # How pale intervals are, and how wide a whisker is, in points.
@@ -183,7 +183,7 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
         row = (sheet.height - above) / len(places)
         intervals = ", with 90% intervals" if summary.is_consensus else ""
         caption = f"{source_words(summary)}{intervals}; stems: shares of the labels in the class"
-        sheet.text(_GAP, 0.04, caption, fontsize=style.SMALL, color=style.GREY)
+        sheet.text(_GAP, 0.04, caption, **style.NOTE)
         for turn, place in enumerate(places):
             upper = _CAPTION + turn * row + _APART * (turn >= strong)
             if turn == strong:
@@ -222,7 +222,7 @@ def classes_on_page(summary: ClassSummary, places: list[int]) -> int:
 
 
 def _wishes(summary: ClassSummary, places: list[int], top: int, threshold: float) -> list[float]:
-    """For each mode, the room in inches that its names need beside the stems; 0 if they are below the axis."""
+    """For each mode, the room in inches that its names need next to the stems; 0 if they are below the axis."""
     wishes = []
     for m, mode in enumerate(summary.modes):
         ticks = fitting_ticks(mode.labels, _stem_width(mode) * 72, style.SMALL)
@@ -300,7 +300,7 @@ def _write_title(panel: Axes, summary: ClassSummary, place: int, mode: int, colo
 
 
 def _name_room(profile: Profile, top: int, threshold: float) -> float:
-    """The room in points that the names of a profile need beside it."""
+    """The room in points that the names of a profile need next to it."""
     rows = _largest(profile, top, threshold).tolist()
     widest = max((width(clean(profile.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
     # One point more than needed, so that rounding shortens no name.
@@ -341,7 +341,7 @@ def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: flo
 
 
 def _share_axis(ax: Axes, profile: Profile, highest: float, beside: float) -> None:
-    """Put one or two round numbers on the axis, or none if the names beside the stems have their shares."""
+    """Put one or two round numbers on the axis, or none if there are names with shares next to the stems."""
     found = MaxNLocator(nbins=3, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, highest)
     shown = [] if profile.empty or beside else [float(tick) for tick in found if 0.0 < tick <= highest * 1.001]
     ax.yaxis.set_major_locator(FixedLocator(shown))
@@ -355,9 +355,9 @@ def _largest(profile: Profile, top: int, threshold: float) -> Ints:
     if profile.even or profile.empty:
         return np.empty(0, dtype=np.int64)
     heaviest = profile.heaviest[:top]
-    kept = profile.share_D[heaviest] >= threshold
-    kept[:1] = True
-    return heaviest[kept]
+    named = profile.share_D[heaviest] >= threshold
+    named[:1] = True
+    return heaviest[named]
 
 
 def _crests(profile: Profile) -> Ints:
@@ -456,7 +456,7 @@ def _write(ax: Axes, x: float, y: float, text: str, gid: str, **how: Any) -> Non
 def _remark(ax: Axes, words: str, beside: float) -> None:
     """Write above the stems: in the middle, or from the left if there may be names to the right of a narrow panel."""
     how: dict[str, Any] = {"x": 0.0, "ha": "left"} if beside else {"x": 0.5, "ha": "center"}
-    ax.text(y=1.0, s=words, va="top", fontsize=style.SMALL, color=style.GREY, transform=ax.transAxes, **how)
+    ax.text(y=1.0, s=words, va="top", **style.NOTE, transform=ax.transAxes, **how)
 
 
 def place_labels(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:

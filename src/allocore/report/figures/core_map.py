@@ -1,4 +1,4 @@
-"""Where the classes lie in the core: rows are classes, columns are factors in a group for each mode."""
+"""Where the classes are in the core: rows are classes, columns are factors in a group for each mode."""
 
 from typing import Any, NamedTuple, Unpack, overload
 
@@ -40,7 +40,7 @@ def core(
     draw: ShownDraw = None,
     chain: int | None = None,
 ) -> Figure | Axes:
-    """Draw where the non-zeros of the core lie: rows are classes, largest first; columns are the factors of each mode.
+    """Draw where the non-zeros of the core are: rows are classes, largest first; columns are the factors of each mode.
 
     A mark means that the class uses the factor. Factors that several classes share come first and are in colour; a thin
     line joins their classes. Factors of one class are grey. The bars at the left show the shares of the classes, with
@@ -66,13 +66,13 @@ def core(
     with style.look():
         height = _ABOVE + _BELOW + min(max(0.14 * lines.number, 0.8), 8.4)
         least = [max(_LEAST, width(clean(name), style.NORMAL, bold=True) / 72) for name in summary.mode_names]
-        beside = _LEFT + _BARS + _BETWEEN * len(least) + _RIGHT
-        sheet = style.Sheet(ax or style.new_axes(min(max(style.WIDTH, beside + sum(least)), _WIDEST), height))
+        around = _LEFT + _BARS + _BETWEEN * len(least) + _RIGHT
+        sheet = style.Sheet(ax or style.new_axes(min(max(style.WIDTH, around + sum(least)), _WIDEST), height))
         high = sheet.height - _ABOVE - _BELOW
         bars = sheet.panel(_LEFT, _ABOVE, _BARS, high)
         _draw_shares(bars, summary, lines)
         left = _LEFT + _BARS + _BETWEEN
-        for mode, slot in enumerate(_widths([len(each) for each in columns], least, sheet.width - beside)):
+        for mode, slot in enumerate(_widths([len(each) for each in columns], least, sheet.width - around)):
             panel = sheet.panel(left, _ABOVE, slot, high)
             _draw_mode(panel, summary, mode, columns[mode], lines)
             left += slot + _BETWEEN
@@ -156,7 +156,7 @@ def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
         # The words are longer than the panel: they begin at the edge of the sheet, and end before the marks.
         ax.set_zorder(6)
         left = -(_LEFT - 0.03) / _BARS
-        words = ax.text(left, lines.gap, APART, va="center", fontsize=style.SMALL, color=style.GREY, gid="apart")
+        words = ax.text(left, lines.gap, APART, va="center", **style.NOTE, gid="apart")
         words.set_transform(ax.get_yaxis_transform())
 
 
@@ -173,10 +173,8 @@ def _draw_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column
     strokes = [[(place, min(shown)), (place, max(shown))] for place, shown in joined]
     ax.add_collection(LineCollection(strokes, colors=colour, linewidths=0.6, alpha=0.6, gid="joined"))
     for shared, tone in ((False, style.FAINT), (True, colour)):
-        marks = [
-            (place, row) for place, column in enumerate(columns) if column.shared == shared for row in column.shown
-        ]
-        across, down = ([mark[axis] for mark in marks] for axis in (0, 1))
+        chosen = [(place, column.shown) for place, column in enumerate(columns) if column.shared == shared]
+        across, down = ([place for place, rows in chosen for _ in rows], [row for _, rows in chosen for row in rows])
         form, gid = ("o", "shared") if shared else ("s", "single")
         ax.plot(across, down, form, color=tone, markersize=size, markeredgewidth=0, gid=gid)
     _dress_mode(ax, summary, mode, columns, colour)
@@ -195,10 +193,8 @@ def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Colum
     ax.tick_params(axis="x", length=0)
     shared = sum(column.shared for column in columns)
     text = f"{len(columns)} factor{'s' * (len(columns) != 1)}\n{shared} shared"
-    at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    ax.annotate(
-        text, (0.0, 0.0), (0.0, _COUNTED), fontsize=style.SMALL, color=style.GREY, va="top", gid="counted", **at
-    )
+    at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", **style.NOTE}
+    ax.annotate(text, (0.0, 0.0), (0.0, _COUNTED), va="top", gid="counted", **at)
 
 
 def _explain(sheet: style.Sheet, summary: ClassSummary, lines: _Lines) -> None:
@@ -207,4 +203,4 @@ def _explain(sheet: style.Sheet, summary: ClassSummary, lines: _Lines) -> None:
     which = f"all {known} classes" if shown == known else f"{shown} of {known} classes"
     shown_words = f"{source_words(summary)}: {which}; they have {share:.0%} of all {summary.counted}."
     key = "Colour: a factor that several classes share; a line joins those shown. Grey: a factor of one class."
-    sheet.text(_LEFT, sheet.height - 0.05, f"{shown_words}\n{key}", fontsize=style.SMALL, color=style.GREY, va="bottom")
+    sheet.text(_LEFT, sheet.height - 0.05, f"{shown_words}\n{key}", **style.NOTE, va="bottom")

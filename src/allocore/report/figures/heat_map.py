@@ -121,13 +121,13 @@ def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Wo
         style.name_ticks(heat, date_ticks(mode.labels, max(2, int(wide * 72 / _TICK))))
     else:
         style.name_ticks(heat, fitting_ticks(mode.labels, wide * 72, style.SMALL))
-    heat.set_xlabel(shorten(mode.name, wide * 72, style.SMALL), fontsize=style.SMALL, color=style.GREY, labelpad=2)
+    heat.set_xlabel(shorten(mode.name, wide * 72, style.SMALL), **style.NOTE, labelpad=2)
     _number_ticks(heat, shown, "y")
     bars.barh(range(len(shown)), [factor.mass for factor in shown], height=0.7, color=style.FAINT)
     bars.set_ylim(heat.get_ylim())
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
-    bars.set_xlabel(words.bars, fontsize=style.SMALL, color=style.GREY, labelpad=1, loc="left")
+    bars.set_xlabel(words.bars, **style.NOTE, labelpad=1, loc="left")
     _explain(sheet, left, mode, "in order from left to right", words)
     return figure_or_axes(sheet.ax, ax)
 
@@ -149,9 +149,8 @@ def _draw_labels(
     wide = min(wide, max(0.3 * len(shown), 1.6))
     heat, bars = sheet.panel(left, above, wide, high), sheet.panel(left, 0.32, wide, _MASS)
     _shade(heat, np.array([factor.share_D[rows] for factor in shown]).T, colour, sheet, left)
-    heat.hlines(
-        [start - 0.5 for start in starts], -0.5, len(shown) - 0.5, colors=style.FAINT, linewidths=0.5, gid="groups"
-    )
+    edges = [start - 0.5 for start in starts]
+    heat.hlines(edges, -0.5, len(shown) - 0.5, colors=style.FAINT, linewidths=0.5, gid="groups")
     heat.set_yticks(range(len(rows)), names)
     heat.tick_params(axis="y", length=0)
     _number_ticks(heat, shown, "x")
@@ -159,7 +158,7 @@ def _draw_labels(
     bars.set_xlim(heat.get_xlim())
     bars.set_xticks([])
     _mass_axis(bars, shown, "y")
-    sheet.text(left - tick / 72, 0.34, words.bars, ha="right", fontsize=style.SMALL, color=style.GREY)
+    sheet.text(left - tick / 72, 0.34, words.bars, ha="right", **style.NOTE)
     length = len(mode.labels)
     which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
     _explain(sheet, left, mode, which, words)
@@ -215,21 +214,17 @@ def _number_ticks(heat: Axes, shown: list[Factor], axis: str) -> None:
     places, texts = (range(len(shown)), numbers) if slot >= style.SMALL else ([], [])
     if axis == "y":
         heat.set_yticks(places, texts)
-        heat.set_ylabel("factor", fontsize=style.SMALL, color=style.GREY, labelpad=2)
+        heat.set_ylabel("factor", labelpad=2, **style.NOTE)
     else:
         upright = slot < max(width(text, style.SMALL) for text in numbers) + 1.5
         heat.set_xticks(places, texts, rotation=90 if upright else 0)
-        heat.set_xlabel("factor", fontsize=style.SMALL, color=style.GREY, labelpad=2)
+        heat.set_xlabel("factor", labelpad=2, **style.NOTE)
     heat.tick_params(axis="both", length=0)
 
 
 def _mass_axis(bars: Axes, shown: list[Factor], axis: Literal["x", "y"]) -> None:
     highest = max(factor.mass for factor in shown) or 1.0
-    if axis == "x":
-        bars.set_xlim(0.0, highest * 1.02)
-    else:
-        bars.set_ylim(0.0, highest * 1.02)
-    (bars.xaxis if axis == "x" else bars.yaxis).set_ticks([style.round_below(highest)])
+    bars.set(**{f"{axis}lim": (0.0, highest * 1.02), f"{axis}ticks": [style.round_below(highest)]})
     bars.spines["left"].set_visible(False)
     style.percent(bars, axis)
 
@@ -237,9 +232,8 @@ def _mass_axis(bars: Axes, shown: list[Factor], axis: Literal["x", "y"]) -> None
 def _explain(sheet: style.Sheet, left: float, mode: ShownMode, labels: str, words: _Words) -> None:
     name = shorten(mode.name, _TITLE, style.LARGE, bold=True)
     sheet.text(left, 0.05, name, fontsize=style.LARGE, weight="bold")
-    beside = left + width(name, style.LARGE, bold=True) / 72 + 0.1
-    remark = shorten(f"{words.factors}, {labels}", (sheet.width - beside) * 72, style.NORMAL)
-    sheet.text(beside, 0.075, remark, color=style.GREY)
-    below = sheet.height - 0.31
+    end = left + width(name, style.LARGE, bold=True) / 72 + 0.1
+    remark = shorten(f"{words.factors}, {labels}", (sheet.width - end) * 72, style.NORMAL)
+    sheet.text(end, 0.075, remark, color=style.GREY)
     caption = f"share of the label in the factor  ·  {words.source}"
-    sheet.text(left + 1.3, below, caption, fontsize=style.SMALL, color=style.GREY)
+    sheet.text(left + 1.3, sheet.height - 0.31, caption, **style.NOTE)

@@ -217,7 +217,7 @@ def ppd(
         plot.set_ylabel(f"log PPD of {which}", fontsize=style.NORMAL, labelpad=3)
         room = (style.inches(plot)[0] + (key if new else 0.0)) * 72
         note = "\n".join(shorten(line, room, style.SMALL) for line in notes)
-        plot.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
+        plot.set_title(note, loc="left", **style.NOTE, pad=5)
         if len(found) > 1:
             # A new figure has room next to the axes. In given axes the key goes where it hides least.
             place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}

@@ -67,7 +67,7 @@ def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
             _draw(panel, trace, post.record.schedule.burn_in, last=place >= len(shown) - 2)
         right = sheet.width - 0.1
         if post.record.schedule.burn_in:
-            sheet.text(right, 0.06, "burn-in shaded", ha="right", fontsize=style.SMALL, color=style.GREY)
+            sheet.text(right, 0.06, "burn-in shaded", ha="right", **style.NOTE)
             right -= 0.95
         style.name_chains(sheet, post.record.stats["moved"].shape[0], right, 0.06)
         return figure_or_axes(sheet.ax, ax)
@@ -171,9 +171,9 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
             panel = sheet.panel(left, line * high + 0.36, wide - margin - 0.1, high - 0.78)
             title = joined(shorten(name, wide * 72 - _FACTORS, style.NORMAL, bold=True), "factors") if place else name
             _histogram(panel, title, np.asarray(values), most)
-            panel.set_xlabel("number in use", fontsize=style.SMALL, color=style.GREY, labelpad=1)
+            panel.set_xlabel("number in use", **style.NOTE, labelpad=1)
             if column == 0:
-                panel.set_ylabel("draws", fontsize=style.SMALL, color=style.GREY, labelpad=2)
+                panel.set_ylabel("draws", **style.NOTE, labelpad=2)
         style.name_chains(sheet, len(post.record.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
         return figure_or_axes(sheet.ax, ax)
 
@@ -243,28 +243,28 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
         plot.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
         plot.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
         together = f"; all {number} have {share[-1]:.0%}" if summary.is_consensus else ""
-        plot.set_title(source_words(summary) + together, loc="left", fontsize=style.SMALL, color=style.GREY, pad=4)
+        plot.set_title(source_words(summary) + together, loc="left", **style.NOTE, pad=4)
         return figure_or_axes(plot, ax)
 
 
 def _draw_band(ax: Axes, share_SDC: NDArray[np.float64]) -> None:
     """Draw how much the classes together have in the draws: from the 5% to the 95% quantile."""
-    held_NC = np.cumsum(share_SDC.reshape(-1, share_SDC.shape[-1]), axis=1)
-    low, high = np.quantile(held_NC, _BAND, axis=0)
+    share_NC = np.cumsum(share_SDC.reshape(-1, share_SDC.shape[-1]), axis=1)
+    low, high = np.quantile(share_NC, _BAND, axis=0)
     rows, low, high = np.arange(len(low) + 1), np.append(0.0, low), np.append(0.0, high)
     ax.fill_between(rows, low, high, color=style.BLUE, alpha=0.2, linewidth=0.0, gid="band")
 
 
-def _mark(ax: Axes, level: float, classes: int, held: NDArray[np.float64]) -> None:
+def _mark(ax: Axes, level: float, classes: int, share: NDArray[np.float64]) -> None:
     """Draw a line from the axis to the curve, and write below the curve how many classes have this share."""
     ax.plot([0, classes], [level, level], color=style.GREY, linewidth=0.6, linestyle=(0, (3, 2)), gid="level")
-    ax.plot([classes], [held[classes]], "o", color=style.INK, markersize=3.5, gid="reached")
+    ax.plot([classes], [share[classes]], "o", color=style.INK, markersize=3.5, gid="reached")
     text = f"{classes} class{'es' * (classes > 1)} {'has' if classes == 1 else 'have'} {level:.0%}"
     (low, high), (wide, tall) = ax.get_xlim(), style.inches(ax)
     point = (high - low) / (wide * 72)
     left = max(min(classes + 5 * point, high - width(text, style.SMALL) * point), low)
     line = style.SMALL * 1.2 / (tall * 72)
-    below = min(level, float(np.interp(left, np.arange(len(held)), held))) - line
+    below = min(level, float(np.interp(left, np.arange(len(share)), share))) - line
     ax.text(left, below, text, ha="left", va="center", fontsize=style.SMALL, gid="classes with level")
 
 
@@ -289,7 +289,7 @@ def write_all(
     """Write all figures of a run into a folder. The folder is created if it does not exist; old files are replaced.
 
     `classes-1`, `classes-2` and so on are pages of the largest classes, with small or weakly supported ones last.
-    `core` shows where they lie, `factors-<mode>` the factors of a mode, `mass` how much the largest classes have;
+    `core` shows where they are, `factors-<mode>` the factors of a mode, `mass` how much the largest classes have;
     `effective-shape` and `traces` describe the run. If the run has held-out cells, `calibration` shows whether its
     intervals are right. A run without draws has only `traces`.
 

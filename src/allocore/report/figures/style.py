@@ -1,10 +1,10 @@
 """One restrained style for all figures: colours, fonts, text that fits, ticks, and sheets laid out in inches.
 
-The colours are those of Okabe and Ito, which people of any colour vision can tell apart. No letter is smaller than 7
+The colours of Okabe and Ito suit all kinds of colour vision. No letter is smaller than 7
 points. Labels may contain any character and may be of any length.
 
 Positions of ticks are numbers of periods, which may have gaps, and not dates. So matplotlib's locators of dates do not
-apply: they put ticks at dates that are not among the periods, and more of them than asked for.
+apply: they put ticks at dates that are not among the periods, and more of them than the figure has room for.
 """
 
 import math
@@ -85,6 +85,7 @@ _MODE_COLOURS = (VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 
 WIDTH = 7.2
 SMALL, NORMAL, LARGE = 7.0, 7.5, 9.0
+NOTE: dict[str, Any] = {"fontsize": SMALL, "color": GREY}
 
 _LOOK: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -180,7 +181,7 @@ def percent(ax: Axes, axis: Literal["x", "y"] = "y") -> None:
 def below_title(ax: Axes, words: str) -> None:
     """Write a grey line between a panel and its title, which must have a pad of 13 points."""
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    ax.annotate(words, (0.0, 1.0), (0.0, 4.0), fontsize=SMALL, color=GREY, gid="below title", **place)
+    ax.annotate(words, (0.0, 1.0), (0.0, 4.0), **NOTE, gid="below title", **place)
 
 
 def round_below(share: float) -> float:
@@ -220,7 +221,7 @@ class Sheet:
 def name_chains(sheet: Sheet, chains: int, right: float, top: float) -> None:
     """Name the colours of the chains on a line that ends at `right`; of very many chains only their number."""
     if chains > len(COLOURS):
-        sheet.text(right, top, f"{chains} chains", ha="right", fontsize=SMALL, color=GREY)
+        sheet.text(right, top, f"{chains} chains", ha="right", **NOTE)
     for chain in reversed(range(chains if 1 < chains <= len(COLOURS) else 0)):
         sheet.text(right, top, f"chain {chain}", ha="right", fontsize=SMALL, color=chain_colour(chain), weight="bold")
         right -= 0.5
