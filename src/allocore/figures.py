@@ -65,11 +65,11 @@ def _documented(draw: Callable[..., Any]) -> str:
 
 if TYPE_CHECKING:
     from allocore.report.figures import classes as _classes
-    from allocore.report.figures import core_map, heat_map, held_out, run
-    from allocore.report.figures.forecast_fan import forecast as forecast
-    from allocore.report.figures.held_out import ppd as ppd
+    from allocore.report.figures import core_map, heat_map, predictions, run
+    from allocore.report.figures.predictions import forecast as forecast
+    from allocore.report.figures.predictions import ppd as ppd
 
-    calibration = _of_posterior(held_out.calibration)
+    calibration = _of_posterior(predictions.calibration)
     classes = _of_posterior(_classes.classes)
     core = _of_posterior(core_map.core)
     effective_shape = _of_posterior(run.effective_shape)
@@ -80,15 +80,15 @@ if TYPE_CHECKING:
     write_all = _of_posterior(run.write_all)
 
 _HOMES = {
-    "calibration": "held_out",
+    "calibration": "predictions",
     "classes": "classes",
     "core": "core_map",
     "effective_shape": "run",
     "factors": "heat_map",
-    "forecast": "forecast_fan",
+    "forecast": "predictions",
     "mass": "run",
     "one_class": "classes",
-    "ppd": "held_out",
+    "ppd": "predictions",
     "traces": "run",
     "write_all": "run",
 }

@@ -152,11 +152,11 @@ class Compared:
         return self.record.tensor
 
     def predict(self, cells: object, interval: float = 0.9) -> "pd.DataFrame":
-        """Predict sums of cells, as `Forecast.predict`, without the cells that cannot be compared."""
+        """Predict sums of cells as `Forecast.predict` does, without the cells that cannot be compared."""
         return predict_cells(self.record, cells, interval, threads=self.threads)[0]
 
     def quantiles(self, cells: object, levels: Sequence[float]) -> "pd.DataFrame":
-        """Return quantiles of sums of cells, as `Forecast.quantiles`, without the cells that cannot be compared."""
+        """Return quantiles of sums of cells as `Forecast.quantiles` does, without the cells that cannot be compared."""
         return cell_quantiles(self.record, cells, levels, threads=self.threads)
 
     def findings(self) -> list[Finding]:
@@ -208,10 +208,7 @@ def _counts_by_period(
     found = np.zeros((len(cells), tensor.shape[mode]))
     for n, cell in enumerate(cells):
         inside = _inside(tensor, cell)
-        chosen_n = np.ones(len(count_n), dtype=bool)
-        for name in cell:
-            m = tensor.mode(name)
-            chosen_n &= inside[m][coords_Mn[m]]
+        chosen_n = np.all([inside_D[place_n] for inside_D, place_n in zip(inside, coords_Mn, strict=True)], axis=0)
         found[n] = np.bincount(coords_Mn[mode][chosen_n], count_n[chosen_n], tensor.shape[mode])
     return found
 
@@ -423,20 +420,19 @@ def score_findings(table: "pd.DataFrame") -> list[Finding]:
 def _judge(rows: "pd.DataFrame", scope: str) -> Finding:
     if not rows["number"].iloc[0]:
         return Finding("nothing-to-score", "note", {"scope": scope})
-    others = tuple(
-        {"model": str(name), "crps": float(row["crps"]), **_verdict(row)} for name, row in rows.iloc[1:].iterrows()
-    )
+    others = tuple(_verdict(str(name), row) for name, row in rows.iloc[1:].iterrows())
     better = all(each["verdict"] == "better" for each in others)
     level: Level = "poor" if not better else "good" if all(each["clear"] for each in others) else "caution"
     return Finding("forecast-score", level, {"scope": scope, "crps": float(rows["crps"].iloc[0]), "others": others})
 
 
-def _verdict(row: "pd.Series[float]") -> dict[str, Any]:
+def _verdict(model: str, row: "pd.Series[float]") -> dict[str, Any]:
     """Whether the forecast is better than a simple one, and clearly so; `tested` if there is a standard error."""
     difference, error = row["crps_difference"], row["standard_error"]
     verdict = "better" if difference > 0.0 else "worse" if difference < 0.0 else "equal"
     tested = bool(np.isfinite(error) and error != 0.0)
-    return {"verdict": verdict, "clear": bool(not tested or abs(difference) > _CLEAR * error), "tested": tested}
+    clear = bool(not tested or abs(difference) > _CLEAR * error)
+    return {"model": model, "crps": float(row["crps"]), "verdict": verdict, "clear": clear, "tested": tested}
 
 
 def future_counts(given: object, future: CountTensor, mode: int) -> tuple[CountTensor, list[Finding]]:

@@ -94,8 +94,8 @@ class Level:
         self._settings = settings
         self._weight, self._sum, self._total = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self._periods = np.zeros(shape)
-        self._seen = np.zeros((cycle, *shape)) if cycle else None
-        self._predicted = np.zeros((cycle, *shape)) if cycle else None
+        self._has_season = bool(cycle)
+        self._seen, self._predicted = np.zeros((cycle or 0, *shape)), np.zeros((cycle or 0, *shape))
 
     @property
     def begun(self) -> Floats:
@@ -111,7 +111,7 @@ class Level:
     def add(self, counts: Floats, phase: int, exposure: Floats | float = 1.0) -> None:
         """Observe a period, or the part `exposure` of it."""
         noise, relative = self._settings.noise, counts / self._index(phase)
-        if self._seen is not None and self._predicted is not None:
+        if self._has_season:
             self._seen[phase] += self.begun * counts
             self._predicted[phase] += self.begun * exposure * self._level()
         self.skip(1)
@@ -122,8 +122,8 @@ class Level:
         """Skip periods that were not observed."""
         if periods:
             least = np.minimum(_TINY / np.maximum(self._weight, _TINY), 1.0)
-            kept = np.maximum(self._settings.discount**periods, least)
-            self._weight, self._sum = kept * self._weight, kept * self._sum
+            remains = np.maximum(self._settings.discount**periods, least)
+            self._weight, self._sum = remains * self._weight, remains * self._sum
 
     def _level(self) -> Floats:
         """The expected count of the next period, if it is fully observed and there is no season."""
@@ -139,7 +139,7 @@ class Level:
 
     def _index(self, phase: int) -> Floats | float:
         """The index of a phase of the season."""
-        if self._seen is None or self._predicted is None:
+        if not self._has_season:
             return 1.0
         has_season = np.isfinite(self._settings.season)
         added = np.where(has_season, self._settings.season, 1.0) * self._mean()
@@ -264,7 +264,7 @@ def _scales(record: Record, place: tuple[int, ...], mode: int) -> tuple[Floats |
 
 
 def all_settings(cycle: int | None) -> DiscountSettings:
-    """The grid of settings."""
+    """Return the grid of settings."""
     grid = np.array(list(product(DISCOUNTS, NOISES, PULLS, SEASONS if cycle else SEASONS[:1])))
     return DiscountSettings(*grid.T)
 
@@ -303,8 +303,8 @@ def learn_smoothness(factors: FactorCounts, periods: Periods) -> Smoothness:
     for _ in range(_STEPS_OF_EM if number else 0):
         own_CG = likely_CG * weights_G
         weights_G = (own_CG / own_CG.sum(axis=1, keepdims=True)).mean(axis=0)
-    kept = np.flatnonzero(weights_G >= min(_WEIGHT_THAT_MATTERS, weights_G.max()))
-    return Smoothness(settings.taken(kept), weights_G[kept] / weights_G[kept].sum())
+    used = np.flatnonzero(weights_G >= min(_WEIGHT_THAT_MATTERS, weights_G.max()))
+    return Smoothness(settings.taken(used), weights_G[used] / weights_G[used].sum())
 
 
 class Paths:

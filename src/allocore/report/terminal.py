@@ -486,26 +486,21 @@ class _Scores:
     rows: list[list[str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        across = self._across()
-        fits = console.measure(across, options=options.update(max_width=_UNBOUNDED)).maximum <= options.max_width
-        yield across if fits else self._down()
-
-    def _across(self) -> Table:
-        shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+        across = Table(box=SIMPLE_HEAD, pad_edge=False)
         for name in HEADINGS:
-            shown.add_column(name, justify="right" if name else "left", no_wrap=True)
+            across.add_column(name, justify="right" if name else "left", no_wrap=True)
         for row in self.rows:
-            shown.add_row(*map(Text, row), style="bold" if row[0] == MODEL else "")
-        return shown
-
-    def _down(self) -> Table:
-        shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-        shown.add_column("", overflow="fold")
+            across.add_row(*map(Text, row), style="bold" if row[0] == MODEL else "")
+        if console.measure(across, options=options.update(max_width=_UNBOUNDED)).maximum <= options.max_width:
+            yield across
+            return
+        down = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        down.add_column("", overflow="fold")
         for row in self.rows:
-            shown.add_column(Text(row[0].replace(" ", "\n", 1)), justify="right", no_wrap=True)
+            down.add_column(Text(row[0].replace(" ", "\n", 1)), justify="right", no_wrap=True)
         for name, *scores in zip(HEADINGS[1:], *(row[1:] for row in self.rows), strict=True):
-            shown.add_row(name, *(Text(score, style="bold" * (not place)) for place, score in enumerate(scores)))
-        return shown
+            down.add_row(name, *(Text(score, style="bold" * (not place)) for place, score in enumerate(scores)))
+        yield down
 
 
 def evaluation_report(found: Evaluation) -> RenderableType:

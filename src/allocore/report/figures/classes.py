@@ -331,7 +331,11 @@ def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: flo
     highest = max(float(profile.share_D.max()), _draw_intervals(ax, profile, colour, shown, shown[large]))
     _share_axis(ax, profile, highest, beside)
     ax.set_ylim(0.0, highest * (_NAMES_ABOVE if time or profile.even else _HEADROOM))
-    _draw_lines(ax, profile.share_D, colour, shown[~large], shown[large])
+    # Two collections have all stems, whatever their number.
+    share_D, grey, coloured, few = profile.share_D, shown[~large], shown[large], large.sum() <= 40
+    ax.vlines(grey, 0.0, share_D[grey], colors=style.FAINT, linewidths=0.8, gid="grey")
+    ax.vlines(coloured, 0.0, share_D[coloured], colors=colour, linewidths=1.2 if few else 0.8, gid="coloured")
+    ax.plot(coloured, share_D[coloured], "o", color=colour, markersize=2.4 if few else 1.4, clip_on=False, gid="heads")
     if profile.even:
         _remark(ax, "evenly spread", beside)
     elif beside:
@@ -383,14 +387,6 @@ def _draw_intervals(ax: Axes, profile: Profile, colour: str, shown: Ints, colour
         low, high = profile.low_D[coloured], profile.high_D[coloured]
         ax.vlines(coloured, low, high, colors=colour, alpha=_PALE, linewidths=_WHISKER, zorder=0.8, gid="whiskers")
     return float(high.max(initial=0.0))
-
-
-def _draw_lines(ax: Axes, share_D: Floats, colour: str, grey: Ints, coloured: Ints) -> None:
-    """Draw all stems as two collections, whatever their number."""
-    few = len(coloured) <= 40
-    ax.vlines(grey, 0.0, share_D[grey], colors=style.FAINT, linewidths=0.8, gid="grey")
-    ax.vlines(coloured, 0.0, share_D[coloured], colors=colour, linewidths=1.2 if few else 0.8, gid="coloured")
-    ax.plot(coloured, share_D[coloured], "o", color=colour, markersize=2.4 if few else 1.4, clip_on=False, gid="heads")
 
 
 def _highest(share_D: Floats) -> Ints:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, Unpack, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_hex, to_rgb
 
-from allocore.classes.summary import Factor, ShownDraw, ShownMode
+from allocore.classes.summary import ClassSummary, Factor, ShownDraw, ShownMode
 from allocore.errors import InputError, whole_number
 from allocore.kernels.elementary import Floats, Ints
 from allocore.report.figures import style
@@ -87,11 +87,10 @@ def factors(
         number = (
             f"{len(found)} factors" if len(shown) == len(found) else f"the {columns} heaviest of {len(found)} factors"
         )
-        words = _Words(number, f"share of all\n{summary.counted}", summary.source)
         if summary.modes[place].kind in ("time", "order"):
-            return _draw_in_order(ax, shown, colour, words)
+            return _draw_in_order(ax, summary, shown, number, colour)
         as_given = _are_rising(summary.modes[place].labels, most) if order is None else order == "labels"
-        return _draw_labels(ax, shown, _heaviest(shown, most), not as_given, colour, words)
+        return _draw_labels(ax, summary, shown, number, colour, _heaviest(shown, most), not as_given)
 
 
 def _are_rising(labels: Sequence[str | int], most: int) -> bool:
@@ -101,15 +100,9 @@ def _are_rising(labels: Sequence[str | int], most: int) -> bool:
     return all(one < other for one, other in pairwise(int(label) for label in labels))
 
 
-class _Words(NamedTuple):
-    """What the figure says about the number of factors, their bars, and where they are from."""
-
-    factors: str
-    bars: str
-    source: str
-
-
-def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Words) -> Figure | Axes:
+def _draw_in_order(
+    ax: Axes | None, summary: ClassSummary, shown: list[Factor], number: str, colour: str
+) -> Figure | Axes:
     """Draw ordered labels from left to right; factors are rows."""
     mode = shown[0].mode
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
@@ -127,13 +120,13 @@ def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Wo
     bars.set_ylim(heat.get_ylim())
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
-    bars.set_xlabel(words.bars, **style.NOTE, labelpad=1, loc="left")
-    _explain(sheet, left, mode, "in order from left to right", words)
+    bars.set_xlabel(f"share of all\n{summary.counted}", **style.NOTE, labelpad=1, loc="left")
+    _explain(sheet, left, mode, f"{number}, in order from left to right", summary.source)
     return figure_or_axes(sheet.ax, ax)
 
 
 def _draw_labels(
-    ax: Axes | None, shown: list[Factor], rows: Ints, grouped: bool, colour: str, words: _Words
+    ax: Axes | None, summary: ClassSummary, shown: list[Factor], number: str, colour: str, rows: Ints, grouped: bool
 ) -> Figure | Axes:
     """Draw unordered labels as rows, in groups or in their own order; factors are columns."""
     mode = shown[0].mode
@@ -142,7 +135,7 @@ def _draw_labels(
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, above + _BELOW + max(0.135 * len(rows), 0.6)))
     names = [shorten(mode.labels[row], _MOST_NAMES * 72, style.SMALL) for row in rows.tolist()]
     tick = width(f"{100 * style.round_below(max(factor.mass for factor in shown)):.4g}%", style.SMALL) + 8
-    title = tick + max(width(line, style.SMALL) for line in words.bars.splitlines())
+    title = tick + max(width(line, style.SMALL) for line in ("share of all", summary.counted))
     left = (4 + max(7 + max(width(name, style.SMALL) for name in names), title)) / 72
     wide, high = sheet.width - left - 0.3, sheet.height - above - _BELOW
     # Few factors do not need the whole width: large tiles say no more than small ones.
@@ -158,10 +151,10 @@ def _draw_labels(
     bars.set_xlim(heat.get_xlim())
     bars.set_xticks([])
     _mass_axis(bars, shown, "y")
-    sheet.text(left - tick / 72, 0.34, words.bars, ha="right", **style.NOTE)
+    sheet.text(left - tick / 72, 0.34, f"share of all\n{summary.counted}", ha="right", **style.NOTE)
     length = len(mode.labels)
     which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
-    _explain(sheet, left, mode, which, words)
+    _explain(sheet, left, mode, f"{number}, {which}", summary.source)
     return figure_or_axes(sheet.ax, ax)
 
 
@@ -229,11 +222,9 @@ def _mass_axis(bars: Axes, shown: list[Factor], axis: Literal["x", "y"]) -> None
     style.percent(bars, axis)
 
 
-def _explain(sheet: style.Sheet, left: float, mode: ShownMode, labels: str, words: _Words) -> None:
+def _explain(sheet: style.Sheet, left: float, mode: ShownMode, shown: str, source: str) -> None:
     name = shorten(mode.name, _TITLE, style.LARGE, bold=True)
     sheet.text(left, 0.05, name, fontsize=style.LARGE, weight="bold")
     end = left + width(name, style.LARGE, bold=True) / 72 + 0.1
-    remark = shorten(f"{words.factors}, {labels}", (sheet.width - end) * 72, style.NORMAL)
-    sheet.text(end, 0.075, remark, color=style.GREY)
-    caption = f"share of the label in the factor  ·  {words.source}"
-    sheet.text(left + 1.3, sheet.height - 0.31, caption, **style.NOTE)
+    sheet.text(end, 0.075, shorten(shown, (sheet.width - end) * 72, style.NORMAL), color=style.GREY)
+    sheet.text(left + 1.3, sheet.height - 0.31, f"share of the label in the factor  ·  {source}", **style.NOTE)

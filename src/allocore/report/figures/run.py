@@ -23,7 +23,7 @@ from allocore.report.figures import style
 from allocore.report.figures.classes import classes, classes_on_page
 from allocore.report.figures.core_map import core
 from allocore.report.figures.heat_map import factors
-from allocore.report.figures.held_out import calibration
+from allocore.report.figures.predictions import calibration
 from allocore.report.figures.style import Figure, figure_or_axes, joined, shorten, width
 from allocore.report.fit import Fit, shown_summary
 
@@ -228,7 +228,10 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
         plot = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.24)))
         share = np.concatenate([[0.0], np.cumsum(summary.share_C)])
         if summary.is_consensus:
-            _draw_band(plot, post.consensus().shares_by_draw)
+            share_SDC = post.consensus().shares_by_draw
+            low, high = np.quantile(np.cumsum(share_SDC, axis=-1), _BAND, axis=(0, 1))
+            low, high = np.append(0.0, low), np.append(0.0, high)
+            plot.fill_between(range(number + 1), low, high, color=style.BLUE, alpha=0.2, linewidth=0.0, gid="band")
         plot.plot(np.arange(number + 1), share, color=style.BLUE, linewidth=1.2, gid="held")
         if number <= 60:
             plot.plot(np.arange(1, number + 1), share[1:], "o", color=style.BLUE, markersize=2, gid="classes")
@@ -245,14 +248,6 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
         together = f"; all {number} have {share[-1]:.0%}" if summary.is_consensus else ""
         plot.set_title(source_words(summary) + together, loc="left", **style.NOTE, pad=4)
         return figure_or_axes(plot, ax)
-
-
-def _draw_band(ax: Axes, share_SDC: NDArray[np.float64]) -> None:
-    """Draw how much the classes together have in the draws: from the 5% to the 95% quantile."""
-    share_NC = np.cumsum(share_SDC.reshape(-1, share_SDC.shape[-1]), axis=1)
-    low, high = np.quantile(share_NC, _BAND, axis=0)
-    rows, low, high = np.arange(len(low) + 1), np.append(0.0, low), np.append(0.0, high)
-    ax.fill_between(rows, low, high, color=style.BLUE, alpha=0.2, linewidth=0.0, gid="band")
 
 
 def _mark(ax: Axes, level: float, classes: int, share: NDArray[np.float64]) -> None:

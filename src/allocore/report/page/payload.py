@@ -156,9 +156,7 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
         "length": len(mode.labels),
         "labels": labels,
         "starts": [_start(label) for label in labels] if mode.kind == "time" else None,
-        "iso": [country.iso3 if country else None for country in map(resolve, labels)]
-        if mode.kind == "country"
-        else None,
+        "iso": [each.iso3 if each else None for each in map(resolve, labels)] if mode.kind == "country" else None,
         "even": [each.even for each in shown],
         "peaks": [each.peaks() for each in shown] if mode.kind == "time" else None,
         "rows": None if rows_NR is None else _packed(np.searchsorted(shown_R, rows_NR), "<u4"),
@@ -231,17 +229,14 @@ def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any
             "apart": bool(summary.apart_C[c]),
             "profiles": [columns.of_class[c] for columns in modes],
             "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[c].tolist())],
+            # The first classes that share the factor and their number, then the same of those that may share it.
             "sharers": [
-                [*_first_and_number(same), *_first_and_number(perhaps)]
-                for same, perhaps in (sharers_of(summary, c, mode) for mode in range(len(modes)))
+                [each for numbers in sharers_of(summary, c, mode) for each in (numbers[:_MOST_SHARERS], len(numbers))]
+                for mode in range(len(modes))
             ],
         }
         for c, name in enumerate(summary.names)
     ]
-
-
-def _first_and_number(numbers: list[Any]) -> list[Any]:
-    return [numbers[:_MOST_SHARERS], len(numbers)]
 
 
 def _cells(posterior: Fit, summary: ClassSummary) -> dict[str, Any]:
