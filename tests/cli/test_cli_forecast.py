@@ -47,6 +47,15 @@ def test_it_writes_quantiles_and_draws(run, folder, tmp_path):
     assert (tmp_path / "fan.png").exists()
 
 
+def test_a_figure_of_many_sums_shows_the_largest(run, folder, tmp_path):
+    code, told, _ = run(
+        "forecast", folder / "run.zarr", "--horizon", 1, "--by", "who", "--by", "whom", "--figure", tmp_path / "fan.png"
+    )
+    assert code == 0
+    assert "the 12 largest of 16 sums" in " ".join(told.split())
+    assert (tmp_path / "fan.png").exists()
+
+
 def test_it_takes_a_table_of_cells_and_scores_what_happened(run, folder, tmp_path):
     (tmp_path / "cells.csv").write_text("who,whom,month\nA,B,2018-05\nA,,\n")
     code, told, _ = run(

@@ -60,7 +60,7 @@ def test_predictions_are_printed_with_separators_and_explained(run, fitted, tmp_
     _, out, _ = run("predict", fitted, tmp_path / "cells.csv")
     found = ac.open_run(fitted).predict(pd.DataFrame({"when": ["x"]}))
     assert_whole(out, [f"{found['low'].iloc[0]:,}", f"{found['high'].iloc[0]:,}", f"{found['expected'].iloc[0]:,.0f}"])
-    assert "rate: the expected count; low to high: its 90% interval; all: a sum." in out
+    assert "expected: the expected count; low to high: its 90% interval; all: a sum." in out
 
 
 def test_new_rows_and_their_numbers_are_whole(run, fitted, tmp_path):

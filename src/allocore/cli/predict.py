@@ -252,7 +252,7 @@ def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> No
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
     panels = [dict(each) for each in sums]
     if len(panels) > _PANELS:
-        largest = found.predict(panels)["rate"].to_numpy().argsort()[::-1][:_PANELS]
+        largest = found.predict(panels)["expected"].to_numpy().argsort()[::-1][:_PANELS]
         panels = [panels[place] for place in largest.tolist()]
     ac.figures.forecast(found, panels).savefig(path)
     few = f", the {_PANELS} largest of {len(sums):,} sums" if len(sums) > _PANELS else ""
