@@ -12,7 +12,7 @@ import pytest
 
 import allocore as ac
 from allocore import progress
-from allocore.report.figures import files as figure_files
+from allocore.report.figures import run as figure_files
 
 ROOT = Path(__file__).parent.parent
 # The page about clusters starts processes: tests/run/test_executors.py runs it.

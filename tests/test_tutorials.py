@@ -46,7 +46,7 @@ def test_the_planted_classes_of_the_events_are_found(run_tutorial):
 @pytest.mark.slow
 def test_the_forecast_of_sales_is_ahead_by_cell_and_surprises_are_promotions(run_tutorial):
     names = run_tutorial("retail")
-    by_cell = names["judged"]["crps"].unstack().loc["cells"]
+    by_cell = names["judged"].table["crps"].unstack().loc["cells"]
     assert by_cell.idxmin() == "forecast"
     assert len(names["known"]) >= 14
     coverage = {name: score.table.loc["model", "coverage_90_busy"] for name, score in names["scores"].items()}

@@ -20,4 +20,4 @@ figure = ac.figures.forecast(forecast, [{}, {"carrier": "JetBlue Airways"}, {"de
 # of it. It widens with the horizon.
 #
 # A mode is time if its labels are periods, so the months get their year here. Nine months are a short past: the
-# forecast cannot know of seasons. :meth:`allocore.Forecast.evaluate` tells how good it was.
+# forecast cannot know of seasons. :meth:`allocore.Forecast.evaluate` shows how good it was.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from allocore.events.read_events import read_events
     from allocore.findings import Finding
     from allocore.forecast.forecast import Forecast
+    from allocore.forecast.scores import ForecastEvaluation
     from allocore.posterior.diagnose import Diagnosis
     from allocore.posterior.evaluate import Evaluation
     from allocore.results import Posterior, open_run, write_report
@@ -46,6 +47,7 @@ _HOMES = {
     "EventReport": "tensor.event_report",
     "Finding": "findings",
     "Forecast": "forecast.forecast",
+    "ForecastEvaluation": "forecast.scores",
     "HeldOut": "tensor.holdout",
     "InputError": "errors",
     "StoreError": "errors",
@@ -80,6 +82,7 @@ __all__ = [
     "EventReport",
     "Finding",
     "Forecast",
+    "ForecastEvaluation",
     "HeldOut",
     "InputError",
     "Missing",

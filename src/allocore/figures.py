@@ -10,6 +10,8 @@ A notebook shows the figure by itself. To draw in axes of your own, pass them as
 The functions are loaded on first use, so matplotlib is imported only when a figure is made.
 """
 
+import inspect
+import re
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
@@ -29,16 +31,45 @@ def _of_posterior(draw: Callable[Concatenate[Fit, _P], _R]) -> Callable[Concaten
     def of_fitted(post: Fitted, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return draw(as_posterior(post), *args, **kwargs)
 
+    of_fitted.__doc__ = _documented(draw)
     return of_fitted  # type: ignore[return-value]  # callers may also pass post by name
+
+
+# What most figures have in common, in the form of numpydoc.
+_PARAMETERS = {
+    "post": """post : Posterior, fitted model or path
+    A posterior, a fitted model, or the folder of a run.""",
+    "ax": """ax : matplotlib.axes.Axes, optional
+    The axes to draw in; by default those of a new figure.""",
+    "draw": """draw, chain : int or "best", optional
+    The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.""",
+}
+_RETURNS = """Figure or matplotlib.axes.Axes
+    The new figure, which a notebook shows; or `ax`, if that was given. Its panels are `figure.panels`.
+
+"""
+
+
+def _documented(draw: Callable[..., Any]) -> str:
+    """Return the docstring of a function with the parameters that most figures share, and what they return."""
+    text, _, examples = (inspect.getdoc(draw) or "").partition("Examples\n--------\n")
+    text, _, returns = text.partition("Returns\n-------\n")
+    text, _, own = text.partition("Parameters\n----------\n")
+    entries = _PARAMETERS | {
+        entry.split()[0].rstrip(","): entry for entry in re.split(r"\n(?=\S)", own.strip()) if entry
+    }
+    parameters = [entries[name] for name in inspect.signature(draw).parameters if name in entries]
+    sections = {"Parameters": "\n".join(parameters) + "\n\n", "Returns": returns or _RETURNS, "Examples": examples}
+    return text + "".join(f"{name}\n{'-' * len(name)}\n{section}" for name, section in sections.items())
 
 
 if TYPE_CHECKING:
     from allocore.report.figures import classes as _classes
-    from allocore.report.figures import core_map, files, heat_map, held_out, run
-    from allocore.report.figures.forecast_fan import forecast as forecast
-    from allocore.report.figures.held_out import ppd as ppd
+    from allocore.report.figures import core_map, heat_map, predictions, run
+    from allocore.report.figures.predictions import forecast as forecast
+    from allocore.report.figures.predictions import ppd as ppd
 
-    calibration = _of_posterior(held_out.calibration)
+    calibration = _of_posterior(predictions.calibration)
     classes = _of_posterior(_classes.classes)
     core = _of_posterior(core_map.core)
     effective_shape = _of_posterior(run.effective_shape)
@@ -46,20 +77,20 @@ if TYPE_CHECKING:
     mass = _of_posterior(run.mass)
     one_class = _of_posterior(_classes.one_class)
     traces = _of_posterior(run.traces)
-    write_all = _of_posterior(files.write_all)
+    write_all = _of_posterior(run.write_all)
 
 _HOMES = {
-    "calibration": "held_out",
+    "calibration": "predictions",
     "classes": "classes",
     "core": "core_map",
     "effective_shape": "run",
     "factors": "heat_map",
-    "forecast": "forecast_fan",
+    "forecast": "predictions",
     "mass": "run",
     "one_class": "classes",
-    "ppd": "held_out",
+    "ppd": "predictions",
     "traces": "run",
-    "write_all": "files",
+    "write_all": "run",
 }
 _NOT_OF_A_POSTERIOR = ("forecast", "ppd")
 

@@ -676,7 +676,7 @@ class Posterior:
         """
         from allocore.forecast.forecast import make_forecast
 
-        return make_forecast(drawn(self._record), self, horizon, mode, season, seed=seed, threads=self._threads)
+        return make_forecast(self, horizon, mode, season, seed=seed, threads=self._threads)
 
     def consensus(self, *, progress: bool = True) -> "Consensus":
         """Return what the chains agree on: the classes that at least half of them have.
@@ -926,13 +926,12 @@ class Posterior:
         2 of ... classes, consensus of 2 chains, 20 draws
         ...
         """
-        from allocore.report.console import SafeConsole
-        from allocore.report.terminal import class_report
+        from allocore.report.terminal import SafeConsole, class_report
 
         SafeConsole().print(class_report(self, rows, top, draw=draw, chain=chain))
 
     def _repr_html_(self) -> str:
-        from allocore.report.notebook import posterior_html
+        from allocore.report.terminal import posterior_html
 
         return posterior_html(self)
 

@@ -66,7 +66,7 @@ def test_it_takes_a_table_of_cells_and_scores_what_happened(run, folder, tmp_pat
     assert "By cell, the CRPS of the forecast is" in " ".join(told.split())
     assert "CRPS: " in told, "the scores are explained"
     forecast = ac.open_run(folder / "run.zarr").forecast(2, season=None)
-    for sentence in forecast.evaluate(ac.load_tensor(folder / "whole.npz")).attrs["sentences"]:
+    for sentence in forecast.evaluate(ac.load_tensor(folder / "whole.npz")).sentences:
         assert " ".join(told.split()).count(sentence) == 1, "nothing is said twice"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import allocore as ac
 from allocore.posterior.evaluate import score_rows
-from allocore.report.run_text import diagnosis_rows
+from allocore.report.terminal import diagnosis_rows
 from support.comparison_cases import JobsHere
 
 QUICK = ("--burn-in", "2", "--draws", "6", "--thin", "1", "--seed", "3", "--threads", "1")

@@ -10,7 +10,7 @@ from allocore.em import nntuck as restarts_module
 from allocore.errors import InputError
 from allocore.model.state import SweepInfo
 from allocore.progress import RestartBar, Row, TerminalBars, restart_bar
-from allocore.report.run_text import progress_line, settings_line
+from allocore.report.terminal import progress_line, settings_line
 from support import cases, dense_em
 from support.errors import refused
 

@@ -206,7 +206,7 @@ def test_every_likelihood_can_be_forecast_and_scored(how):
     Y = Y.binarize() if how["likelihood"] == "bernoulli" else Y
     forecast = fitted(Y.select(month=slice("2017-07", "2018-04")), **how).forecast(2)
     scores = forecast.evaluate(Y)
-    assert np.isfinite(scores[["crps", "ignorance", "interval_score", "absolute_error"]].to_numpy()).all()
+    assert np.isfinite(scores.table[["crps", "ignorance", "interval_score", "absolute_error"]].to_numpy()).all()
 
 
 def test_modes_without_labels_and_models_without_priors_can_be_forecast():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.forecast.compared import home_cells
-from allocore.forecast.scores import SCORES, Series, SimpleForecast, past_pairs
+from allocore.findings import Finding
+from allocore.forecast.scores import SCORES, Series, SimpleForecast, home_cells, past_pairs
 from allocore.forecast.time_factors import Periods
 from allocore.tensor.count_tensor import with_parts
 from allocore.tensor.missing import Missing
@@ -43,7 +43,8 @@ def simple_errors(past, future):
 
 def test_cells_that_were_never_observed_are_not_scored(steady, held_out):
     forecast, seen = held_out
-    found, dense = forecast.evaluate(steady), steady.to_dense()
+    evaluation, dense = forecast.evaluate(steady), steady.to_dense()
+    found = evaluation.table
     assert found.loc[("cells", "forecast"), "number"] == 3 * 58
     cells, totals = dense[seen], dense[seen].sum(axis=0)[None, :]
     for scope, counts in (("cells", cells), ("totals", totals)):
@@ -52,16 +53,16 @@ def test_cells_that_were_never_observed_are_not_scored(steady, held_out):
     expected = (dense_rates(forecast.record).mean(axis=0) * seen[:, :, None]).sum(axis=(0, 1))
     error = np.abs(expected - totals[0, 30:]).mean()
     assert found.loc[("totals", "forecast"), "absolute_error"] == pytest.approx(error)
-    assert {"kind": "cells-not-compared", "level": "note", "values": {"cells": 6}} in found.attrs["findings"]
+    assert Finding("cells-not-compared", "note", {"cells": 6}) in evaluation.findings
 
 
 @pytest.mark.slow
 def test_a_run_with_held_out_cells_is_judged_as_one_without(steady, held_out):
     forecast, seen = held_out
     whole = fitted(steady.select(month=LABELS[:30])).forecast(3)
-    assert "cells-not-compared" not in {each["kind"] for each in whole.evaluate(steady).attrs["findings"]}
+    assert "cells-not-compared" not in {finding.kind for finding in whole.evaluate(steady).findings}
     held = [("ABCDEFGH"[i], "abcdefgh"[j], None) for i, j in np.argwhere(~seen)]
-    found, judged = forecast.evaluate(steady), whole.evaluate(steady.with_missing(held))
+    found, judged = forecast.evaluate(steady).table, whole.evaluate(steady.with_missing(held)).table
     assert found["number"].tolist() == judged["number"].tolist()
     for name in SIMPLE:
         own, other = found.loc[("totals", name)], judged.loc[("totals", name)]
@@ -90,7 +91,7 @@ def test_a_class_at_home_in_cells_that_were_never_observed_has_no_past(steady):
     forecast = fitted(steady.select(month=LABELS[:30])).forecast(3)
     home = home_cells(forecast.fitted.class_summary(), 2)[0]
     pairs = [(who, whom, None) for who, whom in itertools.product(home["who"], home["whom"])]
-    found = forecast.evaluate(steady.with_missing(pairs))
+    found = forecast.evaluate(steady.with_missing(pairs)).table
     assert found.loc[("classes", "forecast"), "number"] == 3 * (len(forecast.changes()) - 1)
     hidden = Missing(steady.with_missing(pairs).missing.patterns, (8, 8, 3))
     compared = with_parts(forecast.compared.tensor, missing=hidden)
@@ -100,21 +101,20 @@ def test_a_class_at_home_in_cells_that_were_never_observed_has_no_past(steady):
 
 def test_a_series_with_gaps_has_the_mean_of_its_observed_periods(steady):
     train = ac.hold_out(steady.select(month=LABELS[:30]), 0.2, along="whom", seed=1).train
-    found = fitted(train).forecast(3).evaluate(steady)
+    evaluation = fitted(train).forecast(3).evaluate(steady)
     dense = steady.to_dense().astype(float)
     dense[:, :, :30][train.missing.contains(np.indices((8, 8, 30)).reshape(3, -1)).reshape(8, 8, 30)] = np.nan
     filled = np.where(np.isnan(dense), np.nanmean(dense[:, :, :30], axis=2)[:, :, None], dense).reshape(64, 33)
     for scope, counts in (("cells", filled), ("totals", filled.sum(axis=0)[None, :])):
         for name, error in simple_errors(counts[:, :30], counts[:, 30:]).items():
-            assert found.loc[(scope, name), "absolute_error"] == pytest.approx(error)
-    filled_in = {"kind": "cells-filled-in", "level": "note", "values": {"cells": int(np.isnan(dense).sum())}}
-    assert filled_in in found.attrs["findings"]
+            assert evaluation.table.loc[(scope, name), "absolute_error"] == pytest.approx(error)
+    assert Finding("cells-filled-in", "note", {"cells": int(np.isnan(dense).sum())}) in evaluation.findings
 
 
 def test_sums_leave_out_what_is_missing_in_the_future(steady):
     forecast, dense = fitted(steady.select(month=LABELS[:30])).forecast(3), steady.to_dense()
     largest = "ABCDEFGH"[int(dense.sum(axis=(1, 2)).argmax())]
-    found = forecast.evaluate(steady.with_missing([(largest, None, None), ("A", "b", LABELS[31])]))
+    found = forecast.evaluate(steady.with_missing([(largest, None, None), ("A", "b", LABELS[31])])).table
     seen = np.ones((8, 8, 3), dtype=bool)
     seen["ABCDEFGH".index(largest)] = False
     seen[0, 1, 1] = False
@@ -143,16 +143,16 @@ def test_a_series_that_different_patterns_hide_in_every_period_was_never_observe
 
 @pytest.mark.slow
 def test_the_standard_error_of_totals_is_that_of_three_periods(steady, held_out):
-    found = held_out[0].evaluate(steady).loc["totals"]
+    found = held_out[0].evaluate(steady).table.loc["totals"]
     one_by_one = [
-        held_out[0].evaluate(steady.select(month=[month])).loc["totals"]["crps_difference"]["mean"]
+        held_out[0].evaluate(steady.select(month=[month])).table.loc["totals"]["crps_difference"]["mean"]
         for month in LABELS[30:]
     ]
     assert found["standard_error"]["mean"] == pytest.approx(np.std(one_by_one, ddof=1) / np.sqrt(3))
 
 
 def test_one_period_has_no_standard_error(steady, held_out):
-    found = held_out[0].evaluate(steady.select(month=[LABELS[30]])).loc["totals"]
+    found = held_out[0].evaluate(steady.select(month=[LABELS[30]])).table.loc["totals"]
     assert np.isnan(found["standard_error"]).all()
 
 

@@ -6,13 +6,12 @@ import pytest
 from scipy import stats
 
 import allocore as ac
-from allocore.findings import Finding
 from allocore.forecast import scores as forecast_scores
 from allocore.forecast.scores import Series, SimpleForecast
 from allocore.forecast.time_factors import Periods
 from allocore.model.likelihood import dispersion_of
 from allocore.posterior.predict import sampled
-from allocore.sentences import sentence
+from allocore.sentences import sentence, sentences
 from support.errors import refused
 from support.forecast_cases import dense_rates, fitted, tensor
 
@@ -29,8 +28,13 @@ def forecast(whole):
 
 
 @pytest.fixture(scope="module")
-def scores(forecast, whole):
+def evaluation(forecast, whole):
     return forecast.evaluate(whole)
+
+
+@pytest.fixture(scope="module")
+def scores(evaluation):
+    return evaluation.table
 
 
 def dense_scores(probability_SY, observed, level=0.9):
@@ -92,7 +96,7 @@ def test_differences_and_their_errors_are_those_of_cells(forecast, whole, monkey
         "add",
         lambda self, scores, unit: (seen.append((scores, unit)), add(self, scores, unit)),
     )
-    found = forecast.evaluate(whole).loc[("cells", "last")]
+    found = forecast.evaluate(whole).table.loc[("cells", "last")]
     scores, unit = seen[0]
     difference = scores[2, 0] - scores[0, 0]
     by_cell = np.array([difference[unit == each].sum() for each in np.unique(unit)])
@@ -119,21 +123,28 @@ def test_a_period_that_was_not_observed_is_not_the_last_value():
     assert SimpleForecast("mean", past, None).means(series, 4, np.array([4])).tolist() == [[3.0]]
 
 
-def test_findings_say_where_the_forecast_is_better_and_where_it_is_not(scores):
-    found = {each["values"]["scope"]: each for each in scores.attrs["findings"] if each["kind"] == "forecast-score"}
+def test_findings_say_where_the_forecast_is_better_and_where_it_is_not(evaluation, scores):
+    found = {each.values["scope"]: each for each in evaluation.findings if each.kind == "forecast-score"}
     assert list(found) == ["cells", "positive cells", "classes", "totals"]
     for scope, finding in found.items():
         own = scores.loc[scope]
-        assert finding["values"]["crps"] == own["crps"].iloc[0]
-        verdicts = {each["model"]: each["verdict"] for each in finding["values"]["others"]}
+        assert finding.values["crps"] == own["crps"].iloc[0]
+        verdicts = {each["model"]: each["verdict"] for each in finding.values["others"]}
         assert verdicts == {
             name: "better" if row["crps_difference"] > 0 else "worse" for name, row in own.iloc[1:].iterrows()
         }
         better = set(verdicts.values()) == {"better"}
-        assert (finding["level"] in ("good", "caution")) == better
-        text = sentence(Finding(**finding))
-        assert text in scores.attrs["sentences"]
-        assert ("NOT better" in text) != better
+        assert (finding.level in ("good", "caution")) == better
+        assert ("NOT better" in sentence(finding)) != better
+
+
+def test_print_and_a_notebook_show_the_table_and_the_sentences(evaluation):
+    assert evaluation.sentences == sentences(evaluation.findings)
+    printed, shown = str(evaluation), evaluation._repr_html_()
+    assert printed.endswith("\n".join(evaluation.sentences))
+    assert f"{evaluation.table.loc[('totals', 'mean'), 'crps']:.4g}" in printed
+    assert shown.count("<li>") == len(evaluation.findings)
+    assert "<table" in shown
 
 
 @pytest.mark.parametrize(
@@ -149,12 +160,14 @@ def test_findings_say_where_the_forecast_is_better_and_where_it_is_not(scores):
 def test_a_difference_is_clear_from_two_standard_errors_on(difference, error, level, ending):
     rows = {"forecast": (5, 2.0, np.nan, np.nan), "last": (5, 2.0 + difference, difference, error)}
     table = pd.DataFrame.from_dict(
-        {(scope, name): row for scope in forecast_scores.SCOPES for name, row in rows.items()},
+        {(scope, name): row for scope in ("cells", "totals") for name, row in rows.items()},
         orient="index",
         columns=["number", "crps", "crps_difference", "standard_error"],
     )
-    table.index = pd.MultiIndex.from_tuples(table.index)
-    for finding in forecast_scores.score_findings(table):
+    table.index = pd.MultiIndex.from_tuples(table.index, names=["scope", "model"])
+    found = forecast_scores.score_findings(table)
+    assert [finding.values["scope"] for finding in found] == ["cells", "totals"]
+    for finding in found:
         assert finding.level == level
         assert sentence(finding).endswith(ending)
 
@@ -172,19 +185,19 @@ def test_modes_and_labels_are_matched_by_name(forecast, whole, scores):
         mode_names=["month", "whom", "who"],
         labels=whole.labels[::-1],
     )
-    again = forecast.evaluate(turned.select(month=["2018-05", "2018-06"]))
+    again = forecast.evaluate(turned.select(month=["2018-05", "2018-06"])).table
     np.testing.assert_allclose(again.to_numpy(dtype=float), scores.to_numpy(dtype=float), rtol=1e-9)
 
 
-def test_new_labels_and_unknown_periods_are_told(forecast, whole):
+def test_findings_name_new_labels_and_unknown_periods(forecast, whole):
     actors = ["A", "B", "C", "E"]
     strange = whole.with_labels({"who": actors, "whom": actors}).select(month=["2018-05"])
     found = forecast.evaluate(strange)
-    assert found.loc[("totals", "forecast"), "number"] == 1
-    values = {each["kind"]: each["values"] for each in found.attrs["findings"]}
+    assert found.table.loc[("totals", "forecast"), "number"] == 1
+    values = {each.kind: each.values for each in found.findings}
     assert values["periods-scored"] == {"periods": ("2018-05",)}
     assert values["labels-without-forecast"]["labels"] == 2
-    assert "Only 2018-05 of the coming periods could be scored." in found.attrs["sentences"]
+    assert "Only 2018-05 of the coming periods could be scored." in found.sentences
     with refused("Y_future", rule="periods 2018-05, 2018-06 in mode 'month'"):
         forecast.evaluate(whole.select(month=slice("2017-07", "2018-04")))
     with refused("Y_future", rule="modes of the fitted tensor"):
@@ -193,7 +206,7 @@ def test_new_labels_and_unknown_periods_are_told(forecast, whole):
 
 def test_missing_cells_of_the_future_are_not_scored(forecast, whole):
     found = forecast.evaluate(whole.with_missing([("A", "B", None), (None, None, "2018-06")]))
-    assert found.loc[("cells", "forecast"), "number"] == 11
+    assert found.table.loc[("cells", "forecast"), "number"] == 11
 
 
 @pytest.mark.slow
@@ -208,6 +221,6 @@ def test_a_forecast_that_knows_more_has_better_scores():
     Y = Y.with_labels({"t": labels})
     # With ten draws a chain, the ratio to the mean is 0.67 to 0.81; with these, 0.68 to 0.73.
     post = ac.CP(3, burn_in=100, draws=60, thin=2, chains=2, seed=0, progress=False).fit(Y.select(t=labels[:38]))
-    found = post.posterior_.forecast(2).evaluate(Y).loc["cells"]["crps"]
+    found = post.posterior_.forecast(2).evaluate(Y).table.loc["cells"]["crps"]
     assert found["forecast"] < 0.8 * found["mean"]
     assert found["forecast"] < found["last"]

@@ -38,7 +38,7 @@ def test_the_cache_depends_on_the_sources_of_kernels_alone(tmp_path):
 
     for other in (
         "estimators.py",
-        "report/notebook.py",
+        "report/terminal.py",
         "results.py",
         "gibbs/sweep.py",
         "em/nntuck.py",

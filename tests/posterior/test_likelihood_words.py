@@ -13,9 +13,7 @@ import allocore as ac
 from allocore import sentences as words_of
 from allocore.posterior import likelihood_check as measure
 from allocore.posterior.likelihood_check import CountDispersion, _of_draw, count_dispersion
-from allocore.report.notebook import posterior_html
-from allocore.report.run_text import settings_line
-from allocore.report.terminal import class_report, run_report
+from allocore.report.terminal import class_report, posterior_html, run_report, settings_line
 from allocore.sentences import sentences
 
 ICEWS = Path(__file__).parents[3] / "shared" / "data" / "icews_2018_2019_events.csv.gz"

@@ -188,7 +188,7 @@ def _print_totals(found: "ac.Forecast", console: Console) -> None:
     """The totals of the last periods and of the coming ones."""
     from allocore.forecast.forecast import cells_by
 
-    compared, labels = found.compared, found.fitted.tensor.labels[found.coming.mode]
+    compared, labels = found.compared, found.fitted.record.tensor.labels[found.coming.mode]
     table = Table(box=SIMPLE_HEAD)
     for name in (found.mode, "counts", "expected", "5%", "95%"):
         table.add_column(Text(name), justify="left" if name == found.mode else "right")
@@ -225,12 +225,12 @@ def _print_changes(found: "ac.Forecast", console: Console) -> None:
 
 def _print_scores(found: "ac.Forecast", future: ac.CountTensor, console: Console) -> None:
     with waiting("scoring the forecast and baselines"):
-        scores = found.evaluate(future)
-    console.print(_table(scores.drop(columns=["number", "crps_difference", "standard_error"]).reset_index()))
-    said = sentences([*found.findings, *found.compared.findings()])
-    for sentence in scores.attrs["sentences"]:
-        if sentence not in said:
-            console.print(Text(sentence))
+        scored = found.evaluate(future)
+    shown = scored.table.drop(columns=["number", "crps_difference", "standard_error"])
+    console.print(_table(shown.reset_index()))
+    printed = [*found.findings, *found.compared.findings()]
+    for sentence in sentences([finding for finding in scored.findings if finding not in printed]):
+        console.print(Text(sentence))
     console.print(Text(_SCORES, style="dim"))
 
 
@@ -243,7 +243,7 @@ def _check_figure(path: Path | None) -> None:
 def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
     """Draw what was asked for, a panel for each sum; the largest ones if there are many."""
     rows = wanted if isinstance(wanted, list) else wanted.astype(object).where(wanted.notna(), "").to_dict("records")
-    others = [name for name in found.fitted.tensor.mode_names if name != found.mode]
+    others = [name for name in found.record.tensor.mode_names if name != found.mode]
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each
     panels = [dict(each) for each in sums]
     if len(panels) > _PANELS:

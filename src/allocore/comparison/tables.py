@@ -15,7 +15,7 @@ from allocore.comparison.findings import CRITERIA, SERIES, best_at_each_budget
 from allocore.comparison.models import Job, Settings, printed, series_name, shape_text
 from allocore.errors import InputError
 from allocore.posterior.scores import quartiles
-from allocore.report.figures.files import write_figure
+from allocore.report.figures.run import write_figure
 
 if TYPE_CHECKING:
     from allocore.comparison.compare import Comparison

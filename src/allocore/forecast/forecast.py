@@ -5,6 +5,7 @@ So its cells are predicted, summed and simulated as those of the run.
 """
 
 from collections.abc import Sequence
+from datetime import date
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Literal, Protocol, overload
@@ -13,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._memory import available_memory, require_memory
+from allocore._text import plural
 from allocore.classes.summary import ClassSummary
-from allocore.errors import InputError, whole_number
+from allocore.errors import NO_VALUE, InputError, whole_number
 from allocore.findings import Finding
-from allocore.forecast.compared import Compared, class_changes
-from allocore.forecast.periods import Coming, coming_periods, future_tensor
+from allocore.forecast.scores import Compared, ForecastEvaluation, class_changes, score_forecast
 from allocore.forecast.time_factors import (
+    Coming,
     Paths,
+    Periods,
     Smoothness,
     bytes_of_a_path,
     factor_counts,
@@ -30,6 +33,7 @@ from allocore.posterior.predict import (
     boxes_and_labels,
     cell_quantiles,
     checked_interval,
+    drawn,
     number_of_draws,
     predict_cells,
     simulate,
@@ -38,7 +42,10 @@ from allocore.posterior.predict import (
 from allocore.progress import watched
 from allocore.sentences import sentences
 from allocore.storage.record import Record
-from allocore.tensor.count_tensor import CountTensor
+from allocore.tensor.calendar import next_periods, period_form, period_numbers, period_start, periods_per_year
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, trusted_tensor
+from allocore.tensor.labels import ModeLabels, label_kind
+from allocore.tensor.missing import WILDCARD, Missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,14 +55,18 @@ _LEAST_PATHS = 400
 # Sums of zeros and ones visit every cell for every path.
 _LEAST_PATHS_BINARY = 100
 _MOST_SAMPLES = 50_000_000
+_LEAST_PERIODS = 3
+# How often a season must fit into the past: to be found, and to be accepted if you ask for it.
+_CYCLES_FOR_AUTO, _CYCLES_IF_ASKED = 3, 2
+_COMPLETE = 0.9  # a last period counts as complete if events cover this share of it
 
 
 class FittedRun(Protocol):
     """What a forecast needs of the posterior that it continues."""
 
     @property
-    def tensor(self) -> CountTensor:
-        """The past counts."""
+    def record(self) -> Record:
+        """The draws, and the tensor of the past."""
 
     def class_summary(self) -> ClassSummary:
         """Return the classes."""
@@ -80,8 +91,6 @@ class Forecast:
         The settings of the discount model that the past makes most probable.
     correlation : float
         How much the factors of one draw rise and fall together.
-    draws : int
-        The number of draws of the posterior.
     threads : int
         Threads for predictions.
 
@@ -104,22 +113,20 @@ class Forecast:
         future: Record,
         smoothness: Smoothness,
         correlation: float,
-        *,
-        draws: int,
         threads: int,
     ) -> None:
-        self._fitted, self._coming, self._record, self._smoothness = fitted, coming, future, smoothness
-        self._correlation, self._draws, self._threads = correlation, draws, threads
+        self.coming, self.record = coming, future
+        self._fitted, self._smoothness, self._correlation, self._threads = fitted, smoothness, correlation, threads
 
     @property
     def periods(self) -> tuple[str, ...]:
         """The labels of the coming periods."""
-        return self._coming.labels
+        return self.coming.labels
 
     @property
     def mode(self) -> str:
         """The name of the mode of time."""
-        return self._record.tensor.mode_names[self._coming.mode]
+        return self.record.tensor.mode_names[self.coming.mode]
 
     @property
     def fitted(self) -> FittedRun:
@@ -146,28 +153,12 @@ class Forecast:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What to know before you use the forecast, such as a last period that may be cut off."""
-        return self._coming.findings
+        return self.coming.findings
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The findings in words."""
         return sentences(self.findings)
-
-    @property
-    def coming(self) -> Coming:
-        """The mode of time, its past and the coming periods, as numbers.
-
-        :meta private:
-        """
-        return self._coming
-
-    @property
-    def record(self) -> Record:
-        """The draws with the factors of the coming periods in the mode of time, one path after another.
-
-        :meta private:
-        """
-        return self._record
 
     @cached_property
     def compared(self) -> Compared:
@@ -175,7 +166,7 @@ class Forecast:
 
         :meta private:
         """
-        return Compared.of(self._fitted.tensor, self._record, self._coming.mode, self._threads)
+        return Compared.of(self._fitted.record.tensor, self.coming, self.record, self._threads)
 
     @overload
     def predict(
@@ -194,20 +185,15 @@ class Forecast:
 
         Parameters
         ----------
-        cells : data frame, list, dict, tuple, or array of int, shape (M, n)
-            The cells, as for `post.predict`, in the coming periods.
-        interval : float
-            The probability of the intervals, above 0 and below 1.
-        draws : bool
-            Also return the expected counts in each path.
-        missing : bool
-            Include self-loops in sums.
+        cells, interval, draws, missing : as for `Posterior.predict`
+            Cells are in the coming periods. `draws` also returns the expected counts in each path, and `missing`
+            includes self-loops in sums.
 
         Returns
         -------
         pandas.DataFrame
-            The cells, `expected`, `low` and `high`, as `post.predict` returns them. With `draws`, a pair of the frame
-            and an array (n, paths).
+            The cells, `expected`, `low` and `high`, as `Posterior.predict` returns them. With `draws`, a pair of the
+            frame and an array (n, paths).
 
         Examples
         --------
@@ -218,7 +204,7 @@ class Forecast:
         2  2014-03  ...
         """
         table, draws_NS = predict_cells(
-            self._record, cells, interval, threads=self._threads, draws=draws, missing=missing
+            self.record, cells, interval, threads=self._threads, draws=draws, missing=missing
         )
         return table if draws_NS is None else (table, draws_NS)
 
@@ -229,12 +215,10 @@ class Forecast:
 
         Parameters
         ----------
-        cells : data frame, list, dict, tuple, or array of int, shape (M, n)
-            The cells, as for `predict`.
+        cells, missing : as for `predict`
+            The cells, and whether sums include self-loops.
         levels : sequence of float
             The probabilities of the quantiles, in increasing order, above 0 and below 1.
-        missing : bool
-            Include self-loops in sums.
 
         Returns
         -------
@@ -247,7 +231,7 @@ class Forecast:
         >>> list(forecast.quantiles({"carrier": "JetBlue Airways"}, [0.1, 0.5, 0.9]).columns)
         ['carrier', 'expected', '0.1', '0.5', '0.9']
         """
-        return cell_quantiles(self._record, cells, levels, threads=self._threads, missing=missing)
+        return cell_quantiles(self.record, cells, levels, threads=self._threads, missing=missing)
 
     def simulate(
         self, cells: object, draws: int | None = None, *, seed: int = 0, missing: bool = False
@@ -256,14 +240,12 @@ class Forecast:
 
         Parameters
         ----------
-        cells : data frame, list, dict, tuple, or array of int, shape (M, n)
-            The cells, as for `predict`.
+        cells, missing : as for `predict`
+            The cells, and whether sums include self-loops.
         draws : int, optional
             How many draws to make, from the paths in turn; by default one from each of them.
         seed : int
             The seed of the noise. The seed of the paths is that of `post.forecast`.
-        missing : bool
-            Include self-loops in sums.
 
         Returns
         -------
@@ -274,7 +256,7 @@ class Forecast:
         >>> forecast.simulate([{"month": "2014-01"}, {"month": "2014-02"}]).shape
         (400, 2)
         """
-        return simulate_cells(self._record, cells, draws, seed=seed, threads=self._threads, missing=missing)
+        return simulate_cells(self.record, cells, draws, seed=seed, threads=self._threads, missing=missing)
 
     def samples(
         self, by: str | Sequence[str] = (), draws: int | None = None, *, cells: object = None, seed: int = 0
@@ -291,10 +273,8 @@ class Forecast:
             default the totals of the periods.
         draws : int, optional
             How many draws of each; by default one for each path.
-        cells : data frame or list, optional
-            Cells and sums to simulate instead, as for `predict`.
-        seed : int
-            The seed of the noise.
+        cells, seed : as for `simulate`
+            Cells and sums to simulate instead, and the seed of the noise.
 
         Returns
         -------
@@ -310,14 +290,13 @@ class Forecast:
         """
         import pandas as pd
 
-        boxes, asked = boxes_and_labels(self._record, cells_by(self, by) if cells is None else cells)
-        times = number_of_draws(self._record) if draws is None else whole_number("draws", draws)
+        boxes, asked = boxes_and_labels(self.record, cells_by(self, by) if cells is None else cells)
+        times = number_of_draws(self.record) if draws is None else whole_number("draws", draws)
         if times * len(asked) > _MOST_SAMPLES:
-            raise InputError(
-                "draws", times, f"must be at most {_MOST_SAMPLES // len(asked):,} for {len(asked):,} sums of cells"
-            )
+            most = _MOST_SAMPLES // len(asked)
+            raise InputError("draws", times, f"must be at most {most:,} for {len(asked):,} sums of cells")
         noise = whole_number("seed", seed, least=0)
-        counts_SN = simulate(self._record, boxes, times, noise, missing=False, threads=self._threads)
+        counts_SN = simulate(self.record, boxes, times, noise, missing=False, threads=self._threads)
         long: pd.DataFrame = asked.loc[asked.index.repeat(times)].reset_index(drop=True)
         return long.assign(draw=np.tile(np.arange(times), len(asked)), outcome=counts_SN.T.ravel())
 
@@ -345,9 +324,9 @@ class Forecast:
         >>> list(forecast.changes().columns)
         ['name', 'last', 'expected', 'low', 'high', 'ratio']
         """
-        return class_changes(self.compared, self._fitted.class_summary(), self._coming, checked_interval(interval))
+        return class_changes(self.compared, self._fitted.class_summary(), checked_interval(interval))
 
-    def evaluate(self, Y_future: CountTensor, *, interval: float = 0.9) -> "pd.DataFrame":
+    def evaluate(self, Y_future: CountTensor, *, interval: float = 0.9) -> ForecastEvaluation:
         """Score the forecast against what happened, and compare it with simple forecasts.
 
         Parameters
@@ -361,75 +340,134 @@ class Forecast:
 
         Returns
         -------
-        pandas.DataFrame
-            For all `cells`, for `positive cells`, for the home cells of `classes` (see `changes`), summed, and for the
-            `totals` of the periods: the `forecast`, the `mean` of all past periods, the `last` value, and the value one
-            year before, if there is one. The simple forecasts have negative binomial noise, fitted to the past. Smaller
-            scores are better: `crps`, the continuous ranked probability score; `ignorance`, minus the binary log of the
-            predictive probability; `interval_score`; and `absolute_error` of the expected count. `crps_difference` is
-            that to the forecast, positive if the forecast is better, and `standard_error` its standard error, with all
-            periods of a cell as one observation. `attrs["findings"]` says what it means, and `attrs["sentences"]`
-            says it in words.
+        ForecastEvaluation
+            Its `table` has the scores of the forecast and of the simple ones for cells, classes and totals. `findings`
+            says what it means, and `sentences` the same in words.
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> Y = ac.load_flights().with_labels({"month": [f"2013-{month:02d}" for month in range(1, 13)]})
-        >>> Y = Y.select(carrier="JetBlue Airways")
-        >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, seed=0, progress=False)
-        >>> post = model.fit(Y.select(month=slice("2013-01", "2013-10"))).posterior_
-        >>> scores = post.forecast(horizon=2).evaluate(Y)
-        >>> scores.loc["cells", "crps"].index.tolist()
+        >>> import allocore as ac, numpy as np
+        >>> counts = np.random.default_rng(0).poisson(9, (4, 10))
+        >>> post = ac.CP(1, burn_in=5, draws=4, thin=1, seed=0, progress=False).fit(counts[:, :8]).posterior_
+        >>> found = post.forecast(horizon=2, mode=1).evaluate(ac.as_tensor(counts))
+        >>> found.table.loc["totals"].index.tolist()
         ['forecast', 'mean', 'last']
         """
-        from allocore.forecast.scores import Future, score_forecast
-
-        future = Future(self._record, self._coming, self.compared, self._fitted.class_summary, self._threads)
-        return score_forecast(future, Y_future, checked_interval(interval))
+        level = checked_interval(interval)
+        return score_forecast(self.compared, self._fitted.class_summary(), Y_future, level)
 
     def __repr__(self) -> str:
-        first, last = self.periods[0], self.periods[-1]
-        return (
-            f"Forecast of {self.mode} {first}{f' to {last}' * (len(self.periods) > 1)}: "
-            f"{number_of_draws(self._record)} paths of {self._draws} draw{'s' * (self._draws != 1)}, "
-            f"{self._record.spec.observation.title}"
-        )
+        to = f" to {self.periods[-1]}" if len(self.periods) > 1 else ""
+        paths, draws = number_of_draws(self.record), plural(number_of_draws(self._fitted.record), "draw")
+        title = self.record.spec.observation.title
+        return f"Forecast of {self.mode} {self.periods[0]}{to}: {paths} paths of {draws}, {title}"
+
+
+def coming_periods(tensor: CountTensor, horizon: object, mode: str | int | None, season: object) -> Coming:
+    """Find the mode of time and name the coming periods. Raises an error if they cannot be forecast."""
+    steps, place = whole_number("horizon", horizon), _mode_of_time(tensor, mode)
+    labels, name = tensor.labels[place], tensor.mode_names[place]
+    coming, numbers = next_periods(labels, steps), period_numbers(labels)
+    if coming is None or numbers is None:
+        rule = "must have increasing periods of time as labels, such as 2013-11, 2013-12, or whole numbers, but it has"
+        raise InputError("mode", name, f"{rule} labels such as {labels[-1]!r}; Y.with_labels renames them")
+    observed_T = tensor.missing.observed_rows(place)
+    if not observed_T[-1]:
+        rule = f"must have an observed last period, but {labels[-1]} is missing; fit without that period"
+        raise InputError("mode", name, rule)
+    if observed_T.sum() < _LEAST_PERIODS:
+        rule = f"must have at least {_LEAST_PERIODS} observed periods; it has {observed_T.sum()}"
+        raise InputError("mode", name, rule)
+    year = periods_per_year(labels)
+    past = Periods(np.array(numbers), observed_T, _cycle(season, year, numbers[-1] + 1, name))
+    return Coming(place, past, tuple(coming), year, _cut_off(tensor, labels))
+
+
+def _mode_of_time(tensor: CountTensor, mode: str | int | None) -> int:
+    if mode is not None:
+        return tensor.mode(mode)
+    found = [m for m, labels in enumerate(tensor.labels) if label_kind(labels) == "time"]
+    if len(found) == 1:
+        return found[0]
+    why = f"no labels are periods such as 2013-11, 2013-12; the modes are {', '.join(tensor.mode_names)}"
+    if found:
+        why = f"{' and '.join(repr(tensor.mode_names[m]) for m in found)} all have periods as labels"
+    raise InputError("mode", NO_VALUE, f"must name the mode of time, because {why}")
+
+
+def _cycle(season: object, year: int | None, periods: int, name: str) -> int | None:
+    """The length of the season: the given one, or a year if the data have at least three of them."""
+    if season is None:
+        return None
+    if isinstance(season, str) and season == "auto":
+        return year if year is not None and periods >= _CYCLES_FOR_AUTO * year else None
+    if isinstance(season, str):
+        raise InputError("season", season, "must be 'auto', None or a whole number of periods")
+    length = whole_number("season", season, least=2)
+    if periods < _CYCLES_IF_ASKED * length:
+        rule = f"must fit at least {_CYCLES_IF_ASKED} times into the {periods} periods of mode {name!r}"
+        raise InputError("season", length, rule)
+    return length
+
+
+def _cut_off(tensor: CountTensor, labels: ModeLabels) -> tuple[Finding, ...]:
+    """A finding if the events that a tensor was read from end well before the last period does."""
+    if tensor.report is None or tensor.report.dates is None or period_form(labels) is None:
+        return ()
+    following = next_periods(labels, 1) or []
+    try:
+        first, stop = (period_start(str(label)).date() for label in (labels[-1], *following))
+        last = date.fromisoformat(tensor.report.dates[1])
+    except ValueError:
+        return ()
+    if not first <= last < stop or (last - first).days + 1 >= _COMPLETE * (stop - first).days:
+        return ()
+    return (Finding("last-period-cut-off", "caution", {"period": str(labels[-1]), "last_event": str(last)}),)
+
+
+def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
+    """A tensor of the coming periods, without counts.
+
+    Self-loops are missing if they were missing in the past. Other missing cells, such as a held-out set, are forecast.
+    """
+    mode, horizon = coming.mode, len(coming.labels)
+    shape = (*tensor.shape[:mode], horizon, *tensor.shape[mode + 1 :])
+    labels = (*tensor.labels[:mode], coming.labels, *tensor.labels[mode + 1 :])
+    patterns = []
+    for modes in missing_diagonals(tensor):
+        diagonal = np.full((shape[modes[0]], len(shape)), WILDCARD)
+        diagonal[:, list(modes)] = np.arange(shape[modes[0]])[:, None]
+        patterns.append(diagonal)
+    missing = Missing(np.concatenate(patterns), shape) if patterns else Missing.none(shape)
+    coords, counts = np.zeros((len(shape), 0), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    return trusted_tensor(CanonicalParts(coords, counts, shape, tensor.mode_names, labels, missing))
 
 
 def make_forecast(
-    record: Record, fitted: FittedRun, horizon: object, mode: str | int | None, season: object, *, seed: object,
-    threads: int,
-) -> Forecast:  # fmt: skip
-    """Continue the time factors of all draws of a run; `fitted` is its posterior."""
+    fitted: FittedRun, horizon: object, mode: str | int | None, season: object, *, seed: object, threads: int
+) -> Forecast:
+    """Continue the time factors of all draws of a run."""
+    record = drawn(fitted.record)
     rng = np.random.default_rng(whole_number("seed", seed, least=0))
     coming = coming_periods(record.tensor, horizon, mode, season)
     factors = factor_counts(record, coming.mode)
     smoothness = learn_smoothness(factors, coming.past)
     paths = Paths(factors, coming.past, smoothness, rng)
-    times = _paths_of_a_draw(record, bytes_of_a_path(record, coming.mode, factors, len(coming.labels)))
-    rates = np.array([paths.draw(len(coming.labels)) for _ in watched(range(times), times, "paths of the future")])
-    future = future_record(record, coming.mode, future_tensor(record.tensor, coming), factors, rates, rng)
-    draws = number_of_draws(record)
-    return Forecast(fitted, coming, future, smoothness, paths.correlation, draws=draws, threads=threads)
-
-
-def _paths_of_a_draw(record: Record, bytes_each: int) -> int:
-    """The number of paths of each draw: fewer if memory is short, and an error if there is no room for one."""
+    # Each draw has several paths; fewer if memory is short. Without room for one this is an error.
+    horizon, room = len(coming.labels), available_memory()
+    bytes_each = bytes_of_a_path(record, coming.mode, factors, horizon)
     least = _LEAST_PATHS_BINARY if record.spec.likelihood == "bernoulli" else _LEAST_PATHS
-    wanted, room = -(-least // number_of_draws(record)), available_memory()
-    times = wanted if room is None else max(1, min(wanted, room // max(1, bytes_each)))
+    times = -(-least // number_of_draws(record))
+    if room is not None:
+        times = max(1, min(times, room // max(1, bytes_each)))
     require_memory(times * bytes_each, "a forecast with one path for each draw")
-    return times
+    rates = np.array([paths.draw(horizon) for _ in watched(range(times), times, "paths of the future")])
+    future = future_record(record, coming.mode, future_tensor(record.tensor, coming), factors, rates, rng)
+    return Forecast(fitted, coming, future, smoothness, paths.correlation, threads)
 
 
 def cells_by(forecast: Forecast, by: str | Sequence[str] = ()) -> list[dict[str, str]]:
-    """Return sums of cells: one for each label of some modes, or combination of labels, in every coming period.
-
-    Examples
-    --------
-    >>> cells_by(forecast, "origin")[0]
-    {'origin': 'EWR Newark', 'month': '2014-01'}
-    """
+    """Return sums of cells: one for each label of some modes, or combination of labels, in every coming period."""
     tensor, time = forecast.record.tensor, forecast.coming.mode
     modes = [tensor.mode(name) for name in ([by] if isinstance(by, str | int) else by)]
     modes = [mode for mode in dict.fromkeys(modes) if mode != time] + [time]

@@ -1,4 +1,4 @@
-"""Scores of a forecast and of simple ones, by cell, by class and in total.
+"""Scores of a forecast and of simple ones, by cell, by class and in total, in the cells that past and future share.
 
 With the predictive distribution F of a count, its probability P(y), and the ends l, u of its central interval of
 probability 1 - a:
@@ -10,62 +10,71 @@ probability 1 - a:
 
 All are smaller for better forecasts; the first three are proper (Gneiting and Raftery 2007).
 
-The simple forecasts are the mean of all past periods, the last value, and the value one year before. They say what to
-expect of a cell or a sum of cells, m. To be scored they need a distribution: the negative binomial with mean m + floor
-and one dispersion p for all,
+**Cells.** A forecast is about all cells. Sums of the past, and simple forecasts made from them, know only what was
+observed:
+
+    a series            the cells that differ in the mode of time only
+    never observed      it is left out of both sides, past and future
+    observed in part    a missing cell counts as the mean over the observed periods of its series
+
+A class is a share of many cells, and events do not say to which class they belong. So the forecast of a class is about
+its *home cells*: those of the labels that together have half of its profile, in every mode but time.
+
+**Simple forecasts** are the mean of all past periods, the last value, and the value one year before. They give the
+expected count m of a cell or a sum of cells. To be scored they need a distribution: the negative binomial with mean
+m + floor and one dispersion p for all,
 
     y  ~  NegBin(rate (m + floor) (1 - p) / p, p)
 
-or, for data of zeros and ones, P(y = 1) = floor + m (ceiling - floor). The floor is needed: without it, any count in a
-cell without past counts would be impossible. Both numbers are those that do best in the last periods of the past, which
-are forecast in the same way from those before. They are chosen twice, so that no simple forecast loses only because of
-its noise: with the highest probability for the ignorance; and for the CRPS and the intervals with the smallest CRPS,
-among these and some with smaller floors and less spread. The absolute error is that of m.
+or, for data of zeros and ones, P(y = 1) = floor + m (ceiling - floor). Without the floor, any count in a cell without
+past counts would be impossible. Both numbers are those that do best in the last periods of the past, which are forecast
+in the same way from those before. They are chosen twice, so that no simple forecast loses only because of its noise:
+with the highest probability for the ignorance; and for the CRPS and the intervals with the smallest CRPS, among these
+and some with smaller floors and less spread. The absolute error is that of m.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from allocore.classes.summary import ClassSummary
+from allocore.classes.summary import ClassSummary, Profile
 from allocore.errors import Described, InputError
 from allocore.findings import Finding, Level
-from allocore.forecast.compared import Compared, counts_by_period, home_cells
-from allocore.forecast.periods import Coming
-from allocore.forecast.time_factors import Periods
+from allocore.forecast.time_factors import Coming, Periods
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS, Likelihood, odds_of
 from allocore.posterior.cells import MOST_CELLS, Boxes, named_cells, observed_cells, term_rates, terms_of
-from allocore.posterior.evaluate import clustered_error
+from allocore.posterior.evaluate import clustered_error, missing_in_fibres
 from allocore.posterior.predict import (
     Mixtures,
     cell_mixtures,
+    cell_quantiles,
     log_odds_table,
     mixture_quantiles,
     number_of_draws,
+    predict_cells,
     sampled,
 )
 from allocore.posterior.scores import mixture_scores
 from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
-from allocore.tensor.coordinates import canonical, locate
-from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
+from allocore.tensor.coordinates import canonical, column_keys, locate
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, trusted_tensor, with_parts
 from allocore.tensor.files import as_tensor
 from allocore.tensor.labels import ModeLabels
-from allocore.tensor.missing import WILDCARD, Missing, covered
+from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, covered, intersections, signed_patterns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
 Baseline = Literal["mean", "last", "year before"]
-SCOPES = ("cells", "positive cells", "classes", "totals")
 SCORES = ("crps", "ignorance", "interval_score", "absolute_error")
 BASELINES: tuple[Baseline, ...] = ("mean", "last", "year before")
 # Millions of cells are scored with some of the paths; sums, which are few, with all.
@@ -79,6 +88,191 @@ _LEAST_LOG, _MOST_LOG = -25.0, 8.0
 _LOG_ODDS = (-2.0, 0.0, 1.5, 3.0, 4.5)
 _PARTS_OF_FLOOR = (1.0, 0.01)
 _START = (-5.0, 0.0)
+
+
+@dataclass(frozen=True)
+class PastCounts:
+    """Counts of the past: the observed ones (`known_n`), then means in place of missing ones."""
+
+    tensor: CountTensor
+    mode: int
+    coords_Mn: Ints
+    count_n: Floats
+    known_n: Flags
+
+    @classmethod
+    def of(cls, tensor: CountTensor, mode: int) -> "PastCounts":
+        """Return the past counts of a tensor, filled in where a series was observed in part."""
+        coords_Mn, count_n = tensor.coords.astype(np.int64), tensor.counts.astype(np.float64)
+        gap_MF, mean_F = _gaps(tensor, coords_Mn, mode)
+        known_n = np.arange(len(count_n) + len(mean_F)) < len(count_n)
+        coords_Mn, count_n = np.concatenate([coords_Mn, gap_MF], axis=1), np.concatenate([count_n, mean_F])
+        return cls(tensor, mode, coords_Mn, count_n, known_n)
+
+    def by_period(self, cells: list[dict[str, Any]], future: CountTensor, row: int = 0) -> Floats:
+        """The sums (N, T) of the series that are not missing in a coming period; NaN if a sum has no such series."""
+        moved_Mn = self.coords_Mn.copy()
+        moved_Mn[self.mode] = row
+        seen_n = ~covered(moved_Mn, future.missing)
+        found_NT = _counts_by_period(self.tensor, self.coords_Mn[:, seen_n], self.count_n[seen_n], cells, self.mode)
+        for n, cell in enumerate(cells):
+            inside = _inside(future, cell)
+            inside[self.mode] = np.arange(future.shape[self.mode]) == row
+            if not _observed_in_box(future.missing, inside):
+                found_NT[n] = np.nan
+        return found_NT
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The past, and the paths of the coming periods. Series that were never observed are missing from both.
+
+    `left_out` is the number of these series.
+    """
+
+    past: PastCounts
+    coming: Coming
+    record: Record
+    threads: int
+    left_out: int
+
+    @classmethod
+    def of(cls, past: CountTensor, coming: Coming, future: Record, threads: int) -> "Compared":
+        """Compare a past tensor with the record of its future."""
+        tensor = future.tensor
+        missing = tensor.missing.union(_never_observed(past, coming.mode, tensor.shape))
+        record = replace(future, tensor=with_parts(tensor, missing=missing))
+        left_out = (missing.cells - tensor.missing.cells) // len(coming.labels)
+        return cls(PastCounts.of(past, coming.mode), coming, record, threads, left_out)
+
+    @property
+    def tensor(self) -> CountTensor:
+        """The tensor of the coming periods, in which all cells that cannot be compared are missing."""
+        return self.record.tensor
+
+    def predict(self, cells: object, interval: float = 0.9) -> "pd.DataFrame":
+        """Predict sums of cells as `Forecast.predict` does, without the cells that cannot be compared."""
+        return predict_cells(self.record, cells, interval, threads=self.threads)[0]
+
+    def quantiles(self, cells: object, levels: Sequence[float]) -> "pd.DataFrame":
+        """Return quantiles of sums of cells as `Forecast.quantiles` does, without the cells that cannot be compared."""
+        return cell_quantiles(self.record, cells, levels, threads=self.threads)
+
+    def findings(self) -> list[Finding]:
+        """What was left out or filled in."""
+        filled = int(np.count_nonzero(~self.past.known_n))
+        numbers = {"cells-not-compared": self.left_out, "cells-filled-in": filled}
+        return [Finding(kind, "note", {"cells": cells}) for kind, cells in numbers.items() if cells]
+
+
+def _never_observed(past: CountTensor, mode: int, shape: tuple[int, ...]) -> Missing:
+    """The series that are missing in all observed periods, as missing cells of a tensor of coming periods."""
+    patterns_PM, period_P = past.missing.patterns, past.missing.patterns[:, mode]
+    anywhere_PM = patterns_PM.copy()
+    anywhere_PM[:, mode] = WILDCARD
+    always = anywhere_PM[period_P == WILDCARD]
+    observed = np.flatnonzero(past.missing.observed_rows(mode))
+    rest = anywhere_PM[period_P == observed[0]]
+    for row in observed[1:]:
+        if not len(rest):
+            break
+        own_PM, ones_P, both = anywhere_PM[period_P == row], np.ones(len(rest), dtype=np.int64), [rest[:0]]
+        for modes, members in by_fixed_modes(own_PM):
+            both.append(intersections(rest, ones_P, own_PM[members], modes, shape)[0])
+        rest = Missing(np.concatenate(both), shape).patterns
+    return Missing(np.concatenate([always, rest]), shape)
+
+
+def _gaps(tensor: CountTensor, coords_Mn: Ints, mode: int) -> tuple[Ints, Floats]:
+    """The missing cells of series with counts, in observed periods, and the mean of the observed cells of each."""
+    others, length = [m for m in range(tensor.ndim) if m != mode], tensor.shape[mode]
+    (keys_n,) = column_keys([tensor.shape[m] for m in others], coords_Mn[others])
+    _, first_S, series_n = np.unique(keys_n, return_index=True, return_inverse=True)
+    first_MS = coords_Mn[:, first_S]
+    observed_T = tensor.missing.observed_rows(mode)
+    number_S = length - missing_in_fibres(tensor.missing, first_MS, mode)
+    partly_S = np.flatnonzero(number_S < observed_T.sum())
+    mean_S = np.bincount(series_n.ravel(), tensor.counts, len(number_S)) / np.maximum(number_S, 1)
+    periods = np.flatnonzero(observed_T)
+    cells_MF = np.repeat(first_MS[:, partly_S], len(periods), axis=1)
+    cells_MF[mode] = np.tile(periods, len(partly_S))
+    gap_F = covered(cells_MF, tensor.missing)
+    return cells_MF[:, gap_F], np.repeat(mean_S[partly_S], len(periods))[gap_F]
+
+
+def _counts_by_period(
+    tensor: CountTensor, coords_Mn: Ints, count_n: Ints | Floats, cells: list[dict[str, Any]], mode: int
+) -> Floats:
+    """The sums of counts in every period of a tensor, (N, T); a mode that is not named is summed over."""
+    found = np.zeros((len(cells), tensor.shape[mode]))
+    for n, cell in enumerate(cells):
+        inside = _inside(tensor, cell)
+        chosen_n = np.all([inside_D[place_n] for inside_D, place_n in zip(inside, coords_Mn, strict=True)], axis=0)
+        found[n] = np.bincount(coords_Mn[mode][chosen_n], count_n[chosen_n], tensor.shape[mode])
+    return found
+
+
+def _inside(tensor: CountTensor, cell: dict[str, Any]) -> list[Flags]:
+    """Which positions of each mode a sum has."""
+    found = [np.ones(length, dtype=bool) for length in tensor.shape]
+    for name, labels in cell.items():
+        m = tensor.mode(name)
+        row_of = {str(label): row for row, label in enumerate(tensor.labels[m])}
+        asked = respelt([str(each) for each in ([labels] if isinstance(labels, str | int) else labels)], row_of)
+        unknown = [label for label in asked if label not in row_of]
+        if unknown:
+            raise InputError("cells", unknown[0], f"must be a label of mode {name!r}")
+        found[m] = np.isin(np.arange(tensor.shape[m]), [row_of[label] for label in asked])
+    return found
+
+
+def _observed_in_box(missing: Missing, inside: list[Flags]) -> int:
+    """The number of observed cells of a box: all of its cells less those of the signed missing patterns."""
+    patterns_PM, signs_P = signed_patterns(missing)
+    sizes_P = signs_P.copy()
+    for inside_D, place_P in zip(inside, patterns_PM.T, strict=True):
+        sizes_P *= np.where(place_P == WILDCARD, inside_D.sum(), inside_D[place_P])
+    return int(np.prod([inside_D.sum() for inside_D in inside]) - sizes_P.sum())
+
+
+def _home_labels(profile: Profile, least: int = 1) -> list[str | int]:
+    """The heaviest labels that together have half of a profile, and at least `least` of them."""
+    rows = profile.heaviest
+    total = np.cumsum(profile.share_D[rows])
+    number = int(np.searchsorted(total, total[-1] / 2)) + 1
+    return [profile.mode.labels[row] for row in rows[: max(number, least)].tolist()]
+
+
+def home_cells(summary: ClassSummary, mode: int) -> list[dict[str, Any]]:
+    """The home cells of every class, summed over the mode of time."""
+    diagonals = missing_diagonals(summary.tensor)
+    others = [m for m in range(len(summary.modes)) if m != mode]
+    found = []
+    for place in range(len(summary.share_C)):
+        labels = {m: _home_labels(summary.profiles[m][place]) for m in others}
+        for modes in diagonals:
+            # One actor with itself is a missing cell, so each side gets a second actor.
+            if len({tuple(labels[m]) for m in modes}) == 1 and len(labels[modes[0]]) == 1:
+                labels |= {m: _home_labels(summary.profiles[m][place], 2) for m in modes}
+        found.append({summary.modes[m].name: labels[m] for m in others})
+    return found
+
+
+def class_changes(compared: Compared, summary: ClassSummary, interval: float) -> "pd.DataFrame":
+    """The mean counts per period of the home cells, in the last periods and in the coming ones."""
+    import pandas as pd
+
+    coming = compared.coming
+    cells, horizon = home_cells(summary, coming.mode), len(coming.labels)
+    past_NT = compared.past.by_period(cells, compared.tensor)[:, coming.past.observed_T]
+    last_N: Floats = past_NT[:, -horizon:].mean(axis=1)
+    # A class none of whose home cells was ever observed has no past, and so no change.
+    found = compared.predict(cells, interval)[["expected", "low", "high"]].to_numpy(dtype=np.float64) / horizon
+    expected_N, low_N, high_N = np.where(np.isfinite(last_N), found.T, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio_N = expected_N / last_N
+    columns = {"name": list(summary.names), "last": last_N, "expected": expected_N, "low": low_N, "high": high_N}
+    return pd.DataFrame({**columns, "ratio": ratio_N}, index=pd.Index(summary.number_C, name="class"))
 
 
 @dataclass(frozen=True)
@@ -116,14 +310,14 @@ class Series:
 
 @dataclass(frozen=True)
 class SimpleForecast:
-    """A baseline for some of the periods that follow `origin` past ones: the expected counts (number, H), or None."""
+    """A baseline: what to expect of later periods, given the past ones; `year` is the number of periods in a year."""
 
     baseline: Baseline
     past: Periods
     year: int | None
 
     def means(self, series: Series, origin: int, number_H: Ints) -> Floats | None:
-        """The expected counts of periods, given by number, from the rows before `origin`; None if these are too few."""
+        """Return the expected counts (number, H) of periods from the rows before `origin`; None if they are too few."""
         horizon = len(number_H)
         observed = np.flatnonzero(self.past.observed_T[:origin])
         if not len(observed):
@@ -171,8 +365,11 @@ class Noise:
         return Mixtures((means_N + self.floor)[:, None] / odds_of(log_odds), nowhere, log_odds)
 
 
-def most_probable_noise(likelihood: Likelihood, pairs: Pairs) -> Noise:
-    """The noise under which the observed counts are most probable."""
+def _fitted_noise(likelihood: Likelihood, pairs: Pairs, workers: Workers) -> tuple[Noise, Noise]:
+    """The noise with the smallest CRPS of the observed counts, and that under which they are most probable.
+
+    The first is the best of the second and of others with smaller floors or less spread.
+    """
     binary = likelihood.name == "bernoulli"
     family = likelihood if binary else LIKELIHOODS["negative-binomial"]
 
@@ -189,19 +386,13 @@ def most_probable_noise(likelihood: Likelihood, pairs: Pairs) -> Noise:
         outside = np.square(values - np.clip(values, _LEAST_LOG, _MOST_LOG)).sum()
         return float(outside - pairs.repeats @ log_density)
 
-    return noise(minimize(surprise, np.array(_START), method="Nelder-Mead").x)
+    def crps(tried: Noise) -> float:
+        return float(pairs.repeats @ mixture_scores(family, tried.mixtures(pairs.means), pairs.counts, workers).crps_N)
 
-
-def best_noise(probable: Noise, pairs: Pairs, workers: Workers) -> Noise:
-    """The noise with the smallest CRPS among the most probable one and others with smaller floors or spreads."""
-    binary = probable.likelihood.name == "bernoulli"
-    others = [probable.other] if binary else [probable.other, *(odds for odds in _LOG_ODDS if odds < probable.other)]
-    tried = [Noise(probable.likelihood, probable.floor * part, other) for part in _PARTS_OF_FLOOR for other in others]
-    scores = [
-        float(pairs.repeats @ mixture_scores(each.likelihood, each.mixtures(pairs.means), pairs.counts, workers).crps_N)
-        for each in tried
-    ]
-    return tried[int(np.argmin(scores))]
+    probable = noise(minimize(surprise, np.array(_START), method="Nelder-Mead").x)
+    spreads = [probable.other, *(odds for odds in _LOG_ODDS if odds < probable.other and not binary)]
+    tried = [Noise(family, probable.floor * part, spread) for part in _PARTS_OF_FLOOR for spread in spreads]
+    return min(tried, key=crps), probable
 
 
 def past_pairs(simple: SimpleForecast, series: Series, horizon: int) -> Pairs | None:
@@ -221,83 +412,58 @@ def past_pairs(simple: SimpleForecast, series: Series, horizon: int) -> Pairs | 
 
 
 def score_findings(table: "pd.DataFrame") -> list[Finding]:
-    """Whether the forecast is better than the simple ones in CRPS, for each scope of the table."""
-    return [_judge(table.xs(scope), scope) for scope in SCOPES]  # type: ignore[arg-type]
+    """Judge whether the forecast is better than the simple ones in CRPS, for each scope of a table of scores."""
+    return [_judge(table.xs(scope), scope) for scope in table.index.unique("scope")]  # type: ignore[arg-type]
 
 
 def _judge(rows: "pd.DataFrame", scope: str) -> Finding:
     if not rows["number"].iloc[0]:
         return Finding("nothing-to-score", "note", {"scope": scope})
-    others = tuple(
-        {"model": str(name), "crps": float(row["crps"]), **_verdict(row)} for name, row in rows.iloc[1:].iterrows()
-    )
+    others = tuple(_verdict(str(name), row) for name, row in rows.iloc[1:].iterrows())
     better = all(each["verdict"] == "better" for each in others)
     level: Level = "poor" if not better else "good" if all(each["clear"] for each in others) else "caution"
     return Finding("forecast-score", level, {"scope": scope, "crps": float(rows["crps"].iloc[0]), "others": others})
 
 
-def _verdict(row: "pd.Series[float]") -> dict[str, Any]:
+def _verdict(model: str, row: "pd.Series[float]") -> dict[str, Any]:
     """Whether the forecast is better than a simple one, and clearly so; `tested` if there is a standard error."""
     difference, error = row["crps_difference"], row["standard_error"]
     verdict = "better" if difference > 0.0 else "worse" if difference < 0.0 else "equal"
     tested = bool(np.isfinite(error) and error != 0.0)
-    return {"verdict": verdict, "clear": bool(not tested or abs(difference) > _CLEAR * error), "tested": tested}
+    clear = bool(not tested or abs(difference) > _CLEAR * error)
+    return {"model": model, "crps": float(row["crps"]), "verdict": verdict, "clear": clear, "tested": tested}
 
 
-class FutureCounts(NamedTuple):
-    """The counts of the coming periods; which periods are known; the counts of labels that the fit does not have."""
-
-    tensor: CountTensor
-    known: tuple[str, ...]
-    unknown_counts: int
-    unknown_labels: int
-
-    def findings(self, periods: tuple[str, ...]) -> list[Finding]:
-        """What of the coming periods could not be scored."""
-        found = []
-        if len(self.known) < len(periods):
-            found.append(Finding("periods-scored", "note", {"periods": self.known}))
-        if self.unknown_counts:
-            values = {"counts": self.unknown_counts, "labels": self.unknown_labels}
-            found.append(Finding("labels-without-forecast", "note", values))
-        return found
-
-
-def future_counts(given: object, future: CountTensor, mode: int) -> FutureCounts:
-    """The tensor `given` with the modes, labels and missing cells of the forecast.
+def future_counts(given: object, future: CountTensor, mode: int) -> tuple[CountTensor, list[Finding]]:
+    """Return the tensor `given` with the modes, labels and missing cells of the forecast, and what cannot be scored.
 
     A label that `given` does not have had no events; a coming period that it does not have is missing.
     """
     theirs = as_tensor(given)
-    order = _order(theirs, future)
+    if sorted(theirs.mode_names) != sorted(future.mode_names):
+        modes = Described(f"a tensor with the modes {', '.join(theirs.mode_names)}")
+        rule = f"must have the modes of the fitted tensor, {', '.join(future.mode_names)}"
+        raise InputError("Y_future", modes, rule)
+    order = [theirs.mode_names.index(name) for name in future.mode_names]
     rows = [_rows(theirs.labels[o], future.labels[m]) for m, o in enumerate(order)]
-    if (rows[mode] < 0).all():
+    periods = tuple(str(future.labels[mode][row]) for row in np.unique(rows[mode][rows[mode] >= 0]))
+    if not periods:
         asked, last = ", ".join(map(str, future.labels[mode])), theirs.labels[order[mode]][-1]
-        raise InputError(
-            "Y_future",
-            Described(f"a tensor that ends in {last}"),
-            f"must have at least one of the periods {asked} in mode {future.mode_names[mode]!r}",
-        )
+        rule = f"must have at least one of the periods {asked} in mode {future.mode_names[mode]!r}"
+        raise InputError("Y_future", Described(f"a tensor that ends in {last}"), rule)
+    findings = [Finding("periods-scored", "note", {"periods": periods})] if len(periods) < future.shape[mode] else []
     coords_MN = np.array([rows[m][theirs.coords[o]] for m, o in enumerate(order)])
     in_time, known_N = coords_MN[mode] >= 0, (coords_MN >= 0).all(axis=0)
-    new_labels = sum(len(np.unique(theirs.coords[o][in_time & (coords_MN[m] < 0)])) for m, o in enumerate(order))
-    lost = int(theirs.counts[in_time & ~known_N].sum())
+    labels = sum(len(np.unique(theirs.coords[o][in_time & (coords_MN[m] < 0)])) for m, o in enumerate(order))
+    left_out = int(theirs.counts[in_time & ~known_N].sum())
+    if left_out:
+        findings.append(Finding("labels-without-forecast", "note", {"counts": left_out, "labels": labels}))
     missing = future.missing.union(_missing(theirs, future, order, rows, mode))
     coords, counts = coords_MN[:, known_N], theirs.counts[known_N]
     observed = ~covered(coords, missing)
     cells, totals = canonical(coords[:, observed], counts[observed], future.shape)
     parts = CanonicalParts(cells, totals, future.shape, future.mode_names, future.labels, missing)
-    known = tuple(str(future.labels[mode][row]) for row in np.unique(rows[mode][rows[mode] >= 0]))
-    return FutureCounts(trusted_tensor(parts), known, lost, new_labels)
-
-
-def _order(theirs: CountTensor, future: CountTensor) -> list[int]:
-    """The position in `theirs` of each mode of the forecast."""
-    if sorted(theirs.mode_names) != sorted(future.mode_names):
-        given = Described(f"a tensor with the modes {', '.join(theirs.mode_names)}")
-        rule = f"must have the modes of the fitted tensor, {', '.join(future.mode_names)}"
-        raise InputError("Y_future", given, rule)
-    return [theirs.mode_names.index(name) for name in future.mode_names]
+    return trusted_tensor(parts), findings
 
 
 def _rows(theirs: ModeLabels, ours: ModeLabels) -> Ints:
@@ -320,82 +486,100 @@ def _missing(theirs: CountTensor, future: CountTensor, order: list[int], rows: l
     return Missing(np.concatenate([kept_PM, whole_PM]), future.shape)
 
 
-class Future(NamedTuple):
-    """A forecast, as data: its paths, its periods, what of it can be compared with the past, and the classes."""
+@dataclass(frozen=True, eq=False)
+class ForecastEvaluation:
+    """How well a forecast predicted what happened, compared with simple forecasts: a table, and what it means.
 
-    record: Record
-    coming: Coming
-    compared: Compared
-    classes: Callable[[], ClassSummary]
-    threads: int
+    `Forecast.evaluate` returns it. `print` shows the table and the sentences, and so does a notebook.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        For all `cells`, for `positive cells`, for the home cells of `classes` (see `Forecast.changes`), summed, and for
+        the `totals` of the periods: the `forecast`, the `mean` of all past periods, the `last` value, and the value one
+        year before, if there is one. The simple forecasts have negative binomial noise, fitted to the past. `number`
+        counts the cells or sums. Smaller scores are better: `crps`, the continuous ranked probability score;
+        `ignorance`, minus the binary log of the predictive probability; `interval_score`; and `absolute_error` of the
+        expected count. `crps_difference` is that to the forecast, positive if the forecast is better, and
+        `standard_error` its standard error, with all periods of a cell as one observation.
+    findings : tuple of Finding
+        Whether the forecast is better than the simple ones, for each of the four; then what was left out.
+
+    Examples
+    --------
+    >>> import allocore as ac, numpy as np
+    >>> counts = np.random.default_rng(0).poisson(9, (4, 10))
+    >>> post = ac.CP(1, burn_in=5, draws=4, thin=1, seed=0, progress=False).fit(counts[:, :8]).posterior_
+    >>> found = post.forecast(horizon=2, mode=1).evaluate(ac.as_tensor(counts))
+    >>> found.table.loc["cells", "crps"].index.tolist()
+    ['forecast', 'mean', 'last']
+    >>> found.findings[0].kind, found.findings[0].values["scope"]
+    ('forecast-score', 'cells')
+    """
+
+    table: "pd.DataFrame"
+    findings: tuple[Finding, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The findings in words."""
+        return sentences(self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join([self.table.to_string(float_format=lambda number: f"{number:.4g}"), "", *self.sentences])
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{escape(each)}</li>" for each in self.sentences)
+        return f"{self.table.to_html(float_format=lambda number: f'{number:.4g}')}<ul>{items}</ul>"
 
 
-def score_forecast(forecast: Future, given: object, interval: float) -> "pd.DataFrame":
-    """The table of `Forecast.evaluate`."""
+def score_forecast(compared: Compared, summary: ClassSummary, given: object, interval: float) -> ForecastEvaluation:
+    """Score a forecast and simple ones in the cells that can be compared, against the tensor `given`."""
     import pandas as pd
 
-    mode = forecast.coming.mode
-    future = future_counts(given, forecast.compared.tensor, mode)
-    if future.tensor.volume > MOST_CELLS:
-        raise InputError(
-            "Y_future",
-            Described(f"a tensor with {future.tensor.volume:,} cells in the coming periods"),
-            f"must have at most {MOST_CELLS:,}, zeros included: forecast fewer periods, or fit fewer labels",
-        )
-    with Workers(forecast.threads) as workers:
-        tables = _score_cells(forecast, future.tensor, interval, workers)
-        sums: dict[str, list[Any]] = {"classes": home_cells(forecast.classes(), mode), "totals": [{}]}
-        for scope, cells in sums.items():
-            tables[scope] = _score_sums(forecast, future.tensor, cells, interval, workers)
-    rows = {(scope, name): row for scope, tally in tables.items() for name, row in tally.rows().items()}
-    found = pd.DataFrame.from_dict(rows, orient="index")
-    found.index = pd.MultiIndex.from_tuples(list(rows), names=["scope", "model"])
-    findings = (
-        *score_findings(found),
-        *forecast.coming.findings,
-        *forecast.compared.findings(),
-        *future.findings(forecast.coming.labels),
-    )
-    # As plain data, because pandas writes `attrs` as JSON.
-    found.attrs |= {"findings": [asdict(each) for each in findings], "sentences": sentences(findings)}
-    return found
+    coming = compared.coming
+    future, not_scored = future_counts(given, compared.tensor, coming.mode)
+    if future.volume > MOST_CELLS:
+        cells = Described(f"a tensor with {future.volume:,} cells in the coming periods")
+        rule = f"must have at most {MOST_CELLS:,}, zeros included: forecast fewer periods, or fit fewer labels"
+        raise InputError("Y_future", cells, rule)
+    with Workers(compared.threads) as workers:
+        sums_of = _score_cells(compared, future, interval, workers)
+        sums_of["classes"] = _score_sums(compared, future, home_cells(summary, coming.mode), interval, workers)
+        sums_of["totals"] = _score_sums(compared, future, [{}], interval, workers)
+    rows = {(scope, name): row for scope, sums in sums_of.items() for name, row in sums.rows().items()}
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index = pd.MultiIndex.from_tuples(list(rows), names=["scope", "model"])
+    return ForecastEvaluation(table, (*score_findings(table), *coming.findings, *compared.findings(), *not_scored))
 
 
 class ScoreSums:
     """Scores added up: of the forecast and of the simple ones, and their differences by unit, a cell or a sum."""
 
     def __init__(self, names: list[str], units: int) -> None:
-        self._names, self._total_FK, self._number = names, np.zeros((len(names), len(SCORES))), 0
+        self.number = 0  # of cells or sums
+        self._names, self._total_FK = names, np.zeros((len(names), len(SCORES)))
         self._difference_FU, self._number_U = np.zeros((len(names), units)), np.zeros(units)
 
     def add(self, scores_FKN: Floats, unit_N: Ints) -> None:
         """Add the scores of cells that belong to some units."""
         self._total_FK += scores_FKN.sum(axis=2)
-        self._number += len(unit_N)
+        self.number += len(unit_N)
         units = len(self._number_U)
         self._number_U += np.bincount(unit_N, minlength=units)
         for own_U, scores_KN in zip(self._difference_FU, scores_FKN, strict=True):
             own_U += np.bincount(unit_N, scores_KN[0] - scores_FKN[0, 0], units)
 
-    @property
-    def number(self) -> int:
-        """The number of cells or sums."""
-        return self._number
-
     def rows(self) -> dict[str, dict[str, float]]:
         """The mean scores of each; the difference of the CRPS to that of the forecast, and its standard error."""
-        found = {}
+        found, number = {}, max(self.number, 1)
         for name, total_K, own_U in zip(self._names, self._total_FK, self._difference_FU, strict=True):
-            number = max(self._number, 1)
             difference = own_U.sum() / number
             error = clustered_error((own_U - difference * self._number_U)[self._number_U > 0], number)
-            row = {"number": self._number, **dict(zip(SCORES, (total_K / number).tolist(), strict=True))}
-            is_forecast = name == self._names[0]
-            row |= {
-                "crps_difference": np.nan if is_forecast else difference,
-                "standard_error": np.nan if is_forecast else error,
-            }
-            found[name] = row
+            if name == self._names[0]:
+                difference, error = np.nan, np.nan
+            scores = dict(zip(SCORES, (total_K / number).tolist(), strict=True))
+            found[name] = {"number": self.number, **scores, "crps_difference": difference, "standard_error": error}
         return found
 
 
@@ -405,14 +589,8 @@ def score(likelihood: Likelihood, mixtures: Mixtures, counts_N: Ints, interval: 
     low_N, high_N = mixture_quantiles(likelihood, mixtures, levels_L, workers)
     outside_N = np.maximum(low_N - counts_N, 0) + np.maximum(counts_N - high_N, 0)
     found = mixture_scores(likelihood, mixtures, counts_N, workers)
-    return np.stack(
-        [
-            found.crps_N,
-            -found.log_density_N / np.log(2.0),
-            high_N - low_N + 2.0 / (1.0 - interval) * outside_N,
-            np.abs(found.mean_N - counts_N),
-        ]
-    )
+    width_N = high_N - low_N + 2.0 / (1.0 - interval) * outside_N
+    return np.stack([found.crps_N, -found.log_density_N / np.log(2.0), width_N, np.abs(found.mean_N - counts_N)])
 
 
 class _Simple(NamedTuple):
@@ -427,7 +605,7 @@ class _Simple(NamedTuple):
     probable: Noise
 
     def score(self, means_N: Floats, counts_N: Ints, interval: float, workers: Workers) -> Floats:
-        """The scores (4, N) of counts; the absolute error is that of the mean alone, without noise."""
+        """The scores (4, N) of counts; the absolute error is that of the mean, without noise."""
         likelihood = self.noise.likelihood
         scores_KN = score(likelihood, self.noise.mixtures(means_N), counts_N, interval, workers)
         probable = mixture_scores(likelihood, self.probable.mixtures(means_N), counts_N, workers)
@@ -436,47 +614,44 @@ class _Simple(NamedTuple):
         return scores_KN
 
 
-def _baselines(forecast: Future, likelihood: Likelihood, series: Series, workers: Workers) -> list[_Simple]:
+def _baselines(coming: Coming, likelihood: Likelihood, series: Series, workers: Workers) -> list[_Simple]:
     """The baselines that the past allows. One that cannot be tested on the past has the noise of the last value."""
-    coming, found = forecast.coming, []
-    horizon, rows, noises = len(coming.labels), len(coming.past.number_T), None
+    found, noises = [], None
+    horizon, rows = len(coming.labels), len(coming.past.number_T)
     following = coming.past.number_T[-1] + 1 + np.arange(horizon)
     for name in BASELINES:
         simple = SimpleForecast(name, coming.past, coming.year)
         means, pairs = simple.means(series, rows, following), past_pairs(simple, series, horizon)
         if pairs is not None:
-            probable = most_probable_noise(likelihood, pairs)
-            noises = best_noise(probable, pairs, workers), probable
+            noises = _fitted_noise(likelihood, pairs, workers)
         if means is not None and noises is not None:
             found.append(_Simple(_NAMES.get(coming.year or 0, name) if name == "year before" else name, means, *noises))
     return found
 
 
-def _score_cells(forecast: Future, future: CountTensor, interval: float, workers: Workers) -> dict[str, ScoreSums]:
+def _score_cells(compared: Compared, future: CountTensor, interval: float, workers: Workers) -> dict[str, ScoreSums]:
     """The scores of all cells, zeros included, and of the positive ones."""
-    record, mode = sampled(forecast.record, PATHS_FOR_CELLS), forecast.coming.mode
-    past, compared, likelihood = forecast.compared.past, forecast.compared.tensor, record.spec.observation
+    record, coming = sampled(compared.record, PATHS_FOR_CELLS), compared.coming
+    mode, past, tensor, likelihood = coming.mode, compared.past, compared.tensor, record.spec.observation
     others = [m for m in range(future.ndim) if m != mode]
     lengths = [future.shape[m] for m in others]
     active, series_n = np.unique(np.ravel_multi_index(tuple(past.coords_Mn[others]), lengths), return_inverse=True)
-    empty = (compared.volume - compared.missing.cells) // len(forecast.coming.labels) - len(active)
+    empty = (tensor.volume - tensor.missing.cells) // len(coming.labels) - len(active)
     series = Series(series_n.ravel(), past.coords_Mn[mode], past.count_n, past.known_n, len(active), empty)
-    simple = _baselines(forecast, likelihood, series, workers)
-    units = int(np.prod(lengths))
-    tallies = {
-        name: ScoreSums(["forecast", *(each.name for each in simple)], units) for name in ("cells", "positive cells")
-    }
+    simple = _baselines(coming, likelihood, series, workers)
+    names, units = ["forecast", *(each.name for each in simple)], int(np.prod(lengths))
+    sums_of = {scope: ScoreSums(names, units) for scope in ("cells", "positive cells")}
     for coords_MN, counts_N in _in_blocks(future, number_of_draws(record)):
         own_N = np.ravel_multi_index(tuple(coords_MN[others]), lengths)
         place_N = locate(own_N, active)
-        scores = [score(likelihood, cell_mixtures(record, coords_MN, forecast.threads), counts_N, interval, workers)]
+        scores = [score(likelihood, cell_mixtures(record, coords_MN, compared.threads), counts_N, interval, workers)]
         for each in simple:
             means_N = np.where(place_N < 0, 0.0, each.means[place_N, coords_MN[mode]])
             scores.append(each.score(means_N, counts_N, interval, workers))
         some = counts_N > 0
-        tallies["cells"].add(np.array(scores), own_N)
-        tallies["positive cells"].add(np.array(scores)[:, :, some], own_N[some])
-    return tallies
+        sums_of["cells"].add(np.array(scores), own_N)
+        sums_of["positive cells"].add(np.array(scores)[:, :, some], own_N[some])
+    return sums_of
 
 
 def _in_blocks(future: CountTensor, draws: int) -> Iterator[tuple[Ints, Ints]]:
@@ -487,32 +662,32 @@ def _in_blocks(future: CountTensor, draws: int) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _score_sums(
-    forecast: Future, future: CountTensor, cells: list[Any], interval: float, workers: Workers
+    compared: Compared, future: CountTensor, cells: list[dict[str, Any]], interval: float, workers: Workers
 ) -> ScoreSums:
     """The scores of sums of cells in every coming period that is known.
 
     Forecast, past and future are summed over the same cells: those that are not missing from `future` in the period. A
     sum without any such cell is not scored.
     """
-    mode, negative_binomial = forecast.coming.mode, LIKELIHOODS["negative-binomial"]
-    record, units = replace(forecast.record, tensor=future), max(len(cells), len(forecast.coming.labels))
-    counts_NH = counts_by_period(future, future.coords.astype(np.int64), future.counts, cells, mode).astype(np.int64)
-    tally = ScoreSums(["forecast"], units)
+    coming, negative_binomial = compared.coming, LIKELIHOODS["negative-binomial"]
+    mode, record, units = coming.mode, replace(compared.record, tensor=future), max(len(cells), len(coming.labels))
+    counts_NH = _counts_by_period(future, future.coords.astype(np.int64), future.counts, cells, mode).astype(np.int64)
+    sums = ScoreSums(["forecast"], units)
     for h in np.flatnonzero(future.missing.observed_rows(mode)).tolist():
-        past_NT = forecast.compared.past.by_period(cells, future, h)
+        past_NT = compared.past.by_period(cells, future, h)
         some = np.flatnonzero(np.isfinite(past_NT[:, 0]))
         if not len(some):
             continue
-        simple = _baselines(forecast, negative_binomial, Series.of_table(past_NT[some]), workers)
-        if not tally.number:
-            tally = ScoreSums(["forecast", *(each.name for each in simple)], units)
-        named = [{**cells[n], future.mode_names[mode]: forecast.coming.labels[h]} for n in some.tolist()]
-        likelihood, mixtures = sum_mixtures(record, named_cells(named, future)[0], forecast.threads)
+        simple = _baselines(coming, negative_binomial, Series.of_table(past_NT[some]), workers)
+        if not sums.number:
+            sums = ScoreSums(["forecast", *(each.name for each in simple)], units)
+        named = [{**cells[n], future.mode_names[mode]: coming.labels[h]} for n in some.tolist()]
+        likelihood, mixtures = sum_mixtures(record, named_cells(named, future)[0], compared.threads)
         counts_N = counts_NH[some, h]
         scores = [score(likelihood, mixtures, counts_N, interval, workers)]
         scores += [each.score(each.means[:, h], counts_N, interval, workers) for each in simple]
-        tally.add(np.array(scores), some if len(cells) > 1 else np.array([h]))
-    return tally
+        sums.add(np.array(scores), some if len(cells) > 1 else np.array([h]))
+    return sums
 
 
 def sum_mixtures(record: Record, boxes: Boxes, threads: int) -> tuple[Likelihood, Mixtures]:

@@ -43,7 +43,7 @@ gamma process do, so its count adds y and nu e: a period weighs as much as was o
 only discounts the past. At least as much remains known as d = 0.03 leaves of one period: a level that was observed long
 ago is uncertain, not zero.
 
-i is the index of the season, the ratio of its counts to what the level alone predicted, both with the mean count of s
+i is the index of the season, the ratio of its counts to what the level predicted, both with the mean count of s
 periods added: s = infinity means no season, and i = 1.
 
 A future path draws one period after another from these predictions, so it widens with the horizon. All functions take
@@ -58,6 +58,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy.special import betaln, logsumexp, ndtr, ndtri
 
+from allocore.findings import Finding
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.exposure_sums import Expanded, SignedPatterns, expand_factors, row_offsets
 from allocore.kernels.workers import Workers
@@ -82,7 +83,7 @@ class DiscountSettings(NamedTuple):
     season: Floats
 
     def taken(self, places: Ints) -> "DiscountSettings":
-        """The settings at some places."""
+        """Return the settings at some places."""
         return DiscountSettings(*(each[places] for each in self))
 
 
@@ -93,8 +94,8 @@ class Level:
         self._settings = settings
         self._weight, self._sum, self._total = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self._periods = np.zeros(shape)
-        self._seen = np.zeros((cycle, *shape)) if cycle else None
-        self._predicted = np.zeros((cycle, *shape)) if cycle else None
+        self._has_season = bool(cycle)
+        self._seen, self._predicted = np.zeros((cycle or 0, *shape)), np.zeros((cycle or 0, *shape))
 
     @property
     def begun(self) -> Floats:
@@ -110,7 +111,7 @@ class Level:
     def add(self, counts: Floats, phase: int, exposure: Floats | float = 1.0) -> None:
         """Observe a period, or the part `exposure` of it."""
         noise, relative = self._settings.noise, counts / self._index(phase)
-        if self._seen is not None and self._predicted is not None:
+        if self._has_season:
             self._seen[phase] += self.begun * counts
             self._predicted[phase] += self.begun * exposure * self._level()
         self.skip(1)
@@ -121,8 +122,8 @@ class Level:
         """Skip periods that were not observed."""
         if periods:
             least = np.minimum(_TINY / np.maximum(self._weight, _TINY), 1.0)
-            kept = np.maximum(self._settings.discount**periods, least)
-            self._weight, self._sum = kept * self._weight, kept * self._sum
+            remains = np.maximum(self._settings.discount**periods, least)
+            self._weight, self._sum = remains * self._weight, remains * self._sum
 
     def _level(self) -> Floats:
         """The expected count of the next period, if it is fully observed and there is no season."""
@@ -138,7 +139,7 @@ class Level:
 
     def _index(self, phase: int) -> Floats | float:
         """The index of a phase of the season."""
-        if self._seen is None or self._predicted is None:
+        if not self._has_season:
             return 1.0
         has_season = np.isfinite(self._settings.season)
         added = np.where(has_season, self._settings.season, 1.0) * self._mean()
@@ -192,6 +193,17 @@ class Periods:
 
 
 @dataclass(frozen=True)
+class Coming:
+    """The mode of time, its past, and the labels of the coming periods; `year` is the number of periods in a year."""
+
+    mode: int
+    past: Periods
+    labels: tuple[str, ...]
+    year: int | None
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
 class FactorCounts:
     """Factors of the mode of time in use, of all draws: draw_C, column_C; counts and relative exposures (C, T).
 
@@ -228,14 +240,8 @@ def factor_counts(record: Record, mode: int) -> FactorCounts:
             exposure_TC = np.stack([exposure_TQ[:, at_Q.ravel() == c].sum(axis=1) for c in range(len(columns))], axis=1)
             phi_TC = record.factors[mode][place][:, columns]
             latent, odds = _scales(record, place, mode)
-            found.append(
-                (
-                    np.full(len(columns), number),
-                    columns,
-                    (latent * phi_TC * exposure_TC).T,
-                    (latent / odds * exposure_TC).T,
-                )
-            )
+            counts_CT, exposure_CT = (latent * phi_TC * exposure_TC).T, (latent / odds * exposure_TC).T
+            found.append((np.full(len(columns), number), columns, counts_CT, exposure_CT))
     draw_C, column_C, counts_CT, exposure_CT = (np.concatenate(each) for each in zip(*found, strict=True))
     unit_C = exposure_CT.max(axis=1)
     alive_C = unit_C > 0.0
@@ -258,7 +264,7 @@ def _scales(record: Record, place: tuple[int, ...], mode: int) -> tuple[Floats |
 
 
 def all_settings(cycle: int | None) -> DiscountSettings:
-    """The grid of settings."""
+    """Return the grid of settings."""
     grid = np.array(list(product(DISCOUNTS, NOISES, PULLS, SEASONS if cycle else SEASONS[:1])))
     return DiscountSettings(*grid.T)
 
@@ -297,8 +303,8 @@ def learn_smoothness(factors: FactorCounts, periods: Periods) -> Smoothness:
     for _ in range(_STEPS_OF_EM if number else 0):
         own_CG = likely_CG * weights_G
         weights_G = (own_CG / own_CG.sum(axis=1, keepdims=True)).mean(axis=0)
-    kept = np.flatnonzero(weights_G >= min(_WEIGHT_THAT_MATTERS, weights_G.max()))
-    return Smoothness(settings.taken(kept), weights_G[kept] / weights_G[kept].sum())
+    used = np.flatnonzero(weights_G >= min(_WEIGHT_THAT_MATTERS, weights_G.max()))
+    return Smoothness(settings.taken(used), weights_G[used] / weights_G[used].sum())
 
 
 class Paths:

@@ -1,9 +1,6 @@
 """What figures, tables and the page need of a posterior."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol
 
 from allocore.classes.consensus import Consensus
 from allocore.classes.summary import ClassSummary, ShownDraw
@@ -11,8 +8,6 @@ from allocore.errors import InputError
 from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import Evaluation
 from allocore.storage.record import Record
-from allocore.tensor.count_tensor import CountTensor
-from allocore.tensor.holdout import HeldOut
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,26 +19,6 @@ class Fit(Protocol):
     @property
     def record(self) -> Record:
         """The run: its data, settings, draws and trace."""
-
-    @property
-    def tensor(self) -> CountTensor:
-        """The tensor that the model was fitted to."""
-
-    @property
-    def held_out(self) -> HeldOut | None:
-        """The cells held out of the fit."""
-
-    @property
-    def core_values(self) -> NDArray[Any]:
-        """The core values, (chain, draw, Q)."""
-
-    @property
-    def draw_sweeps(self) -> NDArray[Any]:
-        """The sweep of each draw, counted from 1."""
-
-    @property
-    def stats(self) -> Mapping[str, NDArray[Any]]:
-        """The trace of all sweeps."""
 
     @property
     def finished(self) -> bool:
@@ -71,7 +46,7 @@ class Fit(Protocol):
 
 
 def shown_summary(post: Fit, draw: ShownDraw, chain: int | None) -> ClassSummary:
-    """Return the classes to draw: the consensus, or one draw on request. Raises an error if there are none."""
+    """Return the classes to draw: the consensus or one draw. Raises an error if there are none."""
     summary = post.class_summary(draw, chain=chain)
     if len(summary.number_C):
         return summary

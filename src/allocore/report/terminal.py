@@ -1,20 +1,26 @@
-"""What the command line and `post.show()` print, drawn with rich: a run, its classes, one class, scores, new rows."""
+"""A run in text: what the command line and `post.show()` print with rich, and what a notebook shows of a posterior.
+
+The page shares the lines about settings and progress, and the short table of diagnostics.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.rule import Rule
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from allocore._text import plain_number
+from allocore._text import plain_number, plural, visible
 from allocore.classes.names import (
     APART,
+    classes_html,
     label_words,
     perhaps_sharers,
     profile_words,
@@ -29,81 +35,174 @@ from allocore.classes.names import (
 from allocore.classes.summary import ClassSummary, Profile, ShownDraw
 from allocore.errors import whole_number
 from allocore.kernels.elementary import Ints
-from allocore.posterior.diagnose import R_HAT_SETTLED, Diagnosis, chains_behind, chains_without_moves
+from allocore.posterior.diagnose import LOG_COUNT, R_HAT_SETTLED, Diagnosis, chains_behind, chains_without_moves
 from allocore.posterior.evaluate import COLUMNS, HEADINGS, MODEL, Evaluation, heading, score_rows
-from allocore.posterior.likelihood_check import likelihood_findings
+from allocore.posterior.likelihood_check import learned_findings, likelihood_findings
 from allocore.report.fit import Fit
-from allocore.report.run_text import (
-    DIAGNOSTIC_COLUMNS,
-    DIAGNOSTIC_HEADINGS,
-    held_out_line,
-    number_text,
-    progress_line,
-    settings_line,
-    short_table,
-)
 from allocore.sentences import sentence, sentences
 from allocore.storage.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
+DIAGNOSTIC_HEADINGS = {
+    "mean": "mean",
+    "sd": "sd",
+    "r_hat": "R-hat",
+    "ess_bulk": "ESS bulk",
+    "ess_tail": "ESS tail",
+    "seconds_per_effective_sample": "s per effective sample",
+}
+_DIAGNOSTIC_COLUMNS = (
+    "R-hat: the spread of all chains over that within chains, below 1.01 where they agree. ESS: how many independent "
+    "draws these are worth, for means (bulk) and for intervals (tail). A dash: the quantity is constant, or there are "
+    "too few draws."
+)
 _LEVEL_COLOURS = {"good": "green", "caution": "yellow", "poor": "red"}
+
+
+class SafeConsole(Console):
+    """A console for labels and names from untrusted sources: it shows control characters in them as text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of what is printed."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+def posterior_html(posterior: Fit) -> str:
+    """Return a heading and the largest classes as HTML, for a notebook: the consensus, if there are several draws."""
+    heading = f"<p><b>{escape(repr(posterior))}</b><br>{escape(repr(posterior.record.tensor))}"
+    if not posterior.finished:
+        heading += "<br>The run is not finished."
+    if not posterior.record.core_values.shape[1]:
+        return f"{heading}<br>It has no draws yet.</p>"
+    summary = posterior.class_summary()
+    behind = chains_behind(posterior.record)
+    findings = (*learned_findings(posterior.record), *([] if behind is None else [behind]))
+    text = " ".join([*summary.sentences, *sentences(findings)])
+    return f"{heading}<br>{escape(text)}</p>{classes_html(summary, '.show()')}"
 
 
 def run_report(posterior: Fit, *, being_written: bool) -> RenderableType:
     """Return the settings, progress and diagnostics of a run."""
-    record = posterior.record
-    parts: list[RenderableType] = [
-        Text(settings_line(record)),
-        Text(repr(record.tensor)),
-        Text(progress_line(record, being_written=being_written)),
+    record, test = posterior.record, posterior.record.held_out
+    lines = [settings_line(record), repr(record.tensor), progress_line(record, being_written=being_written)]
+    if test is not None:
+        along = "" if test.along is None else f", in fibres along {record.tensor.mode_names[test.along]}"
+        lines.append(f"{test!r}{along}; allocore evaluate scores them.")
+    health = _health(posterior.diagnose()) if record.core_values.shape[1] else []
+    return Group(*map(Text, lines), *health)
+
+
+def settings_line(record: Record) -> str:
+    """Return the model, its core, its priors and its seed in one line."""
+    spec = record.spec
+
+    def prior(name: str) -> str:
+        value = getattr(spec, name)  # e0 may be one number, one per mode, or learned
+        if isinstance(value, tuple):
+            return f"({', '.join(f'{each:g}' for each in value)})"
+        return "learned" if value == "infer" else f"{value:g}"
+
+    core = " x ".join(str(size) for size in spec.core_shape)
+    names = ["a0", "b0", "e0", "f0", *["alpha0"] * spec.learn_locations, *["c0", "d0"] * spec.infer_budget]
+    names += ["s0", "t0"] * spec.infer_concentrations + ["g0", "h0"] * spec.observation.has_dispersion
+    priors = ", ".join(f"{name} {prior(name)}" for name in names) if spec.has_priors else "maximum likelihood"
+    made = "" if record.attributes is None else f", allocore {record.attributes['inference_library_version']}"
+    most = "at most " if spec.infer_budget else ""
+    by = "" if spec.dispersion_by is None else f", p by {record.tensor.mode_names[spec.dispersion_by]}"
+    kind = spec.model if spec.likelihood == "poisson" else f"{spec.model}, {spec.likelihood}{by}"
+    return f"{kind}: {most}{spec.budget} classes, core {core}; {priors}; seed {record.seed}{made}"
+
+
+def progress_line(record: Record, *, being_written: bool = False) -> str:
+    """Return how many sweeps and draws a run has, of how many planned."""
+    schedule, (chains, sweeps) = record.schedule, record.stats["moved"].shape
+    if not record.spec.has_priors:
+        return f"{sweeps:,} iterations; the best of its restarts."
+    draws, seconds = record.core_values.shape[1], record.stats["seconds"]
+    if record.folded_mode is not None:
+        rows = plural(record.tensor.shape[record.folded_mode], "new row")
+        name = record.tensor.mode_names[record.folded_mode]
+        where = f"{draws:,} draws of {'each of ' * (chains > 1)}{plural(chains, 'chain')}"
+        return f"{rows} of {name}, folded into {where}; {np.nanmean(seconds):.3g} s per draw; finished."
+    text = f"{sweeps:,} of {schedule.sweeps:,} sweeps"
+    text += f" ({schedule.burn_in:,} of burn-in, then {plural(schedule.thin, 'sweep')} per draw)"
+    text += f", {draws:,} of {schedule.draws:,} draws in {'each of ' * (chains > 1)}{plural(chains, 'chain')}"
+    if sweeps:
+        text += f"; {np.nanmean(seconds):.3g} s per sweep"
+    if sweeps >= schedule.sweeps:
+        return f"{text}; finished."
+    return f"{text}; {'being written now' if being_written else 'stopped: continue it with allocore resume'}."
+
+
+def diagnosis_rows(diagnosis: Diagnosis) -> tuple[list[str], list[list[str]]]:
+    """Return the short table of diagnostics as headings and rows of text."""
+    rows = [
+        [str(name), *(number_text(column, row[column]) for column in DIAGNOSTIC_HEADINGS)]
+        for name, row in short_table(diagnosis).iterrows()
     ]
-    if record.held_out is not None:
-        parts.append(Text(held_out_line(record)))
-    if record.core_values.shape[1]:
-        parts += _health(posterior.diagnose())
-    return Group(*parts)
+    return ["quantity", *DIAGNOSTIC_HEADINGS.values()], rows
+
+
+def short_table(diagnosis: Diagnosis) -> "pd.DataFrame":
+    """Return the table of diagnostics with one row for all cells: the worst value of each column."""
+    import pandas as pd
+
+    table = diagnosis.table
+    if table.empty:
+        return table
+    cells = table[table.index.str.startswith(LOG_COUNT)]
+    worst = {"r_hat": cells["r_hat"].max(), "seconds_per_effective_sample": cells.iloc[:, -1].max()}
+    worst |= {name: cells[name].min() for name in ("ess_bulk", "ess_tail")}
+    name = f"log expected counts of {len(cells)} cells, the worst"
+    others = table.drop(cells.index)
+    # Not pd.concat: pandas 2 warns when the new row is all NaN.
+    short = others.reindex([*others.index, name])
+    short.loc[name] = pd.Series(worst)
+    return short
+
+
+def number_text(column: str, value: float) -> str:
+    """Return a number of the table with as many digits as its column needs; "-" for NaN."""
+    if np.isnan(value):
+        return "-"
+    if column == "r_hat":
+        return f"{value:.3f}"
+    return f"{value:,.0f}" if column.startswith("ess") else plain_number(value)
 
 
 def _health(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", overflow="fold")  # words may be cut into lines, numbers never
     for title in DIAGNOSTIC_HEADINGS.values():
-        table.add_column(_in_lines(title), justify="right", no_wrap=True)
+        # A heading of several words takes several lines, so that its column is as narrow as its numbers.
+        lines = title.replace(" per ", " per\n").replace("effective ", "effective\n").replace("ESS ", "ESS\n")
+        table.add_column(lines, justify="right", no_wrap=True)
     for name, row in short_table(diagnosis).iterrows():
         table.add_row(Text(str(name)), *(_cell(column, row[column]) for column in DIAGNOSTIC_HEADINGS))
     yield Text()
     yield _verdict(diagnosis.level, diagnosis.sentences[0], weight="bold ")
     yield table
-    yield Text(DIAGNOSTIC_COLUMNS, style="dim")
+    yield Text(_DIAGNOSTIC_COLUMNS, style="dim")
     for each in diagnosis.sentences[1:]:
         yield Text(each)
 
 
 def _verdict(level: str, headline: str, weight: str = "") -> Text:
-    """The level of a judgement and its headline, in the colour of the level."""
     return Text(f"{level.capitalize()}: {headline}", style=f"{weight}{_LEVEL_COLOURS[level]}")
 
 
-def _in_lines(heading: str) -> str:
-    """A heading of several words on several lines, so that its column is as narrow as its numbers."""
-    return heading.replace(" per ", " per\n").replace("effective ", "effective\n").replace("ESS ", "ESS\n")
-
-
 def _cell(column: str, value: float) -> Text:
-    text = Text(number_text(column, value))
-    if np.isnan(value):
-        text.stylize("dim")
-    elif column == "r_hat" and value > R_HAT_SETTLED:
-        text.stylize("bold red")
-    return text
+    bad = column == "r_hat" and value > R_HAT_SETTLED
+    return Text(number_text(column, value), style="dim" if np.isnan(value) else "bold red" if bad else "")
 
 
 # The palette of Okabe and Ito suits all kinds of colour vision; every factor shows its number as well.
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 _MOST_NAMED = 8
-# The least width of a mode beside others, and of a column with the modes on lines of their own.
+# The least width of a mode next to others, and of a column with one line per mode.
 _COLUMN, _DESCRIPTION = 20, 36
 _BETWEEN = 2
 
@@ -111,9 +210,9 @@ _BETWEEN = 2
 def class_report(
     posterior: Fit, rows: int = 15, top: int = 2, *, draw: ShownDraw = None, chain: int | None = None
 ) -> RenderableType:
-    """Return the largest classes in words, the factors they share, a summary and what the likelihood says.
+    """Return the largest classes in words, the factors they share, a summary, and findings on the likelihood.
 
-    They are those of the consensus, if there are several draws; those of one draw on request.
+    By default these are the classes of the consensus, if there are several draws.
     """
     rows, top = whole_number("rows", rows), whole_number("top", top)
     summary, record = posterior.class_summary(draw, chain=chain), posterior.record
@@ -122,43 +221,30 @@ def class_report(
     # Intervals mean little if the chains have not converged, so the verdict on them comes first.
     diagnosis = posterior.diagnose() if summary.is_consensus else None
     likelihood = likelihood_findings(record) if diagnosis is None else diagnosis.likelihood
+    text = Text(" ".join(summary.sentences))
+    text.highlight_regex(r"\d+(?= (class|hold|have|has))", "bold")
+    note = "Shares are averages over all draws, with 90% intervals."
+    note = note if len(shown) else "draw='best' (--draw best) shows the best draw."
     table: list[RenderableType] = [Text(), _ClassList(summary, shown, top, colours), Text()]
     return Group(
-        *_table_heading(summary, len(shown)),
+        Text(f"{_number(len(shown), len(summary.number_C))}, {summary.source}", style="bold"),
+        *([Text(note, style="dim")] if summary.is_consensus else []),
         *([] if diagnosis is None else [_verdict(diagnosis.level, diagnosis.sentences[0])]),
         *(table if len(shown) else []),
         *_sharing_lines(summary, shown, top, colours),
         *(Text(each) for each in sentences(likelihood)),
-        summary_line(summary),
+        text,
         *_warnings(record, behind=diagnosis is None or diagnosis.verdict.kind != "diagnosis-behind"),
     )
 
 
-def _table_heading(summary: ClassSummary, shown: int) -> Iterator[Text]:
-    yield Text(f"{_counted(shown, len(summary.number_C))}, {summary.source}", style="bold")
-    if summary.is_consensus and shown:
-        yield Text("Shares are averages over all draws, with 90% intervals.", style="dim")
-    elif summary.is_consensus:
-        yield Text("draw='best' (--draw best) shows the best draw.", style="dim")
-
-
-def _counted(shown: int, known: int) -> str:
+def _number(shown: int, known: int) -> str:
     classes = "1 class" if known == 1 else f"{known} classes"
     return classes if shown == known else f"{shown} of {classes}"
 
 
-def summary_line(summary: ClassSummary) -> Text:
-    """Return the size of the classes in a few sentences, with their numbers in bold."""
-    text = Text(" ".join(summary.sentences))
-    text.highlight_regex(r"\d+(?= (class|hold))", "bold")
-    return text
-
-
 def _warnings(record: Record, *, behind: bool) -> Iterator[Text]:
-    """Warn about chains far behind the others, and about chains in which no class moved after the burn-in.
-
-    The first is left out if `behind` is False: the verdict on the chains says it.
-    """
+    """Warn about chains far behind the others (if `behind`), and about chains in which no class moved."""
     for finding in (chains_behind(record) if behind else None, chains_without_moves(record)):
         if finding is not None:
             yield Text(sentence(finding), style="italic")
@@ -174,7 +260,7 @@ class _Column(NamedTuple):
 
 @dataclass(frozen=True)
 class _ClassList:
-    """The classes as a table with the modes side by side, or on lines of their own; as blocks on a narrow terminal."""
+    """The classes as a table, with the modes side by side or one per line; as blocks on a narrow terminal."""
 
     summary: ClassSummary
     shown: Ints
@@ -205,16 +291,18 @@ class _ClassList:
 
     def _table(self, places: list[int], columns: list[_Column], room: int) -> Table:
         """The classes in rows, below a heading if they are the first that are shown."""
-        beside = room >= (_COLUMN + _BETWEEN) * len(self.summary.modes) - _BETWEEN
+        side_by_side = room >= (_COLUMN + _BETWEEN) * len(self.summary.modes) - _BETWEEN
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.show_header = places[0] == self.shown[0]
         for column in columns:
             table.add_column(column.name, justify="right", width=column.width)
         widths = self._mode_widths(room)
-        table.add_column(_side_by_side(map(Text, self.summary.mode_names), widths) if beside else "name", width=room)
+        table.add_column(
+            _side_by_side(map(Text, self.summary.mode_names), widths) if side_by_side else "name", width=room
+        )
         for place in places:
             name = Text(self.summary.names[place], style="bold")
-            words = _side_by_side(self._words(place), widths) if beside else self._lines(place)
+            words = _side_by_side(self._words(place), widths) if side_by_side else self._lines(place)
             table.add_row(*(column.cells[place] for column in columns), Group(name, words))
         return table
 
@@ -231,16 +319,11 @@ class _ClassList:
     def _words(self, place: int) -> list[Text]:
         """The heaviest labels of a class in every mode, with the number of its factor if it is shared."""
         summary = self.summary
-        return [
-            _factor_text(
-                summary,
-                mode,
-                int(summary.location_CM[place, mode]),
-                profile_words(summary.profile(place, mode), self.top),
-                self.colours,
-            )
-            for mode in range(len(summary.modes))
-        ]
+        texts = []
+        for mode, factor in enumerate(summary.location_CM[place].tolist()):
+            words = profile_words(summary.profile(place, mode), self.top)
+            texts.append(_factor_text(summary, mode, factor, words, self.colours))
+        return texts
 
     def _lines(self, place: int) -> Table:
         grid = Table.grid(padding=(0, 1))
@@ -310,7 +393,7 @@ _REST = 0.0005
 def class_details(
     posterior: Fit, number: int, top: int = 10, *, draw: ShownDraw = None, chain: int | None = None
 ) -> RenderableType:
-    """Return one class in full, of the consensus if there are several draws; of one draw on request."""
+    """Return one class in full; by default of the consensus, if there are several draws."""
     top = whole_number("top", top)
     summary = posterior.class_summary(draw, chain=chain)
     place = summary.place(number, "class")
@@ -336,7 +419,10 @@ def _class_heading(summary: ClassSummary, place: int) -> Iterator[Text]:
 def _mode_details(summary: ClassSummary, place: int, mode: int, top: int) -> Iterator[RenderableType]:
     profile = summary.profile(place, mode)
     number = f" #{summary.factor(place, mode).number}"
-    yield Text.assemble((profile.mode.name, "bold"), (number, "dim"), f"  {_shared(summary, place, mode)}")
+    sure, perhaps = sharers(summary, place, mode), perhaps_sharers(summary, place, mode)
+    shared = f"shared with class{'es' * (len(sure) > 1)} {', '.join(sure)}" if sure else "not shared"
+    shared += f"; perhaps shared with {', '.join(perhaps)}" if perhaps else ""
+    yield Text.assemble((profile.mode.name, "bold"), (number, "dim"), f"  {shared}")
     if profile.empty or profile.even:
         yield Text(f"  {profile.words(1)}")
         return
@@ -345,18 +431,12 @@ def _mode_details(summary: ClassSummary, place: int, mode: int, top: int) -> Ite
     yield from _bars(profile, top)
 
 
-def _shared(summary: ClassSummary, place: int, mode: int) -> str:
-    sure, perhaps = sharers(summary, place, mode), perhaps_sharers(summary, place, mode)
-    shared = f"shared with class{'es' * (len(sure) > 1)} {', '.join(sure)}" if sure else "not shared"
-    return f"{shared}; perhaps shared with {', '.join(perhaps)}" if perhaps else shared
-
-
 def _bars(profile: Profile, top: int) -> Iterator[RenderableType]:
     """The heaviest labels with their shares, intervals and bars, and the share of all other labels."""
     labels = profile.top(top)
     grid = Table.grid(padding=(0, 1))
-    for column in (None, None, "right"):
-        grid.add_column(justify=column or "left")
+    for justify in ("left", "left", "right"):
+        grid.add_column(justify=justify)
     for row, (label, share) in zip(profile.heaviest.tolist(), labels, strict=False):
         bar = Text("█" * round(_BAR * share / labels[0][1]), style=COLOURS[1])
         grid.add_row("", Text(label), label_words(profile, row), bar)
@@ -373,23 +453,28 @@ def _cells(summary: ClassSummary, cells: "pd.DataFrame") -> Iterator[RenderableT
     summed = [name for name in summary.mode_names if name not in cells]
     over = f", summed over {' and '.join(summed)}" if summed else ""
     yield Text(f"Top cells{over}", style="bold")
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in cells.columns[:-3]:
-        table.add_column(Text(name), overflow="fold")
-    for name in ("of the class", "expected", "observed"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in cells.itertuples(index=False):
-        *labels, of_class, expected, observed = row
+    table = _table_of_cells(cells.columns[:-3], ("of the class", "expected", "observed"))
+    for *labels, of_class, expected, observed in cells.itertuples(index=False, name=None):
         table.add_row(*(Text(label) for label in labels), f"{of_class:,.1f}", f"{expected:,.1f}", f"{observed:,}")
     yield table
+
+
+def _table_of_cells(modes: Iterable[str], numbers: Iterable[str]) -> Table:
+    """A table for labels, which may take several lines, and numbers, which may not."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in modes:
+        table.add_column(Text(name), overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 _UNBOUNDED = 1000
 
 
 def print_held_out(console: Console, posterior: Fit) -> None:
-    """Print how well the held-out cells of a run are predicted, if it has any, and draws."""
-    if posterior.held_out is not None and posterior.core_values.shape[1]:
+    """Print how well a run predicts its held-out cells, if it has any, and draws."""
+    if posterior.record.held_out is not None and posterior.record.core_values.shape[1]:
         console.print()
         console.print(evaluation_report(posterior.evaluation(brief=True)))
 
@@ -401,30 +486,25 @@ class _Scores:
     rows: list[list[str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        across = self._across()
-        fits = console.measure(across, options=options.update(max_width=_UNBOUNDED)).maximum <= options.max_width
-        yield across if fits else self._down()
-
-    def _across(self) -> Table:
-        shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+        across = Table(box=SIMPLE_HEAD, pad_edge=False)
         for name in HEADINGS:
-            shown.add_column(name, justify="right" if name else "left", no_wrap=True)
+            across.add_column(name, justify="right" if name else "left", no_wrap=True)
         for row in self.rows:
-            shown.add_row(*map(Text, row), style="bold" if row[0] == MODEL else "")
-        return shown
-
-    def _down(self) -> Table:
-        shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-        shown.add_column("", overflow="fold")
+            across.add_row(*map(Text, row), style="bold" if row[0] == MODEL else "")
+        if console.measure(across, options=options.update(max_width=_UNBOUNDED)).maximum <= options.max_width:
+            yield across
+            return
+        down = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        down.add_column("", overflow="fold")
         for row in self.rows:
-            shown.add_column(Text(row[0].replace(" ", "\n", 1)), justify="right", no_wrap=True)
+            down.add_column(Text(row[0].replace(" ", "\n", 1)), justify="right", no_wrap=True)
         for name, *scores in zip(HEADINGS[1:], *(row[1:] for row in self.rows), strict=True):
-            shown.add_row(name, *(Text(score, style="bold" * (not place)) for place, score in enumerate(scores)))
-        return shown
+            down.add_row(name, *(Text(score, style="bold" * (not place)) for place, score in enumerate(scores)))
+        yield down
 
 
 def evaluation_report(found: Evaluation) -> RenderableType:
-    """Return what `Posterior.evaluate` found for the screen, with its sentences."""
+    """Return the scores of `Posterior.evaluate` with its sentences."""
     first, *others = found.sentences
     return Group(
         Text(heading(found.table), style="bold"),
@@ -447,7 +527,7 @@ def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: int) -> Rend
         share = share_words(found.summary, place)
         table.add_row(str(number), share, f"{known[number]:.1%}", Text(found.names[place]))
     number = len(found.numbers)
-    title = Text(f"{_counted(min(rows, number), number)}, {found.summary.source}", style="bold")
+    title = Text(f"{_number(min(rows, number), number)}, {found.summary.source}", style="bold")
     note = Text("Shares of the expected counts in the new rows, with 90% intervals, and in the fit.")
     return Group(title, note, table, *_surprises(folded, surprises))
 
@@ -455,15 +535,9 @@ def new_rows_report(fitted: Fit, folded: Fit, rows: int, surprises: int) -> Rend
 def _surprises(folded: Fit, top: int) -> list[RenderableType]:
     if not top:
         return []
-    cells = folded.surprises(top=top)
-    table = Table(box=SIMPLE_HEAD)
-    names = list(folded.tensor.mode_names)
-    for name in (*names, "observed", "expected", "surprise"):
-        is_number = name not in names
-        justify: Literal["right", "left"] = "right" if is_number else "left"
-        table.add_column(Text(str(name)), justify=justify, no_wrap=is_number, overflow="fold")
-    for row in cells.itertuples(index=False, name=None):
-        cell = dict(zip(cells.columns, row, strict=True))
+    names = folded.record.tensor.mode_names
+    table = _table_of_cells(names, ("observed", "expected", "surprise"))
+    for cell in folded.surprises(top=top).to_dict("records"):
         numbers = f"{cell['observed']:,}", plain_number(cell["expected"]), f"{cell['surprise']:.1f}"
         table.add_row(*(Text(str(cell[name])) for name in names), *numbers)
     return [Text("The least expected counts; the surprise is -log10 of their probability.", style="bold"), table]

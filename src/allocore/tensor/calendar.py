@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -299,3 +299,19 @@ def _hyphenated(labels: Sequence[object]) -> list[str]:
             return texts
         return [day[:7] if len(text) == 6 else day for day, text in zip(days, texts, strict=True)]
     return texts
+
+
+def period_start(label: str) -> datetime:
+    """Return the moment at which a year, quarter, month, ISO week, day or hour begins.
+
+    >>> str(period_start("2021-W01")), str(period_start("2018-Q2")), str(period_start("2018-05-03 07:00"))
+    ('2021-01-04 00:00:00', '2018-04-01 00:00:00', '2018-05-03 07:00:00')
+    """
+    year, _, rest = label.partition("-")
+    if rest.startswith("Q"):
+        return datetime(int(year), 3 * int(rest[1:]) - 2, 1)
+    if rest.startswith("W"):
+        return datetime.fromisocalendar(int(year), int(rest[1:]), 1)
+    day, _, clock = rest.partition(" ")
+    month, _, date_of_month = day.partition("-")
+    return datetime(int(year), int(month or 1), int(date_of_month or 1), int(clock[:2] or 0))

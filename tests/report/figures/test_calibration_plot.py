@@ -10,7 +10,7 @@ from scipy import stats
 
 import allocore as ac
 from allocore.errors import InputError
-from allocore.report.figures.held_out import band
+from allocore.report.figures.predictions import band
 
 SETTINGS = {"burn_in": 20, "draws": 10, "thin": 1, "seed": 1, "threads": 2, "progress": False}
 

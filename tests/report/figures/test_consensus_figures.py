@@ -9,9 +9,9 @@ from allocore import figures
 from allocore.classes.names import APART
 from allocore.classes.summary import Profile, ShownMode
 from allocore.errors import InputError
-from allocore.report.figures import files as figure_files
+from allocore.report.figures import run as figure_files
 from allocore.report.figures import style
-from allocore.report.figures.stems import draw_stems
+from allocore.report.figures.classes import draw_stems
 from support.consensus_cases import INTERVALS, NUMBERS, consensus, with_summary
 from support.errors import refused
 from support.figure_cases import all_texts, artists, texts

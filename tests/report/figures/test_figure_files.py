@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 import allocore as ac
 from allocore import figures
 from allocore.errors import InputError
-from allocore.report.figures import files as figure_files
+from allocore.report.figures import run as figure_files
 from support.errors import refused
 from support.figure_cases import posterior
 

@@ -13,9 +13,9 @@ from matplotlib.text import Text
 
 from allocore import figures
 from allocore.report.figures import style
-from allocore.report.figures.files import file_names
-from allocore.report.figures.stems import place_labels
-from allocore.report.figures.text import all_fit, clean, date_ticks, fitting_ticks, numbers_in, shorten, width
+from allocore.report.figures.classes import place_labels
+from allocore.report.figures.run import file_names
+from allocore.report.figures.style import clean, date_ticks, fitting_ticks, numbers_in, shorten, width
 from support.figure_cases import all_texts, artists, posterior, texts
 
 AWKWARD = (
@@ -130,8 +130,23 @@ def test_short_text_fits_and_begins_like_the_whole(text, room):
 
 
 def test_characters_that_no_font_has_are_one_square():
-    assert clean("\U000f0000\U000f0001x") == "□x"
+    assert clean("\U000f0000\U000f0001 x") == "□ x"
     assert clean("\ud800") == "□"
+
+
+def test_line_breaks_become_spaces_and_control_characters_vanish():
+    assert clean("two\nlines") == "two lines"
+    assert clean("a\u200db") == "ab"
+
+
+def test_an_ellipsis_replaces_the_end_of_text_that_is_too_long():
+    assert shorten("Iraq", 50, 7) == "Iraq"
+    assert shorten("Bosnia and Herzegovina", 50, 7) == "Bosnia and…"
+
+
+@pytest.mark.parametrize(("share", "below"), [(0.0794, 0.05), (1.0, 1.0), (0.0, 0.0)])
+def test_a_round_number_is_not_above_the_share(share, below):
+    assert style.round_below(share) == pytest.approx(below)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +185,11 @@ def test_things_that_have_room_stay_where_they_want_to_be():
     assert place_labels([], [], 0, 100) == []
 
 
+def test_things_that_would_overlap_move_as_little_as_possible():
+    assert place_labels([50.0, 50.0, 90.0], [10, 10, 10], 0, 100) == [45.0, 55.0, 90.0]
+    assert place_labels([99.0, 99.0], [10, 20], 0, 100) == [75.0, 90.0]
+
+
 # Ticks
 
 
@@ -186,6 +206,8 @@ def weeks(start, number):
         ([str(year) for year in range(1990, 2020)], 4, [(0, "1990"), (10, "2000"), (20, "2010")]),
         ([f"2018-W{week:02d}" for week in range(1, 53)], 4, [(0, "2018"), (13, "Apr"), (26, "Jul"), (39, "Oct")]),
         (weeks("2018-03-05", 8), 5, [(0, "Mar 2018"), (4, "Apr")]),
+        ([f"{year}-{month:02d}" for year in (2018, 2019) for month in range(1, 13)], 5,
+         [(0, "2018"), (6, "Jul"), (12, "2019"), (18, "Jul")]),
         (["2018"], 4, [(0, "2018")]),
         (["2018-03-05", "2018-03-12"], 4, [(0, "5 Mar 2018"), (1, "12 Mar")]),
     ],
@@ -215,8 +237,11 @@ def test_labels_that_do_not_fit_are_left_out_evenly():
     assert sum(width(text, 7.0) for _, text in few) < 100
     assert fitting_ticks(labels, 2000.0, 7.0) == list(enumerate(labels))
     assert fitting_ticks(["a" * 90, "b"], 50.0, 7.0) == [(0, "a" * 90)]
-    assert not all_fit(range(100_000), 100.0, 7.0)
     assert len(fitting_ticks(range(100_000), 100.0, 7.0)) < 10
+
+
+def test_names_of_files_have_letters_digits_and_dashes():
+    assert file_names(["sender", "a/b", "A b", "../x", "\u2205"]) == ["sender", "a-b", "A-b-2", "x", "mode-4"]
 
 
 @given(st.lists(st.text(max_size=80), min_size=1, max_size=6))

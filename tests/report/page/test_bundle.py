@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from allocore.report.page.bundle import bundle
-from allocore.report.page.page import modules
+from allocore.report.page.page import bundle, modules
 
 BOTH = {"b.js": "export const b = 1;", "c.js": "export const c = 2;"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from allocore.report.page.bundle import bundle
+from allocore.report.page.page import bundle
 from support.browser_tab import needs_browser
 from support.handmade_posterior import COUNTRIES, MONTHS, posterior
 

@@ -1,19 +1,35 @@
-"""Figures of classes: for every mode a panel with the stems of the profile; several classes make a page."""
+"""Figures of classes: for every mode a panel with the stems of the profile; several classes make a page.
+
+The largest stems are in colour and have names, the rest are grey. Behind the stems are the intervals: a band where
+labels have an order, else a pale whisker behind every coloured stem.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import FixedLocator, MaxNLocator
+from scipy.optimize import isotonic_regression
 
 from allocore.classes.names import APART, share_words, sharers, source_words, support_words
-from allocore.classes.summary import ClassSummary, ShownDraw, ShownMode
+from allocore.classes.summary import ClassSummary, Profile, ShownDraw, ShownMode
 from allocore.errors import InputError, whole_number
+from allocore.kernels.elementary import Floats, Ints
 from allocore.report.figures import style
-from allocore.report.figures.stems import draw_stems, name_room, names_below
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import joined, numbers_in, shorten, width
+from allocore.report.figures.style import (
+    Figure,
+    clean,
+    date_ticks,
+    figure_or_axes,
+    fitting_ticks,
+    joined,
+    numbers_in,
+    shorten,
+    width,
+)
 from allocore.report.fit import Fit, shown_summary
 
 # The threshold of the paper, below which stems are grey.
@@ -26,31 +42,32 @@ _LEFT, _GAP = 0.4, 0.12
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
 _RIGHT, _WIDEST = 0.08, 9.0
 _ON_PAGE, _TOP = 6, 5
+# A page shows at most this many stems. Of neighbours, only the highest is drawn.
+_COLUMNS = 1000
+_HEADROOM, _NAMES_ABOVE = 1.08, 1.3
+# Distances in points: between ticks of time, between lines of names, from the stems to their names.
+_TICK, _LINE, _AWAY = 26.0, 8.4, 7.0
+# The width of the column of shares next to the stems, and its distance from the names.
+_SHARE, _SPACE = 18.0, 3.0
+_PEAKS = 2
+# How pale intervals are, and how wide a whisker is, in points.
+_PALE, _WHISKER = 0.3, 3.2
 _T = TypeVar("_T")
 
 
+class _Stems(style.Shown, total=False):
+    top: int
+    threshold: float
+
+
+class _Page(_Stems, total=False):
+    rows: int
+
+
 @overload
-def one_class(
-    post: Fit,
-    number: int,
-    ax: None = None,
-    *,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Figure: ...
+def one_class(post: Fit, number: int, ax: None = None, **how: Unpack[_Stems]) -> Figure: ...
 @overload
-def one_class(
-    post: Fit,
-    number: int,
-    ax: Axes,
-    *,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Axes: ...
+def one_class(post: Fit, number: int, ax: Axes, **how: Unpack[_Stems]) -> Axes: ...
 def one_class(
     post: Fit,
     number: int,
@@ -65,29 +82,17 @@ def one_class(
 
     Stems below `threshold` are grey. The others are in colour, and the `top` largest have names. Periods of time are
     all in colour, with names at their peaks. Labels are in their original order. Behind the stems are the 90%
-    intervals of the consensus: a band where labels have an order, else whiskers. The title of a panel names
-    the classes that share the factor, with a probability if it is below one.
+    intervals of the consensus: a band where labels have an order, else whiskers. The title of a panel names the
+    classes that share the factor, with a probability if it is below one. The panels are one per mode.
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
     number : int
         The number of the class, as in `post.consensus().classes()`, or in the draw.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     top : int, default: 5
         The largest number of names in a panel.
     threshold : float, default: 0.02
         The share below which stems are grey.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`, one per mode.
 
     Examples
     --------
@@ -98,46 +103,15 @@ def one_class(
     ['origin', 'destination', 'carrier', 'month', 'hour']
     """
     summary = shown_summary(post, draw, chain)
-    shown = _places(summary, [number])
-    return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
+    return _page(summary, _places(summary, [number]), ax, top, threshold)
 
 
 @overload
-def classes(
-    post: Fit,
-    numbers: Sequence[int] | None = None,
-    ax: None = None,
-    *,
-    rows: int = 6,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Figure: ...
+def classes(post: Fit, numbers: Sequence[int] | None = None, ax: None = None, **how: Unpack[_Page]) -> Figure: ...
 @overload
-def classes(
-    post: Fit,
-    numbers: Sequence[int] | None,
-    ax: Axes,
-    *,
-    rows: int = 6,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Axes: ...
+def classes(post: Fit, numbers: Sequence[int] | None, ax: Axes, **how: Unpack[_Page]) -> Axes: ...
 @overload
-def classes(
-    post: Fit,
-    numbers: Sequence[int] | None = None,
-    *,
-    ax: Axes,
-    rows: int = 6,
-    top: int = _TOP,
-    threshold: float = THRESHOLD,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Axes: ...
+def classes(post: Fit, numbers: Sequence[int] | None = None, *, ax: Axes, **how: Unpack[_Page]) -> Axes: ...
 def classes(
     post: Fit,
     numbers: Sequence[int] | None = None,
@@ -152,30 +126,17 @@ def classes(
     """Draw a page of classes, one below another, each as `one_class` does.
 
     Small or weakly supported classes come last, below a line that says so. If the names of many modes need more room
-    than a page has, the panels of a class take several lines.
+    than a page has, the panels of a class take several lines. The panels are one per mode for the first class, then for
+    the second, and so on.
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
     numbers : sequence of int, optional
         The numbers of the classes, in this order; by default the largest classes.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     rows : int, default: 6
         How many of the largest classes to show if `numbers` is not given.
-    top : int, default: 5
-        The largest number of names in a panel.
-    threshold : float, default: 0.02
-        The share below which stems are grey.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: one per mode for the first class, then for the second, and so on.
+    top, threshold : optional
+        As in `one_class`.
 
     Examples
     --------
@@ -187,11 +148,10 @@ def classes(
     summary = shown_summary(post, draw, chain)
     rows = whole_number("rows", rows)
     shown = summary.apart_last[:rows].tolist() if numbers is None else _places(summary, numbers)
-    return _page(summary, shown, ax, whole_number("top", top), _check_threshold(threshold))
+    return _page(summary, shown, ax, top, threshold)
 
 
 def _places(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
-    """The places of the classes with these numbers."""
     try:
         places = [summary.place(number) for number in numbers]
     except TypeError:
@@ -201,23 +161,29 @@ def _places(summary: ClassSummary, numbers: Sequence[int]) -> list[int]:
     return places
 
 
-def _check_threshold(threshold: float) -> float:
+def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
+    top = whole_number("top", top)
     if not isinstance(threshold, int | float | np.floating) or not 0.0 <= threshold <= 1.0:
         raise InputError("threshold", threshold, "must be a share from 0 to 1")
-    return float(threshold)
-
-
-def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, threshold: float) -> Figure | Axes:
     with style.look():
         wishes = _wishes(summary, places, top, threshold)
-        lines = mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
-        strong = _strong(summary, places)
+        lines = _mode_lines(summary.modes, wishes) if ax is None else [range(len(wishes))]
+        # Small and weakly supported classes have a heading, unless the classes are in another order.
+        apart = [bool(summary.apart_C[place]) for place in places]
+        strong = apart.index(True) if apart == sorted(apart) and True in apart else len(places)
         above = _CAPTION + _APART * (strong < len(places))
         tall = (_HEADING + (_ROW - _HEADING) * len(lines)) * len(places) + above + 0.06
-        wide = max(_page_width(_on_line(summary.modes, line), _on_line(wishes, line)) for line in lines)
+        # The width of a page, or up to a quarter more if the names need it; more only if a mode is very wide.
+        wide = style.WIDTH
+        for line in lines:
+            modes, names = _on_line(summary.modes, line), _on_line(wishes, line)
+            least = _needed(modes, [min(name, _LEAST_NAMES) for name in names])
+            wide = max(wide, min(_needed(modes, names), _WIDEST), least)
         sheet = style.Sheet(ax or style.new_axes(wide, tall))
         row = (sheet.height - above) / len(places)
-        sheet.text(_GAP, 0.04, _caption(summary), fontsize=style.SMALL, color=style.GREY)
+        intervals = ", with 90% intervals" if summary.is_consensus else ""
+        caption = f"{source_words(summary)}{intervals}; stems: shares of the labels in the class"
+        sheet.text(_GAP, 0.04, caption, **style.NOTE)
         for turn, place in enumerate(places):
             upper = _CAPTION + turn * row + _APART * (turn >= strong)
             if turn == strong:
@@ -236,11 +202,10 @@ def _page(summary: ClassSummary, places: list[int], ax: Axes | None, top: int, t
 
 
 def _on_line(values: Sequence[_T], line: range) -> list[_T]:
-    """The values of the modes on a line."""
     return [values[mode] for mode in line]
 
 
-def mode_lines(modes: Sequence[ShownMode], wishes: Sequence[float]) -> list[range]:
+def _mode_lines(modes: Sequence[ShownMode], wishes: Sequence[float]) -> list[range]:
     """The modes that are side by side: all of them, or as many on a line as fit on a page with their names."""
     for number in range(1, len(modes) + 1):
         ends = [len(modes) * place // number for place in range(number + 1)]
@@ -253,43 +218,24 @@ def mode_lines(modes: Sequence[ShownMode], wishes: Sequence[float]) -> list[rang
 def classes_on_page(summary: ClassSummary, places: list[int]) -> int:
     """How many classes fit on a page for print: fewer if their modes need several lines."""
     with style.look():
-        return max(1, _ON_PAGE // len(mode_lines(summary.modes, _wishes(summary, places, _TOP, THRESHOLD))))
-
-
-def _strong(summary: ClassSummary, places: list[int]) -> int:
-    """How many classes come before the small and weakly supported ones; all of them, if `places` has another order."""
-    apart = [bool(summary.apart_C[place]) for place in places]
-    return apart.index(True) if apart == sorted(apart) and True in apart else len(places)
-
-
-def _caption(summary: ClassSummary) -> str:
-    intervals = ", with 90% intervals" if summary.is_consensus else ""
-    return f"{source_words(summary)}{intervals}; stems: shares of the labels in the class"
+        return max(1, _ON_PAGE // len(_mode_lines(summary.modes, _wishes(summary, places, _TOP, THRESHOLD))))
 
 
 def _wishes(summary: ClassSummary, places: list[int], top: int, threshold: float) -> list[float]:
-    """For each mode, the room in inches that its names need beside the stems; 0 if they are below the axis."""
-    return [
-        0.0
-        if names_below(mode, _stem_width(mode) * 72)
-        else min(max(name_room(summary.profile(place, m), top, threshold) for place in places) / 72, _MOST_NAMES)
-        for m, mode in enumerate(summary.modes)
-    ]
-
-
-def _left_margins(wishes: Sequence[float]) -> list[float]:
-    return [_GAP if wish else _LEFT for wish in wishes]
+    """For each mode, the room in inches that its names need next to the stems; 0 if they are below the axis."""
+    wishes = []
+    for m, mode in enumerate(summary.modes):
+        ticks = fitting_ticks(mode.labels, _stem_width(mode) * 72, style.SMALL)
+        below = mode.kind in ("time", "order") or len(ticks) == len(mode.labels)
+        room = 0.0 if below else max(_name_room(summary.profile(place, m), top, threshold) for place in places) / 72
+        wishes.append(min(room, _MOST_NAMES))
+    return wishes
 
 
 def _needed(modes: Sequence[ShownMode], wishes: Sequence[float]) -> float:
     """The width in which no name is shortened."""
-    return sum(_stem_width(mode) for mode in modes) + sum(_left_margins(wishes)) + _RIGHT + sum(wishes)
-
-
-def _page_width(modes: Sequence[ShownMode], wishes: Sequence[float]) -> float:
-    """The width of a page, or up to a quarter more if the names need it; more only if a mode is very wide."""
-    least = _needed(modes, [min(wish, _LEAST_NAMES) for wish in wishes])
-    return max(style.WIDTH, min(_needed(modes, wishes), _WIDEST), least)
+    margins = [_GAP if wish else _LEFT for wish in wishes]
+    return sum(_stem_width(mode) for mode in modes) + sum(margins) + _RIGHT + sum(wishes)
 
 
 class _Slot(NamedTuple):
@@ -302,7 +248,7 @@ class _Slot(NamedTuple):
 
 def _slots(modes: Sequence[ShownMode], wishes: Sequence[float], wide: float) -> list[_Slot]:
     """Divide the width of the page: stems get a width by the kind of their mode, names share the rest."""
-    margins, stems = _left_margins(wishes), [_stem_width(mode) for mode in modes]
+    margins, stems = [_GAP if wish else _LEFT for wish in wishes], [_stem_width(mode) for mode in modes]
     room = wide - sum(margins) - _RIGHT
     names = _fair(wishes, room - sum(stems))
     stretch = (room - sum(names)) / sum(stems)
@@ -314,7 +260,7 @@ def _slots(modes: Sequence[ShownMode], wishes: Sequence[float], wide: float) -> 
 
 
 def _fair(wishes: Sequence[float], room: float) -> list[float]:
-    """Divide room fairly: small wishes are granted, the larger ones get equal parts of the rest."""
+    """Divide room fairly: small wishes get what they need, the larger ones equal parts of the rest."""
     fair, left, waiting = list(wishes), room, sum(wish > 0 for wish in wishes)
     for place in sorted(range(len(wishes)), key=lambda place: wishes[place]):
         if wishes[place]:
@@ -333,7 +279,6 @@ def _stem_width(mode: ShownMode) -> float:
 
 
 def _write_heading(sheet: style.Sheet, summary: ClassSummary, place: int, upper: float) -> None:
-    """Write the number and the name of a class, and below them its size and support."""
     number = f"Class {summary.number_C[place]}"
     sheet.text(_GAP, upper + 0.04, number, fontsize=style.LARGE, weight="bold")
     left = _GAP + width(number, style.LARGE, bold=True) / 72 + 0.1
@@ -352,3 +297,181 @@ def _write_title(panel: Axes, summary: ClassSummary, place: int, mode: int, colo
     others = sharers(summary, place, mode)
     panel.set_title(title, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=13)
     style.below_title(panel, numbers_in(others, room, style.SMALL) if others else "not shared")
+
+
+def _name_room(profile: Profile, top: int, threshold: float) -> float:
+    """The room in points that the names of a profile need next to it."""
+    rows = _largest(profile, top, threshold).tolist()
+    widest = max((width(clean(profile.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
+    # One point more than needed, so that rounding shortens no name.
+    return _AWAY + _SHARE + _SPACE + widest + 1.0
+
+
+def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: float, beside: float) -> None:
+    """Draw a profile into a panel, with `beside` points of room to its right for the names of the largest elements.
+
+    If `beside` is 0, names are below the axis. Periods of time are all in colour, as in the paper.
+    """
+    labels, points = profile.mode.labels, style.inches(ax)[0] * 72
+    ax.set_xlim(-0.5 - 0.02 * len(labels), len(labels) - 0.5 + 0.02 * len(labels))
+    time = profile.mode.kind == "time"
+    if beside:
+        style.name_ticks(ax, [])
+    elif time:
+        style.name_ticks(ax, date_ticks(labels, max(2, int(points / _TICK))))
+    else:
+        style.name_ticks(ax, fitting_ticks(labels, points, style.SMALL))
+    if profile.empty:
+        _share_axis(ax, profile, 1.0, beside)
+        _remark(ax, "too small to tell", beside)
+        return
+    named = _largest(profile, top, threshold) if beside else _crests(profile)[: min(top, _PEAKS) if time else 0]
+    shown = np.union1d(_highest(profile.share_D), named)
+    large = (profile.share_D[shown] >= (0.0 if time else threshold)) | np.isin(shown, named)
+    highest = max(float(profile.share_D.max()), _draw_intervals(ax, profile, colour, shown, shown[large]))
+    _share_axis(ax, profile, highest, beside)
+    ax.set_ylim(0.0, highest * (_NAMES_ABOVE if time or profile.even else _HEADROOM))
+    # Two collections have all stems, whatever their number.
+    share_D, grey, coloured, few = profile.share_D, shown[~large], shown[large], large.sum() <= 40
+    ax.vlines(grey, 0.0, share_D[grey], colors=style.FAINT, linewidths=0.8, gid="grey")
+    ax.vlines(coloured, 0.0, share_D[coloured], colors=colour, linewidths=1.2 if few else 0.8, gid="coloured")
+    ax.plot(coloured, share_D[coloured], "o", color=colour, markersize=2.4 if few else 1.4, clip_on=False, gid="heads")
+    if profile.even:
+        _remark(ax, "evenly spread", beside)
+    elif beside:
+        _name_beside(ax, profile, named, beside)
+    elif time:
+        _name_above(ax, profile, named)
+
+
+def _share_axis(ax: Axes, profile: Profile, highest: float, beside: float) -> None:
+    """Put one or two round numbers on the axis, or none if there are names with shares next to the stems."""
+    found = MaxNLocator(nbins=3, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, highest)
+    shown = [] if profile.empty or beside else [float(tick) for tick in found if 0.0 < tick <= highest * 1.001]
+    ax.yaxis.set_major_locator(FixedLocator(shown))
+    style.percent(ax)
+    if beside:
+        ax.spines["left"].set_visible(False)
+
+
+def _largest(profile: Profile, top: int, threshold: float) -> Ints:
+    """The rows to name: the largest that are not grey, and the largest one in any case."""
+    if profile.even or profile.empty:
+        return np.empty(0, dtype=np.int64)
+    heaviest = profile.heaviest[:top]
+    named = profile.share_D[heaviest] >= threshold
+    named[:1] = True
+    return heaviest[named]
+
+
+def _crests(profile: Profile) -> Ints:
+    """The highest row of each stretch of rows that have at least half of the highest share; highest first."""
+    share_D = profile.share_D
+    if profile.even:
+        return np.empty(0, dtype=np.int64)
+    high = np.concatenate([[False], share_D >= share_D.max() / 2, [False]])
+    edges = np.flatnonzero(high[1:] != high[:-1]).reshape(-1, 2)
+    crests = np.array([a + int(share_D[a:b].argmax()) for a, b in edges.tolist()], dtype=np.int64)
+    return crests[np.argsort(-share_D[crests], kind="stable")]
+
+
+def _draw_intervals(ax: Axes, profile: Profile, colour: str, shown: Ints, coloured: Ints) -> float:
+    """Draw the intervals of the shares, and return the highest end; 0 for a single draw, which has none."""
+    if profile.low_D is None or profile.high_D is None:
+        return 0.0
+    if profile.mode.kind in ("time", "order"):
+        rows = np.arange(len(profile.share_D)) if len(profile.share_D) <= _COLUMNS else shown
+        low, high = profile.low_D[rows], profile.high_D[rows]
+        ax.fill_between(rows, low, high, color=colour, alpha=_PALE, linewidth=0.0, zorder=0.8, gid="band")
+    else:
+        low, high = profile.low_D[coloured], profile.high_D[coloured]
+        ax.vlines(coloured, low, high, colors=colour, alpha=_PALE, linewidths=_WHISKER, zorder=0.8, gid="whiskers")
+    return float(high.max(initial=0.0))
+
+
+def _highest(share_D: Floats) -> Ints:
+    """The rows with shares above 0. If there are very many, the highest in each column of the page."""
+    length = len(share_D)
+    rows = np.flatnonzero(share_D)
+    if length <= _COLUMNS:
+        return rows
+    column = rows * _COLUMNS // length
+    order = np.lexsort((-share_D[rows], column))
+    first = np.unique(column[order], return_index=True)[1]
+    return np.sort(rows[order][first])
+
+
+def _name_beside(ax: Axes, profile: Profile, named: Ints, room: float) -> None:
+    """Write names and shares to the right of the stems, each as near as possible to the height of its tip."""
+    (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
+    wide, high = wide * 72, high * 72
+    named = named[: max(1, int(high / _LINE))]
+    tip_y = profile.share_D[named] / upper * high
+    # Equal tips keep the order of the labels: the first one is written above.
+    ranked = (tip_y - 1e-6 * np.arange(len(named))).tolist()
+    lines = place_labels(ranked, [_LINE] * len(named), 0.0, high)
+    leaders = []
+    for row, tip, line in zip(named.tolist(), tip_y.tolist(), lines, strict=True):
+        name = shorten(profile.mode.labels[row], room - _AWAY - _SHARE - _SPACE, style.SMALL)
+        x, share = 1.0 + (_AWAY + _SHARE) / wide, f"{profile.share_D[row]:.0%}"
+        _write(ax, x, line / high, share, "share", ha="right", va="center_baseline", color=style.GREY)
+        _write(ax, x + _SPACE / wide, line / high, name, "name", ha="left", va="center_baseline")
+        # The line ends where the number begins.
+        end_x = x - (width(share, style.SMALL) + 1.5) / wide
+        at = (row - low) / (end - low)
+        leaders.append([(at + 2 / wide, tip / high), (1.0, tip / high), (end_x, line / high)])
+    _draw_leaders(ax, leaders)
+
+
+def _name_above(ax: Axes, profile: Profile, named: Ints) -> None:
+    """Write the names of the peaks on one line above all stems."""
+    (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
+    wide, high = wide * 72, high * 72
+    texts = [shorten(profile.mode.labels[row], wide, style.SMALL) for row in named.tolist()]
+    at = ((named - low) / (end - low) * wide).tolist()
+    middles = place_labels(at, [width(text, style.SMALL) + 5 for text in texts], 0.0, wide + 4)
+    leaders = []
+    for row, text, tip, middle in zip(named.tolist(), texts, at, middles, strict=True):
+        _write(ax, middle / wide, 1.0, text, "name", ha="center", va="top")
+        foot = min(max(tip, middle - 15), middle + 15)
+        leaders.append([(tip / wide, profile.share_D[row] / upper + 2.5 / high), (foot / wide, 1.0 - 8.5 / high)])
+    _draw_leaders(ax, leaders)
+
+
+def _draw_leaders(ax: Axes, leaders: list[list[tuple[float, float]]]) -> None:
+    lines = LineCollection(leaders, colors=style.FAINT, linewidths=0.5, transform=ax.transAxes, gid="leaders")
+    lines.set_clip_on(False)
+    lines.set_zorder(0.5)
+    ax.add_collection(lines, autolim=False)
+
+
+def _write(ax: Axes, x: float, y: float, text: str, gid: str, **how: Any) -> None:
+    ax.text(x, y, text, transform=ax.transAxes, fontsize=style.SMALL, gid=gid, **how)
+
+
+def _remark(ax: Axes, words: str, beside: float) -> None:
+    """Write above the stems: in the middle, or from the left if there may be names to the right of a narrow panel."""
+    how: dict[str, Any] = {"x": 0.0, "ha": "left"} if beside else {"x": 0.5, "ha": "center"}
+    ax.text(y=1.0, s=words, va="top", **style.NOTE, transform=ax.transAxes, **how)
+
+
+def place_labels(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
+    """Return where to place labels on a line from `low` to `high` so that they do not overlap.
+
+    The squared distances from the wanted positions are as small as possible. Labels keep the order of their wanted
+    positions. If the line is too short for all of them, they are placed side by side from `low` on.
+
+    Without gaps the middles would be at fixed offsets. What the middles exceed these offsets by must not decrease along
+    the line, so the best placement is an isotonic regression (Barlow et al., 1972), clipped to the line.
+
+    `wanted` are the middles that the labels should have, `sizes` their lengths; the result has their middles.
+    """
+    if not len(wanted):
+        return []
+    order = np.argsort(wanted, kind="stable")
+    lengths = np.asarray(sizes, dtype=float)[order]
+    offsets = np.cumsum(lengths) - lengths / 2
+    moved = isotonic_regression(np.asarray(wanted, dtype=float)[order] - offsets).x
+    middles = np.empty(len(order))
+    middles[order] = offsets + np.clip(moved, low, max(low, high - lengths.sum()))
+    return middles.tolist()

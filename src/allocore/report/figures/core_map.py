@@ -1,6 +1,6 @@
-"""Where the classes lie in the core: rows are classes, columns are factors in a group for each mode."""
+"""Where the classes are in the core: rows are classes, columns are factors in a group for each mode."""
 
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,8 +10,7 @@ from allocore.classes.names import APART, source_words
 from allocore.classes.summary import ClassSummary, Factor, ShownDraw
 from allocore.errors import whole_number
 from allocore.report.figures import style
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import clean, shorten, width
+from allocore.report.figures.style import Figure, clean, figure_or_axes, shorten, width
 from allocore.report.fit import Fit, shown_summary
 
 # The largest number of rows that can be read on a page.
@@ -25,12 +24,14 @@ _LEAST = 0.5
 _WIDEST = 9.0
 
 
+class _Rows(style.Shown, total=False):
+    rows: int | None
+
+
 @overload
-def core(
-    post: Fit, ax: None = None, *, rows: int | None = None, draw: ShownDraw = None, chain: int | None = None
-) -> Figure: ...
+def core(post: Fit, ax: None = None, **how: Unpack[_Rows]) -> Figure: ...
 @overload
-def core(post: Fit, ax: Axes, *, rows: int | None = None, draw: ShownDraw = None, chain: int | None = None) -> Axes: ...
+def core(post: Fit, ax: Axes, **how: Unpack[_Rows]) -> Axes: ...
 def core(
     post: Fit,
     ax: Axes | None = None,
@@ -39,29 +40,18 @@ def core(
     draw: ShownDraw = None,
     chain: int | None = None,
 ) -> Figure | Axes:
-    """Draw where the non-zeros of the core lie: rows are classes, largest first; columns are the factors of each mode.
+    """Draw where the non-zeros of the core are: rows are classes, largest first; columns are the factors of each mode.
 
     A mark means that the class uses the factor. Factors that several classes share come first and are in colour; a thin
     line joins their classes. Factors of one class are grey. The bars at the left show the shares of the classes, with
     the 90% intervals of the consensus as thin lines. Small or weakly supported classes come last. The consensus shares
-    a factor between classes that have it in common in at least half of the draws.
+    a factor between classes that have it in common in at least half of the draws. The panels are the shares, then one
+    per mode.
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     rows : int, optional
         How many classes to show; by default all, but at most the 60 largest.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: the shares, then one panel per mode.
 
     Examples
     --------
@@ -75,14 +65,14 @@ def core(
     columns = [_columns(summary, mode, lines) for mode in range(len(summary.modes))]
     with style.look():
         height = _ABOVE + _BELOW + min(max(0.14 * lines.number, 0.8), 8.4)
-        least = [max(_LEAST, _name_width(name)) for name in summary.mode_names]
-        beside = _LEFT + _BARS + _BETWEEN * len(least) + _RIGHT
-        sheet = style.Sheet(ax or style.new_axes(min(max(style.WIDTH, beside + sum(least)), _WIDEST), height))
+        least = [max(_LEAST, width(clean(name), style.NORMAL, bold=True) / 72) for name in summary.mode_names]
+        around = _LEFT + _BARS + _BETWEEN * len(least) + _RIGHT
+        sheet = style.Sheet(ax or style.new_axes(min(max(style.WIDTH, around + sum(least)), _WIDEST), height))
         high = sheet.height - _ABOVE - _BELOW
         bars = sheet.panel(_LEFT, _ABOVE, _BARS, high)
         _draw_shares(bars, summary, lines)
         left = _LEFT + _BARS + _BETWEEN
-        for mode, slot in enumerate(_widths([len(each) for each in columns], least, sheet.width - beside)):
+        for mode, slot in enumerate(_widths([len(each) for each in columns], least, sheet.width - around)):
             panel = sheet.panel(left, _ABOVE, slot, high)
             _draw_mode(panel, summary, mode, columns[mode], lines)
             left += slot + _BETWEEN
@@ -133,11 +123,6 @@ def _columns(summary: ClassSummary, mode: int, lines: _Lines) -> list[_Column]:
     return sorted(used, key=lambda column: (not column.shared, -len(column.shown), column.shown[0]))
 
 
-def _name_width(name: str) -> float:
-    """The width of the name of a mode, in inches."""
-    return width(clean(name), style.NORMAL, bold=True) / 72
-
-
 def _widths(numbers: list[int], least: list[float], room: float) -> list[float]:
     """Every mode gets its least width, if there is room for that; the rest is divided by the numbers of columns."""
     if sum(least) >= room:
@@ -156,8 +141,11 @@ def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
         ax.hlines(lines.at, low, high, colors=style.GREY, linewidths=0.7, gid="whiskers")
         highest = max(highest, float(high.max()))
     ax.set_xlim(highest * 1.05 or 1.0, 0.0)
-    _row_axis(ax, lines.number)
-    step = _step(lines.number, ax)
+    ax.set_ylim(lines.number - 0.4, -0.6)
+    # Class numbers are left out where they would overlap.
+    line = style.inches(ax)[1] * 72 / lines.number
+    steps = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+    step = next((step for step in steps if step * line >= style.SMALL), lines.number)
     ax.set_yticks(lines.at[::step], [str(number) for number in summary.number_C[lines.places][::step]])
     ax.set_xticks([style.round_below(highest)])
     style.percent(ax, "x")
@@ -168,51 +156,28 @@ def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
         # The words are longer than the panel: they begin at the edge of the sheet, and end before the marks.
         ax.set_zorder(6)
         left = -(_LEFT - 0.03) / _BARS
-        words = ax.text(left, lines.gap, APART, va="center", fontsize=style.SMALL, color=style.GREY, gid="apart")
+        words = ax.text(left, lines.gap, APART, va="center", **style.NOTE, gid="apart")
         words.set_transform(ax.get_yaxis_transform())
-
-
-def _step(number: int, ax: Axes) -> int:
-    """The step between the class numbers on the axis that leaves each of them readable."""
-    line = style.inches(ax)[1] * 72 / number
-    return next((step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500) if step * line >= style.SMALL), number)
-
-
-def _row_axis(ax: Axes, number: int) -> None:
-    ax.set_ylim(number - 0.4, -0.6)
 
 
 def _draw_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], lines: _Lines) -> None:
     colour = style.mode_colours(summary.modes)[mode]
     ax.set_xlim(-0.7, max(len(columns), 1) - 0.3)
-    _row_axis(ax, lines.number)
+    ax.set_ylim(lines.number - 0.4, -0.6)
     # Faint lines lead the eye from a class to its marks.
     ax.hlines(lines.at, -0.7, len(columns) - 0.3, colors=style.PALE, linewidths=0.5, zorder=0, gid="rows")
-    size = _mark_size(ax, len(columns), lines.number)
+    # Marks are as large as the grid allows, but no larger than a letter.
+    wide, high = style.inches(ax)
+    size = float(np.clip(0.85 * 72 * min(wide / max(len(columns), 1), high / lines.number), 2.0, 5.0))
     joined = [(place, column.shown) for place, column in enumerate(columns) if len(column.shown) > 1]
     strokes = [[(place, min(shown)), (place, max(shown))] for place, shown in joined]
     ax.add_collection(LineCollection(strokes, colors=colour, linewidths=0.6, alpha=0.6, gid="joined"))
     for shared, tone in ((False, style.FAINT), (True, colour)):
-        marks = [
-            (place, row) for place, column in enumerate(columns) if column.shared == shared for row in column.shown
-        ]
-        across, down = ([mark[axis] for mark in marks] for axis in (0, 1))
-        ax.plot(
-            across,
-            down,
-            "o" if shared else "s",
-            color=tone,
-            markersize=size,
-            markeredgewidth=0,
-            gid="shared" if shared else "single",
-        )
+        chosen = [(place, column.shown) for place, column in enumerate(columns) if column.shared == shared]
+        across, down = ([place for place, rows in chosen for _ in rows], [row for _, rows in chosen for row in rows])
+        form, gid = ("o", "shared") if shared else ("s", "single")
+        ax.plot(across, down, form, color=tone, markersize=size, markeredgewidth=0, gid=gid)
     _dress_mode(ax, summary, mode, columns, colour)
-
-
-def _mark_size(ax: Axes, columns: int, rows: int) -> float:
-    """The size of marks: as large as the grid allows, but no larger than a letter."""
-    wide, high = style.inches(ax)
-    return float(np.clip(0.85 * 72 * min(wide / max(columns, 1), high / rows), 2.0, 5.0))
 
 
 def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], colour: str) -> None:
@@ -228,16 +193,14 @@ def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Colum
     ax.tick_params(axis="x", length=0)
     shared = sum(column.shared for column in columns)
     text = f"{len(columns)} factor{'s' * (len(columns) != 1)}\n{shared} shared"
-    at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    ax.annotate(
-        text, (0.0, 0.0), (0.0, _COUNTED), fontsize=style.SMALL, color=style.GREY, va="top", gid="counted", **at
-    )
+    at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", **style.NOTE}
+    ax.annotate(text, (0.0, 0.0), (0.0, _COUNTED), va="top", gid="counted", **at)
 
 
 def _explain(sheet: style.Sheet, summary: ClassSummary, lines: _Lines) -> None:
     shown, known = len(lines.places), len(summary.number_C)
-    held = float(summary.share_C[lines.places].sum())
+    share = float(summary.share_C[lines.places].sum())
     which = f"all {known} classes" if shown == known else f"{shown} of {known} classes"
-    shown_words = f"{source_words(summary)}: {which}; they have {held:.0%} of all {summary.counted}."
+    shown_words = f"{source_words(summary)}: {which}; they have {share:.0%} of all {summary.counted}."
     key = "Colour: a factor that several classes share; a line joins those shown. Grey: a factor of one class."
-    sheet.text(_LEFT, sheet.height - 0.05, f"{shown_words}\n{key}", fontsize=style.SMALL, color=style.GREY, va="bottom")
+    sheet.text(_LEFT, sheet.height - 0.05, f"{shown_words}\n{key}", **style.NOTE, va="bottom")

@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_hex, to_rgb
 
 from allocore.classes.summary import ClassSummary, Factor, ShownDraw, ShownMode
 from allocore.errors import InputError, whole_number
 from allocore.kernels.elementary import Floats, Ints
 from allocore.report.figures import style
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import date_ticks, fitting_ticks, shorten, width
+from allocore.report.figures.style import Figure, date_ticks, figure_or_axes, fitting_ticks, shorten, width
 from allocore.report.fit import Fit, shown_summary
 
 _LABELS, _FACTORS = 40, 40
@@ -26,30 +25,16 @@ _TICK = 30.0
 _TITLE = 120.0
 
 
+class _Shown(style.Shown, total=False):
+    most: int
+    columns: int
+    order: Literal["factors", "labels"] | None
+
+
 @overload
-def factors(
-    post: Fit,
-    mode: str | int,
-    ax: None = None,
-    *,
-    most: int = _LABELS,
-    columns: int = _FACTORS,
-    order: Literal["factors", "labels"] | None = None,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Figure: ...
+def factors(post: Fit, mode: str | int, ax: None = None, **how: Unpack[_Shown]) -> Figure: ...
 @overload
-def factors(
-    post: Fit,
-    mode: str | int,
-    ax: Axes,
-    *,
-    most: int = _LABELS,
-    columns: int = _FACTORS,
-    order: Literal["factors", "labels"] | None = None,
-    draw: ShownDraw = None,
-    chain: int | None = None,
-) -> Axes: ...
+def factors(post: Fit, mode: str | int, ax: Axes, **how: Unpack[_Shown]) -> Axes: ...
 def factors(
     post: Fit,
     mode: str | int,
@@ -67,16 +52,13 @@ def factors(
     of each factor have. Periods of time and other ordered labels are all shown, from left to right. Of unordered
     labels, the figure shows the `most` heaviest, among them the heaviest of every factor. They are in groups, with a
     line between groups: each label with the factor that has most of its counts, the heaviest first. A factor of the
-    consensus has the lowest number of the classes that share it.
+    consensus has the lowest number of the classes that share it. The panels are the heat map, the bars, and the key to
+    the shades.
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
     mode : str or int
         The name or the number of the mode.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     most : int, default: 40
         The largest number of unordered labels to show.
     columns : int, default: 40
@@ -84,14 +66,6 @@ def factors(
     order : {"factors", "labels"}, optional
         The order of unordered labels: in groups by the factor that has most of their counts, or as in the tensor. By
         default in groups, unless all labels are shown and are rising numbers, such as hours.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: the heat map, the bars, and the key to the shades.
 
     Examples
     --------
@@ -101,7 +75,7 @@ def factors(
     >>> len(heat.get_yticks())
     10
     """
-    place = post.tensor.mode(mode)
+    place = post.record.tensor.mode(mode)
     summary = shown_summary(post, draw, chain)
     most, columns = whole_number("most", most), whole_number("columns", columns)
     if order not in (None, "factors", "labels"):
@@ -110,11 +84,13 @@ def factors(
     shown = found[:columns]
     with style.look():
         colour = style.mode_colours(summary.modes)[place]
-        words = _words(summary, len(shown), len(found))
+        number = (
+            f"{len(found)} factors" if len(shown) == len(found) else f"the {columns} heaviest of {len(found)} factors"
+        )
         if summary.modes[place].kind in ("time", "order"):
-            return _draw_in_order(ax, shown, colour, words)
-        own = _are_rising(summary.modes[place].labels, most) if order is None else order == "labels"
-        return _draw_labels(ax, shown, _heaviest(shown, most), not own, colour, words)
+            return _draw_in_order(ax, summary, shown, number, colour)
+        as_given = _are_rising(summary.modes[place].labels, most) if order is None else order == "labels"
+        return _draw_labels(ax, summary, shown, number, colour, _heaviest(shown, most), not as_given)
 
 
 def _are_rising(labels: Sequence[str | int], most: int) -> bool:
@@ -124,20 +100,9 @@ def _are_rising(labels: Sequence[str | int], most: int) -> bool:
     return all(one < other for one, other in pairwise(int(label) for label in labels))
 
 
-class _Words(NamedTuple):
-    """What is said of the factors, of their bars, and of where they are from."""
-
-    factors: str
-    bars: str
-    source: str
-
-
-def _words(summary: ClassSummary, shown: int, found: int) -> _Words:
-    factors = f"{found} factors" if shown == found else f"the {shown} heaviest of {found} factors"
-    return _Words(factors, f"share of all\n{summary.counted}", summary.source)
-
-
-def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Words) -> Figure | Axes:
+def _draw_in_order(
+    ax: Axes | None, summary: ClassSummary, shown: list[Factor], number: str, colour: str
+) -> Figure | Axes:
     """Draw ordered labels from left to right; factors are rows."""
     mode = shown[0].mode
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 0.32 + _BELOW + max(0.14 * len(shown), 0.6)))
@@ -149,19 +114,19 @@ def _draw_in_order(ax: Axes | None, shown: list[Factor], colour: str, words: _Wo
         style.name_ticks(heat, date_ticks(mode.labels, max(2, int(wide * 72 / _TICK))))
     else:
         style.name_ticks(heat, fitting_ticks(mode.labels, wide * 72, style.SMALL))
-    heat.set_xlabel(shorten(mode.name, wide * 72, style.SMALL), fontsize=style.SMALL, color=style.GREY, labelpad=2)
+    heat.set_xlabel(shorten(mode.name, wide * 72, style.SMALL), **style.NOTE, labelpad=2)
     _number_ticks(heat, shown, "y")
     bars.barh(range(len(shown)), [factor.mass for factor in shown], height=0.7, color=style.FAINT)
     bars.set_ylim(heat.get_ylim())
     bars.set_yticks([])
     _mass_axis(bars, shown, "x")
-    bars.set_xlabel(words.bars, fontsize=style.SMALL, color=style.GREY, labelpad=1, loc="left")
-    _explain(sheet, left, mode, "in order from left to right", words)
+    bars.set_xlabel(f"share of all\n{summary.counted}", **style.NOTE, labelpad=1, loc="left")
+    _explain(sheet, left, mode, f"{number}, in order from left to right", summary.source)
     return figure_or_axes(sheet.ax, ax)
 
 
 def _draw_labels(
-    ax: Axes | None, shown: list[Factor], rows: Ints, grouped: bool, colour: str, words: _Words
+    ax: Axes | None, summary: ClassSummary, shown: list[Factor], number: str, colour: str, rows: Ints, grouped: bool
 ) -> Figure | Axes:
     """Draw unordered labels as rows, in groups or in their own order; factors are columns."""
     mode = shown[0].mode
@@ -170,16 +135,15 @@ def _draw_labels(
     sheet = style.Sheet(ax or style.new_axes(style.WIDTH, above + _BELOW + max(0.135 * len(rows), 0.6)))
     names = [shorten(mode.labels[row], _MOST_NAMES * 72, style.SMALL) for row in rows.tolist()]
     tick = width(f"{100 * style.round_below(max(factor.mass for factor in shown)):.4g}%", style.SMALL) + 8
-    said = tick + max(width(line, style.SMALL) for line in words.bars.splitlines())
-    left = (4 + max(7 + max(width(name, style.SMALL) for name in names), said)) / 72
+    title = tick + max(width(line, style.SMALL) for line in ("share of all", summary.counted))
+    left = (4 + max(7 + max(width(name, style.SMALL) for name in names), title)) / 72
     wide, high = sheet.width - left - 0.3, sheet.height - above - _BELOW
     # Few factors do not need the whole width: large tiles say no more than small ones.
     wide = min(wide, max(0.3 * len(shown), 1.6))
     heat, bars = sheet.panel(left, above, wide, high), sheet.panel(left, 0.32, wide, _MASS)
     _shade(heat, np.array([factor.share_D[rows] for factor in shown]).T, colour, sheet, left)
-    heat.hlines(
-        [start - 0.5 for start in starts], -0.5, len(shown) - 0.5, colors=style.FAINT, linewidths=0.5, gid="groups"
-    )
+    edges = [start - 0.5 for start in starts]
+    heat.hlines(edges, -0.5, len(shown) - 0.5, colors=style.FAINT, linewidths=0.5, gid="groups")
     heat.set_yticks(range(len(rows)), names)
     heat.tick_params(axis="y", length=0)
     _number_ticks(heat, shown, "x")
@@ -187,10 +151,10 @@ def _draw_labels(
     bars.set_xlim(heat.get_xlim())
     bars.set_xticks([])
     _mass_axis(bars, shown, "y")
-    sheet.text(left - tick / 72, 0.34, words.bars, ha="right", fontsize=style.SMALL, color=style.GREY)
+    sheet.text(left - tick / 72, 0.34, f"share of all\n{summary.counted}", ha="right", **style.NOTE)
     length = len(mode.labels)
     which = f"all {length} labels" if len(rows) == length else f"the {len(rows)} heaviest of {length} labels"
-    _explain(sheet, left, mode, which, words)
+    _explain(sheet, left, mode, f"{number}, {which}", summary.source)
     return figure_or_axes(sheet.ax, ax)
 
 
@@ -204,31 +168,27 @@ def _heaviest(shown: list[Factor], most: int) -> Ints:
 
 
 def _groups(shown: list[Factor], rows: Ints) -> tuple[Ints, list[int]]:
-    """The labels by the factor that holds most of their counts, the heaviest first, and where groups begin."""
-    held_FN = np.array([factor.mass * factor.share_D[rows] for factor in shown])
-    home = held_FN.argmax(axis=0)
-    order = np.lexsort((-held_FN.max(axis=0), home))
+    """The labels by the factor that has most of their counts, the heaviest first, and where groups begin."""
+    mass_FN = np.array([factor.mass * factor.share_D[rows] for factor in shown])
+    home = mass_FN.argmax(axis=0)
+    order = np.lexsort((-mass_FN.max(axis=0), home))
     return rows[order], (np.flatnonzero(np.diff(home[order])) + 1).tolist()
 
 
 def _shade(heat: Axes, share: Floats, colour: str, sheet: style.Sheet, left: float, power: float = 0.5) -> None:
     """Draw the shares, with square-root shades so that small ones can be seen, and a key to the shades below.
 
-    Over time every period has some share, so there the shades grow with it: peaks stand out.
+    Over time every period has some share, so there the shades grow in proportion, which shows peaks better.
     """
-    shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, _dark(colour))])
+    red, green, blue = to_rgb(colour)
+    dark = to_hex((0.45 * red, 0.45 * green, 0.45 * blue))
+    shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, dark)])
     highest = float(share.max()) or 1.0
     norm = PowerNorm(power, vmin=0.0, vmax=highest)
-    heat.pcolormesh(
-        np.arange(share.shape[1] + 1) - 0.5,
-        np.arange(share.shape[0] + 1) - 0.5,
-        share,
-        cmap=shades,
-        norm=norm,
-        rasterized=share.size > 20_000,
-    )
-    heat.set_xlim(-0.5, share.shape[1] - 0.5)
-    heat.set_ylim(share.shape[0] - 0.5, -0.5)
+    down, across = (np.arange(size + 1) - 0.5 for size in share.shape)
+    heat.pcolormesh(across, down, share, cmap=shades, norm=norm, rasterized=share.size > 20_000)
+    heat.set_xlim(across[0], across[-1])
+    heat.set_ylim(down[-1], down[0])
     for spine in heat.spines.values():
         spine.set_visible(True)
         spine.set_color(style.FAINT)
@@ -239,12 +199,6 @@ def _shade(heat: Axes, share: Floats, colour: str, sheet: style.Sheet, left: flo
     key.set_xticks(marks, [f"{mark:.0%}" if highest > 0.2 else f"{100 * mark:.2g}%" for mark in marks])
 
 
-def _dark(colour: str) -> str:
-    """The same hue, less than half as bright."""
-    parts = (int(int(colour[place : place + 2], 16) * 0.45) for place in (1, 3, 5))
-    return "#" + "".join(f"{part:02x}" for part in parts)
-
-
 def _number_ticks(heat: Axes, shown: list[Factor], axis: str) -> None:
     """Write the numbers of the factors if there is room, turned by 90 degrees if they are too wide."""
     wide, high = style.inches(heat)
@@ -253,31 +207,24 @@ def _number_ticks(heat: Axes, shown: list[Factor], axis: str) -> None:
     places, texts = (range(len(shown)), numbers) if slot >= style.SMALL else ([], [])
     if axis == "y":
         heat.set_yticks(places, texts)
-        heat.set_ylabel("factor", fontsize=style.SMALL, color=style.GREY, labelpad=2)
+        heat.set_ylabel("factor", labelpad=2, **style.NOTE)
     else:
         upright = slot < max(width(text, style.SMALL) for text in numbers) + 1.5
         heat.set_xticks(places, texts, rotation=90 if upright else 0)
-        heat.set_xlabel("factor", fontsize=style.SMALL, color=style.GREY, labelpad=2)
+        heat.set_xlabel("factor", labelpad=2, **style.NOTE)
     heat.tick_params(axis="both", length=0)
 
 
 def _mass_axis(bars: Axes, shown: list[Factor], axis: Literal["x", "y"]) -> None:
     highest = max(factor.mass for factor in shown) or 1.0
-    if axis == "x":
-        bars.set_xlim(0.0, highest * 1.02)
-    else:
-        bars.set_ylim(0.0, highest * 1.02)
-    (bars.xaxis if axis == "x" else bars.yaxis).set_ticks([style.round_below(highest)])
+    bars.set(**{f"{axis}lim": (0.0, highest * 1.02), f"{axis}ticks": [style.round_below(highest)]})
     bars.spines["left"].set_visible(False)
     style.percent(bars, axis)
 
 
-def _explain(sheet: style.Sheet, left: float, mode: ShownMode, labels: str, words: _Words) -> None:
+def _explain(sheet: style.Sheet, left: float, mode: ShownMode, shown: str, source: str) -> None:
     name = shorten(mode.name, _TITLE, style.LARGE, bold=True)
     sheet.text(left, 0.05, name, fontsize=style.LARGE, weight="bold")
-    beside = left + width(name, style.LARGE, bold=True) / 72 + 0.1
-    remark = shorten(f"{words.factors}, {labels}", (sheet.width - beside) * 72, style.NORMAL)
-    sheet.text(beside, 0.075, remark, color=style.GREY)
-    below = sheet.height - 0.31
-    caption = f"share of the label in the factor  ·  {words.source}"
-    sheet.text(left + 1.3, below, caption, fontsize=style.SMALL, color=style.GREY)
+    end = left + width(name, style.LARGE, bold=True) / 72 + 0.1
+    sheet.text(end, 0.075, shorten(shown, (sheet.width - end) * 72, style.NORMAL), color=style.GREY)
+    sheet.text(left + 1.3, sheet.height - 0.31, f"share of the label in the factor  ·  {source}", **style.NOTE)

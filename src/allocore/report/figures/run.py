@@ -1,18 +1,30 @@
-"""Figures of a whole run: traces of its sweeps, the effective shape of the model, and how much its classes have."""
+"""Figures of a whole run: traces, the effective shape, how much its classes have; and all figures as files.
 
-from typing import Any, NamedTuple, overload
+A file is complete or does not exist.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from allocore._io import replacing
 from allocore.classes.names import source_words
-from allocore.classes.summary import ClassSummary, ShownDraw
-from allocore.errors import NO_VALUE, InputError
+from allocore.classes.summary import ShownDraw
+from allocore.errors import NO_VALUE, InputError, whole_number
 from allocore.report.figures import style
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import joined, shorten, width
+from allocore.report.figures.classes import classes, classes_on_page
+from allocore.report.figures.core_map import core
+from allocore.report.figures.heat_map import factors
+from allocore.report.figures.predictions import calibration
+from allocore.report.figures.style import Figure, figure_or_axes, joined, shorten, width
 from allocore.report.fit import Fit, shown_summary
 
 _ROW, _LEFT, _ABOVE, _BELOW = 1.05, 0.62, 0.24, 0.42
@@ -31,19 +43,6 @@ def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
 
     Each chain is a line; the burn-in is shaded. The axis of the log-likelihood leaves out the first steep rise. The
     run need not be finished or have draws.
-
-    Parameters
-    ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: log-likelihood, classes, factors of each mode, moves.
 
     Examples
     --------
@@ -66,7 +65,11 @@ def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
             wide = half if place else 2 * half
             panel = sheet.panel(side * half + _LEFT, line * row + _ABOVE, wide - _LEFT, row - _BELOW)
             _draw(panel, trace, post.record.schedule.burn_in, last=place >= len(shown) - 2)
-        _key(sheet, post)
+        right = sheet.width - 0.1
+        if post.record.schedule.burn_in:
+            sheet.text(right, 0.06, "burn-in shaded", ha="right", **style.NOTE)
+            right -= 0.95
+        style.name_chains(sheet, post.record.stats["moved"].shape[0], right, 0.06)
         return figure_or_axes(sheet.ax, ax)
 
 
@@ -77,14 +80,14 @@ class _Trace(NamedTuple):
 
 
 def _traces(post: Fit) -> list[_Trace]:
-    stats = post.stats
+    stats = post.record.stats
     found = [
         _Trace("log-likelihood", stats["log_likelihood"], "long"),
         _Trace("classes in use", stats["classes"], "whole"),
     ]
     found += [
         _Trace(joined(shorten(name, _NAME, style.NORMAL), "factors in use"), stats["factors"][:, :, mode], "whole")
-        for mode, name in enumerate(post.tensor.mode_names)
+        for mode, name in enumerate(post.record.tensor.mode_names)
     ]
     # The locations of CP and Tucker are fixed.
     if post.record.spec.learn_locations:
@@ -122,16 +125,6 @@ def _value_axis(ax: Axes, values: NDArray[np.float64], kind: str) -> None:
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")))
 
 
-def _key(sheet: style.Sheet, post: Fit) -> None:
-    """Name the colours of the chains, if there are several, and the shade."""
-    right = sheet.width - 0.1
-    chains = post.stats["moved"].shape[0]
-    if post.record.schedule.burn_in:
-        sheet.text(right, 0.06, "burn-in shaded", ha="right", fontsize=style.SMALL, color=style.GREY)
-        right -= 0.95
-    style.name_chains(sheet, chains, right, 0.06)
-
-
 _BINS = 30
 _LEVELS = (0.5, 0.95)
 _BAND = (0.05, 0.95)
@@ -149,21 +142,7 @@ def effective_shape(post: Fit, ax: Axes) -> Axes: ...
 def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     """Draw histograms, over the draws of all chains, of the classes in use and of the factors in use in every mode.
 
-    A line marks the median (the lower one of two). With several chains, each bar is divided among
-    them.
-
-    Parameters
-    ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: the classes, then one panel per mode.
+    A line marks the median (the lower one of two). With several chains, each bar is divided among them.
 
     Examples
     --------
@@ -173,34 +152,30 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     >>> int(sum(bar.get_height() for bar in panel.patches))
     4
     """
-    drawn = post.draw_sweeps - 1
+    drawn = post.record.draw_sweeps - 1
     if not len(drawn):
         raise InputError("post", NO_VALUE, "has no draws yet: there is nothing to count")
-    named = [("classes", post.stats["classes"][:, drawn], post.core_values.shape[2])]
-    for mode, name in enumerate(post.tensor.mode_names):
-        named.append((name, post.stats["factors"][:, drawn, mode], post.record.spec.core_shape[mode]))
+    named = [("classes", post.record.stats["classes"][:, drawn], post.record.core_values.shape[2])]
+    for mode, name in enumerate(post.record.tensor.mode_names):
+        named.append((name, post.record.stats["factors"][:, drawn, mode], post.record.spec.core_shape[mode]))
     with style.look():
         down = -(-len(named) // _ACROSS)
         across = -(-len(named) // down)
         sheet = style.Sheet(ax or style.new_axes(style.WIDTH, 1.72 * down + 0.2))
         wide, high = sheet.width / across, (sheet.height - 0.15) / down
-        margin = _margin(post.stats["classes"][:, drawn].size)
+        # Room for numbers up to the number of draws, and for the title of the axis.
+        margin = (width(str(post.record.stats["classes"][:, drawn].size), style.SMALL) + 2 * style.SMALL + 8) / 72
         for place, (name, values, most) in enumerate(named):
             line, column = divmod(place, across)
             left = column * wide + margin
             panel = sheet.panel(left, line * high + 0.36, wide - margin - 0.1, high - 0.78)
             title = joined(shorten(name, wide * 72 - _FACTORS, style.NORMAL, bold=True), "factors") if place else name
             _histogram(panel, title, np.asarray(values), most)
-            panel.set_xlabel("number in use", fontsize=style.SMALL, color=style.GREY, labelpad=1)
+            panel.set_xlabel("number in use", **style.NOTE, labelpad=1)
             if column == 0:
-                panel.set_ylabel("draws", fontsize=style.SMALL, color=style.GREY, labelpad=2)
-        style.name_chains(sheet, len(post.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
+                panel.set_ylabel("draws", **style.NOTE, labelpad=2)
+        style.name_chains(sheet, len(post.record.stats["classes"]), sheet.width - 0.1, sheet.height - 0.16)
         return figure_or_axes(sheet.ax, ax)
-
-
-def _margin(draws: int) -> float:
-    """The room in inches to the left of a panel for numbers up to the draws, and for the title of the axis."""
-    return (width(str(draws), style.SMALL) + 2 * style.SMALL + 8) / 72
 
 
 def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> None:
@@ -230,28 +205,14 @@ def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> No
 
 
 @overload
-def mass(post: Fit, ax: None = None, *, draw: ShownDraw = None, chain: int | None = None) -> Figure: ...
+def mass(post: Fit, ax: None = None, **how: Unpack[style.Shown]) -> Figure: ...
 @overload
-def mass(post: Fit, ax: Axes, *, draw: ShownDraw = None, chain: int | None = None) -> Axes: ...
+def mass(post: Fit, ax: Axes, **how: Unpack[style.Shown]) -> Axes: ...
 def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: int | None = None) -> Figure | Axes:
     """Draw the share of all expected counts in the largest classes, against their number; marks 50% and 95%.
 
     The classes of the consensus do not have all counts: the rest is in classes on which the draws disagree. A band
     shows the 90% interval over the draws.
-
-    Parameters
-    ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
-    draw, chain : int or "best", optional
-        The draw and the chain to show, as in `Posterior.classes`. By default the consensus, if there are several draws.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
 
     Examples
     --------
@@ -265,48 +226,153 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
     number = len(summary.share_C)
     with style.look():
         plot = style.dress(ax or style.new_axes(3.5, 2.4, (0.5, 0.15, 0.4, 0.24)))
-        held = np.concatenate([[0.0], np.cumsum(summary.share_C)])
+        share = np.concatenate([[0.0], np.cumsum(summary.share_C)])
         if summary.is_consensus:
-            _draw_band(plot, post.consensus().shares_by_draw)
-        plot.plot(np.arange(number + 1), held, color=style.BLUE, linewidth=1.2, gid="held")
+            share_SDC = post.consensus().shares_by_draw
+            low, high = np.quantile(np.cumsum(share_SDC, axis=-1), _BAND, axis=(0, 1))
+            low, high = np.append(0.0, low), np.append(0.0, high)
+            plot.fill_between(range(number + 1), low, high, color=style.BLUE, alpha=0.2, linewidth=0.0, gid="band")
+        plot.plot(np.arange(number + 1), share, color=style.BLUE, linewidth=1.2, gid="held")
         if number <= 60:
-            plot.plot(np.arange(1, number + 1), held[1:], "o", color=style.BLUE, markersize=2, gid="classes")
+            plot.plot(np.arange(1, number + 1), share[1:], "o", color=style.BLUE, markersize=2, gid="classes")
         plot.set_xlim(0, number * 1.02)
         plot.set_ylim(0, 1.04)
-        reached = [level for level in _LEVELS if held[-1] >= level - _ROUNDING]
-        for level in reached:
-            _mark(plot, level, int((held < level - _ROUNDING).sum()), held)
+        for level in _LEVELS:
+            if share[-1] >= level - _ROUNDING:
+                _mark(plot, level, int((share < level - _ROUNDING).sum()), share)
         plot.set_yticks([0.0, *_LEVELS])
         style.percent(plot)
         plot.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         plot.set_xlabel("largest classes", fontsize=style.NORMAL, labelpad=2)
         plot.set_ylabel(f"share of all {summary.counted}", fontsize=style.NORMAL, labelpad=3)
-        plot.set_title(_title(summary, held), loc="left", fontsize=style.SMALL, color=style.GREY, pad=4)
+        together = f"; all {number} have {share[-1]:.0%}" if summary.is_consensus else ""
+        plot.set_title(source_words(summary) + together, loc="left", **style.NOTE, pad=4)
         return figure_or_axes(plot, ax)
 
 
-def _draw_band(ax: Axes, share_SDC: NDArray[np.float64]) -> None:
-    """Draw how much the classes together have in the draws: from the 5% to the 95% quantile."""
-    held_NC = np.cumsum(share_SDC.reshape(-1, share_SDC.shape[-1]), axis=1)
-    low, high = np.quantile(held_NC, _BAND, axis=0)
-    rows, low, high = np.arange(len(low) + 1), np.append(0.0, low), np.append(0.0, high)
-    ax.fill_between(rows, low, high, color=style.BLUE, alpha=0.2, linewidth=0.0, gid="band")
-
-
-def _title(summary: ClassSummary, held: NDArray[np.float64]) -> str:
-    """Where the classes are from; of the consensus, how much all of its classes have."""
-    together = f"; all {len(summary.share_C)} have {held[-1]:.0%}" if summary.is_consensus else ""
-    return f"{source_words(summary)}{together}"
-
-
-def _mark(ax: Axes, level: float, classes: int, held: NDArray[np.float64]) -> None:
+def _mark(ax: Axes, level: float, classes: int, share: NDArray[np.float64]) -> None:
     """Draw a line from the axis to the curve, and write below the curve how many classes have this share."""
     ax.plot([0, classes], [level, level], color=style.GREY, linewidth=0.6, linestyle=(0, (3, 2)), gid="level")
-    ax.plot([classes], [held[classes]], "o", color=style.INK, markersize=3.5, gid="reached")
+    ax.plot([classes], [share[classes]], "o", color=style.INK, markersize=3.5, gid="reached")
     text = f"{classes} class{'es' * (classes > 1)} {'has' if classes == 1 else 'have'} {level:.0%}"
     (low, high), (wide, tall) = ax.get_xlim(), style.inches(ax)
     point = (high - low) / (wide * 72)
     left = max(min(classes + 5 * point, high - width(text, style.SMALL) * point), low)
     line = style.SMALL * 1.2 / (tall * 72)
-    below = min(level, float(np.interp(left, np.arange(len(held)), held))) - line
+    below = min(level, float(np.interp(left, np.arange(len(share)), share))) - line
     ax.text(left, below, text, ha="left", va="center", fontsize=style.SMALL, gid="classes with level")
+
+
+# The metadata of each format. Without dates the same figure gives the same file.
+_FORMATS: dict[str, dict[str, None]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+_DPI = 200
+_LONGEST_NAME = 60
+_Figure = tuple[str, Callable[[], Figure]]
+
+
+def write_all(
+    post: Fit,
+    folder: str | os.PathLike[str],
+    *,
+    formats: Sequence[str] = ("png", "pdf", "svg"),
+    rows: int = 24,
+    on_page: int | None = None,
+    draw: ShownDraw = None,
+    chain: int | None = None,
+    progress: Callable[[Path], None] | None = None,
+) -> list[Path]:
+    """Write all figures of a run into a folder. The folder is created if it does not exist; old files are replaced.
+
+    `classes-1`, `classes-2` and so on are pages of the largest classes, with small or weakly supported ones last.
+    `core` shows where they are, `factors-<mode>` the factors of a mode, `mass` how much the largest classes have;
+    `effective-shape` and `traces` describe the run. If the run has held-out cells, `calibration` shows whether its
+    intervals are right. A run without draws has only `traces`.
+
+    Parameters
+    ----------
+    folder : str or path
+        The folder for the files.
+    formats : sequence of str, default: png, pdf and svg
+        The formats to write.
+    rows : int, default: 24
+        How many of the largest classes to draw as stems.
+    on_page : int, optional
+        How many of these classes to put on a page; by default six, or fewer if their modes need several lines.
+    progress : callable, optional
+        Called with the path of each file after it was written.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files in the order of the figures.
+
+    Examples
+    --------
+    >>> import allocore as ac, numpy as np, tempfile
+    >>> post = ac.AlloCore(budget=2, burn_in=5, draws=2, thin=1, seed=0).fit(np.diag([3, 2])).posterior_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = ac.figures.write_all(post, folder, formats=["svg"])
+    >>> [file.name for file in files][:3]
+    ['classes-1.svg', 'core.svg', 'factors-mode-0.svg']
+    """
+    chosen = [formats] if isinstance(formats, str) else list(dict.fromkeys(formats))
+    if not chosen or not set(chosen) <= set(_FORMATS):
+        raise InputError("formats", formats, f"must have one or more of {', '.join(_FORMATS)}")
+    rows, on_page = whole_number("rows", rows), None if on_page is None else whole_number("on_page", on_page)
+    if post.record.core_values.shape[1]:
+        # Raises an error if the draw does not exist, before anything is written.
+        shown_summary(post, draw, chain)
+    elif not post.record.stats["moved"].shape[1]:
+        raise InputError("post", NO_VALUE, "has no sweeps yet: there is nothing to draw")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError("folder", str(folder), "must be a folder, and there is a file in its place") from None
+    written = []
+    for name, make in _figures(post, rows, on_page, draw, chain):
+        for file in write_figure(make(), Path(folder) / name, chosen):
+            written.append(file)
+            if progress:
+                progress(file)
+    return written
+
+
+def _figures(post: Fit, rows: int, on_page: int | None, draw: ShownDraw, chain: int | None) -> Iterator[_Figure]:
+    """The names of the figures, and how each is made."""
+    if post.record.core_values.shape[1]:
+        summary = shown_summary(post, draw, chain)
+        places = summary.apart_last[:rows]
+        numbers, on_page = summary.number_C[places].tolist(), on_page or classes_on_page(summary, places.tolist())
+        for page, first in enumerate(range(0, len(numbers), on_page), start=1):
+            shown = numbers[first : first + on_page]
+            yield f"classes-{page}", partial(classes, post, shown, draw=draw, chain=chain)
+        yield "core", partial(core, post, draw=draw, chain=chain)
+        for mode, name in enumerate(file_names(post.record.tensor.mode_names)):
+            yield f"factors-{name}", partial(factors, post, mode, draw=draw, chain=chain)
+        yield "mass", partial(mass, post, draw=draw, chain=chain)
+        yield "effective-shape", partial(effective_shape, post)
+        if post.record.held_out is not None:
+            yield "calibration", partial(calibration, post)
+    yield "traces", partial(traces, post)
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """Return modes as parts of file names: letters, digits and dashes, all different even if case is ignored."""
+    found: list[str] = []
+    taken: set[str] = set()
+    for place, name in enumerate(names):
+        plain = re.sub(r"[\W_]+", "-", name)[:_LONGEST_NAME].strip("-") or f"mode-{place}"
+        if plain.casefold() in taken:
+            plain = f"{plain}-{place}"
+        taken.add(plain.casefold())
+        found.append(plain)
+    return found
+
+
+def write_figure(figure: Figure, target: Path, formats: Sequence[str]) -> Iterator[Path]:
+    """Write a figure in each format, to `target` with a suffix, and yield each file once it exists."""
+    for kind in formats:
+        file = target.with_name(f"{target.name}.{kind}")
+        with style.look(), replacing(file) as stream:
+            figure.savefig(stream, format=kind, dpi=_DPI, metadata=_FORMATS[kind] or None)
+        yield file

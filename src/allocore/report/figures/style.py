@@ -1,35 +1,51 @@
-"""One restrained style for all figures, and sheets on which panels are laid out in inches.
+"""One restrained style for all figures: colours, fonts, text that fits, ticks, and sheets laid out in inches.
 
-The colours are those of Okabe and Ito, which people of any colour vision can tell apart. No letter is smaller than 7
-points.
+The colours of Okabe and Ito suit all kinds of colour vision. No letter is smaller than 7
+points. Labels may contain any character and may be of any length.
+
+Positions of ticks are numbers of periods, which may have gaps, and not dates. So matplotlib's locators of dates do not
+apply: they put ticks at dates that are not among the periods, and more of them than the figure has room for.
 """
 
+import math
+import unicodedata
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, lru_cache
 from io import BytesIO
+from itertools import pairwise
 from threading import RLock
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import matplotlib
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox
 
-from allocore.classes.summary import ShownMode
-from allocore.report.figures.text import families
+from allocore.classes.summary import ShownDraw, ShownMode
+from allocore.tensor.calendar import period_start
 
 # On a screen an inch of print is this many pixels wide, and every pixel is drawn with two dots in each direction.
 _PIXELS, _DOTS = 110, 2
 
 
-class Figure(matplotlib.figure.Figure):
-    """A matplotlib figure that notebooks show by themselves; `allocore.figures` makes these.
+class Shown(TypedDict, total=False):
+    """Which classes a figure shows: the arguments `draw` and `chain` of most functions."""
 
-    pyplot does not know it. So a notebook shows it if it is the last value of a cell, with or without
-    `%matplotlib inline`, and never twice; and its memory is freed once nothing refers to it.
+    draw: ShownDraw
+    chain: int | None
+
+
+class Figure(matplotlib.figure.Figure):
+    """A matplotlib figure that a notebook shows if it is the last value of a cell; `allocore.figures` makes these.
+
+    pyplot does not know it. So it is never shown twice, with or without `%matplotlib inline`, and its memory is freed
+    once nothing refers to it.
     """
 
     @property
@@ -39,7 +55,6 @@ class Figure(matplotlib.figure.Figure):
         return [panel for panel in found if isinstance(panel, Axes)]
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
-        """Show the figure in Jupyter, VS Code or Colab, even if nothing there knows matplotlib."""
         stream = BytesIO()
         with look():
             self.savefig(stream, format="png", dpi=_DOTS * _PIXELS)
@@ -49,7 +64,7 @@ class Figure(matplotlib.figure.Figure):
 
 
 def figure_or_axes(drawn: Axes, given: Axes | None) -> "Figure | Axes":
-    """What a function returns: the new figure, or the axes that it was given to draw in.
+    """Return what a function that draws returns: the new figure, or the axes that it was given.
 
     Given axes belong to the caller's figure, which a notebook would show twice if it were returned.
     """
@@ -70,6 +85,7 @@ _MODE_COLOURS = (VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 
 WIDTH = 7.2
 SMALL, NORMAL, LARGE = 7.0, 7.5, 9.0
+NOTE: dict[str, Any] = {"fontsize": SMALL, "color": GREY}
 
 _LOOK: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -120,18 +136,18 @@ def look() -> Iterator[None]:
 
 
 def mode_colours(modes: tuple[ShownMode, ...]) -> list[str]:
-    """A colour for each mode, blue for time."""
+    """Return a colour for each mode, blue for time."""
     others = iter(_MODE_COLOURS * len(modes))
     return [BLUE if mode.kind == "time" else next(others) for mode in modes]
 
 
 def chain_colour(chain: int) -> str:
-    """The colour of a chain."""
+    """Return the colour of a chain."""
     return COLOURS[chain % len(COLOURS)]
 
 
 def inches(ax: Axes) -> tuple[float, float]:
-    """Width and height of axes."""
+    """Return the width and height of axes."""
     figure = ax.get_figure(root=True)
     dpi = figure.dpi if figure else 100.0
     box: Bbox = ax.get_window_extent()
@@ -139,7 +155,7 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 
 def new_axes(width: float, height: float, margins: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)) -> Axes:
-    """Axes on a new figure, with margins (left, right, bottom, top) in inches. pyplot does not know the figure."""
+    """Return axes on a new figure, with margins (left, right, bottom, top) in inches."""
     left, right, bottom, top = margins
     figure = Figure(figsize=(width, height))
     return figure.add_axes((left / width, bottom / height, 1.0 - (left + right) / width, 1.0 - (bottom + top) / height))
@@ -151,16 +167,8 @@ def dress(ax: Axes) -> Axes:
         spine.set_visible(side in ("left", "bottom"))
         spine.set_linewidth(0.6)
         spine.set_color(GREY)
-    ax.tick_params(
-        which="both",
-        length=2,
-        width=0.6,
-        pad=2,
-        color=GREY,
-        labelcolor=INK,
-        labelsize=SMALL,
-        labelfontfamily=families()[0],
-    )
+    ticks: dict[str, Any] = {"length": 2, "width": 0.6, "pad": 2, "color": GREY, "labelcolor": INK}
+    ax.tick_params(which="both", labelsize=SMALL, labelfontfamily=families()[0], **ticks)
     return ax
 
 
@@ -173,17 +181,11 @@ def percent(ax: Axes, axis: Literal["x", "y"] = "y") -> None:
 def below_title(ax: Axes, words: str) -> None:
     """Write a grey line between a panel and its title, which must have a pad of 13 points."""
     place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    ax.annotate(words, (0.0, 1.0), (0.0, 4.0), fontsize=SMALL, color=GREY, gid="below title", **place)
+    ax.annotate(words, (0.0, 1.0), (0.0, 4.0), **NOTE, gid="below title", **place)
 
 
 def round_below(share: float) -> float:
-    """The largest round number (1, 2 or 5 times a power of ten) that is not above a share.
-
-    Examples
-    --------
-    >>> round_below(0.0794), round_below(1.0), round_below(0.0)
-    (0.05, 1.0, 0.0)
-    """
+    """Return the largest round number (1, 2 or 5 times a power of ten) that is not above a share."""
     if share <= 0:
         return 0.0
     power = 10.0 ** np.floor(np.log10(share))
@@ -219,7 +221,150 @@ class Sheet:
 def name_chains(sheet: Sheet, chains: int, right: float, top: float) -> None:
     """Name the colours of the chains on a line that ends at `right`; of very many chains only their number."""
     if chains > len(COLOURS):
-        sheet.text(right, top, f"{chains} chains", ha="right", fontsize=SMALL, color=GREY)
+        sheet.text(right, top, f"{chains} chains", ha="right", **NOTE)
     for chain in reversed(range(chains if 1 < chains <= len(COLOURS) else 0)):
         sheet.text(right, top, f"chain {chain}", ha="right", fontsize=SMALL, color=chain_colour(chain), weight="bold")
         right -= 0.5
+
+
+# This font comes with matplotlib, so figures look the same everywhere. It covers Latin, Greek, Cyrillic, Arabic, Hebrew
+# and more.
+_FONT = "DejaVu Sans"
+# Fonts for other characters, used if they are installed.
+_OTHERS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans Devanagari",
+    "Noto Emoji",
+    "Arial Unicode MS",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Segoe UI Symbol",
+)
+_UNKNOWN = "\u25a1"
+_ELLIPSIS = "\u2026"
+# A mark without width. Before a name it sets the direction of the line; after a name it ends the direction of the name.
+_LEFT_TO_RIGHT = "\u200e"
+_VARIATIONS = range(0xFE00, 0xFE10)
+
+
+@cache
+def families() -> list[str]:
+    """Return the fonts in order: each is used for the characters that those before it lack."""
+    installed = set(get_font_names())
+    return [_FONT, *(name for name in _OTHERS if name in installed)]
+
+
+def clean(text: object) -> str:
+    """Return text with squares for characters that no font has, spaces for line breaks, no control characters."""
+    shown = "".join(_shown(letter) for letter in str(text))
+    while _UNKNOWN * 2 in shown:
+        shown = shown.replace(_UNKNOWN * 2, _UNKNOWN)
+    return " ".join(shown.split())
+
+
+def shorten(text: object, room: float, size: float, *, bold: bool = False) -> str:
+    """Return text that is at most `room` points wide; if it is too long, an ellipsis replaces its end."""
+    whole = clean(text)
+    if width(whole, size, bold=bold) <= room or len(whole) == 1:
+        return whole
+    fewest, most = 1, len(whole)
+    while most - fewest > 1:
+        half = (fewest + most) // 2
+        fewest, most = (half, most) if width(whole[:half] + _ELLIPSIS, size, bold=bold) <= room else (fewest, half)
+    return whole[:fewest].rstrip(" ,;:-") + _ELLIPSIS
+
+
+@lru_cache(maxsize=10_000)
+def width(text: str, size: float, *, bold: bool = False) -> float:
+    """Return the width of clean text, in points."""
+    if not text:
+        return 0.0
+    font = FontProperties(family=families(), size=size, weight="bold" if bold else "normal")
+    return float(text_to_path.get_text_width_height_descent(text, font, False)[0])
+
+
+def joined(name: str, rest: object) -> str:
+    """Return a clean name and a remark, from left to right even if the name is written from right to left."""
+    if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in name):
+        return f"{_LEFT_TO_RIGHT}{name}{_LEFT_TO_RIGHT} {rest}"
+    return f"{name} {rest}"
+
+
+def numbers_in(numbers: Sequence[str], room: float, size: float) -> str:
+    """Name as many other classes as there is room for: "shared with classes 3 (0.92), 5 and 7 more"."""
+    noun = "class" if len(numbers) == 1 else "classes"
+    for named in range(len(numbers), 0, -1):
+        rest = f" and {len(numbers) - named} more" if named < len(numbers) else ""
+        text = f"{', '.join(numbers[:named])}{rest}"
+        for start in (f"shared with {noun} ", "shared with "):
+            if width(start + text, size) <= room:
+                return start + text
+    # A number that is cut off would be read as that of a class.
+    briefs = [f"{start}{len(numbers)} others" for start in ("shared with ", "with ", "")]
+    return next((brief for brief in briefs if width(brief, size) <= room), briefs[-1])
+
+
+@lru_cache(maxsize=10_000)
+def _shown(letter: str) -> str:
+    kind = unicodedata.category(letter)
+    if kind in ("Cc", "Zl", "Zp", "Zs"):
+        return " "
+    if kind == "Cf" or ord(letter) in _VARIATIONS:
+        return ""
+    if kind in ("Cs", "Co", "Cn"):  # private characters mean something else in every font
+        return _UNKNOWN
+    known = any(get_font(findfont(name)).get_char_index(ord(letter)) for name in families())
+    return letter if known else _UNKNOWN
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_STEPS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
+Ticks = list[tuple[int, str]]
+
+
+def date_ticks(labels: Sequence[str | int], most: int) -> Ticks:
+    """Return at most `most` positions with their names, at the starts of months, quarters, years or decades."""
+    begin = [period_start(str(label)) for label in labels]
+    months = [12 * start.year + start.month - 1 for start in begin]
+    for step in _STEPS:
+        # The first position in each stretch of `step` months; the first stretch counts only if its start is there.
+        starts = [place for place, two in enumerate(pairwise(months), 1) if two[0] // step != two[1] // step]
+        starts = [0, *starts] if months and months[0] % step == 0 else starts
+        if len(starts) < 2:
+            break
+        if len(starts) <= max(most, 2):
+            return _name_months(starts, months, step)
+    # A stretch without starts of months has ticks at its ends.
+    first, last = _day(str(labels[0])), _day(str(labels[-1]))
+    if len(str(labels[0])) == 10 and begin[0].year == begin[-1].year:
+        last = last.rpartition(" ")[0]
+    return [(0, first)] if len(labels) == 1 else [(0, first), (len(labels) - 1, last)]
+
+
+def _name_months(starts: list[int], months: list[int], step: int) -> Ticks:
+    """Name January by its year and other months by themselves; at least one tick has a year."""
+    years = [str(months[place] // 12) if step >= 12 or months[place] % 12 == 0 else "" for place in starts]
+    names = [year or _MONTHS[months[place] % 12] for year, place in zip(years, starts, strict=True)]
+    if not any(years):
+        names[0] += f" {months[starts[0]] // 12}"
+    return list(zip(starts, names, strict=True))
+
+
+def _day(label: str) -> str:
+    return f"{int(label[8:])} {_MONTHS[int(label[5:7]) - 1]} {label[:4]}" if len(label) == 10 else label
+
+
+def fitting_ticks(labels: Sequence[str | int], room: float, size: float) -> Ticks:
+    """Return all labels if they fit side by side in `room` points, else every second, third and so on."""
+    slot = room / len(labels)
+    # No label is narrower than half its height, so a hundred thousand labels need not be measured.
+    step = max(1, int(size / 2 / slot))
+    while True:
+        places = range(0, len(labels), step)
+        texts = [clean(labels[place]) for place in places]
+        needed = (max(width(text, size) for text in texts) + size / 2) / slot
+        if step >= len(labels) or needed <= step:
+            return list(zip(places, texts, strict=True))
+        step = math.ceil(needed)

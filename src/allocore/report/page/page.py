@@ -1,8 +1,19 @@
-"""Write the page: HTML, style, scripts, libraries, map and data in one file."""
+"""Write the page: HTML, style, scripts, libraries, map and data in one file, without a build tool.
+
+Browsers do not load modules from `file://`, and the security policy of the page forbids scripts from anywhere else. So
+the page's own modules are joined into one script. Each becomes a function that is called once, after those it imports:
+
+    import { make } from "./elements.js";       ->   const { make } = modules["elements.js"];
+    export function panel(title) { .. }         ->   function panel(title) { .. }  ..  return { panel };
+
+The result is equivalent for modules that import and export names in this form, at the start of a line. All other forms
+(default exports, renaming, `export let`, imports without names, cycles) are errors.
+"""
 
 import json
 import os
 import re
+from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -12,13 +23,15 @@ from allocore._io import replacing
 from allocore.classes.summary import ShownDraw
 from allocore.errors import InputError, whole_number
 from allocore.report.fit import Fit
-from allocore.report.page.bundle import bundle
 from allocore.report.page.payload import payload
 
 _LIBRARIES = ("d3.js", "plot.js", "topojson.js")
 _START = "app.js"
 _DEFAULT = "report.html"
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
+_IMPORT = re.compile(r'^import \{((?:\s*[\w$]+,)*\s*[\w$]+,?\s*)\} from "\./([\w.-]+)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async function|function|const|class) ([\w$]+))", re.MULTILINE)
+_OTHER = re.compile(r"^(?:import|export)\b.*$|\bimport\(", re.MULTILINE)
 
 
 def write_page(
@@ -35,7 +48,7 @@ def write_page(
     if target.is_dir():
         raise InputError("path", str(target), "must be a file such as report.html, not a folder")
     surprises = whole_number("surprises", surprises, least=0)
-    title = " x ".join(post.tensor.mode_names) if title is None else str(title)
+    title = " x ".join(post.record.tensor.mode_names) if title is None else str(title)
     post.class_summary(draw, chain=chain)  # raises an error if the draw does not exist, before the longer work
     found = post.surprises(top=surprises) if surprises else None
     page = render(payload(post, title, draw=draw, chain=chain, surprises=found))
@@ -48,21 +61,25 @@ def write_page(
 
 
 def render(values: dict[str, Any]) -> str:
-    """The page as text."""
+    """Return the page as text."""
+    # No label can end the element that the data are in.
+    data = json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for character in "&<\u2028\u2029":
+        data = data.replace(character, f"\\u{ord(character):04x}")
     parts = {
         "title": escape(values["title"]),
         "style": _read("client", "style.css"),
-        "libraries": "\n".join(_script(_read("assets", name)) for name in _LIBRARIES),
+        "libraries": "\n".join(f"<script>{_read('assets', name)}</script>" for name in _LIBRARIES),
         "licences": escape(_read("assets", "LICENSES.txt")),
-        "data": _json(values),
+        "data": data,
         "world": _read("assets", "world.json") if any(mode["iso"] for mode in values["modes"]) else "null",
-        "scripts": _script(bundle(modules(), _START)),
+        "scripts": f"<script>{bundle(modules(), _START)}</script>",
     }
     return _SLOT.sub(lambda slot: parts[slot[1]], _read("client", "page.html"))
 
 
 def modules() -> dict[str, str]:
-    """The page's own JavaScript: the text of each module by its file name."""
+    """Return the page's own JavaScript: the text of each module by its file name."""
     folder = files("allocore.report.page") / "client"
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(".js"))
     return {name: _read("client", name) for name in found}
@@ -72,13 +89,38 @@ def _read(folder: str, name: str) -> str:
     return (files("allocore.report.page") / folder / name).read_text(encoding="utf-8")
 
 
-def _script(text: str) -> str:
-    return f"<script>{text}</script>"
+def bundle(sources: Mapping[str, str], entry: str) -> str:
+    """Join the modules that `entry` needs into one classic script. Raises `ValueError` if that is not possible."""
+    order: list[str] = []
+    _visit(sources, entry, (), order)
+    parts = [_as_function(sources, name) for name in order]
+    return "\n".join(["(() => {", '"use strict";', "const modules = {};", *parts, "})();"])
 
 
-def _json(values: dict[str, Any]) -> str:
-    """JSON that cannot end the element around it, whatever the labels are."""
-    text = json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return (
-        text.replace("&", "\\u0026").replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    )
+def _visit(sources: Mapping[str, str], name: str, path: tuple[str, ...], order: list[str]) -> None:
+    """Append a module to `order`, after all modules that it imports."""
+    if name in path:
+        raise ValueError(f"modules import one another in a cycle: {' -> '.join((*path, name))}")
+    if name in order:
+        return
+    if name not in sources:
+        raise ValueError(f"{path[-1] if path else 'the page'} needs {name}, but there is no such module")
+    for match in _IMPORT.finditer(sources[name]):
+        _visit(sources, match[2], (*path, name), order)
+    order.append(name)
+
+
+def _as_function(sources: Mapping[str, str], name: str) -> str:
+    def import_names(match: re.Match[str]) -> str:
+        names = [each.strip() for each in match[1].split(",") if each.strip()]
+        unknown = sorted(set(names) - set(_EXPORT.findall(sources[match[2]])))
+        if unknown:
+            raise ValueError(f"{name} imports {unknown[0]} from {match[2]}, which does not export it")
+        return f'const {{ {", ".join(names)} }} = modules["{match[2]}"];'
+
+    exported = _EXPORT.findall(sources[name])
+    text = _EXPORT.sub("", _IMPORT.sub(import_names, sources[name])).strip()
+    other = _OTHER.search(text)
+    if other:
+        raise ValueError(f"{name} has {other[0]!r}, a form of import or export that is not supported")
+    return f'modules["{name}"] = (() => {{\n{text}\nreturn {{ {", ".join(exported)} }};\n}})();'

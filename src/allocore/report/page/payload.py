@@ -23,9 +23,9 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
 from allocore.report.fit import Fit
-from allocore.report.periods import period_start
-from allocore.report.run_text import diagnosis_rows, number_text, progress_line, settings_line
+from allocore.report.terminal import diagnosis_rows, number_text, progress_line, settings_line
 from allocore.sentences import sentences
+from allocore.tensor.calendar import period_start
 from allocore.tensor.countries import resolve
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def payload(
     chain: int | None = None,
     surprises: "pd.DataFrame | None" = None,
 ) -> dict[str, Any]:
-    """Everything that the page shows, ready for JSON: the consensus if there are several draws, or a single draw."""
+    """Return all that the page shows, ready for JSON: the consensus if there are several draws, or a single draw."""
     summary, diagnosis = posterior.class_summary(draw, chain=chain), posterior.diagnose()
-    chains, draws = posterior.core_values.shape[:2]
+    tensor, (chains, draws) = posterior.record.tensor, posterior.record.core_values.shape[:2]
     modes = [_Columns(summary, mode) for mode in range(len(summary.modes))]
     return {
         "title": title,
@@ -62,7 +62,11 @@ def payload(
         "faint": FAINT,
         "consensus": summary.is_consensus,
         "draws": {"chains": chains, "draws": draws},
-        "data": _data(posterior),
+        "data": {
+            "text": repr(tensor),
+            "missing": tensor.missing.cells,
+            "report": None if tensor.report is None else tensor.report.lines(),
+        },
         "run": [settings_line(posterior.record), progress_line(posterior.record)],
         "finished": posterior.finished,
         "likelihood": sentences(diagnosis.likelihood),
@@ -74,16 +78,6 @@ def payload(
         "cells": _cells(posterior, summary),
         "surprises": None if surprises is None else _surprises(surprises, summary),
         "allSearched": surprises is None or surprises.attrs.get("zeros_searched") != "largest only",
-    }
-
-
-def _data(posterior: Fit) -> dict[str, Any]:
-    tensor = posterior.tensor
-    report = tensor.report
-    return {
-        "text": repr(tensor),
-        "missing": tensor.missing.cells,
-        "report": None if report is None else report.lines(),
     }
 
 
@@ -104,7 +98,7 @@ def _health(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _held_out(posterior: Fit) -> dict[str, Any] | None:
     """How well the run predicts its held-out cells, in words and as a table; None if there are none."""
-    if posterior.held_out is None:
+    if posterior.record.held_out is None:
         return None
     found = posterior.evaluation(brief=True)
     return {
@@ -118,7 +112,7 @@ def _held_out(posterior: Fit) -> dict[str, Any] | None:
 
 def _traces(posterior: Fit) -> dict[str, Any]:
     """The log-likelihood of every chain at some hundred evenly spaced sweeps."""
-    trace = posterior.stats["log_likelihood"]
+    trace = posterior.record.stats["log_likelihood"]
     sweeps = np.unique(np.linspace(0, trace.shape[1] - 1, min(_TRACE_POINTS, trace.shape[1])).astype(int))
     return {
         "sweeps": (sweeps + 1).tolist(),
@@ -153,6 +147,8 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
     rows_NR = _heaviest_rows(mode, shown)
     shown_R = np.arange(len(mode.labels)) if rows_NR is None else np.unique(rows_NR)
     labels = [str(mode.labels[row]) for row in shown_R.tolist()]
+    sharing_CC = None if summary.sharing is None else summary.sharing[columns.place]
+    above_diagonal = np.triu_indices(len(summary.names), 1)
     return {
         "name": mode.name,
         "kind": mode.kind,
@@ -160,7 +156,7 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
         "length": len(mode.labels),
         "labels": labels,
         "starts": [_start(label) for label in labels] if mode.kind == "time" else None,
-        "iso": [_iso(label) for label in labels] if mode.kind == "country" else None,
+        "iso": [each.iso3 if each else None for each in map(resolve, labels)] if mode.kind == "country" else None,
         "even": [each.even for each in shown],
         "peaks": [each.peaks() for each in shown] if mode.kind == "time" else None,
         "rows": None if rows_NR is None else _packed(np.searchsorted(shown_R, rows_NR), "<u4"),
@@ -170,7 +166,7 @@ def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
             {"number": each.number, "classes": each.classes, "mass": _number(each.mass), "column": column}
             for each, column in zip(summary.factors[columns.place].values(), columns.of_factor, strict=True)
         ],
-        "sharing": None if summary.sharing is None else _upper_triangle(summary.sharing[columns.place]),
+        "sharing": None if sharing_CC is None else _packed(np.rint(100.0 * sharing_CC[above_diagonal]), "u1"),
     }
 
 
@@ -206,20 +202,10 @@ def _intervals(columns: list[Profile], rows_NR: Ints | None) -> dict[str, Any] |
     }
 
 
-def _upper_triangle(sharing_CC: Floats) -> str:
-    """The probabilities above the diagonal, row by row, in percent."""
-    return _packed(np.rint(100.0 * sharing_CC[np.triu_indices(len(sharing_CC), 1)]), "u1")
-
-
 def _start(label: str) -> str:
     """When a period begins, as JavaScript reads it: in UTC, with a time of day only if it is not midnight."""
     start = period_start(label)
     return start.date().isoformat() if not start.hour else f"{start.isoformat(timespec='minutes')}Z"
-
-
-def _iso(label: str) -> str | None:
-    country = resolve(label)
-    return country.iso3 if country else None
 
 
 def _packed(numbers: NDArray[Any], kind: str) -> str:
@@ -243,16 +229,14 @@ def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any
             "apart": bool(summary.apart_C[c]),
             "profiles": [columns.of_class[c] for columns in modes],
             "factors": [places[mode][k] for mode, k in enumerate(summary.location_CM[c].tolist())],
-            "sharers": [_sharers(summary, c, mode) for mode in range(len(modes))],
+            # The first classes that share the factor and their number, then the same of those that may share it.
+            "sharers": [
+                [each for numbers in sharers_of(summary, c, mode) for each in (numbers[:_MOST_SHARERS], len(numbers))]
+                for mode in range(len(modes))
+            ],
         }
         for c, name in enumerate(summary.names)
     ]
-
-
-def _sharers(summary: ClassSummary, place: int, mode: int) -> list[Any]:
-    """The first classes that share the factor of a class and their number, then the same of those that may share it."""
-    same, perhaps = sharers_of(summary, place, mode)
-    return [same[:_MOST_SHARERS], len(same), perhaps[:_MOST_SHARERS], len(perhaps)]
 
 
 def _cells(posterior: Fit, summary: ClassSummary) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How well models predict held-out cells: whether predictive intervals are right, and the scores of several models.
+"""Figures of predictions: whether predictive intervals are right, the scores of several models, and forecasts.
 
 If predictions are right, the randomised PIT of a count is uniform (posterior/evaluate.py): all bars have the same
 height. Bars high at both ends mean intervals that are too narrow, a hump those that are too wide. The band has the
@@ -7,7 +7,8 @@ over the G fibres, se^2 = G / (G - 1) sum_f (sum over the cells of fibre f of 1{
 quantile t of Student's distribution. It allows for cells of a fibre that are alike; a binomial band would not.
 """
 
-from typing import Any, Literal, NamedTuple, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 import pandas as pd
@@ -16,13 +17,15 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from scipy.stats import t as student
 
 from allocore.errors import NO_VALUE, Described, InputError
+from allocore.forecast.forecast import Forecast
+from allocore.forecast.scores import Compared
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.posterior.evaluate import Evaluation, inside
 from allocore.posterior.scores import quartiles
 from allocore.report.figures import style
-from allocore.report.figures.style import Figure, figure_or_axes
-from allocore.report.figures.text import clean, shorten, width
+from allocore.report.figures.style import Figure, clean, date_ticks, figure_or_axes, fitting_ticks, shorten, width
 from allocore.report.fit import Fit
+from allocore.tensor.labels import label_kind
 
 _MOST_BARS, _LEAST_BARS, _CELLS_PER_BAR = 20, 5, 10
 _LEVELS = range(5, 100, 5)
@@ -45,20 +48,10 @@ def calibration(
 
     Parameters
     ----------
-    post : Posterior, fitted model or path
-        A posterior, a fitted model, or the folder of a run.
-    ax : matplotlib.axes.Axes, optional
-        The axes to draw in; by default those of a new figure.
     test : HeldOut, CountTensor, data frame, or anything with `coords` and `counts`, optional
         The cells to judge, as in `Posterior.evaluate`; by default the held-out cells of the run.
     allow_training : bool, default: False
         Whether cells that the model was fitted to may be judged.
-
-    Returns
-    -------
-    Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`: all cells, busy cells, and the coverage of intervals.
 
     Examples
     --------
@@ -111,7 +104,7 @@ def _histogram(ax: Axes, name: str, colour: str, found: Evaluation, chosen: Flag
     edges = np.repeat(np.arange(bars + 1) / bars, 2)[1:-1]
     low, high = (np.repeat(1.0 / bars + side * band_B, 2) for side in (-1.0, 1.0))
     low = np.maximum(low, 0.0)
-    # The band lies behind the bars, and its edges before them: a bar can be seen whole, and where it leaves the band.
+    # The band is behind the bars, its edges in front: whole bars stay visible, and where they leave the band.
     ax.fill_between(edges, low, high, color=style.FAINT, alpha=0.5, linewidth=0.0, zorder=0.5, gid="band")
     for edge in (low, high):
         ax.plot(edges, edge, color=style.GREY, linewidth=0.7, gid="edge")
@@ -137,19 +130,15 @@ def band(bar_n: Ints, fibre_n: Ints, bars: int) -> Floats:
 
 def _coverage(ax: Axes, groups: list[tuple[str, str, Floats]]) -> None:
     ax.plot([0.0, 1.0], [0.0, 1.0], color=style.INK, linewidth=0.8, label="right intervals")
-    wanted = np.array(_LEVELS) / 100.0
+    how: dict[str, Any] = {"markersize": 3, "markeredgecolor": "white", "markeredgewidth": 0.3, "linewidth": 1.0}
     for name, colour, pit_n in groups:
-        held = [float(inside(pit_n, level).mean()) for level in _LEVELS]
-        how: dict[str, Any] = {"markersize": 3, "markeredgecolor": "white", "markeredgewidth": 0.3, "linewidth": 1.0}
-        ax.plot(wanted, held, "o-", color=colour, label=name.lower(), **how)
+        share = [float(inside(pit_n, level).mean()) for level in _LEVELS]
+        ax.plot(np.array(_LEVELS) / 100.0, share, "o-", color=colour, label=name.lower(), **how)
     ax.legend(loc="best", handlelength=1.4, borderaxespad=0.2, labelspacing=0.3)
     points = style.inches(ax)[0] * 72 + 8
     ax.set_title("Intervals", loc="left", fontsize=style.NORMAL, weight="bold", pad=13)
     style.below_title(ax, shorten("above: too wide; below: too narrow", points, style.SMALL))
-    ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(0.0, 1.0)
-    ax.set_xticks([0.0, 0.5, 0.9])
-    ax.set_yticks([0.0, 0.5, 0.9])
+    ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xticks=[0.0, 0.5, 0.9], yticks=[0.0, 0.5, 0.9])
     style.percent(ax)
     style.percent(ax, "x")
     ax.set_xlabel("central interval", fontsize=style.NORMAL, labelpad=2)
@@ -157,18 +146,22 @@ def _coverage(ax: Axes, groups: list[tuple[str, str, Floats]]) -> None:
 
 
 _LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
+_POINTS: dict[str, Any] = {
+    "markersize": 4, "markeredgecolor": "white", "markeredgewidth": 0.4, "linewidth": 1.0, "elinewidth": 0.8,
+}  # fmt: skip
 # Numbers that differ by more than this ratio get a logarithmic axis.
 _WIDE = 4.0
 
 
+class _Axes(TypedDict, total=False):
+    against: Literal["budget", "seconds"]
+    positive: bool
+
+
 @overload
-def ppd(
-    table: pd.DataFrame, ax: None = None, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
-) -> Figure: ...
+def ppd(table: pd.DataFrame, ax: None = None, **how: Unpack[_Axes]) -> Figure: ...
 @overload
-def ppd(
-    table: pd.DataFrame, ax: Axes, *, against: Literal["budget", "seconds"] = "budget", positive: bool = False
-) -> Axes: ...
+def ppd(table: pd.DataFrame, ax: Axes, **how: Unpack[_Axes]) -> Axes: ...
 def ppd(
     table: pd.DataFrame,
     ax: Axes | None = None,
@@ -213,24 +206,26 @@ def ppd(
     value = "log_ppd_positive" if positive else "log_ppd"
     numbers = _check(table, value, against)
     everything = _series(numbers, value, against)
-    found = _drawable(everything, value)
+    found = [series.finite() for series in everything if np.isfinite(series.up[1]).any()]
+    if not found:
+        raise InputError("table", NO_VALUE, f"must have a model and budget whose median {value} is not minus infinity")
     with style.look():
-        new, names = ax is None, [_name(series) for series in found]
+        new, names = ax is None, [series.name for series in found]
         key = max(width(name, style.SMALL) for name in names) / 72 + 0.5 if len(found) > 1 else 0.12
         notes = _notes(everything, numbers["split"].nunique())
         more = 0.12 * (len(notes) - 1)
         plot = style.dress(ax or style.new_axes(3.75 + key, 2.6 + more, (0.7, key, 0.42, 0.3 + more)))
-        _draw_all(plot, found)
+        _draw_series(plot, found)
         _across(plot, found, against)
         which = "positive held-out cells" if positive else "held-out cells"
         plot.set_ylabel(f"log PPD of {which}", fontsize=style.NORMAL, labelpad=3)
         room = (style.inches(plot)[0] + (key if new else 0.0)) * 72
         note = "\n".join(shorten(line, room, style.SMALL) for line in notes)
-        plot.set_title(note, loc="left", fontsize=style.SMALL, color=style.GREY, pad=5)
+        plot.set_title(note, loc="left", **style.NOTE, pad=5)
         if len(found) > 1:
-            # A new figure has room beside the axes. In given axes the key goes where it hides least.
-            beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
-            plot.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **beside)
+            # A new figure has room next to the axes. In given axes the key goes where it hides least.
+            place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if new else {"loc": "best"}
+            plot.legend(fontsize=style.SMALL, frameon=False, handlelength=2.2, **place)
         return figure_or_axes(plot, ax)
 
 
@@ -248,6 +243,16 @@ class _Series(NamedTuple):
     budgets: list[int]
     across: Floats
     up: Floats
+
+    @property
+    def name(self) -> str:
+        return clean(f"{self.model}, {self.core}" if self.core else self.model) or "?"
+
+    def finite(self) -> "_Series":
+        """The series without points whose median is minus infinity."""
+        points = np.flatnonzero(np.isfinite(self.up[1]))
+        budgets = [self.budgets[point] for point in points.tolist()]
+        return self._replace(budgets=budgets, across=self.across[:, points], up=self.up[:, points])
 
 
 def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
@@ -279,78 +284,53 @@ def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
         numbers = numbers.assign(core="")
     numbers = numbers.assign(core=numbers["core"].fillna("").astype(str), model=numbers["model"].astype(str))
     found: list[_Series] = []
+    models = list(numbers["model"].unique())
     for (model, core), rows in numbers.groupby(["model", "core"], sort=False):
-        budgets = sorted(set(rows["budget"].tolist()))
-        groups = [rows[rows["budget"] == budget] for budget in budgets]
-        across, up = (np.array([quartiles(group[name]) for group in groups]).T for name in (against, value))
+        groups = {int(budget): group for budget, group in rows.groupby("budget")}  # type: ignore[arg-type]
+        across, up = (np.array([quartiles(group[name]) for group in groups.values()]).T for name in (against, value))
         line = sum(series.model == model for series in found)
-        models = list(dict.fromkeys([*(series.model for series in found), str(model)]))
-        place = models.index(str(model)), line, len(found)
-        found.append(_Series(str(model), str(core), *place, [int(budget) for budget in budgets], across, up))
-    return found
-
-
-def _drawable(everything: list[_Series], value: str) -> list[_Series]:
-    """The series without points whose median is minus infinity, and without series that have no other points."""
-    found = []
-    for series in everything:
-        there = np.isfinite(series.up[1])
-        if there.any():
-            budgets = [budget for budget, is_there in zip(series.budgets, there, strict=True) if is_there]
-            found.append(series._replace(budgets=budgets, across=series.across[:, there], up=series.up[:, there]))
-    if not found:
-        raise InputError("table", NO_VALUE, f"must have a model and budget whose median {value} is not minus infinity")
+        place = models.index(model), line, len(found)
+        found.append(_Series(str(model), str(core), *place, list(groups), across, up))
     return found
 
 
 def _notes(everything: list[_Series], splits: int) -> list[str]:
     """The number of splits, and what the figure cannot show."""
     notes = [f"medians and quartiles of {splits} splits" if splits > 1 else "one split"]
-    gone = []
+    left_out = []
     for series in everything:
-        which = [
+        budgets = [
             f"{budget:,}" for budget, middle in zip(series.budgets, series.up[1], strict=True) if middle == -np.inf
         ]
-        if which:
-            gone.append(f"{_name(series)} at {', '.join(which)}")
-    if gone:
-        notes.append(f"left out, median \u2212\u221e: {'; '.join(gone)}")
+        if budgets:
+            left_out.append(f"{series.name} at {', '.join(budgets)}")
+    if left_out:
+        notes.append(f"left out, median \u2212\u221e: {'; '.join(left_out)}")
     if any((np.isfinite(series.up[1]) & np.isneginf(series.up[0])).any() for series in everything):
         notes.append("bars to the lower edge: quartile \u2212\u221e")
     return notes
 
 
-def _name(series: _Series) -> str:
-    return clean(f"{series.model}, {series.core}" if series.core else series.model) or "?"
-
-
-def _draw_all(ax: Axes, found: list[_Series]) -> None:
+def _draw_series(ax: Axes, found: list[_Series]) -> None:
     numbers = np.concatenate([series.up.ravel() for series in found])
     low, high = numbers[np.isfinite(numbers)].min(), numbers.max()
     edge = low - 0.1 * ((high - low) or 1.0)
     for series in found:
-        _draw(ax, series._replace(up=np.maximum(series.up, edge)))
+        across, up = series.across, np.maximum(series.up, edge)
+        spans = [np.array([of[1] - of[0], of[2] - of[1]]) for of in (across, up)]
+        ax.errorbar(
+            across[1],
+            up[1],
+            xerr=spans[0] if spans[0].any() else None,
+            yerr=spans[1],
+            color=style.COLOURS[series.colour % len(style.COLOURS)],
+            marker=style.MARKERS[series.marker % len(style.MARKERS)],
+            linestyle=_LINES[series.line % len(_LINES)],
+            label=series.name,
+            **_POINTS,
+        )
     if np.isneginf(numbers).any():
         ax.set_ylim(bottom=edge)
-
-
-def _draw(ax: Axes, series: _Series) -> None:
-    spans = [np.array([of[1] - of[0], of[2] - of[1]]) for of in (series.across, series.up)]
-    ax.errorbar(
-        series.across[1],
-        series.up[1],
-        xerr=spans[0] if spans[0].any() else None,
-        yerr=spans[1],
-        color=style.COLOURS[series.colour % len(style.COLOURS)],
-        marker=style.MARKERS[series.marker % len(style.MARKERS)],
-        markersize=4,
-        markeredgecolor="white",
-        markeredgewidth=0.4,
-        linestyle=_LINES[series.line % len(_LINES)],
-        linewidth=1.0,
-        elinewidth=0.8,
-        label=_name(series),
-    )
 
 
 def _across(ax: Axes, found: list[_Series], against: str) -> None:
@@ -358,23 +338,22 @@ def _across(ax: Axes, found: list[_Series], against: str) -> None:
     values = np.concatenate([series.across[1] for series in found])
     if values.min() > 0 and values.max() > _WIDE * values.min():
         ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     if against == "budget":
         _name_budgets(ax, sorted(set(values.tolist())))
         ax.set_xlabel("budget (classes)", fontsize=style.NORMAL, labelpad=2)
         return
-    plain = FuncFormatter(lambda value, _: f"{value:,g}")
     if ax.get_xscale() == "log":
-        # Seconds often lie within one decade. With powers of ten alone, the axis would have one number.
+        # Seconds are often within one decade. With only powers of ten, the axis would have one number.
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(plain)
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("seconds; numbers are budgets", fontsize=style.NORMAL, labelpad=2)
     _name_ends(ax, found)
 
 
 def _name_ends(ax: Axes, found: list[_Series]) -> None:
-    """Write the budgets at the ends of the lines beside their points, each where it covers no other."""
-    # Axes settle their limits when asked for them; points have no places before that.
+    """Write the budgets next to the points at the ends of the lines, each where it covers no other."""
+    # Axes find their limits when asked for them; points have no places before that.
     ax.get_xlim()
     ax.get_ylim()
     figure = ax.get_figure(root=True)
@@ -395,15 +374,14 @@ def _name_ends(ax: Axes, found: list[_Series]) -> None:
 
 
 def _touch(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
-    """Whether two texts overlap or are less than a point apart."""
-    beside = one[0] > other[0] + other[2] + 1 or other[0] > one[0] + one[2] + 1
-    return not beside and abs(one[1] - other[1]) < style.SMALL
+    """Whether two texts overlap or have less than a point between them."""
+    clear = one[0] > other[0] + other[2] + 1 or other[0] > one[0] + one[2] + 1
+    return not clear and abs(one[1] - other[1]) < style.SMALL
 
 
 def _name_budgets(ax: Axes, budgets: list[float]) -> None:
     """Write the budgets from the left, without those that would touch the one before."""
     wide = style.inches(ax)[0] * 72
-    # The axis settles its limits when asked for them; points have no places before that.
     ax.get_xlim()
     at = ax.transAxes.inverted().transform(ax.transData.transform([(budget, 0.0) for budget in budgets]))[:, 0] * wide
     named: list[float] = []
@@ -415,4 +393,100 @@ def _name_budgets(ax: Axes, budgets: list[float]) -> None:
             end = x + half
     ax.xaxis.set_major_locator(FixedLocator(named))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+Cells: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+_FAN_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_PANEL_WIDTH, _PANEL_HEIGHT = 3.5, 1.15
+_LEFT, _TOP, _BELOW = 0.62, 0.32, 0.44
+_MOST_TICKS = 6
+_MOST_PANELS = 60
+
+
+@overload
+def forecast(forecast: Forecast, cells: Cells = None, ax: None = None) -> Figure: ...
+@overload
+def forecast(forecast: Forecast, cells: Cells, ax: Axes) -> Axes: ...
+@overload
+def forecast(forecast: Forecast, cells: Cells = None, *, ax: Axes) -> Axes: ...
+def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) -> Figure | Axes:
+    """Draw the counts of the past, and the fan of the forecast: its median, its 50% and its 90% intervals.
+
+    Parameters
+    ----------
+    forecast : Forecast
+        The forecast.
+    cells : dict or list of dict, optional
+        Sums of cells, by the labels of all modes but time, such as {"source": "Iran", "target": ["Iraq", "Syria"]}: one
+        panel for each. By default the total of all cells. Cells that were never observed in the past are left out of
+        sums; a sum of only such cells has a fan and no past.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in; by default those of a new figure.
+
+    Returns
+    -------
+    Figure or matplotlib.axes.Axes
+        The new figure, which a notebook shows; or `ax`, if that was given.
+        The panels are `figure.panels`.
+
+    Examples
+    --------
+    >>> import allocore as ac
+    >>> panel = ac.figures.forecast(forecast, {"carrier": "JetBlue Airways"}).panels[0]
+    >>> panel.get_title(loc="left")
+    'JetBlue Airways'
+    """
+    asked = [dict(cells)] if isinstance(cells, Mapping) else [{}] if cells is None else [dict(each) for each in cells]
+    if not 1 <= len(asked) <= _MOST_PANELS:
+        raise InputError("cells", Described(f"{len(asked)} sums"), f"must name 1 to {_MOST_PANELS}: each has a panel")
+    for cell in asked:
+        if forecast.mode in cell:
+            rule = f"must not name the mode {forecast.mode!r}: the figure shows all its periods"
+            raise InputError("cells", cells, rule)
+    compared = forecast.compared
+    past_NT = compared.past.by_period(asked, compared.tensor)
+    fans_NHL = [
+        _quantiles(forecast if np.isnan(past_T[0]) else compared, forecast, cell)
+        for cell, past_T in zip(asked, past_NT, strict=True)
+    ]
+    past_NT[:, ~np.asarray(forecast.coming.past.observed_T, dtype=bool)] = np.nan
+    with style.look():
+        across = min(2, len(asked))
+        down = -(-len(asked) // across)
+        step = _TOP + _PANEL_HEIGHT + _BELOW
+        sheet = style.Sheet(ax or style.new_axes(across * (_PANEL_WIDTH + 0.1), down * step))
+        wide, high = sheet.width / across, sheet.height / down
+        for n, cell in enumerate(asked):
+            left, top = wide * (n % across) + _LEFT, high * (n // across) + _TOP
+            panel = sheet.panel(left, top, wide - _LEFT - 0.12, high - _TOP - _BELOW)
+            named = [str(each) if isinstance(each, str | int) else ", ".join(map(str, each)) for each in cell.values()]
+            _fan(panel, forecast, past_NT[n], fans_NHL[n], clean(" / ".join(named)) or "all cells")
+        return figure_or_axes(sheet.ax, ax)
+
+
+def _quantiles(future: "Forecast | Compared", forecast: "Forecast", cell: Mapping[str, Any]) -> Floats:
+    """The quantiles of a sum in every coming period, (H, L)."""
+    named = [{**cell, forecast.mode: period} for period in forecast.periods]
+    return future.quantiles(named, _FAN_LEVELS)[[f"{level:g}" for level in _FAN_LEVELS]].to_numpy(dtype=np.float64)
+
+
+def _fan(panel: Axes, forecast: Forecast, past_T: Floats, fan_HL: Floats, title: str) -> None:
+    """One panel: grey past, blue fan, with the last past value as the beginning of the fan."""
+    periods, horizon = len(past_T), len(fan_HL)
+    x = np.arange(periods - 1, periods + horizon)
+    low, lower, middle, upper, high = np.vstack([np.full((1, fan_HL.shape[1]), past_T[-1]), fan_HL]).T
+    panel.plot(np.arange(periods), past_T, color=style.GREY, linewidth=0.9, marker="o", markersize=1.6)
+    panel.fill_between(x, low, high, color=style.BLUE, alpha=0.16, linewidth=0)
+    panel.fill_between(x, lower, upper, color=style.BLUE, alpha=0.3, linewidth=0)
+    panel.plot(x, middle, color=style.BLUE, linewidth=1.2)
+    panel.axvline(periods - 0.5, color=style.FAINT, linewidth=0.6, linestyle=(0, (2, 2)))
+    panel.set_xlim(-0.5, periods + horizon - 0.5)
+    panel.set_ylim(bottom=0.0)
+    labels = [*map(str, forecast.fitted.record.tensor.labels[forecast.coming.mode]), *forecast.periods]
+    room = style.inches(panel)[0] * 72
+    is_time = label_kind(labels) == "time"
+    style.name_ticks(panel, date_ticks(labels, _MOST_TICKS) if is_time else fitting_ticks(labels, room, style.SMALL))
+    named: dict[str, Any] = {"fontsize": style.SMALL, "color": style.GREY}
+    panel.set_xlabel(shorten(forecast.mode, room, style.SMALL), labelpad=2, **named)
+    panel.set_ylabel("counts", labelpad=2, **named)
+    panel.set_title(shorten(title, room, style.NORMAL), loc="left", fontsize=style.NORMAL, pad=4)
