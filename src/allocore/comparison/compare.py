@@ -25,12 +25,11 @@ from allocore.comparison.jobs import observer_for, run_jobs, run_jobs_on, second
 from allocore.comparison.models import Job, Models, Settings, requested_jobs
 from allocore.comparison.tables import results_table, summary_table
 from allocore.errors import InputError, StoreError, whole_number
-from allocore.findings import Finding
+from allocore.findings import Finding, sentences
 from allocore.kernels.workers import available_threads
 from allocore.progress import in_words
 from allocore.run.cluster.chains import as_executor
 from allocore.run.cluster.tasks import slots
-from allocore.sentences import sentences
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import as_tensor
 from allocore.tensor.holdout import hold_out as split_tensor

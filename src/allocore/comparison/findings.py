@@ -1,4 +1,4 @@
-"""What a comparison found, from its table of results alone. `allocore.sentences` puts it into words."""
+"""What a comparison found, from its table of results alone. `allocore.findings` puts it into words."""
 
 import math
 from collections.abc import Iterator

@@ -15,8 +15,7 @@ from allocore.comparison.short_names import short_name
 from allocore.comparison.tables import CRITERIA, by_split, difference
 from allocore.errors import InputError, whole_number
 from allocore.estimators import AlloCore
-from allocore.findings import Finding
-from allocore.sentences import join_words, sentences
+from allocore.findings import Finding, join_words, sentences
 from allocore.tensor.files import as_tensor
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from allocore.comparison.models import Job, shape_text
+from allocore.findings import plus_minus
 from allocore.posterior.scores import quartiles
-from allocore.sentences import plus_minus
 
 CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
 SERIES = ["model", "core", "budget"]

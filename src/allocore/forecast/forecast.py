@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from allocore._memory import available_memory, require_memory
 from allocore.classes.summary import ClassSummary
 from allocore.errors import InputError, whole_number
-from allocore.findings import Finding
+from allocore.findings import Finding, sentences
 from allocore.forecast.compared import Compared, class_changes
 from allocore.forecast.periods import Coming, coming_periods, future_tensor
 from allocore.forecast.time_factors import (
@@ -36,7 +36,6 @@ from allocore.posterior.predict import (
     simulate_cells,
 )
 from allocore.progress import watched
-from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.count_tensor import CountTensor
 

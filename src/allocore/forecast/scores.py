@@ -33,7 +33,7 @@ from scipy.special import expit
 
 from allocore.classes.summary import ClassSummary
 from allocore.errors import Described, InputError
-from allocore.findings import Finding, Level
+from allocore.findings import Finding, Level, sentences
 from allocore.forecast.compared import Compared, counts_by_period, home_cells
 from allocore.forecast.periods import Coming
 from allocore.forecast.time_factors import Periods
@@ -51,7 +51,6 @@ from allocore.posterior.predict import (
     sampled,
 )
 from allocore.posterior.scores import mixture_scores
-from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
 from allocore.tensor.canonical import canonical

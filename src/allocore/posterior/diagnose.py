@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from allocore.findings import Finding, Level
+from allocore.findings import Finding, Level, sentences
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, rates_of_cells
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import dispersion_of
 from allocore.posterior.cells import weighted_sums
-from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor

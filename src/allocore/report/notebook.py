@@ -3,10 +3,10 @@
 from html import escape
 
 from allocore.classes.words import classes_html
+from allocore.findings import sentences
 from allocore.posterior.diagnose import chains_behind
 from allocore.posterior.likelihood_check import learned_findings
 from allocore.report.fit import Fit
-from allocore.sentences import sentences
 
 
 def posterior_html(posterior: Fit) -> str:

@@ -28,6 +28,7 @@ from allocore.classes.words import (
     users_together,
 )
 from allocore.errors import whole_number
+from allocore.findings import sentence, sentences
 from allocore.kernels.elementary import Ints
 from allocore.posterior.diagnose import R_HAT_SETTLED, Diagnosis, chains_behind, chains_without_moves
 from allocore.posterior.evaluate import COLUMNS, HEADINGS, MODEL, Evaluation, heading, score_rows
@@ -42,7 +43,6 @@ from allocore.report.run_text import (
     settings_line,
     short_table,
 )
-from allocore.sentences import sentence, sentences
 from allocore.storage.record import Record
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import pytest
 import allocore as ac
 from allocore.classes.words import perhaps_sharers
 from allocore.errors import InputError
+from allocore.findings import sentences
 from allocore.report.page.page import render
 from allocore.report.page.payload import payload
 from allocore.report.periods import period_start
 from allocore.results import Posterior
-from allocore.sentences import sentences
 from support.errors import refused
 from support.handmade_posterior import (
     CLASSES,

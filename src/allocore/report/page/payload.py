@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownDraw, ShownMode
 from allocore.classes.tables import top_cells
 from allocore.classes.words import sharers_of, support_words
+from allocore.findings import sentences
 from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
 from allocore.report.fit import Fit
 from allocore.report.periods import period_start
 from allocore.report.run_text import diagnosis_rows, number_text, progress_line, settings_line
-from allocore.sentences import sentences
 from allocore.tensor.countries import resolve
 
 if TYPE_CHECKING:
