@@ -25,8 +25,9 @@ def sections(thing):
 
 def entries(thing, section):
     """What a section says: name -> (type, text)."""
-    found = re.findall(r"^(\*{0,2}\w+)(?: : (.+))?\n((?:    .*\n?|\n)+)", sections(thing)[section], flags=re.MULTILINE)
-    return {name: (kind, " ".join(text.split())) for name, kind, text in found}
+    pattern = r"^(\*{0,2}\w+(?:, \w+)*)(?: : (.+))?\n((?:    .*\n?|\n)+)"
+    found = re.findall(pattern, sections(thing)[section], flags=re.MULTILINE)
+    return {name: (kind, " ".join(text.split())) for names, kind, text in found for name in names.split(", ")}
 
 
 def test_the_parser_reads_names_types_and_texts():

@@ -110,10 +110,6 @@ def _busy_cells(busy: int | None) -> str:
     return "all cells" if busy is None else f"the {busy:,} busy cells (a count is likely there)"
 
 
-def _chains_or_draws(chains: int) -> str:
-    return "chains" if chains > 1 else "draws"
-
-
 # How a template can write a value besides Python's formats: `{names:first few}`.
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "first few": first_few,
@@ -121,7 +117,6 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "ratio": _ratio,
     "size": lambda difference: f"{abs(difference):.4f}",
     "busy cells": _busy_cells,
-    "chains or draws": _chains_or_draws,
     "remedy": _REMEDIES.__getitem__,
     "scope": _SCOPES.__getitem__,
     "cells": _CELLS.__getitem__,
@@ -130,9 +125,15 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 
 class _Template(Formatter):
-    """Fills in a template, with `_FORMATS` and with numbers of things: `{cells:count cell}` becomes "2 cells"."""
+    """Fills in a template, with `_FORMATS`, with numbers of things, and with a choice for one (or true) and the rest.
+
+    With 2 cells, `{cells:count cell}` becomes "2 cells", and `{cells:is|are}` becomes "are".
+    """
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        if "|" in format_spec:
+            one, other = format_spec.split("|")
+            return one if value == 1 else other
         if format_spec.startswith("count "):
             return plural(value, format_spec.removeprefix("count "))
         return _FORMATS[format_spec](value) if format_spec in _FORMATS else str(format(value, format_spec))
@@ -152,6 +153,14 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "cut-off-file": "{file} is cut off; its first {lines:,} lines were read",
     "not-utf-8": "{file} is not UTF-8; lines in another encoding were read as Latin-1",
     "stray-quotes": "{file} has {lines:count line} with stray quotes or of too great a length; they were left out",
+    "day-first": "dates were read as day/month/year because of dates like {example}"
+    "{exceptions:, though some can only be month/day/year|}",
+    "month-first": "dates were read as month/day/year, though {exceptions:some|all dates} like {example} "
+    "{exceptions:can only|could} be day/month/year",
+    "periods-in-utc": "periods are in UTC, because times have a time zone or an offset"
+    "{exceptions:; times without either were taken as they are|}",
+    "empty-periods": "{periods:count period} {periods:has|have} no events and {periods:counts|count} as zeros; "
+    "periods that were not observed belong in `{argument}`",
     "no-hours": "`{argument}` is 'hour', but all times are in the first hour of a day",
     "weeks-to-monday": "`{argument}` W-MON was taken for weeks from Monday to Sunday; in pandas such weeks end on "
     "Monday",
@@ -166,6 +175,7 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     # Diagnosis
     "diagnosis-no-draws": "Maximum likelihood gives one estimate and no draws, so there are no chains to judge.",
     "diagnosis-unchanging": "Nothing changes from draw to draw: these are not draws of a posterior.",
+    "diagnosis-drift": "{chains:The chain has|The chains have} not settled: run longer.",
     "diagnosis-few-draws": "There are too few draws to judge: {draws} per chain.",
     "diagnosis-one-chain": "One chain cannot show whether chains agree: run four.",
     "diagnosis-modes": "The chains are in different modes: predictions pool them and can be used, intervals hold "
@@ -174,6 +184,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "diagnosis-few-samples": "The chains agree, but effective samples are few: intervals are rough.",
     "diagnosis-no-moves": "The chains agree, but there are chains in which no class moved.",
     "diagnosis-good": "The chains agree: predictions and intervals can be used.",
+    "no-problem": "No problem found: {chains:the halves of the chain|the chains} agree (R-hat at most {r_hat:.3f}), "
+    "with at least {samples:.0f} effective samples.",
     "move-rate": "{rate:.2%} of the classes moved in a sweep after the burn-in.",
     "few-draws": "R-hat needs at least {least} draws per chain: resume the run with more draws.",
     "equal-draws": "All draws are equal, so R-hat and intervals say nothing: fit again with another seed.",
@@ -183,10 +195,15 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     # Evaluation
     "evaluation-trained": "The model was fitted to {trained:,} of these {cells:count cell}: the scores say how well it "
     "fits them, not how well it predicts, and the baselines know them too.",
+    "evaluation-few-cells": "{cells:One cell is|{cells:,} cells are} too few to judge by.",
     "evaluation-no-zeros": "All these cells have counts, so only the log PPD of positive cells means something: a "
     "model is judged by all cells, zeros included.",
     "evaluation-impossible": "The model gives some held-out counts the probability 0, so its log PPD is minus "
     "infinity.",
+    "evaluation-one-fibre": f"Predicts {{better:better|no better}} than {_AGAINST}; one fibre is too few for a "
+    "standard error.",
+    "evaluation-better": f"Predicts clearly better than {_AGAINST} with a standard error of "
+    "{error:.4f}{intervals_off:; but its intervals are off (below)|}.",
     "evaluation-worse": f"Predicts clearly worse than {_AGAINST} with a standard error of {{error:.4f}}. A larger "
     "budget, longer chains or another likelihood may help.",
     "evaluation-unclear": f"Predicts neither clearly better nor clearly worse than {_AGAINST} with a standard error of "
@@ -196,20 +213,29 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "intervals-wide": f"{_COVERAGE}: intervals are too wide; longer chains, or a larger budget, narrow them.",
     "intervals-wrong": f"{_COVERAGE}: the predictive distribution has the wrong shape; {{remedy:remedy}}.",
     "few-positive-cells": "Few of these cells are positive ({positive}): hold out more to be sure.",
+    "no-mean-baseline": "There is no baseline '{baseline}': "
+    "{along:the held-out fibres run along it|most fibres along it are missing whole}, so nothing of them was observed.",
     "errors-over-cells": "Standard errors are over cells: they are too small if the cells of a fibre are alike.",
     "some-draws": "Judged by {draws} of the {all_draws} draws; post.evaluate() takes all of them.",
     # Likelihood
     "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
+    "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"
+    f"{_NEGATIVE_BINOMIAL} would likely predict better.",
     "poisson-near": f"{_POISSON}, close to 1, as for Poisson counts.",
     "poisson-unclear": f"{_POISSON}, though counts are too few to be sure that it is not 1, as for Poisson counts.",
     "bernoulli": "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent "
     "counts.",
+    "dispersion": "Negative binomial likelihood: p {mean:.3g} ({low:.3g} to {high:.3g} over all draws), so the "
+    "variance of a count is {ratio:ratio} times its mean.",
     "dispersion-not-identified": "Negative binomial likelihood, but p is not identified: all counts are 1; "
     f"{_FOR_ONES}",
     # Classes
-    "no-common-class": "The {chains:chains or draws} have no class in common.",
+    "no-common-class": "The {chains:draws|chains} have no class in common.",
+    "half-of-counts": "The {number:largest holds|{number} largest hold} half.",
+    "weak-classes": "{weak} of the {classes} {weak:is|are} small, or in fewer than three quarters of the "
+    "{chains:draws|chains}.",
     "similar-classes": "{share:.0%} is in further classes that are similar to these.",
-    "other-classes": "The other {share:.0%} is in classes on which {chains:chains or draws} differ.",
+    "other-classes": "The other {share:.0%} is in classes on which {chains:draws|chains} differ.",
     "inferred-budget": "The budget was inferred: {median} classes are on (median of all draws, 95% from {low} to "
     "{high}).",
     # Forecasts
@@ -252,48 +278,12 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
 # Events
 
 
-@_writes("day-first")
-def _day_first(example: str, exceptions: bool) -> str:
-    others = ", though some can only be month/day/year" if exceptions else ""
-    return f"dates were read as day/month/year because of dates like {example}{others}"
-
-
-@_writes("month-first")
-def _month_first(example: str, exceptions: bool) -> str:
-    if exceptions:
-        return f"dates were read as month/day/year, though some like {example} can only be day/month/year"
-    return f"dates were read as month/day/year, though all dates like {example} could be day/month/year"
-
-
-@_writes("periods-in-utc")
-def _periods_in_utc(exceptions: bool) -> str:
-    others = "; times without either were taken as they are" if exceptions else ""
-    return f"periods are in UTC, because times have a time zone or an offset{others}"
-
-
-@_writes("empty-periods")
-def _empty_periods(periods: int, argument: str) -> str:
-    which = "1 period has no events and counts" if periods == 1 else f"{periods:,} periods have no events and count"
-    return f"{which} as zeros; periods that were not observed belong in `{argument}`"
-
-
 # Diagnosis
-
-
-@_writes("diagnosis-drift")
-def _diagnosis_drift(chains: int) -> str:
-    return f"{'The chains have' if chains > 1 else 'The chain has'} not settled: run longer."
 
 
 @_writes("diagnosis-behind")
 def _diagnosis_behind(chains: tuple[int, ...]) -> str:
     return f"{_chains_are(chains)} far behind the others: leave {_pronoun(chains)} out, or run longer."
-
-
-@_writes("no-problem")
-def _no_problem(chains: int, r_hat: float, samples: float) -> str:
-    who = "the chains agree" if chains > 1 else "the halves of the chain agree"
-    return f"No problem found: {who} (R-hat at most {r_hat:.3f}), with at least {samples:.0f} effective samples."
 
 
 @_writes("chains-disagree")
@@ -363,23 +353,6 @@ def _pronoun(chains: tuple[int, ...]) -> str:
 # Evaluation
 
 
-@_writes("evaluation-few-cells")
-def _evaluation_few_cells(cells: int) -> str:
-    return f"{cells:,} cells are too few to judge by." if cells > 1 else "One cell is too few to judge by."
-
-
-@_writes("evaluation-one-fibre")
-def _evaluation_one_fibre(better: bool, **scores: Any) -> str:
-    how = "better" if better else "no better"
-    return f"Predicts {how} than {_filled_in(_AGAINST, **scores)}; one fibre is too few for a standard error."
-
-
-@_writes("evaluation-better")
-def _evaluation_better(error: float, intervals_off: bool, **scores: Any) -> str:
-    but = "; but its intervals are off (below)" if intervals_off else ""
-    return f"Predicts clearly better than {_filled_in(_AGAINST, **scores)} with a standard error of {error:.4f}{but}."
-
-
 @_writes("positive-cells")
 def _positive_cells(baseline: str, log_ratio: float, zeros: tuple[float, float] | None) -> str:
     ratio, more = math.exp(min(abs(log_ratio), 700.0)), log_ratio >= 0.0
@@ -398,12 +371,6 @@ def _times(ratio: float) -> str:
     return f"{float(f'{ratio:.2g}'):,.0f} times" if ratio < 1e9 else "more than a billion times"
 
 
-@_writes("no-mean-baseline")
-def _no_mean_baseline(baseline: str, along: bool) -> str:
-    why = "the held-out fibres run along it" if along else "most fibres along it are missing whole"
-    return f"There is no baseline '{baseline}': {why}, so nothing of them was observed."
-
-
 # Likelihood
 
 
@@ -411,19 +378,6 @@ def _no_mean_baseline(baseline: str, along: bool) -> str:
 def _poisson_not_judged(missing_path: str | None) -> str:
     why = "they stay on disk" if missing_path is None else f"{missing_path} is not there"
     return f"Poisson likelihood. Whether counts are more dispersed was not judged: {why}."
-
-
-@_writes("poisson-dispersed")
-def _poisson_dispersed(ratio: float, has_priors: bool) -> str:
-    model = "" if has_priors else "another model with "
-    start = _filled_in(_POISSON, ratio=ratio)
-    return f"{start} (1 for Poisson counts), so {model}{_NEGATIVE_BINOMIAL} would likely predict better."
-
-
-@_writes("dispersion")
-def _dispersion(mean: float, low: float, high: float, ratio: float) -> str:
-    numbers = f"p {mean:.3g} ({low:.3g} to {high:.3g} over all draws)"
-    return f"Negative binomial likelihood: {numbers}, so the variance of a count is {_ratio(ratio)} times its mean."
 
 
 @_writes("dispersion-by")
@@ -448,17 +402,6 @@ def _common_classes(classes: int, chains: int, least: int, share: float, counted
         ("1 class occurs", "It holds") if classes == 1 else (f"{classes} classes occur", "Together they hold")
     )
     return f"{number} in {where}. {hold} {share:.0%} of the {counted}."
-
-
-@_writes("half-of-counts")
-def _half_of_counts(number: int) -> str:
-    return f"The {number} largest hold half." if number > 1 else "The largest holds half."
-
-
-@_writes("weak-classes")
-def _weak_classes(weak: int, classes: int, chains: int) -> str:
-    number = f"{weak} of the {classes} {'is' if weak == 1 else 'are'}"
-    return f"{number} small, or in fewer than three quarters of the {_chains_or_draws(chains)}."
 
 
 @_writes("classes-of-draw")

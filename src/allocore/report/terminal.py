@@ -391,7 +391,7 @@ def print_held_out(console: Console, posterior: Fit) -> None:
     """Print how well the held-out cells of a run are predicted, if it has any, and draws."""
     if posterior.held_out is not None and posterior.core_values.shape[1]:
         console.print()
-        console.print(evaluation_report(posterior.evaluation(brief=True)))
+        console.print(evaluation_report(posterior.evaluate(brief=True)))
 
 
 @dataclass(frozen=True)

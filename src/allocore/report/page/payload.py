@@ -106,7 +106,7 @@ def _held_out(posterior: Fit) -> dict[str, Any] | None:
     """How well the run predicts its held-out cells, in words and as a table; None if there are none."""
     if posterior.held_out is None:
         return None
-    found = posterior.evaluation(brief=True)
+    found = posterior.evaluate(brief=True)
     return {
         "level": found.level,
         "words": found.sentences,
