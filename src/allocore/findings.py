@@ -229,6 +229,8 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "variance of a count is {ratio:ratio} times its mean.",
     "dispersion-not-identified": "Negative binomial likelihood, but p is not identified: all counts are 1; "
     f"{_FOR_ONES}",
+    "dispersion-by": "Negative binomial likelihood with a p for each {mode}: mean {mean:.2g}, from {low[0]:.2g} "
+    "({low[1]}) to {high[0]:.2g} ({high[1]}).",
     # Classes
     "no-common-class": "The {chains:draws|chains} have no class in common.",
     "half-of-counts": "The {number:largest holds|{number} largest hold} half.",
@@ -273,12 +275,6 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
         return writer
 
     return register
-
-
-# Events
-
-
-# Diagnosis
 
 
 @_writes("diagnosis-behind")
@@ -340,17 +336,11 @@ def _no_moves(still: tuple[int, ...], chains: int) -> str:
 
 
 def _chains_are(chains: tuple[int, ...]) -> str:
-    """The chains as the beginning of a sentence."""
-    if len(chains) == 1:
-        return f"Chain {chains[0]} is"
-    return f"Chains {', '.join(map(str, chains[:-1]))} and {chains[-1]} are"
+    return f"Chain {chains[0]} is" if len(chains) == 1 else f"Chains {join_words(map(str, chains))} are"
 
 
 def _pronoun(chains: tuple[int, ...]) -> str:
     return "it" if len(chains) == 1 else "them"
-
-
-# Evaluation
 
 
 @_writes("positive-cells")
@@ -371,27 +361,15 @@ def _times(ratio: float) -> str:
     return f"{float(f'{ratio:.2g}'):,.0f} times" if ratio < 1e9 else "more than a billion times"
 
 
-# Likelihood
-
-
 @_writes("poisson-not-judged")
 def _poisson_not_judged(missing_path: str | None) -> str:
     why = "they stay on disk" if missing_path is None else f"{missing_path} is not there"
     return f"Poisson likelihood. Whether counts are more dispersed was not judged: {why}."
 
 
-@_writes("dispersion-by")
-def _dispersion_by(mode: str, mean: float, low: tuple[float, str], high: tuple[float, str]) -> str:
-    ends = " to ".join(f"{p:.2g} ({label})" for p, label in (low, high))
-    return f"Negative binomial likelihood with a p for each {mode}: mean {mean:.2g}, from {ends}."
-
-
 @_writes("concentrations")
 def _concentrations(means: Mapping[str, float]) -> str:
     return f"Concentrations learned: {', '.join(f'{name} {mean:.2g}' for name, mean in means.items())}."
-
-
-# Classes
 
 
 @_writes("common-classes")
@@ -415,9 +393,6 @@ def _classes_of_draw(classes: int, budget: int, half: int, most: int, counted: s
     )
 
 
-# Forecasts
-
-
 @_writes("forecast-score")
 def _forecast_score(scope: str, crps: float, others: Sequence[Mapping[str, Any]]) -> str:
     compared = [f"{_SIMPLE_FORECASTS[each['model']]} ({each['crps']:.4g}, {_verdict(**each)})" for each in others]
@@ -432,9 +407,6 @@ def _forecast_score(scope: str, crps: float, others: Sequence[Mapping[str, Any]]
 def _verdict(verdict: str, clear: bool, tested: bool, **_: object) -> str:
     word = "no better" if verdict == "equal" else verdict
     return word if not tested else f"{word}, {'clearly' if clear else 'not clearly'}"
-
-
-# Comparisons
 
 
 @_writes("best-models")
@@ -523,9 +495,6 @@ def _lower(difference: float, error: float) -> str:
     return (
         f"lower by {plus_minus(difference, error)}" if difference > 0 else f"equal (difference {plus_minus(0, error)})"
     )
-
-
-# Budgets
 
 
 @_writes("smaller-budget-chosen")
