@@ -58,13 +58,7 @@ def join_words(words: Iterable[str]) -> str:
 
 
 def plus_minus(mean: float, error: float) -> str:
-    """Return a mean with its standard error, two digits each; without the error if it is unknown.
-
-    Examples
-    --------
-    >>> plus_minus(0.01234, 0.005), plus_minus(1.5, float("nan"))
-    ('0.012 \u00b1 0.005', '1.5')
-    """
+    """Return "0.012 \u00b1 0.005", a mean with its standard error, two digits each; only the mean if that is NaN."""
     number, spread = (f"{float(f'{each:.2g}'):g}" for each in (mean, error))
     return number if math.isnan(error) else f"{number} \u00b1 {spread}"
 

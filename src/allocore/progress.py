@@ -92,13 +92,7 @@ def _in_notebook() -> bool:
 
 
 def in_words(seconds: float) -> str:
-    """Return a time in a readable unit.
-
-    Examples
-    --------
-    >>> in_words(40), in_words(700), in_words(12600), in_words(400000)
-    ('40 s', '12 min', '3.5 h', '4.6 days')
-    """
+    """Return a time in a readable unit: "40 s", "12 min", "3.5 h", "4.6 days"."""
     for most, unit, form in ((100, 1, "{:.0f} s"), (6000, 60, "{:.0f} min"), (170_000, 3600, "{:.1f} h")):
         if seconds < most:
             return form.format(seconds / unit)
@@ -256,13 +250,16 @@ class NotebookBars(Display):
         return "\n".join(f"{row.name}: {done:,} of {row.whole:,}" for row, done in rows)
 
 
-def bars(rows: Sequence[Row], unit: str, *, steady: bool = True) -> Display | None:
+def bars(
+    rows: Sequence[Row], unit: str, *, steady: bool = True, patience: float = 0.0, transient: bool = False
+) -> Display | None:
     """Bars or lines for work, if this process can show them. If work is steady, its pace gives the time left."""
     where = output_kind()
     if where == "terminal":
-        return TerminalBars(rows, steady=steady)
+        return TerminalBars(rows, steady=steady, patience=patience, transient=transient)
     if where == "notebook":
-        return NotebookBars(rows, steady=steady)
+        patience = _SECONDS_BEFORE_A_TABLE if transient else 0.0
+        return NotebookBars(rows, steady=steady, patience=patience, transient=transient)
     return None if where is None else LogLines(rows, unit, steady=steady)
 
 
@@ -384,26 +381,20 @@ def draw_bar(
     On a terminal the bar appears after `patience` seconds. Call what is yielded with the number of draws done and of
     all draws, from any thread.
     """
-    where, displays, lock = output_kind() if wanted else None, list[Display](), Lock()
-
-    def display(rows: list[Row]) -> Display:
-        if where == "terminal":
-            return TerminalBars(rows, patience=patience, transient=True)
-        if where == "notebook":
-            return NotebookBars(rows, patience=_SECONDS_BEFORE_A_TABLE, transient=True)
-        return LogLines(rows, unit)
+    displays, lock = list[Display | None](), Lock()
 
     def tick(done: int, whole: int) -> None:
         with lock:
             if not displays:  # the first call says how many draws there are
-                displays.append(display([Row(title, whole)]))
-            displays[0].update(0, done)
+                displays.append(bars([Row(title, whole)], unit, patience=patience, transient=True) if wanted else None)
+            if displays[0] is not None:
+                displays[0].update(0, done)
 
     try:
-        yield tick if where else lambda done, whole: None
+        yield tick
     finally:
-        for each in displays:
-            each.close()
+        for display in filter(None, displays):
+            display.close()
 
 
 def watched(steps: Iterable[_T], total: int, words: str) -> Iterator[_T]:
