@@ -1,7 +1,7 @@
-"""Every command and every example of the README and of the documentation runs as it stands there.
+"""Every command and every example of the README and of the documentation runs as written.
 
-Those of the README in the quick tier, those of docs/ in the slow one. Cells of notebooks run when the site is built;
-here, what the pages say of their results is looked at.
+Those of the README are in the quick tier, those of docs/ in the slow one. Cells of notebooks run when the site is
+built; these tests check what the pages say about their results.
 """
 
 import re
@@ -26,7 +26,7 @@ NAMES = (
 )
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README = PAGES["README.md"]
-TOLD = {
+PRINTED = {
     "resume": "expected counts",
     "summary": "expected counts",
     "figures": "files written",
@@ -87,7 +87,7 @@ def test_the_python_of_the_front_page_runs(run_page):
 
 
 @pytest.mark.slow
-def test_what_the_guides_say_of_their_results_is_so(run_page, capsys):
+def test_what_the_guides_say_about_their_results_is_true(run_page, capsys):
     names = run_page("docs/howto/runs.md")
     assert np.array_equal(names["longer"].core_values, names["again"].core_values)
     names = run_page("docs/howto/bursty.md")
@@ -173,10 +173,10 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
     code, out, err = run(*words, *(quick if words[0] == "fit" else []))
     assert (code, err) == (0, "")
     from_events = words[1] in ("icews/*.tab", "icews.zarr", "sales.csv", "april.tab")
-    told = TOLD.get(words[0], "CountTensor: 9 x 9 x 4 x 5")
+    expected = PRINTED.get(words[0], "CountTensor: 9 x 9 x 4 x 5")
     if words[0] == "predict" and "--out" in words:
-        told = "2 predictions written to"
-    assert ("rows read" if from_events else told) in " ".join(out.split())
+        expected = "2 predictions written to"
+    assert ("rows read" if from_events else expected) in " ".join(out.split())
 
 
 def test_the_make_targets_of_the_readme_exist():
