@@ -9,7 +9,6 @@ from rich.console import Console
 
 import allocore as ac
 from allocore.kernels.workers import Workers
-from allocore.results import record_of
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 BUDGET = 6
@@ -185,7 +184,7 @@ def test_a_trace_scores_the_second_half_of_the_sweeps_as_a_posterior_does(tiny):
 
     split = ac.hold_out(tiny, 0.2, seed=0)
     model = ac.AlloCore(BUDGET, burn_in=2, draws=4, thin=1, seed=SEED, progress=False).fit(split.train)
-    record = record_of(model.posterior_)
+    record = model.posterior_.record
     with Workers(1) as workers:
         predictive = Predictive(split.test, record.spec, workers)
         for last, draws in ((1, [0]), (3, [0, 1]), (5, [2, 3])):

@@ -1,4 +1,4 @@
-"""Public classes, functions and methods explain themselves: parameters, what they return, an example that runs."""
+"""Public classes, functions and methods describe their parameters, what they return, and have an example that runs."""
 
 import dataclasses
 import inspect
@@ -13,6 +13,7 @@ CLASSES = [thing for thing in PUBLIC if inspect.isclass(thing)]
 FUNCTIONS = [thing for thing in PUBLIC if not inspect.isclass(thing)]
 FUNCTIONS += [getattr(ac.figures, name) for name in ac.figures.__all__]
 ERRORS = (ac.InputError, ac.StoreError)
+MODELS = [ac.AlloCore, ac.CP, ac.Tucker, ac.NNTuck]
 # Tables and figures read a summary; its methods have one line each.
 BRIEF = (ac.ClassSummary,)
 
@@ -37,31 +38,34 @@ def members():
                 yield pytest.param(member, id=f"{thing.__name__}.{name}")
 
 
-def documented(text):
-    """The names with a type that a section explains: "draw, chain : int" has two."""
-    found = re.findall(r"^([\w*, ]+?) : ", text, flags=re.MULTILINE) + re.findall(
-        r"^(\*\*\w+)$", text, flags=re.MULTILINE
-    )
-    return {name.strip().lstrip("*") for names in found for name in names.split(",")}
+def entries(thing, section):
+    """What a section describes, from name to type and text: "draw, chain : int" has two names."""
+    pattern = r"^(\*{0,2}\w+(?:, \w+)*)(?: : (.+))?\n((?:    .*\n?|\n)+)"
+    found = re.findall(pattern, sections(thing).get(section, ""), flags=re.MULTILINE)
+    return {
+        name.lstrip("*"): (kind, " ".join(text.split())) for names, kind, text in found for name in names.split(", ")
+    }
 
 
 @pytest.mark.parametrize("member", list(members()))
-def test_a_public_member_tells_its_parameters_what_it_returns_and_an_example(member):
-    told = sections(member)
+def test_a_public_member_describes_its_parameters_and_its_result_and_has_an_example(member):
+    found = sections(member)
     signature = inspect.signature(member)
-    assert documented(told.get("Parameters", "")) == set(signature.parameters) - {"self"}
-    assert ("Returns" in told) == (signature.return_annotation not in (None, "None"))
-    assert ">>> " in told["Examples"]
+    described = entries(member, "Parameters")
+    assert set(described) == set(signature.parameters) - {"self"}
+    assert all(text.endswith((".", ":")) for _, text in described.values())
+    assert ("Returns" in found) == (signature.return_annotation not in (None, "None"))
+    assert ">>> " in found["Examples"]
 
 
 @pytest.mark.parametrize("thing", CLASSES, ids=lambda each: each.__name__)
-def test_a_public_class_tells_its_parameters_or_attributes_and_an_example(thing):
-    told = sections(thing)
+def test_a_public_class_describes_its_parameters_or_attributes_and_has_an_example(thing):
+    found = sections(thing)
     if thing not in ERRORS:
         # A dataclass that users do not make themselves describes its fields as attributes.
-        fields = "Attributes" if dataclasses.is_dataclass(thing) and "Parameters" not in told else "Parameters"
-        assert documented(told[fields]) == set(inspect.signature(thing).parameters)
-    assert ">>> " in told["Examples"]
+        fields = "Attributes" if dataclasses.is_dataclass(thing) and "Parameters" not in found else "Parameters"
+        assert set(entries(thing, fields)) == set(inspect.signature(thing).parameters)
+    assert ">>> " in found["Examples"]
 
 
 @pytest.mark.parametrize("thing", BRIEF, ids=lambda each: each.__name__)
@@ -85,3 +89,41 @@ def properties():
 @pytest.mark.parametrize("member", list(properties()))
 def test_a_public_property_says_what_it_is(member):
     assert inspect.getdoc(member)
+
+
+# The estimators
+
+
+def test_the_parser_reads_names_types_and_texts():
+    kind, text = entries(ac.AlloCore, "Parameters")["core_shape"]
+    assert kind == "sequence of int, default=None"
+    assert text == "K_m, the number of factors of each mode. None means Q in every mode."
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_setting_has_its_type_and_true_default(model):
+    described = entries(model, "Parameters")
+    for field in dataclasses.fields(model):
+        kind, text = described[field.name]
+        required = field.default is dataclasses.MISSING
+        assert kind, field.name
+        assert (None if required else f"{field.default!r}") == (
+            kind.split("default=")[1] if "default=" in kind else None
+        )
+        assert text.endswith("."), field.name
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_result_of_a_fit_is_described_with_its_type(model):
+    described = entries(model, "Attributes")
+    assert set(described) == set(model._fitted)
+    assert all(kind and text.endswith(".") for kind, text in described.values())
+
+
+def test_the_same_setting_is_described_in_the_same_words():
+    described = [(model, name, entry) for model in MODELS for name, entry in entries(model, "Parameters").items()]
+    # ALL0CORE has a core shape by default; for Tucker and NNTuck it is the size of the model.
+    described = [each for each in described if each[:2] != (ac.AlloCore, "core_shape")]
+    words = {name: {entry for _, other, entry in described if other == name} for _, name, _ in described}
+    assert {name: entry for name, entry in words.items() if len(entry) > 1} == {}
+    assert {"seed", "threads", "progress", "core_shape"} <= words.keys()

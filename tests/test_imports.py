@@ -15,8 +15,8 @@ HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "ri
 
 # The layers of the system. A part may import those before it, never those after it or on the same line.
 LAYERS = [
-    {"errors", "_text", "findings"},
-    {"sentences"},
+    {"errors", "_text"},
+    {"findings"},
     {"_io", "_memory"},
     {"_zarr"},
     {"tensor"},

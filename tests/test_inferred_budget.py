@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.errors import InputError
+from support.errors import refused
 
 pytestmark = pytest.mark.jit
 QUICK = {"burn_in": 30, "draws": 8, "thin": 2, "seed": 1, "progress": False}
@@ -43,11 +43,11 @@ def test_classes_that_are_off_are_zero_and_are_not_shown(fitted):
     assert len(post.consensus().share) <= post.budget.max()
 
 
-def test_the_inferred_budget_is_told_with_the_consensus_and_with_a_draw(fitted):
+def test_the_inferred_budget_is_a_finding_of_the_consensus_and_of_a_draw(fitted):
     median = int(np.quantile(fitted.posterior_.budget, 0.5, method="nearest"))
-    told = f"The budget was inferred: {median} classes are on"
     for draw in (None, "best"):
-        assert told in "".join(fitted.posterior_.class_summary(draw).sentences)
+        found = {each.kind: each.values for each in fitted.posterior_.class_summary(draw).findings}
+        assert found["inferred-budget"]["median"] == median
 
 
 def test_rates_are_those_of_the_classes_that_are_on(fitted):
@@ -81,7 +81,7 @@ def test_a_fixed_budget_is_what_it_is():
 
 
 @pytest.mark.parametrize(("name", "value"), [("budget", "guess"), ("max_budget", 0), ("c0", -1.0), ("d0", "much")])
-def test_what_makes_no_sense_is_named(name, value):
+def test_a_setting_that_makes_no_sense_is_named(name, value):
     settings = {"budget": "infer", **QUICK, name: value}
-    with pytest.raises(InputError, match=f"^{name} is {value!r}, but"):
+    with refused(name, value):
         ac.AlloCore(**settings).fit(blocks())

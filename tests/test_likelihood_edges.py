@@ -7,6 +7,7 @@ from scipy.special import gammaln
 import allocore as ac
 from allocore.model import joint
 from allocore.model.state import Dispersion, State
+from support.errors import refused
 
 pytestmark = pytest.mark.jit
 CHAIN = {"burn_in": 25, "draws": 6, "thin": 2, "seed": 3, "progress": False}
@@ -29,9 +30,9 @@ def check(post):
     record = post.record
     for array in record.draw_arrays:
         assert np.isfinite(array).all()
-    told = record.stats["log_likelihood"][:, record.draw_sweeps - 1]
+    recorded = record.stats["log_likelihood"][:, record.draw_sweeps - 1]
     assert np.isfinite(record.stats["log_likelihood"]).all()
-    for chain, draw in np.ndindex(told.shape):
+    for chain, draw in np.ndindex(recorded.shape):
         with np.errstate(divide="ignore"):
             log_core_Q = np.log(record.core_values[chain, draw])
             log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
@@ -44,7 +45,7 @@ def check(post):
         # 32-bit products in most cells, and ln y! has 16 digits however large it is.
         counts_N = record.tensor.counts.astype(float)
         error = 1e-6 * (counts_N.size + np.minimum(counts_N, 1000).sum()) + 1e-15 * gammaln(counts_N + 1.0).sum()
-        assert told[chain, draw] == pytest.approx(expected, rel=1e-7, abs=error)
+        assert recorded[chain, draw] == pytest.approx(expected, rel=1e-7, abs=error)
     return record
 
 
@@ -115,9 +116,9 @@ def test_rates_that_underflow_lead_to_a_finite_log_likelihood(kind):
     Y = (rng.random(shape) < 0.1) * (1 if kind is BINARY else rng.integers(1, 400, shape))
     model = ac.AlloCore(6, **kind, **{**CHAIN, "burn_in": 0}, f0=1e30, b0=1e30)
     record = model.fit(ac.as_tensor(Y.astype(np.int64))).posterior_.record
-    told = record.stats["log_likelihood"]
-    assert np.isfinite(told).all()
-    assert told[0, 0] < -20_000
+    recorded = record.stats["log_likelihood"]
+    assert np.isfinite(recorded).all()
+    assert recorded[0, 0] < -20_000
     assert np.isfinite(record.core_locations).all()
 
 
@@ -162,7 +163,7 @@ def test_a_dispersion_for_the_one_row_of_a_mode_is_that_of_all_cells_and_is_resu
 )
 def test_counts_above_one_are_refused_with_the_way_out_and_nothing_is_written(tmp_path, model):
     data = ac.as_tensor(np.array([[[0, 1], [2, 1]], [[1, 0], [0, 4321]]]))
-    with pytest.raises(ac.InputError, match=r"^likelihood is 'bernoulli', but .*4,321"):
+    with refused("likelihood", "bernoulli", "4,321"):
         model.set_params(**CHAIN, store=tmp_path / "run.zarr").fit(data)
     assert not (tmp_path / "run.zarr").exists()
     check(model.set_params(store=None).fit(data.binarize()).posterior_)

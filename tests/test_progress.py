@@ -1,4 +1,4 @@
-"""Progress where there is no terminal: lines in a log bars in a notebook, and after a resume the rest."""
+"""Progress without a terminal: lines in a log, bars in a notebook, and what is left after a resume."""
 
 import io
 import re
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore import progress as _progress_display
+from allocore import progress
 from allocore.model.state import SweepInfo
 from allocore.progress import (
     LogLines,
@@ -17,6 +17,7 @@ from allocore.progress import (
     TerminalBars,
     bars,
     draw_bar,
+    in_words,
     output_kind,
     progress_bar,
     restart_bar,
@@ -29,7 +30,7 @@ INFO = SweepInfo(log_likelihood=-12345.6, classes=17, factors=(3, 4), moved=0.12
 
 
 class Clock:
-    """Time that passes only when it is told to."""
+    """Time that passes only when a test says so."""
 
     def __init__(self):
         self.now = 100.0
@@ -40,7 +41,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The time of all displays, which are given the clock of their module."""
+    """A clock for all displays."""
     clock = Clock()
     for display in (LogLines, NotebookBars):
         monkeypatch.setitem(display.__init__.__kwdefaults__, "clock", clock)
@@ -49,23 +50,28 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def published(monkeypatch):
-    """What a notebook is told: names of displays and HTML."""
+    """What a notebook displays: names of displays and HTML."""
     pytest.importorskip("IPython", reason="ipykernel brings IPython")
     import IPython.display
 
-    told = []
-    monkeypatch.setattr(IPython.display, "display", lambda data, raw, display_id: told.append((display_id, data)))
+    shown = []
+    monkeypatch.setattr(IPython.display, "display", lambda data, raw, display_id: shown.append((display_id, data)))
     monkeypatch.setattr(
-        IPython.display, "update_display", lambda data, raw, display_id: told.append((display_id, data))
+        IPython.display, "update_display", lambda data, raw, display_id: shown.append((display_id, data))
     )
-    return told
+    return shown
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(40, "40 s"), (700, "12 min"), (12_600, "3.5 h"), (400_000, "4.6 days")])
+def test_a_time_has_a_readable_unit(seconds, text):
+    assert in_words(seconds) == text
 
 
 # Lines in a log
 
 
 def sweeps(observer, clock, sweeps, seconds):
-    """Make sweeps 1, 2, .. that take so many seconds each."""
+    """Make sweeps 1, 2, .. that take `seconds` each."""
     for sweep in range(1, sweeps + 1):
         observer.show(0, sweep, INFO)
         clock.now += seconds
@@ -185,16 +191,16 @@ def test_where_progress_is_shown(monkeypatch):
     assert output_kind() == "log"
     stream.isatty = lambda: True
     assert output_kind() == "terminal"
-    monkeypatch.setattr(_progress_display, "_in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "_in_notebook", lambda: True)
     assert output_kind() == "notebook"
-    monkeypatch.setattr(_progress_display, "_in_notebook", lambda: False)
+    monkeypatch.setattr(progress, "_in_notebook", lambda: False)
     monkeypatch.setattr(sys, "stderr", None)
     assert output_kind() is None
     assert bars([Row("sampling", 3)], "sweeps") is None
 
 
 def test_a_notebook_has_one_table_that_is_replaced_at_a_human_rate(published, clock, monkeypatch):
-    monkeypatch.setattr(_progress_display, "_in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "_in_notebook", lambda: True)
     observer = progress_bar(True, Schedule(2, 98, 1), [0, 0])
     for sweep in range(1, 51):
         for chain in range(2):
@@ -215,7 +221,7 @@ def test_a_notebook_has_one_table_that_is_replaced_at_a_human_rate(published, cl
 def test_brief_work_on_draws_shows_nothing_in_a_notebook_and_longer_work_goes_when_it_is_done(
     published, clock, monkeypatch
 ):
-    monkeypatch.setattr(_progress_display, "_in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "_in_notebook", lambda: True)
     with draw_bar("consensus", True) as tick:
         tick(1, 100)
         clock.now += 1

@@ -26,7 +26,7 @@ NAMES = (
 )
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README = PAGES["README.md"]
-TOLD = {
+PRINTED = {
     "resume": "expected counts",
     "summary": "expected counts",
     "figures": "files written",
@@ -36,6 +36,8 @@ TOLD = {
     "fold-in": "in new rows of mode_3",
     "forecast": "Forecast of month",
 }
+# On a slow machine, commands print these lines on standard error while they work.
+PROGRESS = re.compile(r"allocore: .*, \d+ (s|min)|\d+ of \d+ jobs done.*")
 QUICK = ["--burn-in", "1", "--draws", "1", "--thin", "1", "--threads", "1"]
 QUICK_NNTUCK = ["--restarts", "1", "--max-iter", "2", "--threads", "1"]
 
@@ -88,7 +90,7 @@ def test_the_python_of_the_front_page_runs(run_page):
 
 
 @pytest.mark.slow
-def test_what_the_guides_say_of_their_results_is_so(run_page, capsys):
+def test_what_the_guides_say_about_their_results_is_true(run_page, capsys):
     names = run_page("docs/howto/runs.md")
     assert np.array_equal(names["longer"].core_values, names["again"].core_values)
     names = run_page("docs/howto/bursty.md")
@@ -166,12 +168,12 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     quick = QUICK_NNTUCK if "nntuck" in words else QUICK
     code, out, err = run(*words, *(quick if words[0] == "fit" else []))
-    assert (code, err) == (0, "")
+    assert (code, [line for line in err.splitlines() if not PROGRESS.fullmatch(line)]) == (0, [])
     from_events = words[1] in ("icews/*.tab", "icews.zarr", "sales.csv", "april.tab")
-    told = TOLD.get(words[0], "CountTensor: 9 x 9 x 4 x 5")
+    expected = PRINTED.get(words[0], "CountTensor: 9 x 9 x 4 x 5")
     if words[0] == "predict" and "--out" in words:
-        told = "2 predictions written to"
-    assert ("rows read" if from_events else told) in " ".join(out.split())
+        expected = "2 predictions written to"
+    assert ("rows read" if from_events else expected) in " ".join(out.split())
 
 
 def test_the_make_targets_of_the_readme_exist():

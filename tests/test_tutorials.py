@@ -1,4 +1,4 @@
-"""The tutorials run, and what they say of their results is so."""
+"""The tutorials run, and what they say about their results is true."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The properties that the page of a class lists.
 
-Fields of a dataclass stand among its parameters, with what they mean; as attributes they would only be named once more.
+The fields of a dataclass are left out: its parameters describe them.
 """
 
 import inspect

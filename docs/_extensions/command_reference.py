@@ -16,8 +16,8 @@ from allocore.cli.app import app as command_line
 _OPENING = """\
 # Command line
 
-Every command calls the Python API once and prints the result. `allocore COMMAND --help` prints what stands here,
-`allocore --install-completion` makes the shell complete commands and options.
+Every command calls the Python API once and prints the result. `allocore COMMAND --help` prints this text,
+and `allocore --install-completion` sets up completion in the shell.
 
 """
 
@@ -46,11 +46,11 @@ def _panel(option: Any) -> str:
 
 def _row(option: Any) -> str:
     names = [*option.opts, *option.secondary_opts] if option.param_type_name == "option" else [_cell(option.metavar)]
-    told = _plain(getattr(option, "help", None))
+    text = _plain(getattr(option, "help", None))
     default = option.default
-    if default not in (None, False, (), []) and not callable(default) and "efault" not in told:
-        told += f" Default: {default}."
-    return f"| {', '.join(f'`{name}`' for name in names)} | {_cell(told)} |"
+    if default not in (None, False, (), []) and not callable(default) and "efault" not in text:
+        text += f" Default: {default}."
+    return f"| {', '.join(f'`{name}`' for name in names)} | {_cell(text)} |"
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _write(app: Sphinx) -> None:
     commands = typer.main.get_command(command_line).commands  # type: ignore[attr-defined]
     parts = [part for name, command in commands.items() for part in _command(name, command)]
     page = Path(app.srcdir) / "reference" / "command-line.md"
-    codes = [f"| {code} | {_cell(told)} |" for code, told in EXIT_CODES.items()]
+    codes = [f"| {code} | {_cell(text)} |" for code, text in EXIT_CODES.items()]
     text = _OPENING + "\n\n".join(["\n".join(["| exit code | meaning |", "|---|---|", *codes]), *parts]) + "\n"
     if not page.exists() or page.read_text(encoding="utf-8") != text:  # an unchanged page is not read again
         page.write_text(text, encoding="utf-8")

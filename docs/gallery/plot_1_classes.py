@@ -14,10 +14,10 @@ post = model.fit(ac.load_flights()).posterior_
 figure = ac.figures.classes(post, rows=4)
 
 # %%
-# A stem is a label; its height is the share of the label in the class. The heaviest labels are named, the others are
-# grey. Pale bars and bands behind the stems are 90% intervals over the draws that hold the class.
+# Each stem is a label; its height is the share of the label in the class. The heaviest labels are named, the others are
+# grey. Pale bars and bands behind the stems are 90% intervals over the draws that have the class.
 #
-# Above each class stand its share of all expected counts and how many chains hold it. Under the name of a mode,
+# The title of each class gives its share of all expected counts and how many chains have it. Under the name of a mode,
 # "shared with class 1 (0.75)" means that the two classes use the same factor with probability 0.75.
 #
-# ``numbers=[0, 3]`` draws the classes you name, and ``draw="best"`` those of the best single draw.
+# ``numbers=[0, 3]`` draws certain classes, and ``draw="best"`` those of the best single draw.

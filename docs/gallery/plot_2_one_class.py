@@ -2,7 +2,7 @@
 One class
 =========
 
-The profile of a single class in every mode, as wide as a page.
+The profile of one class in every mode, one page wide.
 """
 
 import allocore as ac
@@ -14,7 +14,7 @@ post = model.fit(ac.load_flights()).posterior_
 figure = ac.figures.one_class(post, 2)
 
 # %%
-# The number is that of the class in ``post.consensus().classes()`` and in all other figures. Modes whose labels have
-# an order, such as months and hours, are drawn along an axis; the others name their heaviest labels.
+# Classes have the same numbers as in ``post.consensus().classes()`` and in all other figures. Modes whose labels have
+# an order, such as months and hours, are drawn along an axis; for the others, the heaviest labels are named.
 #
 # ``top=8`` names more labels, and ``threshold=0.01`` leaves out those with less than one percent.

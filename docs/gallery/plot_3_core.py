@@ -2,7 +2,7 @@
 The core
 ========
 
-Which factors the classes use, and which they share.
+The factors that the classes use, and those that they share.
 """
 
 import allocore as ac
@@ -18,5 +18,5 @@ figure = ac.figures.core(post, rows=14)
 # interval. Each panel is a mode, and each of its columns a factor.
 #
 # A grey square is a factor that only this class uses. Coloured dots in one column are classes that share a factor,
-# and a line joins them. The months are in one column for nearly all classes: most airlines fly the same schedule all
-# year. With CP all marks would be grey, since there every class has its own factors.
+# joined by a line. Nearly all classes share one factor of months, because most airlines fly the same schedule all year.
+# With CP all marks would be grey, because every class has its own factors.

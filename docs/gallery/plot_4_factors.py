@@ -14,11 +14,11 @@ post = model.fit(ac.load_flights()).posterior_
 figure = ac.figures.factors(post, "hour")
 
 # %%
-# Labels with an order, such as hours, keep it: then every row is a factor, and darker hours have a larger share of
-# it. The bars beside the rows show how much of all expected counts is in classes that use the factor.
+# Labels with an order, such as hours, keep it: every row is a factor, and darker hours have a larger share of it. The
+# bars next to the rows show the share of all expected counts in classes that use the factor.
 
 figure_2 = ac.figures.factors(post, "carrier", most=16)
 
 # %%
-# Labels without an order stand in rows, grouped by the factor in which they are heaviest, and factors in columns.
-# Most carriers have a factor of their own; a column with several dark cells is a group of carriers that fly alike.
+# Labels without an order are the rows, grouped by the factor in which they are heaviest, and factors are the columns.
+# Most carriers have their own factor; a column with several dark cells is a group of similar carriers.

@@ -1,8 +1,8 @@
 """
-How many classes hold how much
-==============================
+How much the largest classes explain
+====================================
 
-The expected counts of the largest classes, added up.
+The cumulative share of the largest classes.
 """
 
 import allocore as ac
@@ -14,7 +14,7 @@ post = model.fit(ac.load_flights()).posterior_
 figure = ac.figures.mass(post)
 
 # %%
-# The curve climbs steeply where few classes explain most of the counts. Where it is flat, further classes add little:
-# a first hint on the budget. For a choice by prediction see :func:`allocore.select_budget`.
+# The curve is steep if few classes explain most of the counts. Where it is flat, further classes add little, which is a
+# first hint for the budget. To choose the budget by prediction, see :func:`allocore.select_budget`.
 #
-# Shares of the consensus need not add up to one. The rest is in classes on which the chains differ.
+# Shares of the consensus need not add up to one: the rest is in classes on which the chains differ.

@@ -2,7 +2,7 @@
 Classes and factors in use
 ==========================
 
-How many classes and factors the draws really use, of those that they may.
+The numbers of classes and factors that the draws use.
 """
 
 import allocore as ac
@@ -15,7 +15,6 @@ figure = ac.figures.effective_shape(post)
 
 # %%
 # Each panel is a histogram over all draws of all chains. The budget allows 20 classes and 20 factors in each mode; a
-# model that shares factors uses far fewer of them. Here a few factors suffice for the months, while destinations need
-# many.
+# model that shares factors uses far fewer. Here a few factors are enough for the months, while destinations need many.
 #
-# If all draws use all classes, a larger budget may find more. If many classes are empty, a smaller one would do.
+# If all draws use all classes, a larger budget may find more. If many classes are empty, a smaller one is enough.

@@ -2,7 +2,7 @@
 Traces
 ======
 
-The path of every chain, from its first sweep to its last.
+The log-likelihood and other statistics of every chain, sweep by sweep.
 """
 
 import allocore as ac
@@ -14,7 +14,6 @@ post = model.fit(ac.load_flights()).posterior_
 figure = ac.figures.traces(post)
 
 # %%
-# Each line is a chain. In grey is the burn-in, which is discarded. What follows should be level, without a trend:
-# then the chain has settled. Chains that are level at different heights have settled in different modes of the
-# posterior, which is common for these models. ``post.diagnose()`` says in words what that means for predictions and
-# for intervals.
+# Each line is a chain. The burn-in, in grey, is discarded. A chain that is level after it has settled.
+# Chains that are level at different heights have settled in different modes of the posterior, which is common for these
+# models. ``post.diagnose()`` says what that means for predictions and for intervals.

@@ -1,6 +1,6 @@
 """
-Models compared
-===============
+Compare models
+==============
 
 The predictive density of held-out cells, for several models and budgets.
 """
@@ -13,8 +13,8 @@ found = ac.compare(ac.load_flights(), models, budgets=[5, 20], splits=3, hold_ou
 figure = ac.figures.ppd(found.table, against="budget")
 
 # %%
-# Higher is better. A dot is the median over the splits, and its bar the quartiles. The bars overlap because a split
-# that is hard for one model is hard for all. So do not judge by them whether a difference is clear: ``print(found)``
-# compares the models within splits, and says so in words.
+# Higher is better. A dot is the median over the splits, and its bar shows the quartiles. The bars overlap because a
+# split that is hard for one model is hard for all, so they do not show whether a difference is clear: ``print(found)``
+# compares the models within splits.
 #
-# ``against="seconds"`` draws the same against the time of a fit: what does a better prediction cost?
+# ``against="seconds"`` shows what a better prediction costs in time.

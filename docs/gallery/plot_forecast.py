@@ -2,7 +2,7 @@
 A forecast
 ==========
 
-What comes next, in total and for parts of the tensor, with its uncertainty.
+The coming periods, in total and for parts of the tensor, with their uncertainty.
 """
 
 import allocore as ac
@@ -15,9 +15,9 @@ forecast = post.forecast(horizon=3)
 figure = ac.figures.forecast(forecast, [{}, {"carrier": "JetBlue Airways"}, {"destination": "ORD Chicago O'Hare"}])
 
 # %%
-# Each panel is a sum of cells: all flights, those of one carrier, those to one airport. The line is the past, as it
-# was observed. The fan is the forecast: its darkest band holds the middle of the distribution, and the palest one 90%
-# of it. It widens with the horizon.
+# Each panel is a sum of cells: all flights, those of one carrier, those to one airport. The line is the observed past.
+# The fan is the forecast: its darkest band contains the middle of the distribution, and the palest one 90% of it. It
+# widens with the horizon.
 #
-# A mode is time if its labels are periods, so the months get their year here. Nine months are a short past: the
-# forecast cannot know of seasons. :meth:`allocore.Forecast.evaluate` shows how good it was.
+# A mode is time if its labels are periods, so the months get their year here. Nine months are too short to learn a
+# season. :meth:`allocore.Forecast.evaluate` scores the forecast.

@@ -2,7 +2,7 @@
 
 The constructor only stores settings; `fit` checks them, runs the sampler and stores the result. One sampler fits three
 of the models: CP is ALL0CORE with the classes fixed on the super-diagonal of the core, Tucker with one class fixed on
-every location. scikit-learn is never imported unless it asks for something itself.
+every location. scikit-learn is not imported unless it calls a method itself.
 """
 
 import math
@@ -13,9 +13,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from html import escape
-from math import isfinite
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
@@ -47,20 +46,16 @@ _PRIORS = ("a0", "b0", "e0", "f0", "s0", "t0", "g0", "h0")
 
 # The settings that several models share, described once. `_describe_settings` inserts them into their docstrings.
 _SETTINGS = """\
-a0 : float, default=1.0
-    Shape of the gamma prior of the core values.
-b0 : float, default=1.0
-    Rate of the gamma prior of the core values.
+a0, b0 : float, default=1.0
+    Shape and rate of the gamma prior of the core values.
 e0 : float, sequence of float or "infer", default=1.0
     Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
-    smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode;
-    `posterior_.concentrations` has them.
+    smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode
+    (`posterior_.concentrations`).
 f0 : float, default=10.0
     Rate of the gamma prior of the factors.
-s0 : float, default=1.0
-    Shape of the gamma prior of the concentrations, if e0 is "infer".
-t0 : float, default=1.0
-    Rate of that prior.
+s0, t0 : float, default=1.0
+    Shape and rate of the gamma prior of the concentrations, if e0 is "infer".
 likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
     The distribution of a count given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
     bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
@@ -68,10 +63,8 @@ likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
 dispersion_by : str or int, default=None
     A mode, by name or number, whose rows each have their own dispersion p; None means one p for all cells. Only
     for the negative binomial.
-g0 : float, default=1.0
-    First parameter of the beta prior of p.
-h0 : float, default=1.0
-    Second parameter of that prior. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
+g0, h0 : float, default=1.0
+    Parameters of the beta prior of p. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
     count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
 burn_in : int, default=1000
     Sweeps that each chain discards at its start.
@@ -87,22 +80,28 @@ seed : int, default=None
 threads : int, default=None
     Threads to use; None means all processors.
 store : str or path, default=None
-    A new folder to which the run is written while it runs, in Zarr format. You can open it during the run
-    (`ac.open_run`, or xarray) and continue it after a crash (`resume`). None keeps the run in memory.
+    A new folder, in Zarr format, to which draws are written during the run. You can open it at any time
+    (`ac.open_run`, or xarray) and continue after a crash (`resume`). None keeps the run in memory.
 executor : concurrent.futures.Executor or dask.distributed.Client, default=None
-    Where the chains run: a process pool, a Dask cluster, any other executor. None means this process. The draws
-    are the same to the byte. `threads` is then the number for each chain, one by default.
+    Where the chains run: a process pool, a Dask cluster or another executor; None means this process. The draws
+    are the same to the byte. With an executor, `threads` is the number for each chain, one by default.
 progress : bool, default=True
     Whether to show progress: bars on a terminal and in a notebook, lines in a log.
+"""
+_POSTERIOR = """
+Attributes
+----------
+posterior_ : Posterior
+    The draws of all chains, with summaries, predictions and diagnostics. It exists after `fit`.
 """
 
 
 def _describe_settings(model: "type[_Model]") -> "type[_Model]":
-    """Write the shared settings of a model into its docstring, in place of `{settings}`."""
-    described = {entry.partition(" ")[0]: entry for entry in re.split(r"\n(?=\w)", _SETTINGS.rstrip())}
-    own = model.__doc__ or ""
+    """Insert the shared settings of a model into its docstring, in place of `{settings}`."""
+    described = {re.split("[, ]", entry, maxsplit=1)[0]: entry for entry in re.split(r"\n(?=\w)", _SETTINGS.rstrip())}
+    own, posterior = model.__doc__ or "", "" if "posterior_ :" in (model.__doc__ or "") else _POSTERIOR
     shared = [described[each.name] for each in fields(model) if each.name in described]
-    model.__doc__ = own.replace("{settings}", indent("\n".join(shared), "    ").lstrip())
+    model.__doc__ = own.replace("{settings}", indent("\n".join([*shared, posterior]), "    ").strip())
     return model
 
 
@@ -125,12 +124,11 @@ class Estimator:
         Parameters
         ----------
         deep : bool, default=True
-            Accepted for scikit-learn. It changes nothing, because no setting is itself an estimator.
+            Ignored; scikit-learn passes it.
 
         Returns
         -------
         dict
-            Every setting and its value, as given to the constructor or to `set_params`.
 
         Examples
         --------
@@ -146,12 +144,11 @@ class Estimator:
         Parameters
         ----------
         **params
-            Settings and their new values. A name that is not a setting raises an error, and nothing is changed.
+            Settings and their new values. An unknown name raises an error, and nothing changes.
 
         Returns
         -------
         Self
-            The same estimator.
 
         Examples
         --------
@@ -211,7 +208,7 @@ def seed_number(seed: int | None) -> int:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GibbsEstimator(Estimator):
-    """Settings, `fit` and `resume` of AlloCore, CP and Tucker; each adds how its size becomes a specification."""
+    """Settings, `fit` and `resume` of AlloCore, CP and Tucker, each of which adds its size and its `_spec`."""
 
     _model: ClassVar[str]
 
@@ -246,19 +243,19 @@ class GibbsEstimator(Estimator):
         Parameters
         ----------
         Y : CountTensor, array, sparse array, path or Split
-            The counts: anything that `as_tensor` takes. Given a split of `hold_out`, fits its training tensor; the run
-            has the held-out cells for `evaluate`.
+            The counts: anything that `as_tensor` takes. Given a split of `hold_out`, fits its training tensor and
+            stores the held-out cells for `evaluate`.
         y : object, default=None
-            Ignored. scikit-learn passes a target to every estimator.
+            Ignored; scikit-learn passes it.
         start : Posterior, default=None
-            A fit of the same model to other data of the same kind, such as last month's: the chains start at its last
-            draws and need less burn-in. Rows are matched by label; new ones start at the mean of the others. With
-            None, the chains start at draws from the prior.
+            A fit of the same model to similar data, such as last month's: the chains start at its last draws and need
+            less burn-in. Rows are matched by label; new ones start at the mean of the others. With None, the chains
+            start at draws from the prior.
 
         Returns
         -------
         Self
-            The same estimator, now with `posterior_`.
+            The same estimator, with `posterior_`.
 
         Examples
         --------
@@ -270,11 +267,12 @@ class GibbsEstimator(Estimator):
         tensor, held_out = training_data(Y)
         schedule = Schedule(self.burn_in, self.draws, self.thin)
         seed = seed_number(self.seed)
-        spec, chains = _fitting(self._spec(tensor), tensor), whole_number("chains", self.chains)
-        executor = self._executor()
+        spec, chains = self._spec(tensor), whole_number("chains", self.chains)
+        _check_likelihood_suits(spec.likelihood, tensor)
+        threads, executor = thread_number(self.threads), _as_executor(self.executor)
         states, started = (None, None) if start is None else _states(start, tensor, spec, chains)
         plan = Plan(tensor, spec, schedule, chains, seed, held_out, started)
-        self._check_memory(plan, thread_number(self.threads))
+        self._check_memory(plan, threads)
         if self.store is None:
             return self._run(MemoryStore(plan, states), executor)
         from allocore.storage.run_writer import ZarrStore
@@ -300,12 +298,8 @@ class GibbsEstimator(Estimator):
             The folder of the run.
         draws : int, default=None
             Draws of each chain at the end; None keeps the planned number. A larger number extends the run.
-        threads : int, default=None
-            Threads to use; None means all processors. It may differ from the first part of the run.
-        executor : Executor or dask.distributed.Client, default=None
-            Where to run the chains; None means this process. It may differ from the first part of the run.
-        progress : bool, default=True
-            Whether to show progress: bars on a terminal and in a notebook, lines in a log.
+        threads, executor, progress : int, Executor or dask.distributed.Client, bool
+            As in the constructor. They may differ from the first part of the run.
         on_error : {"raise", "drop"}, default="raise"
             What to do with draws that are damaged on disk: raise an error, or drop them and continue.
 
@@ -323,7 +317,6 @@ class GibbsEstimator(Estimator):
         >>> ac.CP.resume(path, draws=4).posterior_
         Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
         """
-        from allocore.run.cluster.chains import as_executor
         from allocore.storage.run_writer import ZarrStore
 
         name = model_name(path)
@@ -332,11 +325,15 @@ class GibbsEstimator(Estimator):
         for argument, value in (("draws", draws), ("threads", threads)):
             if value is not None:
                 whole_number(argument, value)
-        given = None if executor is None else as_executor(executor)
+        ready = _as_executor(executor)
         store = ZarrStore.reopen(_path("path", path), draws, on_error)
-        model = cls._of_plan(store.plan)
+        plan, spec = store.plan, store.plan.spec
+        settings = {**vars(spec), **vars(plan.schedule), "chains": plan.chains, "seed": plan.seed, "rank": spec.budget}
+        if spec.infer_budget:
+            settings |= {"budget": "infer", "max_budget": spec.budget}
+        model = cls(**{each.name: settings[each.name] for each in fields(cls) if each.name in settings})
         model.set_params(threads=threads, executor=executor, progress=progress, store=path)
-        return model._run(store, given)
+        return model._run(store, ready)
 
     def _check_memory(self, plan: Plan, threads: int) -> None:
         """Refuse a run that does not fit in memory, and print how much a large one needs."""
@@ -372,43 +369,27 @@ class GibbsEstimator(Estimator):
         from allocore.run.chains import run_chains
         from allocore.run.cluster.shards import SerialExecutor, ShardedThinning, forget
 
-        here, go_on = thread_number(self.threads if executor is None else None), store.how_to_resume()
-        if executor is not None:
-            sharded = ShardedThinning(tensor, executor, self.threads, go_on)
-            return run_chains(store, threads=here, observer=observer, sharded=sharded)
+        here = thread_number(self.threads if executor is None else None)
+        workers, threads = (SerialExecutor(), here) if executor is None else (executor, self.threads)
+        sharded = ShardedThinning(tensor, workers, threads, store.how_to_resume())
         try:
-            sharded = ShardedThinning(tensor, SerialExecutor(), here, go_on)
             return run_chains(store, threads=here, observer=observer, sharded=sharded)
         finally:
-            forget()
-
-    def _executor(self) -> Executor | None:
-        """The executor, checked before anything is written."""
-        thread_number(self.threads)
-        if self.executor is None:
-            return None
-        from allocore.run.cluster.chains import as_executor
-
-        return as_executor(self.executor)
-
-    @classmethod
-    def _of_plan(cls, plan: Plan) -> Self:
-        """The estimator whose settings are those of a plan."""
-        spec, schedule = plan.spec, plan.schedule
-        common = {name: getattr(spec, name) for name in (*_PRIORS, "likelihood", "dispersion_by")} | asdict(schedule)
-        return cls(**cls._own_settings(spec), **common, chains=plan.chains, seed=plan.seed)
+            if executor is None:
+                forget()
 
     def _common(self, tensor: CountTensor) -> dict[str, Any]:
         """The settings of the specification that all models share."""
         check_likelihood(self.likelihood, self.dispersion_by)
-        by = None if self.dispersion_by is None else _mode(tensor, self.dispersion_by)
+        by = self.dispersion_by
+        if by is not None:
+            try:
+                by = tensor.mode(by)
+            except InputError:
+                rule = f"must be a mode of the tensor, one of {list(tensor.mode_names)}"
+                raise InputError("dispersion_by", by, rule) from None
         priors = {name: getattr(self, name) for name in _PRIORS}
         return {**priors, "likelihood": self.likelihood, "dispersion_by": by}
-
-    @classmethod
-    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
-        """The settings that only this model has."""
-        raise NotImplementedError
 
     def _spec(self, tensor: CountTensor) -> Spec:
         """The specification of this model for a tensor; settings are checked here."""
@@ -428,34 +409,32 @@ def model_name(path: str | os.PathLike[str]) -> str:
 def _states(start: object, tensor: CountTensor, spec: Spec, chains: int) -> "tuple[list[State], int]":
     """The states in which the chains start, from a posterior, and a number that identifies them."""
     from allocore.posterior.predict import drawn
-    from allocore.results import Posterior, record_of
+    from allocore.results import Posterior
     from allocore.run.chains import number_of_states, start_states
 
     if not isinstance(start, Posterior):
         kind = Described(f"an object of type {type(start).__name__}")
         raise InputError("start", kind, "must be a posterior: model.posterior_, or ac.open_run(path)")
-    states = start_states(drawn(record_of(start)), tensor, spec, chains)
+    states = start_states(drawn(start.record), tensor, spec, chains)
     return states, number_of_states(states)
 
 
-def _mode(tensor: CountTensor, dispersion_by: str | int) -> int:
-    try:
-        return tensor.mode(dispersion_by)
-    except InputError:
-        rule = f"must be a mode of the tensor, one of {list(tensor.mode_names)}"
-        raise InputError("dispersion_by", dispersion_by, rule) from None
-
-
-def _fitting(spec: Spec, tensor: CountTensor) -> Spec:
-    """Check that a likelihood suits the counts of a tensor."""
-    check_counts(spec.likelihood, tensor.max)
-    if spec.likelihood == "negative-binomial" and tensor.max == 1:
+def _check_likelihood_suits(likelihood: LikelihoodName, tensor: CountTensor) -> None:
+    check_counts(likelihood, tensor.max)
+    if likelihood == "negative-binomial" and tensor.max == 1:
         warnings.warn(
             "all counts are 1, so they carry no information about the dispersion p of the negative binomial: its prior "
             "and the zeros decide it. Use likelihood='bernoulli' for such data",
             stacklevel=3,
         )
-    return spec
+
+
+def _as_executor(executor: object) -> Executor | None:
+    if executor is None:
+        return None
+    from allocore.run.cluster.chains import as_executor
+
+    return as_executor(executor)
 
 
 def _path(name: str, value: object) -> Path:
@@ -483,16 +462,9 @@ class AlloCore(GibbsEstimator):
         factors.
     max_budget : int, default=400
         The largest number of classes if budget is "infer"; not used otherwise.
-    c0 : float, default=1.0
-        First parameter of the beta prior of the share of classes in use, if budget is "infer".
-    d0 : float, default=1.0
-        Second parameter of that prior.
+    c0, d0 : float, default=1.0
+        Parameters of the beta prior of the share of classes in use, if budget is "infer".
     {settings}
-
-    Attributes
-    ----------
-    posterior_ : Posterior
-        The draws of all chains, with summaries, predictions and diagnostics. It exists after `fit`.
 
     Examples
     --------
@@ -526,13 +498,6 @@ class AlloCore(GibbsEstimator):
             return Spec(most, core_shape, infer_budget=True, c0=self.c0, d0=self.d0, **own)
         return Spec(self.budget, core_shape_for(tensor.shape, self.budget, self.core_shape), **own)
 
-    @classmethod
-    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
-        own = {"core_shape": spec.core_shape, "alpha0": spec.alpha0}
-        if not spec.infer_budget:
-            return {**own, "budget": spec.budget}
-        return {**own, "budget": "infer", "max_budget": spec.budget, "c0": spec.c0, "d0": spec.d0}
-
 
 @_describe_settings
 @dataclass(eq=False, repr=False)
@@ -544,11 +509,6 @@ class CP(GibbsEstimator):
     rank : int
         The number of classes.
     {settings}
-
-    Attributes
-    ----------
-    posterior_ : Posterior
-        The draws of all chains, with summaries, predictions and diagnostics. It exists after `fit`.
 
     Examples
     --------
@@ -565,10 +525,6 @@ class CP(GibbsEstimator):
         rank = whole_number("rank", self.rank)
         return Spec(rank, (rank,) * len(tensor.shape), model="CP", **self._common(tensor))
 
-    @classmethod
-    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
-        return {"rank": spec.budget}
-
 
 @_describe_settings
 @dataclass(eq=False, repr=False)
@@ -580,11 +536,6 @@ class Tucker(GibbsEstimator):
     core_shape : sequence of int
         K_m, the number of factors of each mode. There is a class on every location of the core.
     {settings}
-
-    Attributes
-    ----------
-    posterior_ : Posterior
-        The draws of all chains, with summaries, predictions and diagnostics. It exists after `fit`.
 
     Examples
     --------
@@ -600,10 +551,6 @@ class Tucker(GibbsEstimator):
     def _spec(self, tensor: CountTensor) -> Spec:
         core_shape = whole_core(tensor.shape, self.core_shape, "Tucker")
         return Spec(math.prod(core_shape), core_shape, model="Tucker", **self._common(tensor))
-
-    @classmethod
-    def _own_settings(cls, spec: Spec) -> dict[str, Any]:
-        return {"core_shape": spec.core_shape}
 
 
 def whole_core(shape: tuple[int, ...], core_shape: object, model: str) -> tuple[int, ...]:
@@ -694,16 +641,13 @@ class NNTuck(Estimator):
 
         Parameters
         ----------
-        Y : CountTensor, array, sparse array, path or Split
-            The counts: anything that `as_tensor` takes. Given a split of `hold_out`, fits its training tensor; the run
-            has the held-out cells for `evaluate`.
-        y : object, default=None
-            Ignored. scikit-learn passes a target to every estimator.
+        Y, y : CountTensor, array, sparse array, path or Split; object
+            As for `AlloCore.fit`.
 
         Returns
         -------
         Self
-            The same estimator, now with `posterior_`, `log_likelihood_`, `restarts_` and `n_iter_`.
+            The same estimator, with `posterior_`, `log_likelihood_`, `restarts_` and `n_iter_`.
 
         Examples
         --------
@@ -717,7 +661,9 @@ class NNTuck(Estimator):
         restarts, most = whole_number("restarts", self.restarts), whole_number("max_iter", self.max_iter)
         numbers = spec.budget + sum(length * width for length, width in zip(tensor.shape, spec.core_shape, strict=True))
         require_memory(8 * numbers, f"core_shape is {spec.core_shape}, which on a tensor of shape {tensor.shape}")
-        tol, threads, seed = self._tolerance(), thread_number(self.threads), seed_number(self.seed)
+        tol, threads, seed = self.tol, thread_number(self.threads), seed_number(self.seed)
+        if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not (tol > 0 and math.isfinite(tol)):
+            raise InputError("tol", tol, "must be a positive number")
 
         import pandas as pd
 
@@ -730,7 +676,7 @@ class NNTuck(Estimator):
             spec.core_shape,
             seed,
             restarts=restarts,
-            iterations=Iterations(most, tol),
+            iterations=Iterations(most, float(tol)),
             threads=threads,
             observer=restart_bar(self.progress, restarts, most),
         )
@@ -738,9 +684,3 @@ class NNTuck(Estimator):
         self.log_likelihood_, self.n_iter_ = found.best.log_likelihood, len(found.best.infos)
         self.restarts_ = pd.DataFrame(found.outcomes).drop(columns="ended")
         return self
-
-    def _tolerance(self) -> float:
-        tol = self.tol
-        if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not (tol > 0 and isfinite(tol)):
-            raise InputError("tol", tol, "must be a positive number")
-        return float(tol)

@@ -1,12 +1,16 @@
-"""What a judgement found: data first. `sentences.py` turns findings into sentences; nothing reads a sentence back.
+"""What a judgement found: data first, and one sentence for each kind of finding. Nothing reads a sentence back.
 
 `diagnose`, `evaluate`, `compare`, `select_budget`, `forecast.evaluate` and the report on events have `.findings`, a
-tuple of these, and `.sentences`, the same in words.
+tuple of these, and `.sentences`, the same in words, for the terminal, notebooks, the page and Markdown alike.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Any, Literal
+
+from allocore._text import first_few, plural
 
 Level = Literal["good", "note", "caution", "poor"]
 
@@ -18,7 +22,7 @@ class Finding:
     Attributes
     ----------
     kind : str
-        What was found, such as "chains-disagree". Each kind has one sentence in `sentences.py`.
+        What was found, such as "chains-disagree". Each kind has one sentence.
     level : {"good", "note", "caution", "poor"}
         How serious it is; "note" is for the reader's information.
     values : mapping
@@ -34,3 +38,460 @@ class Finding:
     kind: str
     level: Level = "note"
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def sentence(finding: Finding) -> str:
+    """Return a finding as one sentence or a few."""
+    writer = _WRITERS[finding.kind]
+    return writer(**finding.values) if callable(writer) else _filled_in(writer, **finding.values)
+
+
+def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Return findings as sentences, in their order."""
+    return tuple(sentence(finding) for finding in findings)
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return "a", "a and b" or "a, b and c"."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def plus_minus(mean: float, error: float) -> str:
+    """Return "0.012 \u00b1 0.005", a mean with its standard error, two digits each; only the mean if that is NaN."""
+    number, spread = (f"{float(f'{each:.2g}'):g}" for each in (mean, error))
+    return number if math.isnan(error) else f"{number} \u00b1 {spread}"
+
+
+_NAMED_JOBS = 3  # of those that failed with one error
+_NEGATIVE_BINOMIAL = 'likelihood="negative-binomial" (allocore fit --likelihood negative-binomial)'
+_FOR_ONES = 'likelihood="bernoulli" is made for such data.'
+_POISSON = "Poisson likelihood: given the fit, the variance of a count is {ratio:ratio} times its mean"
+_AGAINST = (
+    "the best baseline ({baseline}): log PPD {log_ppd:.4f} against {baseline_log_ppd:.4f}, a difference of "
+    "{difference:size}"
+)
+_COVERAGE = "In {busy:busy cells}, 50% intervals hold {half:.0%} of the counts and 90% intervals {most:.0%}"
+_REMEDIES = {
+    "negative-binomial": f"{_NEGATIVE_BINOMIAL} expects bursts, and widens them",
+    "dispersion-by": "more chains, or a dispersion for each row of a mode (dispersion_by), may help",
+    "more-draws": "more chains, and more draws, may help",
+}
+_SCOPES = {
+    "cells": "By cell",
+    "positive cells": "In cells with counts",
+    "classes": "By class",
+    "totals": "In the totals of the periods",
+}
+_SIMPLE_FORECASTS = {
+    "mean": "the mean of all past periods",
+    "last": "the last value",
+    "year before": "the value one year before",
+    "week before": "the value one week before",
+    "day before": "the value one day before",
+}
+_CELLS = {"all": "all held-out cells", "positive": "held-out cells with counts"}
+_MEANS = {"all": "The means", "positive": "The means for cells with counts"}
+
+
+def _ratio(ratio: float) -> str:
+    if ratio < 10:
+        return f"{ratio:.2f}"
+    return f"{ratio:,.0f}" if ratio < 1e6 else f"{ratio:.3g}"
+
+
+def _busy_cells(busy: int | None) -> str:
+    return "all cells" if busy is None else f"the {busy:,} busy cells (a count is likely there)"
+
+
+# How a template can write a value besides Python's formats: `{names:first few}`.
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "first few": first_few,
+    "commas": ", ".join,
+    "ratio": _ratio,
+    "size": lambda difference: f"{abs(difference):.4f}",
+    "busy cells": _busy_cells,
+    "remedy": _REMEDIES.__getitem__,
+    "scope": _SCOPES.__getitem__,
+    "cells": _CELLS.__getitem__,
+    "means": _MEANS.__getitem__,
+}
+
+
+class _Template(Formatter):
+    """Fills in a template, with `_FORMATS`, with numbers of things, and with a choice for one (or true) and the rest.
+
+    With 2 cells, `{cells:count cell}` becomes "2 cells", and `{cells:is|are}` becomes "are".
+    """
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if "|" in format_spec:
+            one, other = format_spec.split("|")
+            return one if value == 1 else other
+        if format_spec.startswith("count "):
+            return plural(value, format_spec.removeprefix("count "))
+        return _FORMATS[format_spec](value) if format_spec in _FORMATS else str(format(value, format_spec))
+
+
+def _filled_in(template: str, **values: Any) -> str:
+    return _Template().vformat(template, (), values)
+
+
+# The sentence of each kind: a template, or a function (below) if its words depend on the values.
+_WRITERS: dict[str, str | Callable[..., str]] = {
+    "note": "{text}",  # of reports that were saved before there were findings
+    # Events
+    "skipped-files": "skipped, because these are not tables: {names:first few}",
+    "empty-files": "empty: {files:first few}",
+    "files-without-rows": "without rows: {files:first few}",
+    "cut-off-file": "{file} is cut off; its first {lines:,} lines were read",
+    "not-utf-8": "{file} is not UTF-8; lines in another encoding were read as Latin-1",
+    "stray-quotes": "{file} has {lines:count line} with stray quotes or of too great a length; they were left out",
+    "day-first": "dates were read as day/month/year because of dates like {example}"
+    "{exceptions:, though some can only be month/day/year|}",
+    "month-first": "dates were read as month/day/year, though {exceptions:some|all dates} like {example} "
+    "{exceptions:can only|could} be day/month/year",
+    "periods-in-utc": "periods are in UTC, because times have a time zone or an offset"
+    "{exceptions:; times without either were taken as they are|}",
+    "empty-periods": "{periods:count period} {periods:has|have} no events and {periods:counts|count} as zeros; "
+    "periods that were not observed belong in `{argument}`",
+    "no-hours": "`{argument}` is 'hour', but all times are in the first hour of a day",
+    "weeks-to-monday": "`{argument}` W-MON was taken for weeks from Monday to Sunday; in pandas such weeks end on "
+    "Monday",
+    "labels-in-common": "{modes[0]} and {modes[1]} have {labels:,} labels in common; if you name both in `{argument}`, "
+    "they get the same labels, and cells of a label with itself become missing",
+    "dates-as-labels": "{mode} has {labels:,} dates as labels; if you set `{argument}` to {column!r}, they become "
+    "months, in order and without gaps, and `{length}` sets other periods, such as weeks",
+    "codes-without-words": "labels of {mode} have no words, because not all texts in {column} are clearly CAMEO codes "
+    "with their zeros, such as 04 and 042",
+    "repaired-codes": "{rows:,} codes in {mode} had lost their leading zeros and were repaired",
+    "lists-of-actors": "lists of actors turned {rows:,} rows into {pairs:,} pairs",
+    # Diagnosis
+    "diagnosis-no-draws": "Maximum likelihood gives one estimate and no draws, so there are no chains to judge.",
+    "diagnosis-unchanging": "Nothing changes from draw to draw: these are not draws of a posterior.",
+    "diagnosis-drift": "{chains:The chain has|The chains have} not settled: run longer.",
+    "diagnosis-few-draws": "There are too few draws to judge: {draws} per chain.",
+    "diagnosis-one-chain": "One chain cannot show whether chains agree: run four.",
+    "diagnosis-modes": "The chains are in different modes: predictions pool them and can be used, intervals hold "
+    "within a mode.",
+    "diagnosis-disagree": "The chains do not quite agree yet: run longer before you use intervals.",
+    "diagnosis-few-samples": "The chains agree, but effective samples are few: intervals are rough.",
+    "diagnosis-no-moves": "The chains agree, but there are chains in which no class moved.",
+    "diagnosis-good": "The chains agree: predictions and intervals can be used.",
+    "no-problem": "No problem found: {chains:the halves of the chain|the chains} agree (R-hat at most {r_hat:.3f}), "
+    "with at least {samples:.0f} effective samples.",
+    "move-rate": "{rate:.2%} of the classes moved in a sweep after the burn-in.",
+    "few-draws": "R-hat needs at least {least} draws per chain: resume the run with more draws.",
+    "equal-draws": "All draws are equal, so R-hat and intervals say nothing: fit again with another seed.",
+    "different-modes": "They have settled in different modes: predictions pool all chains and can be used, and more "
+    "chains make them better; intervals hold within a mode only.",
+    "one-chain": "R-hat compares the two halves of the chain here. Fit four chains to see whether they agree.",
+    # Evaluation
+    "evaluation-trained": "The model was fitted to {trained:,} of these {cells:count cell}: the scores say how well it "
+    "fits them, not how well it predicts, and the baselines know them too.",
+    "evaluation-few-cells": "{cells:One cell is|{cells:,} cells are} too few to judge by.",
+    "evaluation-no-zeros": "All these cells have counts, so only the log PPD of positive cells means something: a "
+    "model is judged by all cells, zeros included.",
+    "evaluation-impossible": "The model gives some held-out counts the probability 0, so its log PPD is minus "
+    "infinity.",
+    "evaluation-one-fibre": f"Predicts {{better:better|no better}} than {_AGAINST}; one fibre is too few for a "
+    "standard error.",
+    "evaluation-better": f"Predicts clearly better than {_AGAINST} with a standard error of "
+    "{error:.4f}{intervals_off:; but its intervals are off (below)|}.",
+    "evaluation-worse": f"Predicts clearly worse than {_AGAINST} with a standard error of {{error:.4f}}. A larger "
+    "budget, longer chains or another likelihood may help.",
+    "evaluation-unclear": f"Predicts neither clearly better nor clearly worse than {_AGAINST} with a standard error of "
+    "{error:.4f}.",
+    "intervals-right": f"{_COVERAGE}: intervals can be trusted.",
+    "intervals-narrow": f"{_COVERAGE}: intervals are too narrow; {{remedy:remedy}}.",
+    "intervals-wide": f"{_COVERAGE}: intervals are too wide; longer chains, or a larger budget, narrow them.",
+    "intervals-wrong": f"{_COVERAGE}: the predictive distribution has the wrong shape; {{remedy:remedy}}.",
+    "few-positive-cells": "Few of these cells are positive ({positive}): hold out more to be sure.",
+    "no-mean-baseline": "There is no baseline '{baseline}': "
+    "{along:the held-out fibres run along it|most fibres along it are missing whole}, so nothing of them was observed.",
+    "errors-over-cells": "Standard errors are over cells: they are too small if the cells of a fibre are alike.",
+    "some-draws": "Judged by {draws} of the {all_draws} draws; post.evaluate() takes all of them.",
+    # Likelihood
+    "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
+    "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"
+    f"{_NEGATIVE_BINOMIAL} would likely predict better.",
+    "poisson-near": f"{_POISSON}, close to 1, as for Poisson counts.",
+    "poisson-unclear": f"{_POISSON}, though counts are too few to be sure that it is not 1, as for Poisson counts.",
+    "bernoulli": "Bernoulli likelihood: a cell is 1 if its latent count is above 0; sizes of classes are latent "
+    "counts.",
+    "dispersion": "Negative binomial likelihood: p {mean:.3g} ({low:.3g} to {high:.3g} over all draws), so the "
+    "variance of a count is {ratio:ratio} times its mean.",
+    "dispersion-not-identified": "Negative binomial likelihood, but p is not identified: all counts are 1; "
+    f"{_FOR_ONES}",
+    "dispersion-by": "Negative binomial likelihood with a p for each {mode}: mean {mean:.2g}, from {low[0]:.2g} "
+    "({low[1]}) to {high[0]:.2g} ({high[1]}).",
+    # Classes
+    "no-common-class": "The {chains:draws|chains} have no class in common.",
+    "half-of-counts": "The {number:largest holds|{number} largest hold} half.",
+    "weak-classes": "{weak} of the {classes} {weak:is|are} small, or in fewer than three quarters of the "
+    "{chains:draws|chains}.",
+    "similar-classes": "{share:.0%} is in further classes that are similar to these.",
+    "other-classes": "The other {share:.0%} is in classes on which {chains:draws|chains} differ.",
+    "inferred-budget": "The budget was inferred: {median} classes are on (median of all draws, 95% from {low} to "
+    "{high}).",
+    # Forecasts
+    "last-period-cut-off": "The last period, {period}, may be incomplete: the last event is from {last_event}. If it "
+    "is, fit without it (Y.select), or the forecast starts too low.",
+    "cells-not-compared": "Not compared: {cells:count cell} of each period, held out or otherwise never observed in "
+    "the past.",
+    "cells-filled-in": "Filled in: {cells:count cell} of the past, missing in some periods, with the mean of the "
+    "others.",
+    "nothing-to-score": "{scope:scope}, there is nothing to score.",
+    "periods-scored": "Only {periods:commas} of the coming periods could be scored.",
+    "labels-without-forecast": "Left out: {counts:count count} of {labels:count label} that the fit does not have, so "
+    "no forecast could include them.",
+    # Comparisons
+    "no-common-split": "{cells:means} cannot be compared: the models have no split in common.",
+    "splits-left-out": "{cells:means} are over the {splits} of {of} splits that all compared models have.",
+    "impossible-counts": "{model} gave probability 0 to a held-out count in {fits} of {of} fits. Its PPD is 0 there, "
+    "and the means leave out budgets with such a fit.",
+    "paired-differences": "Differences are means \u00b1 standard errors over {splits} splits, paired within splits. A "
+    "difference is clear if its 95% interval excludes 0.",
+    "failed-earlier": "{jobs:count job} in this folder failed in an earlier call and did not run again.",
+    # Budgets
+    "best-budget": "Q = {budget:,} predicts {cells:cells} best: mean log PPD {mean:.4g} over {splits} splits.",
+    "best-budget-chosen": "No smaller budget is within one standard error of it, so Q = {budget:,} is chosen.",
+    "largest-budget-best": "The best budget is the largest one tried. Larger budgets may be better still.",
+    "budgets-with-failed-fits": "{jobs:count fit} failed. Budgets that lack a split cannot be chosen.",
+}
+
+
+def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
+    """Register the function that writes the sentence of a kind of finding from its values."""
+
+    def register(writer: Callable[..., str]) -> Callable[..., str]:
+        _WRITERS[kind] = writer
+        return writer
+
+    return register
+
+
+@_writes("diagnosis-behind")
+def _diagnosis_behind(chains: tuple[int, ...]) -> str:
+    return f"{_chains_are(chains)} far behind the others: leave {_pronoun(chains)} out, or run longer."
+
+
+@_writes("chains-disagree")
+def _chains_disagree(
+    chains: int, far: bool, number: int, judged: int, quantity: str, r_hat: float, low: float, high: float,
+    run_longer: bool,
+) -> str:  # fmt: skip
+    who = "Chains" if chains > 1 else "The halves of the chain"
+    how = "disagree" if far else "do not quite agree yet"
+    distance = f"R-hat {r_hat:.{2 if r_hat > 1.05 else 3}f}"
+    if math.isinf(r_hat):
+        distance = f"stuck at different values, {low:.6g} to {high:.6g}"
+    where = f"{quantity} ({distance})"
+    if number > 1:
+        where = f"{number} of {judged} quantities, most of all on {where}"
+    return f"{who} {how} on {where}{'; run longer' if run_longer else ''}."
+
+
+@_writes("drift")
+def _drift(nats: float) -> str:
+    return (
+        f"The log-likelihood still {'rises' if nats > 0 else 'falls'}, by {abs(nats):,.0f} nats from the first half of "
+        "the draws to the second, so the burn-in was too short: resume the run with more draws, or fit again with more "
+        "burn-in."
+    )
+
+
+@_writes("chains-behind")
+def _chains_behind(chains: tuple[int, ...], best: int, nats: float, spreads: float) -> str:
+    whose = "its mean log-likelihood is" if len(chains) == 1 else "their mean log-likelihoods are at least"
+    far = f", {spreads:,.0f} times the spread within chains" if math.isfinite(spreads) else ""
+    return (
+        f"{_chains_are(chains)} far behind: {whose} {nats:,.0f} nats below that of chain {best}{far}; predictions "
+        f"hardly suffer, but classes there fit worse: leave {_pronoun(chains)} out with post.select_chains, or run "
+        "longer."
+    )
+
+
+@_writes("few-samples")
+def _few_samples(quantity: str, samples: float, wanted: int, chains: int, within: bool, advice: str | None) -> str:
+    return (
+        f"There are few effective samples{' within chains' if within else ''}: {samples:.0f} for {quantity}, where "
+        f"there should be {wanted} ({wanted // chains} per chain).{f' For intervals, {advice}.' if advice else ''}"
+    )
+
+
+@_writes("no-moves")
+def _no_moves(still: tuple[int, ...], chains: int) -> str:
+    where = f" in chain{'s' * (len(still) > 1)} {', '.join(map(str, still))}" if len(still) < chains else ""
+    return (
+        f"No class moved after the burn-in{where}. Locations move rarely when counts are large: a smaller core shape "
+        "makes classes share factors from the start, and several chains show which classes are stable."
+    )
+
+
+def _chains_are(chains: tuple[int, ...]) -> str:
+    return f"Chain {chains[0]} is" if len(chains) == 1 else f"Chains {join_words(map(str, chains))} are"
+
+
+def _pronoun(chains: tuple[int, ...]) -> str:
+    return "it" if len(chains) == 1 else "them"
+
+
+@_writes("positive-cells")
+def _positive_cells(baseline: str, log_ratio: float, zeros: tuple[float, float] | None) -> str:
+    ratio, more = math.exp(min(abs(log_ratio), 700.0)), log_ratio >= 0.0
+    than = f"{'more' if more else 'less'} probable than under {baseline}"
+    if more and ratio >= 2.0:
+        than = f"as probable as under {baseline}"
+    on_zeros = f"; the log PPD of zeros is {zeros[0]:.4f} against {zeros[1]:.4f}" if zeros else ""
+    return f"A count above 0 that was held out is {_times(ratio)} {than}{on_zeros}."
+
+
+def _times(ratio: float) -> str:
+    if ratio < 2.0:
+        return f"{ratio - 1:.0%}"
+    if ratio < 10.0:
+        return f"{ratio:.1f} times"
+    return f"{float(f'{ratio:.2g}'):,.0f} times" if ratio < 1e9 else "more than a billion times"
+
+
+@_writes("poisson-not-judged")
+def _poisson_not_judged(missing_path: str | None) -> str:
+    why = "they stay on disk" if missing_path is None else f"{missing_path} is not there"
+    return f"Poisson likelihood. Whether counts are more dispersed was not judged: {why}."
+
+
+@_writes("concentrations")
+def _concentrations(means: Mapping[str, float]) -> str:
+    return f"Concentrations learned: {', '.join(f'{name} {mean:.2g}' for name, mean in means.items())}."
+
+
+@_writes("common-classes")
+def _common_classes(classes: int, chains: int, least: int, share: float, counted: str) -> str:
+    few = {1: "at least half of the draws of the one chain", 2: "both chains"}
+    where = few.get(chains, f"at least {least} of {chains} chains")
+    number, hold = (
+        ("1 class occurs", "It holds") if classes == 1 else (f"{classes} classes occur", "Together they hold")
+    )
+    return f"{number} in {where}. {hold} {share:.0%} of the {counted}."
+
+
+@_writes("classes-of-draw")
+def _classes_of_draw(classes: int, budget: int, half: int, most: int, counted: str, factors: Mapping[str, int]) -> str:
+    in_use = "1 class holds" if classes == 1 else f"{classes} classes hold"
+    half_hold, most_hold = (f"{number} hold{'s' * (number == 1)}" for number in (half, most))
+    used = ", ".join(f"{number} {name}" for name, number in factors.items())
+    return (
+        f"{in_use} counts, of a budget of {budget}; {half_hold} 50% of the {counted}, {most_hold} 95%. "
+        f"Factors in use: {used}."
+    )
+
+
+@_writes("forecast-score")
+def _forecast_score(scope: str, crps: float, others: Sequence[Mapping[str, Any]]) -> str:
+    compared = [f"{_SIMPLE_FORECASTS[each['model']]} ({each['crps']:.4g}, {_verdict(**each)})" for each in others]
+    start = f"{_SCOPES[scope]}, the CRPS of the forecast is {crps:.4g}, against {'; '.join(compared)}."
+    not_beaten = [_SIMPLE_FORECASTS[each["model"]] for each in others if each["verdict"] != "better"]
+    if not_beaten:
+        return f"{start} The forecast is NOT better than {' and '.join(not_beaten)}."
+    clearly = "" if all(each["clear"] for each in others) else ", but not clearly"
+    return f"{start} The forecast is better than all of these{clearly}."
+
+
+def _verdict(verdict: str, clear: bool, tested: bool, **_: object) -> str:
+    word = "no better" if verdict == "equal" else verdict
+    return word if not tested else f"{word}, {'clearly' if clear else 'not clearly'}"
+
+
+@_writes("best-models")
+def _best_models(cells: str, models: list[dict[str, Any]], differences: list[dict[str, Any]]) -> str:
+    means = [each["mean"] for each in models]
+    if len(models) == 1:
+        return (
+            f"{_at(models[0])} predicts {_CELLS[cells]} best: mean log PPD {means[0]:.4g}, "
+            f"PPD {math.exp(means[0]):.4g}."
+        )
+    # Rounding may make the difference of equal means negative.
+    gaps = join_words(plus_minus(max(each["difference"], 0.0), each["error"]) for each in differences)
+    which = "their difference" if len(differences) == 1 else "their differences from the first"
+    return (
+        f"{join_words(map(_at, models))} predict {_CELLS[cells]} equally well: mean log PPD "
+        f"{join_words(f'{mean:.4g}' for mean in means)}; {which}, {gaps}, {'is' if len(differences) == 1 else 'are'} "
+        "not clear."
+    )
+
+
+@_writes("behind-the-best")
+def _behind_the_best(model: str, budget: int, difference: float, error: float, clear: bool) -> str:
+    lower = f"{model} is {_lower(difference, error)} at its best budget, Q = {budget:,}"
+    if math.isnan(error):
+        return f"{lower}; with one split, the standard error is unknown."
+    return f"{lower}: a clear difference." if clear else f"{lower}, which is not clear."
+
+
+@_writes("worse-with-budget")
+def _worse_with_budget(
+    cells: str, model: str, best: int, largest: int, difference: float, error: float, clear: bool
+) -> str:
+    verb = "gets worse" if clear else "does not get clearly worse"
+    about = "" if cells == "all" else " (cells with counts)"
+    return f"{model} {verb} from Q = {best:,} to Q = {largest:,}{about}: {_lower(difference, error)}."
+
+
+@_writes("budgets-left-out")
+def _budgets_left_out(cells: str, models: list[dict[str, Any]]) -> str:
+    verb = "lacks" if len(models) == 1 else "lack"
+    return f"{_MEANS[cells]} leave out {join_words(map(_at, models))}, which {verb} splits."
+
+
+@_writes("pooled-chains")
+def _pooled_chains(model: str, budget: int, chains: int, gains: dict[str, dict[str, Any]]) -> str:
+    by = join_words(
+        f"{plus_minus(gain['difference'], gain['error'])} ({_CELLS[cells]})" for cells, gain in gains.items()
+    )
+    return f"{model} at Q = {budget:,}: pooling {chains} chains raises the log PPD of a single chain by {by}."
+
+
+@_writes("classes-in-use")
+def _classes_in_use(model: str, budget: int, classes: float, factors: dict[str, float]) -> str:
+    used = ", ".join(f"{number:.0f} {mode}" for mode, number in factors.items())
+    return (
+        f"{model} uses {classes:.0f} of {budget:,} classes ({classes / budget:.0%}) at its largest budget; factors in "
+        f"use: {used}."
+    )
+
+
+@_writes("fit-times")
+def _fit_times(times: list[dict[str, Any]]) -> str:
+    each_model = "; ".join(f"{each['seconds']:,.3g} s for {_at(each)}" for each in times)
+    return f"Median time of a fit: {each_model}."
+
+
+@_writes("failed-jobs")
+def _failed_jobs(jobs: list[dict[str, Any]], error: str) -> str:
+    named = [f"{_at(job)}, split {job['split']}" for job in jobs[:_NAMED_JOBS]]
+    more = f" and {len(jobs) - _NAMED_JOBS} more" if len(jobs) > _NAMED_JOBS else ""
+    return f"{plural(len(jobs), 'job')} failed ({'; '.join(named)}{more}): {error.rstrip('.')}."
+
+
+@_writes("splits-without-counts")
+def _splits_without_counts(splits: list[int]) -> str:
+    which = f"Split{'s' * (len(splits) > 1)} {join_words(map(str, splits))}"
+    return f"{which} held out no cell with a count. Use a larger `hold_out` to judge predictions of counts."
+
+
+def _at(each: dict[str, Any]) -> str:
+    return f"{each['model']} at Q = {each['budget']:,}"
+
+
+def _lower(difference: float, error: float) -> str:
+    # A difference from the best below 0 can only be rounding.
+    return (
+        f"lower by {plus_minus(difference, error)}" if difference > 0 else f"equal (difference {plus_minus(0, error)})"
+    )
+
+
+@_writes("smaller-budget-chosen")
+def _smaller_budget_chosen(budget: int, difference: float, error: float) -> str:
+    behind = plus_minus(difference, error)
+    return f"Q = {budget:,} is chosen: the smallest budget within one standard error of the best (lower by {behind})."

@@ -1,11 +1,11 @@
-"""Progress: bars on a terminal and in a notebook, and now and then a line in a log. Showing it never disturbs the work.
+"""Progress: bars on a terminal and in a notebook, occasional lines in a log. Showing it never disturbs the work.
 
     progress_bar, restart_bar    the chains of a run, and the restarts of EM: an `Observer`, called through a `Watch`
-    draw_bar, watched            work that goes through all draws of a run, or through other steps
-    waiting                      a command that cannot say how far it is: a line that says what it does
+    draw_bar, watched            work on all draws of a run, or in other steps
+    waiting                      a command whose length is unknown: a line that says what it does
 
-Each shows a `Display`: bars by rich on a terminal, a small table of HTML in a notebook, which needs only IPython, or
-lines in a log. It may import `storage` and everything before it; `run` and everything after it may import it.
+Each shows a `Display`: bars by rich on a terminal, a small HTML table in a notebook, which needs only IPython, or lines
+in a log.
 """
 
 import sys
@@ -28,12 +28,12 @@ News = Sequence[tuple[str, str]]  # words and values
 _T = TypeVar("_T")
 
 _NOTEBOOK_SECONDS = 0.25  # between two updates of a notebook
-_LINE_SECONDS, _SLOW_LINE_SECONDS = 10.0, 60.0  # between two lines of a log, and between two that say little new
-_NEW_SHARE = 0.1  # a line says something new if this share of the work was done since the last one
+_LINE_SECONDS, _SLOW_LINE_SECONDS = 10.0, 60.0  # between two lines of a log, and between two with little news
+_NEW_SHARE = 0.1  # a line has news if this share of the work was done since the last one
 _PATIENCE = 1.0  # seconds before a terminal shows what a command does
-_LOG_SECONDS = (30.0, 60.0)  # before the first line of a log that says what a command does, and between two others
+_LOG_SECONDS = (30.0, 60.0)  # before the first line of a log that says what a command does, and between later ones
 # Most work on draws ends sooner; a bar that appears only for a moment would make a notebook jump.
-_TABLE_AFTER = 2.0  # seconds
+_SECONDS_BEFORE_A_TABLE = 2.0
 _SECONDS_BEFORE_A_BAR = 3.0
 _CELL = "text-align:left;padding:0 0.6em 0 0;white-space:nowrap"
 
@@ -47,12 +47,12 @@ class Row(NamedTuple):
 
 
 class Display:
-    """Shows how far the rows are. The pace counts from the first news: before, kernels compile and data are read."""
+    """Shows how far the rows are. The pace counts from the first update: before it, kernels compile and data load."""
 
     def __init__(self, rows: Sequence[Row], clock: Callable[[], float]) -> None:
         self._rows, self._done, self._clock = list(rows), [row.before for row in rows], clock
         self._whole = sum(row.whole for row in rows)
-        self._start: tuple[float, int] | None = None  # the time of the first news, and what was done by then
+        self._start: tuple[float, int] | None = None  # the time of the first update, and what was done by then
 
     def update(self, row: int, done: int, news: News = ()) -> None:
         """Set how much of a row is done, and show it."""
@@ -61,7 +61,7 @@ class Display:
             self._start = self._clock(), sum(self._done)
 
     def close(self) -> None:
-        """Leave the last state where it is."""
+        """Leave the last state on the screen."""
 
     def _seconds(self) -> float:
         return 0.0 if self._start is None else self._clock() - self._start[0]
@@ -92,13 +92,7 @@ def _in_notebook() -> bool:
 
 
 def in_words(seconds: float) -> str:
-    """Return a time in a readable unit.
-
-    Examples
-    --------
-    >>> in_words(40), in_words(700), in_words(12600), in_words(400000)
-    ('40 s', '12 min', '3.5 h', '4.6 days')
-    """
+    """Return a time in a readable unit: "40 s", "12 min", "3.5 h", "4.6 days"."""
     for most, unit, form in ((100, 1, "{:.0f} s"), (6000, 60, "{:.0f} min"), (170_000, 3600, "{:.1f} h")):
         if seconds < most:
             return form.format(seconds / unit)
@@ -106,9 +100,14 @@ def in_words(seconds: float) -> str:
 
 
 class TerminalBars(Display):
-    """One line per row on a terminal: bar, number done, news, and the time left, or so far if that is unknown."""
+    """One line per row on a terminal: bar, number done, news, and the time left (or so far, unless `steady`).
 
-    def __init__(self, rows: Sequence[Row], *, time_left: bool = True) -> None:
+    The bars appear after `patience` seconds, and `transient` ones disappear at the end.
+    """
+
+    def __init__(
+        self, rows: Sequence[Row], *, steady: bool = True, patience: float = 0.0, transient: bool = False
+    ) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.progress import TimeRemainingColumn as TimeLeftColumn
@@ -119,22 +118,27 @@ class TerminalBars(Display):
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[news]}"),
-            TimeLeftColumn(compact=True) if time_left else TimeElapsedColumn(),
+            TimeLeftColumn(compact=True) if steady else TimeElapsedColumn(),
             console=Console(stderr=True),
+            transient=transient,
         )
         self._tasks = [
             self._bar.add_task(row.name, total=row.whole, completed=row.before, news="", start=False) for row in rows
         ]
-        self._bar.start()
+        self._from = monotonic() + patience
+        if patience <= 0.0:
+            self._bar.start()
 
     def update(self, row: int, done: int, news: News = ()) -> None:
         """Redraw the line of a row."""
         text = "  ".join(f"{word} [bold]{value}[/]" if word else value for word, value in news)
+        if monotonic() >= self._from:
+            self._bar.start()
         self._bar.start_task(self._tasks[row])
         self._bar.update(self._tasks[row], completed=done, news=text)
 
     def close(self) -> None:
-        """Leave the last state of the bars on the screen."""
+        """Leave the last state of the bars on the screen, or remove them if they are transient."""
         self._bar.stop()
 
 
@@ -148,7 +152,7 @@ class LogLines(Display):
         self._lines = 0
 
     def update(self, row: int, done: int, news: News = ()) -> None:
-        """Print a line if it is time: ten seconds after the last, and more if little was done."""
+        """Print a line ten seconds after the last one, or later if little was done."""
         super().update(row, done)
         now = self._clock(), sum(self._done)
         since, new = (0.0, 0) if self._printed is None else (now[0] - self._printed[0], now[1] - self._printed[1])
@@ -184,7 +188,7 @@ class LogLines(Display):
 
 
 class NotebookBars(Display):
-    """A table below the cell of a notebook, one row per bar, that appears after `patience` seconds."""
+    """A table below the cell of a notebook, one row per bar; the arguments are those of `TerminalBars`."""
 
     def __init__(
         self,
@@ -246,13 +250,16 @@ class NotebookBars(Display):
         return "\n".join(f"{row.name}: {done:,} of {row.whole:,}" for row, done in rows)
 
 
-def bars(rows: Sequence[Row], unit: str, *, steady: bool = True) -> Display | None:
-    """Bars or lines for work, where this process can show them. If work is steady, its pace gives the time left."""
+def bars(
+    rows: Sequence[Row], unit: str, *, steady: bool = True, patience: float = 0.0, transient: bool = False
+) -> Display | None:
+    """Bars or lines for work, if this process can show them. If work is steady, its pace gives the time left."""
     where = output_kind()
     if where == "terminal":
-        return TerminalBars(rows, time_left=steady)
+        return TerminalBars(rows, steady=steady, patience=patience, transient=transient)
     if where == "notebook":
-        return NotebookBars(rows, steady=steady)
+        patience = _SECONDS_BEFORE_A_TABLE if transient else 0.0
+        return NotebookBars(rows, steady=steady, patience=patience, transient=transient)
     return None if where is None else LogLines(rows, unit, steady=steady)
 
 
@@ -318,7 +325,7 @@ class ProgressBar:
         self._display.update(chain, sweep, news)
 
     def close(self) -> None:
-        """Leave the last state where it is."""
+        """Leave the last state on the screen."""
         self._display.close()
 
 
@@ -369,59 +376,29 @@ def restart_bar(wanted: bool, restarts: int, max_iterations: int) -> Observer | 
 def draw_bar(
     title: str, wanted: bool, unit: str = "draws", patience: float = 0.0
 ) -> Iterator[Callable[[int, int], None]]:
-    """Show work on draws: a bar on a terminal or, if it takes longer, in a notebook, both transient; lines in a log.
+    """Show work on draws: a transient bar on a terminal or, if it takes longer, in a notebook; lines in a log.
 
     On a terminal the bar appears after `patience` seconds. Call what is yielded with the number of draws done and of
     all draws, from any thread.
     """
-    where = output_kind() if wanted else None
-    if where is None:
-        yield lambda done, whole: None
-    elif where == "terminal":
-        with _transient_bar(title, patience) as tick:
-            yield tick
-    else:
-        displays, lock = list[Display](), Lock()
-
-        def update(done: int, whole: int) -> None:
-            with lock:
-                if not displays:  # only the first call says how many draws there are
-                    rows = [Row(title, whole)]
-                    table = where == "notebook" and NotebookBars(rows, patience=_TABLE_AFTER, transient=True)
-                    displays.append(table or LogLines(rows, unit))
-                displays[0].update(0, done)
-
-        try:
-            yield update
-        finally:
-            for display in displays:
-                display.close()
-
-
-@contextmanager
-def _transient_bar(title: str, patience: float) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal that appears after `patience` seconds and is removed at the end."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task, start = bar.add_task(title, total=None), monotonic()
+    displays, lock = list[Display | None](), Lock()
 
     def tick(done: int, whole: int) -> None:
-        if monotonic() - start >= patience:
-            bar.start()
-        bar.update(task, completed=done, total=whole)
+        with lock:
+            if not displays:  # the first call says how many draws there are
+                displays.append(bars([Row(title, whole)], unit, patience=patience, transient=True) if wanted else None)
+            if displays[0] is not None:
+                displays[0].update(0, done)
 
     try:
-        if not patience:
-            bar.start()
         yield tick
     finally:
-        bar.stop()
+        for display in filter(None, displays):
+            display.close()
 
 
 def watched(steps: Iterable[_T], total: int, words: str) -> Iterator[_T]:
-    """Pass the steps on. On a terminal and in a notebook a bar appears after a few seconds, in a log a line."""
+    """Yield the steps. A bar (in a log, a line) appears after a few seconds."""
     with draw_bar(words, wanted=True, unit="steps", patience=_SECONDS_BEFORE_A_BAR) as tick:
         for done, step in enumerate(steps):
             tick(done, total)
@@ -430,51 +407,43 @@ def watched(steps: Iterable[_T], total: int, words: str) -> Iterator[_T]:
 
 @contextmanager
 def waiting(what: str, *, in_logs_only: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show what a command does while it lasts: on a terminal after a second, in a log rarely.
+    """Show what a command does while it runs: on a terminal after a second, in a log rarely.
 
-    Call what is yielded with news, such as "3 files written". Nothing else may draw on standard error meanwhile: work
-    with its own bar on terminals is shown `in_logs_only`.
+    Call what is yielded with news, such as "3 files written". Nothing else may draw on standard error meanwhile: use
+    `in_logs_only` for work that has its own bar on terminals. A thread shows the line, so the work need not call.
     """
     where = output_kind()
     if where is None or (in_logs_only and where != "log"):
         yield lambda news: None
         return
-    line = _WaitingLine(what)
-    thread = Thread(target=line.show_on_terminal if where == "terminal" else line.print_in_log, daemon=True)
-    thread.start()
-    try:
-        yield line.set_news
-    finally:
-        line.ended.set()
-        thread.join()
+    parts, ended, start = [what], Event(), monotonic()
 
+    def line() -> str:
+        return visible(", ".join([*parts, in_words(monotonic() - start)]))
 
-class _WaitingLine:
-    """The line of `waiting`, shown by its own thread, so that the work need not do anything."""
-
-    def __init__(self, what: str) -> None:
-        self._what, self._news, self._start = what, "", monotonic()
-        self.ended = Event()
-
-    def set_news(self, news: str) -> None:
-        self._news = news
-
-    def _line(self) -> str:
-        parts = [self._what, *([self._news] if self._news else []), in_words(monotonic() - self._start)]
-        return visible(", ".join(parts))
-
-    def show_on_terminal(self) -> None:
+    def show_on_terminal() -> None:
         from rich.console import Console
         from rich.text import Text
 
-        if self.ended.wait(_PATIENCE):
+        if ended.wait(_PATIENCE):
             return
-        with Console(stderr=True).status(Text(self._line())) as status:
-            while not self.ended.wait(0.5):
-                status.update(Text(self._line()))
+        with Console(stderr=True).status(Text(line())) as status:
+            while not ended.wait(0.5):
+                status.update(Text(line()))
 
-    def print_in_log(self) -> None:
-        pause, others = _LOG_SECONDS
-        while not self.ended.wait(pause):
-            print(f"allocore: {self._line()}", file=sys.stderr, flush=True)
-            pause = others
+    def print_in_log() -> None:
+        pause, later = _LOG_SECONDS
+        while not ended.wait(pause):
+            print(f"allocore: {line()}", file=sys.stderr, flush=True)
+            pause = later
+
+    def set_news(news: str) -> None:
+        parts[1:] = [news] if news else []
+
+    thread = Thread(target=show_on_terminal if where == "terminal" else print_in_log, daemon=True)
+    thread.start()
+    try:
+        yield set_news
+    finally:
+        ended.set()
+        thread.join()

@@ -1,11 +1,12 @@
-"""What a fit found: `Posterior`, the facade over everything that can be asked of the draws of a run.
+"""`Posterior`, the facade over the draws of a run: each method calls a function of a package below.
 
-`open_run` opens a run on disk as one, and `as_posterior` takes one from whatever has it.
+`open_run` opens a run on disk as a posterior, and `as_posterior` accepts a posterior, a fitted model or a path.
 """
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, overload
 
@@ -58,8 +59,7 @@ class Posterior:
     """The draws of a fitted model, with predictions, tables and diagnostics.
 
     `model.posterior_` and `ac.open_run` return one. It does not change when the model is fitted again. Predictions pool
-    all chains: every draw has the same weight. Classes are those of the consensus of all draws, or of a single draw on
-    request: the best one by its log joint density, unless `draw` and `chain` say otherwise.
+    the draws of all chains with equal weights. Classes come from the consensus of all draws, or from a single draw.
 
     Parameters
     ----------
@@ -79,37 +79,34 @@ class Posterior:
     >>> post
     Posterior: 2 chains of 10 draws, 5 classes, core 5 x 5 x 5 x 5 x 5
 
-    The examples of its methods use this `post` and this `Y`.
+    The examples of the methods use this `post` and this `Y`.
     """
 
     def __init__(self, record: Record, threads: int | None = None, *, folder: Path | None = None) -> None:
         self._record, self._threads, self._folder = record, threads or available_threads(), folder
-        # The posterior that new rows were folded into, as long as it is in memory.
-        self._fitted: Posterior | None = None
+        self._fitted: Posterior | None = None  # the posterior that new rows were folded into, if it is in memory
         self._numbering: Known | None = None
-        # What takes long is found once.
+        # Slow results, computed once.
         self._consensus: Consensus | None = None
         self._diagnosis: Diagnosis | None = None
         self._evaluations: dict[bool, Evaluation] = {}
         self._draw_summaries: dict[tuple[int, int], ClassSummary] = {}
-        self._log_joint: NDArray[np.float64] | None = None
 
     @property
     def core_values(self) -> NDArray[np.float64]:
-        """The core values lambda_q, (chain, draw, Q). Class q means nothing from one draw to the next."""
+        """The core values lambda_q, (chain, draw, Q). The number q of a class has no meaning across draws."""
         return self._record.core_values
 
     @property
     def core_locations(self) -> NDArray[np.int64]:
-        """The location of each class in the core, its factor in every mode, (chain, draw, Q, M)."""
+        """The location of each class in the core: its factor in every mode, (chain, draw, Q, M)."""
         return cast("NDArray[np.int64]", self._record.core_locations)
 
     @property
     def factors(self) -> list[NDArray[np.float64]]:
         """The factor matrices: for each mode an array (chain, draw, D_m, K_m), zero for a factor that no class uses.
 
-        The arrays of a large run stay on disk: `factors[m][chain, draw]` reads one draw, anything else (`np.asarray`,
-        arithmetic, methods) reads the whole array.
+        The arrays of a large run stay on disk: `factors[m][chain, draw]` reads one draw; anything else reads them all.
         """
         return list(cast("tuple[NDArray[np.float64], ...]", self._record.factors))
 
@@ -127,8 +124,8 @@ class Posterior:
     def dispersion(self) -> NDArray[np.float64]:
         """The dispersion p of the negative binomial, (chain, draw), or (chain, draw, D) with `dispersion_by`.
 
-        The variance of a count is 1 / (1 - p) times its mean. Other likelihoods raise an error, an `InputError` that is
-        an `AttributeError` as well.
+        The variance of a count is 1 / (1 - p) times its mean. With other likelihoods, this raises an `InputError` that
+        is also an `AttributeError`.
         """
         if self._record.log_odds is None:
             raise NotInModelError(
@@ -140,7 +137,7 @@ class Posterior:
     def concentrations(self) -> NDArray[np.float64]:
         """The concentrations e0 of the modes, the shapes of the gamma priors of their factors, (chain, draw, M).
 
-        NNTuck has no priors and raises an error, an `InputError` that is an `AttributeError` as well.
+        NNTuck has no priors: this raises an `InputError` that is also an `AttributeError`.
         """
         if self._record.concentrations is not None:
             return self._record.concentrations
@@ -156,8 +153,8 @@ class Posterior:
     def stats(self) -> Mapping[str, NDArray[Any]]:
         """The trace of all sweeps, burn-in included, as arrays by name.
 
-        `log_likelihood`, `classes` (in use), `moved` (share of classes that changed location) and `seconds` have the
-        shape (chain, sweep), and `factors` (in use) has (chain, sweep, M).
+        `log_likelihood`, `classes` (in use), `moved` (the share that changed location) and `seconds` have the shape
+        (chain, sweep), and `factors` (in use) has (chain, sweep, M).
         """
         return self._record.stats
 
@@ -188,22 +185,20 @@ class Posterior:
 
     @property
     def record(self) -> Record:
-        """The run behind the posterior, for the packages below.
+        """The record of the run, for the packages below.
 
         :meta private:
         """
         return self._record
 
     def select_chains(self, chains: Sequence[int]) -> "Posterior":
-        """Return the posterior of some of the chains.
-
-        Use it to leave out a chain that `diagnose` finds far behind the others, or to see what half of the chains say.
+        """Return the posterior of some of the chains, for example without one that `diagnose` finds far behind.
 
         Parameters
         ----------
         chains : sequence of int
-            The numbers of the chains to keep, without repeats. Negative numbers count from the end. The chains of the
-            new posterior are numbered from 0, in the order given.
+            The numbers of the chains to keep, without repeats; negative numbers count from the end. The new posterior
+            numbers them from 0, in the order given.
 
         Returns
         -------
@@ -221,14 +216,14 @@ class Posterior:
         if len(set(kept)) < len(kept):
             raise InputError("chains", chains, "must not name a chain twice")
         other = Posterior(self._record.with_chains(kept), self._threads)
-        # Some chains have their own consensus. Its classes are numbered as those of the run, whose file stays as it is.
+        # The chains have their own consensus, whose classes are numbered as those of the run.
         found = self._found_consensus()
         other._numbering = found.numbering.known if found else self._saved_numbering()
         other._fitted = None if self._fitted is None else self._fitted.select_chains(kept)
         return other
 
     def to_datatree(self) -> "xr.DataTree":
-        """Return the run as a DataTree in the ArviZ schema.
+        """Return the run as an xarray DataTree in the ArviZ schema: the draws, the trace and the data.
 
         ArviZ 1, for Python 3.12 and later, takes it directly: `az.summary(tree, group="sample_stats")`. ArviZ 0.23, the
         newest for Python 3.11, converts it: `az.from_datatree(tree)` returns an `InferenceData`.
@@ -236,7 +231,7 @@ class Posterior:
         Returns
         -------
         xarray.DataTree
-            The draws, the trace and the data. Labels are coordinates; settings and seed are attributes.
+            Labels are coordinates; settings and seed are attributes.
 
         Examples
         --------
@@ -246,10 +241,10 @@ class Posterior:
         return to_datatree(self._record)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run to a new Zarr folder.
+        """Write the run to a new Zarr folder, which `ac.open_run` and xarray can open.
 
-        `ac.open_run` opens the folder as a posterior, and xarray as a DataTree. A saved run cannot be resumed: for that
-        fit with `store=`. The consensus is saved too if it has been found.
+        A saved run cannot be resumed; to resume one, fit with `store=`. If the consensus has been computed, it is saved
+        too.
 
         Parameters
         ----------
@@ -273,14 +268,14 @@ class Posterior:
         """Return the expected counts of cells, averaged over all draws of all chains.
 
         With the rate r of a cell in a draw, the expected count is r for the Poisson likelihood, r p / (1 - p) for the
-        negative binomial, and 1 - exp(-r), the probability of a one, for the Bernoulli likelihood. `predict` does the
-        same by label, for sums of cells, and with intervals.
+        negative binomial, and 1 - exp(-r), the probability of a one, for the Bernoulli likelihood. `predict` takes
+        labels and sums of cells, and returns intervals.
 
         Parameters
         ----------
         coords : array of int, shape (M, n), or HeldOut
-            The cells, one per column. The model may have been fitted to them: this is no score. If they come with a
-            shape, mode names or labels, these must be those of the fitted tensor.
+            The cells, one per column. If they come with a shape, mode names or labels, these must match the fitted
+            tensor.
 
         Returns
         -------
@@ -294,16 +289,15 @@ class Posterior:
         return expected_counts(drawn(self._record), checked_coords(coords, self.tensor), self._threads)
 
     def log_predictive(self, coords: object, counts: object = None) -> NDArray[np.float64]:
-        """Return the log predictive probability of each count.
+        """Return the log predictive probability of each count: the log of its mean probability over all draws.
 
-        It is the log of the probability under the likelihood, averaged over all draws of all chains. A count above 1
-        has probability 0 under the Bernoulli likelihood, so the result is minus infinity.
+        Cells that the model was fitted to are allowed here; `log_ppd` refuses them. A count above 1 is impossible under
+        the Bernoulli likelihood, so the result is minus infinity.
 
         Parameters
         ----------
         coords : array of int, shape (M, n), or HeldOut
-            The cells, one per column. The model may have been fitted to them; `log_ppd` refuses such cells. If they
-            come with a shape, mode names or labels, these must be those of the fitted tensor.
+            The cells, as for `expected`.
         counts : array of int, shape (n,), optional
             The count of each cell; by default those of the held-out set.
 
@@ -322,14 +316,12 @@ class Posterior:
         return log_predictive(drawn(self._record), *checked_counts(coords, counts, self.tensor), self._threads)
 
     def ppd(self, test: CellCounts, positive_only: bool = False, *, allow_training: bool = False) -> float:
-        """Return the pointwise predictive density (PPD) of held-out cells.
-
-        It is the geometric mean of their predictive probabilities: 1 if every count is certain.
+        """Return the pointwise predictive density (PPD) of held-out cells, exp of `log_ppd`; 1 is certainty.
 
         Parameters
         ----------
-        test, positive_only, allow_training : HeldOut or the like, bool, bool
-            See `log_ppd`.
+        test, positive_only, allow_training : HeldOut or similar, bool, bool
+            As for `log_ppd`.
 
         Returns
         -------
@@ -338,27 +330,25 @@ class Posterior:
         Examples
         --------
         >>> import allocore as ac
-        >>> split = ac.hold_out(Y, fraction=0.01, seed=1)
-        >>> model = ac.AlloCore(budget=5, burn_in=20, draws=10, thin=1, seed=0, progress=False)
-        >>> 0.0 < model.fit(split.train).posterior_.ppd(split.test) < 1.0
+        >>> test = ac.hold_out(Y, fraction=0.01, seed=1).test
+        >>> 0.0 < post.ppd(test, allow_training=True) < 1.0
         True
         """
         return float(np.exp(self.log_ppd(test, positive_only, allow_training=allow_training)))
 
     def log_ppd(self, test: CellCounts, positive_only: bool = False, *, allow_training: bool = False) -> float:
-        """Return the logarithm of `ppd`: the mean log predictive probability of held-out cells.
+        """Return the mean log predictive probability of held-out cells.
 
         Parameters
         ----------
         test : HeldOut, CountTensor, or anything with `coords` and `counts`
-            The held-out cells, such as `split.test` of `ac.hold_out`. If it has a shape, mode names or labels, these
-            must be those of the fitted tensor. A tensor is scored on all its observed cells, zeros included, up to ten
-            million of them.
+            The held-out cells, such as `split.test` of `ac.hold_out`. A shape, mode names or labels must match the
+            fitted tensor. A tensor is scored on all its observed cells, zeros included, up to ten million of them.
         positive_only : bool
             Score only cells with counts above 0, the paper's second criterion.
         allow_training : bool
-            Also score cells that the model was fitted to. By default they raise an error: such a score says how well
-            the model fits, not how well it predicts.
+            Also score cells that the model was fitted to. By default they raise an error, because such a score measures
+            the fit and not the prediction.
 
         Returns
         -------
@@ -373,8 +363,6 @@ class Posterior:
         ... except ac.InputError as error:
         ...     print(error.argument)
         test
-        >>> post.log_ppd(test, allow_training=True) < 0.0
-        True
         """
         return log_ppd(
             self._record, test, positive_only=positive_only, allow_training=allow_training, threads=self._threads
@@ -393,23 +381,22 @@ class Posterior:
     def predict(
         self, cells: object, interval: float = 0.9, *, draws: bool = False, missing: bool = False
     ) -> "pd.DataFrame | tuple[pd.DataFrame, NDArray[np.float64]]":
-        """Predict the counts of cells and of sums of cells, by their labels.
+        """Predict the counts of cells and of sums of cells, by label.
 
         Parameters
         ----------
         cells : data frame, list, dict, tuple, HeldOut, or array of int, shape (M, n)
-            One cell is a dict from mode names to labels, or a tuple with one entry per mode. Several are a list of
-            these, coordinates, or a frame with a column of labels for each mode, from pandas, polars or any other
-            library that narwhals supports.
+            One cell is a dict from mode names to labels, or a tuple with one entry per mode. Several cells are a list
+            of these, coordinates, or a data frame (pandas, polars or another that narwhals supports) with a column of
+            labels for each mode. A frame with a column for every mode keeps its other columns.
 
             A mode that is not named, or whose entry is None or empty, is summed over. In dicts and tuples, a list or
-            a slice of labels, such as `slice("2019-01", "2019-12")` with both ends included, is a sum too. So is a
-            longer period, such as "2019": labels are read as by `Y.select`. A frame that has a column for each mode
-            keeps its other columns.
+            a slice of labels, such as `slice("2019-01", "2019-12")` with both ends included, is also a sum. So is a
+            longer period, such as "2019": labels are read as in `Y.select`.
         interval : float
             The probability of the intervals, above 0 and below 1.
         draws : bool
-            Also return the expected counts in each draw of all chains.
+            Also return the expected counts in each draw.
         missing : bool
             Include cells that were missing in training in sums. By default a sum is over its observed cells, without a
             masked diagonal or held-out cells. Single cells are always predicted.
@@ -418,18 +405,15 @@ class Posterior:
         -------
         pandas.DataFrame
             The cells; `expected`, the expected count, averaged over all draws; `low` and `high`, the ends of the
-            central posterior predictive interval of the count itself, which includes the noise of the likelihood.
-            Intervals are exact, except for sums under the Bernoulli likelihood or with a dispersion for each row,
-            which are simulated. With `draws`, a pair of the frame and an array (n, draws).
+            central posterior predictive interval of the count, which includes the noise of the likelihood. Intervals
+            are exact, except for sums under the Bernoulli likelihood or with a dispersion for each row, which are
+            simulated. With `draws`, a pair: the frame, and an array (n, draws).
 
         Examples
         --------
         >>> post.predict({"carrier": "JetBlue Airways", "month": ["Jun", "Jul", "Aug"]}).round(1)
                    carrier            month  expected  low  high
         0  JetBlue Airways  [Jun, Jul, Aug]  ...
-        >>> table = post.predict(Y.to_frame().head(3), interval=0.5)
-        >>> list(table.columns)
-        ['origin', 'destination', 'carrier', 'month', 'hour', 'count', 'expected', 'low', 'high']
         """
         table, draws_NS = predict_cells(
             self._record, cells, interval, threads=self._threads, draws=draws, missing=missing
@@ -441,19 +425,17 @@ class Posterior:
     ) -> NDArray[np.int64]:
         """Draw counts of cells and of sums of cells from the posterior predictive distribution.
 
-        The cells of one simulated draw share one draw of the posterior, so sums, differences and maxima over them have
+        All cells of a simulated draw use the same draw of the posterior, so sums, differences and maxima over them have
         the right distribution.
 
         Parameters
         ----------
-        cells : data frame, list, dict, tuple, HeldOut, or array of int, shape (M, n)
-            The cells, as for `predict`.
+        cells, missing : cells as for `predict`, bool
+            As for `predict`.
         draws : int, optional
             How many draws to make, from the draws of the posterior in turn; by default one from each of them.
         seed : int
-            The seed. The same seed gives the same counts.
-        missing : bool
-            Include cells that were missing in training in sums, as for `predict`.
+            The same seed gives the same counts.
 
         Returns
         -------
@@ -461,17 +443,16 @@ class Posterior:
 
         Examples
         --------
-        >>> counts = post.simulate([{"month": "Jan"}, {"month": "Feb"}], draws=100, seed=1)
-        >>> counts.shape
+        >>> post.simulate([{"month": "Jan"}, {"month": "Feb"}], draws=100, seed=1).shape
         (100, 2)
         """
         return simulate_cells(self._record, cells, draws, seed=seed, threads=self._threads, missing=missing)
 
     def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
-        """Return the observed cells whose counts are least expected, most surprising first.
+        """Return the observed cells with the least expected counts, most surprising first.
 
-        A zero where a large count was expected is a surprise too. In a tensor all observed zeros are searched, from the
-        largest expected count down. The search stops after about half a minute and then warns how far it got.
+        A zero can be a surprise too. In a tensor, all observed zeros are searched, from the largest expected count
+        down. The search stops after about half a minute and then warns how far it got.
 
         Parameters
         ----------
@@ -484,42 +465,39 @@ class Posterior:
         Returns
         -------
         pandas.DataFrame
-            The labels of each cell; its `observed` count; the `expected` one, averaged over all draws; the `direction`,
-            "more" or "fewer"; the two-sided tail probability `p`, averaged over all draws; and `surprise`, -log10 p,
-            which is finite even if `p` underflows to 0. Zeros with p = 1 are left out. `attrs["zeros_searched"]` is
-            "all", "largest only" if the search stopped early, or "given" for a held-out set.
+            The labels of each cell; its `observed` and `expected` counts; the `direction`, "more" or "fewer"; the
+            two-sided tail probability `p`, averaged over all draws; and `surprise`, -log10 p, which is finite even if
+            `p` underflows. Zeros with p = 1 are left out. `attrs["zeros_searched"]` is "all", "largest only" if the
+            search stopped early, or "given" for a held-out set.
 
         Examples
         --------
-        >>> table = post.surprises(top=3)
-        >>> list(table.columns)
-        ['origin', 'destination', 'carrier', 'month', 'hour', 'observed', 'expected', 'direction', 'p', 'surprise']
-        >>> bool(table["surprise"].is_monotonic_decreasing), table.attrs["zeros_searched"]
-        (True, 'all')
+        >>> list(post.surprises(top=3).columns[5:])
+        ['observed', 'expected', 'direction', 'p', 'surprise']
         """
         cells = comparable(self.tensor if Y is None else Y, self.tensor)
         missing = cells.missing if isinstance(cells, CountTensor) else None
         counted, top = checked_counts(cells.coords, cells.counts, self.tensor), whole_number("top", top)
         return surprises(drawn(self._record), *counted, top=top, threads=self._threads, missing=missing)
 
-    def evaluate(self, test: object = None, *, allow_training: bool = False) -> "Evaluation":
+    def evaluate(self, test: object = None, *, allow_training: bool = False, brief: bool = False) -> "Evaluation":
         """Score predictions of held-out cells against simple baselines that are fitted to the same cells.
 
         Parameters
         ----------
         test : HeldOut, CountTensor, data frame, or anything with `coords` and `counts`, optional
-            The cells to score; by default those that were held out of the fit, by `ac.hold_out` or with
-            `allocore fit --hold-out`. A tensor is scored on all its observed cells, zeros
-            included, up to ten million of them. A data frame has a column of labels for each mode, and a column
-            `count`; only its rows are scored.
+            The cells to score; by default those held out of the fit by `ac.hold_out` or `allocore fit --hold-out`. A
+            tensor is scored on all its observed cells, zeros included, up to ten million of them. A data frame has a
+            column of labels for each mode, and a column `count`; only its rows are scored.
         allow_training : bool
             Also score cells that the model was fitted to. By default they raise an error.
+        brief : bool
+            Use fewer draws if there are very many cells, unless all draws have been used before.
 
         Returns
         -------
         Evaluation
-            The scores of the model and of each baseline as a `table`, whether they are good or bad in `sentences`, and
-            in a word as `level`.
+            The scores of the model and of each baseline, and what they mean.
 
         Examples
         --------
@@ -531,30 +509,6 @@ class Posterior:
         >>> print(found.sentences[0])
         Predicts clearly worse than the best baseline (mean over hour): log PPD ...
         """
-        found = self.evaluation(test, allow_training=allow_training)
-        return replace(found, table=found.table.copy())
-
-    def evaluation(self, test: object = None, *, allow_training: bool = False, brief: bool = False) -> "Evaluation":
-        """Return the scores of `evaluate` with what figures need besides its table. Those of the run are found once.
-
-        Parameters
-        ----------
-        test, allow_training : HeldOut or the like, bool
-            See `evaluate`.
-        brief : bool
-            Use fewer draws where there are very many cells, unless all draws have been used before.
-
-        Returns
-        -------
-        Evaluation
-
-        Examples
-        --------
-        >>> import allocore as ac
-        >>> test = ac.hold_out(Y, fraction=0.01, seed=1).test
-        >>> post.evaluation(test, allow_training=True, brief=True).table.index[0]
-        'model'
-        """
         from allocore.posterior.evaluate import evaluate
 
         record = drawn(self._record)
@@ -565,7 +519,8 @@ class Posterior:
         brief = brief and False not in self._evaluations
         if brief not in self._evaluations:
             self._evaluations[brief] = evaluate(record, self.held_out, self._threads, brief=brief)
-        return self._evaluations[brief]
+        found = self._evaluations[brief]
+        return replace(found, table=found.table.copy())
 
     def fold_in(
         self,
@@ -579,34 +534,33 @@ class Posterior:
     ) -> "Posterior":
         """Draw new rows of one mode, such as a new month or country, given every draw of the fit.
 
-        The classes, their core values and the factors of the other modes stay as they are in each draw. The new rows of
-        factors are drawn from their exact conditional given those and the counts in `Y_new`, by Gibbs sampling.
+        The classes, their core values and the factors of the other modes do not change. The new rows of factors are
+        drawn from their exact conditional given those and the counts in `Y_new`, by Gibbs sampling.
 
         Parameters
         ----------
         Y_new : CountTensor, array, sparse array or path
-            The counts of the new rows: anything that `as_tensor` takes, with the modes of the fitted tensor. In `mode`
-            it has one or more new rows. They count as new even if the fit has their labels. In the other modes rows
-            are matched by label, in any order; a label with counts that the fit does not have raises an error.
-            Missing cells stay missing.
+            The counts of the new rows: anything that `as_tensor` takes, with the modes of the fitted tensor. All its
+            rows in `mode` count as new, even if the fit has their labels. In the other modes rows are matched by label,
+            in any order; a label with counts that the fit does not have raises an error. Missing cells stay missing.
         mode : int or str
             The mode of the new rows, by name or number; by default the last.
         absent : {"zero", "missing"}
-            How to treat labels of the fit that `Y_new` does not have, in the modes other than `mode`: their cells are
-            zeros (tables of events are complete), or missing.
+            How to treat labels of the fit that `Y_new` does not have, in the other modes: their cells are zeros (tables
+            of events are complete), or missing.
         sweeps : int
             Sweeps of the Gibbs sampler for each draw. Rows with very many counts may need more.
         seed : int, optional
-            The seed; by default that of the run. The same seed gives the same rows, on any number of threads.
+            By default the seed of the run. The same seed gives the same rows, on any number of threads.
         progress : bool
-            Whether to show progress: a bar on a terminal and in a notebook, lines in a log.
+            Whether to show progress.
 
         Returns
         -------
         Posterior
             The same chains and draws with the new rows in place of the old ones, and `Y_new` as its tensor. Its
-            consensus has the classes of the consensus of the fit. `stats` has one entry per draw, with the
-            log-likelihood of `Y_new`. It can be saved, but not resumed.
+            consensus has the classes of the fit's consensus. `stats` has one entry per draw, with the log-likelihood of
+            `Y_new`. It can be saved, but not resumed.
 
         Examples
         --------
@@ -616,9 +570,6 @@ class Posterior:
         >>> december = fitted.fold_in(Y.select(month="Dec"), "month")
         >>> december.factors[3].shape, december.tensor.labels[3]
         ((1, 5, 1, 5), ('Dec',))
-        >>> december.predict({"carrier": "JetBlue Airways"}).round(-3)
-                   carrier  expected   low  high
-        0  JetBlue Airways  ...
         """
         along = self.tensor.mode(mode)
         tensor = matched_rows(as_tensor(Y_new), self.tensor, along, absent)
@@ -646,9 +597,9 @@ class Posterior:
     ) -> "Forecast":
         """Forecast the counts of the periods after the last one.
 
-        In every draw, a discount model of its own past continues each factor of the mode of time. The smoothness is
-        learned by maximising the probability of the past, each period predicted from the ones before. The other
-        factors, the core and the noise of the likelihood stay as they are in the draw.
+        In every draw, each factor of the mode of time continues by a discount model of its past, whose smoothness
+        maximises the probability of that past, each period predicted from the ones before. The other factors, the core
+        and the noise of the likelihood stay as they are in the draw.
 
         Parameters
         ----------
@@ -661,7 +612,7 @@ class Posterior:
             The length of the season in periods. By default a year (a week for days) if the data have at least three of
             them. None means no season.
         seed : int, default 0
-            The seed. The same seed gives the same forecast.
+            The same seed gives the same forecast.
 
         Returns
         -------
@@ -679,11 +630,11 @@ class Posterior:
         return make_forecast(self, horizon, mode, season, seed=seed, threads=self._threads)
 
     def consensus(self, *, progress: bool = True) -> "Consensus":
-        """Return what the chains agree on: the classes that at least half of them have.
+        """Return the classes that at least half of the chains have.
 
-        The numbers of classes mean nothing from draw to draw, and chains settle in different modes. The consensus
-        matches the classes of many draws of all chains by their profiles. It is computed once. If the run is on disk,
-        it is saved there, and its classes keep their numbers and names when the run is resumed.
+        The numbers of classes have no meaning across draws, and chains settle in different modes. The consensus matches
+        the classes of many draws of all chains by their profiles. It is computed once. If the run is on disk, it is
+        saved there, and its classes keep their numbers and names when the run is resumed.
 
         Parameters
         ----------
@@ -699,11 +650,6 @@ class Posterior:
         >>> found = post.consensus()
         >>> found.share.shape == found.support.shape
         True
-        >>> found.classes()["name"].head(2)
-        class
-        0    ...
-        1    ...
-        Name: name, dtype: ...
         """
         from allocore.classes.consensus import consensus_of_new_rows, find_consensus
 
@@ -716,7 +662,7 @@ class Posterior:
         return self._consensus
 
     def best_draw(self) -> tuple[int, int]:
-        """Return the chain and the draw with the highest log joint density.
+        """Return the draw with the highest log joint density.
 
         Returns
         -------
@@ -728,16 +674,16 @@ class Posterior:
         >>> 0 <= chain < 2, 0 <= draw < 10
         (True, True)
         """
-        chain, draw = divmod(int(self._log_joint_of_draws().argmax()), self.core_values.shape[1])
+        chain, draw = divmod(int(self._log_joint.argmax()), self.core_values.shape[1])
         return chain, draw
 
     def classes(self, draw: ShownDraw = "best", top: int = 5, *, chain: int | None = None) -> "pd.DataFrame":
-        """Return the classes of one draw as a table, largest first. `consensus().classes()` has those of all draws.
+        """Return the classes of one draw as a table, largest first; `consensus().classes()` has those of all draws.
 
         Parameters
         ----------
         draw, chain : int or "best"
-            The draw and the chain to show. Negative numbers count from the end. By default the draw with the highest
+            The draw and the chain to show; negative numbers count from the end. By default the draw with the highest
             log joint density, of `chain` if that is given. A draw without a chain is one of chain 0.
         top : int
             How many labels of each profile to name.
@@ -749,9 +695,9 @@ class Posterior:
             `cumulative` the share of this class and all larger ones. `attrs["source"]` names the draw.
 
             `stability` is the share of the other draws, of all chains, that have a similar class. `stable_chains` is
-            the share of chains, its own included, in which at least half of the draws have one. Two classes are
-            similar if the cosine of their profiles is at least 0.9 in every mode; the classes of two draws are matched
-            one to one. About 100 draws, spread evenly, are compared. NaN means that there is no other draw or chain.
+            the share of chains, its own included, in which at least half of the draws have one. Two classes are similar
+            if the cosine of their profiles is at least 0.9 in every mode; the classes of two draws are matched one to
+            one. About 100 draws, spread evenly, are compared. NaN means that there is no other draw or chain.
 
             For each mode, `<mode>_factor` is the number of the factor that the class uses, `<mode>_top` names the
             heaviest labels of its expected counts in the observed cells, `<mode>_peak` its highest stretches of time
@@ -779,13 +725,13 @@ class Posterior:
         k : int
             The number of the factor, as in the column `<mode>_factor` of `classes`.
         draw, chain : int or "best"
-            The draw and the chain to show, as in `classes`.
+            As for `classes`.
 
         Returns
         -------
         pandas.DataFrame
             One row per label with its `share`, heaviest first; ordered labels, such as months, keep their order.
-            `attrs["classes"]` of the table lists the classes that use the factor.
+            `attrs["classes"]` lists the classes that use the factor.
 
         Examples
         --------
@@ -807,15 +753,15 @@ class Posterior:
         mode : str or int
             The mode, by name or number.
         draw, chain : int or "best"
-            The draw and the chain to show, as in `classes`.
+            As for `classes`.
         top : int
             How many labels of each factor to name.
 
         Returns
         -------
         pandas.DataFrame
-            One row per factor: the `share` of all expected counts in its classes, their `number`, the `classes`
-            themselves, and its heaviest labels, `top`.
+            One row per factor: the `share` of all expected counts in its classes, their `number`, the `classes`, and
+            its heaviest labels, `top`.
 
         Examples
         --------
@@ -838,7 +784,7 @@ class Posterior:
         top : int
             How many cells to return.
         draw, chain : int or "best", optional
-            The draw and the chain, as in `classes`. By default the consensus, if there are several draws.
+            As for `class_summary`.
 
         Returns
         -------
@@ -863,7 +809,7 @@ class Posterior:
         Parameters
         ----------
         draw, chain : int or "best", optional
-            The draw and the chain to show, as in `classes`. By default the consensus, if there are several draws.
+            The draw and the chain to show, as for `classes`. By default the consensus, if there are several draws.
 
         Returns
         -------
@@ -882,16 +828,16 @@ class Posterior:
     def diagnose(self) -> "Diagnosis":
         """Check whether the chains have converged, and to the same posterior mode.
 
-        R-hat and effective sample sizes are computed for quantities that do not depend on how classes and factors are
-        numbered: the log-likelihood, the expected count of all observed cells
-        together (for the Bernoulli likelihood their total latent rate), the numbers of classes and of factors in use,
-        the dispersion and the concentrations if they are learned, the expected counts of a dozen cells, half of them
-        without counts, and the shares of the largest consensus classes.
+        R-hat and effective sample sizes are computed for quantities that do not depend on the numbering of classes and
+        factors: the log-likelihood, the expected total count of the observed cells (the total latent rate for the
+        Bernoulli likelihood), the numbers of classes and factors in use, the dispersion and the concentrations if they
+        are learned, the expected counts of a dozen cells, half of them without counts, and the shares of the largest
+        consensus classes.
 
         Returns
         -------
         Diagnosis
-            A table, and what it means in sentences.
+            A table, and what it means.
 
         Examples
         --------
@@ -909,16 +855,14 @@ class Posterior:
         return self._diagnosis
 
     def show(self, rows: int = 15, top: int = 3, *, draw: ShownDraw = None, chain: int | None = None) -> None:
-        """Print the largest classes and the factors they share, of the consensus or of one draw.
+        """Print the largest classes and the factors they share.
 
         Parameters
         ----------
-        rows : int
-            How many classes to print.
-        top : int
-            How many labels of each profile to print.
+        rows, top : int
+            How many classes, and how many labels of each profile, to print.
         draw, chain : int or "best", optional
-            The draw and the chain to show, as in `classes`. By default the consensus, if there are several draws.
+            As for `class_summary`.
 
         Examples
         --------
@@ -960,12 +904,12 @@ class Posterior:
         """The classes and factors of one draw as arrays."""
         from allocore.classes.profiles import ClassReader, summarize_draw
 
-        place = self._position(draw, chain)
+        place = self._place(draw, chain)
         if place not in self._draw_summaries:
             self._draw_summaries[place] = summarize_draw(ClassReader(self._record), *place, self._source(*place))
         return self._draw_summaries[place]
 
-    def _position(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
+    def _place(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
         """The chain and the draw that are meant."""
         from allocore.classes.profiles import place_of
 
@@ -974,30 +918,23 @@ class Posterior:
             if chain is None:
                 return self.best_draw()
             chain = place_of("chain", chain, chains)
-            return chain, int(self._log_joint_of_draws()[chain].argmax())
+            return chain, int(self._log_joint[chain].argmax())
         return place_of("chain", 0 if chain is None else chain, chains), place_of("draw", draw, draws)
 
-    def _log_joint_of_draws(self) -> NDArray[np.float64]:
+    @cached_property
+    def _log_joint(self) -> NDArray[np.float64]:
         """The log joint density of each draw, (chain, draw)."""
-        if self._log_joint is None:
-            self._log_joint = log_joint_of_draws(drawn(self._record))
-        return self._log_joint
+        return log_joint_of_draws(drawn(self._record))
 
     def _source(self, chain: int, draw: int) -> str:
         """The name of a draw, and whether it is the best of several."""
         chains, draws = self.core_values.shape[:2]
-        of_chain = f" of chain {chain}" if chains > 1 else ""
-        best = ""
+        of_chain, best = f" of chain {chain}" if chains > 1 else "", ""
         if chains * draws > 1 and (chain, draw) == self.best_draw():
             best = ", the best by log joint density"
-        elif draws > 1 and draw == self._log_joint_of_draws()[chain].argmax():
+        elif draws > 1 and draw == self._log_joint[chain].argmax():
             best = ", the best of the chain by log joint density"
         return f"draw {draw}{of_chain}{best}"
-
-
-def record_of(post: Posterior) -> Record:
-    """Return the run behind a posterior, for the packages that come after this module."""
-    return post._record
 
 
 def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Posterior:
@@ -1013,7 +950,7 @@ def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Po
     Returns
     -------
     Posterior
-        The draws so far; those of a large run stay on disk. To see newer draws of a run that continues, open it again.
+        The draws so far; those of a large run stay on disk. Open a run that continues again to see newer draws.
 
     Examples
     --------
@@ -1039,14 +976,7 @@ Fitted: TypeAlias = Posterior | FittedModel | str | os.PathLike[str]
 
 
 def as_posterior(given: Fitted, name: str = "post") -> Posterior:
-    """Return the posterior of what is given. Raises an error that names the argument if it has none.
-
-    Examples
-    --------
-    >>> as_posterior(7)
-    Traceback (most recent call last):
-    allocore.errors.InputError: post is an object of type int, but it must be a posterior, ...
-    """
+    """Return the posterior of a posterior, a fitted model or a path. Raises an error that names the argument."""
     if isinstance(given, Posterior):
         return given
     if isinstance(given, str | os.PathLike):
@@ -1070,22 +1000,21 @@ def write_report(
 ) -> Path:
     """Write a run as one HTML page that opens in any browser and needs no network.
 
-    The page shows the consensus of all draws, with intervals and the support of every class: the classes with search,
-    maps, charts and top cells, the factors that classes share, classes side by side, the health of the chains, and the
-    cells that the model expected least. On request it shows a single draw.
+    The page shows the classes with search, maps, charts and top cells, the factors that classes share, classes side by
+    side, the health of the chains, and the least expected cells. By default the classes are those of the consensus,
+    with intervals and support.
 
     Parameters
     ----------
     posterior : Posterior, fitted model or path
-        The posterior of a fitted model or of `allocore.open_run`, the model itself, or the folder of a run.
+        A posterior, a fitted model, or the folder of a run.
     path : str or path, default: report.html
         The file to write. Missing folders are created; an existing file is replaced. Without a path, the function
-        writes report.html in the current folder and prints where it is.
+        writes report.html in the current folder and prints where it is. An error leaves no file.
     title : str, optional
         The title of the page; by default the names of the modes.
     draw, chain : int or "best", optional
-        The draw and the chain to show; negative numbers count from the end, "best" is the draw with the highest log
-        joint density. By default the consensus, if there are several draws.
+        As for `Posterior.class_summary`.
     surprises : int, default: 50
         How many of the least expected cells to list; 0 leaves the list out.
 
@@ -1094,17 +1023,11 @@ def write_report(
     pathlib.Path
         The file.
 
-    Raises
-    ------
-    InputError
-        If `path` is a folder, the run has no draws, or an argument is out of range. Nothing is written then.
-
     Examples
     --------
     >>> import allocore as ac, tempfile, pathlib
-    >>> model = ac.AlloCore(budget=5, burn_in=5, draws=4, thin=1, seed=0).fit(ac.load_flights())
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = ac.write_report(model, pathlib.Path(folder) / "report.html", title="Flights")
+    ...     page = ac.write_report(post, pathlib.Path(folder) / "report.html", title="Flights")
     ...     "<title>Flights</title>" in page.read_text(encoding="utf-8")
     True
     """

@@ -48,13 +48,13 @@ def test_support_counts_draws_and_chains_and_shares_are_zero_where_a_draw_does_n
 def test_a_class_of_too_few_chains_is_left_out_and_that_is_said():
     found = run([A, B, C], [A, B, D], [A, B, D], [A, B, D]).consensus()
     assert found.share.size == 3
-    assert found.sentences[0].startswith("3 classes are held by at least 2 of 4 chains. Together they hold 94% of the")
+    assert found.sentences[0].startswith("3 classes occur in at least 2 of 4 chains. Together they hold 94% of the")
     assert found.findings[-1].kind == "other-classes"
     assert found.findings[-1].values["share"] == pytest.approx(1 - found.share.sum())
     assert found.sentences[-1] == "The other 6% is in classes on which chains differ."
     both = run([A, B, C], [A, B, D]).consensus()
     assert both.share.size == 2
-    assert both.sentences[0].startswith("2 classes are held by both chains.")
+    assert both.sentences[0].startswith("2 classes occur in both chains.")
 
 
 def test_a_passing_draw_does_not_make_a_chain_hold_a_class():
@@ -80,7 +80,7 @@ def test_classes_that_are_much_alike_are_told_as_such():
     assert [finding.kind for finding in findings] == ["common-classes", "half-of-counts", "similar-classes"]
     assert similar.values["share"] == pytest.approx(1 / 3)
     one = posterior_of([[[A, twin, C]]], SHAPE).consensus()
-    assert one.sentences[0].startswith("2 classes are held by at least half of the draws of the one chain.")
+    assert one.sentences[0].startswith("2 classes occur in at least half of the draws of the one chain.")
     assert repr(one).startswith("Consensus of 1 chain, 1 draw: 2 classes")
 
 

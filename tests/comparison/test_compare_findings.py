@@ -10,7 +10,7 @@ from allocore.comparison.compare import Comparison
 from allocore.comparison.findings import CRITERIA, by_split, difference, in_common
 from allocore.comparison.models import Settings
 from allocore.comparison.tables import markdown, report, summary_table
-from allocore.sentences import plus_minus, sentence, sentences
+from allocore.findings import plus_minus, sentence, sentences
 from support.comparison_cases import table_of
 
 SETTINGS = Settings("", 0.01, 2, "when", 0)

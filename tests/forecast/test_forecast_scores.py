@@ -6,12 +6,12 @@ import pytest
 from scipy import stats
 
 import allocore as ac
+from allocore.findings import sentence, sentences
 from allocore.forecast import scores as forecast_scores
 from allocore.forecast.scores import Series, SimpleForecast
 from allocore.forecast.time_factors import Periods
 from allocore.model.likelihood import dispersion_of
 from allocore.posterior.predict import sampled
-from allocore.sentences import sentence, sentences
 from support.errors import refused
 from support.forecast_cases import dense_rates, fitted, tensor
 

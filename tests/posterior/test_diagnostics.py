@@ -11,11 +11,11 @@ from arviz_stats.base.array import array_stats
 from rich.console import Console
 
 import allocore as ac
+from allocore.findings import sentence, sentences
 from allocore.model.spec import Spec
 from allocore.posterior.diagnose import Trace, diagnose, judged_cells, traces
 from allocore.report.terminal import class_report
 from allocore.results import Posterior
-from allocore.sentences import sentence, sentences
 from allocore.storage.record import Record, Schedule
 
 WITH_SHARES = ("test_every_model_can_be_diagnosed", "test_numbers_of_classes_and_factors_do_not_matter")

@@ -316,9 +316,9 @@ def test_very_many_cells_are_judged_in_brief_by_some_of_the_draws(monkeypatch):
     found = evaluate(post.record, post.held_out, 1, brief=True)
     assert found.table.attrs["draws"] == 20
     assert "Judged by 20 of the 80 draws; post.evaluate() takes all of them." in found.sentences
-    assert post.evaluation(brief=True).table.attrs["draws"] == 20
+    assert post.evaluate(brief=True).table.attrs["draws"] == 20
     assert post.evaluate().table.attrs["draws"] == 80
-    assert post.evaluation(brief=True).table.attrs["draws"] == 80, "what is known in full is not made in brief"
+    assert post.evaluate(brief=True).table.attrs["draws"] == 80, "what is known in full is not made in brief"
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from rich.console import Console
 from scipy import stats
 
 import allocore as ac
-from allocore import sentences as words_of
+from allocore import findings as words_of
+from allocore.findings import sentences
 from allocore.posterior import likelihood_check as measure
 from allocore.posterior.likelihood_check import CountDispersion, _of_draw, count_dispersion
 from allocore.report.terminal import class_report, posterior_html, run_report, settings_line
-from allocore.sentences import sentences
 
 ICEWS = Path(__file__).parents[3] / "shared" / "data" / "icews_2018_2019_events.csv.gz"
 # Of chains as short as these one in ten has not settled; with this seed they have.

@@ -12,11 +12,11 @@ from scipy import stats
 
 import allocore as ac
 from allocore.errors import InputError
+from allocore.findings import sentences
 from allocore.model.spec import Spec
 from allocore.posterior import surprises as zero_search
 from allocore.posterior.diagnose import traces
 from allocore.results import Posterior
-from allocore.sentences import sentences
 from allocore.storage.record import Record, Schedule
 
 SHAPE, BUDGET = (5, 4, 3), 4

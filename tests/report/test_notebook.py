@@ -49,7 +49,7 @@ def test_the_consensus_has_shares_with_intervals_support_and_names(shown):
         "2003-03 to 2003-04 (90%), shared with 3",
     ]
     assert "<caption>Consensus of 4 chains, 12 draws</caption>" in html
-    assert "4 classes are held by at least 2 of 4 chains." in html
+    assert "4 classes occur in at least 2 of 4 chains." in html
 
 
 def test_small_or_weak_classes_stand_below_a_line():

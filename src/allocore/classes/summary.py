@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from allocore.errors import InputError
-from allocore.findings import Finding
+from allocore.findings import Finding, sentences
 from allocore.kernels.elementary import Flags, Floats, Ints
-from allocore.sentences import sentences
 from allocore.tensor.calendar import are_weeks, week_words
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.labels import LabelKind, ModeLabels, are_numbers, label_kind

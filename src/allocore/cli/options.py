@@ -537,7 +537,7 @@ def cluster_of(address: str | None) -> Iterator[Any]:
     try:
         import distributed
     except ImportError:
-        raise InputError("cluster", address, "needs Dask: pip install 'allocore[cluster]'") from None
+        raise InputError("cluster", address, "needs Dask: pip install '.[cluster]' in a clone of allocore") from None
     check_cluster(address)
     # Lost workers and schedulers get one sentence from us, so Dask and its event loop need not log them.
     for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):

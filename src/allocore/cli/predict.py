@@ -15,8 +15,8 @@ from allocore._text import plain_number
 from allocore.cli.app import app, check_file, terminal
 from allocore.cli.options import OnError, RunPath, is_tensor_file, mode_given, read_tensor
 from allocore.errors import InputError, whole_number
+from allocore.findings import sentences
 from allocore.progress import waiting
-from allocore.sentences import sentences
 from allocore.tensor.files import check_suffix, read_frame, write_frame
 
 if TYPE_CHECKING:

@@ -32,11 +32,10 @@ from allocore.comparison.findings import comparison_findings
 from allocore.comparison.jobs import JobProcesses, JobProgress, Outcome, forecast_words, run_jobs, trial_rates
 from allocore.comparison.models import EM_ONLY, Job, Models, Settings, requested_jobs
 from allocore.errors import Described, InputError, StoreError, whole_number
-from allocore.findings import Finding
+from allocore.findings import Finding, sentences
 from allocore.kernels.workers import available_threads
 from allocore.run.cluster.chains import as_executor
 from allocore.run.cluster.tasks import slots
-from allocore.sentences import sentences
 from allocore.storage.record import fingerprint
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import as_tensor, load_tensor

@@ -1,4 +1,4 @@
-"""What a comparison found, from its table of results. `allocore.sentences` puts it into words."""
+"""What a comparison found, from its table of results. `allocore.findings` puts it into words."""
 
 import math
 from collections.abc import Iterator
@@ -9,8 +9,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from allocore.comparison.models import series_name
-from allocore.findings import Finding
-from allocore.sentences import plus_minus
+from allocore.findings import Finding, plus_minus
 
 CRITERIA = {"all": "log_ppd", "positive": "log_ppd_positive"}
 SERIES = ["model", "core", "budget"]

@@ -14,8 +14,7 @@ from allocore.comparison.findings import CRITERIA, by_split, difference
 from allocore.comparison.models import ModelName, shape_text
 from allocore.errors import InputError, whole_number
 from allocore.estimators import AlloCore
-from allocore.findings import Finding
-from allocore.sentences import join_words, sentences
+from allocore.findings import Finding, join_words, sentences
 from allocore.tensor.files import as_tensor
 
 if TYPE_CHECKING:

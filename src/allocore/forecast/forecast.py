@@ -17,7 +17,7 @@ from allocore._memory import available_memory, require_memory
 from allocore._text import plural
 from allocore.classes.summary import ClassSummary
 from allocore.errors import NO_VALUE, InputError, whole_number
-from allocore.findings import Finding
+from allocore.findings import Finding, sentences
 from allocore.forecast.scores import Compared, ForecastEvaluation, class_changes, score_forecast
 from allocore.forecast.time_factors import (
     Coming,
@@ -40,7 +40,6 @@ from allocore.posterior.predict import (
     simulate_cells,
 )
 from allocore.progress import watched
-from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.calendar import next_periods, period_form, period_numbers, period_start, periods_per_year
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, trusted_tensor

@@ -44,7 +44,7 @@ from scipy.special import expit
 
 from allocore.classes.summary import ClassSummary, Profile
 from allocore.errors import Described, InputError
-from allocore.findings import Finding, Level
+from allocore.findings import Finding, Level, sentences
 from allocore.forecast.time_factors import Coming, Periods
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.workers import Workers
@@ -62,7 +62,6 @@ from allocore.posterior.predict import (
     sampled,
 )
 from allocore.posterior.scores import mixture_scores
-from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.cameo import respelt
 from allocore.tensor.coordinates import canonical, column_keys, locate

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from allocore.findings import Finding, Level
+from allocore.findings import Finding, Level, sentences
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.exposure_sums import SignedPatterns, rates_of_cells
 from allocore.kernels.workers import Workers
@@ -36,7 +36,6 @@ from allocore.model.joint import log_likelihood, log_prior, log_prior_dispersion
 from allocore.model.likelihood import dispersion_of, log_dispersion_of
 from allocore.model.state import State
 from allocore.posterior.cells import weighted_expansion
-from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor

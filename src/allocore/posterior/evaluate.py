@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from allocore._text import plural
-from allocore.findings import Finding, Level
+from allocore.findings import Finding, Level, sentences
 from allocore.kernels.elementary import Flags, Floats, Ints
 from allocore.kernels.exposure_sums import Expanded, SignedPatterns
 from allocore.kernels.workers import Workers
@@ -53,7 +53,6 @@ from allocore.posterior.likelihood_check import likeliest_log_odds
 from allocore.posterior.predict import Mixtures, cell_mixtures, number_of_draws, sampled
 from allocore.posterior.scores import MixtureScores, mixture_scores
 from allocore.progress import watched
-from allocore.sentences import sentences
 from allocore.storage.record import Record
 from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor

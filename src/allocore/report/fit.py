@@ -33,7 +33,7 @@ class Fit(Protocol):
     def diagnose(self) -> Diagnosis:
         """Judge whether the chains have converged."""
 
-    def evaluation(self, test: object = None, *, allow_training: bool = False, brief: bool = False) -> Evaluation:
+    def evaluate(self, test: object = None, *, allow_training: bool = False, brief: bool = False) -> Evaluation:
         """Score held-out cells."""
 
     def surprises(self, *, top: int = 50) -> "pd.DataFrame":

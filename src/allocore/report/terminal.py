@@ -34,12 +34,12 @@ from allocore.classes.names import (
 )
 from allocore.classes.summary import ClassSummary, Profile, ShownDraw
 from allocore.errors import whole_number
+from allocore.findings import sentence, sentences
 from allocore.kernels.elementary import Ints
 from allocore.posterior.diagnose import LOG_COUNT, R_HAT_SETTLED, Diagnosis, chains_behind, chains_without_moves
 from allocore.posterior.evaluate import COLUMNS, HEADINGS, MODEL, Evaluation, heading, score_rows
 from allocore.posterior.likelihood_check import learned_findings, likelihood_findings
 from allocore.report.fit import Fit
-from allocore.sentences import sentence, sentences
 from allocore.storage.record import Record
 
 if TYPE_CHECKING:
@@ -476,7 +476,7 @@ def print_held_out(console: Console, posterior: Fit) -> None:
     """Print how well a run predicts its held-out cells, if it has any, and draws."""
     if posterior.record.held_out is not None and posterior.record.core_values.shape[1]:
         console.print()
-        console.print(evaluation_report(posterior.evaluation(brief=True)))
+        console.print(evaluation_report(posterior.evaluate(brief=True)))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from typing import Any
 from allocore._io import parsed_json
 from allocore._text import first_few, plural, visible
 from allocore.errors import NO_VALUE, InputError
-from allocore.findings import Finding
-from allocore.sentences import sentences
+from allocore.findings import Finding, sentences
 
 _LEVELS = ("good", "note", "caution", "poor")
 _READING = ("format", "modes", "time", "count", "dedup", "diagonal")

@@ -25,7 +25,7 @@ def post():
 def test_bars_are_the_shares_of_the_cells_and_the_sub_titles_count_them(post):
     ax = ac.figures.calibration(post).axes[0]
     everything, busy, intervals = ax.child_axes
-    found = post.evaluation()
+    found = post.evaluate()
     for panel, pit in ((everything, found.pit_N), (busy, found.pit_N[found.busy_N])):
         heights = [bar.get_height() for bar in panel.patches]
         expected = np.histogram(pit, np.linspace(0, 1, len(heights) + 1))[0] / len(pit)

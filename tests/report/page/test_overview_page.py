@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import allocore as ac
+from allocore.findings import sentences
 from allocore.report.page.payload import payload
-from allocore.sentences import sentences
 from allocore.storage.record import Schedule
 from support.browser_tab import needs_browser
 from support.handmade_posterior import posterior, with_likelihood
@@ -20,7 +20,7 @@ pytestmark = needs_browser
 def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
     page = seen.go()
     assert page.title() == "Overview – By hand"
-    assert "4 classes are held by at least half of the draws of the one chain." in page.inner_text("main")
+    assert "4 classes occur in at least half of the draws of the one chain." in page.inner_text("main")
     assert page.inner_text("#source") == "Shown: consensus of 1 chain, 3 draws"
     assert seen.texts(".largest li")[0] == (
         "40.0% 0: United States → Iraq · Fight · 2003-03 to 2003-04 in 100% of draws"

@@ -13,10 +13,10 @@ import pytest
 import allocore as ac
 from allocore.classes.names import perhaps_sharers
 from allocore.errors import InputError
+from allocore.findings import sentences
 from allocore.report.page.page import render
 from allocore.report.page.payload import payload
 from allocore.results import Posterior
-from allocore.sentences import sentences
 from allocore.tensor.calendar import period_start
 from support.errors import refused
 from support.handmade_posterior import (

@@ -62,7 +62,7 @@ def calibration(
     >>> float(sum(bar.get_height() for bar in panel.patches).round(6))
     1.0
     """
-    found = post.evaluation(test, allow_training=allow_training, brief=True)
+    found = post.evaluate(test, allow_training=allow_training, brief=True)
     everywhere = np.ones(len(found.pit_N), dtype=bool)
     groups = (
         ("All cells", "", style.SKY, everywhere),

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from allocore.classes.names import sharers_of, support_words
 from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownDraw, ShownMode
 from allocore.classes.tables import top_cells
+from allocore.findings import sentences
 from allocore.kernels.elementary import Floats, Ints
 from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
 from allocore.report.fit import Fit
 from allocore.report.terminal import diagnosis_rows, number_text, progress_line, settings_line
-from allocore.sentences import sentences
 from allocore.tensor.calendar import period_start
 from allocore.tensor.countries import resolve
 
@@ -100,7 +100,7 @@ def _held_out(posterior: Fit) -> dict[str, Any] | None:
     """How well the run predicts its held-out cells, in words and as a table; None if there are none."""
     if posterior.record.held_out is None:
         return None
-    found = posterior.evaluation(brief=True)
+    found = posterior.evaluate(brief=True)
     return {
         "level": found.level,
         "words": found.sentences,
