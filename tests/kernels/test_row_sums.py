@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from allocore.kernels.jit import kernel
-from allocore.kernels.simd import LANES, padded_columns, padded_width, sum_rows
+from allocore.kernels.simd import LANES, padded, padded_columns, sum_rows
 
 
 @kernel
@@ -18,7 +18,7 @@ def test_sums_of_rows_are_those_of_a_matrix_product(width, rows):
     rng = np.random.default_rng(width)
     table, weights = rng.normal(size=(30, width)), rng.normal(size=(5, 30))
     which = np.sort(rng.permutation(30)[:rows])
-    out = np.full((5, padded_width(width)), np.nan)
+    out = np.full((5, padded(width, LANES)), np.nan)
     fill(padded_columns(table), which, weights, 1, 3, out)
     np.testing.assert_allclose(out[[1, 3], :width], weights[[1, 3]][:, which] @ table[which], rtol=1e-12, atol=1e-13)
     assert (out[[1, 3], width:] == 0).all()

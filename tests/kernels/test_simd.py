@@ -35,7 +35,7 @@ def find(towers, cell, targets, columns, levels):
 def tower_of(weights, seed=0):
     """The tower over two rows whose products are about `weights`, in the second of three cells; and the rows."""
     rng = np.random.default_rng(seed)
-    lefts, rights = aligned_zeros(2, padded(len(weights))), aligned_zeros(3, padded(len(weights)))
+    lefts, rights = aligned_zeros(2, padded(len(weights), LEVEL)), aligned_zeros(3, padded(len(weights), LEVEL))
     rights[2, : len(weights)] = rng.uniform(0.5, 1.0, len(weights))
     lefts[1, : len(weights)] = weights / rights[2, : len(weights)]
     towers = new_towers(3, lefts.shape[1])
@@ -97,9 +97,9 @@ def test_a_target_is_found_in_the_place_that_holds_it(size):
     assert inside.mean() > 0.999
     assert (below[levels, found] <= rest + rounding).all()
     assert (rest <= below[levels + 1, found] + rounding)[inside].all()
-    assert (levels < padded(size) // LEVEL).all()
+    assert (levels < padded(size, LEVEL) // LEVEL).all()
 
 
 def test_rows_begin_at_lines_of_the_caches():
     for width in (1, 16, 100):
-        assert aligned_zeros(3, padded(width)).ctypes.data % 64 == 0
+        assert aligned_zeros(3, padded(width, LEVEL)).ctypes.data % 64 == 0

@@ -25,7 +25,7 @@ from allocore.kernels.exposure_sums import (
     scaled_sums,
     sorted_coords,
 )
-from allocore.kernels.simd import aligned_zeros, padded
+from allocore.kernels.simd import LEVEL, aligned_zeros, padded
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS
 from allocore.model.state import Dispersion, State
@@ -175,7 +175,7 @@ class Workspace:
         self._layout = layout
         self.scale: RowScale | None = None
         self.expanded = Expanded(np.empty((length, budget)), np.empty((modes, budget)))
-        self._scaled = ScaledRows(aligned_zeros(length, padded(budget)), np.empty(length))
+        self._scaled = ScaledRows(aligned_zeros(length, padded(budget, LEVEL)), np.empty(length))
 
     @classmethod
     def of(cls, layout: Layout, state: State) -> "Workspace":

@@ -151,13 +151,6 @@ def _count_type(layout: Layout, likelihood: int, state: State, workspace: Worksp
     return np.int32 if layout.total + total_rate < 2**30 else np.int64  # the cells are ones
 
 
-class _Streams(NamedTuple):
-    """Random numbers for the draws, and for draws that are repeated after a rejection."""
-
-    draws: Words
-    redraws: Words
-
-
 def thin_here(
     key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace,
     count_type: type[np.signedinteger[Any]],
@@ -167,7 +160,7 @@ def thin_here(
     by_thread = _empty_sums(layout, budget, count_type)
     log_fit_B, log_fit_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
     underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
-    streams, exact_stream = _Streams(key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
+    streams, exact_stream = (key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
     latent: Latent | None = None
     if likelihood != POISSON:
         latent_streams = key.stream(Step.LATENT), key.stream(Step.LATENT_EXACT)
@@ -178,7 +171,7 @@ def thin_here(
     def work(blocks: tuple[int, int], large: tuple[int, int], sums: ThreadSums) -> None:
         batch = Batch.of(len(layout.shape), scaled.scaled_RL.shape[1], likelihood)
         _thin_blocks(
-            *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, streams, batch, sums, log_fit_B, underflow_N
+            *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, *streams, batch, sums, log_fit_B, underflow_N
         )  # fmt: skip
         buffers = SplitBuffers.of(budget)
         split_large(*large, latent, nonzeros, weights, exact_stream, buffers, sums, log_fit_L, underflow_N)
@@ -285,40 +278,29 @@ class Batch(NamedTuple):
         draws = (_CELLS * MOST_BINARY if likelihood == BERNOULLI else _DRAWS + LARGE) + _AT_ONCE
         products = aligned_zeros(modes + _CELLS, width)
         products[modes - 1] = 1.0
+        count_C, latent_C = np.zeros((2, _CELLS), dtype=np.int64)
+        rate_C, expm1_C, ends_C = np.zeros((3, _CELLS))
+        cell_D, column_D, level_D, class_D = np.zeros((4, draws), dtype=np.uint32)
         return cls(
-            products=products,
-            count_C=np.zeros(_CELLS, dtype=np.int64),
-            rate_C=np.zeros(_CELLS),
-            expm1_C=np.zeros(_CELLS),
-            latent_C=np.zeros(_CELLS, dtype=np.int64),
-            log_2C=np.zeros((2, _CELLS)),
-            fibre_C=np.zeros(_CELLS, dtype=np.uint32),
-            towers=new_towers(_CELLS, width),
-            ends_C=np.zeros(_CELLS),
-            totals_C=np.ones(_CELLS),
-            cell_D=np.zeros(draws, dtype=np.uint32),
-            column_D=np.zeros(draws, dtype=np.uint32),
-            level_D=np.zeros(draws, dtype=np.uint32),
-            class_D=np.zeros(draws, dtype=np.uint32),
-            rest_D=np.zeros(draws),
-            uniforms=np.zeros(draws + UNIFORMS_AT_ONCE),
-            rng=scratch(),
-        )
+            products=products, count_C=count_C, rate_C=rate_C, expm1_C=expm1_C, latent_C=latent_C,
+            log_2C=np.zeros((2, _CELLS)), fibre_C=np.zeros(_CELLS, dtype=np.uint32), towers=new_towers(_CELLS, width),
+            ends_C=ends_C, totals_C=np.ones(_CELLS), cell_D=cell_D, column_D=column_D, level_D=level_D, class_D=class_D,
+            rest_D=np.zeros(draws), uniforms=np.zeros(draws + UNIFORMS_AT_ONCE), rng=scratch(),
+        )  # fmt: skip
 
 
 @kernel
 def _thin_blocks(
     first: int, last: int, latent: Latent | None, nonzeros: NonZeros, first_draw_B: Ints, scaled_RL: Singles,
-    streams: _Streams, batch: Batch, sums: ThreadSums, log_fit_B: Floats, underflow_N: Flags,
+    draw_stream: Words, redraw_stream: Words, batch: Batch, sums: ThreadSums, log_fit_B: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
-    """Thin the cells of a range of blocks, batch by batch."""
+    """Thin the cells of a range of blocks, batch by batch; a draw that is rejected is repeated from `redraw_stream`."""
     # Each array that is taken out of a tuple costs two atomic operations, and threads disturb one another by them: in
     # the parts below, which are called for every few dozen cells, that made two threads slower than one. So it is done
     # once, here, and the parts take arrays.
     coords_MN, changed_N, small_N, _, _, _, starts_M, first_cell = nonzeros
     (products, count_C, rate_C, expm1_C, latent_C, log_2C, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D,
      class_D, rest_D, uniforms, rng) = batch  # fmt: skip
-    draw_stream, redraw_stream = streams
     if latent is not None:
         likelihood, scale_R, latent_stream, _ = latent
     own_RQ, own_starts_M, has_common = sums.own_RQ, sums.own_starts_M, sums.common_M.size > 0

@@ -7,6 +7,7 @@ argument to a small interval, then a rational or polynomial approximation. The e
 place. There is no fused multiply-add in them, so they do not depend on the processor. Cost: some 1 ns a number.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ Singles: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.uint32]
 Flags: TypeAlias = NDArray[np.bool_]
-
 
 # ln 2 in two parts: the products of the first with exponents of floats are exact.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -77,17 +77,18 @@ def lane_log(x: Any) -> Any:
 
 def exp_of(numbers: ArrayLike) -> Floats:
     """e^x of every number."""
-    given = np.asarray(numbers, dtype=np.float64, order="C")
-    out = np.empty_like(given)
-    _exp(given.reshape(-1), out.reshape(-1))
-    return out
+    return _apply(_exp, numbers)
 
 
 def log_of(numbers: ArrayLike) -> Floats:
     """The logarithm of every number; minus infinity for zeros."""
+    return _apply(_log, numbers)
+
+
+def _apply(fill: Callable[[Floats, Floats], None], numbers: ArrayLike) -> Floats:
     given = np.asarray(numbers, dtype=np.float64, order="C")
     out = np.empty_like(given)
-    _log(given.reshape(-1), out.reshape(-1))
+    fill(given.reshape(-1), out.reshape(-1))
     return out
 
 

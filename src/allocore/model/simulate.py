@@ -37,7 +37,6 @@ def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 
 def _learned(spec: Spec) -> int:
-    """How many concentrations are learned."""
     return len(spec.core_shape) if spec.infer_concentrations else 0
 
 
