@@ -228,7 +228,7 @@ def run_restarts(
 def _run_one(
     problem: Problem, seed: int, number: int, max_iter: int, tol: float, watch: Watch, stop: Stop
 ) -> Restart | None:
-    """Run one restart, to its end or until it must stop; None if that is before its first iteration."""
+    """Run one restart, to its end or until it is stopped; None if that is before its first iteration."""
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(number,))))
     estimate = random_start(problem, rng)
     expected, infos, seconds, settled = expectation(problem, estimate), list[SweepInfo](), list[float](), False

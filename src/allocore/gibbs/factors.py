@@ -114,7 +114,6 @@ def _draw_rows(
     first: int, last: int, e0: float, f0: float, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, stream: Words,
     rng: Words, log_phi_DK: Floats,
 ) -> None:  # fmt: skip
-    """Fill rows `first` to `last` of `log_phi_DK`."""
     core_Q, place_Q, used_U = classes
     shape_U, rate_U, log_U = np.empty(used_U.size), np.empty(used_U.size), np.empty(used_U.size)
     work_2U = np.empty((2, used_U.size))

@@ -128,7 +128,7 @@ class _Places(NamedTuple):
 
 
 class _Drawn(NamedTuple):
-    """What the moves change besides the places: core values, and factors taken or left."""
+    """What the moves change, in addition to the places: core values, and factors taken or left."""
 
     log_core_Q: Floats
     log_phi_DK: Floats

@@ -212,8 +212,7 @@ class _Bernoulli(Likelihood):
         return (rng.random(np.shape(rates_N)) < -np.expm1(-rates_N)).astype(np.int64)
 
 
-_ALL: tuple[Likelihood, ...] = (_Poisson(), _NegativeBinomial(), _Bernoulli())
-LIKELIHOODS: dict[str, Likelihood] = {each.name: each for each in _ALL}
+LIKELIHOODS: dict[str, Likelihood] = {each.name: each for each in (_Poisson(), _NegativeBinomial(), _Bernoulli())}
 
 
 def _not_zero(rates_N: Floats) -> Floats:
