@@ -5,7 +5,7 @@ libraries and versions of NumPy and numba differ in the last bit of exp, log and
 arithmetic that the tests have met. On any other the test is skipped, and the summary of pytest says so in capitals.
 
 A chain that is new has a hash where it was made. For other kinds of arithmetic it is listed in NOT_YET until somebody
-runs `python tests/test_golden_draws.py` there and adds what it prints; all other chains are judged as ever.
+runs `python tests/test_golden_draws.py` there and adds what it prints; all other chains are still compared.
 
 To make the hashes anew after a deliberate change: raise SAMPLER_VERSION, run `python tests/test_golden_draws.py`, and
 put what it prints below, in place of all hashes.
@@ -104,7 +104,7 @@ def arithmetic():
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_short_chain_has_the_bytes_it_had_when_its_sampler_version_was_new(name):
     if arithmetic() not in GOLDEN:
-        pytest.skip(f"arithmetic is {arithmetic()} here; there are hashes for {list(GOLDEN)} alone")
+        pytest.skip(f"arithmetic is {arithmetic()} here; there are hashes only for {list(GOLDEN)}")
     if name in NOT_YET.get(arithmetic(), ()):
         pytest.skip(f"no hash of {name} has been made yet where arithmetic is {arithmetic()}")
     assert hashed(CHAINS[name]()) == GOLDEN[arithmetic()][name], "raise SAMPLER_VERSION if the draws changed on purpose"

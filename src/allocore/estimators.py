@@ -667,20 +667,21 @@ class NNTuck(Estimator):
 
         import pandas as pd
 
-        from allocore.em.nntuck import Iterations, record_of, run_restarts
+        from allocore.em.nntuck import record_of, run_restarts
         from allocore.progress import restart_bar
         from allocore.results import Posterior
 
-        found = run_restarts(
+        best, summaries = run_restarts(
             tensor,
             spec.core_shape,
             seed,
             restarts=restarts,
-            iterations=Iterations(most, float(tol)),
+            max_iter=most,
+            tol=tol,
             threads=threads,
             observer=restart_bar(self.progress, restarts, most),
         )
-        self.posterior_ = Posterior(replace(record_of(tensor, spec, seed, found.best), held_out=held_out), threads)
-        self.log_likelihood_, self.n_iter_ = found.best.log_likelihood, len(found.best.infos)
-        self.restarts_ = pd.DataFrame(found.outcomes).drop(columns="ended")
+        self.posterior_ = Posterior(replace(record_of(tensor, spec, seed, best), held_out=held_out), threads)
+        self.log_likelihood_, self.n_iter_ = best.log_likelihood, len(best.infos)
+        self.restarts_ = pd.DataFrame(summaries)
         return self

@@ -55,8 +55,8 @@ def test_the_posterior_is_the_estimate_of_the_best_restart():
     assert model.log_likelihood_ == table["log_likelihood"].max() == post.stats["log_likelihood"][0, -1]
     assert model.n_iter_ == table["iterations"][table["log_likelihood"].idxmax()] == post.stats["seconds"].shape[1]
     core, phi = post.core_values.reshape(2, 3, 2), [factor[0, 0] for factor in post.factors]
-    told = dense_em.log_likelihood(SMALL, np.ones(SMALL.shape, dtype=bool), core, phi)
-    assert told == pytest.approx(model.log_likelihood_, rel=1e-12)
+    exact = dense_em.log_likelihood(SMALL, np.ones(SMALL.shape, dtype=bool), core, phi)
+    assert exact == pytest.approx(model.log_likelihood_, rel=1e-12)
     np.testing.assert_allclose(
         post.expected(np.indices(SMALL.shape).reshape(3, -1)), dense_em.rates(core, phi).ravel(), rtol=1e-12
     )
@@ -91,9 +91,9 @@ def test_a_restart_ends_when_the_change_is_below_the_tolerance_or_after_the_most
 def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads():
     rng = np.random.default_rng(0)
     Y = ac.as_tensor(rng.poisson(0.4, (40, 40, 10, 4))).mask_diagonal((0, 1))
-    told = [tuple(as_bytes(nntuck((3, 3, 2, 2), threads=threads, restarts=2).fit(Y))) for threads in (1, 2, 3, 7)]
-    assert len(set(told)) == 1
-    assert tuple(as_bytes(nntuck((3, 3, 2, 2), seed=2, restarts=2).fit(Y))) != told[0]
+    fits = [tuple(as_bytes(nntuck((3, 3, 2, 2), threads=threads, restarts=2).fit(Y))) for threads in (1, 2, 3, 7)]
+    assert len(set(fits)) == 1
+    assert tuple(as_bytes(nntuck((3, 3, 2, 2), seed=2, restarts=2).fit(Y))) != fits[0]
 
 
 def test_what_lies_in_missing_cells_does_not_matter():
@@ -289,15 +289,15 @@ def test_the_bar_shows_restarts_iterations_and_the_best(capsys):
     bar.show(0, 5, SweepInfo(-100.0, 4, (2, 2), 0.0))
     bar.show(1, 7, SweepInfo(-200.0, 4, (2, 2), 0.0))
     bar.close()
-    told = capsys.readouterr().err
-    assert "1/3" in told
-    assert "iteration 7 of 10" in told
-    assert "log-lik -200" in told
-    assert "best -100" in told
+    shown = capsys.readouterr().err
+    assert "1/3" in shown
+    assert "iteration 7 of 10" in shown
+    assert "log-lik -200" in shown
+    assert "best -100" in shown
 
 
 def test_the_bar_is_full_at_the_end_unless_the_last_restart_was_not_reached_or_failed(capsys):
-    def told(last, error=None):
+    def shown(last, error=None):
         bar = RestartBar(3, 10, TerminalBars([Row("restarts", 3)]))
         bar.show(last, 4, SweepInfo(-100.0, 4, (2, 2), 0.0))
         try:
@@ -309,6 +309,6 @@ def test_the_bar_is_full_at_the_end_unless_the_last_restart_was_not_reached_or_f
             bar.close()
         return capsys.readouterr().err
 
-    assert "3/3" in told(2)
-    assert "1/3" in told(1)
-    assert "2/3" in told(2, InputError("Y"))
+    assert "3/3" in shown(2)
+    assert "1/3" in shown(1)
+    assert "2/3" in shown(2, InputError("Y"))

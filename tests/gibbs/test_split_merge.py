@@ -7,7 +7,7 @@ from scipy import integrate, stats
 from allocore.gibbs import split_merge
 from allocore.gibbs.factors import Priors, exposure
 from allocore.gibbs.layout import Workspace
-from allocore.gibbs.split_merge import Choices, Draft, Explained, FactorsInUse, explain, log_odds_of_two
+from allocore.gibbs.split_merge import Draft, explain, log_odds_of_two
 from allocore.kernels.random import Key, Step, scratch, seek
 from support import cases, naive
 
@@ -39,7 +39,7 @@ def generator(number):
 
 
 def pair_of(draft):
-    return split_merge._pair(draft, Q_CLASS, R_CLASS, split_merge._others(draft, Q_CLASS, R_CLASS))
+    return split_merge._pair(draft, Q_CLASS, R_CLASS)
 
 
 def split_alloc(case, pair, split, rng):
@@ -74,10 +74,9 @@ def log_posterior(case, alloc, dense):
 def test_the_gain_is_that_of_the_joint_density_and_of_the_proposals(with_missing):
     case, draft = make(with_missing)
     pair = pair_of(draft)
-    assert split_merge._used_by_others(draft, pair.others_MK, R_CLASS).all()
     split, merged = split_merge._draw_split(draft, pair, generator(3)), split_merge._now_merged(draft, pair)
     assert 0 < split.kept_D.sum() < pair.y_D.sum()
-    gain = split_merge._gain(draft, pair, split, merged, Choices.from_merged(draft, pair, split))
+    gain = split_merge._gain(draft, pair, split, merged)
 
     after = case.dense.copy()
     after.locations[R_CLASS] = after.locations[Q_CLASS]
@@ -117,7 +116,7 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number):
     case, draft = make(with_missing, alone=alone, seed=number)
     pair = pair_of(draft)
     split, merged = split_merge._draw_split(draft, pair, generator(number)), split_merge._now_merged(draft, pair)
-    gain = split_merge._gain(draft, pair, split, merged, Choices.from_merged(draft, pair, split))
+    gain = split_merge._gain(draft, pair, split, merged)
     split_merge._write_split(draft, pair, split, generator(number + 50))
 
     again = pair_of(draft)
@@ -134,8 +133,17 @@ def test_the_way_back_has_the_same_gain(with_missing, alone, number):
     back = split_merge.MergedState(merged.factor, merged.log_core, away_M, exposure_r)
     now = split_merge._now_split(draft, again)
     np.testing.assert_array_equal(now.kept_D, split.kept_D)
-    gain_now = split_merge._gain(draft, again, now, back, Choices.from_split(draft, again, now))
+    gain_now = split_merge._gain(draft, again, now, back)
     assert gain_now == pytest.approx(gain, rel=1e-9, abs=1e-9)
+
+
+def test_a_move_that_could_not_be_undone_is_not_proposed():
+    case, draft = make(with_missing=False)
+    assert pair_of(draft) is not None
+    case.dense.locations[R_CLASS, 0] = 3  # no other class is there
+    assert pair_of(draft_of(case)) is None
+    case.dense.locations[:, 0] = 1  # other classes use only one factor
+    assert pair_of(draft_of(case)) is None
 
 
 def test_what_is_split_and_merged_again_is_where_it_was():
@@ -208,9 +216,7 @@ def test_a_mixture_of_two_factors_is_seen_as_such():
     shares = phi_DK * exposure_D[:, None] / (phi_DK * exposure_D[:, None]).sum(axis=0)
     y_D = rng.poisson(600 * shares[:, 4] + 300 * shares[:, 1])
     used_U, priors = np.array([0, 1, 2, 4, 5]), Priors.with_values(1.0, 1.0, 1.0, 10.0)
-    weights_U, exposure_U, scores = np.empty(5), np.empty(5), np.empty(5)
-    factors = FactorsInUse(used_U, phi_DK, np.log(phi_DK))
-    explain(y_D, exposure_D, priors, factors, Explained(weights_U, exposure_U, scores))
+    weights_U, exposure_U, _ = explain(y_D, exposure_D, priors, used_U, phi_DK, np.log(phi_DK))
     assert weights_U.sum() == pytest.approx(1.0)
     assert sorted(np.argsort(weights_U)[-2:]) == [1, 3]
     np.testing.assert_allclose(exposure_U, exposure_D @ phi_DK[:, used_U])
@@ -222,10 +228,8 @@ def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
     log_phi_DK = np.log(np.array([[1.0, 2.0, 0.1], [0.5, 0.1, 3.0]]))
     log_phi_DK[:, 1] = -1e6
     y_D, exposure_D, used_U = np.array([10**9, 4]), np.array([1.0, 1.0]), np.arange(3)
-    weights_U, exposure_U, scores = np.empty(3), np.empty(3), np.empty(3)
     priors = Priors.with_values(1.0, 1.0, 1.0, 10.0)
-    factors = FactorsInUse(used_U, np.exp(log_phi_DK), log_phi_DK)
-    explain(y_D, exposure_D, priors, factors, Explained(weights_U, exposure_U, scores))
+    weights_U, exposure_U, _ = explain(y_D, exposure_D, priors, used_U, np.exp(log_phi_DK), log_phi_DK)
     assert weights_U.sum() == pytest.approx(1.0)
     assert weights_U[1] == pytest.approx(0.05 / 3)
     assert np.isfinite(log_odds_of_two(y_D, log_phi_DK[:, [1, 0]].T.copy(), exposure_U[[1, 0]], 0.5))

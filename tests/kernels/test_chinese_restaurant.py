@@ -154,7 +154,7 @@ def test_draws_are_a_function_of_the_seat_alone():
 
 
 BUGS = {
-    "undecided trials that all succeed": ("return uniform(rng) < ratio", "return True"),
+    "undecided trials that all succeed": ("tables += uniform(rng) < (", "tables += 0.0 < (1 + "),
     "a ratio that is linear in i": (" * ((r + start) / (r + i))", ""),
     "one trial chosen twice": ("new = new and chosen[k] != trial", "new = True"),
     "decided trials that share the least probability": ("failure = start / (r + start)", "failure = 1.0 - success"),

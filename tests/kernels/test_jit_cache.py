@@ -13,7 +13,7 @@ import allocore
 PACKAGE = Path(allocore.__file__).parent
 SCALE = """
 import os, warnings
-with warnings.catch_warnings(record=True) as told:
+with warnings.catch_warnings(record=True) as messages:
     warnings.simplefilter("always")
     import numpy as np
     from allocore.kernels.exposure_sums import scale_rows
@@ -22,7 +22,7 @@ with warnings.catch_warnings(record=True) as told:
     scale_rows(0, 1, np.array([[1.0, 2.0]]), np.ones(2), scaled, log_scale)
     assert scaled.tolist() == [[0.5, 1.0]]
 print(_cache_folder(os.environ.get("NUMBA_CACHE_DIR", "")))
-for each in told:
+for each in messages:
     print(each.message)
 """
 
@@ -63,12 +63,12 @@ def temporary_folder(tmp_path, mode):
 
 def test_without_a_writable_package_or_home_a_temporary_folder_is_used_with_a_warning(package, tmp_path):
     temporary = temporary_folder(tmp_path, 0o1777)
-    folder, *told = scale(package, temporary)
+    folder, *messages = scale(package, temporary)
     assert Path(folder).parent.parent == temporary
     assert Path(folder).parent.stat().st_mode & 0o777 == 0o700
     assert list(Path(folder).rglob("*.nbi"))
     rule = f"compiled kernels cannot be cached in {package / 'allocore' / '__pycache__'}: they are cached in {folder}; "
-    assert told == [f"{rule}set NUMBA_CACHE_DIR to a writable folder"]
+    assert messages == [f"{rule}set NUMBA_CACHE_DIR to a writable folder"]
 
 
 @pytest.mark.slow
@@ -78,15 +78,15 @@ def test_a_temporary_folder_that_someone_else_has_prepared_is_not_used(package, 
     planted = temporary / f"allocore-{os.geteuid()}"
     planted.mkdir()
     planted.chmod(0o777)
-    folder, *told = scale(package, temporary)
+    folder, *messages = scale(package, temporary)
     assert folder == "None"
     assert list(planted.iterdir()) == []
-    assert len(told) == 1
-    assert "every process compiles them again" in told[0]
+    assert len(messages) == 1
+    assert "every process compiles them again" in messages[0]
 
 
 @pytest.mark.slow
 def test_a_cache_folder_that_cannot_be_is_said_and_a_temporary_one_is_used(package, tmp_path):
-    folder, *told = scale(package, temporary_folder(tmp_path, 0o1777), NUMBA_CACHE_DIR="/dev/null/cache")
+    folder, *messages = scale(package, temporary_folder(tmp_path, 0o1777), NUMBA_CACHE_DIR="/dev/null/cache")
     assert "allocore-" in folder
-    assert told[0].startswith("compiled kernels cannot be cached in /dev/null/cache: they are cached in ")
+    assert messages[0].startswith("compiled kernels cannot be cached in /dev/null/cache: they are cached in ")

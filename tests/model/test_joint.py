@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from allocore.model import joint
-from allocore.model import joint as rates
 from allocore.model.spec import Spec
 from allocore.model.state import State
 from support import cases, naive
@@ -98,26 +97,26 @@ def test_the_log_joint_with_an_allocation_differs_by_the_multinomial_of_that_all
 
 def test_class_totals_are_the_rates_of_each_class_over_the_observed_cells(case):
     expected = naive.class_rates(case.dense)[:, case.observed].sum(axis=1)
-    np.testing.assert_allclose(rates.class_totals(case.state, case.missing), expected, rtol=1e-10)
+    np.testing.assert_allclose(joint.class_totals(case.state, case.missing), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("chunk", [1, 11, 10**6])
 def test_rates_of_cells_in_any_order_and_any_chunks_are_the_dense_ones(case, chunk, monkeypatch):
-    monkeypatch.setattr(rates, "_CHUNK_NUMBERS", chunk)
+    monkeypatch.setattr(joint, "_CHUNK_NUMBERS", chunk)
     coords = np.indices(case.Y.shape).reshape(case.Y.ndim, -1)
     coords = coords[:, np.random.default_rng(0).integers(0, coords.shape[1], 50)]
     np.testing.assert_allclose(
-        rates.rates_at(case.state, coords), naive.rates(case.dense)[tuple(coords)], rtol=1e-12, atol=0
+        joint.rates_at(case.state, coords), naive.rates(case.dense)[tuple(coords)], rtol=1e-12, atol=0
     )
 
 
 def test_log_rates_hold_where_the_rates_underflow(case):
     coords = np.array(np.nonzero(case.Y))
     tiny = State(case.state.log_core_Q, case.state.subs_QM, tuple(log_phi - 400.0 for log_phi in case.state.log_phi))
-    assert (rates.rates_at(tiny, coords) == 0).all()
+    assert (joint.rates_at(tiny, coords) == 0).all()
     expected = np.log(naive.rates(case.dense)[tuple(coords)]) - 400.0 * case.Y.ndim
-    np.testing.assert_allclose(rates.log_rates_at(tiny, coords), expected, rtol=1e-12)
+    np.testing.assert_allclose(joint.log_rates_at(tiny, coords), expected, rtol=1e-12)
 
 
 def test_no_cells_have_no_rates(case):
-    assert rates.rates_at(case.state, np.zeros((case.Y.ndim, 0), dtype=int)).shape == (0,)
+    assert joint.rates_at(case.state, np.zeros((case.Y.ndim, 0), dtype=int)).shape == (0,)

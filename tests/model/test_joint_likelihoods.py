@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from allocore.model import joint
-from allocore.model import joint as rates
 from support import cases, naive
 
 PRIORS = {"a0": 1.7, "b0": 0.6, "f0": 1.3, "alpha0": 2.5, "g0": 1.4, "h0": 2.2, "s0": 3.0, "t0": 2.0}
@@ -112,4 +111,4 @@ def test_the_log_odds_of_cells_are_those_of_their_rows(case):
     expected = np.zeros(coords.shape[1])
     if case.dense.p is not None:
         expected = np.broadcast_to(np.log(case.dense.p / (1 - case.dense.p)), case.Y.shape).ravel()
-    np.testing.assert_allclose(rates.log_odds_at(case.state, coords), expected, atol=1e-12)
+    np.testing.assert_allclose(joint.log_odds_at(case.state, coords), expected, atol=1e-12)

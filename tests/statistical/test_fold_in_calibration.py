@@ -68,11 +68,11 @@ def ranks(name, mode, sweeps, seed=0):
     folded = repeated(fitted, spec, known).fold_in(Y_new, mode, sweeps=sweeps)
     used = [0, 2]
     phi, true = folded.factors[mode][0][:, :, used], np.exp(truth.log_phi[mode][:, used])
-    drawn, told = [phi, phi.sum(axis=2, keepdims=True)], [true, true.sum(axis=1, keepdims=True)]
+    drawn, expected = [phi, phi.sum(axis=2, keepdims=True)], [true, true.sum(axis=1, keepdims=True)]
     if spec.dispersion_by == mode:
         drawn.append(folded.record.log_odds[0][:, :, None])
-        told.append(truth.dispersion.log_odds_D[:, None])
-    return (np.concatenate(drawn, axis=2) < np.concatenate(told, axis=1)).sum(axis=0)
+        expected.append(truth.dispersion.log_odds_D[:, None])
+    return (np.concatenate(drawn, axis=2) < np.concatenate(expected, axis=1)).sum(axis=0)
 
 
 def evidence_against_uniformity(rank_table):

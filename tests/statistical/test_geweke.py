@@ -159,6 +159,6 @@ def test_the_prior_of_the_package_is_the_prior_of_the_oracle():
     """Error rate 1e-3."""
     spec, rng = SPECS["allocore"], np.random.default_rng(5)
     ours = summaries([cases.naive_of(prior_state(spec, SHAPE, rng)) for _ in range(8_000)])
-    told = naive.Priors(**PRIORS)
-    dense = summaries([naive.sample_prior(SHAPE, spec.core_shape, spec.budget, told, rng) for _ in range(8_000)])
+    priors = naive.Priors(**PRIORS)
+    dense = summaries([naive.sample_prior(SHAPE, spec.core_shape, spec.budget, priors, rng) for _ in range(8_000)])
     assert corrected(same_means(ours, dense)) > 1e-3

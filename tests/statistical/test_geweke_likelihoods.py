@@ -232,10 +232,10 @@ def test_the_prior_of_the_package_is_the_prior_of_the_oracle_and_so_are_the_data
     """Error rate 1e-3."""
     spec, rng = SPECS[name], np.random.default_rng(5)
     states = [prior_state(spec, SHAPE, rng) for _ in range(4_000)]
-    told, cells = cases.priors_of(spec), np.indices(SHAPE).reshape(3, -1)
-    dense = [naive.sample_prior(SHAPE, spec.core_shape, spec.budget, told, rng) for _ in range(4_000)]
+    priors, cells = cases.priors_of(spec), np.indices(SHAPE).reshape(3, -1)
+    dense = [naive.sample_prior(SHAPE, spec.core_shape, spec.budget, priors, rng) for _ in range(4_000)]
     ours = np.array([spec.observation.draw(rates_at(s, cells), log_odds_at(s, cells), rng) for s in states])
-    theirs = np.array([naive.sample_data(state, SHAPE, rng, told).ravel() for state in dense])
+    theirs = np.array([naive.sample_data(state, SHAPE, rng, priors).ravel() for state in dense])
     counts = [np.column_stack([np.log1p(data), np.log1p(data) ** 2, data > 0]) for data in (ours, theirs)]
     first = np.hstack([summaries([cases.naive_of(state) for state in states]), counts[0]])
     assert corrected(same_means(first, np.hstack([summaries(dense), counts[1]]))) > 1e-3

@@ -72,8 +72,9 @@ def test_splitting_and_merging_leave_the_joint_distribution(name):
 def numbers_of_classes_forgotten(monkeypatch):
     right = split_merge._gain
 
-    def forgetful(draft, pair, split, merged, choices):
-        return right(draft, pair, split, merged, choices) + np.log(choices.holding + 1)
+    def forgetful(draft, pair, split, merged):
+        holding_if_split = (draft.y_Q > 0).sum() + (draft.y_Q[pair.r] == 0)
+        return right(draft, pair, split, merged) + np.log(holding_if_split)
 
     monkeypatch.setattr(split_merge, "_gain", forgetful)
 

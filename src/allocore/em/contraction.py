@@ -12,7 +12,7 @@ derivatives and passes them to the parent, once for all cells below. A cell cost
 K_{M-1} K_M, and a slice of the first mode the size of the core. The order of the modes is the cheapest one.
 
 Cells are cut into blocks that do not depend on the number of threads. Each block has its own tables, which are added up
-in order, so the bytes are the same on any number of threads. F stands for the entries of all factor matrices, stacked.
+in order, so the bytes are the same on any number of threads. F indexes the entries of all factor matrices, stacked.
 """
 
 from collections.abc import Sequence
@@ -78,11 +78,13 @@ class CellTree:
         widths = [core_shape[mode] for mode in order]
         sizes_L = np.array([prod(widths[level:]) for level in range(len(order))])
         weights_N = np.ascontiguousarray(weights_N[place_N], dtype=np.float64)
-        edges_B = _edges(coords.shape[1], int(sizes_M.sum()) + prod(core_shape))
+        cells, table_bytes = coords.shape[1], 8 * (int(sizes_M.sum()) + prod(core_shape))
+        blocks = max(1, min(_BLOCKS, cells // _CELLS_OF_A_BLOCK, _TABLE_BYTES // table_bytes))
+        edges_B = np.array([cells * block // blocks for block in range(blocks + 1)])
         offsets_M = (np.cumsum(sizes_M) - sizes_M)[list(order)]
         levels_4M = np.array([widths, offsets_M, np.cumsum(sizes_L) - sizes_L, sizes_L], dtype=np.uint64)
-        cells = _Cells(coords_MN, changed_modes(coords_MN), weights_N, edges_B)
-        return cls(order, tuple(lengths), core_shape, cells, levels_4M)
+        tree_cells = _Cells(coords_MN, changed_modes(coords_MN), weights_N, edges_B)
+        return cls(order, tuple(lengths), core_shape, tree_cells, levels_4M)
 
 
 def best_order(distinct: Sequence[int], cells: int, core_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -105,11 +107,6 @@ def best_order(distinct: Sequence[int], cells: int, core_shape: tuple[int, ...])
         return min(choices)
 
     return best(frozenset(range(len(core_shape))))[1]
-
-
-def _edges(cells: int, table_size: int) -> Ints:
-    blocks = max(1, min(_BLOCKS, cells // _CELLS_OF_A_BLOCK, _TABLE_BYTES // (8 * table_size)))
-    return np.array([cells * block // blocks for block in range(blocks + 1)])
 
 
 def contract(tree: CellTree, core: Floats, phi: Sequence[Floats], workers: Workers, *, in_logs: bool) -> Slopes:
@@ -145,7 +142,6 @@ def _visit(
     first: int, last: int, cells: _Cells, levels_4M: _Places, core_Q: Floats, phi_F: Floats, in_logs: bool,
     sums: _BlockSums,
 ) -> None:  # fmt: skip
-    """Visit the cells of a range of blocks."""
     # Taking an array out of a tuple costs two atomic operations, so it is done here and not in the loop over cells.
     coords_MN, changed_N, weights_N, edges_B = cells
     totals_B, core_slopes_BQ, phi_slopes_BF = sums

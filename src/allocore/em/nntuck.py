@@ -49,6 +49,7 @@ from allocore.storage.record import Record, Schedule
 from allocore.tensor.count_tensor import CountTensor
 
 _FAINT = 1e-10
+_HALF_A_COUNT = 0.5  # the least expected count of a location in use: it rounds to one
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Estimate:
         """The same estimate with other factors in one mode; their scale goes into the core."""
         scale_K = phi_DK.sum(axis=0)
         shares_DK = phi_DK / np.where(scale_K > 0.0, scale_K, 1.0)
-        core = self.core * _along(mode, scale_K, self.core.ndim)
+        core = self.core * scale_K.reshape([-1 if other == mode else 1 for other in range(self.core.ndim)])
         return Estimate(core, (*self.phi[:mode], shares_DK, *self.phi[mode + 1 :]))
 
 
@@ -158,30 +159,14 @@ def _with_sums(estimate: Estimate) -> list[Floats]:
     return [np.vstack([phi_DK, phi_DK.sum(axis=0)]) for phi_DK in estimate.phi]
 
 
-def _along(mode: int, numbers_K: Floats, modes: int) -> Floats:
-    return numbers_K.reshape([-1 if other == mode else 1 for other in range(modes)])
-
-
-_HALF_A_COUNT = 0.5  # the least expected count of a location in use: it rounds to one
-
-
-@dataclass(frozen=True)
-class Iterations:
-    """When a restart ends: the relative change of the log-likelihood is below `tol`, or there are `most` iterations."""
-
-    most: int
-    tol: float
-
-
 class RestartSummary(NamedTuple):
-    """How one restart ended: it `converged`, reached the most iterations, or was stopped by the user (not `ended`)."""
+    """How one restart ended: it `converged`, reached the most iterations, or was stopped by the user."""
 
     restart: int
     log_likelihood: float
     iterations: int
     converged: bool
     seconds: float
-    ended: bool
 
 
 @dataclass(frozen=True)
@@ -199,19 +184,9 @@ class Restart:
         """The log-likelihood of the estimate."""
         return self.infos[-1].log_likelihood
 
-    def summary(self, iterations: Iterations) -> RestartSummary:
-        """A summary of the restart."""
-        made, seconds = len(self.infos), sum(self.seconds)
-        ended = self.converged or made == iterations.most
-        return RestartSummary(self.number, self.log_likelihood, made, self.converged, seconds, ended)
-
-
-@dataclass(frozen=True)
-class Found:
-    """The restart with the highest log-likelihood (the first one, if there is a tie), and how all restarts ended."""
-
-    best: Restart
-    outcomes: tuple[RestartSummary, ...]
+    def summary(self) -> RestartSummary:
+        """The restart without its estimate."""
+        return RestartSummary(self.number, self.log_likelihood, len(self.infos), self.converged, sum(self.seconds))
 
 
 def run_restarts(
@@ -220,39 +195,44 @@ def run_restarts(
     seed: int,
     *,
     restarts: int,
-    iterations: Iterations,
+    max_iter: int,
+    tol: float,
     threads: int,
     observer: Observer | None = None,
-) -> Found:
-    """Run all restarts, or fewer if someone stops them."""
-    watch, stop, best, outcomes = Watch(observer), Stop(), None, list[RestartSummary]()
+) -> tuple[Restart, list[RestartSummary]]:
+    """Run all restarts, or fewer if the user stops them; returns the best one and summaries of all.
+
+    A restart ends when the relative change of the log-likelihood is below `tol`, or after `max_iter` iterations. The
+    best has the highest log-likelihood; if there is a tie, it is the first.
+    """
+    watch, stop, best, summaries = Watch(observer), Stop(), None, list[RestartSummary]()
     try:
         with stop, Workers(threads) as workers:
             problem = Problem.of(tensor, core_shape, workers)
-            while len(outcomes) < restarts and not stop.now:
-                restart = _run_one(problem, seed, len(outcomes), iterations, watch, stop)
+            while len(summaries) < restarts and not stop.now:
+                restart = _run_one(problem, seed, len(summaries), max_iter, tol, watch, stop)
                 if restart is None:
                     break
-                outcomes.append(restart.summary(iterations))
+                summaries.append(restart.summary())
                 best = max(best or restart, restart, key=lambda each: each.log_likelihood)
     finally:
         watch.close()
     if best is None:
         raise KeyboardInterrupt("stopped before the first iteration: there is no estimate yet")
-    whole = sum(outcome.ended for outcome in outcomes)
-    if whole < restarts:
-        warnings.warn(f"stopped: {whole} of {restarts} restarts are done; the best estimate is kept", stacklevel=4)
-    return Found(best, tuple(outcomes))
+    ended = sum(summary.converged or summary.iterations == max_iter for summary in summaries)
+    if ended < restarts:
+        warnings.warn(f"stopped: {ended} of {restarts} restarts are done; the best estimate is kept", stacklevel=4)
+    return best, summaries
 
 
 def _run_one(
-    problem: Problem, seed: int, number: int, iterations: Iterations, watch: Watch, stop: Stop
+    problem: Problem, seed: int, number: int, max_iter: int, tol: float, watch: Watch, stop: Stop
 ) -> Restart | None:
-    """Run one restart, to its end or until it must stop; None if that is before its first iteration."""
+    """Run one restart, to its end or until it is stopped; None if that is before its first iteration."""
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(number,))))
     estimate = random_start(problem, rng)
     expected, infos, seconds, settled = expectation(problem, estimate), list[SweepInfo](), list[float](), False
-    while len(infos) < iterations.most and not settled and not stop.now:
+    while len(infos) < max_iter and not settled and not stop.now:
         start, before = perf_counter(), expected.log_likelihood
         estimate = maximisation(problem, estimate, expected)
         expected = expectation(problem, estimate)
@@ -260,17 +240,13 @@ def _run_one(
         if not np.isfinite(now):
             rule = f"has counts that lead beyond 64-bit floats: the log-likelihood of restart {number} is {now}"
             raise InputError("Y", NO_VALUE, rule)
-        settled = abs(now - before) < iterations.tol * abs(now)
-        infos.append(_info(expected))
+        settled = abs(now - before) < tol * abs(now)
+        locations = np.argwhere(expected.core >= _HALF_A_COUNT)
+        factors = tuple(len(np.unique(column)) for column in locations.T)
+        infos.append(SweepInfo(now, classes=len(locations), factors=factors, moved=0.0))
         seconds.append(perf_counter() - start)
-        watch.sweep_done(number, len(infos), infos[-1], last=settled or len(infos) == iterations.most)
+        watch.sweep_done(number, len(infos), infos[-1], last=settled or len(infos) == max_iter)
     return Restart(number, estimate, tuple(infos), tuple(seconds), settled) if infos else None
-
-
-def _info(expected: Expected) -> SweepInfo:
-    locations = np.argwhere(expected.core >= _HALF_A_COUNT)
-    factors = tuple(len(np.unique(column)) for column in locations.T)
-    return SweepInfo(expected.log_likelihood, classes=len(locations), factors=factors, moved=0.0)
 
 
 def record_of(tensor: CountTensor, spec: Spec, seed: int, restart: Restart) -> Record:

@@ -44,9 +44,8 @@ def draw_concentration(
 ) -> tuple[State, ConcentrationInfo]:
     """Draw the concentration of one mode."""
     mode, y_DQ, exposure_DQ = view
-    used_U, place_Q = np.unique(state.subs_QM[:, mode], return_inverse=True)
-    y_DU, log_D = np.empty((len(y_DQ), len(used_U)), dtype=np.int64), np.empty(len(y_DQ))
-    classes = ClassesOfMode(state.core_values(), place_Q, used_U)
+    classes = ClassesOfMode.of(state, mode)
+    y_DU, log_D = np.empty((len(y_DQ), len(classes.used_U)), dtype=np.int64), np.empty(len(y_DQ))
     layout.workers.run(
         [
             partial(_sum_rows, *cut, spec.f0, y_DQ, exposure_DQ, classes, y_DU, log_D)

@@ -49,8 +49,7 @@ def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, exposure_Q: Fl
     included_Q = state.included()
     if spec.infer_budget:
         log_empty_Q = spec.a0 * (log(spec.b0) - log_of(spec.b0 + exposure_Q))
-        prior, stream = _BetaPrior(spec.c0, spec.d0), key.stream(Step.INCLUSION)
-        _include(y_Q, log_empty_Q, prior, stream, scratch(), included_Q)
+        _include(y_Q, log_empty_Q, spec.c0, spec.d0, key.stream(Step.INCLUSION), scratch(), included_Q)
     return included_Q
 
 
@@ -61,19 +60,15 @@ def core_conditional(spec: Spec, y_Q: Ints, exposure_Q: Floats) -> tuple[Floats,
 
 @kernel
 def _draw(shape_Q: Floats, rate_Q: Floats, stream: Words, rng: Words, log_core_Q: Floats) -> None:
-    """Fill `log_core_Q`."""
     seek(rng, stream, np.int64(0))
     for q in range(log_core_Q.size):
         log_core_Q[q] = log_gamma(rng, shape_Q[q], rate_Q[q])
 
 
-class _BetaPrior(NamedTuple):
-    c0: float
-    d0: float
-
-
 @kernel
-def _include(y_Q: Ints, log_empty_Q: Floats, prior: _BetaPrior, stream: Words, rng: Words, included_Q: Flags) -> None:
+def _include(
+    y_Q: Ints, log_empty_Q: Floats, c0: float, d0: float, stream: Words, rng: Words, included_Q: Flags
+) -> None:
     """Visit the classes in turn; `log_empty_Q` is the log probability that an included class holds no counts."""
     seek(rng, stream, np.int64(0))
     others = 0
@@ -81,6 +76,6 @@ def _include(y_Q: Ints, log_empty_Q: Floats, prior: _BetaPrior, stream: Words, r
         others += int(included_Q[q])
     for q in range(included_Q.size):
         others -= int(included_Q[q])
-        odds = log(others + prior.c0) - log(included_Q.size - 1 - others + prior.d0) + log_empty_Q[q]
+        odds = log(others + c0) - log(included_Q.size - 1 - others + d0) + log_empty_Q[q]
         included_Q[q] = y_Q[q] > 0 or uniform(rng) * (1.0 + exp(-odds)) < 1.0
         others += int(included_Q[q])

@@ -82,6 +82,12 @@ class ClassesOfMode(NamedTuple):
     place_Q: Ints
     used_U: Ints
 
+    @classmethod
+    def of(cls, state: State, mode: int) -> "ClassesOfMode":
+        """The classes of a state, seen from one mode."""
+        used_K = state.used(mode)
+        return cls(state.core_values(), (np.cumsum(used_K) - 1)[state.subs_QM[:, mode]], np.flatnonzero(used_K))
+
 
 class FactorInfo(NamedTuple):
     """How many factors of the mode are in use."""
@@ -92,17 +98,15 @@ class FactorInfo(NamedTuple):
 def draw_factors(key: Key, layout: Layout, spec: Spec, state: State, view: ModeView) -> tuple[State, FactorInfo]:
     """Draw every factor in use of one mode."""
     mode, y_DQ, exposure_DQ = view
-    log_phi_DK, used_K = np.empty_like(state.log_phi[mode]), state.used(mode)
-    place_Q = (np.cumsum(used_K) - 1)[state.subs_QM[:, mode]]
-    priors = Priors.of(spec, state, mode)
-    classes, stream = ClassesOfMode(state.core_values(), place_Q, np.flatnonzero(used_K)), key.stream(Step.FACTOR, mode)
+    log_phi_DK, classes = np.empty_like(state.log_phi[mode]), ClassesOfMode.of(state, mode)
+    priors, stream = Priors.of(spec, state, mode), key.stream(Step.FACTOR, mode)
     layout.workers.run(
         [
             partial(_draw_rows, *cut, priors.e0, priors.f0, y_DQ, exposure_DQ, classes, stream, scratch(), log_phi_DK)
             for cut in layout.workers.ranges(len(log_phi_DK), _ROWS_PER_THREAD)
         ]
     )
-    return state.with_factors(mode, log_phi_DK), FactorInfo(int(np.count_nonzero(used_K)))
+    return state.with_factors(mode, log_phi_DK), FactorInfo(len(classes.used_U))
 
 
 @kernel
@@ -110,7 +114,6 @@ def _draw_rows(
     first: int, last: int, e0: float, f0: float, y_DQ: Ints, exposure_DQ: Floats, classes: ClassesOfMode, stream: Words,
     rng: Words, log_phi_DK: Floats,
 ) -> None:  # fmt: skip
-    """Fill rows `first` to `last` of `log_phi_DK`."""
     core_Q, place_Q, used_U = classes
     shape_U, rate_U, log_U = np.empty(used_U.size), np.empty(used_U.size), np.empty(used_U.size)
     work_2U = np.empty((2, used_U.size))

@@ -123,7 +123,7 @@ def _by_inversion(rate: float, target: float) -> int:
 
 @part
 def _fill_expm1(rate_C: Floats, expm1_C: Floats) -> None:
-    """e^rate - 1 for rates up to 32, to some 14 digits: a series for rate / 256, then eight times e^2x - 1 = e (e + 2).
+    """e^rate - 1 for rates up to 32, to 14 digits: a series for rate / 256, then eight times e^2x - 1 = e (e + 2).
 
     Without a branch or a call, so that the loop becomes vector code.
     """

@@ -25,10 +25,10 @@ from allocore.kernels.exposure_sums import (
     scaled_sums,
     sorted_coords,
 )
-from allocore.kernels.simd import aligned_zeros, padded
+from allocore.kernels.simd import LEVEL, aligned_zeros, padded
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS
-from allocore.model.state import Dispersion, State
+from allocore.model.state import State
 from allocore.tensor.coordinates import cell_ranges, fibre_order
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.missing import Missing
@@ -103,12 +103,12 @@ class Layout:
 
     @property
     def nnz(self) -> int:
-        """How many cells there are."""
+        """The number of non-zero cells."""
         return self.nonzeros.small_N.size
 
     @property
     def blocks(self) -> int:
-        """How many blocks of cells there are."""
+        """The number of blocks of cells."""
         return self.nonzeros.first_draw_B.size - 1
 
     @property
@@ -128,7 +128,7 @@ class Layout:
 
 
 def nonzeros_of(coords_MN: NDArray[Any], counts: Ints, starts_M: Ints, first_cell: int = 0) -> NonZeros:
-    """Sorted cells as the kernels read them: those of the whole tensor, or from some block of it on."""
+    """Sorted cells as the kernels read them: those of the whole tensor, or of a shard that begins with a block."""
     cells = coords_MN.shape[1]
     small_N, draws_B = np.empty(cells, dtype=np.uint8), np.empty(-(-cells // BLOCK), dtype=np.int64)
     for part in cell_ranges(cells):
@@ -144,7 +144,6 @@ def nonzeros_of(coords_MN: NDArray[Any], counts: Ints, starts_M: Ints, first_cel
 
 
 def _row_totals(coords_MN: NDArray[Any], counts: Ints, shape: Sequence[int], order: Sequence[int]) -> Floats:
-    """The sum of the counts in the cells of each row."""
     totals = [np.zeros(length) for length in shape]
     for part in cell_ranges(len(counts)):
         for mode, column in zip(order, coords_MN[:, part], strict=True):
@@ -175,14 +174,14 @@ class Workspace:
         self._layout = layout
         self.scale: RowScale | None = None
         self.expanded = Expanded(np.empty((length, budget)), np.empty((modes, budget)))
-        self._scaled = ScaledRows(aligned_zeros(length, padded(budget)), np.empty(length))
+        self._scaled = ScaledRows(aligned_zeros(length, padded(budget, LEVEL)), np.empty(length))
 
     @classmethod
     def of(cls, layout: Layout, state: State) -> "Workspace":
         """The workspace of a state."""
         workspace = cls(layout, len(state.log_core_Q))
-        workspace.scale = workspace._scale_of(state.dispersion)
         workspace.renew_all(state)
+        workspace.rescale(state)
         return workspace
 
     def renew(self, state: State, mode: int) -> None:
@@ -193,18 +192,13 @@ class Workspace:
 
     def rescale(self, state: State) -> None:
         """Take c from the state again, after its dispersion has changed."""
-        self.scale = self._scale_of(state.dispersion)
-        if self.scale is not None:
-            mode = self.scale.mode
+        layout, dispersion = self._layout, state.dispersion
+        if dispersion is not None:
+            # A single c can be given to the rows of any mode; it costs least in the shortest.
+            mode = int(np.argmin(layout.shape)) if dispersion.mode is None else dispersion.mode
+            scale_D = LIKELIHOODS["negative-binomial"].latent_scale(dispersion.log_odds_D)
+            self.scale = layout.missing.scaled(mode, np.broadcast_to(scale_D, layout.shape[mode]))
             self.expanded.sums_MQ[mode] = scaled_sums(self.rows(mode), mode, self.scale)
-
-    def _scale_of(self, dispersion: Dispersion | None) -> RowScale | None:
-        if dispersion is None:
-            return None
-        # A single c can be given to the rows of any mode; it costs least in the shortest.
-        mode = int(np.argmin(self._layout.shape)) if dispersion.mode is None else dispersion.mode
-        scale_D = LIKELIHOODS["negative-binomial"].latent_scale(dispersion.log_odds_D)
-        return self._layout.missing.scaled(mode, np.broadcast_to(scale_D, self._layout.shape[mode]))
 
     def renew_all(self, state: State) -> None:
         """Expand all modes again."""

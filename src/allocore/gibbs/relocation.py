@@ -42,7 +42,7 @@ from allocore.kernels.distributions import categorical_from_logs, log_gamma, log
 from allocore.kernels.elementary import Floats, Ints, exp_of, lane_exp, lane_log
 from allocore.kernels.jit import inlined, kernel, part
 from allocore.kernels.random import Key, Step, Words, scratch, seek, uniform
-from allocore.kernels.simd import FIRST, SECOND, dot_of_rows, padded_columns, padded_width, sum_rows
+from allocore.kernels.simd import FIRST, LANES, SECOND, dot_of_rows, padded, padded_columns, sum_rows
 from allocore.kernels.workers import Workers
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -89,10 +89,10 @@ class ByClass(NamedTuple):
     @classmethod
     def of(cls, view: ModeView, workers: Workers) -> "ByClass":
         """The same numbers as in `view`, transposed."""
-        length, budget = view.y_DQ.shape
-        rows = cls(*np.empty((2, budget, length)))
-        cuts = workers.ranges(budget, _CLASSES_PER_THREAD)
-        workers.run([partial(_transpose, *cut, view.y_DQ, view.exposure_DQ, rows) for cut in cuts])
+        rows = cls(*np.empty((2, *view.y_DQ.shape[::-1])))
+        cuts = [slice(*cut) for cut in workers.ranges(len(rows.y_QD), _CLASSES_PER_THREAD)]
+        tables = (rows.y_QD, view.y_DQ.T), (rows.exposure_QD, view.exposure_DQ.T)
+        workers.run([partial(np.copyto, table[cut], given[cut]) for table, given in tables for cut in cuts])
         return rows
 
 
@@ -128,7 +128,7 @@ class _Places(NamedTuple):
 
 
 class _Drawn(NamedTuple):
-    """What the moves change besides the places: core values, and factors taken or left."""
+    """What the moves change, in addition to the places: core values, and factors taken or left."""
 
     log_core_Q: Floats
     log_phi_DK: Floats
@@ -164,22 +164,13 @@ def location_scores(layout: Layout, spec: Spec, state: State, mode: int, rows: B
     # Rows without counts are summed with a weight of zero, which must not meet an infinite number.
     log_phi_DL = np.maximum(padded_columns(state.log_phi[mode][:, state.used(mode)]), _LEAST_LOG)
     priors, phi_DL = Priors.of(spec, state, mode), exp_of(log_phi_DL)
-    scores_QK, exposure_QK = np.empty((2, spec.budget, padded_width(spec.core_shape[mode])))
+    scores_QK, exposure_QK = np.empty((2, spec.budget, padded(spec.core_shape[mode], LANES)))
     scores = Scores(scores_QK, exposure_QK, np.empty((spec.budget, len(CollapsedFit._fields))))
     cuts = layout.workers.ranges(spec.budget, _CLASSES_PER_THREAD)
     layout.workers.run([partial(_score_classes, *cut, rows, priors, log_phi_DL, phi_DL, scores) for cut in cuts])
     left_out_Q = np.flatnonzero(~state.included())
     scores_QK[left_out_Q], scores.fits_QF[left_out_Q] = 0.0, 0.0
     return scores
-
-
-@kernel
-def _transpose(first: int, last: int, y_DQ: Ints, exposure_DQ: Floats, rows: ByClass) -> None:
-    """Fill the rows of classes `first` to `last`."""
-    y_QD, exposure_QD = rows
-    for q in range(first, last):
-        for d in range(y_DQ.shape[0]):
-            y_QD[q, d], exposure_QD[q, d] = y_DQ[d, q], exposure_DQ[d, q]
 
 
 @kernel
@@ -264,7 +255,6 @@ def _move_classes(
 
 @inlined
 def _fit_at(fits_QF: Floats, q: int) -> CollapsedFit:
-    """The fit of class q."""
     return CollapsedFit(fits_QF[q, 0], fits_QF[q, 1], fits_QF[q, 2], fits_QF[q, 3], fits_QF[q, 4], fits_QF[q, 5])
 
 

@@ -240,83 +240,38 @@ class MergedState:
 
 def propose(draft: Draft, rng: Words) -> bool:
     """Propose a split or a merge and, if it is accepted, write it into the draft; returns whether it was accepted."""
-    return _propose_split(draft, rng) if uniform(rng) < 0.5 else _propose_merge(draft, rng)
-
-
-def _propose_split(draft: Draft, rng: Words) -> bool:
+    splits = uniform(rng) < 0.5
     q = _one_of(draft.y_Q > 0, rng)
-    r = _one_of(_empty(draft), rng)
-    if min(q, r) < 0:
+    r = _one_of(_empty(draft) if splits else _partners(draft, q, draft.subs_QM[q, draft.mode]), rng)
+    pair = _pair(draft, q, r) if min(q, r) >= 0 else None
+    if pair is None:
         return False
-    others_MK = _others(draft, q, r)
-    # The merge back must be possible: other classes use the factors that r leaves.
-    if not (_two_factors(draft, others_MK) and _used_by_others(draft, others_MK, r).all()):
+    if splits:
+        split, merged = _draw_split(draft, pair, rng), _now_merged(draft, pair)
+        accepted = log(uniform(rng)) < _gain(draft, pair, split, merged)
+        if accepted:
+            _write_split(draft, pair, split, rng)
+        return accepted
+    if pair.others_MK[draft.mode, draft.subs_QM[q, draft.mode]] == 0:  # a split could not go back there
         return False
-    pair = _pair(draft, q, r, others_MK)
-    split, merged = _draw_split(draft, pair, rng), _now_merged(draft, pair)
-    if not log(uniform(rng)) < _gain(draft, pair, split, merged, Choices.from_merged(draft, pair, split)):
-        return False
-    _write_split(draft, pair, split, rng)
-    return True
-
-
-def _propose_merge(draft: Draft, rng: Words) -> bool:
-    q = _one_of(draft.y_Q > 0, rng)
-    r = _one_of(_partners(draft, q, draft.subs_QM[q, draft.mode]), rng)
-    if min(q, r) < 0:
-        return False
-    others_MK, here = _others(draft, q, r), draft.mode
-    # The split back must be possible: other classes use the factors that q and r leave in this mode.
-    left_used = others_MK[here, draft.subs_QM[[q, r], here]] > 0
-    if not (_two_factors(draft, others_MK) and left_used.all()):
-        return False
-    pair = _pair(draft, q, r, others_MK)
     split, merged = _now_split(draft, pair), _draw_merged(draft, pair, rng)
-    if not log(uniform(rng)) < -_gain(draft, pair, split, merged, Choices.from_split(draft, pair, split)):
-        return False
-    _write_merged(draft, pair, merged, rng)
-    return True
+    accepted = log(uniform(rng)) < -_gain(draft, pair, split, merged)
+    if accepted:
+        _write_merged(draft, pair, merged, rng)
+    return accepted
 
 
-class Choices(NamedTuple):
-    """How many choices of q and r a move has.
+def _gain(draft: Draft, pair: Pair, split: SplitState, merged: MergedState) -> float:
+    """log(posterior / proposal) of the split state minus that of the merged state; the draft is in one of the two.
 
     A split, from the merged state, takes q among `holding` classes with counts and r among `empty` ones. A merge, from
     the split state, takes q among `holding` + 1 classes and r among `partners`.
     """
-
-    holding: int
-    empty: int
-    partners: int
-
-    @classmethod
-    def from_merged(cls, draft: Draft, pair: Pair, split: SplitState) -> "Choices":
-        """The choices if the draft is in the merged state."""
-        partners = _partners(draft, pair.q, pair.used_U[split.first]).sum()
-        return cls((draft.y_Q > 0).sum(), _empty(draft).sum(), partners + 1)
-
-    @classmethod
-    def from_split(cls, draft: Draft, pair: Pair, split: SplitState) -> "Choices":
-        """The choices if the draft is in the split state."""
-        partners = _partners(draft, pair.q, pair.used_U[split.first]).sum()
-        return cls((draft.y_Q > 0).sum() - 1, _empty(draft).sum() + 1, partners)
-
-
-def _gain(draft: Draft, pair: Pair, split: SplitState, merged: MergedState, choices: Choices) -> float:
-    """log(posterior / proposal) of the split state minus that of the merged state."""
+    is_split = int(draft.y_Q[pair.r] > 0)
+    holding, empty = int((draft.y_Q > 0).sum()) - is_split, int(_empty(draft).sum()) + is_split
+    partners = int(_partners(draft, pair.q, pair.used_U[split.first]).sum()) + 1 - is_split
     log_weights = _log_weight_split(draft, pair, split) - _log_weight_merged(draft, pair, merged)
-    holding, empty, partners = choices
     return float(log_weights + log(holding * empty) - log((holding + 1) * partners))
-
-
-def _two_factors(draft: Draft, others_MK: Ints) -> bool:
-    """Whether other classes use at least two factors of this mode."""
-    return bool((others_MK[draft.mode] > 0).sum() >= 2)
-
-
-def _used_by_others(draft: Draft, others_MK: Ints, r: int) -> Flags:
-    """Whether other classes use the factor of r, in each mode."""
-    return np.asarray(others_MK[np.arange(len(others_MK)), draft.subs_QM[r]] > 0)
 
 
 def _empty(draft: Draft) -> Flags:
@@ -339,36 +294,35 @@ def _partners(draft: Draft, q: int, factor: int) -> Flags:
     return partners_Q
 
 
-def _others(draft: Draft, q: int, r: int) -> Ints:
-    """How many other classes are at each factor of each mode: without r, and in this mode without q."""
-    others_MK = draft.classes_MK.copy()
-    others_MK[np.arange(len(others_MK)), draft.subs_QM[r]] -= 1
-    others_MK[draft.mode, draft.subs_QM[q, draft.mode]] -= 1
-    return others_MK
+def _pair(draft: Draft, q: int, r: int) -> Pair | None:
+    """The pair of q and r.
 
-
-def _pair(draft: Draft, q: int, r: int, others_MK: Ints) -> Pair:
-    """The pair of q and r, if other classes use at least two factors of this mode."""
-    mode, used_U = draft.mode, np.flatnonzero(others_MK[draft.mode])
-    y_D, alpha = draft.y_QD[q] + draft.y_QD[r], draft.alpha_M[mode]
-    weights_U, exposure_U, scores = (np.empty(size) for size in (len(used_U), len(used_U), len(used_U) + 1))
-    factors = FactorsInUse(used_U, draft.phi_DK, draft.log_phi_DK)
-    explain(y_D, draft.exposure_QD[q], draft.priors, factors, Explained(weights_U, exposure_U, scores[:-1]))
-    fit = fit_collapsed(y_D, draft.exposure_QD[q], draft.priors)
-    scores[:-1] += log_of(others_MK[mode, used_U] + alpha)
-    free = draft.phi_DK.shape[1] - len(used_U)
-    scores[-1] = log(free * alpha) + fit.log_integral if free else -inf
-    return Pair(q, r, others_MK, y_D, used_U, weights_U, exposure_U, scores, fit)
+    None if a split could not be merged again, or the other way round: other classes must use at least two factors of
+    this mode, and the factors of r in all modes.
+    """
+    mode, others_MK = draft.mode, draft.classes_MK.copy()
+    at_r = np.arange(len(others_MK)), draft.subs_QM[r]
+    others_MK[at_r] -= 1
+    others_MK[mode, draft.subs_QM[q, mode]] -= 1
+    used_U = np.flatnonzero(others_MK[mode])
+    if len(used_U) < 2 or not others_MK[at_r].all():
+        return None
+    y_D, exposure_D, alpha = draft.y_QD[q] + draft.y_QD[r], draft.exposure_QD[q], draft.alpha_M[mode]
+    explained = explain(y_D, exposure_D, draft.priors, used_U, draft.phi_DK, draft.log_phi_DK)
+    fit, free = fit_collapsed(y_D, exposure_D, draft.priors), draft.phi_DK.shape[1] - len(used_U)
+    own = log(free * alpha) + fit.log_integral if free else -inf
+    scores = np.append(explained.scores_U + log_of(others_MK[mode, used_U] + alpha), own)
+    return Pair(q, r, others_MK, y_D, used_U, explained.weights_U, explained.exposure_U, scores, fit)
 
 
 def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
     """Draw two factors for q and r, and the counts of each."""
     log_weights_U = log_of(pair.weights_U)
-    first = _by_weight(log_weights_U, rng)
+    first = categorical_from_logs(rng, log_weights_U, len(log_weights_U))
     log_weights_U[first] = -inf
-    second = _by_weight(log_weights_U, rng)
-    log_phi_2D = _logs_of_two(draft, pair, first, second)
-    kept_D, odds_D = np.empty_like(pair.y_D), _log_odds(pair, first, second, log_phi_2D)
+    second = categorical_from_logs(rng, log_weights_U, len(log_weights_U))
+    log_phi_2D, odds_D = _log_odds(draft, pair, first, second)
+    kept_D = np.empty_like(pair.y_D)
     share_counts(pair.y_D, odds_D, rng, kept_D)
     return SplitState(first, second, log_phi_2D, kept_D, pair.y_D - kept_D, odds_D)
 
@@ -376,20 +330,16 @@ def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
 def _now_split(draft: Draft, pair: Pair) -> SplitState:
     """The factors and counts that q and r have now."""
     first, second = np.searchsorted(pair.used_U, draft.subs_QM[[pair.q, pair.r], draft.mode])
-    log_phi_2D = _logs_of_two(draft, pair, first, second)
-    kept_D, given_D = draft.y_QD[pair.q], draft.y_QD[pair.r]
-    return SplitState(first, second, log_phi_2D, kept_D, given_D, _log_odds(pair, first, second, log_phi_2D))
+    log_phi_2D, odds_D = _log_odds(draft, pair, first, second)
+    return SplitState(first, second, log_phi_2D, draft.y_QD[pair.q], draft.y_QD[pair.r], odds_D)
 
 
-def _logs_of_two(draft: Draft, pair: Pair, first: int, second: int) -> Floats:
-    return np.ascontiguousarray(draft.log_phi_DK[:, pair.used_U[[first, second]]].T)
-
-
-def _log_odds(pair: Pair, first: int, second: int, log_phi_2D: Floats) -> Floats:
-    """For each row, the log odds that a count goes to r."""
+def _log_odds(draft: Draft, pair: Pair, first: int, second: int) -> tuple[Floats, Floats]:
+    """The logarithms of two factors and, for each row, the log odds that a count goes to r."""
+    log_phi_2D = np.ascontiguousarray(draft.log_phi_DK[:, pair.used_U[[first, second]]].T)
     share = pair.weights_U[second] / (pair.weights_U[first] + pair.weights_U[second])
     odds = log_odds_of_two(pair.y_D, log_phi_2D, pair.exposure_U[[first, second]], share)
-    return np.asarray(log_phi_2D[1] - log_phi_2D[0] + odds)
+    return log_phi_2D, np.asarray(log_phi_2D[1] - log_phi_2D[0] + odds)
 
 
 def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
@@ -409,14 +359,14 @@ def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
     return float(log_weight - log(first * second / (1.0 - first)))
 
 
-def _by_weight(log_weights_U: Floats, rng: Words) -> int:
-    return int(categorical_from_logs(rng, log_weights_U, len(log_weights_U)))
-
-
 def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
     """Draw a factor for q, which gets the counts of both, and a location for r, which has none."""
-    others_K = pair.others_MK[draft.mode, : draft.phi_DK.shape[1]]
-    factor, log_core = _choose_factor(pair, others_K, rng)
+    choice = categorical_from_logs(rng, pair.scores, len(pair.scores))
+    if choice < len(pair.used_U):
+        factor, log_core = pair.used_U[choice], nan
+    else:
+        factor = _one_of(pair.others_MK[draft.mode, : draft.phi_DK.shape[1]] == 0, rng)
+        log_core = draw_collapsed(rng, pair.fit)
     modes, budget = range(len(draft.alpha_M)), len(draft.y_Q)
     excluded = {m: sorted((pair.q, pair.r)) if m == draft.mode else [pair.r] for m in modes}
     away_M = np.array([_other_class(budget, excluded[m], rng) for m in modes])
@@ -441,14 +391,6 @@ def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
         beside_q = here and factor == merged.factor
         log_weight += log((others + beside_q + draft.alpha_M[m]) * choices / others)
     return log_weight
-
-
-def _choose_factor(pair: Pair, others_K: Ints, rng: Words) -> tuple[int, float]:
-    """Draw a factor for q with all counts, and the log core value there if no other class uses it."""
-    choice = categorical_from_logs(rng, pair.scores, len(pair.scores))
-    if choice < len(pair.used_U):
-        return pair.used_U[choice], nan
-    return _one_of(others_K == 0, rng), draw_collapsed(rng, pair.fit)
 
 
 def _other_class(budget: int, excluded: list[int], rng: Words) -> int:
@@ -486,14 +428,6 @@ def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> 
         draft.log_core_Q[q] = merged.log_core
 
 
-class FactorsInUse(NamedTuple):
-    """The factors of a mode, their logarithms, and which of them are in use."""
-
-    used_U: Ints
-    phi_DK: Floats
-    log_phi_DK: Floats
-
-
 class Explained(NamedTuple):
     """How the factors in use explain some counts: weights w, sums S, and scores.
 
@@ -506,11 +440,12 @@ class Explained(NamedTuple):
 
 
 @kernel
-def explain(y_D: Floats, exposure_D: Floats, priors: Priors, factors: FactorsInUse, explained: Explained) -> None:
-    """Fill `explained` for the counts of a class."""
-    used_U, phi_DK, log_phi_DK = factors
-    weights_U, exposure_U, scores_U = explained
+def explain(
+    y_D: Floats, exposure_D: Floats, priors: Priors, used_U: Ints, phi_DK: Floats, log_phi_DK: Floats
+) -> Explained:
+    """Explain the counts of a class by the factors in use."""
     used, total, rows = used_U.size, 0.0, 0
+    weights_U, exposure_U, scores_U = np.empty(used), np.empty(used), np.empty(used)
     phi_NU, counts_N = np.empty((y_D.size, used)), np.empty(y_D.size)
     for u in range(used):
         weights_U[u], exposure_U[u], scores_U[u] = 1.0 / used, 0.0, 0.0
@@ -529,11 +464,12 @@ def explain(y_D: Floats, exposure_D: Floats, priors: Priors, factors: FactorsInU
     _climb(counts_N[:rows], phi_NU[:rows], exposure_U, weights_U)
     for u in range(used):
         weights_U[u] = (1.0 - _LEAK) * weights_U[u] + _LEAK / used
+    return Explained(weights_U, exposure_U, scores_U)
 
 
 @part
 def _climb(counts_N: Floats, phi_NU: Floats, exposure_U: Floats, weights_U: Floats) -> None:
-    """The steps of EM, over the rows that have counts."""
+    """Take the steps of EM, over the rows that have counts."""
     rows, used = phi_NU.shape
     phi_UN, ratio_N, shares_U = np.empty((used, rows)), np.empty(rows), np.empty(used)
     for n in range(rows):

@@ -23,8 +23,8 @@ each just before it is allocated, so `begin` draws them too.
 
 Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
 takes one; core values are drawn again afterwards because that is cheap. The concentration is drawn with the factors
-integrated out, so the factors follow it. All steps of a mode share its exposure (factors.py), kept per unit of lambda;
-as such it depends only on the other modes.
+integrated out, so the factors come after it. All steps of a mode share its exposure (factors.py), the counts to expect
+from each class, stored per unit of lambda: it depends only on the other modes.
 
 The order of the modes rotates from sweep to sweep, so that each mode is the last one in turn. Thinning ends a sweep, so
 the allocation and the log-likelihood belong to the state that is returned. `begin` makes the first allocation. AlloCore
@@ -32,8 +32,8 @@ learns the locations. CP (k[q, m] = q) and Tucker (a class at every location) le
 split-merge.
 
 Every step is a function of a key, the data and what it conditions on. It returns what it draws and an info, a named
-tuple of diagnostics that no later draw depends on. The workspace is the one mutable object: it holds the factors of the
-present state, expanded to a column for each class. Steps read it, this module renews it, and thinning keeps scratch
+tuple of diagnostics that no later draw depends on. The workspace is the one mutable object: it has the factors of the
+present state, expanded to a column for each class. Steps read it, this module renews it, and thinning uses scratch
 space in it. Every step, mode and row has its own random numbers, opened from the key. model/state.py explains the
 suffixes of arrays.
 """

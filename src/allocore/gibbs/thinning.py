@@ -113,30 +113,24 @@ def thin(
     key: Key, layout: Layout, spec: Spec, state: State, workspace: Workspace, thin_cells: ThinCells | None = None
 ) -> tuple[Allocation, ThinningInfo]:
     """Allocate every count to a class. Classes that are not included get no counts and cost nothing."""
-    thin_cells = thin_cells or thin_here
-    included_Q, likelihood = np.flatnonzero(state.included()), CODES[spec.likelihood]
-    if len(included_Q) == len(state.log_core_Q):
-        return _thin_included(key, layout, likelihood, state, workspace, thin_cells)
-    shape_RQ = workspace.expanded.phi_RQ.shape
+    included_Q, likelihood, budget = np.flatnonzero(state.included()), CODES[spec.likelihood], len(state.log_core_Q)
     if not len(included_Q):  # then there are no counts either
-        return Allocation(np.zeros(shape_RQ, dtype=layout.count_type), 0.0), ThinningInfo(0, 0)
-    only = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
-    found, info = _thin_included(key, layout, likelihood, only, workspace.of_classes(included_Q), thin_cells)
-    y_RQ = np.zeros(shape_RQ, dtype=found.y_RQ.dtype)
-    y_RQ[:, included_Q] = found.y_RQ
-    return Allocation(y_RQ, found.log_fit), info
-
-
-def _thin_included(
-    key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace, thin_cells: ThinCells
-) -> tuple[Allocation, ThinningInfo]:
-    """Thin the cells, and add up their log-likelihood in one order, whatever the threads and shards."""
+        y_RQ = np.zeros((sum(layout.shape), budget), dtype=layout.count_type)
+        return Allocation(y_RQ, 0.0), ThinningInfo(0, 0)
+    if len(included_Q) < budget:
+        state = replace(state, log_core_Q=state.log_core_Q[included_Q], subs_QM=state.subs_QM[included_Q])
+        workspace = workspace.of_classes(included_Q)
     count_type = _count_type(layout, likelihood, state, workspace)
-    cells = thin_cells(key, layout, likelihood, state, workspace, count_type)
+    cells = (thin_cells or thin_here)(key, layout, likelihood, state, workspace, count_type)
+    # One order of the sum, whatever the threads and shards.
     log_fit = float(cells.log_fit_B.sum()) + float(cells.log_fit_L.sum()) + float(cells.log_fit_U.sum())
     if likelihood == POISSON:
         log_fit += float((layout.row_totals_R * cells.log_scale_R).sum())
-    return Allocation(cells.y_RQ, log_fit), ThinningInfo(len(cells.log_fit_L), len(cells.log_fit_U))
+    y_RQ = cells.y_RQ
+    if len(included_Q) < budget:
+        y_RQ = np.zeros((len(cells.y_RQ), budget), dtype=cells.y_RQ.dtype)
+        y_RQ[:, included_Q] = cells.y_RQ
+    return Allocation(y_RQ, log_fit), ThinningInfo(len(cells.log_fit_L), len(cells.log_fit_U))
 
 
 def _count_type(layout: Layout, likelihood: int, state: State, workspace: Workspace) -> type[np.signedinteger[Any]]:
@@ -151,13 +145,6 @@ def _count_type(layout: Layout, likelihood: int, state: State, workspace: Worksp
     return np.int32 if layout.total + total_rate < 2**30 else np.int64  # the cells are ones
 
 
-class _Streams(NamedTuple):
-    """Random numbers for the draws, and for draws that are repeated after a rejection."""
-
-    draws: Words
-    redraws: Words
-
-
 def thin_here(
     key: Key, layout: Layout, likelihood: int, state: State, workspace: Workspace,
     count_type: type[np.signedinteger[Any]],
@@ -167,18 +154,20 @@ def thin_here(
     by_thread = _empty_sums(layout, budget, count_type)
     log_fit_B, log_fit_L = np.zeros(layout.blocks), np.zeros(len(nonzeros.large_L))
     underflow_N = np.zeros(layout.nnz, dtype=np.bool_)
-    streams, exact_stream = _Streams(key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
+    streams, exact_stream = (key.stream(Step.THIN), key.stream(Step.THIN_AGAIN)), key.stream(Step.THIN_EXACT)
     latent: Latent | None = None
     if likelihood != POISSON:
         latent_streams = key.stream(Step.LATENT), key.stream(Step.LATENT_EXACT)
         latent = Latent(likelihood, exp_of(scaled.log_scale_R), *latent_streams)
     weights = Weights(state.core_values(), workspace.expanded.phi_RQ, scaled.log_scale_R)
-    first_draw_B = _first_draws(layout, likelihood)
+    first_draw_B = nonzeros.first_draw_B  # where the random numbers of each block begin
+    if likelihood == BERNOULLI:  # a latent count is at most MOST_BINARY, not at most y
+        first_draw_B = (nonzeros.first_cell + np.arange(layout.blocks + 1) * BLOCK) * (MOST_BINARY + 1)
 
     def work(blocks: tuple[int, int], large: tuple[int, int], sums: ThreadSums) -> None:
         batch = Batch.of(len(layout.shape), scaled.scaled_RL.shape[1], likelihood)
         _thin_blocks(
-            *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, streams, batch, sums, log_fit_B, underflow_N
+            *blocks, latent, nonzeros, first_draw_B, scaled.scaled_RL, *streams, batch, sums, log_fit_B, underflow_N
         )  # fmt: skip
         buffers = SplitBuffers.of(budget)
         split_large(*large, latent, nonzeros, weights, exact_stream, buffers, sums, log_fit_L, underflow_N)
@@ -191,13 +180,6 @@ def thin_here(
     which = np.flatnonzero(underflow_N)
     log_fit_U = split_in_logs(which, layout, latent, state, scaled, exact_stream, by_thread[0])
     return ThinnedCells(_total(layout, by_thread), log_fit_B, log_fit_L, log_fit_U, scaled.log_scale_R)
-
-
-def _first_draws(layout: Layout, likelihood: int) -> Ints:
-    """Where the random numbers of each block begin. A latent count is at most y, or MOST_BINARY for binary cells."""
-    if likelihood != BERNOULLI:
-        return layout.nonzeros.first_draw_B
-    return (layout.nonzeros.first_cell + np.arange(layout.blocks + 1) * BLOCK) * (MOST_BINARY + 1)
 
 
 def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
@@ -245,7 +227,6 @@ def _empty_sums(layout: Layout, budget: int, count_type: type[np.signedinteger[A
 
 
 def _total(layout: Layout, by_thread: list[ThreadSums]) -> NDArray[Any]:
-    """The counts of all threads together."""
     whole_RQ = by_thread[0].whole_RQ
     for sums in by_thread[1:]:
         for m in sums.own_M:
@@ -285,40 +266,29 @@ class Batch(NamedTuple):
         draws = (_CELLS * MOST_BINARY if likelihood == BERNOULLI else _DRAWS + LARGE) + _AT_ONCE
         products = aligned_zeros(modes + _CELLS, width)
         products[modes - 1] = 1.0
+        count_C, latent_C = np.zeros((2, _CELLS), dtype=np.int64)
+        rate_C, expm1_C, ends_C = np.zeros((3, _CELLS))
+        cell_D, column_D, level_D, class_D = np.zeros((4, draws), dtype=np.uint32)
         return cls(
-            products=products,
-            count_C=np.zeros(_CELLS, dtype=np.int64),
-            rate_C=np.zeros(_CELLS),
-            expm1_C=np.zeros(_CELLS),
-            latent_C=np.zeros(_CELLS, dtype=np.int64),
-            log_2C=np.zeros((2, _CELLS)),
-            fibre_C=np.zeros(_CELLS, dtype=np.uint32),
-            towers=new_towers(_CELLS, width),
-            ends_C=np.zeros(_CELLS),
-            totals_C=np.ones(_CELLS),
-            cell_D=np.zeros(draws, dtype=np.uint32),
-            column_D=np.zeros(draws, dtype=np.uint32),
-            level_D=np.zeros(draws, dtype=np.uint32),
-            class_D=np.zeros(draws, dtype=np.uint32),
-            rest_D=np.zeros(draws),
-            uniforms=np.zeros(draws + UNIFORMS_AT_ONCE),
-            rng=scratch(),
-        )
+            products=products, count_C=count_C, rate_C=rate_C, expm1_C=expm1_C, latent_C=latent_C,
+            log_2C=np.zeros((2, _CELLS)), fibre_C=np.zeros(_CELLS, dtype=np.uint32), towers=new_towers(_CELLS, width),
+            ends_C=ends_C, totals_C=np.ones(_CELLS), cell_D=cell_D, column_D=column_D, level_D=level_D, class_D=class_D,
+            rest_D=np.zeros(draws), uniforms=np.zeros(draws + UNIFORMS_AT_ONCE), rng=scratch(),
+        )  # fmt: skip
 
 
 @kernel
 def _thin_blocks(
     first: int, last: int, latent: Latent | None, nonzeros: NonZeros, first_draw_B: Ints, scaled_RL: Singles,
-    streams: _Streams, batch: Batch, sums: ThreadSums, log_fit_B: Floats, underflow_N: Flags,
+    draw_stream: Words, redraw_stream: Words, batch: Batch, sums: ThreadSums, log_fit_B: Floats, underflow_N: Flags,
 ) -> None:  # fmt: skip
-    """Thin the cells of a range of blocks, batch by batch."""
+    """Thin the cells of a range of blocks, batch by batch; a draw that is rejected is repeated from `redraw_stream`."""
     # Each array that is taken out of a tuple costs two atomic operations, and threads disturb one another by them: in
     # the parts below, which are called for every few dozen cells, that made two threads slower than one. So it is done
     # once, here, and the parts take arrays.
     coords_MN, changed_N, small_N, _, _, _, starts_M, first_cell = nonzeros
     (products, count_C, rate_C, expm1_C, latent_C, log_2C, fibre_C, towers, ends_C, totals_C, cell_D, column_D, level_D,
      class_D, rest_D, uniforms, rng) = batch  # fmt: skip
-    draw_stream, redraw_stream = streams
     if latent is not None:
         likelihood, scale_R, latent_stream, _ = latent
     own_RQ, own_starts_M, has_common = sums.own_RQ, sums.own_starts_M, sums.common_M.size > 0
@@ -465,7 +435,7 @@ def find_columns(
 def find_levels(
     draws: int, towers: Singles, cell_D: Indices, column_D: Indices, rest_D: Floats, level_D: Indices
 ) -> None:
-    """Find the level of every draw."""
+    """Find the level of every draw in its column."""
     for d in range(draws):
         level_D[d] = level_at(towers, cell_D[d], column_D[d], rest_D[d])
 

@@ -65,7 +65,8 @@ def crt_sum(rng: Words, counts_J: Ints, cumulative_J: Ints, r: float, scratch: I
         tables += _decided_successes(rng, r, start, stop, trials - undecided)
         for k in range(undecided):
             i = _customer(scratch[k], start, stop, counts_J, cumulative_J, closed, closing, partial)
-            tables += _succeeds(rng, r, start, stop, i)
+            # (p_i - p_{b-1}) / (p_a - p_{b-1}), without subtraction
+            tables += uniform(rng) < (stop - 1 - i) / (stop - 1 - start) * ((r + start) / (r + i))
         start, closed = stop, closing
     return int(tables)
 
@@ -141,10 +142,3 @@ def _customer(
         else:
             low = middle + 1
     return int(counts_J[low] - (_from_start(cumulative_J, closed, low + 1, start) - trial))
-
-
-@part
-def _succeeds(rng: Words, r: float, start: int, stop: int, i: int) -> bool:
-    """Whether an undecided trial of customer i is a success: (p_i - p_{b-1}) / (p_a - p_{b-1}), without subtraction."""
-    ratio = (stop - 1 - i) / (stop - 1 - start) * ((r + start) / (r + i))
-    return uniform(rng) < ratio

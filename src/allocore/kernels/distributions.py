@@ -82,7 +82,6 @@ def log_gamma(rng: Words, shape: float, rate: float) -> float:
 
 @part
 def _accepted_cube(rng: Words, d: float) -> float:
-    """Propose until a cube is accepted."""
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
         x = normal(rng)
@@ -150,7 +149,7 @@ def binomial(rng: Words, trials: int, p: float) -> int:
 def _binomial_by_inversion(rng: Words, trials: int, p: float) -> int:
     """Walk up the distribution function. The mean is below 10, so the walk is short.
 
-    Values beyond 300 have a probability below 1e-300. Only rounding can lead there, so the number is drawn again.
+    Values beyond 300 have a probability below 1e-300. Only rounding can lead there; then draw again.
     """
     odds = p / (1.0 - p)
     start = math.exp(trials * math.log1p(-p))
@@ -214,32 +213,8 @@ def _stirling_tail(k: float) -> float:
 
 
 @part
-def poisson(rng: Words, rate: float) -> int:
-    """A Poisson variate; the acceptance test is good to 1e-6 up to a rate of 2^50."""
-    if not rate > 0.0:  # `not >` also catches NaN
-        return 0
-    if rate < _INVERSION_MEAN:
-        return _poisson_by_inversion(rng, rate)
-    return _poisson_by_rejection(rng, rate)
-
-
-@part
-def _poisson_by_inversion(rng: Words, rate: float) -> int:
-    """Walk up the distribution function; beyond 300 as in `_binomial_by_inversion`."""
-    start = math.exp(-rate)
-    while True:
-        mass = start
-        u = uniform(rng)
-        for k in range(_INVERSION_LIMIT):
-            if u <= mass:
-                return k
-            u -= mass
-            mass *= rate / (k + 1)
-
-
-@part
 def _poisson_by_rejection(rng: Words, rate: float) -> int:
-    """Transformed rejection, algorithm PTRS of Hörmann (1993b); needs a rate of at least 10."""
+    """Transformed rejection, algorithm PTRS of Hörmann (1993b), for rates from 10 to 2^50: its test is good to 1e-6."""
     b = 0.931 + 2.53 * math.sqrt(rate)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
@@ -271,29 +246,26 @@ def _log_poisson(rate: float, k: float) -> float:
 
 @part
 def zero_truncated_poisson(rng: Words, rate: float) -> int:
-    """A Poisson variate given that it is at least 1; the rate may be as small as 1e-300 and as large as 2^50."""
+    """A Poisson variate given that it is at least 1; the rate may be as small as 1e-300 and as large as 2^50.
+
+    Small rates by inversion: walk up the terms rate^k / k! from k = 1, which add up to exp(rate) - 1.
+    """
     if not rate > 0.0:  # the limit; `not >` also catches NaN
         return 1
     if rate < _INVERSION_MEAN:
-        return _positive_poisson_by_inversion(rng, rate)
+        total = math.expm1(rate)
+        while True:
+            term = rate
+            target = uniform(rng) * total
+            for k in range(1, _INVERSION_LIMIT):
+                if target <= term:
+                    return k
+                target -= term
+                term *= rate / (k + 1)
     while True:
         k = _poisson_by_rejection(rng, rate)
         if k > 0:
             return k
-
-
-@part
-def _positive_poisson_by_inversion(rng: Words, rate: float) -> int:
-    """Walk up the terms rate^k / k! from k = 1, which add up to exp(rate) - 1; beyond 300 draw again."""
-    total = math.expm1(rate)
-    while True:
-        term = rate
-        target = uniform(rng) * total
-        for k in range(1, _INVERSION_LIMIT):
-            if target <= term:
-                return k
-            target -= term
-            term *= rate / (k + 1)
 
 
 @part

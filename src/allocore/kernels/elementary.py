@@ -1,12 +1,13 @@
 """exp and log without a branch or a call, so that loops around them become vector code, with the same bytes everywhere.
 
-NumPy's own exp and log differ in their last bits where vectors are wider, and a call of the C library takes four times
-as long. So whatever decides a draw, or is stored with one, takes exp and log of arrays from here, or calls the C
+The last bits of NumPy's exp and log depend on the width of the vectors, and a call of the C library takes four times as
+long. So whatever decides a draw, or is stored with one, takes exp and log of arrays from here, or calls the C
 library in a kernel (tests/kernels/test_elementary.py). The formulas are those of Sun's fdlibm (Ng 1993): reduce the
 argument to a small interval, then a rational or polynomial approximation. The error is at most one unit in the last
-place. There is no fused multiply-add in them, so they do not depend on the processor. Cost: some 1 ns a number.
+place. There is no fused multiply-add in them, so they do not depend on the processor. Cost: about 1 ns per number.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ Singles: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.uint32]
 Flags: TypeAlias = NDArray[np.bool_]
-
 
 # ln 2 in two parts: the products of the first with exponents of floats are exact.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -77,17 +77,18 @@ def lane_log(x: Any) -> Any:
 
 def exp_of(numbers: ArrayLike) -> Floats:
     """e^x of every number."""
-    given = np.asarray(numbers, dtype=np.float64, order="C")
-    out = np.empty_like(given)
-    _exp(given.reshape(-1), out.reshape(-1))
-    return out
+    return _apply(_exp, numbers)
 
 
 def log_of(numbers: ArrayLike) -> Floats:
     """The logarithm of every number; minus infinity for zeros."""
+    return _apply(_log, numbers)
+
+
+def _apply(fill: Callable[[Floats, Floats], None], numbers: ArrayLike) -> Floats:
     given = np.asarray(numbers, dtype=np.float64, order="C")
     out = np.empty_like(given)
-    _log(given.reshape(-1), out.reshape(-1))
+    fill(given.reshape(-1), out.reshape(-1))
     return out
 
 

@@ -141,7 +141,9 @@ def sorted_coords(
 
     Cells that are `sorted_already`, the first mode slowest, are not sorted again if `order` is that of the modes.
     """
-    coords_MN = np.array(coords[list(order)], dtype=_narrow_type(max(lengths)), order="C")
+    longest = max(lengths)
+    narrow = np.uint16 if longest <= 2**16 else np.int32 if longest < 2**31 else np.int64
+    coords_MN = np.array(coords[list(order)], dtype=narrow, order="C")
     if sorted_already and tuple(order) == tuple(range(len(lengths))):
         return coords_MN, slice(None)
     place_N = np.lexsort(coords_MN[::-1])
@@ -159,10 +161,6 @@ def changed_modes(coords_MN: NDArray[Any]) -> NDArray[np.int8]:
             column = coords_MN[m, max(part.start - 1, 0) : part.stop]
             changed_N[part.stop - len(column) + 1 : part.stop][column[1:] != column[:-1]] = m
     return changed_N
-
-
-def _narrow_type(length: int) -> type[np.integer[Any]]:
-    return np.uint16 if length <= 2**16 else np.int32 if length < 2**31 else np.int64
 
 
 _WORTH_A_THREAD = 500_000  # multiplications; with fewer, a thread costs more than it saves
@@ -195,31 +193,17 @@ def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
     return np.asarray(np.einsum("d...,d->...", phi_DQ, scale.scale_D))
 
 
-class _Patterns(NamedTuple):
-    """The patterns as the kernel reads them; `wildcards_P` has a bit for each mode with a wildcard."""
-
-    weights_P: Floats
-    wildcards_P: Ints
-
-
 class _Groups(NamedTuple):
     """Patterns to be summed by group, and within a group by runs of patterns with the same wildcards.
 
     Group g has the runs runs_G[g] to runs_G[g + 1]; run s has the patterns members_P[starts_S[s] : starts_S[s + 1]].
-    `rows_PN` has, for each member, the rows of the table over all modes that it names, but those of one mode.
+    `rows_PN` has, for each member, the rows that it names in all modes but one, then zeros.
     """
 
     members_P: Ints
     starts_S: Ints
     runs_G: Ints
     rows_PN: Indices
-
-
-class _ModeIndex(NamedTuple):
-    """The patterns from the view of one mode: grouped by the row they name, and those with a wildcard in this mode."""
-
-    by_row: _Groups
-    everywhere: _Groups
 
 
 @dataclass(frozen=True)
@@ -232,48 +216,44 @@ class SignedPatterns:
 
     @classmethod
     def of(cls, missing: Missing) -> "SignedPatterns":
-        """The patterns of a tensor's missing cells."""
+        """The patterns of the missing cells of a tensor."""
         patterns_PM, weights_P = signed_patterns(missing)
         return cls(missing.shape, np.ascontiguousarray(patterns_PM, dtype=np.int64), weights_P.astype(np.float64))
 
     @cached_property
-    def _arrays(self) -> _Patterns:
-        wildcards_P = np.asarray(((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1))
-        return _Patterns(self.weights_P, wildcards_P)
+    def _wildcards_P(self) -> Ints:
+        """A bit for each mode in which a pattern has a wildcard."""
+        return np.asarray(((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1))
 
     @cached_property
     def _all(self) -> _Groups:
-        members_P = np.argsort(self._arrays.wildcards_P, kind="stable")
+        members_P = np.argsort(self._wildcards_P, kind="stable")
         return self._groups(members_P, _in_chunks(len(members_P)), _NO_MODE)
 
     @cached_property
-    def _indices(self) -> tuple[_ModeIndex, ...]:
-        return tuple(self._index(mode) for mode in range(len(self.shape)))
-
-    def _index(self, mode: int) -> _ModeIndex:
-        column_P = self.patterns_PM[:, mode]
-        sorted_P = np.lexsort([self._arrays.wildcards_P, column_P])
-        everywhere_P, named_P = np.split(sorted_P, [np.searchsorted(column_P[sorted_P], 0)])
-        starts_D = np.concatenate([[0], np.cumsum(np.bincount(column_P[named_P], minlength=self.shape[mode]))])
-        everywhere = self._groups(everywhere_P, _in_chunks(len(everywhere_P)), mode)
-        return _ModeIndex(self._groups(named_P, starts_D, mode), everywhere)
+    def _by_mode(self) -> list[tuple[_Groups, _Groups]]:
+        """For each mode, the patterns grouped by the row they name, and those with a wildcard in this mode."""
+        by_mode = []
+        for mode, column_P in enumerate(self.patterns_PM.T):
+            sorted_P = np.lexsort([self._wildcards_P, column_P])
+            everywhere_P, named_P = np.split(sorted_P, [np.searchsorted(column_P[sorted_P], 0)])
+            starts_D = np.concatenate([[0], np.cumsum(np.bincount(column_P[named_P], minlength=self.shape[mode]))])
+            everywhere = self._groups(everywhere_P, _in_chunks(len(everywhere_P)), mode)
+            by_mode.append((self._groups(named_P, starts_D, mode), everywhere))
+        return by_mode
 
     def _groups(self, members_P: Ints, starts_G: Ints, mode: int) -> _Groups:
         """Groups that begin at `starts_G`, whose members are sorted by their wildcards."""
-        wildcards_P = self._arrays.wildcards_P[members_P]
+        wildcards_P = self._wildcards_P[members_P]
         changes = np.flatnonzero(np.diff(wildcards_P)) + 1
         starts_S = np.unique(np.concatenate([starts_G, changes]))
-        return _Groups(members_P, starts_S, np.searchsorted(starts_S, starts_G), self._named_rows(members_P, mode))
-
-    def _named_rows(self, members_P: Ints, mode: int) -> Indices:
-        """The rows that patterns name in all modes but one, first; what follows is zero."""
         rows_PN, named_P = np.zeros((len(members_P), len(self.shape)), dtype=np.uint32), np.zeros(len(members_P), int)
         for m, offset in enumerate(row_offsets(self.shape)[:-1]):
             if m != mode:
                 named = np.flatnonzero(self.patterns_PM[members_P, m] >= 0)
                 rows_PN[named, named_P[named]] = offset + self.patterns_PM[members_P[named], m]
                 named_P[named] += 1
-        return rows_PN
+        return _Groups(members_P, starts_S, np.searchsorted(starts_S, starts_G), rows_PN)
 
     def scaled(self, mode: int, scale_D: Floats) -> RowScale:
         """The scale c of the rows of one mode, with the weights of the patterns that it changes."""
@@ -283,16 +263,15 @@ class SignedPatterns:
 
     def sums_by_row(self, expanded: Expanded, mode: int, workers: Workers, scale: RowScale | None = None) -> Floats:
         """For each row of a mode, the sum over its observed cells of the product over the other modes: (D, Q)."""
-        index = self._indices[mode]
+        by_row, everywhere = self._by_mode[mode]
         of_other_mode = scale if scale is not None and scale.mode != mode else None
-        patterns = self._weighted(of_other_mode)
         observed_Q = np.prod(np.delete(expanded.sums_MQ, mode, axis=0), axis=0)
-        if len(index.everywhere.members_P):
+        if len(everywhere.members_P):
             nothing_Q = np.zeros_like(observed_Q)
-            less_CQ = _less(nothing_Q, -np.inf, index.everywhere, patterns, expanded, mode, workers)
+            less_CQ = self._less(nothing_Q, -np.inf, everywhere, of_other_mode, expanded, mode, workers)
             observed_Q += less_CQ.sum(axis=0)
         # If every cell of a row is missing, rounding may leave a difference slightly below zero.
-        sums_DQ = _less(observed_Q, 0.0, index.by_row, patterns, expanded, mode, workers)
+        sums_DQ = self._less(observed_Q, 0.0, by_row, of_other_mode, expanded, mode, workers)
         if scale is not None and of_other_mode is None:
             sums_DQ *= scale.scale_D[:, None]
         return sums_DQ
@@ -300,7 +279,7 @@ class SignedPatterns:
     def sums(self, expanded: Expanded, workers: Workers, scale: RowScale | None = None) -> Floats:
         """The sum over all observed cells: (Q)."""
         nothing_Q = np.zeros(expanded.phi_RQ.shape[1])
-        less_CQ = _less(nothing_Q, -np.inf, self._all, self._weighted(scale), expanded, _NO_MODE, workers)
+        less_CQ = self._less(nothing_Q, -np.inf, self._all, scale, expanded, _NO_MODE, workers)
         return np.asarray(np.maximum(np.prod(expanded.sums_MQ, axis=0) + less_CQ.sum(axis=0), 0.0))
 
     def sum_of_one(self, phi: Sequence[Floats], sums: Sequence[float], scale: RowScale | None = None) -> float:
@@ -318,19 +297,21 @@ class SignedPatterns:
         rows_PM = np.concatenate([everything_1M, self.patterns_PM])
         return np.where(rows_PM < 0, self.shape, rows_PM).T, np.concatenate([[1.0], -self.weights_P])
 
-    def _weighted(self, scale: RowScale | None) -> _Patterns:
-        return self._arrays if scale is None else self._arrays._replace(weights_P=scale.weights_P)
-
-
-def _less(
-    whole_Q: Floats, least: float, groups: _Groups, patterns: _Patterns, expanded: Expanded, mode: int, workers: Workers
-) -> Floats:
-    """`whole_Q` minus the patterns of each group, over all modes but one, and not below `least`: (G, Q)."""
-    less_GQ = np.empty((len(groups.runs_G) - 1, len(whole_Q)))
-    work_G = 1.0 + np.diff(groups.starts_S[groups.runs_G])
-    cuts = workers.ranges_of_equal_work(work_G, _WORTH_A_THREAD / len(whole_Q))
-    workers.run([partial(_subtract, *cut, whole_Q, least, mode, groups, patterns, expanded, less_GQ) for cut in cuts])
-    return less_GQ
+    def _less(
+        self, whole_Q: Floats, least: float, groups: _Groups, scale: RowScale | None, expanded: Expanded, mode: int,
+        workers: Workers,
+    ) -> Floats:  # fmt: skip
+        """`whole_Q` minus the patterns of each group, over all modes but one, and not below `least`: (G, Q)."""
+        less_GQ = np.empty((len(groups.runs_G) - 1, len(whole_Q)))
+        weights_P = self.weights_P if scale is None else scale.weights_P
+        work_G = 1.0 + np.diff(groups.starts_S[groups.runs_G])
+        workers.run(
+            [
+                partial(_subtract, *cut, whole_Q, least, mode, groups, weights_P, self._wildcards_P, expanded, less_GQ)
+                for cut in workers.ranges_of_equal_work(work_G, _WORTH_A_THREAD / len(whole_Q))
+            ]
+        )
+        return less_GQ
 
 
 def _in_chunks(patterns: int) -> Ints:
@@ -340,8 +321,8 @@ def _in_chunks(patterns: int) -> Ints:
 
 @kernel
 def _subtract(
-    first: int, last: int, whole_Q: Floats, least: float, mode: int, groups: _Groups, patterns: _Patterns,
-    expanded: Expanded, less_GQ: Floats,
+    first: int, last: int, whole_Q: Floats, least: float, mode: int, groups: _Groups, weights_P: Floats,
+    wildcards_P: Ints, expanded: Expanded, less_GQ: Floats,
 ) -> None:  # fmt: skip
     """Fill `less_GQ` for groups `first` to `last`, some columns at a time; the last ones may be filled twice.
 
@@ -349,7 +330,6 @@ def _subtract(
     group with the same wildcards are summed first.
     """
     members_P, starts_S, runs_G, rows_PN = groups
-    weights_P, wildcards_P = patterns
     phi_RQ, sums_MQ = expanded
     width, modes = columns_at_once(whole_Q.size), sums_MQ.shape[0]
     sum_L = np.empty(width)

@@ -52,8 +52,8 @@ def _cache_folder(given: str) -> str | None:
     """A folder for compiled kernels, inside `given` if there is one, named after the sources of all kernels.
 
     numba compiles a kernel again when its own file changes, but not when a kernel that it calls changes, or a constant
-    or tuple that it reads. If the folder cannot be written, it is among the user's caches, or a temporary one; if none
-    can, nothing is cached. A cache is code: a temporary folder must belong to the user.
+    or tuple that it reads. If the folder is not writable, one among the user's caches or a temporary one takes its
+    place; without any, nothing is cached. A cache is code: a temporary folder must belong to the user.
     """
     digest = hashlib.sha256()
     for path in kernel_sources():
@@ -84,7 +84,7 @@ def will_be_kept(module: str) -> bool:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether there is such a folder, now if not before, and files can be made in it."""
+    """Create a folder if necessary, and return whether files can be written to it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -94,7 +94,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether a folder, now if not before, belongs to this user and is closed to all others."""
+    """Create a folder if necessary, and return whether it belongs to this user and is closed to all others."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()

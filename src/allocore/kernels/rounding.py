@@ -1,12 +1,16 @@
 """A fingerprint of how this process rounds, to know beforehand whether draws on two machines will agree.
 
-Draws are made of additions and multiplications, which all processors round alike, in one fixed order, and of exp and
-log of arrays, which are made of these (elementary.py); of exp, log, log1p, expm1 and lgamma of the C library, as
-compiled kernels call them; and of a few sums that NumPy makes. The last two may differ: the C library has variants
-for processors with and without fused multiply-add, and differs from one version to another; Intel's SVML, where numba
-finds it, takes its place; NumPy may be built for other vectors. So the results of these functions are hashed, at a
-few thousand fixed points. The points are made of whole numbers, because they must be the same everywhere. Cost: some
-milliseconds, once a process.
+Draws consist of
+
+- additions and multiplications in one fixed order, and exp and log of arrays, which consist of these (elementary.py):
+  all processors round them alike;
+- exp, log, log1p, expm1 and lgamma of the C library, as compiled kernels call them: the library has variants for
+  processors with and without fused multiply-add and differs between versions, and numba replaces it by Intel's SVML
+  where it finds that;
+- a few sums by NumPy, which may be built for other vectors.
+
+So the results of the last two are hashed, at a few thousand fixed points that are made of whole numbers and so the same
+everywhere. Cost: a few milliseconds, once per process.
 """
 
 import hashlib
@@ -31,8 +35,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 def rounding() -> str:
     """16 hexadecimal digits: if they differ between two processes, draws may too.
 
-    If they agree, no difference was found at the points. Other versions of packages may also compute in another order,
-    which the digits do not show.
+    They do not show whether another version of a package computes in another order.
     """
     points = _points()
     digest = hashlib.sha256(platform.machine().encode())

@@ -27,7 +27,6 @@ Sums in 32 bits are too coarse for rare classes, so they are only bounds. Every 
 weights: by `SLACK`, relative to all that lies below it, which exceeds the sum of all rounding errors. The exact 64-bit
 weights decide. A number that falls into the slack is rejected, and the class is drawn again. Accepted draws have
 exactly the probabilities of the weights. With about a hundred classes, one draw in fifty thousand is rejected.
-
 """
 
 import math
@@ -41,7 +40,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from allocore.kernels.elementary import Floats, Indices, Ints
+from allocore.kernels.elementary import Floats, Indices, Ints, Singles
 from allocore.kernels.jit import inlined, part
 
 SINGLE, DOUBLE, INT32, INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
@@ -83,10 +82,17 @@ def length(context: Any, builder: Any, kind: Any, array: Any, axis: int) -> Any:
 
 
 def place(context: Any, builder: Any, kind: Any, array: Any, row: Any, column: Any) -> Any:
-    """A pointer to one number of a contiguous table."""
-    made = context.make_array(kind)(context, builder, array)
-    start = builder.mul(row, builder.extract_value(made.shape, 1))
-    return builder.gep(made.data, [builder.add(start, column)])
+    """A pointer to one number of a contiguous table; a tower is a row of LANES numbers for each storey."""
+    width = length(context, builder, kind, array, 1)
+    if kind.ndim == 3:
+        width = builder.mul(width, ir.Constant(INT64, LANES))
+    numbers = context.make_array(kind)(context, builder, array).data
+    return builder.gep(numbers, [builder.add(builder.mul(row, width), column)])
+
+
+def vectors(context: Any, builder: Any, kind: Any, array: Any, row: Any, column: Any, vector: Any) -> Any:
+    """A pointer to the vectors from one number of a table on."""
+    return builder.bitcast(place(context, builder, kind, array, row, column), vector.as_pointer())
 
 
 LANES = 16
@@ -94,6 +100,7 @@ LANES = 16
 FIRST, SECOND = np.int64(0), np.int64(1)
 _HALF = LANES // 2  # lanes in one vector register
 _DOUBLES = ir.VectorType(DOUBLE, _HALF)
+_START = ir.Constant(INT64, 0)
 
 
 @intrinsic
@@ -102,13 +109,8 @@ def _dot_of_vectors(typingctx: Any, lefts: Any, left: Any, rights: Any, right: A
     signature = types.float64(lefts, types.intp, rights, types.intp, types.intp)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        start, fma = ir.Constant(INT64, 0), fused(builder, _DOUBLES)
-        rows = [
-            builder.bitcast(
-                place(context, builder, signature.args[i], args[i], args[i + 1], start), _DOUBLES.as_pointer()
-            )
-            for i in (0, 2)
-        ]
+        fma = fused(builder, _DOUBLES)
+        rows = [vectors(context, builder, signature.args[i], args[i], args[i + 1], _START, _DOUBLES) for i in (0, 2)]
         sums = [cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, [0.0] * _HALF)) for _ in range(2)]
         with cgutils.for_range(builder, args[4]) as loop:
             first = builder.mul(loop.index, ir.Constant(INT64, 2))
@@ -161,33 +163,31 @@ def _summing(columns: int) -> Any:
 
 def _emit(count: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Sum the columns of `count` vectors: a loop over i, and in it one over the rows of a product."""
-    made = {i: context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 1, 3, 4, 8)}
-    _, _, named, _, _, start, stop, column, _ = args
-    width, most = (builder.extract_value(made[i].shape, 1) for i in (0, 1))
+    data = {i: context.make_array(signature.args[i])(context, builder, args[i]).data for i in (3, 4, 8)}
+    kinds, (table, rows, named, _, _, start, stop, column, _) = signature.args, args
     fma, zeros, one = fused(builder, _DOUBLES), ir.Constant(_DOUBLES, [0.0] * _HALF), ir.Constant(INT64, 1)
     numbers = [ir.Constant(INT64, i) for i in range(count)]
     sums, products = ([cgutils.alloca_once_value(builder, zeros) for _ in numbers] for _ in range(2))
 
-    def vectors(row: Any) -> list[Any]:
-        place = builder.gep(made[0].data, [builder.add(builder.mul(row, width), column)])
-        first = builder.bitcast(place, _DOUBLES.as_pointer())
+    def columns_of(row: Any) -> list[Any]:
+        first = vectors(context, builder, kinds[0], table, row, column, _DOUBLES)
         return [builder.load(builder.gep(first, [number]), align=8) for number in numbers]
 
     with cgutils.for_range_slice(builder, start, stop, one) as (i, _):
-        of_one = builder.gep(made[1].data, [builder.mul(i, most)])
+        of_one = place(context, builder, kinds[1], rows, i, _START)
         row = builder.zext(builder.load(of_one), INT64)
-        for vector, product in zip(vectors(row), products, strict=True):
+        for vector, product in zip(columns_of(row), products, strict=True):
             builder.store(vector, product)
         with cgutils.for_range(builder, builder.sub(named, one)) as loop:
             next_one = builder.gep(of_one, [builder.add(loop.index, one)])
             row = builder.zext(builder.load(next_one), INT64)
-            for vector, product in zip(vectors(row), products, strict=True):
+            for vector, product in zip(columns_of(row), products, strict=True):
                 builder.store(builder.fmul(builder.load(product), vector), product)
-        place = builder.load(builder.gep(made[3].data, [i]))
-        weight = spread(builder, builder.load(builder.gep(made[4].data, [place])), _DOUBLES)
+        which = builder.load(builder.gep(data[3], [i]))
+        weight = spread(builder, builder.load(builder.gep(data[4], [which])), _DOUBLES)
         for product, total in zip(products, sums, strict=True):
             builder.store(builder.call(fma, [weight, builder.load(product), builder.load(total)]), total)
-    target = builder.bitcast(made[8].data, _DOUBLES.as_pointer())
+    target = builder.bitcast(data[8], _DOUBLES.as_pointer())
     for number, total in zip(numbers, sums, strict=True):
         builder.store(builder.load(total), builder.gep(target, [number]), align=8)
     return context.get_dummy_value()
@@ -235,14 +235,14 @@ def sum_products(
         _sum_narrow(table_RQ, rows_PN, named, which_P, weights_P, start, stop, column, out_L)
 
 
-def padded_width(width: int) -> int:
-    """The width of a table with `width` columns, rounded up to whole vectors."""
-    return -(-width // LANES) * LANES
+def padded(width: int, multiple: int) -> int:
+    """The width of a table, rounded up to whole vectors (LANES) or levels (LEVEL)."""
+    return -(-width // multiple) * multiple
 
 
 def padded_columns(table_DU: Floats) -> Floats:
     """The same table with columns of zeros added up to whole vectors."""
-    whole_DL = np.zeros((len(table_DU), padded_width(table_DU.shape[1])))
+    whole_DL = np.zeros((len(table_DU), padded(table_DU.shape[1], LANES)))
     whole_DL[:, : table_DU.shape[1]] = table_DU
     return whole_DL
 
@@ -260,18 +260,17 @@ def _sum_in_lanes(
         rows = context.make_array(kinds[1])(context, builder, which).data
         fma, zeros = fused(builder, _DOUBLES), ir.Constant(_DOUBLES, [0.0] * _HALF)
         sums = [[cgutils.alloca_once_value(builder, zeros) for _ in range(2)] for _ in range(2)]
-        nothing = ir.Constant(INT64, 0)
-        both = [place(context, builder, kinds[3], weights, each, nothing) for each in (q, r)]
+        both = [place(context, builder, kinds[3], weights, each, _START) for each in (q, r)]
         with cgutils.for_range(builder, count) as loop:
             row = builder.load(builder.gep(rows, [loop.index]))
-            numbers = builder.bitcast(place(context, builder, kinds[0], table, row, column), _DOUBLES.as_pointer())
-            vectors = [builder.load(builder.gep(numbers, [ir.Constant(INT64, i)]), align=8) for i in range(2)]
+            numbers = vectors(context, builder, kinds[0], table, row, column, _DOUBLES)
+            loaded = [builder.load(builder.gep(numbers, [ir.Constant(INT64, i)]), align=8) for i in range(2)]
             for of_one, totals in zip(both, sums, strict=True):
                 weight = spread(builder, builder.load(builder.gep(of_one, [row])), _DOUBLES)
-                for vector, total in zip(vectors, totals, strict=True):
+                for vector, total in zip(loaded, totals, strict=True):
                     builder.store(builder.call(fma, [weight, vector, builder.load(total)]), total)
         for each, totals in zip((q, r), sums, strict=True):
-            target = builder.bitcast(place(context, builder, kinds[7], out, each, column), _DOUBLES.as_pointer())
+            target = vectors(context, builder, kinds[7], out, each, column, _DOUBLES)
             for i, total in enumerate(totals):
                 builder.store(builder.load(total), builder.gep(target, [ir.Constant(INT64, i)]), align=8)
         return context.get_dummy_value()
@@ -304,17 +303,11 @@ LEVEL = 2 * LANES
 SLACK = 2.0**-20
 _LINE = 16  # numbers in a cache line
 
-_Singles = NDArray[np.float32]
 _VECTOR, _HALF_VECTOR = ir.VectorType(SINGLE, LANES), ir.VectorType(SINGLE, _HALF)
 _COUNTS = ir.VectorType(INT32, _HALF)
 
 
-def padded(width: int) -> int:
-    """The length of a row of `width` numbers, rounded up to whole levels."""
-    return -(-width // LEVEL) * LEVEL
-
-
-def aligned_zeros(*shape: int) -> _Singles:
+def aligned_zeros(*shape: int) -> Singles:
     """Zeros aligned to a cache line, so that no vector of a padded row straddles two lines."""
     size = math.prod(shape)
     numbers = np.zeros(size + _LINE, dtype=np.float32)
@@ -322,19 +315,13 @@ def aligned_zeros(*shape: int) -> _Singles:
     return numbers[start : start + size].reshape(shape)
 
 
-def new_towers(cells: int, width: int) -> _Singles:
+def new_towers(cells: int, width: int) -> Singles:
     """Space for the towers of rows of `width` numbers."""
     return aligned_zeros(cells, width // LEVEL + 2, LANES)
 
 
 def _all(number: float) -> Any:
     return ir.Constant(_VECTOR, [number] * LANES)
-
-
-def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, size: Any, vector: Any = _VECTOR) -> Any:
-    """A pointer to the vectors that begin at element index * size of an array."""
-    numbers = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(numbers, [builder.mul(index, size)]), vector.as_pointer())
 
 
 def _running_sums(builder: Any, vector: Any) -> Any:
@@ -356,11 +343,9 @@ def _raise_tower(typingctx: Any, lefts: Any, left: Any, rights: Any, right: Any,
     signature = types.UniTuple(types.float64, 2)(lefts, types.intp, rights, types.intp, towers, types.intp)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        width, storeys = (length(context, builder, signature.args[i], args[i], 1) for i in (0, 4))
-        sizes = width, width, builder.mul(storeys, ir.Constant(INT64, LANES))
+        width = length(context, builder, signature.args[0], args[0], 1)
         left, right, tower = (
-            _address(context, builder, signature.args[i], args[i], args[i + 1], size)
-            for i, size in zip((0, 2, 4), sizes, strict=True)
+            vectors(context, builder, signature.args[i], args[i], args[i + 1], _START, _VECTOR) for i in (0, 2, 4)
         )
         fma = fused(builder, _VECTOR)
         below, totals = (cgutils.alloca_once_value(builder, _all(0.0)) for _ in range(2))
@@ -392,7 +377,7 @@ def _raise_tower(typingctx: Any, lefts: Any, left: Any, rights: Any, right: Any,
 
 
 def _interpreted_raise_tower(
-    lefts: _Singles, left: int, rights: _Singles, right: int, towers: _Singles, cell: int
+    lefts: Singles, left: int, rights: Singles, right: int, towers: Singles, cell: int
 ) -> tuple[float, float]:
     pairs = (lefts[left] * rights[right]).reshape(-1, 2, LANES)
     weights = pairs[:, 0] + pairs[:, 1]
@@ -410,8 +395,7 @@ def _column_at(typingctx: Any, towers: Any, cell: Any, target: Any) -> Any:
     """The last column that begins at `target` or before."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        size = builder.mul(length(context, builder, signature.args[0], args[0], 1), ir.Constant(INT64, LANES))
-        starts = _address(context, builder, signature.args[0], args[0], args[1], size)
+        starts = vectors(context, builder, signature.args[0], args[0], args[1], _START, _VECTOR)
         target = spread(builder, args[2], _VECTOR)
         reached = builder.fcmp_ordered("<=", builder.load(starts, align=4), target)
         bits = builder.zext(builder.bitcast(reached, ir.IntType(LANES)), INT64)
@@ -420,7 +404,7 @@ def _column_at(typingctx: Any, towers: Any, cell: Any, target: Any) -> Any:
     return types.intp(towers, types.intp, types.float32), codegen
 
 
-def _interpreted_column_at(towers: _Singles, cell: int, target: float) -> int:
+def _interpreted_column_at(towers: Singles, cell: int, target: float) -> int:
     return int((towers[cell, 0] <= np.float32(target)).sum()) - 1
 
 
@@ -430,15 +414,14 @@ def _level_at(typingctx: Any, towers: Any, cell: Any, column: Any, rest: Any) ->
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         storeys = length(context, builder, signature.args[0], args[0], 1)
-        size = builder.mul(storeys, ir.Constant(INT64, LANES))
-        tower = _address(context, builder, signature.args[0], args[0], args[1], size, _HALF_VECTOR)
+        tower = vectors(context, builder, signature.args[0], args[0], args[1], _START, _HALF_VECTOR)
         half = builder.lshr(args[2], ir.Constant(INT64, _HALF.bit_length() - 1))
         sums = builder.gep(tower, [builder.add(half, ir.Constant(INT64, 4))])  # above the first level
         rest = spread(builder, args[3], _HALF_VECTOR)
         count = cgutils.alloca_once_value(builder, ir.Constant(_COUNTS, [0] * _HALF))
         with cgutils.for_range(builder, builder.sub(storeys, ir.Constant(INT64, 3))) as loop:
-            place = builder.mul(loop.index, ir.Constant(INT64, 2))
-            reached = builder.fcmp_ordered("<=", builder.load(builder.gep(sums, [place]), align=4), rest)
+            twice = builder.mul(loop.index, ir.Constant(INT64, 2))
+            reached = builder.fcmp_ordered("<=", builder.load(builder.gep(sums, [twice]), align=4), rest)
             builder.store(builder.sub(builder.load(count), builder.sext(reached, _COUNTS)), count)
         lane = builder.and_(args[2], ir.Constant(INT64, _HALF - 1))
         return builder.zext(builder.extract_element(builder.load(count), lane), INT64)
@@ -446,7 +429,7 @@ def _level_at(typingctx: Any, towers: Any, cell: Any, column: Any, rest: Any) ->
     return types.intp(towers, types.intp, types.intp, types.float32), codegen
 
 
-def _interpreted_level_at(towers: _Singles, cell: int, column: int, rest: float) -> int:
+def _interpreted_level_at(towers: Singles, cell: int, column: int, rest: float) -> int:
     return int((towers[cell, 2:-1, column] <= np.float32(rest)).sum())
 
 
@@ -455,10 +438,8 @@ def _add_shared(typingctx: Any, table: Any, row: Any, column: Any, amount: Any) 
     """Add atomically to a table that all threads share. Sums of integers do not depend on the order."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        width = length(context, builder, signature.args[0], args[0], 1)
-        numbers = context.make_array(signature.args[0])(context, builder, args[0]).data
-        place = builder.gep(numbers, [builder.add(builder.mul(args[1], width), args[2])])
-        builder.atomic_rmw("add", place, args[3], "monotonic")
+        number = place(context, builder, signature.args[0], *args[:3])
+        builder.atomic_rmw("add", number, args[3], "monotonic")
         return context.get_dummy_value()
 
     return types.void(table, types.intp, types.intp, table.dtype), codegen

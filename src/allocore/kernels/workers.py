@@ -63,7 +63,8 @@ class Workers:
                 inbox.put((theirs, outcomes))
                 waiting += 1
         try:
-            _make(mine)
+            for call in mine:
+                call()
         finally:
             errors = [outcomes.get() for _ in range(waiting)]
         for error in errors:
@@ -75,18 +76,14 @@ def _serve(inbox: "SimpleQueue[tuple[_Calls, _Outcomes] | None]") -> None:
     """The loop of a thread: make the calls from the inbox until None arrives."""
     while (work := inbox.get()) is not None:
         calls, outcomes = work
+        error: BaseException | None = None
         try:
-            _make(calls)
-        except BaseException as error:
-            outcomes.put(error)
-        else:
-            outcomes.put(None)
-        del work, calls  # keep no array alive while waiting
-
-
-def _make(calls: _Calls) -> None:
-    for call in calls:
-        call()
+            for call in calls:
+                call()
+        except BaseException as raised:
+            error = raised
+        outcomes.put(error)
+        del work, calls, call, error  # keep no array alive while waiting
 
 
 def available_threads() -> int:

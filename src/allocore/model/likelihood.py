@@ -15,7 +15,7 @@ overflow: c = ln(1 + e^t), ln p = -ln(1 + e^-t), p / (1 - p) = e^t. A likelihood
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,38 +45,32 @@ def odds_of(log_odds: Floats) -> Floats:
     return np.asarray(np.exp(np.minimum(log_odds, _MOST_LOG_ODDS)))
 
 
-class Likelihood:
+class Likelihood(Protocol):
     """One of the likelihoods; arrays of counts, rates and log odds belong to the same cells."""
 
     name: str
-    has_dispersion = False
+    has_dispersion: bool = False
     title: str
-    class_sizes = "expected counts"  # what the sizes of classes add up to
-    total = "expected total count"  # what the rates of all observed cells, times the odds, add up to
+    class_sizes: str = "expected counts"  # what the sizes of classes add up to
+    total: str = "expected total count"  # what the rates of all observed cells, times the odds, add up to
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """log P(Y = y)."""
-        raise NotImplementedError
 
     def log_tails(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> tuple[Floats, Floats]:
         """log P(Y >= y) and log P(Y <= y). A rate that underflows to 0 is replaced by the smallest normal float."""
-        raise NotImplementedError
 
     def cdf(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """P(Y <= y), for y of at least 0."""
-        raise NotImplementedError
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The expected count."""
-        raise NotImplementedError
 
     def variance(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """The variance of the count."""
-        raise NotImplementedError
 
     def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
         """a and b of P(y + 1) / P(y) = (a r + b y) / (y + 1), which holds for counts without a bound (Panjer 1981)."""
-        raise NotImplementedError
 
     def latent_scale(self, log_odds_N: Floats) -> Floats:
         """c: the latent count has the rate c r, and a count is zero with probability exp(-c r)."""
@@ -84,21 +78,18 @@ class Likelihood:
 
     def draw(self, rates_N: Floats, log_odds_N: Floats, rng: np.random.Generator) -> Counts:
         """Draw counts."""
-        raise NotImplementedError
 
 
-class Poisson(Likelihood):
+class _Poisson(Likelihood):
     """The likelihood of the paper."""
 
     name = "poisson"
     title = "Poisson"
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """log P(Y = y)."""
         return np.asarray(xlogy(counts_N, rates_N) - rates_N - gammaln(counts_N + 1.0))
 
     def log_tails(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> tuple[Floats, Floats]:
-        """log P(Y >= y) and log P(Y <= y), by the incomplete gamma functions."""
         y_N, r_N = counts_N.astype(float), _not_zero(rates_N)
         density_N = self.log_density(counts_N, r_N, log_odds_N)
         more_N, fewer_N = gammainc(y_N, r_N), self.cdf(y_N, r_N, log_odds_N)
@@ -108,15 +99,12 @@ class Poisson(Likelihood):
         return _in_logs(more_N, far, density_N[far], beyond), _in_logs(fewer_N, below, density_N[below], short)
 
     def cdf(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """P(Y <= y), by the incomplete gamma function."""
         return np.asarray(gammaincc(counts_N + 1.0, rates_N))
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """The rate itself."""
         return rates_N
 
     def variance(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """The rate itself."""
         return rates_N
 
     def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
@@ -124,11 +112,10 @@ class Poisson(Likelihood):
         return np.ones_like(log_odds_N), np.zeros_like(log_odds_N)
 
     def draw(self, rates_N: Floats, log_odds_N: Floats, rng: np.random.Generator) -> Counts:
-        """Draw counts."""
         return rng.poisson(rates_N)
 
 
-class NegativeBinomial(Likelihood):
+class _NegativeBinomial(Likelihood):
     """For bursts: the variance is 1 / (1 - p) times the mean."""
 
     name = "negative-binomial"
@@ -167,23 +154,18 @@ class NegativeBinomial(Likelihood):
     def cdf(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
         """P(Y <= y), by the incomplete beta function; of p and 1 - p, the smaller one has all its digits."""
         r_N, more_N = np.maximum(rates_N, _TINY_RATE), counts_N + 1.0
-        below_N, above_N = (
-            betaincc(more_N, r_N, dispersion_of(log_odds_N)),
-            betainc(r_N, more_N, dispersion_of(-log_odds_N)),
-        )
+        below_N = betaincc(more_N, r_N, dispersion_of(log_odds_N))
+        above_N = betainc(r_N, more_N, dispersion_of(-log_odds_N))
         return np.asarray(np.where(log_odds_N < 0.0, below_N, above_N), dtype=np.float64)
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """The expected count, r p / (1 - p)."""
         return np.asarray(rates_N * odds_of(log_odds_N))
 
     def variance(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """The mean / (1 - p)."""
         with np.errstate(over="ignore"):
             return np.asarray(self.mean(rates_N, log_odds_N) * (1.0 + odds_of(log_odds_N)))
 
     def latent_scale(self, log_odds_N: Floats) -> Floats:
-        """c = -ln(1 - p)."""
         return np.asarray(np.logaddexp(0.0, log_odds_N))
 
     def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
@@ -195,7 +177,7 @@ class NegativeBinomial(Likelihood):
         return rng.poisson(rng.standard_gamma(rates_N) * odds_of(log_odds_N))
 
 
-class Bernoulli(Likelihood):
+class _Bernoulli(Likelihood):
     """For binary data: whether a Poisson count is above zero."""
 
     name = "bernoulli"
@@ -210,30 +192,27 @@ class Bernoulli(Likelihood):
         return np.asarray(np.where(counts_N == 0, -rates_N, one_N))
 
     def log_tails(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> tuple[Floats, Floats]:
-        """log P(Y >= y) and log P(Y <= y)."""
         r_N = _not_zero(rates_N)
         one_N = np.where(counts_N <= 1, np.log(-np.expm1(-r_N)), -np.inf)
         return np.where(counts_N == 0, 0.0, one_N), np.where(counts_N == 0, -r_N, 0.0)
 
     def cdf(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """P(Y <= y): exp(-r) for a zero."""
         return np.asarray(np.where(counts_N == 0, np.exp(-rates_N), 1.0))
 
     def mean(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """The probability of a one."""
         return np.asarray(-np.expm1(-rates_N))
 
     def variance(self, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """P(1) P(0)."""
         return np.asarray(-np.expm1(-rates_N) * np.exp(-rates_N))
 
+    def recursion(self, log_odds_N: Floats) -> tuple[Floats, Floats]:
+        raise NotImplementedError("counts of 0 and 1 have a bound")
+
     def draw(self, rates_N: Floats, log_odds_N: Floats, rng: np.random.Generator) -> Counts:
-        """Draw zeros and ones."""
         return (rng.random(np.shape(rates_N)) < -np.expm1(-rates_N)).astype(np.int64)
 
 
-_ALL: tuple[Likelihood, ...] = (Poisson(), NegativeBinomial(), Bernoulli())
-LIKELIHOODS: dict[str, Likelihood] = {each.name: each for each in _ALL}
+LIKELIHOODS: dict[str, Likelihood] = {each.name: each for each in (_Poisson(), _NegativeBinomial(), _Bernoulli())}
 
 
 def _not_zero(rates_N: Floats) -> Floats:

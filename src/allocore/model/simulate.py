@@ -1,7 +1,8 @@
 """Forward simulation in plain NumPy: draw every variable from its prior, then the data given the variables.
 
-The first state of a chain is a draw from the prior, with two exceptions. The specification says where the locations
-start, and concentrations and the dispersion start at their prior means: an extreme draw of these would spoil the start.
+The first state of a chain is a draw from the prior, with three exceptions. The specification says where the locations
+start. Concentrations and the dispersion start at their prior means: an extreme draw of these would spoil the start. And
+every class is included; the chain then leaves out those it does not need.
 """
 
 from math import log
@@ -18,7 +19,7 @@ from allocore.model.state import Dispersion, State
 def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
     """The state in which a chain begins."""
     subs_QM, concentrations_M = spec.start_locations(), np.full(_learned(spec), spec.s0 / spec.t0)
-    log_core_Q = _log_core_included(spec, rng)
+    log_core_Q = _log_gamma(spec.a0, spec.b0, (spec.budget,), rng)
     log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
     dispersion = None
     if spec.observation.has_dispersion:
@@ -37,7 +38,6 @@ def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 
 def _learned(spec: Spec) -> int:
-    """How many concentrations are learned."""
     return len(spec.core_shape) if spec.infer_concentrations else 0
 
 
@@ -58,15 +58,10 @@ def draw_dispersion(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator
 
 def draw_log_core(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
     """log lambda_q ~ log Gamma(a0, rate b0); -inf for classes that are not included, if the budget is inferred."""
-    log_core_Q = _log_core_included(spec, rng)
+    log_core_Q = _log_gamma(spec.a0, spec.b0, (spec.budget,), rng)
     if spec.infer_budget:
         log_core_Q[rng.random(spec.budget) >= rng.beta(spec.c0, spec.d0)] = -np.inf
     return log_core_Q
-
-
-def _log_core_included(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The same with every class included. A chain begins like this and leaves out the classes it does not need."""
-    return _log_gamma(spec.a0, spec.b0, (spec.budget,), rng)
 
 
 def draw_locations(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:

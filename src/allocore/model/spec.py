@@ -66,7 +66,11 @@ class Spec:
         for name in _PRIORS if self.has_priors else ():
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "e0", concentrations_for(len(shape), self.e0) if self.has_priors else self.e0)
-        self._check_likelihood()
+        check_likelihood(self.likelihood, self.dispersion_by)
+        if self.dispersion_by is not None and not 0 <= self.dispersion_by < len(shape):
+            raise InputError(
+                "dispersion_by", self.dispersion_by, f"must be the number of a mode, from 0 to {len(shape) - 1}"
+            )
         if self.dense_core and self.budget != math.prod(shape):
             rule = f"must be {math.prod(shape)}, one class for every location of `core_shape`, which is {shape}"
             raise InputError("budget", self.budget, rule)
@@ -75,12 +79,6 @@ class Spec:
     def without_priors(cls, core_shape: tuple[int, ...]) -> "Spec":
         """NNTuck: a class at every location of the core, and flat priors."""
         return cls(math.prod(core_shape), core_shape, **_FLAT, model="NNTuck")
-
-    def _check_likelihood(self) -> None:
-        check_likelihood(self.likelihood, self.dispersion_by)
-        if self.dispersion_by is not None and not 0 <= self.dispersion_by < len(self.core_shape):
-            rule = f"must be the number of a mode, from 0 to {len(self.core_shape) - 1}"
-            raise InputError("dispersion_by", self.dispersion_by, rule)
 
     @property
     def observation(self) -> "Likelihood":
