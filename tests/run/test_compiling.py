@@ -78,7 +78,7 @@ def test_the_steps_after_thinning_are_compiled_by_the_second_process(tmp_path):
     assert done.stderr == ""
     compiled_here = dict(line.split() for line in done.stdout.splitlines())
     assert compiled_here["_thin_blocks"] == "1"
-    steps = {"_move_classes", "_transpose", "_score_classes", "_draw_rows", "_draw", "_subtract"}
+    steps = {"_move_classes", "_score_classes", "_draw_rows", "_draw", "_subtract"}
     assert {name: compiled_here[name] for name in steps} == dict.fromkeys(steps, "0")
 
 
