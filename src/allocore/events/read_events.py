@@ -197,7 +197,7 @@ def read_events(
         )
         counted.set_report(replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading))
         if target is None:
-            tensor = with_parts(counted)
+            tensor = with_parts(counted)  # in memory
         else:
             counted.save(target, shards=number)
             tensor = ShardedTensor(target)

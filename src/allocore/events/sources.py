@@ -306,7 +306,7 @@ def _damage_named(file: Path) -> Iterator[None]:
 
 
 def _zst_batches(file: Path) -> Iterator[list[str]]:
-    """Yield lists of lines of a zstd file. duckdb reads it as Latin-1, in which every byte is a character."""
+    # In Latin-1, every byte is a character.
     query = (
         f"SELECT coalesce(line, '') FROM read_csv({as_pattern(file)}, hive_partitioning = false, auto_detect = false, "
         f"header = false, delim = '\x01', quote = '', escape = '', columns = {{'line': 'VARCHAR'}}, "

@@ -40,14 +40,7 @@ class FileTable:
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        folder: Path,
-        files: list[Path],
-        skipped: list[Path],
-        wanted: str,
-        *,
-        lenient: bool,
+        self, connection: Connection, folder: Path, files: list[Path], skipped: list[Path], wanted: str, lenient: bool
     ) -> None:
         self._connection, self._folder, self._wanted, self._lenient = connection, folder, wanted, lenient
         self._given: dict[Path, Path] = {}  # for each copy, the file that the user gave

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
 
 ROOTS: Mapping[str, str] = {
     "01": "Make public statement",
@@ -69,20 +68,17 @@ def restore(code: str) -> tuple[str, bool]:
 
 def code_of_text(text: str) -> str | None:
     """Return the code with this text, or None. Case and blanks make no difference."""
-    return _table().codes.get(_key(text))
-
-
-class _Table(NamedTuple):
-    codes: dict[str, str]  # by text
-    words: dict[str, str]  # of each root and code: the first of its texts
+    codes, _ = _tables()
+    return codes.get(_key(text))
 
 
 @cache
-def _table() -> _Table:
+def _tables() -> tuple[dict[str, str], dict[str, str]]:
+    """Return the code of each text, and the words of each root and code: the first of its texts."""
     lines = (files("allocore.tensor") / "cameo.csv").read_text(encoding="utf-8").splitlines()
     rows = [(row["code"], row["text"]) for row in csv.DictReader(lines)]
     words = {code: text[0].upper() + text[1:] for code, text in reversed(rows)}
-    return _Table({_key(text): code for code, text in rows}, {**words, **ROOTS})
+    return {_key(text): code for code, text in rows}, {**words, **ROOTS}
 
 
 def _key(text: str) -> str:
@@ -91,8 +87,8 @@ def _key(text: str) -> str:
 
 def code_label(code: str) -> str:
     """Return the label of a root or a code: the code and its words, or only the code if its words are unknown."""
-    words = _table().words.get(code)
-    return code if words is None else f"{code} {words}"
+    _, words = _tables()
+    return f"{code} {words[code]}" if code in words else code
 
 
 def is_code_column(name: str) -> bool:

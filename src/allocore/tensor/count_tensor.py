@@ -160,7 +160,7 @@ class CountTensor:
         _ = parts.missing.cells
 
     def _whole(self) -> CanonicalParts:
-        return self._parts  # a ShardedTensor reads its cells first
+        return self._parts  # a tensor on disk reads its cells first
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -245,8 +245,7 @@ class LabelRows:
         return {label: place for place, label in enumerate(self.labels)}
 
     @cached_property
-    def _form(self) -> str | None:
-        """How the labels write periods of time; None unless they are periods in order."""
+    def _form(self) -> str | None:  # of periods in order
         return period_form(self.labels) if is_rising(self.labels) else None
 
     def rows(self, wanted: object) -> Rows:
@@ -299,7 +298,6 @@ class LabelRows:
 
 
 def _as_text(label: object, form: str | None) -> str:
-    """Return a label as text; a moment of time is its day, or its hour where labels are hours."""
     if not isinstance(label, datetime):
         return str(label)
     if label.tzinfo is not None:  # periods of events with a time zone are in UTC
