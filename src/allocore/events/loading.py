@@ -11,10 +11,9 @@
     file          the file of the row
     is_row        always true: lines of JSON that are not rows are counted and deleted
 
-Rows with the wrong number of columns do not get into the table: duckdb keeps a list of them.
-
-Whether 3/4/2020 is in March or in April, the majority of those dates decides that can be read in only one way. A text
-with a time zone is dated in UTC, so that a frame and the Parquet file it was saved to, which has no zone, agree.
+Rows with the wrong number of columns do not get into the table: duckdb keeps a list of them. Dates that can be read in
+only one way decide, by majority, whether 3/4/2020 is in March or in April. A text with a time zone is dated in UTC, so
+that a frame and the Parquet file it was saved to, which has no zone, have the same periods.
 """
 
 from __future__ import annotations
