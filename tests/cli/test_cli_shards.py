@@ -38,7 +38,7 @@ def assert_one_line(result, sentence):
 
 
 def test_tensor_writes_events_in_shards_out_of_core(run, sales, monkeypatch):
-    monkeypatch.setattr("allocore.events.cells.TableTensor.in_memory", None)
+    monkeypatch.setattr("allocore.tensor.sharded.TableTensor._whole", None)
     code, told, err = run("tensor", "sales.parquet", *MODES, "--out", "y.zarr", "--shards", 3)
     assert (code, err) == (0, "")
     assert "rows read 9,000 from 1 file" in as_words(told)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import allocore as ac
 from allocore.errors import NO_VALUE
-from allocore.events import cells as table_tensor
+from allocore.tensor import sharded
 from allocore.tensor.shards import ShardWriter
 from allocore.tensor.sql import connect
 from support.errors import refused
@@ -207,13 +207,13 @@ def many_events(rows=30_000):
 
 @pytest.mark.parametrize("shards", by_tier([(1,), (5,)], [1, 2, 5, 100]))
 def test_batches_and_shards_of_any_size_hold_the_same_cells(tmp_path, monkeypatch, shards):
-    monkeypatch.setattr(table_tensor, "_VECTORS", 1)
+    monkeypatch.setattr(sharded, "_VECTORS", 1)
     assert_same(tmp_path, many_events(), shards, modes=["a", "b", "c"])
 
 
 def test_no_array_ever_holds_all_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_tensor, "_VECTORS", 1)
-    monkeypatch.setattr(table_tensor.TableTensor, "in_memory", None)
+    monkeypatch.setattr(sharded, "_VECTORS", 1)
+    monkeypatch.setattr(sharded.TableTensor, "_whole", None)
     sizes, add = [], ShardWriter.add
 
     def watched(self, coords, counts):
@@ -273,7 +273,7 @@ def test_a_disk_that_fills_up_or_a_stop_leaves_nothing_behind(tmp_path, monkeypa
             raise error()
         add(self, coords, counts)
 
-    monkeypatch.setattr(table_tensor, "_VECTORS", 1)
+    monkeypatch.setattr(sharded, "_VECTORS", 1)
     monkeypatch.setattr(ShardWriter, "add", failing)
     with pytest.raises(raised, match=message):
         ac.read_events(many_events(), modes=["a", "b", "c"], out=tmp_path / "y.zarr", shards=20)

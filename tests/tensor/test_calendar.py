@@ -184,6 +184,8 @@ def test_periods_of_a_stretch_of_time_have_labels():
     assert periods(date(2023, 10, 1), date(2024, 1, 1), "quarter") == ["2023-Q4", "2024-Q1"]
     assert periods(date(2018, 1, 1), date(2018, 1, 15), "week") == ["2018-01-01", "2018-01-08", "2018-01-15"]
     assert week_words("2018-01-01", "2018-01-01") == "week of 2018-01-01"
+    assert week_words("2018-01-01", "2018-01-22") == "2018-01-01 to 01-28"
+    assert week_words("2018-12-24", "2018-12-31") == "2018-12-24 to 2019-01-06"
 
 
 def test_times_of_day_are_sorted_as_numbers():

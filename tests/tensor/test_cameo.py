@@ -14,6 +14,7 @@ from allocore.tensor.cameo import (
     code_label,
     code_of_text,
     is_code_column,
+    labels_of_codes,
     other_spellings,
     respelt,
     restore,
@@ -162,3 +163,11 @@ def test_labels_with_and_without_words_are_matched():
     with_words = [("04 Consult", "05 Engage in diplomatic cooperation"), ("04 Consult",)]
     assert spelt_alike([["04", "05"], ["04 Consult"]]) == with_words
     assert spelt_alike([["04"], ["05"]]) == [("04",), ("05",)]
+
+
+def test_codes_get_words_unless_a_text_may_mean_two_codes():
+    roots = {"4": "04 Consult", "20": "20 Engage in unconventional mass violence"}
+    assert labels_of_codes("cameo_root", ["4", "20"]) == roots
+    codes = {"04": "04 Consult", "190": "190 Use conventional military force"}
+    assert labels_of_codes("cameo", ["04", "190"]) == codes
+    assert labels_of_codes("cameo", ["14", "190"]) is None

@@ -1,5 +1,1 @@
-"""Event tables in, tensors out: `read_events` and the known formats of event data.
-
-Imports `tensor` and what is below it. Imported only by the package itself and the command line, and only when events
-are read: its modules import duckdb, narwhals and pandas at the top.
-"""
+"""Event tables in, tensors out. Imported only when events are read, because it imports duckdb, narwhals and pandas."""

@@ -6,23 +6,18 @@ The cells are in a table that duckdb keeps on disk, however many there are:
     total         the sum of the counts of its rows; it may be 0
     number        how many rows it has
 
-Python asks for sums and for labels. The cells leave the table only when the tensor is made, in memory or in shards.
-Labels are in a fixed order, or as another tensor (`like`) has them.
+The cells leave the table only when the tensor is made, in memory or in shards.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from duckdb import DuckDBPyConnection
-from numpy.typing import NDArray
+from duckdb import DuckDBPyConnection as Connection
 
 from allocore._text import first_few, plural
 from allocore.errors import NO_VALUE, Described, InputError
@@ -31,18 +26,15 @@ from allocore.events.loading import LoadedRows, RowSelection
 from allocore.findings import Finding
 from allocore.tensor import cameo
 from allocore.tensor.calendar import calendar_keys, frequency_of, period_form, periods
-from allocore.tensor.coordinates import Int64s, canonical, check_total, fibre_order
-from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals, top_totals, trusted_tensor
+from allocore.tensor.coordinates import Int64s, check_total
+from allocore.tensor.count_tensor import CanonicalParts, CountTensor, missing_diagonals
 from allocore.tensor.countries import is_region, resolve
-from allocore.tensor.event_report import EventReport
 from allocore.tensor.labels import check_labels, check_mode_names, fit_labels, rows_of
 from allocore.tensor.missing import WILDCARD, Missing, nothing_left
-from allocore.tensor.sharded import ShardedTensor
-from allocore.tensor.shards import write_shards
+from allocore.tensor.sharded import NO_CELLS, TableTensor
 from allocore.tensor.sql import fetched, literal
 
 _VALID = "keep AND bad_time IS NULL AND bad_n IS NULL"
-_VECTORS = 512  # of 2,048 cells each: a batch
 _LONG = 100  # digits; longer texts are sorted as texts, not as numbers
 _ROOTS = {code: cameo.code_label(code) for code in cameo.ROOTS}
 _FIXED: dict[TextKind, dict[str, str]] = {
@@ -86,13 +78,6 @@ class RowTally:
             )
             raise InputError("source", source, rule)
 
-    def check_sum(self) -> None:
-        """Raise an InputError unless every row was kept, dropped for a reason, or left out as a duplicate."""
-        known = self.kept + sum(self.dropped.values()) + self.duplicates
-        if known != self.pairs:
-            rule = f"has {self.pairs:,} rows, but {known:,} are accounted for: please report this"
-            raise InputError("source", NO_VALUE, rule)
-
 
 @dataclass(frozen=True)
 class CellOptions:
@@ -108,7 +93,7 @@ class CellOptions:
 
 
 def count_rows(
-    connection: DuckDBPyConnection, selection: RowSelection, options: CellOptions, loaded: LoadedRows
+    connection: Connection, selection: RowSelection, options: CellOptions, loaded: LoadedRows
 ) -> tuple[TableTensor, RowTally]:
     """Return the tensor of all valid rows, whose cells are in a table, and what became of the other rows."""
     tally = RowTally(loaded.rows.total(), loaded.pairs)
@@ -125,15 +110,18 @@ def count_rows(
         if tally.new_labels and options.like.new_labels == "error":
             raise NewLabelsError(loaded.source, tally.new_labels)
     tally.check_rows_left(loaded.source)
-    tally.check_sum()
+    known = tally.kept + sum(tally.dropped.values()) + tally.duplicates
+    if known != tally.pairs:
+        rule = f"has {tally.pairs:,} rows, but {known:,} are accounted for: please report this"
+        raise InputError("source", NO_VALUE, rule)
     tally.diagonal = cells.rows(_on_diagonal(cells.diagonal))
     if tally.diagonal == tally.kept:
         rule = "has only events of actors with themselves; set `diagonal` to 'keep' to count these"
         raise InputError("source", loaded.source, rule)
-    return TableTensor(cells, cells.unobserved_periods()), tally
+    return _table_tensor(cells, cells.unobserved_periods()), tally
 
 
-def _leave_out_duplicates(connection: DuckDBPyConnection, selection: RowSelection, tally: RowTally) -> None:
+def _leave_out_duplicates(connection: Connection, selection: RowSelection, tally: RowTally) -> None:
     """Make the view `chosen`: `events` without rows about the same event on the same day."""
     if not selection.keys:
         connection.execute("CREATE TEMP VIEW chosen AS SELECT * FROM events")
@@ -188,11 +176,7 @@ def _label_of(kind: TextKind, text: str) -> str | None:
 
 
 def _vocabulary(kind: TextKind, labels: set[str], order: tuple[str, ...]) -> list[str]:
-    """Return all labels of a mode in order: a fixed list as it is, even if some do not occur; others sorted.
-
-    Plain labels for which an `order` is given have that order. Numbers are sorted as numbers; names of months and
-    weekdays, and times of day, as in a calendar.
-    """
+    """Return all labels of a mode in order: a fixed list, the `order` given, or sorted as numbers, dates or texts."""
     if kind in _FIXED:
         return list(_FIXED[kind].values())
     if kind == "plain" and order:
@@ -278,9 +262,7 @@ class LabelTemplate:
 class EventCells:
     """The table `cells` of a connection, and the labels of its modes. Leaving out labels changes both."""
 
-    def __init__(
-        self, connection: DuckDBPyConnection, selection: RowSelection, options: CellOptions, tally: RowTally
-    ) -> None:
+    def __init__(self, connection: Connection, selection: RowSelection, options: CellOptions, tally: RowTally) -> None:
         self.connection, self.modes, self.time = connection, selection.modes, selection.time
         self._options, self._tally = options, tally
         self._shared = [place for place, mode in enumerate(self.modes) if mode.name in options.shared]
@@ -317,17 +299,13 @@ class EventCells:
                 self._tally.repaired[mode.name] = sum(rows[place][text] for text in repaired)
 
     def _texts(self, place: int) -> dict[str, int]:
-        """Return every text of a mode with its number of rows."""
         rows = self.connection.execute(
             f"SELECT m{place}, count(*) FROM chosen WHERE {_VALID} AND m{place} IS NOT NULL GROUP BY ALL ORDER BY ALL"
         ).fetchall()
         return {text: int(number) for text, number in rows}
 
     def _read_labels(self, place: int, texts: list[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the labels of the texts of a mode, and why other texts have none.
-
-        CAMEO codes get words, unless some text is not a code.
-        """
+        """Return the labels of the texts of a mode, and why other texts have none."""
         mode = self.modes[place]
         with_words = cameo.labels_of_codes(mode.column, texts) if mode.codes else None
         if with_words is not None:
@@ -399,7 +377,6 @@ class EventCells:
         self.connection.execute("DELETE FROM cells WHERE reason IS NOT NULL")
 
     def _reason(self) -> str:
-        """Return SQL for the reason why a row is dropped; NULL if it is kept."""
         cases = [
             "WHEN bad_number IS NOT NULL THEN 'no number for where'",
             "WHEN NOT keep THEN 'left out by where'",
@@ -419,7 +396,6 @@ class EventCells:
         return int(fetched(self.connection, f"SELECT coalesce(sum(number), 0) FROM cells WHERE {condition}"))
 
     def _rows_by_label(self, mode: int, condition: str = "true") -> Int64s:
-        """Return the number of rows of each label of a mode, in the cells that meet a condition."""
         found = self.connection.execute(
             f"SELECT c{mode} AS place, CAST(sum(number) AS BIGINT) AS rows FROM cells WHERE {condition} GROUP BY ALL"
         ).fetchnumpy()
@@ -438,15 +414,11 @@ class EventCells:
         return [[place] for place in places if place not in self._shared] + ([self._shared] if self._shared else [])
 
     def leave_out_rare_labels(self) -> None:
-        """Leave out labels with fewer than `min_count` counts, and labels whose rows were all dropped.
-
-        Dropping a label takes counts from other labels, so this is repeated until all labels have enough. Cells on a
-        diagonal that is missing add nothing to any label.
-        """
+        """Leave out labels with fewer than `min_count` counts, and labels whose rows were all dropped."""
         groups = self._groups(place for place, mode in enumerate(self.modes) if mode.kind in ("plain", "country"))
         least, ignored = self._options.min_count, _on_diagonal(self.diagonal)
         dropped, before = 0, -1
-        while least and dropped != before:
+        while least and dropped != before:  # dropping a label takes counts from others
             before = dropped
             for group in groups:
                 each = [f"SELECT c{mode} AS place, if({ignored}, 0, total) AS counted FROM cells" for mode in group]
@@ -459,10 +431,8 @@ class EventCells:
         self._relabel(groups, [0] * len(groups))
 
     def leave_out_new_labels(self, like: LabelTemplate) -> None:
-        """Drop the rows with labels that `like` does not have, or, if these are appended, only those that no row has.
-
-        If new labels are an error, those on a missing diagonal are not: their rows are dropped, since they add nothing.
-        """
+        """Drop the rows with labels that `like` does not have; if these are appended, only labels that no row has."""
+        # If new labels are an error, those on a missing diagonal are not: their rows add nothing.
         ignored = _on_diagonal(self.diagonal if like.new_labels == "error" else [])
         known = {place: len(like.labels(mode.name)) for place, mode in enumerate(self.modes) if place != self.time}
         for place, number in known.items():
@@ -526,81 +496,28 @@ def _on_diagonal(modes: Sequence[int]) -> str:
     return " AND ".join(f"c{mode} = c{modes[0]}" for mode in modes[1:]) or "false"
 
 
-class TableTensor:
-    """A tensor whose cells are in a table of duckdb, until they are read into memory or written to shards.
-
-    Cells on a missing diagonal, and at the `unobserved` positions of the mode of time, are missing.
-    """
-
-    def __init__(self, cells: EventCells, unobserved: Int64s) -> None:
-        self.mode_names = check_mode_names([mode.name for mode in cells.modes], len(cells.modes))
-        self.shape = tuple(len(each) for each in cells.labels)
-        self.labels = fit_labels(check_labels(cells.labels, self.mode_names), self.shape, self.mode_names)
-        self.report: EventReport | None = None
-        self._connection = cells.connection
-        length = self.shape[cells.diagonal[0]] if cells.diagonal else 0
-        patterns = np.full((length + unobserved.size, len(self.shape)), WILDCARD, dtype=np.int64)
-        patterns[:length, cells.diagonal] = np.arange(length)[:, None]
-        conditions = ["total > 0", f"NOT ({_on_diagonal(cells.diagonal)})"]
-        if unobserved.size:
-            patterns[length:, cells.time] = unobserved
-            conditions.append(f"c{cells.time} NOT IN ({', '.join(map(str, unobserved.tolist()))})")
-        self.missing = Missing(patterns, self.shape)
-        self._observed = " AND ".join(conditions)  # SQL: whether a cell has a count and is not missing
-        self.nnz, self.total = self._count_cells()
-
-    def _count_cells(self) -> tuple[int, int]:
-        """Return the number of cells and the sum of their counts. Raises an InputError if none or too many are left."""
-        found = self._connection.execute(
-            f"SELECT coalesce(sum(total), 0), count(*) FILTER (total > 0), count(*) FILTER ({self._observed}), "
-            f"coalesce(sum(total) FILTER ({self._observed}), 0) FROM cells"
-        ).fetchall()
-        everything, positive, nnz, total = (int(number) for number in found[0])
-        if not positive:
-            raise InputError("source", NO_VALUE, "has no positive counts: there is nothing to fit")
-        check_total(everything)
-        if not nnz:
-            raise nothing_left(positive, self.missing)
-        return nnz, total
-
-    @property
-    def density(self) -> float:
-        """The share of the observed cells that have a positive count."""
-        return self.nnz / (math.prod(self.shape) - self.missing.cells)
-
-    def top_labels(self, mode: int, top: int) -> list[tuple[str | int, int]]:
-        """Return the labels of a mode with the largest totals."""
-        found = self._connection.execute(
-            f"SELECT c{mode} AS place, CAST(sum(total) AS BIGINT) AS counts FROM cells WHERE {self._observed} "
-            "GROUP BY ALL ORDER BY place"
-        ).fetchnumpy()
-        places, counts = np.asarray(found["place"], dtype=np.int64), np.asarray(found["counts"])
-        return top_totals(self.labels[mode], places, counts, top)
-
-    def in_memory(self) -> CountTensor:
-        """Return the tensor with its cells in memory, where they are sorted. All else was checked before."""
-        found = self._query().fetchnumpy()
-        coords = np.stack([np.asarray(found[f"c{mode}"]) for mode in range(len(self.shape))])
-        counts = np.asarray(found["total"])
-        del found
-        coords, counts = canonical(coords, counts, self.shape)
-        parts = CanonicalParts(coords, counts, self.shape, self.mode_names, self.labels, self.missing, self.report)
-        return trusted_tensor(parts)
-
-    def in_shards(self, path: Path, shards: int) -> ShardedTensor:
-        """Write the tensor to a new folder, batch by batch, and return it."""
-        order = fibre_order((coords for coords, _ in self._batches()), self.shape, self.nnz)
-        write_shards(path, self, order, self._batches(order), shards)
-        return ShardedTensor(path)
-
-    def _batches(self, order: Sequence[int] = ()) -> Iterator[tuple[NDArray[Any], Int64s]]:
-        """Yield the coordinates and counts of all cells, sorted by the modes in `order`."""
-        result = self._query(f"ORDER BY {', '.join(f'c{mode}' for mode in order)}" if order else "")
-        # Not record batches: these would need pyarrow.
-        while len(batch := result.fetch_df_chunk(_VECTORS)):
-            coords = np.stack([batch[f"c{mode}"].to_numpy() for mode in range(len(self.shape))])
-            yield coords, batch["total"].to_numpy()
-
-    def _query(self, order: str = "") -> DuckDBPyConnection:
-        columns = ", ".join(f"c{mode}" for mode in range(len(self.shape)))
-        return self._connection.execute(f"SELECT {columns}, total FROM cells WHERE {self._observed} {order}")
+def _table_tensor(cells: EventCells, unobserved: Int64s) -> TableTensor:
+    """Return the tensor of the cells; those on a missing diagonal or in `unobserved` periods are missing."""
+    names = check_mode_names([mode.name for mode in cells.modes], len(cells.modes))
+    shape = tuple(len(each) for each in cells.labels)
+    labels = fit_labels(check_labels(cells.labels, names), shape, names)
+    length = shape[cells.diagonal[0]] if cells.diagonal else 0
+    patterns = np.full((length + unobserved.size, len(shape)), WILDCARD, dtype=np.int64)
+    patterns[:length, cells.diagonal] = np.arange(length)[:, None]
+    conditions = ["total > 0", f"NOT ({_on_diagonal(cells.diagonal)})"]
+    if unobserved.size:
+        patterns[length:, cells.time] = unobserved
+        conditions.append(f"c{cells.time} NOT IN ({', '.join(map(str, unobserved.tolist()))})")
+    missing, observed = Missing(patterns, shape), " AND ".join(conditions)
+    found = cells.connection.execute(
+        f"SELECT coalesce(sum(total), 0), count(*) FILTER (total > 0), count(*) FILTER ({observed}), "
+        f"coalesce(sum(total) FILTER ({observed}), 0) FROM cells"
+    ).fetchall()
+    everything, positive, nnz, total = (int(number) for number in found[0])
+    if not positive:
+        raise InputError("source", NO_VALUE, "has no positive counts: there is nothing to fit")
+    check_total(everything)
+    if not nnz:
+        raise nothing_left(positive, missing)
+    parts = CanonicalParts(*NO_CELLS, shape, names, labels, missing)
+    return TableTensor(cells.connection, observed, parts, nnz, total)

@@ -1,7 +1,6 @@
 """What the columns of known event data sets mean, and how to recognise a data set.
 
-A format with a header is recognised by columns that no other format has. A format without a header is recognised by
-the number of its columns, the second of which is a day: 20180131.
+A header is recognised by columns that no other format has; without one, the number of columns and a day in the second.
 """
 
 import re
@@ -37,21 +36,12 @@ class Format:
     quoted: bool = True
 
 
-def _modes(
-    sender: str,
-    receiver: str,
-    action: str,
-    kind: TextKind,
-    time: str,
-    actors: TextKind = "country",
-    words: str | None = None,
-) -> tuple[Mode, ...]:
-    return (
-        Mode("sender", sender, actors),
-        Mode("receiver", receiver, actors),
-        Mode("action", action, kind, words),
-        Mode("time", time, "time"),
-    )
+def _modes(sender: str, receiver: str, action: Mode, time: str, actors: TextKind = "country") -> tuple[Mode, ...]:
+    return Mode("sender", sender, actors), Mode("receiver", receiver, actors), action, Mode("time", time, "time")
+
+
+def _action(column: str, kind: TextKind, words: str | None = None) -> Mode:
+    return Mode("action", column, kind, words)
 
 
 def _gdelt_columns(number: int) -> tuple[str, ...]:
@@ -84,7 +74,7 @@ FORMATS = {
     for each in (
         Format(
             "icews",
-            _modes("Source Country", "Target Country", "CAMEO Code", "cameo", "Event Date", words="Event Text"),
+            _modes("Source Country", "Target Country", _action("CAMEO Code", "cameo", "Event Text"), "Event Date"),
             marks=frozenset({"Source Country", "Target Country", "Event Date", "Event Text"}),
             event=("Source Name", "Target Name", "CAMEO Code"),
             story="Story ID",
@@ -92,7 +82,7 @@ FORMATS = {
         ),
         Format(
             "gdelt",
-            _modes("Actor1CountryCode", "Actor2CountryCode", "EventRootCode", "root", "SQLDATE"),
+            _modes("Actor1CountryCode", "Actor2CountryCode", _action("EventRootCode", "root"), "SQLDATE"),
             marks=frozenset({"GLOBALEVENTID", "Actor1CountryCode", "Actor2CountryCode"}),
             columns={number: _gdelt_columns(number) for number in (57, 58, 61)},
             event=("Actor1Code", "Actor2Code", "EventCode"),
@@ -102,7 +92,7 @@ FORMATS = {
         ),
         Format(
             "terrier",
-            _modes("src_actor", "tgt_actor", "root_code", "root", "date8"),
+            _modes("src_actor", "tgt_actor", _action("root_code", "root"), "date8"),
             marks=frozenset({"src_actor", "tgt_actor", "root_code"}),
             event=("source", "target", "code"),
             codes=("code",),
@@ -110,7 +100,7 @@ FORMATS = {
         ),
         Format(
             "phoenix",
-            _modes("SourceActorEntity", "TargetActorEntity", "EventRootCode", "root", "Date"),
+            _modes("SourceActorEntity", "TargetActorEntity", _action("EventRootCode", "root"), "Date"),
             marks=frozenset({"SourceActorEntity", "TargetActorEntity"}),
             columns={26: _PHOENIX},
             event=("SourceActorFull", "TargetActorFull", "EventCode"),
@@ -120,20 +110,20 @@ FORMATS = {
         ),
         Format(
             "polecat",
-            _modes("Actor Country", "Recipient Country", "Event Type", "plover", "Event Date"),
+            _modes("Actor Country", "Recipient Country", _action("Event Type", "plover"), "Event Date"),
             marks=frozenset({"Actor Country", "Recipient Country", "Event Type"}),
             event=("Actor Name", "Recipient Name", "Event Type", "Event Mode"),
             lists=True,
         ),
         Format(
             "acled",
-            _modes("actor1", "actor2", "event_type", "plain", "event_date", actors="plain"),
+            _modes("actor1", "actor2", _action("event_type", "plain"), "event_date", actors="plain"),
             marks=frozenset({"event_id_cnty", "actor1", "event_type"}),
             event=("event_id_cnty",),
         ),
         Format(
             "ucdp",
-            _modes("side_a", "side_b", "type_of_violence", "violence", "date_start", actors="plain"),
+            _modes("side_a", "side_b", _action("type_of_violence", "violence"), "date_start", actors="plain"),
             marks=frozenset({"side_a", "side_b", "type_of_violence"}),
             event=("id",),
         ),

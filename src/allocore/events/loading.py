@@ -11,16 +11,9 @@
     file          the file of the row
     is_row        always true: lines of JSON that are not rows are counted and deleted
 
-Rows with the wrong number of columns do not get into the table: duckdb keeps a list of them.
-
-Each distinct text of a date is read once, even if many rows have it. 3/4/2020 is the 4th of March in America and the
-3rd of April in most other countries. Dates that can be read in only one way, such as 13/4/2020, decide for the whole
-column. The majority of them counts, since one misspelt date must not change the meaning of all others. If there are
-none, the month comes first.
-
-A text with an offset or a time zone (23:30+02:00) is dated in UTC, whatever the source: Parquet files do not say in
-which zone their times were written, so under any other rule a frame and the file it was saved to would have different
-periods. A text without either is taken as it is.
+Rows with the wrong number of columns do not get into the table: duckdb keeps a list of them. Dates that can be read in
+only one way decide, by majority, whether 3/4/2020 is in March or in April. A text with a time zone is dated in UTC, so
+that a frame and the Parquet file it was saved to, which has no zone, have the same periods.
 """
 
 from __future__ import annotations
@@ -34,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
-from duckdb import DuckDBPyConnection
+from duckdb import DuckDBPyConnection as Connection
 
 from allocore._text import first_few, plural
 from allocore.errors import NO_VALUE, InputError
@@ -209,9 +202,7 @@ class LoadedRows:
     source: str = NO_VALUE  # the file, if there is only one: the value in errors
 
 
-def load_files(
-    connection: DuckDBPyConnection, dialects: Mapping[Path, FileDialect], selection: RowSelection
-) -> LoadedRows:
+def load_files(connection: Connection, dialects: Mapping[Path, FileDialect], selection: RowSelection) -> LoadedRows:
     """Make `events` from files; those of one dialect are read together."""
     groups: dict[FileDialect, list[Path]] = {}
     for file, dialect in dialects.items():
@@ -231,7 +222,7 @@ def load_files(
     return loaded
 
 
-def load_frame(connection: DuckDBPyConnection, frame: Any, selection: RowSelection) -> LoadedRows:
+def load_frame(connection: Connection, frame: Any, selection: RowSelection) -> LoadedRows:
     """Make `events` from a data frame, or from the Parquet file it was written to."""
     try:
         if isinstance(frame, Path):
@@ -245,9 +236,7 @@ def load_frame(connection: DuckDBPyConnection, frame: Any, selection: RowSelecti
     return _make_events(connection, selection.of_types(columns, types).sql("frame", "NULL::VARCHAR"), selection)
 
 
-def _make_events(
-    connection: DuckDBPyConnection, sql: str, selection: RowSelection, files: Sequence[Path] = ()
-) -> LoadedRows:
+def _make_events(connection: Connection, sql: str, selection: RowSelection, files: Sequence[Path] = ()) -> LoadedRows:
     """Make the table `loaded`, which is compressed because it is on disk, and the view that has dates for texts."""
     try:
         connection.execute(f"CREATE OR REPLACE TABLE loaded AS {sql}")
@@ -274,7 +263,7 @@ def _make_events(
     )
 
 
-def _rejects(connection: DuckDBPyConnection) -> list[Reject]:
+def _rejects(connection: Connection) -> list[Reject]:
     tables = {row[0] for row in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}
     if "reject_errors" not in tables:
         return []
@@ -286,7 +275,6 @@ def _rejects(connection: DuckDBPyConnection) -> list[Reject]:
 
 
 def _problem(kind: str, message: str) -> str:
-    """Return what duckdb says about a line; common problems are reworded."""
     if kind == "INVALID ENCODING":
         return NOT_UTF_8
     numbers = re.fullmatch(r"Expected Number of Columns: (\d+) Found: (\d+)", message.strip())
@@ -311,11 +299,8 @@ _ZONED = f"[0-9]:[0-9]{{2}}(?:[.][0-9]+)? *(?:{_ZONE})$"
 _IS_ZONED = f"(regexp_matches(text, {literal(_ZONED)}) AND NOT regexp_matches(text, {literal(_HALF_OF_DAY)}))"
 
 
-def _make_view(connection: DuckDBPyConnection, time: int | None, hours: bool) -> list[Finding]:
-    """Make the view `events`: `loaded` with days or, if `hours`, hours in place of the texts in the mode of time.
-
-    Returns whether the day or the month comes first, if that had to be decided, and what is known of the time zone.
-    """
+def _make_view(connection: Connection, time: int | None, hours: bool) -> list[Finding]:
+    """Make the view `events`: `loaded` with days (or hours) for the texts in the mode of time. Returns findings."""
     if time is None:
         connection.execute("CREATE OR REPLACE VIEW events AS SELECT *, NULL::VARCHAR AS bad_time FROM loaded")
         return []
@@ -345,7 +330,7 @@ def _make_view(connection: DuckDBPyConnection, time: int | None, hours: bool) ->
     return findings
 
 
-def _order(connection: DuckDBPyConnection) -> tuple[bool, list[Finding]]:
+def _order(connection: Connection) -> tuple[bool, list[Finding]]:
     """Return whether the day comes first in dates such as 3/4/2020, and a finding unless the answer is obvious."""
     only_month, only_day, example, unclear = connection.execute(
         "SELECT count(*) FILTER (by_day IS NULL), count(*) FILTER (by_month IS NULL), "
@@ -364,10 +349,8 @@ def _order(connection: DuckDBPyConnection) -> tuple[bool, list[Finding]]:
 
 
 def _moment(formats: tuple[str, ...]) -> str:
-    """Return SQL for the moment in `text`. For duckdb, a two-digit year is a year before 100, which is not a date here.
-
-    A cast to TIMESTAMP would ignore zones, and AM and PM; a cast to TIMESTAMPTZ allows no blank before an offset.
-    """
+    # A cast to TIMESTAMP would ignore zones, and AM and PM; a cast to TIMESTAMPTZ allows no blank before an offset.
+    # For duckdb, a two-digit year is a year before 100, which is not a date here.
     by_format = f"try_strptime(text, [{', '.join(literal(each) for each in formats)}])"
     joined = "regexp_replace(text, ' +([+-][0-9:]+)$', '\\1')"
     moment = (

@@ -17,18 +17,20 @@ import numpy as np
 
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, InputError, StoreError, whole_number
-from allocore.events.cells import CellOptions, LabelTemplate, RowTally, TableTensor, count_rows
+from allocore.events.cells import CellOptions, LabelTemplate, RowTally, count_rows
 from allocore.events.formats import FORMATS, Format, Mode
 from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_for
 from allocore.events.sources import COLUMNS_SHOWN, find_files
 from allocore.events.tables import EventTable, FileTable, FrameTable, raise_first_bad_row
 from allocore.events.where import condition
 from allocore.findings import Finding
-from allocore.tensor.calendar import check_frequency, is_shorter
+from allocore.tensor.calendar import FREQUENCIES, check_frequency
 from allocore.tensor.cameo import is_code_column
-from allocore.tensor.count_tensor import CountTensor, summary_line
+from allocore.tensor.concat import check_choice
+from allocore.tensor.count_tensor import CountTensor, summary_line, with_parts
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor
+from allocore.tensor.sharded import ShardedTensor, TableTensor
 from allocore.tensor.shards import SHARDS, new_path
 from allocore.tensor.sql import connect, first_sentence, literal
 
@@ -78,28 +80,25 @@ def read_events(
         The column with the dates.
     freq : {"hour", "day", "week", "month", "quarter", "year"}, default "month"
         The length of a period, or its alias in pandas ("D", "W", "MS", "QE", "YS", ...). The default for a column of
-        pandas periods is their own length. The tensor also has the periods without events between the first and the
-        last. Times with a time zone or an offset are counted in UTC, all others as they are.
+        pandas periods is their own length. Periods without events between the first and the last are in the tensor too.
+        Times with a time zone or an offset are counted in UTC, all others as they are.
     count : str, optional
         A column with the number of times that an event happened. By default every row counts once.
     where : str or dict, optional
         The rows to keep: a condition in SQL ("IsRootEvent = 1 AND weight > 7"), or a dict from columns to the value or
-        the values to keep. A column that is compared to a number is read as numbers, one that is compared to a text as
-        texts (code = '04'). If the condition depends on a text that is not a number, the row cannot be read.
+        the values to keep. A column is read as numbers or as texts (code = '04'), depending on what it is compared to.
     dedup : {"none", "story", "day"}, default "none"
         Count repeated events once: those with the same actors and action in the same story, or on the same day.
     diagonal : {"missing", "drop", "keep"}, default "missing"
-        What to do with events of an actor with itself: make their cells missing, drop the rows (their cells become
-        zeros), or keep the rows.
+        What to do with events of an actor with itself: make their cells missing, make them zeros, or keep the rows.
     shared_modes : sequence of str, optional
         Modes that share one list of labels, such as senders and receivers. Known formats have a default.
     min_count : int, optional
         Leave out labels with fewer counts than this. Periods, and actions from a fixed list, stay.
     on_error : {"raise", "drop"}, default "raise"
         What to do with rows that cannot be read: a wrong number of columns, lines that are not JSON, unreadable dates,
-        counts that are not whole numbers, texts that `where` compares to numbers. "raise" is an error that names the
-        file and the line; "drop" drops the rows and counts them in the report. With "drop", compressed files that are
-        cut off are read up to the cut.
+        counts that are not whole numbers, texts that `where` compares to numbers. "raise" names the file and the line;
+        "drop" counts them in the report, and reads compressed files that are cut off up to the cut.
     unobserved : str, list of str or slice, optional
         Periods that were not observed, by their labels ("2018-05", or "2018" for all periods of that year). Their cells
         are missing, not zeros, and rows in them are not counted. The report lists the periods without any event.
@@ -108,12 +107,11 @@ def read_events(
         length of periods, and the same modes with a missing diagonal. The mode of time has the periods of the new
         events. By default the columns have the names of its modes. `concat` joins the two tensors.
     new_labels : {"error", "drop", "append"}, default "error"
-        With `like`, what to do with labels that it does not have: raise an error that lists them, drop their rows, or
-        append them after the others. In the last two cases the report lists them. Neither is the default: dropped rows
-        make totals wrong, and appended labels make tensors that do not fit each other.
+        With `like`, what to do with labels that it does not have: raise an error that lists them, drop their rows
+        (totals become wrong), or append them (tensors no longer fit each other). The report lists them.
     out : path-like or str, optional
         A new folder that ends in .zarr, to write the tensor to in shards. The cells are never all in memory: duckdb
-        sums and sorts them, on disk if necessary.
+        sums and sorts them, on disk if necessary. If it cannot be written, nothing is left there.
     shards : int, default 16
         With `out`, the number of shards. A worker of a cluster loads one at a time.
 
@@ -122,13 +120,6 @@ def read_events(
     CountTensor
         The tensor. Its `report`, an `EventReport`, says what was read, dropped, repaired and not understood. With
         `out`, a `ShardedTensor`: the same tensor with its cells on disk, as `save` would write it.
-
-    Raises
-    ------
-    InputError
-        If an argument, a file or a row breaks one of these rules, or if no row is left.
-    StoreError
-        If `out` cannot be written. Then nothing is left there.
 
     Examples
     --------
@@ -144,10 +135,7 @@ def read_events(
     >>> ac.read_events(sales, modes=["store", "item"], time="day", unobserved="2024-02").missing
     Missing: 1 pattern, 4 of 12 cells
     >>> later = pd.DataFrame({"store": ["B"], "item": ["tea"], "day": ["2024-04-02"]})
-    >>> new = ac.read_events(later, like=Y)
-    >>> new
-    CountTensor: 2 x 2 x 1 (store, item, day), 1 non-zero, 1 count, 25% dense
-    >>> ac.concat([Y, new], mode="day").labels[2]
+    >>> ac.concat([Y, ac.read_events(later, like=Y)], mode="day").labels[2]
     ('2024-01', '2024-02', '2024-03', '2024-04')
 
     Write a tensor that does not fit into memory to disk:
@@ -157,16 +145,14 @@ def read_events(
     >>> sharded = ac.read_events(sales, modes=["store", "item"], time="day", out=folder / "sales.zarr", shards=2)
     >>> sharded
     ShardedTensor: 2 x 2 x 3 (store, item, day), 2 non-zeros, 2 counts, 17% dense, in 1 shard
-    >>> sharded == Y
-    True
     """
     if out is None and shards is not None:
         raise InputError("shards", shards, "needs `out`, the folder to write the tensor to")
     target = None if out is None else new_path(out, "out")
     number = SHARDS if shards is None else whole_number("shards", shards)
-    _check("format", format, ("auto", *FORMATS))
-    _check("diagonal", diagonal, ("missing", "drop", "keep"))
-    _check("on_error", on_error, ("raise", "drop"))
+    check_choice("format", format, ("auto", *FORMATS))
+    check_choice("diagonal", diagonal, ("missing", "drop", "keep"))
+    check_choice("on_error", on_error, ("raise", "drop"))
     least = 0 if min_count is None else whole_number("min_count", min_count)
     template = _template(like, new_labels, min_count)
     source = list(source) if isinstance(source, Iterator) else source  # such as Path.glob
@@ -209,8 +195,12 @@ def read_events(
         reading = _reading(
             format=format, modes=modes, time=time, count=count, where=where, dedup=dedup, diagonal=diagonal
         )
-        counted.report = replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading)
-        tensor = counted.in_memory() if target is None else counted.in_shards(target, number)
+        counted.set_report(replace(_report(table, chosen, counted, tally, loaded, shared), reading=reading))
+        if target is None:
+            tensor = with_parts(counted)  # in memory
+        else:
+            counted.save(target, shards=number)
+            tensor = ShardedTensor(target)
     if tally.repaired:
         rows = sum(tally.repaired.values())
         warnings.warn(
@@ -231,7 +221,6 @@ def _reading(**given: Any) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """Return what a condition compares a column to, with the same meaning, in a form that JSON can hold."""
     if isinstance(value, list | tuple | set | frozenset):
         return sorted(map(_plain, value), key=repr)
     if isinstance(value, np.generic):
@@ -239,13 +228,8 @@ def _plain(value: object) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
-def _check(name: str, value: object, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise InputError(name, value, f"must be one of {', '.join(allowed)}")
-
-
 def _template(like: object, new_labels: str, min_count: int | None) -> LabelTemplate | None:
-    _check("new_labels", new_labels, ("error", "drop", "append"))
+    check_choice("new_labels", new_labels, ("error", "drop", "append"))
     if like is None:
         if new_labels != "error":
             raise InputError("new_labels", new_labels, "needs `like`, the tensor that has the other labels")
@@ -281,7 +265,6 @@ def _settings() -> dict[str, str]:
 def _modes(
     table: EventTable, modes: Modes | None, time: str | None, template: LabelTemplate | None
 ) -> tuple[Mode, ...]:
-    """Return the modes that the user wants, or those of the format, or those of `like`."""
     form = table.format
     if modes is None and form is None and template is not None:
         modes = template.tensor.mode_names
@@ -299,7 +282,6 @@ def _modes(
 def _modes_of_columns(
     modes: Modes, form: Format | None, columns: tuple[str, ...], time: str | None
 ) -> tuple[Mode, ...]:
-    """Return the modes that the user wants: columns, or modes of the format by their names."""
     if isinstance(modes, str):
         raise InputError("modes", modes, "must be a list of columns or a dict from modes to columns")
     pairs = list(modes.items()) if isinstance(modes, Mapping) else [(name, name) for name in modes]
@@ -328,7 +310,7 @@ def _frequency(freq: object, table: EventTable, modes: tuple[Mode, ...], templat
     chosen = None if freq is None else check_frequency(freq)
     chosen = template.frequency(chosen, modes) if template else chosen
     own = table.frequency(times[0].column, chosen) if times and isinstance(table, FrameTable) else None
-    if own and chosen and is_shorter(chosen, own):
+    if own and chosen and FREQUENCIES.index(chosen) < FREQUENCIES.index(own):
         rule = f"must not be shorter than the periods in {times[0].column}, which are of one {own}"
         raise InputError("freq", chosen, rule)
     return chosen or own or "month"
@@ -376,7 +358,6 @@ def _report(
 
 
 def _labels_in_common(tensor: TableTensor) -> Iterator[Finding]:
-    """Yield a finding on the first two modes that seem to have the same actors."""
     labels = [(name, set(of_mode)) for name, of_mode in zip(tensor.mode_names, tensor.labels, strict=True)]
     for (one, ours), (other, theirs) in combinations(labels, 2):
         common = len(ours & theirs)

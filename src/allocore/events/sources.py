@@ -1,16 +1,13 @@
 """The files that a source names, how each file is written, the SQL that reads it, and an account of its lines.
 
-All columns are read as text, so no leading zero is lost. Files are read out of core. Files of the same dialect (same
-columns, separator and quoting) are read together.
+All columns are read as text, so no leading zero is lost. Files of the same dialect are read together.
 
-Python reads gzip, but zstd only from 3.14 on, so duckdb returns the lines of zstd files. It reads a file that is cut
-off as if it were complete. To notice that, the headers of the file's frames and blocks are followed to the end (RFC
-8878, section 3.1): nothing is decompressed, so this is much faster than reading the file with a library for zstd.
+duckdb returns the lines of zstd files (Python reads these only from 3.14 on), but reads a file that is cut off as if it
+were complete. To notice that, the headers of frames and blocks are followed to the end (RFC 8878, section 3.1).
 
-A record is one line, or several if line ends are between quotes. Most tables have none of these, so the number of lines
-says how many rows there must be; they are counted at the speed of memory. Only if duckdb found another number are the
-records read line by line, to see which quotes hold line ends. A quote that is never closed, or that is closed only
-after lines that are rows themselves, is a stray one: it would swallow these rows.
+A record is one line, or several if line ends are between quotes. In most tables, the number of lines says how many rows
+there must be. Only if duckdb found another number are the records read line by line. A quote that is never closed, or
+only after lines that are rows themselves, is a stray one: it would swallow these rows.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from typing import IO, Any, NamedTuple
 
 import duckdb
 import numpy as np
-from duckdb import DuckDBPyConnection
+from duckdb import DuckDBPyConnection as Connection
 
 from allocore._text import first_few
 from allocore.errors import NO_VALUE, Described, InputError
@@ -56,16 +53,12 @@ _LONGEST_LINE = 16777216
 _FRAME, _SKIPPABLE = 0xFD2FB528, 0x184D2A5  # magic numbers; a skippable frame has any last four bits
 _LINES_AT_ONCE = 10_000
 _BYTES_AT_ONCE = 1 << 20
-# Prose between quotes may happen to have as many separators as the table. Not in several lines of a narrow table, and
-# hardly in a line of a wide one.
+# Prose between quotes may have as many separators as the table, but hardly in several lines, or in a wide table.
 _WIDE, _SEVERAL = 4, 4
 
 
 def find_files(source: object) -> tuple[list[Path], list[Path]]:
-    """Return the files that a source names, and what is skipped in its folders: all entries that are not tables.
-
-    A source is a path, a pattern, a folder, or a list of these. All others, such as data frames, have no files.
-    """
+    """Return the files that a source names (a data frame: none), and the entries of its folders that are no tables."""
     if not isinstance(source, str | os.PathLike | list | tuple | set):
         return [], []
     given = [source] if isinstance(source, str | os.PathLike) else list(source)
@@ -163,7 +156,7 @@ class FileDialect:
 
 
 def dialect_of(
-    connection: DuckDBPyConnection, file: Path, wanted: str, lenient: bool = False
+    connection: Connection, file: Path, wanted: str, lenient: bool = False
 ) -> tuple[FileDialect, Format | None]:
     """Return how a file is written, and its format: the `wanted` one, or with "auto" the one that is recognised."""
     if file.suffix.lower() == ".zst" and is_cut_off(file):  # duckdb would read it as if it were complete
@@ -180,7 +173,7 @@ def dialect_of(
     return FileDialect("json", columns, lenient=lenient), find_format(wanted, columns)
 
 
-def _json_keys(connection: DuckDBPyConnection, file: Path) -> tuple[str, ...]:
+def _json_keys(connection: Connection, file: Path) -> tuple[str, ...]:
     """Return the keys of the first objects in a file; of keys that differ only in upper and lower case, the first."""
     lines = f"read_ndjson_objects({as_pattern(file)}, hive_partitioning = false, ignore_errors = true)"
     query = f"SELECT json_keys(json) FROM {lines} WHERE json_type(json) = 'OBJECT' LIMIT {_SAMPLED}"
@@ -193,7 +186,7 @@ def _json_keys(connection: DuckDBPyConnection, file: Path) -> tuple[str, ...]:
     return tuple(names.values())
 
 
-def _rows_of(connection: DuckDBPyConnection, file: Path, query: str) -> list[Any]:
+def _rows_of(connection: Connection, file: Path, query: str) -> list[Any]:
     try:
         return connection.sql(query).fetchall()
     except duckdb.Error as error:
@@ -218,7 +211,7 @@ def bad_line(file: str, line: int, problem: str) -> InputError:
 
 
 def _line_not_json(file: Path) -> int | None:
-    """Return the number of the first line that is not a JSON object: duckdb may name the line after it."""
+    # duckdb may name the line after it.
     with open_lines(file, "utf-8", errors="surrogateescape") as lines:
         return next((number for number, line in enumerate(lines, 1) if line.strip() and not _is_object(line)), None)
 
@@ -233,7 +226,6 @@ def _is_object(line: str) -> bool:
 
 
 def _first_lines(file: Path) -> list[str]:
-    """Return the first two lines of a text file, compressed or not, in any encoding."""
     try:
         with open_lines(file, "latin-1") as text:
             lines = [decoded(line).removeprefix(_BOM) for line in islice(text, 2)]
@@ -268,17 +260,13 @@ def _text_dialect(lines: list[str], file: Path, wanted: str) -> tuple[FileDialec
 
 
 def _is_quoted(line: str, separator: str) -> bool:
-    """Return whether several fields of a line are between quotes."""
     fields = [part for part in line.split(separator) if len(part) > 1 and part[0] == part[-1] == '"']
     return len(fields) >= _QUOTED_FIELDS
 
 
 def _quoting(lines: list[str], separator: str, found: Format | None) -> tuple[str, str]:
-    """Return the quote and its escape in a file with a header.
-
-    ICEWS and GDELT release tables without quoting, in which quotes are part of a text. The Dataverse changes tables
-    that are uploaded to it: it puts texts, but not the header, between quotes, and a backslash before quotes in a text.
-    """
+    # ICEWS and GDELT tables are not quoted. The Dataverse changes uploaded tables: it puts texts, but not the header,
+    # between quotes, and a backslash before quotes in a text.
     if found is None or found.quoted or separator != "\t" or _is_quoted(lines[0], separator):
         return '"', '"'
     return ('"', "\\") if len(lines) > 1 and _is_quoted(lines[1], separator) else ("", "")
@@ -318,7 +306,7 @@ def _damage_named(file: Path) -> Iterator[None]:
 
 
 def _zst_batches(file: Path) -> Iterator[list[str]]:
-    """Yield lists of lines of a zstd file. duckdb reads it as Latin-1, in which every byte is a character."""
+    # In Latin-1, every byte is a character.
     query = (
         f"SELECT coalesce(line, '') FROM read_csv({as_pattern(file)}, hive_partitioning = false, auto_detect = false, "
         f"header = false, delim = '\x01', quote = '', escape = '', columns = {{'line': 'VARCHAR'}}, "
@@ -510,7 +498,6 @@ def _scan(line: str, inside: bool, dialect: FileDialect) -> tuple[bool, bool]:
 
 @cache
 def _rest_of_field(quote: str, escape: str) -> re.Pattern[str]:
-    """Return what matches the text between quotes and the quote that closes it."""
     q, e = re.escape(quote), re.escape(escape)
     plain, escaped = f"[^{q}{e}]*+", f"{e}{q}" if quote == escape else f"{e}."
     return re.compile(f"{plain}(?:{escaped}{plain})*+{q}", re.DOTALL)
@@ -527,13 +514,9 @@ def _swallowed(taken: list[str], number: int, dialect: FileDialect) -> str | Non
 
 
 def account_of(
-    file: Path, dialect: FileDialect, found: int, connection: DuckDBPyConnection, given: str
+    file: Path, dialect: FileDialect, found: int, connection: Connection, given: str
 ) -> int | tuple[int, str]:
-    """Return how many line ends of a file are between quotes, or the first line with a stray quote and what is wrong.
-
-    Raises an InputError about the file, which is `given` or a copy of it, unless its lines are its header, the rows and
-    rejected lines that duckdb `found`, and these.
-    """
+    """Return how many line ends are between quotes, or the first stray quote; raise if lines are unaccounted for."""
     header, inner = int(dialect.kind == "text" and dialect.has_header), 0
     if dialect.kind == "parquet":
         lines = int(fetched(connection, f"SELECT sum(num_rows) FROM parquet_file_metadata({as_pattern(file)})"))

@@ -1,8 +1,7 @@
 """Event tables, in files or in data frames: their columns and format, how to load them, and where a bad row is.
 
-A data frame may be of any library that narwhals supports. duckdb lacks two types of pandas, periods and intervals. A
-column of periods that is the time becomes the moments at which they begin, and their frequency is the default. In other
-columns, periods and intervals become ordered categories, so that their labels can be read and keep their order.
+duckdb lacks two types of pandas, periods and intervals. A column of periods that is the time becomes the moments at
+which they begin, and their frequency is the default. In other columns, both become ordered categories.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 
 import narwhals as nw
 import pandas as pd
-from duckdb import DuckDBPyConnection
+from duckdb import DuckDBPyConnection as Connection
 
 from allocore._text import plural
 from allocore.errors import NO_VALUE, Described, InputError
@@ -35,22 +34,13 @@ _SHORTER = ("min", "s", "ms", "us", "ns")  # than an hour: such periods are mome
 
 
 class FileTable:
-    """Events in files: their columns, format, and how each file is written.
+    """Events in files. Those not in UTF-8, or with lines that end in several ways, are replaced by copies for duckdb.
 
-    Files that are not UTF-8, and files whose lines end in several ways, are replaced by copies that duckdb can read.
-    With `lenient`, compressed files that are cut off are replaced by their complete lines, and empty files are skipped
-    if there are others.
+    With `lenient`, files that are cut off are replaced by their complete lines, and empty files may be skipped.
     """
 
     def __init__(
-        self,
-        connection: DuckDBPyConnection,
-        folder: Path,
-        files: list[Path],
-        skipped: list[Path],
-        wanted: str,
-        *,
-        lenient: bool,
+        self, connection: Connection, folder: Path, files: list[Path], skipped: list[Path], wanted: str, lenient: bool
     ) -> None:
         self._connection, self._folder, self._wanted, self._lenient = connection, folder, wanted, lenient
         self._given: dict[Path, Path] = {}  # for each copy, the file that the user gave
@@ -60,20 +50,16 @@ class FileTable:
             self._note("skipped-files", "note", names=[path.name + "/" * path.is_dir() for path in skipped])
         self._dialects: dict[Path, FileDialect] = {}  # of each file or copy to read
         self.format: Format | None = None
-        self._find_dialects(self._not_empty(files))
+        empty = [file for file in files if lenient and file.stat().st_size == 0]
+        if 0 < len(empty) < len(files):
+            self._note("empty-files", "caution", files=[str(file) for file in empty])
+        self._find_dialects([file for file in files if file not in empty] or files)
         self.columns = next(iter(self._dialects.values())).columns
         self.number = len(files)
         self._only_file = str(files[0]) if self.number == 1 else None
 
     def _note(self, kind: str, level: Level, **values: object) -> None:
         self._findings.append(Finding(kind, level, values))
-
-    def _not_empty(self, files: list[Path]) -> list[Path]:
-        empty = [file for file in files if self._lenient and file.stat().st_size == 0]
-        if not empty or len(empty) == len(files):
-            return files
-        self._note("empty-files", "caution", files=[str(file) for file in empty])
-        return [file for file in files if file not in empty]
 
     def _find_dialects(self, files: list[Path]) -> None:
         formats: dict[str | None, Path] = {}
@@ -86,7 +72,6 @@ class FileTable:
             raise InputError("source", Described(each), "must have files of one format only")
 
     def _dialect(self, file: Path) -> tuple[FileDialect, Format | None, Path]:
-        """Return the dialect and the format of a file, and the file or copy to read."""
         try:
             return *sources.dialect_of(self._connection, file, self._wanted, self._lenient), file
         except InputError as error:
@@ -123,12 +108,7 @@ class FileTable:
         with open_lines(file, "latin-1") as lines:
             return self._copy(file, map(sources.decoded, lines), "utf-8")
 
-    def _in_utf_8(self, file: Path) -> Path:
-        self._note("not-utf-8", "note", file=str(self.given(file)))
-        return self._with_one_end(file)
-
     def _without_stray_quotes(self, file: Path) -> Path:
-        """Return a copy without the records that have stray quotes."""
         stray = []
 
         def good_lines(lines: Iterator[str]) -> Iterator[str]:
@@ -172,7 +152,9 @@ class FileTable:
         foreign = {Path(each.file) for each in loaded.rejects if each.problem == loading.NOT_UTF_8}
         if not foreign:
             return loaded
-        self._replace(foreign, self._in_utf_8)
+        for file in [each for each in self._dialects if each in foreign]:
+            self._note("not-utf-8", "note", file=str(self.given(file)))
+        self._replace(foreign, self._with_one_end)
         return self._load_or_copy(selection)
 
     def _load_or_copy(self, selection: RowSelection) -> LoadedRows:
@@ -227,7 +209,6 @@ class FileTable:
 
 
 def _fields(lines: Iterator[str], dialect: FileDialect, column: str) -> Iterator[tuple[int, str]]:
-    """Yield the texts in a column of a text file, with their line numbers."""
     options: dict[str, Any] = {"delimiter": dialect.separator, "quoting": csv.QUOTE_NONE}
     if dialect.quote:
         options |= {"quoting": csv.QUOTE_MINIMAL, "escapechar": None if dialect.escape == '"' else dialect.escape}
@@ -240,7 +221,6 @@ def _fields(lines: Iterator[str], dialect: FileDialect, column: str) -> Iterator
 
 
 def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
-    """Yield the texts of a key in JSON lines, with their line numbers."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             value = (json.loads(line) or {}).get(key)
@@ -251,7 +231,7 @@ def _values(lines: Iterator[str], key: str) -> Iterator[tuple[int, str]]:
 class FrameTable:
     """Events in a data frame of any library that narwhals supports."""
 
-    def __init__(self, connection: DuckDBPyConnection, folder: Path, frame: Any, wanted: str) -> None:
+    def __init__(self, connection: Connection, folder: Path, frame: Any, wanted: str) -> None:
         self._connection, self._folder = connection, folder
         try:
             self._frame: Any = nw.from_native(frame)
@@ -284,10 +264,7 @@ class FrameTable:
         return loading.load_frame(self._connection, _for_duckdb(frame, self._folder), selection)
 
     def frequency(self, column: str, chosen: str | None) -> str | None:
-        """Return the frequency of a column of pandas periods; None for any other column, and for shorter periods.
-
-        Raises an InputError for periods that are not of the calendar, unless a frequency was chosen.
-        """
+        """Return the frequency of a column of pandas periods; None for any other column, and for shorter periods."""
         found = _of_pandas(self._frame.to_native()[column]) if self._is_pandas and column in self.columns else None
         own = None if found is None else _period_frequency(found)
         if own is None or own in _SHORTER:
@@ -307,10 +284,7 @@ class FrameTable:
 
 
 def _for_duckdb(frame: Any, folder: Path) -> Any:
-    """Return a frame that duckdb reads.
-
-    Some frames reach duckdb only through pyarrow. If it is not installed, they are written to a Parquet file.
-    """
+    """Return a frame that duckdb reads, or a Parquet file of it if that needs pyarrow, which is not installed."""
     is_lazy, is_polars = isinstance(frame, nw.LazyFrame), frame.implementation.is_polars()
     if find_spec("pyarrow") is not None or not (is_lazy or is_polars):
         return (frame.collect() if is_lazy else frame).to_native()
@@ -324,7 +298,6 @@ def _for_duckdb(frame: Any, folder: Path) -> Any:
 
 
 def _readable_columns(frame: pd.DataFrame, time: str | None) -> pd.DataFrame:
-    """Return a frame whose columns of periods and intervals can be read; the one given is not changed."""
     changed = {}
     for name in frame.columns:
         column = _of_pandas(frame[name])
@@ -353,7 +326,6 @@ def _of_pandas(column: pd.Series[Any]) -> pd.Series[Any] | None:
 
 
 def _value_type(column: pd.Series[Any]) -> Any:
-    """Return the type of the values in a column, or of its categories."""
     return getattr(column.dtype, "categories", column).dtype
 
 
@@ -371,7 +343,6 @@ def _calendar_frequency(word: str) -> str | None:
 
 
 def _categories(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column whose values are ordered categories with readable labels."""
     word, column = _period_frequency(column), column.astype("category")
     values: Any = column.cat.categories
     labels = map(_interval_label, values) if word is None else period_labels(values, _calendar_frequency(word))
@@ -389,7 +360,7 @@ EventTable = FileTable | FrameTable
 
 
 def raise_first_bad_row(
-    connection: DuckDBPyConnection, table: EventTable, selection: RowSelection, rejects: list[Reject]
+    connection: Connection, table: EventTable, selection: RowSelection, rejects: list[Reject]
 ) -> None:
     """Raise an InputError for the first row that cannot be read, with its file and line if they are known."""
     if rejects:

@@ -1,17 +1,14 @@
 """`where`: the rows to keep, as one expression in SQL or as a dict of columns and values.
 
-The text is parsed by duckdb itself and must be one expression of columns, constants, operators and the functions below.
-So it can compare and transform what is in a row, and nothing else: it cannot read a file, look up a setting, or close
-the bracket around it and go on with another statement.
+duckdb itself parses the text, which must be one expression of columns, constants, operators and the functions below. So
+it cannot read a file, look up a setting, or close the bracket around it and go on with another statement.
 
-The columns of text files are all texts, as those of a frame may be. duckdb would refuse to compare them to a number.
-In `weight > 7`, `weight + bonus > 7` or `abs(weight) BETWEEN 1 AND 2`, numbers are clearly meant, so in these places,
-and nowhere else, the column is replaced by its number. The condition is changed in the form that duckdb's parser gives
-it, never as text.
+The columns of text files are all texts, which duckdb would refuse to compare to a number. In `weight > 7`,
+`weight + bonus > 7` or `abs(weight) BETWEEN 1 AND 2`, numbers are clearly meant, so in these places, and nowhere else,
+the column is replaced by its number: in the tree of duckdb's parser, never as text.
 
-A text that is not a number cannot be compared. In SQL such a comparison is NULL, and so is a condition that depends on
-it; `kind = 'sale' AND weight > 7` does not depend on it in a row of another kind. Rows for which the condition is NULL
-because of such a text are bad rows.
+If a text is not a number, the comparison is NULL, and so is a condition that depends on it. Such rows are bad rows. In
+a row of another kind, `kind = 'sale' AND weight > 7` does not depend on it.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from typing import Any, TypeGuard
 
 import duckdb
 import numpy as np
-from duckdb import DuckDBPyConnection
+from duckdb import DuckDBPyConnection as Connection
 
 from allocore.errors import InputError
 from allocore.tensor.sql import fetched, first_sentence, literal, quoted
@@ -74,9 +71,7 @@ class RowTest:
     """SQL that says whether a row is kept, and what it compares to numbers."""
 
     sql: str
-    texts: dict[str, str] = field(
-        default_factory=dict
-    )  # for each such column, SQL for its text if that is not a number
+    texts: dict[str, str] = field(default_factory=dict)  # for each such column, SQL for a text that is not a number
     hides: bool = False  # whether the condition may be decided although a text is not a number
 
     def columns(self) -> list[str]:
@@ -107,7 +102,7 @@ class Condition:
     text: str
     columns: tuple[str, ...] = ()
     tree: Any = None
-    connection: DuckDBPyConnection | None = None
+    connection: Connection | None = None
 
     def within(self, columns: Sequence[str], types: Sequence[str]) -> RowTest:
         """Return the same for a table whose columns have these types: texts are numbers where numbers are meant."""
@@ -128,7 +123,7 @@ class Condition:
         return RowTest(sql.removeprefix("SELECT "), reader.texts, hides)
 
 
-def condition(where: object, columns: Sequence[str], connection: DuckDBPyConnection) -> Condition | None:
+def condition(where: object, columns: Sequence[str], connection: Connection) -> Condition | None:
     """Return the condition of the rows to keep; a dict gives for each column the value or values to keep."""
     if where is None:
         return None
@@ -157,10 +152,9 @@ def _is_one_of(column: str, value: object) -> str:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number that floating point holds exactly."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return -(2**53) < float(value) < 2**53
+    return -_EXACT < float(value) < _EXACT
 
 
 def _spellings(value: object) -> list[str]:
@@ -175,7 +169,7 @@ def _spellings(value: object) -> list[str]:
     return [text.strip(BLANKS)]
 
 
-def _checked_expression(where: str, connection: DuckDBPyConnection) -> Any:
+def _checked_expression(where: str, connection: Connection) -> Any:
     """Return what duckdb's parser makes of a text, which must be one expression of what is allowed."""
     select, bare = _select(where, where, connection), _select("true", where, connection)
     chosen = select.get("select_list", [])
@@ -192,7 +186,7 @@ def _checked_expression(where: str, connection: DuckDBPyConnection) -> Any:
     return chosen[0]
 
 
-def _select(text: str, where: str, connection: DuckDBPyConnection) -> Any:
+def _select(text: str, where: str, connection: Connection) -> Any:
     """Return what duckdb's parser makes of one statement, SELECT with this text."""
     try:
         answer = json.loads(fetched(connection, f"SELECT json_serialize_sql({literal(f'SELECT {text}')})"))
@@ -235,7 +229,6 @@ _TABLE = "source"  # the name of the table in which the condition is evaluated
 
 
 def _expressions(tree: Any) -> Iterator[Tree]:
-    """Yield all expressions in what duckdb's parser returned."""
     left = [tree]
     while left:
         part = left.pop()

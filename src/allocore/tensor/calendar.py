@@ -1,7 +1,6 @@
 """Labels with a place in the calendar: periods of time, names of months and of weekdays, times of day.
 
-A period has one of six forms, from hours to years. pandas counts periods and writes their labels, except ISO weeks,
-which it does not know; a week that is named by its first day has the form of a day.
+pandas counts periods and writes their labels, except ISO weeks. A week named by its first day has the form of a day.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ _MAX_HOURS = 24 * 366 * date.max.year
 
 
 def period_form(labels: Sequence[object]) -> str | None:
-    """Return how the labels write periods of time, or None if they are not all periods of one form.
-
-    The forms are year, quarter, month, iso-week, day and hour. Weeks named by their first day have the form of days.
-    """
+    """Return the form (year, quarter, month, iso-week, day or hour) of labels that are all such periods, or None."""
     if isinstance(labels, range) or not labels:
         return None
     form = next((form for form in _FORMS if is_period(str(labels[0]), form)), None)
@@ -92,11 +88,7 @@ def are_weeks(labels: Sequence[object]) -> bool:
 
 
 def week_words(first: str, last: str) -> str:
-    """Return a stretch of weeks in words, from the first day of the first week to the last day of the last one.
-
-    >>> week_words("2018-01-01", "2018-01-22"), week_words("2018-12-24", "2018-12-31")
-    ('2018-01-01 to 01-28', '2018-12-24 to 2019-01-06')
-    """
+    """Return a stretch of weeks in words, from the first day of the first week to the last day of the last one."""
     if first == last:
         return f"week of {first}"
     end = (date.fromisoformat(last) + timedelta(days=_WEEK - 1)).isoformat()
@@ -115,10 +107,7 @@ def _whole_weeks_apart(days: Sequence[date]) -> bool:
 
 
 def calendar_keys(labels: Sequence[str]) -> list[tuple[int, ...]] | None:
-    """Return sort keys for names of months, names of weekdays or times of day; None for any other labels.
-
-    Names are English, in full or abbreviated: Monday, Mon, Tues.
-    """
+    """Return sort keys for English names of months or weekdays (Monday, Mon, Tues) or times of day, or None."""
     for cycle in (_MONTHS, _WEEKDAYS):
         if all(_place(label, cycle) >= 0 for label in labels):
             return [(_place(label, cycle),) for label in labels]
@@ -157,12 +146,9 @@ FREQUENCIES = tuple(_FREQUENCY_WORDS)
 
 
 def frequency_named(freq: object) -> str | None:
-    """Return the frequency that a word, or an offset of pandas, means; None if it is unknown.
-
-    Case makes no difference, but M is a month, and m may be a minute.
-    """
+    """Return the frequency that a word in any case, or an offset of pandas, means; None if it is unknown."""
     text = str(getattr(freq, "freqstr", freq))
-    word = "month" if text == "M" else text.casefold()
+    word = "month" if text == "M" else text.casefold()  # m may be a minute
     return next((known for known, words in _FREQUENCY_WORDS.items() if re.fullmatch(words, word)), None)
 
 
@@ -181,18 +167,12 @@ def check_frequency(freq: object) -> str:
     raise InputError("freq", freq, rule)
 
 
-def is_shorter(freq: str, other: str) -> bool:
-    """Return whether periods of one frequency are shorter than those of another."""
-    return FREQUENCIES.index(freq) < FREQUENCIES.index(other)
-
-
 def periods(first: date, last: date, freq: str) -> list[str]:
     """Return the labels of all periods from the one that begins on `first` to the one that begins on `last`."""
     import pandas as pd
 
-    form = _written(freq)
-    found = pd.period_range(first, last, freq=form.freq)
-    return [str(label) for label in found[:: _WEEK if freq == "week" else 1].strftime(form.text)]
+    found = pd.period_range(first, last, freq=_written(freq).freq)
+    return period_labels(found[:: _WEEK if freq == "week" else 1], freq)
 
 
 def period_labels(index: pd.PeriodIndex, freq: str | None) -> list[str]:
@@ -208,10 +188,7 @@ def _written(freq: str) -> _Form:
 
 
 def period_numbers(labels: Sequence[object]) -> list[int] | None:
-    """Return the place of each period in a count of periods, or None unless the labels are rising periods or numbers.
-
-    Days that are all the same number of days apart, such as weeks named by their first day, are counted in this step.
-    """
+    """Return the place of each period in a count of their steps, or None unless they are rising periods or numbers."""
     found = _ordinals(labels)
     return found and [(each - found[0][0]) // _step(found[0]) for each in found[0]]
 

@@ -1,10 +1,8 @@
 """CAMEO event codes: roots, words and labels, the repair of lost zeros, codes by their text. Also the types of PLOVER.
 
 A code is a text of three or four characters, and the first two are the root: 014 "Consider policy option" is a
-statement, root 01. Saved as a number it is 14, which looks like root 14, a protest: an error that nothing reveals.
-
-`cameo.csv` has the codes with their texts. The first text of a code is the one in ICEWS, if ICEWS has the code; the
-others are those of the CAMEO code book and of GDELT.
+statement, root 01. Saved as a number it is 14, which looks like root 14, a protest. `cameo.csv` has the codes with
+their texts: first that of ICEWS, if it has the code, then those of the CAMEO code book and of GDELT.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
 
 ROOTS: Mapping[str, str] = {
     "01": "Make public statement",
@@ -56,16 +53,14 @@ def root_of(code: str) -> str | None:
 
 
 def restore(code: str) -> tuple[str, bool]:
-    """Return a code as it was before it was saved as a number, and whether that changed it.
-
-    No code begins with 00, so a single digit cannot be repaired: it is returned as it is, and it has no root.
-    """
+    """Return a code as it was before it was saved as a number, and whether that changed it."""
     text = code.strip()
     match = _NUMBER.fullmatch(text)
     if match is None:
         return text, False
     digits = match[1]
-    # Roots end at 20, and no code lies between 0100 and 0209, so three digits can be read in one way only.
+    # Roots end at 20, and no code lies between 0100 and 0209, so three digits can be read in one way only. No code
+    # begins with 00, so a single digit cannot be repaired.
     lost = int(digits) < 100 or 210 <= int(digits) <= 999
     restored = "0" + digits if lost else digits
     return restored, restored != text
@@ -73,20 +68,17 @@ def restore(code: str) -> tuple[str, bool]:
 
 def code_of_text(text: str) -> str | None:
     """Return the code with this text, or None. Case and blanks make no difference."""
-    return _table().codes.get(_key(text))
-
-
-class _Table(NamedTuple):
-    codes: dict[str, str]  # by text
-    words: dict[str, str]  # of each root and code: the first of its texts
+    codes, _ = _tables()
+    return codes.get(_key(text))
 
 
 @cache
-def _table() -> _Table:
+def _tables() -> tuple[dict[str, str], dict[str, str]]:
+    """Return the code of each text, and the words of each root and code: the first of its texts."""
     lines = (files("allocore.tensor") / "cameo.csv").read_text(encoding="utf-8").splitlines()
     rows = [(row["code"], row["text"]) for row in csv.DictReader(lines)]
     words = {code: text[0].upper() + text[1:] for code, text in reversed(rows)}
-    return _Table({_key(text): code for code, text in rows}, {**words, **ROOTS})
+    return {_key(text): code for code, text in rows}, {**words, **ROOTS}
 
 
 def _key(text: str) -> str:
@@ -95,8 +87,8 @@ def _key(text: str) -> str:
 
 def code_label(code: str) -> str:
     """Return the label of a root or a code: the code and its words, or only the code if its words are unknown."""
-    words = _table().words.get(code)
-    return code if words is None else f"{code} {words}"
+    _, words = _tables()
+    return f"{code} {words[code]}" if code in words else code
 
 
 def is_code_column(name: str) -> bool:
@@ -114,11 +106,6 @@ def labels_of_codes(column: str, texts: Sequence[str]) -> dict[str, str] | None:
 
     In a column of roots, 4 is 04. In any other column, 14 may be the root 14 or 014 without its zero, unless other
     texts show that leading zeros are preserved.
-
-    >>> labels_of_codes("cameo_root", ["4", "20"])
-    {'4': '04 Consult', '20': '20 Engage in unconventional mass violence'}
-    >>> labels_of_codes("cameo", ["04", "190"]), labels_of_codes("cameo", ["14", "190"])
-    ({'04': '04 Consult', '190': '190 Use conventional military force'}, None)
     """
     if "root" in _plain_name(column):
         found = {text: text.zfill(2) if text.isdecimal() and text.isascii() else "" for text in texts}

@@ -1,8 +1,7 @@
 """Tensors that continue each other along one mode, joined into one; and new rows matched to the rows of a fit by label.
 
-A pattern of one part holds only for the rows of that part. So a wildcard along the joined mode becomes one pattern for
-each row of its part, unless all parts have the same pattern. Wildcards in the other modes stay: a period that was not
-observed was not observed for labels that came later either.
+A wildcard of one part along the joined mode becomes one pattern for each row of that part, unless all parts have the
+same pattern. Wildcards in other modes stay: a period that was not observed was not observed for later labels either.
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ _Places = int | Int64s  # how far the rows of a mode move, or where each of them
 
 
 def concat(
-    tensors: Iterable[object],
-    mode: int | str,
-    *,
-    join: Literal["equal", "outer"] = "equal",
-    absent: Absent = "zero",
+    tensors: Iterable[object], mode: int | str, *, join: Literal["equal", "outer"] = "equal", absent: Absent = "zero"
 ) -> CountTensor:
     """Join tensors that continue each other along one mode, such as months read at different times.
 
@@ -74,8 +69,8 @@ def concat(
            [1, 0],
            [0, 5]])
     """
-    _check("join", join, ("equal", "outer"))
-    _check("absent", absent, get_args(Absent))
+    check_choice("join", join, ("equal", "outer"))
+    check_choice("absent", absent, get_args(Absent))
     if join == "equal" and absent == "missing":
         raise InputError("absent", absent, "must be 'zero' unless `join` is 'outer': no labels are absent from a part")
     parts = _as_tensors(tensors)
@@ -96,7 +91,8 @@ def concat(
     )
 
 
-def _check(name: str, value: object, allowed: Sequence[str]) -> None:
+def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raise an InputError unless the value is one of those allowed."""
     if value not in allowed:
         raise InputError(name, value, f"must be one of {', '.join(allowed)}")
 
@@ -118,7 +114,6 @@ def _as_tensors(tensors: Iterable[object]) -> list[CountTensor]:
 
 
 def _spelt_alike(parts: list[CountTensor]) -> list[CountTensor]:
-    """Return parts in which CAMEO codes have words everywhere, if some have them and others do not."""
     for mode in range(parts[0].ndim):
         labels = [each for each in (part.labels[mode] for part in parts) if isinstance(each, tuple)]
         if len(labels) < len(parts) or len(set(labels)) < 2:
@@ -130,7 +125,6 @@ def _spelt_alike(parts: list[CountTensor]) -> list[CountTensor]:
 
 
 def _has_labels(parts: list[CountTensor], mode: int) -> bool:
-    """Return whether the mode has labels, which must be so in all parts or in none."""
     with_labels = [isinstance(part.labels[mode], tuple) for part in parts]
     if len(set(with_labels)) > 1:
         name, number = parts[0].mode_names[mode], with_labels.index(False)
@@ -199,7 +193,6 @@ def _shown(labels: Sequence[object]) -> str:
 
 
 def _places_of(part: CountTensor, labels: Sequence[ModeLabels], along: int, start: int) -> list[_Places]:
-    """Return for each mode where the part's rows are in the joined tensor."""
     places: list[_Places] = []
     for mode, (own, joined) in enumerate(zip(part.labels, labels, strict=True)):
         if mode == along or own == joined:
@@ -219,10 +212,7 @@ def _moved_coords(part: CountTensor, places: list[_Places]) -> Int64s:
 
 
 def _patterns_of(part: CountTensor, places: list[_Places], labels: Sequence[ModeLabels], absent: str) -> Int64s:
-    """Return the patterns of a part, in positions of the joined tensor.
-
-    A wildcard along the joined mode stays a wildcard: it means the rows of this part.
-    """
+    """Return the patterns of a part, in joined positions; a wildcard along the joined mode means its own rows."""
     own = part.missing.patterns.copy()
     for mode, place in enumerate(places):
         fixed = own[:, mode] != WILDCARD
@@ -257,7 +247,6 @@ def _all_patterns(patterns: list[Int64s], lengths: list[int], starts: Int64s, al
 
 
 def _spread(patterns: Int64s, rows: range, along: int) -> Int64s:
-    """Return the patterns once for each row of a part, in place of a wildcard."""
     number = len(patterns) * len(rows)
     if number > MAX_SIGNED_PATTERNS:
         rule = (
@@ -273,11 +262,9 @@ def _spread(patterns: Int64s, rows: range, along: int) -> Int64s:
 def matched_rows(new: CountTensor, fitted: CountTensor, along: int, absent: Absent = "zero") -> CountTensor:
     """Return the new rows of mode `along` with the rows of `fitted`, in its order, in every other mode.
 
-    Labels that the new tensor does not have are rows of zeros there, or missing. Labels that `fitted` does not have are
-    an error if they have counts; without any, their rows are left out. Modes without labels, on either side, must have
-    the same length.
+    Labels that only `fitted` has become rows of zeros, or missing. Those that it lacks must have no counts.
     """
-    _check("absent", absent, get_args(Absent))
+    check_choice("absent", absent, get_args(Absent))
     check_same_modes(new, fitted, "Y_new")
     others = [mode for mode in range(new.ndim) if mode != along]
     for mode in others:
@@ -302,15 +289,13 @@ def matched_rows(new: CountTensor, fitted: CountTensor, along: int, absent: Abse
 
 
 def _matched_mode(new: CountTensor, fitted: CountTensor, mode: int) -> CountTensor:
-    """Return the new rows with CAMEO codes spelt as in `fitted`, and without empty rows that `fitted` does not have.
-
-    Part of a larger tensor lists such rows too.
-    """
+    """Return the new rows with CAMEO codes spelt as in `fitted`, and without empty rows that `fitted` does not have."""
     own, known, name = new.labels[mode], fitted.labels[mode], new.mode_names[mode]
     if isinstance(own, range) or isinstance(known, range):
         return new
     if own != known:
         new = new.with_labels({name: respelt(own, known)})
+    # Part of a larger tensor lists rows without counts too.
     used = np.isin(np.array(new.labels[mode]), np.array(known)) | (new.mode_totals(mode) > 0)
     return new if used.all() else new.select({name: used})
 

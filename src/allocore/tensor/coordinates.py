@@ -1,9 +1,7 @@
 """Coordinates of cells: checks, int64 keys, the canonical order and the order of fibres.
 
-A cell is one column of an (M, n) integer array. Comparing whole columns is slow in NumPy, so each column becomes one
-mixed-radix number, its key. Keys compare as the columns do, with mode 0 slowest.
-
-In canonical form, cells are sorted by key; none occurs twice, and none is zero.
+A cell is one column of an (M, n) integer array. Its key is a mixed-radix number; keys compare as the columns do, with
+mode 0 slowest. In canonical form, cells are sorted by key; none occurs twice, and none is zero.
 
 Thinning visits the cells sorted into fibres, and its random numbers belong to places in this order. So the order of the
 modes by which cells are sorted depends only on the data, not on how they are stored.
@@ -93,16 +91,12 @@ def check_coordinates(coords: Integers, shape: tuple[int, ...], mode_names: Sequ
 
 
 def column_keys(lengths: Sequence[int], *tables: NDArray[Any]) -> list[Int64s]:
-    """Return for each table one key per column; keys can be compared across all the tables.
-
-    `lengths` bounds the values of each row. If the mixed-radix number would overflow, the key so far (and the next row,
-    if necessary) is replaced by its rank, which keeps order and equality.
-    """
+    """Return for each table one key per column, comparable across tables; `lengths` bounds the values of each row."""
     keys = np.zeros(sum(table.shape[1] for table in tables), dtype=np.int64)
     radix = 1
     for m, length in enumerate(lengths):
         column = np.concatenate([table[m] for table in tables])
-        if radix * length > INT64_MAX:
+        if radix * length > INT64_MAX:  # ranks keep order and equality
             keys, radix = _ranks(keys)
         if max(radix, 1) * length > INT64_MAX:  # the radix is 0 if there are no columns
             column, length = _ranks(column)
@@ -208,10 +202,9 @@ def cell_ranges(cells: int) -> Iterator[slice]:
 
 
 def fibre_order(parts: Iterable[NDArray[Any]], shape: tuple[int, ...], cells: int) -> tuple[int, ...]:
-    """Return the order of the modes: as given, but with the mode of the fewest fibres moved to the end.
+    """Return the order of the modes for coordinates (M, n) in parts: the mode of the fewest fibres moves to the end.
 
-    The coordinates (M, n) of all `cells` come in parts, in any order. A mode is moved only if that saves a quarter of
-    the fibres; otherwise sorting the cells again would not pay.
+    It moves only if that saves a quarter of the fibres; otherwise sorting the cells again would not pay.
     """
     modes = range(len(shape))
     sampled = np.uint64(max(1, cells // _SAMPLE))  # of many cells, a hash selects some

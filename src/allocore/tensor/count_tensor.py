@@ -1,14 +1,10 @@
 """The sparse count tensor: immutable, and in one canonical form from construction on; and the files it writes.
 
 Our `.npz` format has plain arrays, never pickled objects: `format` (name and version), `coords`, `counts`, `shape`,
-`missing` (patterns, -1 for a wildcard) and `header` (UTF-8 JSON with the mode names, the labels, and the report on
-events if there is one).
-
-Data frames and Parquet files also carry what their rows cannot: shape, labels that do not occur, missing cells, the
-report on events. It is in the `attrs` of a frame and in the metadata of a Parquet file, so a round trip gives the same
-tensor. Arrays of SciPy and pydata sparse, and FROSTT text (`.tns`: one entry per line, indices from 1, the value last),
-have no place for it: labels are lost, and tensors with missing cells are refused, because these cells would come back
-as zeros. `shards.py` has the format of `.zarr` folders, and `files.py` reads all files.
+`missing` (patterns, -1 for a wildcard) and `header` (JSON with the mode names, the labels, and any report on events).
+Data frames and Parquet files have the same in their `attrs` and metadata, so a round trip gives the same tensor. Arrays
+of SciPy and pydata sparse, and FROSTT text (`.tns`: one entry per line, indices from 1, the value last), have no place
+for it: labels are lost, and tensors with missing cells are refused, because these cells would come back as zeros.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from contextlib import ExitStack
 from html import escape
 from itertools import combinations
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,7 +160,7 @@ class CountTensor:
         _ = parts.missing.cells
 
     def _whole(self) -> CanonicalParts:
-        return self._parts  # a ShardedTensor reads its cells first
+        return self._parts  # a tensor on disk reads its cells first
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -199,14 +195,11 @@ class CountTensor:
     @property
     def density(self) -> float:
         """The share of the observed cells that have a positive count."""
-        return _density(self)
+        return self.nnz / (self.volume - self.missing.cells)
 
     @property
     def coords(self) -> Integers:
-        """The coordinates of the non-zeros: a sorted, read-only array (M, nnz), one column per cell.
-
-        The type is int32, or int64 if a mode is too long for that.
-        """
+        """The coordinates of the non-zeros: a sorted, read-only array (M, nnz) of int32, or int64 if a mode is long."""
         return self._whole().coords
 
     @property
@@ -233,8 +226,7 @@ class CountTensor:
     def report(self) -> EventReport | None:
         """What `read_events` did with the rows of the table; None for a tensor that was not made from events.
 
-        The report describes the tensor as `read_events` made it. Methods that return a tensor, pickles, files and runs
-        on disk keep it, except `.tns` files. Comparing tensors ignores it.
+        Tensors made from this one, pickles, runs and files (except `.tns`) keep it. Comparing tensors ignores it.
         """
         return self._parts.report
 
@@ -252,8 +244,6 @@ class CountTensor:
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> Y = ac.load_flights()
         >>> Y.mode("carrier"), Y.mode(-1)
         (2, 4)
         """
@@ -273,8 +263,7 @@ class CountTensor:
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> ac.load_flights().mode_totals("origin")
+        >>> Y.mode_totals("origin")
         array([120835, 111279, 104662])
         """
         return self._row_totals(self.mode(mode))
@@ -300,12 +289,13 @@ class CountTensor:
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> ac.load_flights().top_labels("origin", top=2)
+        >>> Y.top_labels("origin", top=2)
         [('EWR Newark', 120835), ('JFK New York Kennedy', 111279)]
         """
         m = self.mode(mode)
-        return top_totals(self.labels[m], *self.positive_totals(m), top)
+        positions, totals = self.positive_totals(m)
+        order = np.argsort(-totals, kind="stable")[: whole_number("top", top)]
+        return [(self.labels[m][int(positions[d])], int(totals[d])) for d in order.tolist()]
 
     def positive_totals(self, mode: int | str) -> tuple[Int64s, Int64s]:
         """Return the positions of a mode that have counts, and their totals. The mode itself may be very long.
@@ -456,8 +446,6 @@ class CountTensor:
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> Y = ac.load_flights()
         >>> Y.select(month=slice("Jun", "Aug"), carrier=["United Air Lines", "Delta Air Lines"])
         CountTensor: 3 x 105 x 2 x 3 x 20 (origin, destination, carrier, month, hour), 1,351 non-zeros, ...
         >>> Y.select(origin="EWR Newark").shape
@@ -487,8 +475,6 @@ class CountTensor:
 
         Examples
         --------
-        >>> import allocore as ac
-        >>> Y = ac.load_flights()
         >>> list(Y.mask(month="Feb", origin=["EWR Newark", "LGA New York LaGuardia"]).missing)
         [(0, None, None, 1, None), (2, None, None, 1, None)]
         """
@@ -672,10 +658,7 @@ class CountTensor:
 
 
 def trusted_tensor(parts: CanonicalParts) -> CountTensor:
-    """Return a tensor in memory of parts that are canonical already: nothing is checked, sorted or copied.
-
-    Only for parts of another tensor. The arrays become read-only.
-    """
+    """Return a tensor of canonical parts of another: nothing is checked or copied, and the arrays become read-only."""
     tensor = CountTensor.__new__(CountTensor)
     tensor._set_parts(parts)
     return tensor
@@ -698,12 +681,6 @@ def mode_index(tensor: CountTensor, mode: int | str, argument: str = "mode") -> 
     raise InputError(argument, mode, rule)
 
 
-def top_totals(labels: ModeLabels, positions: Int64s, totals: Int64s, top: int) -> list[tuple[str | int, int]]:
-    """Return the labels with the largest totals, the largest first."""
-    order = np.argsort(-totals, kind="stable")[: whole_number("top", top)]
-    return [(labels[int(positions[d])], int(totals[d])) for d in order.tolist()]
-
-
 def _as_missing(
     patterns: Patterns,
     shape: tuple[int, ...],
@@ -724,7 +701,6 @@ def _as_missing(
 def _chosen_rows(
     tensor: CountTensor, by_dict: Mapping[Any, object] | None, by_name: Mapping[str, object]
 ) -> dict[int, Rows]:
-    """Return for each mode that is named the positions that are wanted. Errors have the mode as their argument."""
     if by_dict is not None and not isinstance(by_dict, Mapping):
         raise InputError("rows", by_dict, "must be a dict from modes to labels, or modes must be given by name")
     chosen: dict[int, Rows] = {}
@@ -738,11 +714,7 @@ def _chosen_rows(
 
 
 def _restricted(parts: CanonicalParts, chosen: Mapping[int, Rows]) -> CanonicalParts:
-    """Return the parts of a tensor with only the chosen rows, renumbered; they stay in canonical form.
-
-    Wildcards of patterns stay, and patterns of other rows are dropped. Renumbering keeps the order of patterns, and one
-    lies inside another only if it did before.
-    """
+    """Return the parts with only the chosen rows, renumbered. That keeps the order, so they stay in canonical form."""
     inside = np.ones(parts.counts.size, dtype=bool)
     for mode, rows in chosen.items():
         inside &= _renumbered(parts.coords[mode], rows) >= 0
@@ -801,11 +773,7 @@ def missing_diagonals(tensor: CountTensor) -> list[tuple[int, ...]]:
 
 
 def _is_missing(tensor: CountTensor, modes: tuple[int, ...]) -> bool:
-    """Return whether patterns that fix only these modes cover their diagonal.
-
-    Some of them may be wider: if nothing of an actor was observed, one pattern covers all of its cells, those on the
-    diagonal included.
-    """
+    """Return whether patterns that fix only these modes cover their diagonal; one may cover all cells of an actor."""
     patterns = tensor.missing.patterns
     fixed = patterns != WILDCARD
     inside = fixed.sum(axis=1) == fixed[:, modes].sum(axis=1)
@@ -816,33 +784,8 @@ def _is_missing(tensor: CountTensor, modes: tuple[int, ...]) -> bool:
     return is_whole and bool((fixed[inside][on_diagonal].sum(axis=1) == len(modes)).any())
 
 
-class TensorSummary(Protocol):
-    """What `summary_line` and `write_shards` need of a tensor, wherever its cells are."""
-
-    # fmt: off
-    @property
-    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
-    @property
-    def mode_names(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def labels(self) -> tuple[ModeLabels, ...]: ...  # noqa: D102
-    @property
-    def missing(self) -> Missing: ...  # noqa: D102
-    @property
-    def report(self) -> EventReport | None: ...  # noqa: D102
-    @property
-    def nnz(self) -> int: ...  # noqa: D102
-    @property
-    def total(self) -> int: ...  # noqa: D102
-    # fmt: on
-
-
-def _density(tensor: TensorSummary) -> float:
-    return tensor.nnz / (math.prod(tensor.shape) - tensor.missing.cells)
-
-
-def _facts(tensor: TensorSummary) -> list[str]:
-    percent = 100 * _density(tensor)
+def _facts(tensor: CountTensor) -> list[str]:
+    percent = 100 * tensor.density
     facts = [
         plural(tensor.nnz, "non-zero"),
         plural(tensor.total, "count"),
@@ -854,7 +797,7 @@ def _facts(tensor: TensorSummary) -> list[str]:
     return facts if shards is None else [*facts, f"in {plural(shards, 'shard')}"]
 
 
-def summary_line(tensor: TensorSummary, kind: str = "CountTensor") -> str:
+def summary_line(tensor: CountTensor, kind: str = "CountTensor") -> str:
     """Return the line that `repr` shows; it begins with the kind of the tensor."""
     lengths = " x ".join(str(length) for length in tensor.shape)
     return visible(", ".join([f"{kind}: {lengths} ({', '.join(tensor.mode_names)})", *_facts(tensor)]))

@@ -1,14 +1,13 @@
 """Countries by the codes and names of event data, from the table `countries.csv`.
 
-A row of the table is a country or territory of ISO 3166-1, Kosovo, or a state that no longer exists. Former states keep
-the code that ISO withdrew. If ISO has given that code to another state, they have the code of another list: YMN for
-North Yemen (CAMEO), RVN for South Vietnam (Correlates of War). A state that only changed its name or its code is one
-row: Zaire is DR Congo, and West Germany, whose code was DEU, is Germany.
+A row is a country or territory of ISO 3166-1, Kosovo, a state that no longer exists, or one of CAMEO's regions and
+international actors. Former states keep the code that ISO withdrew, or have that of another list if ISO gave it to
+another state: YMN for North Yemen (CAMEO), RVN for South Vietnam (Correlates of War). A state that only changed its
+name or its code is one row: Zaire is DR Congo, and West Germany, whose code was DEU, is Germany.
 
-Three-letter codes are those of ISO, past and present, and of CAMEO. Two-letter codes are unknown on purpose: AU is
-Austria in FIPS, which GDELT uses for places, and Australia in ISO. Names of parts of a country (Scotland, Chechnya) and
-names that two countries share (Korea, Virgin Islands) are unknown too. The table also has CAMEO's codes of regions and
-of international actors, so that they can be distinguished from unknown codes.
+Codes are those of ISO, past and present, and of CAMEO. Two-letter codes are unknown on purpose: AU is Austria in FIPS,
+which GDELT uses for places, and Australia in ISO. Names of parts of a country, and names that two countries share
+(Korea, Virgin Islands), are unknown too.
 """
 
 from __future__ import annotations
@@ -29,58 +28,46 @@ _INVERTED = re.compile(r"([^,(]+)[,(](.+)", re.DOTALL)
 
 
 class Country(NamedTuple):
-    """A country or territory: its three-letter code and a short English name."""
+    """A row of the table: a country with its three-letter code and a short English name, or a region."""
 
     iso3: str
     name: str
-
-
-class _Row(NamedTuple):
-    kind: str
-    country: Country
-
-
-_UNKNOWN = _Row("", Country("", ""))
+    kind: str = "country"
 
 
 def resolve(text: str) -> Country | None:
-    """Return the country with this code or name, or None.
-
-    Codes are tried before names. Case, accents, punctuation, blanks, "the", "of" and "and" or "&" make no difference.
-    "St." is read as "Saint", and "Korea, Republic of" or "Iran (Islamic Republic of)" in the other order.
-    """
-    kind, country = _find(text)
-    return country if kind == "country" else None
+    """Return the country with this code or name, or None. Case, accents, punctuation and "the" make no difference."""
+    row = _find(text)
+    return row if row and row.kind == "country" else None
 
 
 def is_region(text: str) -> bool:
     """Return whether a code or a name is one of CAMEO's regions of several countries: AFR, Middle East."""
-    return _find(text).kind == "region"
+    row = _find(text)
+    return row is not None and row.kind == "region"
 
 
-def _find(text: str) -> _Row:
+def _find(text: str) -> Country | None:
     by_code, by_name = _tables()
     # A code is not normalised like a name: Andorra's code is AND.
     row = by_code.get(text.strip().upper()) or by_name.get(_key(text))
     if row is None and (parts := _INVERTED.fullmatch(text)):
         row = by_name.get(_key(f"{parts[2]} {parts[1]}"))
-    return row or _UNKNOWN
+    return row
 
 
 def _key(name: str) -> str:
-    """Return a name without everything that makes no difference."""
     letters = unicodedata.normalize("NFKD", name).casefold().translate(_APOSTROPHES)
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return " ".join(_ABBREVIATIONS.get(word, word) for word in _WORD.findall(plain) if word not in _FILLERS)
 
 
 @cache
-def _tables() -> tuple[dict[str, _Row], dict[str, _Row]]:
-    """Return the rows by their codes and by their names."""
-    by_code, by_name = dict[str, _Row](), dict[str, _Row]()
+def _tables() -> tuple[dict[str, Country], dict[str, Country]]:
+    by_code, by_name = dict[str, Country](), dict[str, Country]()
     lines = (files("allocore.tensor") / "countries.csv").read_text(encoding="utf-8").splitlines()
     for line in csv.DictReader(lines):
-        row = _Row(line["kind"], Country(line["iso3"], line["name"]))
+        row = Country(line["iso3"], line["name"], line["kind"])
         by_code.update((code, row) for code in [line["iso3"], *line["codes"].split(";")] if code)
         by_name.update((_key(name), row) for name in [line["name"], *line["names"].split(";")] if name)
     return by_code, by_name

@@ -2,7 +2,6 @@
 
 Types of other libraries are recognised by the name of the module that defines them, so none has to be imported. Files
 may be damaged, hostile or larger than memory: they are checked like any other input, and objects are never unpickled.
-`count_tensor.py` describes our own formats.
 """
 
 from __future__ import annotations
@@ -102,11 +101,10 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
     return CountTensor(coords, counts, shape, mode_names=mode_names, labels=labels, missing=missing)
 
 
-_Entries = tuple[Any, Any, Sequence[int], Any]
+_Entries = tuple[Any, Any, Sequence[int], Any]  # coordinates, counts, shape, missing cells
 
 
 def _entries_of(x: Any) -> _Entries:
-    """Return the coordinates, counts, shape and missing cells of an array in memory."""
     libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
     if libraries & {"numpy", "scipy", "sparse", "pyttb"} and len(getattr(x, "shape", "??")) < 2:
         raise InputError("x", Described(f"an array of shape {tuple(x.shape)}"), "must have at least 2 modes")
@@ -159,7 +157,6 @@ def _from_array(x: np.ndarray[Any, Any]) -> _Entries:
 
 
 def _without_nan(counts: np.ndarray[Any, Any], zeros: str, missing: str) -> np.ndarray[Any, Any]:
-    """Return the counts, unless some are NaN: the error says what to give if these are zeros, or are missing."""
     number = int(np.isnan(counts).sum()) if counts.dtype.kind == "f" else 0
     if number:
         rule = (
@@ -267,7 +264,6 @@ def _open_shards(path: str | os.PathLike[str]) -> CountTensor:
 
 
 def _about(path: Path, error: InputError) -> InputError:
-    """Return an error about the content of a file as one about the file."""
     if error.argument in ("path", "memory"):
         return error
     return InputError("path", str(path), f"does not contain a tensor: {error}")
@@ -434,7 +430,6 @@ def _from_columns(columns: dict[str, Any], metadata: Any) -> CountTensor:
 
 
 def _complete(columns: dict[str, Any], name: str) -> np.ndarray[Any, Any]:
-    """Return a column, which must exist and have a value in every row."""
     if name not in columns:
         raise InputError("x", rule=f"must have the column {name!r}, which the tensor it was made from had")
     values, gaps = np.asarray(columns[name]), np.ma.getmaskarray(columns[name])
@@ -447,7 +442,6 @@ def _complete(columns: dict[str, Any], name: str) -> np.ndarray[Any, Any]:
 
 
 def _positions(name: str, values: np.ndarray[Any, Any], labels: list[str] | None) -> Integers:
-    """Return the positions that a column gives, by label or, in a mode without labels, by number."""
     if labels is None:
         return as_integers(values, name)
     positions = {label: position for position, label in enumerate(labels)}
@@ -459,20 +453,16 @@ def _positions(name: str, values: np.ndarray[Any, Any], labels: list[str] | None
 
 
 def _read_tns(path: Path) -> tuple[Int64s, Int64s]:
-    """Return the coordinates counted from 0 (M, n) and the counts (n,) of a FROSTT file.
-
-    NumPy parses clean files at full speed. Other files are read again line by line, so that an error can name the line.
-    """
+    """Return the coordinates counted from 0 (M, n) and the counts (n,) of a FROSTT file."""
     try:
         with closing(_tns_lines(path)) as lines:
             _, columns = next(lines, (0, []))
-        return _read_tns_fast(path, len(columns)) or _read_tns_slowly(path)
+        return _read_tns_fast(path, len(columns)) or _read_tns_slowly(path)  # so that an error names the line
     except (OSError, EOFError, zlib.error) as error:
         raise InputError("path", str(path), f"cannot be read: {error}") from error
 
 
 def _tns_lines(path: Path) -> Generator[tuple[int, list[str]]]:
-    """Yield the number and the columns of each line that has an entry."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8", errors="replace") as file:  # accepts the line ends of any system
         for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), start=1):
@@ -506,7 +496,6 @@ def _read_tns_fast(path: Path, columns: int) -> tuple[Int64s, Int64s] | None:
 
 
 def _read_tns_slowly(path: Path) -> tuple[Int64s, Int64s]:
-    """Return the entries of any correct file; raise an InputError at the first wrong line."""
     rows: list[list[int]] = []
     for number, columns in _tns_lines(path):
         try:

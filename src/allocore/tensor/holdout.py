@@ -1,8 +1,7 @@
 """Hold out a random share of the fibres of a tensor, to evaluate predictions.
 
 A fibre along a mode is a set of cells that differ only in that mode. Held-out fibres become missing patterns of the
-training tensor; their cells, zeros included, are the test set. No array has the size of the tensor's volume: fibres
-are drawn by their coordinates, and the first distinct ones that are not missing already are used.
+training tensor; their cells, zeros included, are the test set. Fibres are drawn by their coordinates.
 """
 
 from __future__ import annotations
@@ -127,10 +126,7 @@ class Split:
 
 
 def training_data(given: object) -> tuple[CountTensor, HeldOut | None]:
-    """Return the tensor to train on and, given a split, the cells held out from it.
-
-    Users can make a split by hand, so its test set is checked: cells of the same tensor, all missing in training.
-    """
+    """Return the tensor to train on and, given a split (which users may make by hand), its checked test cells."""
     if not isinstance(given, Split):
         return as_tensor(given), None
     train, test = as_tensor(given.train), given.test

@@ -1,7 +1,7 @@
 """Names of modes and labels of their positions: checks, rows by label, similar labels, and the kind of a mode's labels.
 
 A mode with labels is addressed by label, as with `.loc` of pandas: both ends of a slice are included. A mode without
-labels is addressed by position, as in Python. Slices become ranges, so a long mode costs no memory.
+labels is addressed by position, as in Python.
 """
 
 from __future__ import annotations
@@ -151,11 +151,7 @@ def _resolve(pattern: object, places: list[dict[str, int]], mode_names: tuple[st
 
 
 def did_you_mean(text: str, labels: Sequence[object]) -> str:
-    """Return the end of a sentence that names up to three similar labels; an empty text if there are none.
-
-    A label that differs only in case, or names the same country, is the only one. Otherwise, labels with a similar
-    spelling, or else labels that contain the text.
-    """
+    """Return the end of a sentence that names the same label in another case, or up to three similar labels."""
     compared = [str(label) for label in labels[:_MAX_COMPARED]]
     folded, wanted = {label.casefold(): label for label in reversed(compared)}, text.casefold()
     country = resolve(text)
@@ -173,11 +169,7 @@ def label_hint(text: str, labels: Sequence[object]) -> str:
 
 
 def label_kind(labels: Sequence[str | int]) -> LabelKind:
-    """Return the kind of a mode's labels. Tables, figures and the page show a mode accordingly.
-
-    It is "time" for periods of a calendar, "order" for months, weekdays or times of day, "country" if at least four in
-    five labels are countries, and "plain" for all others.
-    """
+    """Return the kind of a mode's labels: periods; months, weekdays or times of day; mostly countries; or others."""
     if isinstance(labels, range) or len(labels) < 3:
         return "plain"
     if len(labels) <= _MAX_PERIODS:
@@ -219,7 +211,6 @@ def _is_mask(wanted: object) -> bool:
 
 
 def _positions(wanted: object, length: int, argument: str, mode_name: str) -> Rows:
-    """Return positions in a mode without labels; negative ones count from the end."""
     if isinstance(wanted, slice):
         ends = (wanted.start, wanted.stop, wanted.step)
         if any(not (end is None or _is_whole(end)) for end in ends) or wanted.step == 0:
@@ -254,8 +245,7 @@ class LabelRows:
         return {label: place for place, label in enumerate(self.labels)}
 
     @cached_property
-    def _form(self) -> str | None:
-        """How the labels write periods of time; None unless they are periods in order."""
+    def _form(self) -> str | None:  # of periods in order
         return period_form(self.labels) if is_rising(self.labels) else None
 
     def rows(self, wanted: object) -> Rows:
@@ -267,10 +257,7 @@ class LabelRows:
         return np.unique(np.array([place for each in wanted for place in self._label(each)], dtype=np.int64))
 
     def find(self, label: object) -> range | None:
-        """Return the position of a label, or of all periods in a longer one; None if there is no such label.
-
-        A CAMEO code is found with its words or without.
-        """
+        """Return the positions of a label, with or without its words, or of the periods in a longer one, or None."""
         text = _as_text(label, self._form)
         if text in self._places:
             return range(self._places[text], self._places[text] + 1)
@@ -286,7 +273,6 @@ class LabelRows:
         return rows
 
     def _between(self, wanted: slice) -> range:
-        """Return the positions from one label to another, both included."""
         step = 1 if wanted.step is None else wanted.step
         if not _is_whole(step) or step < 1:
             raise InputError(self.argument, wanted, "must have a step that is a whole number of at least 1")
@@ -312,7 +298,6 @@ class LabelRows:
 
 
 def _as_text(label: object, form: str | None) -> str:
-    """Return a label as text; a moment of time is its day, or its hour where labels are hours."""
     if not isinstance(label, datetime):
         return str(label)
     if label.tzinfo is not None:  # periods of events with a time zone are in UTC

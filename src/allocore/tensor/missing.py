@@ -1,13 +1,10 @@
 """Missing cells as patterns: for each mode a position, or a wildcard that stands for all positions.
 
-The set is the union of its patterns, which may overlap. Sums over the missing cells need each cell once, so the
-indicator of the union is also available as a signed sum of patterns, built by inclusion and exclusion, one block B of
-patterns at a time:
+The patterns may overlap. For sums over the missing cells, the indicator of their union U is also available as a signed
+sum of patterns, built by inclusion and exclusion, one block B at a time: the patterns that fix the same modes, which
+are disjoint. The intersections come from a join on the modes that both fix.
 
     1[U or B] = 1[U] + 1[B] - 1[U] 1[B]
-
-A block has the patterns that fix the same modes; distinct patterns of a block are disjoint. The intersections of U
-and B come from a join on the modes that both fix.
 """
 
 from __future__ import annotations
@@ -75,7 +72,6 @@ class Missing:
 
     @classmethod
     def _trusted(cls, patterns: Int64s, shape: tuple[int, ...]) -> Missing:
-        """Return the set of patterns that are canonical already, without a check; the array is locked."""
         missing = cls.__new__(cls)
         missing._keep(patterns, shape)
         return missing
@@ -302,16 +298,13 @@ def signed_patterns(missing: Missing) -> tuple[Int64s, Int64s]:
         for modes, members in by_fixed_modes(patterns):
             block = patterns[members]
             both, both_weights = intersections(union, weights, block, modes, shape)
+            rows = np.concatenate([union, block, both])
             signs = np.concatenate([weights, np.ones(len(block), dtype=np.int64), -both_weights])
-            union, weights = _merged(np.concatenate([union, block, both]), signs, shape)
+            order, first = _sorted_runs(rows, shape)
+            weights = np.add.reduceat(signs[order], first)
+            union, weights = rows[order[first]][weights != 0], weights[weights != 0]
         missing._signed = read_only(union), read_only(weights)
     return missing._signed
-
-
-def _merged(rows: Int64s, weights: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
-    order, first = _sorted_runs(rows, shape)
-    rows, weights = rows[order[first]], np.add.reduceat(weights[order], first)
-    return rows[weights != 0], weights[weights != 0]
 
 
 def _sorted_runs(rows: Int64s, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:

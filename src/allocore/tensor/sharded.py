@@ -1,4 +1,4 @@
-"""A count tensor whose cells stay on disk, in shards, until something needs all of them."""
+"""Count tensors whose cells stay on disk, in shards or in a table, until something needs all of them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allocore.errors import InputError
-from allocore.tensor.coordinates import Int64s, Integers, check_shape
+from allocore.tensor.coordinates import Int64s, Integers, canonical, check_shape, fibre_order
 from allocore.tensor.count_tensor import CanonicalParts, CountTensor, trusted_tensor
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.labels import check_labels, check_mode_names, fit_labels
 from allocore.tensor.missing import Missing
 from allocore.tensor.shards import ShardFiles, damage_as_input_error, is_sharded, sizes_of
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection as Connection
+
+_VECTORS = 512  # of 2,048 cells each: a batch of a table
 _MAX_CELLS_TO_DESCRIBE = 2**25  # they take a gigabyte or two
-_NO_CELLS = np.empty((0, 0), dtype=np.int32), np.empty(0, dtype=np.int64)
+NO_CELLS = np.empty((0, 0), dtype=np.int32), np.empty(0, dtype=np.int64)
 
 
 class ShardedTensor(CountTensor):
@@ -58,7 +63,7 @@ class ShardedTensor(CountTensor):
     def _describe(self, files: ShardFiles, labels: Any, patterns: Int64s, report: EventReport | None) -> None:
         self.files, shape, names = files, files.shape, files.mode_names
         fitted = fit_labels(check_labels(labels, names), shape, names)
-        parts = CanonicalParts(*_NO_CELLS, shape, names, fitted, Missing(patterns, shape), report)
+        parts = CanonicalParts(*NO_CELLS, shape, names, fitted, Missing(patterns, shape), report)
         self._set_parts(parts, files.sizes.nnz, files.sizes.total)
 
     def _whole(self) -> CanonicalParts:
@@ -142,8 +147,52 @@ class ShardedTensor(CountTensor):
         return _reopened, (self.path, self.files.fingerprint)
 
 
+class TableTensor(CountTensor):
+    """A tensor whose cells are in the table `cells` of duckdb; `observed` is SQL for those that are not missing."""
+
+    __slots__ = ("_connection", "_observed")
+
+    def __init__(self, connection: Connection, observed: str, parts: CanonicalParts, nnz: int, total: int) -> None:
+        self._connection, self._observed = connection, observed
+        self._set_parts(parts, nnz, total)
+
+    def set_report(self, report: EventReport) -> None:
+        """Add the report, which describes the tensor itself."""
+        self._parts = self._parts._replace(report=report)
+
+    def positive_totals(self, mode: int | str) -> tuple[Int64s, Int64s]:
+        """Return the positions of a mode that have counts, and their totals."""
+        found = self._connection.execute(
+            f"SELECT c{self.mode(mode)} AS place, CAST(sum(total) AS BIGINT) AS counts FROM cells "
+            f"WHERE {self._observed} GROUP BY ALL ORDER BY place"
+        ).fetchnumpy()
+        return np.asarray(found["place"], dtype=np.int64), np.asarray(found["counts"])
+
+    def _whole(self) -> CanonicalParts:
+        found = self._query().fetchnumpy()
+        coords = np.stack([np.asarray(found[f"c{mode}"]) for mode in range(self.ndim)])
+        counts = np.asarray(found["total"])
+        del found
+        coords, counts = canonical(coords, counts, self.shape)
+        return self._parts._replace(coords=coords, counts=counts)
+
+    def _fibre_parts(self) -> tuple[tuple[int, ...], Iterator[tuple[NDArray[Any], Int64s]]]:
+        order = fibre_order((coords for coords, _ in self._batches()), self.shape, self.nnz)
+        return order, self._batches(order)
+
+    def _batches(self, order: Sequence[int] = ()) -> Iterator[tuple[NDArray[Any], Int64s]]:
+        result = self._query(f"ORDER BY {', '.join(f'c{mode}' for mode in order)}" if order else "")
+        # Not record batches: these would need pyarrow.
+        while len(batch := result.fetch_df_chunk(_VECTORS)):
+            coords = np.stack([batch[f"c{mode}"].to_numpy() for mode in range(self.ndim)])
+            yield coords, batch["total"].to_numpy()
+
+    def _query(self, order: str = "") -> Connection:
+        columns = ", ".join(f"c{mode}" for mode in range(self.ndim))
+        return self._connection.execute(f"SELECT {columns}, total FROM cells WHERE {self._observed} {order}")
+
+
 def _reopened(path: Path, fingerprint: str) -> ShardedTensor:
-    """Return the tensor in a folder, if it is the one with this fingerprint."""
     tensor = ShardedTensor(path)
     if tensor.files.fingerprint != fingerprint:
         raise InputError("path", str(path), "has another tensor now, or the same one in other shards")

@@ -6,8 +6,8 @@
              missing_patterns/    (pattern, mode); -1 is the wildcard
              labels_0_utf8/ ..    the labels of mode 0 as one UTF-8 text, and the offset of each in labels_0_offsets
 
-A shard is a range of chunks: what a worker of a cluster loads at once. Cells are written in parts, so the tensor never
-has to be in memory as a whole. Reading checks hashes, coordinates, counts and the order of the cells.
+A shard is a range of chunks: what a worker of a cluster loads at once. Reading checks hashes, coordinates, counts and
+the order of the cells.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape, sums_b
 from allocore.tensor.labels import ModeLabels, check_mode_names
 
 if TYPE_CHECKING:
-    from allocore.tensor.count_tensor import TensorSummary
+    from allocore.tensor.count_tensor import CountTensor
 
 SHARDS = 16
 FORMAT = "allocore.ShardedTensor/1"
@@ -178,7 +178,6 @@ class ShardFiles:
 
 
 def _is_sorted(coords_MN: NDArray[Any]) -> bool:
-    """Return whether every cell comes after the one before, the first mode slowest."""
     equal = np.ones(max(0, coords_MN.shape[1] - 1), dtype=np.bool_)
     for column in coords_MN:
         if (equal & (column[1:] < column[:-1])).any():
@@ -354,7 +353,6 @@ def _new_array(
 
 
 def _write_array(folder: Path, values: NDArray[Any], dims: list[str]) -> None:
-    """Write a small array as one chunk."""
     chunks = tuple(max(1, length) for length in values.shape)
     _new_array(folder, values.shape, chunks, values.dtype, dims)
     if values.size:
@@ -364,7 +362,7 @@ def _write_array(folder: Path, values: NDArray[Any], dims: list[str]) -> None:
 
 def write_shards(
     path: str | os.PathLike[str],
-    about: TensorSummary,
+    about: CountTensor,
     order: tuple[int, ...],
     parts: Iterable[tuple[NDArray[Any], Int64s]],
     shards: int,

@@ -1,7 +1,7 @@
 """Everything that uses duckdb goes through here: connections, and texts, names and paths in SQL.
 
-A connection can read and write the files that it was given, and no others. It never loads or installs an extension,
-and its settings are locked: text injected into a query could neither read nor write another file.
+A connection can use only the files that it was given, loads no extension, and its settings are locked: text injected
+into a query could neither read nor write another file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ _LOCKED = {
 def connect(
     files: Iterable[Path] = (), folder: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection that can use only these files and this folder; its tables are in the folder.
-
-    `settings` are names and values in SQL. They cannot be changed later.
-    """
+    """Return a connection that can use only these files and this folder, in which its tables are; `settings` in SQL."""
     import duckdb
 
     names = [spelling for file in files for spelling in (path_text(file), glob.escape(path_text(file)))]
@@ -87,8 +84,7 @@ def write_parquet_file(
 ) -> None:
     """Write a frame to an open, unfinished file; an error of duckdb, such as a full disk, is an OSError.
 
-    The columns of the file have the given names. duckdb takes names that differ only by case for the same, so columns
-    of the frame are found by their places; in the file, the second of two such names ends in _1.
+    For duckdb, names that differ only by case are the same: in the file, the second of these ends in _1.
     """
     import duckdb
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
