@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from allocore.classes.profiles import HELD
 from allocore.kernels.elementary import Flags, Floats, Ints
 
-# Intervals are from the 5% to the 95% quantile.
-QUANTILES = (0.05, 0.5, 0.95)
+QUANTILES = (0.05, 0.5, 0.95)  # the low end of intervals, the median, the high end
 
 
 class ProfileBand(NamedTuple):

@@ -15,8 +15,7 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.jit import kernel
 
 Directions: TypeAlias = tuple[Floats, ...]  # per mode (C, D), rows in one piece
-# A draw holds a consensus class if one of its classes has a cosine of at least this in every mode. Classes of two
-# consensuses are the same from this on, too.
+# A draw holds a consensus class, and two consensuses have it in common, if cosines are at least this in every mode.
 HOLDS = 0.6
 _TINY = float(np.finfo(float).tiny)
 

@@ -28,10 +28,8 @@ FILE = "consensus.npz"
 _LOCK = "consensus.lock"
 _SECONDS = 10.0  # to wait for another process that writes the file
 _FORMAT = 1
-# To be raised when the wording of names changes: classes with names of another wording get new names.
-_WORDING = 1
-# A class keeps its name if the cosines of its profiles with those that it was named by are at least this, in all modes.
-_SAME = 0.95
+_WORDING = 1  # raise it when the wording of names changes: classes with names of another wording get new names
+_SAME = 0.95  # a class keeps its name if its cosines with the profiles it was named by are at least this in all modes
 _FEW_BYTES = 2**24
 
 
@@ -58,10 +56,6 @@ class Saved(NamedTuple):
     numbers: Numbers
     chains: int
     draws: int
-
-    def is_of(self, record: Record) -> bool:
-        """Whether it is the consensus of all draws of the run."""
-        return (self.chains, self.draws) == record.core_values.shape[:2] and record.chosen is None
 
 
 def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None) -> Numbers:
@@ -172,9 +166,8 @@ def _numbers(arrays: Mapping[str, Any], record: Record) -> Numbers:
     numbers = Numbers(arrays["number"], tuple(arrays["name"].tolist()), known)
     if len(numbers.names) != len(numbers.number_C):
         raise ValueError("it does not have a name for each class")
-    if len(known.names) != len(known.number_K) or [each.shape for each in known.profiles] != [
-        (length, len(known.number_K)) for length in record.tensor.shape
-    ]:
+    shapes = [(length, len(known.number_K)) for length in record.tensor.shape]
+    if len(known.names) != len(known.number_K) or [each.shape for each in known.profiles] != shapes:
         raise ValueError("its known classes do not have the lengths of the modes of the run")
     if int(arrays.get("wording", 0)) == _WORDING or record.folded_mode is not None:
         return numbers
@@ -192,10 +185,8 @@ def _most_bytes(record: Record) -> int:
 
 
 def _warn(folder: Path, why: str) -> None:
-    warnings.warn(
-        f"{folder / FILE} cannot be read ({why}): the consensus is found again, and its classes may get other numbers",
-        stacklevel=3,
-    )
+    text = f"cannot be read ({why}): the consensus is found again, and its classes may get other numbers"
+    warnings.warn(f"{folder / FILE} {text}", stacklevel=3)
 
 
 def _is_foreign(folder: Path) -> bool:

@@ -30,15 +30,11 @@ from allocore.kernels.workers import Workers
 from allocore.posterior.cells import weighted_expansion
 from allocore.storage.record import Record
 
-# A chain holds a class if at least half of its draws do: one passing draw is not enough.
-HELD = 0.5
-# Lorenzo-Seva and ten Berge (2006) call factors fairly similar from 0.85 on and equal from 0.95 on, which would be too
-# strict for draws with posterior noise.
+HELD = 0.5  # a chain holds a class if at least this share of its draws does: one passing draw is not enough
+# Lorenzo-Seva and ten Berge (2006): fairly similar from 0.85 on, equal from 0.95 on, too strict for posterior noise.
 _ALIKE = 0.9
-# With 100 draws, the standard error of a share is at most 5 points. At the largest budgets this takes seconds.
-_COMPARED_DRAWS = 100
-# Tucker cores can have more locations than can be matched; those beyond the thousand largest hardly matter.
-_COMPARED_CLASSES = 1000
+_COMPARED_DRAWS = 100  # the standard error of a share is then at most 5 points
+_COMPARED_CLASSES = 1000  # Tucker cores can have more locations than can be matched; smaller ones hardly matter
 
 
 class DrawClasses(NamedTuple):

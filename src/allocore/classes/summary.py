@@ -30,12 +30,9 @@ if TYPE_CHECKING:
 
     from allocore.classes.tables import TidyTable
 
-# A draw by its number or the best one; None is the consensus, if there are several draws.
-ShownDraw = int | Literal["best"] | None
-# A period belongs to a peak if its share is at least half of the highest: the full width at half maximum.
-_PEAK = 0.5
-# A profile is even if every row has between 0.5 and 1.5 times the average share: then no label is worth naming.
-_LEAST_EVEN, _MOST_EVEN = 0.5, 1.5
+ShownDraw = int | Literal["best"] | None  # None is the consensus, if there are several draws
+_PEAK = 0.5  # a period is in a peak from this part of the highest share on: the full width at half maximum
+_LEAST_EVEN, _MOST_EVEN = 0.5, 1.5  # times the average share, for every row of a profile that is even
 FAINT = 0.02  # labels with a smaller share of a profile are not named
 
 
@@ -167,10 +164,9 @@ class ClassSummary:
         The modes, with their labels and label kinds.
     number_C, names : ndarray of int, tuple of str
         The number of each class, and its name in words.
-    value_C, share_C : ndarray of float
-        The expected counts of each class in the observed cells, and their share of the total.
-    interval_C2 : ndarray of float or None
-        The interval of each share; None for a single draw.
+    value_C, share_C, interval_C2 : ndarray of float
+        The expected counts of each class in the observed cells, their share of the total, and its interval, which is
+        None for a single draw.
     support : Support
         For the consensus, the shares of draws and of chains that have each class. For a draw, the shares of the other
         draws and of all chains that have a similar class.

@@ -52,8 +52,7 @@ from allocore.tensor.missing import Missing, covered, signed_patterns
 
 MOST_BERNOULLI_CELLS = 1_000_000
 MOST_PIECES = 20_000_000
-# To visit this many cells takes a minute or two with Q = 100, 100 draws and two processors.
-MOST_CELLS = 10_000_000
+MOST_CELLS = 10_000_000  # a minute or two with Q = 100, 100 draws and two processors
 _CELLS_AT_ONCE = 1_000_000
 
 

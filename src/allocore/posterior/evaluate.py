@@ -259,8 +259,7 @@ def evaluate(record: Record, test: HeldOut, threads: int, *, brief: bool = False
         for name, mixtures in baselines(record.tensor, record.spec.observation, coords_MN):
             scores = _score_alike(record.spec.observation, mixtures, counts_N, workers)
             rows[name] = _row(scores, counts_N, fibre_N, pit(scores, uniform_N), model_N)
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    table.index.name = "prediction"
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("prediction")
     table.attrs |= {
         "cells": len(test),
         "positive": int(np.count_nonzero(counts_N)),
@@ -288,11 +287,10 @@ def score_cells(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -
 
 def _score_alike(likelihood: Likelihood, mixtures: Mixtures, counts_N: Ints, workers: Workers) -> MixtureScores:
     """The scores under a single draw; cells with the same rate and count are scored once."""
-    rates_N1, row_N, table_R1 = mixtures
-    _, rate_N = np.unique(rates_N1, return_inverse=True)
+    _, rate_N = np.unique(mixtures.rates_NS, return_inverse=True)
     (keys_N,) = column_keys([len(counts_N), int(counts_N.max()) + 1], np.stack([rate_N.ravel(), counts_N]))
     _, first_U, same_N = np.unique(keys_N, return_index=True, return_inverse=True)
-    few = mixture_scores(likelihood, Mixtures(rates_N1[first_U], row_N[first_U], table_R1), counts_N[first_U], workers)
+    few = mixture_scores(likelihood, mixtures.taken(first_U), counts_N[first_U], workers)
     return MixtureScores(*(each_U[same_N] for each_U in few))
 
 
@@ -356,10 +354,8 @@ _WITH_ERRORS = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps")
 _SHARES = (("coverage_50", "coverage_90"), ("coverage_50_busy", "coverage_90_busy"))
 _Row: TypeAlias = dict[str, float]
 
-# A difference is clear if it is larger than this many standard errors.
-_CLEAR = 2.0
-# How far the coverage of intervals may be from what it should be.
-_NEAR = {50: 0.05, 90: 0.03}
+_CLEAR = 2.0  # a difference is clear if it is larger than this many standard errors
+_NEAR = {50: 0.05, 90: 0.03}  # how far the coverage of intervals may be from what it should be
 _FEW_CELLS, _FEW_POSITIVE, _FEW_BUSY = 30, 30, 50
 
 

@@ -31,12 +31,9 @@ from allocore.posterior.predict import rates_by_draw, sampled
 from allocore.storage.record import Record
 from allocore.tensor.sharded import stays_on_disk
 
-# Draws differ little in the ratio, by a few percent.
-_DRAWS = 2
-# To judge a million non-zeros took 2.5 s a draw. With this many, the ratio has a standard error of about 1%.
-_NONZEROS, _SAMPLE_SEED = 100_000, 20240502
-# Ratios from 1 + 6e-6 to 160,000, to 1% of what is above 1.
-_LOG_ODDS, _TOLERANCE = (-12.0, 12.0), 1e-2
+_DRAWS = 2  # they differ in the ratio by a few percent only
+_NONZEROS, _SAMPLE_SEED = 100_000, 20240502  # the ratio then has a standard error of about 1%
+_LOG_ODDS, _TOLERANCE = (-12.0, 12.0), 1e-2  # ratios from 1 + 6e-6 to 160,000, to 1% of what is above 1
 # In 150 fits of simulated Poisson counts, ratios were at most 1.07 with 5,000 counts in a tensor. With 150 to 500, the
 # prior flattens the rates: ratios were up to 4.3 and gains up to about 50. Twice that is asked for.
 NEAR_POISSON, _CLEAR_GAIN = 1.1, 100.0

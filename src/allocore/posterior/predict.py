@@ -44,10 +44,8 @@ from allocore.posterior.cells import (
 from allocore.storage.record import Record
 
 _CELLS_PER_THREAD, _QUANTILES_PER_THREAD = 16_384, 256
-# The longest walk; a bisection takes about as long.
-_LONGEST_WALK = 1000
-# Above this latent rate P(0) comes near the smallest floats.
-_FAR_FROM_ZERO = 600.0
+_LONGEST_WALK = 1000  # a bisection takes about as long
+_FAR_FROM_ZERO = 600.0  # above this latent rate P(0) comes near the smallest floats
 _MOST_COUNT = 2.0**62
 # The cells of a block have at most this many rates in all draws, and this many terms in one draw.
 _NUMBERS_AT_ONCE, _TERMS_AT_ONCE = 10_000_000, 1_000_000
@@ -88,9 +86,8 @@ def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floa
         return np.asarray(zero_N[None, :] < levels_L[:, None], dtype=np.int64)
     given = Recursions.of(likelihood, mixtures.log_odds_RS)
     found_LN = np.full((len(levels_L), len(mixtures.rates_NS)), -1, dtype=np.int64)
-    rates_NS, odds_row_N, _ = mixtures
     cuts = workers.ranges(found_LN.shape[1], _QUANTILES_PER_THREAD)
-    workers.run([partial(_walk, *cut, rates_NS, odds_row_N, given, levels_L, _LONGEST_WALK, found_LN) for cut in cuts])
+    workers.run([partial(_walk, *cut, *mixtures[:2], given, levels_L, _LONGEST_WALK, found_LN) for cut in cuts])
     hard = np.flatnonzero(found_LN[-1] < 0)
     pieces = [hard[slice(*cut)] for cut in workers.ranges(len(hard), 16)]
     workers.run([partial(_bisect, likelihood, mixtures, piece, levels_L, found_LN) for piece in pieces])

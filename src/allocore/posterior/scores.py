@@ -42,15 +42,12 @@ from allocore.posterior.predict import Mixtures, Recursions, mixture_quantiles
 Function: TypeAlias = Callable[[Ints, Floats], Floats]  # f(cells_P, points_PK): P ranges, each of one cell, at K points
 NODES = 12
 _RANGES_AT_ONCE, _CELLS_PER_THREAD = 512, 256
-# The longest walk; beyond it Gauss's rule is quicker.
-_LONGEST_WALK = 20_000
+_LONGEST_WALK = 20_000  # beyond it Gauss's rule is quicker
 _SHIFT, _SHIFT_BACK = 600.0, np.exp(300.0)
 _TOLERANCE = 1e-9
-# Below this, the sum of the probabilities may have lost digits, or underflowed.
-_LEAST_DENSITY = 1e-250
+_LEAST_DENSITY = 1e-250  # below this, the sum of the probabilities may have lost digits, or underflowed
 _END = 1e-12
-# Standard deviations around its mean within which a draw has nearly all its probability.
-_WIDE = 10.0
+_WIDE = 10.0  # standard deviations around its mean within which a draw has nearly all its probability
 
 
 def gauss_sums(function: Function, first_C: Ints, stop_C: Ints, tolerance: float) -> Floats:
@@ -125,9 +122,8 @@ def mixture_scores(likelihood: Likelihood, mixtures: Mixtures, counts_N: Ints, w
         return _of_zeros_and_ones(mixtures, counts_N)
     given = Recursions.of(likelihood, mixtures.log_odds_RS)
     scores_6N = np.full((6, len(counts_N)), np.nan)
-    rates_NS, odds_row_N, _ = mixtures
     cuts = workers.ranges(len(counts_N), _CELLS_PER_THREAD)
-    workers.run([partial(_walk, *cut, rates_NS, odds_row_N, counts_N, given, _LONGEST_WALK, scores_6N) for cut in cuts])
+    workers.run([partial(_walk, *cut, *mixtures[:2], counts_N, given, _LONGEST_WALK, scores_6N) for cut in cuts])
     log_density_N, _, _, crps_N, _, _ = scores_6N
     rare, hard = np.flatnonzero(np.isnan(log_density_N)), np.flatnonzero(np.isnan(crps_N))
     for start in range(0, len(rare), 64):

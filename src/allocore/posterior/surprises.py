@@ -43,14 +43,10 @@ from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.missing import Missing
 
-# The most numbers in the table of factors of the sampled draws; at least one draw is sampled.
-_MOST_FACTORS = 4 * 10**7
-# The most work of a whole search, in nodes times classes: about half a minute.
-_MOST_WORK = 2 * 10**10
-# Enough for the bounds, which are off by up to log10(S/n), to decide almost all cells.
-_SAMPLED_DRAWS = 8
-# How many zeros to judge, besides four for each of the `top` cells.
-_MORE_ZEROS = 16_384
+_MOST_FACTORS = 4 * 10**7  # numbers in the table of factors of the sampled draws; at least one draw is sampled
+_MOST_WORK = 2 * 10**10  # of a whole search, in nodes times classes: about half a minute
+_SAMPLED_DRAWS = 8  # enough for the bounds, which are off by up to log10(S/n), to decide almost all cells
+_MORE_ZEROS = 16_384  # how many zeros to judge, besides four for each of the `top` cells
 _ROUNDING = 1e-9
 _CELLS_PER_THREAD = 4096
 _DEPTH, _FOUND = range(2)
