@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from setting import Cluster, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
-from allocore.classes.matching import Directions, match
+from allocore.classes.matching import directions, match
 
 ALIKE = 0.9
 REPEATS = 8
@@ -80,7 +80,7 @@ def last_draw(post: ac.Posterior, chain: int) -> Classes:
 
 def agreement(one: Classes, other: Classes) -> float:
     """The share of the counts in classes that have a partner, one to one, with a cosine of 0.9 in every mode."""
-    ours, theirs = match(Directions.of(one[0]), Directions.of(other[0]), ALIKE)
+    ours, theirs = match(directions(one[0]), directions(other[0]), ALIKE)
     return float((one[1][ours].sum() / one[1].sum() + other[1][theirs].sum() / other[1].sum()) / 2.0)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from setting import Cluster, Full, Out, Seed, cluster_of, folder_of
 
 import allocore as ac
-from allocore.classes.matching import Directions, match
+from allocore.classes.matching import directions, match
 
 ALIKE = 0.9
 
@@ -50,7 +50,7 @@ def tell(network: Network, posterior: ac.Posterior) -> None:
 def planted_among(network: Network, profiles: list[NDArray[np.float64]]) -> NDArray[np.int64]:
     """The planted classes with a partner among the profiles found."""
     planted = [factor[:, network.locations_QM[:, mode]] for mode, factor in enumerate(network.factors)]
-    return match(Directions.of(planted), Directions.of(profiles), ALIKE)[0]
+    return match(directions(planted), directions(profiles), ALIKE)[0]
 
 
 if __name__ == "__main__":

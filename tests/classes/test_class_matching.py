@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from allocore.classes.matching import Directions, match, match_similar, similarities
+from allocore.classes.matching import directions, match, match_similar, similarities
 
 
 def random_profiles(rng, classes, lengths=(5, 17, 8)):
@@ -19,8 +19,8 @@ def test_similarity_is_the_smallest_cosine_over_the_modes():
         (a / np.linalg.norm(a, axis=0)).T @ (b / np.linalg.norm(b, axis=0)) for a, b in zip(ours, theirs, strict=True)
     ]
     wanted = np.min(cosines, axis=0)
-    np.testing.assert_allclose(similarities(Directions.of(ours), Directions.of(theirs), 0.0), wanted, atol=1e-14)
-    found = similarities(Directions.of(ours), Directions.of(theirs), 0.3)
+    np.testing.assert_allclose(similarities(directions(ours), directions(theirs), 0.0), wanted, atol=1e-14)
+    found = similarities(directions(ours), directions(theirs), 0.3)
     np.testing.assert_array_equal(found >= 0.3, wanted >= 0.3)
     np.testing.assert_allclose(found[wanted >= 0.3], wanted[wanted >= 0.3], atol=1e-14)
 
@@ -40,14 +40,14 @@ def test_the_matching_is_the_best_of_all(seed):
 def test_classes_find_themselves_in_another_order():
     rng = np.random.default_rng(1)
     profiles, order = random_profiles(rng, 9), rng.permutation(9)
-    ours, theirs = match(Directions.of(profiles), Directions.of([each[:, order] for each in profiles]), 0.9)
+    ours, theirs = match(directions(profiles), directions([each[:, order] for each in profiles]), 0.9)
     assert order[theirs].tolist() == ours.tolist() == list(range(9))
 
 
 def test_nothing_similar_gives_no_pairs_and_an_empty_profile_matches_nothing():
     one, other = [np.array([[1.0], [0.0]])], [np.array([[0.0], [1.0]])]
-    assert not len(match(Directions.of(one), Directions.of(other), 0.5)[0])
-    empty = Directions.of([np.zeros((2, 1))])
+    assert not len(match(directions(one), directions(other), 0.5)[0])
+    empty = directions([np.zeros((2, 1))])
     assert not len(match(empty, empty, 0.5)[0])
 
 

@@ -132,6 +132,7 @@ def test_tables_predictions_and_reports_work_as_for_the_other_models(tmp_path):
     assert len(post.surprises(top=3)) == 3
     assert "1 draw" in post._repr_html_()
     assert not post.diagnose().ok
+    assert post.diagnose().table.dtypes.eq(float).all(), "an empty table is one of numbers too"
     assert settings_line(post.record).startswith("NNTuck: 8 classes, core 2 x 2 x 2; ")
     assert progress_line(post.record).endswith(" iterations; the best of its restarts.")
     ac.write_report(post, tmp_path / "report.html")

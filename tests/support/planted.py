@@ -3,7 +3,7 @@
 import numpy as np
 
 import allocore as ac
-from allocore.classes.matching import Directions, match
+from allocore.classes.matching import directions, match
 from allocore.model.spec import Spec
 from allocore.results import Posterior
 from allocore.storage.record import Record, Schedule
@@ -100,5 +100,5 @@ def planted_tensor(seed, bursts=0.0, shape=(30, 30, 8, 12), factors=(7, 7, 5, 5)
 
 def found_and_false(profiles, planted, least=0.9):
     """How many planted classes are among the profiles, and how many of the profiles were not planted."""
-    ours, _ = match(Directions.of(profiles), Directions.of(planted), least)
+    ours, _ = match(directions(profiles), directions(planted), least)
     return len(ours), profiles[0].shape[1] - len(ours)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from allocore.classes.profiles import HELD
 from allocore.kernels.elementary import Flags, Floats, Ints
 
-# Intervals are from the 5% to the 95% quantile.
-QUANTILES = (0.05, 0.5, 0.95)
+QUANTILES = (0.05, 0.5, 0.95)  # the low end of intervals, the median, the high end
 
 
 class ProfileBand(NamedTuple):
@@ -37,12 +36,10 @@ class ProfileBand(NamedTuple):
 class Estimates:
     """The C consensus classes as arrays, largest first.
 
-    draws: the draws of each chain that were compared. value (C): mean expected counts. shares (chain, draw, C): the
-    share of the counts in each class, zero if the draw does not hold it. held (chain, draw, C): whether each draw
-    holds the class. profiles, factors: one band per mode, of the expected counts in the observed cells and of the
-    factors themselves; the same objects if no cell is missing. sharing: for each mode (C, C), the probability that two
-    classes have the same factor, given that a draw holds both. alike: the mean share of the counts in classes that are
-    similar to a consensus class, but not matched with it, because another class of the same draw is.
+    draws: the draws of each chain that were compared. value (C): mean expected counts. shares (chain, draw, C): zero if
+    the draw does not hold the class. profiles, factors: one band per mode; the same objects if no cell is missing.
+    sharing: for each mode (C, C), the probability that two classes have the same factor, given that a draw holds both.
+    alike: the mean share of the counts in classes that are similar to a consensus class, but not matched with it.
     """
 
     draws: Ints

@@ -5,7 +5,8 @@ Classes of two sets are matched so that the sum of the similarities is largest, 
 If one set has sizes, the similarities are multiplied by them, so that a large class is matched before a fragment.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -13,43 +14,31 @@ from scipy.optimize import linear_sum_assignment
 from allocore.kernels.elementary import Floats, Ints
 from allocore.kernels.jit import kernel
 
-# A draw holds a consensus class if one of its classes has a cosine of at least this in every mode. Classes of two
-# consensuses are the same from this on, too.
+Directions: TypeAlias = tuple[Floats, ...]  # per mode (C, D), rows in one piece
+# A draw holds a consensus class, and two consensuses have it in common, if cosines are at least this in every mode.
 HOLDS = 0.6
 _TINY = float(np.finfo(float).tiny)
 
 
-class Directions(NamedTuple):
-    """The profiles of C classes scaled to length one: per mode (C, D), rows in one piece. Zero stays zero."""
-
-    unit: tuple[Floats, ...]
-
-    @classmethod
-    def of(cls, profiles: "tuple[Floats, ...] | list[Floats]") -> "Directions":
-        """Return the directions of profiles, one (D, C) per mode."""
-        return cls(tuple(map(_directions, profiles)))
-
-
-def _directions(profile_DC: Floats) -> Floats:
-    scaled_DC = profile_DC / np.maximum(profile_DC.max(axis=0, initial=0.0), _TINY)
-    return np.ascontiguousarray((scaled_DC / np.maximum(np.sqrt((scaled_DC**2).sum(axis=0)), _TINY)).T)
+def directions(profiles: Iterable[Floats]) -> Directions:
+    """Return profiles, one (D, C) per mode, scaled to length one. Zero stays zero."""
+    found = []
+    for profile_DC in profiles:
+        scaled_DC = profile_DC / np.maximum(profile_DC.max(axis=0, initial=0.0), _TINY)
+        unit_DC = scaled_DC / np.maximum(np.sqrt((scaled_DC**2).sum(axis=0)), _TINY)
+        found.append(np.ascontiguousarray(unit_DC.T))
+    return tuple(found)
 
 
-def similarities(ours: Directions, theirs: Directions, least: float) -> Floats:
-    """Return the smallest cosine over the modes for each pair of classes; below `least` it is only an upper bound."""
-    return _over_modes(ours, theirs, least, multiply=False)
+def similarities(ours: Directions, theirs: Directions, least: float, *, multiply: bool = False) -> Floats:
+    """Return the smallest cosine over the modes for each pair of classes; below `least` it is only an upper bound.
 
-
-def tensor_cosines(classes: Directions, least: float) -> Floats:
-    """Return the cosines of all pairs of classes as tensors, products over the modes; below `least` only a bound."""
-    return _over_modes(classes, classes, least, multiply=True)
-
-
-def _over_modes(ours: Directions, theirs: Directions, least: float, *, multiply: bool) -> Floats:
-    cosine_CC = np.ones((len(ours.unit[0]), len(theirs.unit[0])))
+    With `multiply`, it is the product over the modes: the cosine of the classes as tensors.
+    """
+    cosine_CC = np.ones((len(ours[0]), len(theirs[0])))
     # The cheapest first: pairs that differ there need no more work.
-    for mode in sorted(range(len(ours.unit)), key=lambda mode: ours.unit[mode].shape[1]):
-        _lower(ours.unit[mode], theirs.unit[mode], least, multiply, cosine_CC)
+    for mode in sorted(range(len(ours)), key=lambda mode: ours[mode].shape[1]):
+        _lower(ours[mode], theirs[mode], least, multiply, cosine_CC)
     return cosine_CC
 
 
@@ -64,7 +53,6 @@ def match_similar(similarity_CC: Floats, least: float, size_C: Floats | None = N
     worth_CC = np.where(similarity_CC >= least, similarity_CC, 0.0)
     if size_C is not None:
         worth_CC *= np.maximum(size_C, _TINY)[:, None]
-    # Classes without a similar one are left out. What remains is small.
     rows, columns = np.flatnonzero(worth_CC.any(axis=1)), np.flatnonzero(worth_CC.any(axis=0))
     worth_RC = worth_CC[np.ix_(rows, columns)]
     one, other = linear_sum_assignment(worth_RC, maximize=True)

@@ -11,16 +11,11 @@ Names come from the heaviest labels of the profiles:
 Two modes with the same labels, such as sender and receiver, are named together: from one to the other, or *among* some
 labels if the two profiles are alike. If the cell of a label with itself is missing, a label that has half of the
 senders and half of the receivers takes part in the whole class, which is then *between* that label and the others.
-Labels that are numbers come after the name of their mode. Weeks are named as stretches of days.
-
-In tables, figures, notebooks and the page, a 90% interval follows a share, as in "8.7% (0.2-11.0)". Support is "in 8 of
-8 chains, 96% of draws". Classes that share a factor are "4 (0.92), 7", without a probability if it is 1.
 """
 
 from collections.abc import Sequence
 from html import escape
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,26 +25,16 @@ from allocore.kernels.elementary import Floats, Ints
 from allocore.tensor.count_tensor import CountTensor, missing_diagonals
 from allocore.tensor.labels import are_numbers
 
-# The heaviest label is enough if it has at least half of a profile; otherwise the second one is named too.
-_ENOUGH = 0.5
-# A stretch of time is named if its periods have at least this many times as much as the average period.
-_STANDS_OUT = 1.5
-# A label is at both ends if it is at least this share of the senders and of the receivers ..
-_BOTH_ENDS = 0.2
-# .. and takes part in at least this share of the class.
-_TAKES_PART = 0.7
-# Two profiles with at least this cosine are alike: the class is among the same labels at both ends.
-_ALIKE = 0.8
-# Partners are named if they have at least this share of the other side.
-_NAMED = 0.15
-# The line above small or weakly supported classes.
-APART = "Small or weakly supported"
-# A probability that rounds to 1.00 is left out.
-_SURE = 0.995
-# Classes that share a factor with a smaller probability are not named.
-_PERHAPS = 0.1
-# Classes share a factor if they have it in common in at least half of the draws that hold both.
-_SHARED = 0.5
+_ENOUGH = 0.5  # the second label is named too if the heaviest has a smaller share
+_STANDS_OUT = 1.5  # a stretch of time is named if its periods have this many times as much as the average period
+# A label is at both ends if it has at least the first share of senders and of receivers, and takes part in the second.
+_BOTH_ENDS, _TAKES_PART = 0.2, 0.7
+_ALIKE = 0.8  # two profiles with at least this cosine are alike: the class is among the same labels at both ends
+_NAMED = 0.15  # partners are named if they have at least this share of the other side
+APART = "Small or weakly supported"  # the line above such classes
+_SURE = 0.995  # a probability that rounds to 1.00 is left out
+_PERHAPS = 0.1  # classes that share a factor with a smaller probability are not named
+_SHARED = 0.5  # classes share a factor if they have it in common in this share of the draws that hold both
 _STRETCHES = 2
 # In a notebook: classes, labels of each profile, and classes that share a factor, which may be dozens.
 _ROWS, _TOP, _SHARERS = 8, 2, 3
@@ -68,10 +53,7 @@ def class_names(tensor: CountTensor, profiles: tuple[tuple[Profile, ...], ...]) 
 
 
 def _pair(tensor: CountTensor) -> tuple[int, int] | None:
-    """The first two modes with the same labels, if there are such modes.
-
-    Stores 1 to 20 and weeks 1 to 20 have nothing in common: modes of numbers are a pair if their diagonal is missing.
-    """
+    """The first two modes with the same labels, if any; if the labels are numbers, their diagonal must be missing."""
     for one, other in combinations(range(len(tensor.shape)), 2):
         labels = tensor.labels[one]
         if isinstance(labels, range) or labels != tensor.labels[other]:
@@ -106,7 +88,6 @@ def _short(profile: Profile) -> str:
 
 
 def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver: Profile) -> str:
-    """The name of a class in two modes with the same labels."""
     if sender.empty or receiver.empty:
         return ""
     sender_D, receiver_D = sender.share_D, receiver.share_D
@@ -122,8 +103,8 @@ def _ends(tensor: CountTensor, pair: tuple[int, int], sender: Profile, receiver:
     if sender.even:
         return "among all"
     share_D = (sender_D + receiver_D) / 2.0
-    heaviest = np.argsort(-share_D, kind="stable")[:3].tolist()
-    members = [row for rank, row in enumerate(heaviest) if not rank or share_D[row] >= FAINT]
+    first, *others = np.argsort(-share_D, kind="stable")[:3].tolist()
+    members = [first, *(row for row in others if share_D[row] >= FAINT)]
     return f"{'among' if len(members) > 1 else 'within'} {mode.join_labels(members, before_numbers)}"
 
 
@@ -208,39 +189,31 @@ def _of_chains(summary: ClassSummary, place: int) -> str:
     return f"{round(summary.support.chains_C[place] * chains)} of {chains}"
 
 
-class Sharers(NamedTuple):
-    """The places of the other classes that use the factor of a class, and of those that may use it."""
-
-    same: list[int]
-    perhaps: list[int]
-
-
-def sharers_of(summary: ClassSummary, place: int, mode: int) -> Sharers:
-    """Find the classes that share the factor of a class: by place, and most probable first if they may share it."""
+def sharers_of(summary: ClassSummary, place: int, mode: int) -> tuple[list[int], list[int]]:
+    """Return the places of the classes that use the factor of a class, and of those that may, most probable first."""
     partners = list(summary.partners(place, mode))
     if summary.sharing is None:
-        return Sharers(partners, [])
+        return partners, []
     together_C = summary.sharing[mode][place].copy()
     # Two classes may share a factor with a third but never be in the same draw: then they do not share it.
     same = [other for other in partners if together_C[other] >= _PERHAPS]
     together_C[[place, *partners]] = 0.0
     likely = np.argsort(-together_C, kind="stable").tolist()
-    return Sharers(same, [other for other in likely if together_C[other] >= _PERHAPS])
+    return same, [other for other in likely if together_C[other] >= _PERHAPS]
 
 
 def sharers(summary: ClassSummary, place: int, mode: int) -> list[str]:
     """Return the numbers of the other classes that use the same factor, each with its probability unless that is 1."""
-    return _with_probabilities(summary, place, mode, sharers_of(summary, place, mode).same)
+    return _with_probabilities(summary, place, mode, sharers_of(summary, place, mode)[0])
 
 
 def perhaps_sharers(summary: ClassSummary, place: int, mode: int) -> list[str]:
     """Return the numbers of further classes that may use the same factor, most probable first."""
-    return _with_probabilities(summary, place, mode, sharers_of(summary, place, mode).perhaps)
+    return _with_probabilities(summary, place, mode, sharers_of(summary, place, mode)[1])
 
 
 def _with_probabilities(summary: ClassSummary, place: int, mode: int, others: list[int]) -> list[str]:
-    sure_C = np.ones(len(summary.number_C))
-    probability_C = sure_C if summary.sharing is None else summary.sharing[mode][place]
+    probability_C = np.ones(len(summary.number_C)) if summary.sharing is None else summary.sharing[mode][place]
     return [
         f"{summary.number_C[other]}" + (f" ({probability_C[other]:.2f})" if probability_C[other] < _SURE else "")
         for other in others

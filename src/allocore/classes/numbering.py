@@ -2,9 +2,8 @@
 
 When a run has grown, its new consensus takes over the numbers of the classes that it finds again, even if they were
 absent from a consensus in between. No number is ever given to two classes. A class keeps its name while its profiles
-are nearly those that it was named by, so that small changes do not rename it. Once they differ it gets a new name, so
-the names of an unsettled run do not stay. Numbers are given and written under a lock, because several processes may
-open one run. The file is always replaced as a whole.
+are nearly those that it was named by. Numbers are given and written under a lock, because several processes may open
+one run.
 """
 
 import warnings
@@ -19,7 +18,7 @@ from numpy.lib import format as npy
 
 from allocore._io import ProcessLock, replacing
 from allocore.classes.estimates import Estimates
-from allocore.classes.matching import HOLDS, Directions, match_similar, similarities
+from allocore.classes.matching import HOLDS, directions, match_similar, similarities
 from allocore.classes.names import names_of
 from allocore.kernels.elementary import Floats, Ints
 from allocore.storage.record import Record
@@ -29,10 +28,8 @@ FILE = "consensus.npz"
 _LOCK = "consensus.lock"
 _SECONDS = 10.0  # to wait for another process that writes the file
 _FORMAT = 1
-# To be raised when the wording of names changes: classes with names of another wording get new names.
-_WORDING = 1
-# A class keeps its name if the cosines of its profiles with those that it was named by are at least this, in all modes.
-_SAME = 0.95
+_WORDING = 1  # raise it when the wording of names changes: classes with names of another wording get new names
+_SAME = 0.95  # a class keeps its name if its cosines with the profiles it was named by are at least this in all modes
 _FEW_BYTES = 2**24
 
 
@@ -60,19 +57,12 @@ class Saved(NamedTuple):
     chains: int
     draws: int
 
-    def is_of(self, record: Record) -> bool:
-        """Whether it is the consensus of all draws of the run."""
-        return (self.chains, self.draws) == record.core_values.shape[:2] and record.chosen is None
-
 
 def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None) -> Numbers:
-    """Give numbers and names: known ones to classes that were in an earlier consensus, new ones to the others.
-
-    `profiles` has the mean profiles, one (D, C) per mode, and `names` the names that they suggest.
-    """
+    """Give known numbers and names to classes of an earlier consensus, and new ones, from `names`, to the others."""
     if known is None:
         known = Known(np.zeros(0, dtype=np.int64), (), tuple(mean_DC[:, :0] for mean_DC in profiles))
-    similarity_CK = similarities(Directions.of(profiles), Directions.of(known.profiles), HOLDS)
+    similarity_CK = similarities(directions(profiles), directions(known.profiles), HOLDS)
     ours, theirs = match_similar(similarity_CK, HOLDS)
     number_C = np.full(len(names), -1)
     number_C[ours] = known.number_K[theirs]
@@ -81,8 +71,7 @@ def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: 
     same = similarity_CK[ours, theirs] >= _SAME
     own, earlier = ours[same], theirs[same]
     given = _all_different(names, {c: known.names[k] for c, k in zip(own.tolist(), earlier.tolist(), strict=True)})
-    # A class that keeps its name keeps the profiles that it was named by. So a class that changes a little every time
-    # gets a new name once it has changed much.
+    # With its name a class keeps the profiles it was named by: changes a little at a time add up to a new name.
     named_by = tuple(mean_DC.copy() for mean_DC in profiles)
     for profile_DC, profile_DK in zip(named_by, known.profiles, strict=True):
         profile_DC[:, own] = profile_DK[:, earlier]
@@ -123,7 +112,7 @@ def number_and_save(folder: Path, record: Record, found: Estimates, names: tuple
 
 
 def _read_again(folder: Path, record: Record) -> Saved | None:
-    """The file, which another process may have written meanwhile; the first reading has warned if it is damaged."""
+    # Another process may have written the file meanwhile. The first reading has warned if it is damaged.
     with warnings.catch_warnings(action="ignore"):
         return read_consensus(folder, record)
 
@@ -177,9 +166,8 @@ def _numbers(arrays: Mapping[str, Any], record: Record) -> Numbers:
     numbers = Numbers(arrays["number"], tuple(arrays["name"].tolist()), known)
     if len(numbers.names) != len(numbers.number_C):
         raise ValueError("it does not have a name for each class")
-    if len(known.names) != len(known.number_K) or [each.shape for each in known.profiles] != [
-        (length, len(known.number_K)) for length in record.tensor.shape
-    ]:
+    shapes = [(length, len(known.number_K)) for length in record.tensor.shape]
+    if len(known.names) != len(known.number_K) or [each.shape for each in known.profiles] != shapes:
         raise ValueError("its known classes do not have the lengths of the modes of the run")
     if int(arrays.get("wording", 0)) == _WORDING or record.folded_mode is not None:
         return numbers
@@ -197,10 +185,8 @@ def _most_bytes(record: Record) -> int:
 
 
 def _warn(folder: Path, why: str) -> None:
-    warnings.warn(
-        f"{folder / FILE} cannot be read ({why}): the consensus is found again, and its classes may get other numbers",
-        stacklevel=3,
-    )
+    text = f"cannot be read ({why}): the consensus is found again, and its classes may get other numbers"
+    warnings.warn(f"{folder / FILE} {text}", stacklevel=3)
 
 
 def _is_foreign(folder: Path) -> bool:

@@ -5,13 +5,12 @@ The expected count of class q in row d of mode m, summed over the *observed* cel
     core value * phi[m][d, k] * sum over the observed cells of the row of (prod over the other modes of phi) * odds
 
 with the odds p / (1 - p) of the negative binomial (1 for the other likelihoods). Its share of the class's total is the
-*profile* of the class in the mode. Without missing cells the profile is the factor, scaled to sum to one. With missing
-cells it is not: if nobody acts on himself, a class with Russia as sender and as receiver has no count at (Russia,
-Russia), whatever the product of its factors is there.
+*profile* of the class in the mode. Without missing cells it is the factor, scaled to sum to one. With missing cells it
+is not: if nobody acts on himself, a class with Russia at both ends has no count at (Russia, Russia).
 
 Classes at the same location are one. Two classes are *alike* if in every mode the cosine of their profiles (Tucker's
 coefficient of congruence) is at least 0.9. The classes of two draws are matched one to one. A draw *holds* a class of
-the reference draw if one of its classes is matched with it. If two classes became one in a draw, it holds one of them.
+the reference draw if one of its classes is matched with it.
 """
 
 import operator
@@ -20,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from allocore.classes.matching import Directions, evenly_spaced, match
+from allocore.classes.matching import directions, evenly_spaced, match
 from allocore.classes.names import class_names
 from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
 from allocore.errors import InputError
@@ -31,24 +30,19 @@ from allocore.kernels.workers import Workers
 from allocore.posterior.cells import weighted_expansion
 from allocore.storage.record import Record
 
-# A chain holds a class if at least half of its draws do: one passing draw is not enough.
-HELD = 0.5
-# Lorenzo-Seva and ten Berge (2006) call factors fairly similar from 0.85 on and equal from 0.95 on. Draws of the same
-# class differ by posterior noise, so equality in every mode would be too strict.
+HELD = 0.5  # a chain holds a class if at least this share of its draws does: one passing draw is not enough
+# Lorenzo-Seva and ten Berge (2006): fairly similar from 0.85 on, equal from 0.95 on, too strict for posterior noise.
 _ALIKE = 0.9
-# With 100 draws, the standard error of a share is at most 5 points. At the largest budgets this takes seconds.
-_COMPARED_DRAWS = 100
-# Tucker cores can have more locations than can be matched; those beyond the thousand largest hardly matter.
-_COMPARED_CLASSES = 1000
+_COMPARED_DRAWS = 100  # the standard error of a share is then at most 5 points
+_COMPARED_CLASSES = 1000  # Tucker cores can have more locations than can be matched; smaller ones hardly matter
 
 
 class DrawClasses(NamedTuple):
     """The classes of one draw, one for each location in use, largest first.
 
-    location_CM: the factor of each class in each mode. value_C: expected counts in the observed cells (latent counts
-    for the Bernoulli likelihood). total: that of the whole draw. profiles: per mode (D, C), columns sum to one.
-    factors: likewise, the factor itself over the rows with observed cells, times the odds if each row of the mode has
-    its own dispersion; the same arrays as `profiles` if no cell is missing.
+    location_CM: the factor of each class in each mode. value_C: expected counts in the observed cells. total: that of
+    the whole draw. profiles: per mode (D, C), columns sum to one. factors: likewise, the factor itself over the rows
+    with observed cells, times the odds if they differ by row; the same arrays as `profiles` if no cell is missing.
     """
 
     location_CM: Ints
@@ -148,10 +142,7 @@ def summarize_draw(reader: ClassReader, chain: int, draw: int, source: str) -> C
 
 
 def _size_finding(record: Record, chain: int, draw: int, classes: DrawClasses) -> Finding:
-    """How many classes are in use, how many have most of the counts, and how many factors they use.
-
-    If a damaged run has no trace at this draw, all locations count as in use.
-    """
+    # If a damaged run has no trace at this draw, all locations count as in use.
     sweep = record.draw_sweeps[draw] - 1
     in_use, factors_M = record.stats["classes"][chain, sweep], record.stats["factors"][chain, sweep]
     known_M = [len(np.unique(column)) for column in classes.location_CM.T]
@@ -183,19 +174,16 @@ def inferred_budget(record: Record) -> tuple[Finding, ...]:
 
 
 def stability(reader: ClassReader, chain: int, draw: int) -> Support:
-    """Compare the classes of one draw with those of up to about 100 others, spread evenly over all chains.
-
-    The draw itself does not count. A share is NaN if there is no other draw, or no other chain.
-    """
+    """Compare the classes of one draw with about 100 others of all chains; NaN if there is no other draw or chain."""
     classes = reader.read(chain, draw)
     number, compared = len(classes.value_C), min(len(classes.value_C), _COMPARED_CLASSES)
-    reference = Directions.of([profile_DC[:, :compared] for profile_DC in classes.profiles])
+    reference = directions([profile_DC[:, :compared] for profile_DC in classes.profiles])
     chains, draws = reader.record.core_values.shape[:2]
     held: list[list[Flags]] = [[] for _ in range(chains)]
     for other, held_by_draw in enumerate(held):
         for place in _other_draws(draws, max(1, _COMPARED_DRAWS // chains), draw if other == chain else None):
-            directions = Directions.of(reader.read(other, place, _COMPARED_CLASSES).profiles)
-            held_by_draw.append(np.isin(np.arange(compared), match(reference, directions, _ALIKE)[0]))
+            theirs = directions(reader.read(other, place, _COMPARED_CLASSES).profiles)
+            held_by_draw.append(np.isin(np.arange(compared), match(reference, theirs, _ALIKE)[0]))
     draws_C, chains_C = np.full(number, np.nan), np.full(number, np.nan)
     if any(held):
         draws_C[:compared] = np.concatenate([of_chain for of_chain in held if of_chain]).mean(axis=0)

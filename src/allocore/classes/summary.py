@@ -4,13 +4,10 @@ A summary is that of the consensus (consensus.py) or of one draw (profiles.py). 
 is a position in this order. A *number* is what people see: the place itself in a draw; in the consensus, a number that
 stays the same when a run is resumed.
 
-The size of a class is its expected count in the observed cells. For the negative binomial that is the rate of the class
-times p / (1 - p). For the Bernoulli likelihood it is the expected latent count, which is the rate: the probability of a
-one is not a sum over classes.
-
-The *profile* of a class in a mode is the share of its expected count in each row, over the observed cells. Its *factor*
-is a column of a factor matrix, shown as shares that sum to one over the observed rows: its scale means nothing by
-itself, because the core value can absorb it. The two differ only if cells are missing.
+The size of a class is its expected count in the observed cells. For the Bernoulli likelihood it is the expected latent
+count, which is the rate: the probability of a one is not a sum over classes. The *profile* of a class in a mode is the
+share of its expected count in each row, over the observed cells. Its *factor* is a column of a factor matrix, as shares
+that sum to one over the observed rows. The two differ only if cells are missing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,14 +29,10 @@ if TYPE_CHECKING:
 
     from allocore.classes.tables import TidyTable
 
-# A draw by its number or the best one; None is the consensus, if there are several draws.
-ShownDraw = int | Literal["best"] | None
-# A period belongs to a peak if its share is at least half of the highest: the full width at half maximum.
-_PEAK = 0.5
-# A profile is even if every row has between 0.5 and 1.5 times the average share: then no label is worth naming.
-_LEAST_EVEN, _MOST_EVEN = 0.5, 1.5
-# Labels with less than 2% of a profile are not named.
-FAINT = 0.02
+ShownDraw = int | Literal["best"] | None  # None is the consensus, if there are several draws
+_PEAK = 0.5  # a period is in a peak from this part of the highest share on: the full width at half maximum
+_LEAST_EVEN, _MOST_EVEN = 0.5, 1.5  # times the average share, for every row of a profile that is even
+FAINT = 0.02  # labels with a smaller share of a profile are not named
 
 
 @dataclass(frozen=True)
@@ -82,10 +75,7 @@ class ShownMode:
 
 @dataclass(frozen=True)
 class Profile:
-    """Shares of the rows of a mode, which sum to one, with intervals and medians over draws (None for a single draw).
-
-    `even` is True if no row stands out.
-    """
+    """Shares of the rows of a mode, whether they are even, and intervals and medians (None for a single draw)."""
 
     mode: ShownMode
     share_D: Floats
@@ -141,10 +131,7 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True)
 class Factor(Profile):
-    """A factor, the places of the classes that use it, and the share of all expected counts that they have.
-
-    Its number is that in the core for a draw, and for the consensus the lowest number of the classes that use it.
-    """
+    """A factor, its number, the places of the classes that use it, and their share of all expected counts."""
 
     number: int
     classes: tuple[int, ...]
@@ -167,36 +154,27 @@ class ClassSummary:
     ----------
     tensor : CountTensor
         The tensor that the model was fitted to.
-    source : str
-        Where the classes are from: "consensus of 4 chains, 80 draws", "draw 19 of chain 2".
+    source, counted : str
+        Where the classes are from, such as "draw 19 of chain 2", and what their values count: "expected counts", or
+        "expected latent counts" for the Bernoulli likelihood.
     findings : tuple of Finding
         How many classes there are, and which share of the counts they have.
-    counted : str
-        What the values count: "expected counts", or "expected latent counts" for the Bernoulli likelihood.
     modes : tuple of ShownMode
         The modes, with their labels and label kinds.
-    number_C : ndarray of int
-        The number of each class.
-    names : tuple of str
-        The name of each class in words.
-    value_C, share_C : ndarray of float
-        The expected counts of each class in the observed cells, and their share of the total. For the Bernoulli
-        likelihood these are latent counts.
-    interval_C2 : ndarray of float or None
-        The interval of each share; None for a single draw.
+    number_C, names : ndarray of int, tuple of str
+        The number of each class, and its name in words.
+    value_C, share_C, interval_C2 : ndarray of float
+        The expected counts of each class in the observed cells, their share of the total, and its interval, which is
+        None for a single draw.
     support : Support
         For the consensus, the shares of draws and of chains that have each class. For a draw, the shares of the other
         draws and of all chains that have a similar class.
     apart_C : ndarray of bool
         Which classes are small or weakly supported; they are shown after the others.
-    location_CM : ndarray of int
-        The number of the factor of each class in each mode.
-    factors : tuple of mappings from int to Factor
-        For each mode, its factors in use by their number.
-    profiles : tuple of tuples of Profile
-        For each mode, the profile of each class.
-    factor_shares : tuple of ndarray
-        For each mode (D, C), the factor of each class as it has it itself, scaled to sum to one.
+    location_CM, factors : ndarray of int, tuple of mappings from int to Factor
+        The number of the factor of each class in each mode, and for each mode, its factors in use by their number.
+    profiles, factor_shares : tuple of tuples of Profile, tuple of ndarray
+        For each mode, the profile of each class, and its factor (D, C), scaled to sum to one.
     sharing : tuple of ndarray or None
         For each mode (C, C), the probability that two classes use the same factor; None for a single draw.
     draw : tuple of int or None
@@ -323,10 +301,10 @@ def factors_in_use(
         factors = {}
         for number in dict.fromkeys(number_C.tolist()):
             places = np.flatnonzero(number_C == number)
-            own, mass = own_C[places[0]], float(share_C[places].sum())
+            own = own_C[places[0]]
             factors[number] = Factor(
                 own.mode, own.share_D, own.even, own.low_D, own.high_D, own.median_D,
-                number=number, classes=tuple(places.tolist()), mass=mass,
+                number=number, classes=tuple(places.tolist()), mass=float(share_C[places].sum()),
             )  # fmt: skip
         found.append(factors)
     return tuple(found)

@@ -1,9 +1,8 @@
 """Classes and factors as tables: for people, for other programs, and as files.
 
-The *top cells* of a class are those in which its expected counts are largest, with what the whole model expects there,
-and the counts. Cells are summed over the modes of time and other ordered modes: "Russia, Ukraine, Fight" rather than
-the same in each month. Missing cells do not count. The expected count of a class in a cell is its size times the
-product of its factors, scaled so that the sum over all observed cells is the size.
+The *top cells* of a class are those in which its expected counts are largest: its size times the product of its
+factors, scaled so that the sum over all observed cells is the size. Cells are summed over the modes of time and other
+ordered modes: "Russia, Ukraine, Fight" rather than the same in each month. Missing cells do not count.
 """
 
 from __future__ import annotations
@@ -37,12 +36,9 @@ SUFFIXES = (".csv", ".parquet")
 
 # A cell is among the n largest of a product of factors only if the product of its ranks is at most n. Some of the cells
 # may be missing, so this many times n are tried: by rank, and of those by weight.
-_RANKS, _LOOKED_AT = 16, 4
-_LEAST_TOP = 16
-# Modes are summed over while that takes at most this many cells.
-_SUMMED = 4096
-# The whole model's expected counts are averages over about this many draws.
-_DRAWS = 40
+_RANKS, _LOOKED_AT, _LEAST_TOP = 16, 4, 16
+_SUMMED = 4096  # modes are summed over while that takes at most this many cells
+_DRAWS = 40  # the whole model's expected counts are averages over about this many
 
 
 class _Groups(NamedTuple):
@@ -126,7 +122,6 @@ def _ranks(lengths: tuple[int, ...], most: int) -> Ints:
 
 
 def _observed_cells(tensor: CountTensor, shown: list[int], rows_LG: Ints) -> _Groups:
-    """All observed cells of some groups."""
     summed = [mode for mode in range(len(tensor.shape)) if mode not in shown]
     lengths = [tensor.shape[mode] for mode in summed]
     grid = np.indices(lengths).reshape(len(summed), int(np.prod(lengths)))
@@ -139,7 +134,6 @@ def _observed_cells(tensor: CountTensor, shown: list[int], rows_LG: Ints) -> _Gr
 
 
 def _counts_of(tensor: CountTensor, shown: list[int], rows_LG: Ints) -> Ints:
-    """The counts of some groups of cells."""
     shape = tuple(tensor.shape[mode] for mode in shown)
     wanted_G, known_N = column_keys(shape, rows_LG, tensor.coords[shown])
     keys, place_G = np.unique(wanted_G, return_inverse=True)

@@ -5,28 +5,26 @@ factors, a box is a cell, and the sum of its rates is the rate of that cell:
 
     sum_{d in box} r_d  =  sum_q lambda_q prod_m ( sum_{d in set m} phi[m][d, k[q, m]] )
 
-So no cell of a sum is visited. The missing cells are taken out exactly. A box and a missing pattern intersect in a box:
-the position if the pattern has one, the set of the box if it has a wildcard. So the sum over the observed cells of a
+So no cell of a sum is visited. A box and a missing pattern intersect in a box, so the sum over the observed cells of a
 box is a signed sum of the rates of boxes, as in kernels/exposure_sums.py.
 
 A sum of independent counts is again Poisson, or again negative binomial with one p: rates add up. Other sums are made
 of *terms* whose rates do add up: one for each row of the mode that the dispersion differs by, or one for each cell
 under the Bernoulli likelihood, for which nothing else is exact.
 
-Users name boxes by frames, dicts and tuples of labels, or coordinates. A dict or a tuple is one box, a list of them
-several. A mode that is not named, or None, is summed over, and so are lists and slices of labels, and longer periods
-such as a year of months, as `Y.select` takes them.
+Users name boxes by frames, dicts and tuples of labels, or coordinates. A mode that is not named, or None, is summed
+over, and so are lists and slices of labels, and longer periods such as a year of months, as `Y.select` takes them.
 
-A tensor as a test set has all its observed cells, zeros included. The log predictive probability of a zero is the log
-of a mean over draws, which does not factorise over modes, so the zeros must be visited. They are made in blocks, among
-the rows that are observed at all, and tensors with too many cells raise an error.
+A tensor as a test set has all its observed cells. The log predictive probability of a zero is the log of a mean over
+draws, which does not factorise over modes, so the zeros must be visited too.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from allocore._text import plural
@@ -52,13 +50,9 @@ from allocore.tensor.holdout import HeldOut
 from allocore.tensor.labels import LabelRows, ModeLabels, Rows, did_you_mean, rows_of
 from allocore.tensor.missing import Missing, covered, signed_patterns
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 MOST_BERNOULLI_CELLS = 1_000_000
 MOST_PIECES = 20_000_000
-# To visit this many cells takes a minute or two with Q = 100, 100 draws and two processors.
-MOST_CELLS = 10_000_000
+MOST_CELLS = 10_000_000  # a minute or two with Q = 100, 100 draws and two processors
 _CELLS_AT_ONCE = 1_000_000
 
 
@@ -148,7 +142,6 @@ def term_rates(
 
 
 def _split_modes(record: Record) -> list[int]:
-    """The modes in which sums are split into terms."""
     if record.spec.likelihood == "bernoulli":
         return list(range(record.tensor.ndim))
     return [] if record.spec.dispersion_by is None else [record.spec.dispersion_by]
@@ -190,10 +183,7 @@ def _alike(flags_MN: Flags) -> list[Ints]:
 
 
 def _meetings(boxes_MU: Ints, patterns_PM: Ints, boxes: Boxes) -> tuple[Ints, Ints]:
-    """The pairs of boxes and patterns that intersect. All boxes have sets in the same modes, all patterns wildcards.
-
-    They are joined where both have positions. Where a box has a set, the position of the pattern must be in it.
-    """
+    """The pairs of boxes and patterns that intersect. All boxes have sets in the same modes, all patterns wildcards."""
     fixed_M, has_set_M = patterns_PM[0] >= 0, boxes_MU[:, 0] >= np.array(boxes.shape)
     both = np.flatnonzero(fixed_M & ~has_set_M).tolist()
     left_U, right_P = column_keys([boxes.shape[m] for m in both], boxes_MU[both], patterns_PM[:, both].T)
@@ -207,6 +197,7 @@ def _meetings(boxes_MU: Ints, patterns_PM: Ints, boxes: Boxes) -> tuple[Ints, In
     box_I = np.repeat(np.arange(len(left_U)), repeats_U)
     within_I = np.arange(len(box_I)) - np.repeat(np.cumsum(repeats_U) - repeats_U, repeats_U)
     pattern_I = order_P[np.repeat(start_U, repeats_U) + within_I]
+    # Where a box has a set, the position of the pattern must be in it.
     inside_I = np.ones(len(box_I), dtype=bool)
     for m in np.flatnonzero(fixed_M & has_set_M).tolist():
         length = boxes.shape[m]
@@ -218,17 +209,15 @@ def _meetings(boxes_MU: Ints, patterns_PM: Ints, boxes: Boxes) -> tuple[Ints, In
 _HOW = "a data frame with a column of labels for each mode, a list of dicts or tuples of labels, or an array of ints"
 
 
-def named_cells(cells: object, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
+def named_cells(cells: object, tensor: CountTensor) -> tuple[Boxes, pd.DataFrame]:
     """Return the boxes that `cells` names, and a frame with a row for each."""
     if isinstance(cells, Mapping | tuple):
         cells = [cells]
     return _from_rows(cells, tensor) if isinstance(cells, list) else _from_frame(cells, tensor)
 
 
-def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
+def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, pd.DataFrame]:
     """Return cells, given by coordinates, as boxes, and a frame with their labels."""
-    import pandas as pd
-
     columns: dict[str, Any] = {}
     for name, labels, places in zip(tensor.mode_names, tensor.labels, coords_MN, strict=True):
         columns[name] = places if isinstance(labels, range) else np.array(labels, dtype=object)[places]
@@ -236,9 +225,6 @@ def boxes_of_cells(coords_MN: Ints, tensor: CountTensor) -> tuple[Boxes, "pd.Dat
 
 
 def _cells_with_counts(given: Any, tensor: CountTensor) -> HeldOut:
-    """The cells that a frame names, with a label for each mode, and their counts."""
-    import pandas as pd
-
     boxes, asked = named_cells(given, tensor)
     name = COUNT + "_" * (COUNT in tensor.mode_names)
     if name not in asked.columns:
@@ -272,12 +258,16 @@ class _Mode:
 
     @property
     def sets(self) -> tuple[Ints, ...]:
-        """The sets, as positions in increasing order."""
+        """The sets as positions."""
         return tuple(np.array(each, dtype=np.int64) for each in self._sets)
 
     def rows(self, values: Sequence[object]) -> Ints:
         """Return the row of the extended factors for each value: a label, None, or several labels."""
-        several = {i: self._row_of_several(value) for i, value in enumerate(values) if _is_several(value)}
+        several = {
+            i: self._row_of_several(value)
+            for i, value in enumerate(values)
+            if isinstance(value, slice | Iterable) and not isinstance(value, str | bytes)
+        }
         single = [None if i in several else value for i, value in enumerate(values)] if several else values
         known = {value: self.length if _is_none(value) else self._row(value) for value in set(single)}
         others = sum(row is None for row in known.values()) - 1
@@ -293,10 +283,8 @@ class _Mode:
         return rows_N
 
     def _row(self, value: object) -> int | None:
-        """The row of a label, or of a longer period such as a year of months; None if it is unknown.
-
-        Whole floats, as tables with gaps have them, are taken for integers.
-        """
+        """The row of a label, or of a longer period such as a year of months; None if it is unknown."""
+        # Tables with gaps have integers as floats.
         whole = int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
         if self._found is None:
             text = str(whole)
@@ -319,17 +307,10 @@ class _Mode:
 
 
 def _is_none(value: object) -> bool:
-    import pandas as pd
-
     return value is None or bool(pd.isna(value))  # type: ignore[call-overload]
 
 
-def _is_several(value: object) -> bool:
-    return isinstance(value, slice) or (isinstance(value, Iterable) and not isinstance(value, str | bytes))
-
-
 def _boxes(columns: Sequence[Sequence[object] | None], length: int, tensor: CountTensor) -> Boxes:
-    """The boxes of some columns of values, one for each mode, or None for a mode that is summed over."""
     modes = [_Mode(name, labels) for name, labels in zip(tensor.mode_names, tensor.labels, strict=True)]
     places = [
         np.full(length, mode.length) if values is None else mode.rows(values)
@@ -338,10 +319,7 @@ def _boxes(columns: Sequence[Sequence[object] | None], length: int, tensor: Coun
     return Boxes(np.array(places), tuple(mode.sets for mode in modes), tensor.shape)
 
 
-def _from_rows(rows: list[Any], tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
-    """Boxes of a list of dicts and tuples."""
-    import pandas as pd
-
+def _from_rows(rows: list[Any], tensor: CountTensor) -> tuple[Boxes, pd.DataFrame]:
     names = tensor.mode_names
     _check_number(len(rows))
     columns = list(zip(*(_in_order(row, n, names) for n, row in enumerate(rows)), strict=True))
@@ -379,10 +357,8 @@ def _in_order(row: Any, number: int, names: tuple[str, ...]) -> tuple[object, ..
     return row
 
 
-def _from_frame(given: Any, tensor: CountTensor) -> tuple[Boxes, "pd.DataFrame"]:
-    """Boxes of a data frame of any library that narwhals supports."""
+def _from_frame(given: Any, tensor: CountTensor) -> tuple[Boxes, pd.DataFrame]:
     import narwhals as nw
-    import pandas as pd
 
     try:
         frame = nw.from_native(given, eager_only=True)
@@ -432,10 +408,7 @@ def check_has_cells(test: object, argument: str) -> None:
 
 
 def check_same_tensor(given: object, fitted: CountTensor, argument: str) -> None:
-    """Raise an error at the first difference in shape, mode names or labels, as far as `given` knows them.
-
-    A mode that has no name or no labels on one side agrees with any on the other.
-    """
+    """Raise an error at the first difference in shape, mode names or labels; what one side does not know agrees."""
     shape = getattr(given, "shape", None)
     if shape is None:
         return

@@ -1,23 +1,17 @@
 """Convergence diagnostics: R-hat and effective sample sizes of quantities that do not depend on class numbers.
 
-The numbers of classes and factors change from draw to draw, so the trace of a single class means nothing. The
-quantities judged here stay the same when classes or factors are renumbered: the log-likelihood, the expected count of
-all observed cells together, how many classes and factors are in use, the dispersion and the concentrations if they are
-learned, the expected counts of a few cells, and the shares of consensus classes, which are matched by their profiles.
-For the Bernoulli likelihood the total rate, which needs only sums, replaces the expected total, which needs every cell.
-
-Rank-normalised split R-hat and the effective sample sizes of the bulk and of the tails (5% and 95% quantiles) follow
-Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021). The package arviz-stats computes them.
+The trace of a single class means nothing, because numbers change from draw to draw. For the Bernoulli likelihood the
+total rate, which needs only sums, replaces the expected total, which needs every cell. Rank-normalised split R-hat and
+the effective sample sizes of bulk and tails follow Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021).
 
 Chains of this model often settle in different modes of the posterior. More chains then make predictions better, because
 predictions average over all of them (Yao, Vehtari and Gelman 2022), and longer chains do not. Longer chains are the
-advice only if something within the chains asks for it: they drift, or they have too few effective samples.
+advice only if chains drift, or have too few effective samples within.
 
-The best draw has the highest log joint density. It is the density of the logarithms of core values, factors and
-concentrations, and of the log odds of the dispersion, as in Stan: the density of a factor itself has no bound where e0
-is below one and an entry is near zero. Draws with different numbers of factors in use are compared even though their
-densities have different dimensions. For new rows that were folded in, it is the density of their counts and of what was
-drawn for them: their factors and p.
+The best draw has the highest log joint density: that of the logarithms of core values, factors and concentrations, and
+of the log odds of the dispersion, as in Stan. The density of a factor itself has no bound where e0 is below one and an
+entry is near zero. Draws are compared even if they use different numbers of factors, so that dimensions differ. For new
+rows that were folded in, it is the density of their counts, their factors and their p.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,55 +35,44 @@ from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.sharded import stays_on_disk
 
-# R-hat splits every chain in two and compares variances, so each half needs two draws.
-LEAST_DRAWS = 4
-# Vehtari et al. (2021) ask for R-hat below 1.01: at 1.1, the older rule, chains still differ visibly.
-R_HAT_SETTLED = 1.01
-# rstan warns above 1.05: such a difference is larger than the noise of R-hat itself.
-R_HAT_APART = 1.05
-# Vehtari et al. (2021) ask for 100 effective samples per chain: with fewer, R-hat itself is unreliable.
-ESS_PER_CHAIN = 100
-# A chain drifts if its second half is away from its first by more than the spread within halves. Of slow but settled
-# chains some do so by chance, each in its own direction. If most do so in one direction, the burn-in was too short.
+LEAST_DRAWS = 4  # R-hat splits every chain in two and compares variances, so each half needs two draws
+R_HAT_SETTLED = 1.01  # Vehtari et al. (2021): at 1.1, the older rule, chains still differ visibly
+R_HAT_APART = 1.05  # rstan warns above it: such a difference is larger than the noise of R-hat itself
+ESS_PER_CHAIN = 100  # Vehtari et al. (2021): with fewer effective samples, R-hat itself is unreliable
+# A chain drifts if its halves differ by more than the spread within them. Some slow but settled chains do so by chance,
+# each in its own direction. If most do so in one direction, the burn-in was too short.
 DRIFT_SPREADS = 1.0
-# A chain is far behind if it fits worse than the best by more than noise, ten times the spread within chains, and by
-# more than modes differ, and if it is further from the next chain above it than that is from the best. The worst of
-# four settled chains on ICEWS was up to 0.09 nats a non-zero cell behind the best (50 times the spread), and leaving it
-# out did not help. Poisson chains of 40 sweeps were 0.12 and more behind. Where counts are large, modes differ by more.
+# A chain is far behind if it fits worse than the best by more than noise and by more than modes differ, and is further
+# from the next chain above it than that is from the best. Of four settled chains on ICEWS the worst was up to 0.09 nats
+# a non-zero cell behind (50 times the spread); chains of 40 sweeps were 0.12 and more behind.
 BEHIND_SPREADS = 10.0
 BEHIND_PER_NONZERO = 0.1
 LOG_COUNT = "log expected count of"
-# Enough to show a chain that predicts differently from the others, few enough for a table that people read whole.
 _CELLS = 12
 _CLASSES = 8
 _CELL_SEED = 20240502
-# If at least one cell in a few hundred is an observed zero, this many random cells include six of them.
-_CANDIDATES = 4096
+_CANDIDATES = 4096  # includes six observed zeros if one cell in a few hundred is one
 _TAILS = (0.05, 0.95)
 _COLUMNS = ["mean", "sd", "r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
-# Sums taken in another order differ by about 1e-15 of their size. A relative range below this counts as constant.
-_ROUNDING = 1e-11
+_ROUNDING = 1e-11  # a smaller relative range counts as constant: sums in another order differ by about 1e-15
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    r"""Convergence diagnostics of a run: a table, and what it means.
-
-    `Posterior.diagnose` returns it. `print` shows the table and the sentences, and so does a notebook.
+    """Convergence diagnostics of a run, as `Posterior.diagnose` returns them: a table, and what it means.
 
     Attributes
     ----------
     table : pandas.DataFrame
-        One row per quantity. The columns are `mean` and `sd` over all draws, `r_hat`, the effective sample sizes
-        `ess_bulk` and `ess_tail`, and `seconds_per_effective_sample`: the time of all sweeps after the burn-in, summed
-        over chains, divided by `ess_bulk`. Entries are NaN if a quantity never changes. `r_hat` is infinite if a
-        quantity is constant within every chain but differs between chains.
+        One row per quantity: `mean` and `sd` over all draws, `r_hat`, the effective sample sizes `ess_bulk` and
+        `ess_tail`, and `seconds_per_effective_sample`: the time of all sweeps after the burn-in, summed over chains,
+        divided by `ess_bulk`. NaN if a quantity never changes. `r_hat` is infinite if a quantity is constant within
+        every chain but differs between chains.
     verdict : Finding
         The diagnosis in one finding.
     likelihood : tuple of Finding
-        How counts are distributed given the fit. After a Poisson fit, how dispersed they are, and if that is clear,
-        that the negative binomial would likely predict better. Otherwise the dispersion p. In any case the
-        concentrations, if they are learned.
+        How counts are distributed given the fit: after a Poisson fit, how dispersed they are and whether the negative
+        binomial would likely predict better; otherwise the dispersion p. Then the concentrations, if learned.
     details : tuple of Finding
         What the table shows, and what to do.
     move_rate : float
@@ -101,12 +84,8 @@ class Diagnosis:
     >>> found = post.diagnose()
     >>> found.level, found.ok, 0.0 <= found.move_rate <= 1.0
     ('poor', False, True)
-    >>> print(*found.sentences, sep="\n")
-    The chains have not settled: run longer.
-    Poisson likelihood: given the fit, the variance of a count is 7... times its mean (1 for Poisson counts), so ...
-    ...
-    Chains disagree on ... of ... quantities, most of all on ...
-    ...
+    >>> found.sentences[0]
+    'The chains have not settled: run longer.'
     """
 
     table: pd.DataFrame
@@ -117,11 +96,10 @@ class Diagnosis:
 
     @property
     def level(self) -> Level:
-        """A traffic light.
+        """A traffic light: "good" if no problem was found, "caution", or "poor".
 
-        "good": no problem was found. "caution": chains are in different modes or have few effective samples, or there
-        is too little to judge, such as a single chain. "poor": chains still drift, one is far behind the others, or
-        nothing changes.
+        "caution": chains are in different modes or have few effective samples, or there is too little to judge, such as
+        a single chain. "poor": chains still drift, one is far behind the others, or nothing changes.
         """
         return self.verdict.level
 
@@ -159,13 +137,9 @@ def can_judge(record: Record) -> bool:
 
 
 def diagnose(record: Record, likelihood: tuple[Finding, ...], shares: Sequence["Trace"] = ()) -> Diagnosis:
-    """Judge the draws of a run: see `Posterior.diagnose`.
-
-    `likelihood` has the findings about the likelihood. `shares` has the traces of the shares of consensus classes.
-    """
+    """Judge the draws of a run, with findings on its likelihood and traces of the shares of consensus classes."""
     if not record.spec.has_priors:
-        empty = _table([], 0.0).reindex(columns=_COLUMNS)
-        return Diagnosis(empty, Finding("diagnosis-no-draws", "caution"), likelihood, (), np.nan)
+        return Diagnosis(_table([], 0.0), Finding("diagnosis-no-draws", "caution"), likelihood, (), np.nan)
     seconds = record.stats["seconds"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
     judged = [*traces(record), *shares]
     table = _table(judged, float(seconds.sum()))
@@ -175,10 +149,6 @@ def diagnose(record: Record, likelihood: tuple[Finding, ...], shares: Sequence["
 
 
 def _judge(record: Record, judged: list["Trace"], table: pd.DataFrame) -> tuple[Finding, tuple[Finding, ...]]:
-    """The verdict, and what was found, what it means and what to do.
-
-    With too few draws, the R-hat and effective samples of the table are NaN and show nothing.
-    """
     chains, draws = record.core_values.shape[:2]
     r_hats, samples = table["r_hat"].to_numpy(), _effective_within(judged, table)
     enough_draws, far = draws >= LEAST_DRAWS, bool((r_hats > R_HAT_APART).any())
@@ -214,7 +184,6 @@ def _judge(record: Record, judged: list["Trace"], table: pd.DataFrame) -> tuple[
 
 
 def _disagreement(judged: list["Trace"], r_hats: Floats, far: bool, drift: Finding | None) -> Finding | None:
-    """That chains disagree, and on which quantity most, by R-hat."""
     number, chains = int((r_hats > R_HAT_SETTLED).sum()), len(judged[0].values)
     if not number:
         return None
@@ -237,7 +206,6 @@ def _disagreement(judged: list["Trace"], r_hats: Floats, far: bool, drift: Findi
 def _few_samples(
     judged: list["Trace"], samples: Floats, disagree: Finding | None, drift: Finding | None
 ) -> Finding | None:
-    """That a quantity has too few effective samples."""
     (chains, draws), fewest = judged[0].values.shape, float(pd.Series(samples).min())
     if not fewest < ESS_PER_CHAIN * chains:
         return None
@@ -256,11 +224,7 @@ def _few_samples(
 
 
 def chains_behind(record: Record) -> Finding | None:
-    """Return the chains with the lowest mean log-likelihoods, if they are far behind all others: see BEHIND_SPREADS.
-
-    `nats` is how far the best of them is behind the best chain, `spreads` how many standard deviations within chains
-    that is; infinite if nothing changes within chains.
-    """
+    """Return the chains that fit far worse than all others, if any, and by how many nats and spreads within chains."""
     values = record.stats["log_likelihood"][:, record.draw_sweeps - 1].astype(float)
     if values.shape[1] < LEAST_DRAWS or len(values) < 2:
         return None
@@ -280,8 +244,7 @@ def chains_behind(record: Record) -> Finding | None:
 
 def moved_after_burn_in(record: Record) -> Floats:
     """Return the share of classes that moved, (chain, sweep), from the end of the burn-in to the last draw."""
-    moved = record.stats["moved"][:, record.schedule.burn_in : record.draw_sweeps[-1]]
-    return np.asarray(moved, dtype=np.float64)
+    return np.asarray(record.stats["moved"][:, record.schedule.burn_in : record.draw_sweeps[-1]], dtype=np.float64)
 
 
 def chains_without_moves(record: Record) -> Finding | None:
@@ -346,7 +309,6 @@ def judged_cells(tensor: CountTensor) -> Ints:
 
 
 def _learned(record: Record) -> Iterator[Trace]:
-    """The dispersion, or its mean and spread over the rows that have counts, and the concentrations of the modes."""
     if record.log_odds is not None:
         p, mode = dispersion_of(record.log_odds), record.spec.dispersion_by
         if mode is None:
@@ -369,8 +331,7 @@ def expected(record: Record, cells_MC: Ints) -> tuple[Floats, Floats]:
     places_MC = np.broadcast_to(np.arange(cells_MC.shape[1]), cells_MC.shape)
     with Workers(1) as workers:
         for chain, draw in np.ndindex(lead):
-            # Classes are summed in order of value, so renumbering them changes no bit. Otherwise rounding would decide
-            # ties when R-hat ranks draws.
+            # In order of value: rounding that depends on class numbers would decide ties when R-hat ranks draws.
             order_Q = np.argsort(record.core_values[chain, draw])
             core_Q, subs_QM = record.core_values[chain, draw][order_Q], record.core_locations[chain, draw][order_Q]
             factors = [factor[chain, draw] for factor in record.factors]
@@ -387,23 +348,13 @@ def _table(judged: list[Trace], seconds: float) -> pd.DataFrame:
     rows = {}
     for name, _, values in judged:
         bulk, tail = effective_samples(values)
-        rows[name] = {
-            "mean": values.mean(),
-            "sd": values.std(ddof=1) if values.size > 1 else np.nan,
-            "r_hat": r_hat(values),
-            "ess_bulk": bulk,
-            "ess_tail": tail,
-            "seconds_per_effective_sample": seconds / bulk,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("quantity")
+        spread = values.std(ddof=1) if values.size > 1 else np.nan
+        rows[name] = [values.mean(), spread, r_hat(values), bulk, tail, seconds / bulk]
+    return pd.DataFrame.from_dict(rows, orient="index", dtype=float, columns=_COLUMNS).rename_axis("quantity")
 
 
 def r_hat(values: Floats) -> float:
-    """Return the rank-normalised split R-hat of one quantity (chain, draw).
-
-    A single chain is cut into halves that count as two chains. The result is NaN if there are too few draws or the
-    quantity never changes. It is infinite if the quantity is constant within every chain but differs between chains.
-    """
+    """Return the split R-hat of one quantity (chain, draw); NaN if there are too few draws or it never changes."""
     if _undefined(values):
         return np.nan
     if len(values) == 1:
@@ -433,8 +384,8 @@ def _arviz() -> Any:
 
 
 def _undefined(values: Floats) -> bool:
-    """Whether there are too few draws, a value was lost with a damaged file, or nothing changes."""
-    return values.shape[1] < LEAST_DRAWS or not bool(np.isfinite(values).all()) or _constant(values)
+    lost = not np.isfinite(values).all()  # with a damaged file
+    return values.shape[1] < LEAST_DRAWS or lost or _constant(values)
 
 
 def _constant(values: Floats) -> bool:
@@ -455,12 +406,9 @@ def _drift(values: Floats) -> Finding | None:
 
 
 def _effective_within(judged: list[Trace], table: pd.DataFrame) -> Floats:
-    """The fewer of bulk and tail effective samples of each quantity; where chains disagree, those within chains.
-
-    Between modes that chains do not leave, the number of effective samples is the number of chains, however long they
-    run. For intervals within modes, what counts is how many each chain has for itself; they are added up.
-    """
+    """The fewer of bulk and tail effective samples of each quantity; where chains disagree, the sum of those within."""
     samples = table[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy(copy=True)
+    # Between modes that chains do not leave, effective samples are as many as chains, however long they run.
     for place, large in enumerate(table["r_hat"].to_numpy() > R_HAT_SETTLED):
         if large and len(judged[place].values) > 1:
             within = [min(effective_samples(of_chain[None])) for of_chain in judged[place].values]
@@ -469,15 +417,12 @@ def _effective_within(judged: list[Trace], table: pd.DataFrame) -> Floats:
 
 
 def log_joint_of_draws(record: Record) -> Floats:
-    """Return the log joint density of the counts and all variables at each draw (chain, draw).
-
-    The log-likelihood comes from the trace; where a damaged run has lost it, it is computed again.
-    """
+    """Return the log joint density of the counts and all variables at each draw (chain, draw)."""
     traced = record.stats["log_likelihood"][:, record.draw_sweeps - 1]
     log_joint = np.empty(traced.shape)
     for chain, draw in np.ndindex(traced.shape):
         state, likelihood = record.state_of(chain, draw), float(traced[chain, draw])
-        if not np.isfinite(likelihood):
+        if not np.isfinite(likelihood):  # the trace of a damaged run has lost it
             likelihood = log_likelihood(record.tensor, record.spec, state)
         log_joint[chain, draw] = likelihood + _log_prior(record, state)
     return log_joint

@@ -8,15 +8,13 @@ Baselines are simple models of the expected count mu of a cell:
 
 The margins of the second are those of the observed cells: a[m][d] = y[m][d] / the sum over the observed cells of row
 d of the product of the other a, mode after mode until nothing changes (iterative proportional fitting, which is maximum
-likelihood for the Poisson). Without missing cells that is the product of margins at once. One count is spread evenly
-over the observed rows of each mode, so that no rate is zero; a row without observed cells is like the average row. The
-third has one cell of the overall rate added, for the same reason. A cell with no observed neighbour in that mode, as in
-held-out fibres along it, gets the overall rate; if that is so for most cells, this baseline is left out.
+likelihood for the Poisson). One count is spread evenly over the observed rows of each mode, so that no rate is zero; a
+row without observed cells is like the average row. The third has one cell of the overall rate added, for the same
+reason. It is left out if most cells have no observed neighbour in that mode, as in held-out fibres along it.
 
-Missing cells are taken out by their patterns: no array has the size of the tensor. Each baseline has the likelihood of
-the run. For the negative binomial, r = mu (1 - p) / p with one p of the largest likelihood given the mu of the observed
-cells, zeros included (likelihood_check.py); those of the third are leave-one-out means there, or p would be too small.
-For the Bernoulli likelihood, mu is the probability of a one, at most 0.999.
+Each baseline has the likelihood of the run. For the negative binomial, r = mu (1 - p) / p with one p of the largest
+likelihood given the mu of the observed cells, zeros included (likelihood_check.py); those of the third are
+leave-one-out means there, or p would be too small. For the Bernoulli likelihood, mu is the probability of a one.
 
 For each prediction, the scores are the means over the held-out cells of
 
@@ -26,10 +24,9 @@ For each prediction, the scores are the means over the held-out cells of
     coverage      whether u is within (0.25, 0.75), (0.05, 0.95): the central 50% and 90% intervals
 
 with u = F(y - 1) + v (F(y) - F(y - 1)), v uniform: the randomised probability integral transform, uniform if the
-predictions are right (Czado, Gneiting and Held 2009). Counts are discrete, so without v an interval would contain more
-than its share. The seed of v is fixed. Most cells of a sparse tensor are almost certainly zero and say little about
-intervals. So coverage is also computed for *busy* cells, to which the prediction gives a count above 0 with a
-probability of at least one half. The choice depends on the prediction, not on the count, so u stays uniform.
+predictions are right (Czado, Gneiting and Held 2009). Most cells of a sparse tensor are almost certainly zero and say
+little about intervals. So coverage is also computed for *busy* cells, to which the prediction gives a count above 0
+with a probability of at least one half. The choice depends on the prediction, not on the count, so u stays uniform.
 
 Cells of a fibre share the values of other modes, so standard errors are taken over fibres, which were drawn at random:
 with the mean x of n cells in G fibres, se^2 = G / (G - 1) sum_f (sum of x_i - x in fibre f)^2 / n^2.
@@ -39,9 +36,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from allocore._text import plural
 from allocore.findings import Finding, Level, sentences
@@ -58,10 +56,6 @@ from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.missing import WILDCARD, Missing, by_fixed_modes, covered, signed_patterns
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _MOST_CYCLES, _CONVERGED = 1000, 1e-10
 _MOST_PROBABLE = 0.999
@@ -90,7 +84,6 @@ def name_of_mean(tensor: CountTensor) -> str:
 
 
 def _predicted(tensor: CountTensor, likelihood: Likelihood, means: Means) -> Mixtures:
-    """One draw with these expected counts."""
     log_odds, rates_N = 0.0, means.cells_N
     if likelihood.has_dispersion:
         log_odds, _ = likeliest_log_odds(tensor.counts, means.nonzeros, means.total)
@@ -190,32 +183,28 @@ MODEL = "model"
 LEVELS = (50, 90)
 _NUMBERS_AT_ONCE = 10_000_000
 _SEED = 20240502
-# Cells times draws: about half a minute with Q = 100 on two processors. `brief` takes fewer draws beyond it.
+# Cells times draws, beyond which `brief` takes fewer draws: half a minute with Q = 100 on two processors.
 _BRIEF, _LEAST_DRAWS = 200_000_000, 20
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How well a run predicts held-out cells, compared with simple baselines: a table, and what it means.
-
-    `Posterior.evaluate` returns it. `print` shows the table and the sentences, and so does a notebook.
+    """How well a run predicts held-out cells, compared with simple baselines, as `Posterior.evaluate` returns it.
 
     Attributes
     ----------
     table : pandas.DataFrame
         A row for the `model`, and one for each baseline: `one rate`, `independence` (the product of margins), and
         `mean over <last mode>`, the mean of the cells that differ in that mode only, if they were observed. `log_ppd`,
-        also of `positive` cells and of `zero` ones; `mae`, the mean absolute error of the expected count; `crps`, the
-        continuous ranked probability score; `coverage_50` and `coverage_90`, the share of counts within their central
-        intervals, also of `busy` cells, to which the prediction gives a count above 0 with a probability of at least
-        one half; and `behind`, by how much the row's log PPD is below the model's. Each has a column of standard errors
-        over fibres, with the suffix `_se`. Its `attrs` have the numbers of `cells`, of those that are `positive` or
-        `busy`, and of `fibres`.
+        also of `positive` and `zero` cells; `mae`, the mean absolute error of the expected count; `crps`, the ranked
+        probability score; `coverage_50` and `coverage_90`, the share of counts within their central intervals,
+        also of `busy` cells, whose count is above 0 with a predicted probability of at least one half; and `behind`, by
+        how much the log PPD is below the model's. Columns with the suffix `_se` have standard errors over fibres. Its
+        `attrs` have the numbers of `cells`, of those that are `positive` or `busy`, and of `fibres`.
     findings : tuple of Finding
         Whether the model predicts better than the best baseline, then what else the table shows.
     pit_N, busy_N, fibre_N : ndarray
-        For each cell, the model's probability integral transform, whether the cell is busy, and the number of its
-        fibre.
+        For each cell, the probability integral transform, whether the cell is busy, and the number of its fibre.
 
     Examples
     --------
@@ -226,7 +215,7 @@ class Evaluation:
     ('model', True)
     """
 
-    table: "pd.DataFrame"
+    table: pd.DataFrame
     findings: tuple[Finding, ...]
     pit_N: Floats = field(repr=False)
     busy_N: Flags = field(repr=False)
@@ -257,8 +246,6 @@ class Evaluation:
 
 def evaluate(record: Record, test: HeldOut, threads: int, *, brief: bool = False) -> Evaluation:
     """Score held-out cells; `brief` averages over fewer draws if there are very many cells."""
-    import pandas as pd
-
     every = number_of_draws(record)
     used = sampled(record, max(_LEAST_DRAWS, _BRIEF // len(test))) if brief and every * len(test) > _BRIEF else record
     fibre_N = test.fibres
@@ -271,8 +258,7 @@ def evaluate(record: Record, test: HeldOut, threads: int, *, brief: bool = False
         for name, mixtures in baselines(record.tensor, record.spec.observation, coords_MN):
             scores = _score_alike(record.spec.observation, mixtures, counts_N, workers)
             rows[name] = _row(scores, counts_N, fibre_N, pit(scores, uniform_N), model_N)
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    table.index.name = "prediction"
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("prediction")
     table.attrs |= {
         "cells": len(test),
         "positive": int(np.count_nonzero(counts_N)),
@@ -300,11 +286,10 @@ def score_cells(record: Record, coords_MN: Ints, counts_N: Ints, threads: int) -
 
 def _score_alike(likelihood: Likelihood, mixtures: Mixtures, counts_N: Ints, workers: Workers) -> MixtureScores:
     """The scores under a single draw; cells with the same rate and count are scored once."""
-    rates_N1, row_N, table_R1 = mixtures
-    _, rate_N = np.unique(rates_N1, return_inverse=True)
+    _, rate_N = np.unique(mixtures.rates_NS, return_inverse=True)
     (keys_N,) = column_keys([len(counts_N), int(counts_N.max()) + 1], np.stack([rate_N.ravel(), counts_N]))
     _, first_U, same_N = np.unique(keys_N, return_index=True, return_inverse=True)
-    few = mixture_scores(likelihood, Mixtures(rates_N1[first_U], row_N[first_U], table_R1), counts_N[first_U], workers)
+    few = mixture_scores(likelihood, mixtures.taken(first_U), counts_N[first_U], workers)
     return MixtureScores(*(each_U[same_N] for each_U in few))
 
 
@@ -346,9 +331,9 @@ def clustered_mean(values_n: Floats, fibre_n: Ints) -> tuple[float, float]:
     if not len(values_n):
         return np.nan, np.nan
     mean = float(values_n.mean())
-    _, place_n = np.unique(fibre_n, return_inverse=True)
     if not np.isfinite(mean):
         return mean, np.nan
+    _, place_n = np.unique(fibre_n, return_inverse=True)
     return mean, clustered_error(np.bincount(place_n, values_n - mean).astype(np.float64), len(values_n))
 
 
@@ -368,41 +353,35 @@ _WITH_ERRORS = ("log_ppd", "log_ppd_positive", "log_ppd_zero", "mae", "crps")
 _SHARES = (("coverage_50", "coverage_90"), ("coverage_50_busy", "coverage_90_busy"))
 _Row: TypeAlias = dict[str, float]
 
-# A difference is clear if it is larger than this many standard errors.
-_CLEAR = 2.0
-# How far the coverage of intervals may be from what it should be.
-_NEAR = {50: 0.05, 90: 0.03}
+_CLEAR = 2.0  # a difference is clear if it is larger than this many standard errors
+_NEAR = {50: 0.05, 90: 0.03}  # how far the coverage of intervals may be from what it should be
 _FEW_CELLS, _FEW_POSITIVE, _FEW_BUSY = 30, 30, 50
 
 
-def _findings(table: "pd.DataFrame", record: Record) -> Iterator[Finding]:
-    """What the table shows; the first finding is the answer."""
+def _findings(table: pd.DataFrame, record: Record) -> Iterator[Finding]:
     known = table.attrs
-    if known["trained"] or known["cells"] < _FEW_CELLS or known["positive"] == known["cells"]:
-        # The scores do not show how well the model predicts.
-        if known["trained"]:
-            yield Finding("evaluation-trained", "caution", {"trained": known["trained"], "cells": known["cells"]})
-        elif known["cells"] < _FEW_CELLS:
-            yield Finding("evaluation-few-cells", "caution", {"cells": known["cells"]})
-        else:
-            yield Finding("evaluation-no-zeros", "caution")
-        yield from _caveats(table, record)
-        return
-    rows: dict[str, _Row] = table.to_dict("index")  # type: ignore[assignment]
-    own, *others = rows
-    baseline = max(others, key=lambda name: rows[name]["log_ppd"])
-    intervals = _intervals(table, record)
-    yield _against(rows[own], rows[baseline], baseline, intervals_off=intervals.level != "good")
-    positive, zero = ((rows[own][name], rows[baseline][name]) for name in ("log_ppd_positive", "log_ppd_zero"))
-    if np.isfinite(positive).all():
-        values = {"baseline": baseline, "log_ratio": positive[0] - positive[1]}
-        yield Finding("positive-cells", values={**values, "zeros": zero if np.isfinite(zero).all() else None})
-    yield intervals
+    # In the first three cases, the scores do not show how well the model predicts.
+    if known["trained"]:
+        yield Finding("evaluation-trained", "caution", {"trained": known["trained"], "cells": known["cells"]})
+    elif known["cells"] < _FEW_CELLS:
+        yield Finding("evaluation-few-cells", "caution", {"cells": known["cells"]})
+    elif known["positive"] == known["cells"]:
+        yield Finding("evaluation-no-zeros", "caution")
+    else:
+        rows: dict[str, _Row] = table.to_dict("index")  # type: ignore[assignment]
+        own, *others = rows
+        baseline = max(others, key=lambda name: rows[name]["log_ppd"])
+        intervals = _intervals(table, record)
+        yield _against(rows[own], rows[baseline], baseline, intervals_off=intervals.level != "good")
+        positive, zero = ((rows[own][name], rows[baseline][name]) for name in ("log_ppd_positive", "log_ppd_zero"))
+        if np.isfinite(positive).all():
+            values = {"baseline": baseline, "log_ratio": positive[0] - positive[1]}
+            yield Finding("positive-cells", values={**values, "zeros": zero if np.isfinite(zero).all() else None})
+        yield intervals
     yield from _caveats(table, record)
 
 
 def _against(own: _Row, other: _Row, baseline: str, *, intervals_off: bool) -> Finding:
-    """The answer: the model against the best baseline, by the log predictive probability of all cells."""
     if own["log_ppd"] == -math.inf:
         return Finding("evaluation-impossible", "poor")
     difference, error = other["behind"], other["behind_se"]
@@ -419,17 +398,15 @@ def _against(own: _Row, other: _Row, baseline: str, *, intervals_off: bool) -> F
     return Finding("evaluation-unclear", "caution", scores)
 
 
-def _intervals(table: "pd.DataFrame", record: Record) -> Finding:
-    """Whether intervals contain as many counts as they should."""
+def _intervals(table: pd.DataFrame, record: Record) -> Finding:
     enough = table.attrs["busy"] >= _FEW_BUSY
     cells, suffix = (table.attrs["busy"], "_busy") if enough else (table.attrs["cells"], "")
     shares = {level: float(table[f"coverage_{level}{suffix}"].iloc[0]) for level in _NEAR}
     errors = {level: float(table[f"coverage_{level}{suffix}_se"].iloc[0]) for level in _NEAR}
     off = []
     for level, share in shares.items():
-        # The standard error if intervals are right is at least that of as many independent cells. The observed error is
-        # over fibres. It may be larger, because cells of a fibre are alike; with few cells, or with almost all of them
-        # inside, it is too small.
+        # The observed error over fibres may be larger than that of independent cells, because cells of a fibre are
+        # alike. With few cells, or with almost all of them inside, it is too small.
         independent = math.sqrt(level / 100 * (1.0 - level / 100) / max(1, cells))
         error = np.fmax(errors[level], independent)
         if abs(share - level / 100) > max(_NEAR[level], _CLEAR * error):
@@ -446,7 +423,7 @@ def _intervals(table: "pd.DataFrame", record: Record) -> Finding:
     return Finding(kind, "caution", {**coverage, "remedy": remedy})
 
 
-def _caveats(table: "pd.DataFrame", record: Record) -> Iterator[Finding]:
+def _caveats(table: pd.DataFrame, record: Record) -> Iterator[Finding]:
     known, tensor = table.attrs, record.tensor
     if known["positive"] < _FEW_POSITIVE:
         yield Finding("few-positive-cells", "caution", {"positive": known["positive"]})
@@ -459,7 +436,7 @@ def _caveats(table: "pd.DataFrame", record: Record) -> Iterator[Finding]:
         yield Finding("some-draws", values={"draws": known["draws"], "all_draws": known["all_draws"]})
 
 
-def heading(table: "pd.DataFrame") -> str:
+def heading(table: pd.DataFrame) -> str:
     """What was scored: cells, positive ones, and fibres."""
     known = table.attrs
     where = f", in {plural(known['fibres'], 'fibre')} along {known['along']}" if known["along"] else ""
@@ -467,7 +444,7 @@ def heading(table: "pd.DataFrame") -> str:
     return f"{scored}: {plural(known['cells'], 'cell')}, {known['positive']:,} of them positive{where}"
 
 
-def score_rows(table: "pd.DataFrame") -> list[list[str]]:
+def score_rows(table: pd.DataFrame) -> list[list[str]]:
     """The table as text, a list for each row: the name, scores with standard errors, coverage in percent."""
     return [
         [

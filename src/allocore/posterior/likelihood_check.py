@@ -1,24 +1,19 @@
 """What a run says about its likelihood: the dispersion, the concentrations, and advice after a Poisson fit.
 
-How dispersed counts are given a Poisson fit is the ratio of their variance to their mean, by maximum likelihood.
-
-Take the rates mu of a draw as means of negative binomial counts: r = mu (1 - p) / p in model/likelihood.py. Then all
-cells have the same variance-to-mean ratio v = 1 / (1 - p), which is 1 for Poisson counts. No zero needs to be visited,
-because log P(0) = -c r:
+How dispersed counts are given a Poisson fit is the ratio v of their variance to their mean, by maximum likelihood. Take
+the rates mu of a draw as means of negative binomial counts: r = mu (1 - p) / p in model/likelihood.py. Then all cells
+have the same v = 1 / (1 - p), which is 1 for Poisson counts. No zero needs to be visited, because log P(0) = -c r:
 
     log L(v) = sum over non-zeros of log P(y | mu, v)  -  c (1 - p) / p * the sum of mu over the observed zeros
 
-The v of the largest likelihood is the ratio. The *gain*, log L(v) - log L(1), is what the negative binomial adds to the
-log-likelihood even at the rates that suit the Poisson model best. Single draws are judged, not mean rates: if the model
-is right, counts relate to a draw of the posterior as they do to the true rates, so no degrees of freedom are lost.
+The *gain*, log L(v) - log L(1), is what the negative binomial adds to the log-likelihood even at rates that suit the
+Poisson model best. Single draws are judged, not mean rates: if the model is right, counts relate to a draw of the
+posterior as they do to the true rates, so no degrees of freedom are lost. Of many non-zeros a random sample is judged,
+always the same, and the first sum, of differences to the Poisson model, is scaled up. The other sum stays exact.
 
-Of many non-zeros a random sample is judged, always the same, and the first sum, of differences to the Poisson model, is
-scaled up. The sum over the zeros stays exact: all rates less those of all non-zeros.
-
-The Pearson statistic, the mean of (y - mu)^2 / mu over all observed cells, estimates the same ratio. But rare counts in
-cells of tiny rates dominate it, and most of them are absent from any one sample. For sparse tensors with a true ratio
-of 1, 2 and 5, it was 0.8, 1.2 and 1.5, where the ratio of the largest likelihood was 1.0, 2.1 and 4.8. For the flights
-with 60 classes it was 0.8 and the other 36, and the negative binomial predicts flights far better.
+The Pearson statistic, the mean of (y - mu)^2 / mu over all observed cells, estimates the same ratio, but rare counts in
+cells of tiny rates dominate it. For sparse tensors with a true ratio of 1, 2 and 5, it was 0.8, 1.2 and 1.5, where the
+ratio of the largest likelihood was 1.0, 2.1 and 4.8.
 """
 
 from typing import NamedTuple
@@ -36,15 +31,11 @@ from allocore.posterior.predict import rates_by_draw, sampled
 from allocore.storage.record import Record
 from allocore.tensor.sharded import stays_on_disk
 
-# Draws differ little in the ratio, by a few percent.
-_DRAWS = 2
-# To judge a million non-zeros took 2.5 s a draw. With this many, the ratio has a standard error of about 1%.
-_NONZEROS, _SAMPLE_SEED = 100_000, 20240502
-# Ratios from 1 + 6e-6 to 160,000, to 1% of what is above 1.
-_LOG_ODDS, _TOLERANCE = (-12.0, 12.0), 1e-2
-# Chosen on 150 fits of simulated Poisson counts. With 5,000 counts in a tensor, ratios were at most 1.07. With 150 to
-# 500, the prior flattens the rates: ratios were up to 4.3, gains above 10 in 19 of 120 fits, the largest about 50:
-# twice that is asked for.
+_DRAWS = 2  # they differ in the ratio by a few percent only
+_NONZEROS, _SAMPLE_SEED = 100_000, 20240502  # the ratio then has a standard error of about 1%
+_LOG_ODDS, _TOLERANCE = (-12.0, 12.0), 1e-2  # ratios from 1 + 6e-6 to 160,000, to 1% of what is above 1
+# In 150 fits of simulated Poisson counts, ratios were at most 1.07 with 5,000 counts in a tensor. With 150 to 500, the
+# prior flattens the rates: ratios were up to 4.3 and gains up to about 50. Twice that is asked for.
 NEAR_POISSON, _CLEAR_GAIN = 1.1, 100.0
 
 

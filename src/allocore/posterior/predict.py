@@ -5,21 +5,22 @@ count y with
 
     1/S sum_s P(Y <= y | r_s, p_s)  >=  q.
 
-It is exact. Most cells of a sparse tensor have small rates. Their probabilities are added up from zero on, each from
-the one before: P(y + 1) / P(y) = (a r + b y) / (y + 1), with a = 1, b = 0 for the Poisson and a = b = p for the
-negative binomial (Panjer 1981). If P(0) underflows in some draw, or the walk is long, the count is found by bisection
-with the incomplete gamma or beta function, between bounds by Cantelli's inequality. A Bernoulli count needs only P(0).
+Probabilities are added up from zero on, each from the one before: P(y + 1) / P(y) = (a r + b y) / (y + 1), with a = 1,
+b = 0 for the Poisson and a = b = p for the negative binomial (Panjer 1981). If P(0) underflows in some draw, or the
+walk is long, the count is found by bisection with the incomplete gamma or beta function, between bounds by Cantelli's
+inequality. A Bernoulli count needs only P(0).
 
 The count of a box with one term has the likelihood's distribution in every draw, so its interval is exact. Other sums
 are simulated: at least a thousand times, evenly over the draws. A random number depends on the seed, on the draw and on
-the block of cells, never on threads. Cells come in blocks, so that memory grows with the cells, not with the draws.
+the block of cells, never on threads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from allocore.errors import NO_VALUE, Described, InputError, whole_number
@@ -42,15 +43,9 @@ from allocore.posterior.cells import (
 )
 from allocore.storage.record import Record
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 _CELLS_PER_THREAD, _QUANTILES_PER_THREAD = 16_384, 256
-# The longest walk; a bisection takes about as long.
-_LONGEST_WALK = 1000
-# Above this latent rate P(0) comes near the smallest floats.
-_FAR_FROM_ZERO = 600.0
+_LONGEST_WALK = 1000  # a bisection takes about as long
+_FAR_FROM_ZERO = 600.0  # above this latent rate P(0) comes near the smallest floats
 _MOST_COUNT = 2.0**62
 # The cells of a block have at most this many rates in all draws, and this many terms in one draw.
 _NUMBERS_AT_ONCE, _TERMS_AT_ONCE = 10_000_000, 1_000_000
@@ -91,9 +86,8 @@ def mixture_quantiles(likelihood: Likelihood, mixtures: Mixtures, levels_L: Floa
         return np.asarray(zero_N[None, :] < levels_L[:, None], dtype=np.int64)
     given = Recursions.of(likelihood, mixtures.log_odds_RS)
     found_LN = np.full((len(levels_L), len(mixtures.rates_NS)), -1, dtype=np.int64)
-    rates_NS, odds_row_N, _ = mixtures
     cuts = workers.ranges(found_LN.shape[1], _QUANTILES_PER_THREAD)
-    workers.run([partial(_walk, *cut, rates_NS, odds_row_N, given, levels_L, _LONGEST_WALK, found_LN) for cut in cuts])
+    workers.run([partial(_walk, *cut, *mixtures[:2], given, levels_L, _LONGEST_WALK, found_LN) for cut in cuts])
     hard = np.flatnonzero(found_LN[-1] < 0)
     pieces = [hard[slice(*cut)] for cut in workers.ranges(len(hard), 16)]
     workers.run([partial(_bisect, likelihood, mixtures, piece, levels_L, found_LN) for piece in pieces])
@@ -134,7 +128,6 @@ def _walk(
 def _bisect(
     likelihood: Likelihood, mixtures: Mixtures, places: NDArray[np.intp], levels_L: Floats, found_LN: Ints
 ) -> None:
-    """Fill `found_LN` at some places by bisection."""
     rates_HS, odds_row_H, log_odds_RS = mixtures.taken(places)
     log_odds_HS = log_odds_RS[odds_row_H]
     mean_HS, spread_HS = likelihood.mean(rates_HS, log_odds_HS), np.sqrt(likelihood.variance(rates_HS, log_odds_HS))
@@ -232,8 +225,7 @@ def sampled(record: Record, most: int) -> Record:
     chains, draws = record.core_values.shape[:2]
     chain_step = -(-chains // most)
     draw_step = -(-draws // max(1, most // -(-chains // chain_step)))
-    every = slice(None, None, chain_step), slice(None, None, draw_step)
-    return record.with_draws(every)
+    return record.with_draws((slice(None, None, chain_step), slice(None, None, draw_step)))
 
 
 def expected_and_quantiles(
@@ -322,11 +314,8 @@ def _block(
     return total_N / len(places), quantiles_LN
 
 
-# Cells, sums of cells and counts as users give them, for `Posterior` and `Forecast` alike.
-
-
 def drawn(record: Record) -> Record:
-    """Return the record. Raises an error if it has no draws yet."""
+    """Return the record after a check that it has draws."""
     if not record.core_values.shape[1]:
         sweeps, burn_in = record.stats["moved"].shape[1], record.schedule.burn_in
         raise InputError("run", NO_VALUE, f"has no draws yet: it is at sweep {sweeps}, and the burn-in takes {burn_in}")
@@ -334,13 +323,13 @@ def drawn(record: Record) -> Record:
 
 
 def checked_interval(interval: object) -> float:
-    """Return the probability of an interval. Raises an error unless it is above 0 and below 1."""
+    """Return the probability of an interval after a check that it is above 0 and below 1."""
     if not (isinstance(interval, float | np.floating) and 0.0 < interval < 1.0):
         raise InputError("interval", interval, "must be a number above 0 and below 1")
     return float(interval)
 
 
-def boxes_and_labels(record: Record, cells: object) -> "tuple[Boxes, pd.DataFrame]":
+def boxes_and_labels(record: Record, cells: object) -> tuple[Boxes, pd.DataFrame]:
     """Return the boxes that `cells` names, and a frame with a row of labels for each."""
     if isinstance(cells, np.ndarray) or hasattr(cells, "coords"):
         boxes, asked = boxes_of_cells(checked_coords(cells, record.tensor), record.tensor)
@@ -355,7 +344,7 @@ def boxes_and_labels(record: Record, cells: object) -> "tuple[Boxes, pd.DataFram
 
 def predict_cells(
     record: Record, cells: object, interval: float, *, threads: int, draws: bool = False, missing: bool = False
-) -> "tuple[pd.DataFrame, Floats | None]":
+) -> tuple[pd.DataFrame, Floats | None]:
     """Return the table of `Posterior.predict`, and the expected counts in each draw (n, draws) if asked for."""
     half = checked_interval(interval) / 2
     boxes, asked = boxes_and_labels(drawn(record), cells)
@@ -369,7 +358,7 @@ def predict_cells(
 
 def cell_quantiles(
     record: Record, cells: object, levels: Sequence[float], *, threads: int, missing: bool = False
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return the expected counts of cells and sums of cells, and a column of quantiles for each level."""
     levels_L = np.atleast_1d(np.asarray(levels, dtype=np.float64))
     if levels_L.ndim != 1 or not levels_L.size or not ((levels_L > 0.0) & (levels_L < 1.0)).all():

@@ -7,13 +7,12 @@ With F(k) = 1/S sum_s P(Y <= k | r_s, p_s) and the count y that was observed:
     CRPS             sum_{k >= 0} ( F(k) - 1{k >= y} )^2                        the ranked probability score of counts
 
 As in predict.py, probabilities are added up from zero on, each from the one before. If P(0) underflows in a draw, its
-probabilities are kept times e^600, or a power of that, until they matter. The walk goes on beyond y, until the rest of
-the sum is certainly below a billionth of it: with m = sup of P(k + 1) / P(k) over all draws from here on, 1 - F falls
-at least by m with each step, and 1 - F(k) <= P(k) m / (1 - m).
+probabilities are multiplied by e^600, or a power of that, until they matter. The walk goes on beyond y, until the rest
+of the sum is certainly below a billionth of it: with m = sup of P(k + 1) / P(k) over all draws from here on, 1 - F
+falls at least by m with each step, and 1 - F(k) <= P(k) m / (1 - m).
 
 If the walk would be long, the sum is made by Gauss's rule for whole numbers, in ranges that begin and end where the
-distribution of a draw does: a rule for a long range would miss a draw that changes in a small part of it. A Bernoulli
-count needs only P(0).
+distribution of a draw does: a rule for a long range would miss a draw that changes in a small part of it.
 
 Gauss's rule for the whole numbers 0, .., n - 1 has m nodes, between them, and sums polynomials of degree 2 m - 1
 exactly; with m = n the nodes are the numbers themselves. Its nodes and weights come from the recurrence of the discrete
@@ -22,15 +21,16 @@ Chebyshev (Gram) polynomials,
     b_k = k^2 (n^2 - k^2) / (4 (4 k^2 - 1)),   k = 1, .., m - 1,   centre (n - 1) / 2,
 
 by the eigenvalues of their tridiagonal matrix (Golub and Welsch 1969; Gautschi 2004, section 1.5). A range is halved
-until the rule for it and the rules for its halves agree. Short ranges are summed number by number, so this always ends.
+until the rule for it and the rules for its halves agree.
 """
 
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 from scipy.special import logsumexp
 
 from allocore.kernels.elementary import Floats, Ints
@@ -39,25 +39,15 @@ from allocore.kernels.workers import Workers
 from allocore.model.likelihood import Likelihood
 from allocore.posterior.predict import Mixtures, Recursions, mixture_quantiles
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-# f(cells_P, points_PK): the values for P ranges, each of one cell, at K points.
-Function: TypeAlias = Callable[[Ints, Floats], Floats]
-
+Function: TypeAlias = Callable[[Ints, Floats], Floats]  # f(cells_P, points_PK): P ranges, each of one cell, at K points
 NODES = 12
 _RANGES_AT_ONCE, _CELLS_PER_THREAD = 512, 256
-# The longest walk; beyond it Gauss's rule is quicker.
-_LONGEST_WALK = 20_000
-# The probabilities of a draw are kept times e^600 until they exceed e^-300.
+_LONGEST_WALK = 20_000  # beyond it Gauss's rule is quicker
 _SHIFT, _SHIFT_BACK = 600.0, np.exp(300.0)
 _TOLERANCE = 1e-9
-# Below this, the sum of the probabilities may have lost digits, or underflowed.
-_LEAST_DENSITY = 1e-250
+_LEAST_DENSITY = 1e-250  # below this, the sum of the probabilities may have lost digits, or underflowed
 _END = 1e-12
-# Standard deviations around its mean within which a draw has nearly all its probability.
-_WIDE = 10.0
+_WIDE = 10.0  # standard deviations around its mean within which a draw has nearly all its probability
 
 
 def gauss_sums(function: Function, first_C: Ints, stop_C: Ints, tolerance: float) -> Floats:
@@ -132,9 +122,8 @@ def mixture_scores(likelihood: Likelihood, mixtures: Mixtures, counts_N: Ints, w
         return _of_zeros_and_ones(mixtures, counts_N)
     given = Recursions.of(likelihood, mixtures.log_odds_RS)
     scores_6N = np.full((6, len(counts_N)), np.nan)
-    rates_NS, odds_row_N, _ = mixtures
     cuts = workers.ranges(len(counts_N), _CELLS_PER_THREAD)
-    workers.run([partial(_walk, *cut, rates_NS, odds_row_N, counts_N, given, _LONGEST_WALK, scores_6N) for cut in cuts])
+    workers.run([partial(_walk, *cut, *mixtures[:2], counts_N, given, _LONGEST_WALK, scores_6N) for cut in cuts])
     log_density_N, _, _, crps_N, _, _ = scores_6N
     rare, hard = np.flatnonzero(np.isnan(log_density_N)), np.flatnonzero(np.isnan(crps_N))
     for start in range(0, len(rare), 64):
@@ -150,8 +139,7 @@ def _of_zeros_and_ones(mixtures: Mixtures, counts_N: Ints) -> MixtureScores:
     """P(0) is the mean of exp(-r). Counts above 1 are impossible: of k = 1, .., y - 1 each adds 1 to the CRPS."""
     zero_N, one_N = np.exp(-mixtures.rates_NS).mean(axis=1), -np.expm1(-mixtures.rates_NS).mean(axis=1)
     with np.errstate(divide="ignore"):
-        density_N = np.select([counts_N == 0, counts_N == 1], [zero_N, one_N], 0.0)
-        log_density_N = np.log(density_N)
+        log_density_N = np.log(np.select([counts_N == 0, counts_N == 1], [zero_N, one_N], 0.0))
     below_N = np.select([counts_N == 0, counts_N == 1], [0.0, zero_N], 1.0)
     crps_N = np.where(counts_N == 0, one_N, zero_N) ** 2 + np.maximum(counts_N - 1, 0)
     return MixtureScores(log_density_N, below_N, np.where(counts_N == 0, zero_N, 1.0), crps_N, one_N, zero_N)
@@ -274,9 +262,8 @@ def _step_from_afar(count: int, waiting: int, scratch: _Scratch) -> tuple[int, f
 
 def _log_density(likelihood: Likelihood, mixtures: Mixtures, counts_H: Ints) -> Floats:
     log_odds_HS = mixtures.log_odds_RS[mixtures.odds_row_N]
-    log_density_HS = likelihood.log_density(
-        np.broadcast_to(counts_H[:, None], log_odds_HS.shape), mixtures.rates_NS, log_odds_HS
-    )
+    counts_HS = np.broadcast_to(counts_H[:, None], log_odds_HS.shape)
+    log_density_HS = likelihood.log_density(counts_HS, mixtures.rates_NS, log_odds_HS)
     with np.errstate(divide="ignore"):
         return np.asarray(logsumexp(log_density_HS, axis=1) - np.log(log_odds_HS.shape[1]))
 

@@ -4,11 +4,8 @@ A count y is judged by both tails of the predictive, the likelihood averaged ove
 
     p = min(1, 2 min(P(Y >= y), P(Y <= y))),    P(.) = 1/S sum_s P(. | theta_s)
 
-Tails are logarithms, so cells are ranked even if their p is below the smallest float. A rate that underflows to
-0 counts as the smallest normal float.
-
-Few cells are judged under all draws, but none is dropped by guesswork. All terms are positive, so n draws give a lower
-bound on p. A cell is dropped if its bound exceeds the p of `top` others.
+Tails are logarithms, so cells are ranked even if their p is below the smallest float. All terms are positive, so n
+draws give a lower bound on p. A cell whose bound exceeds the p of `top` others is not judged under all draws.
 
 There are too many zeros to list them all. A zero has the probability exp(-mu) with mu = c r, the latent rate, whatever
 the likelihood (model/likelihood.py). So the bound on p becomes one on latent rates, by Jensen's inequality:
@@ -21,15 +18,16 @@ with the rows of modes 1 .. j fixed, no cell has a larger mu than
 
     sum_q core_q prod_{m <= j} phi[m][d_m, q] prod_{m > j} max_d phi[m][d, q]
 
-over the classes q of the n draws. A branch whose bound is too small is skipped. The cost depends on how many branches
-must be searched. It is limited, and the table says if the limit was reached.
+over the classes q of the n draws. A branch whose bound is too small is skipped. The work is limited, and the table says
+if the limit was reached.
 """
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from allocore.errors import Described, InputError
@@ -45,18 +43,10 @@ from allocore.tensor.coordinates import column_keys, locate
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.missing import Missing
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-# The most numbers in the table of factors of the sampled draws; at least one draw is sampled.
-_MOST_FACTORS = 4 * 10**7
-# The most work of a whole search, in nodes times classes: about half a minute.
-_MOST_WORK = 2 * 10**10
-# Few enough to be quick, but enough for the bounds, which are off by up to log10(S/n), to decide almost all cells.
-_SAMPLED_DRAWS = 8
-# How many zeros to judge, besides four for each of the `top` cells.
-_MORE_ZEROS = 16_384
+_MOST_FACTORS = 4 * 10**7  # numbers in the table of factors of the sampled draws; at least one draw is sampled
+_MOST_WORK = 2 * 10**10  # of a whole search, in nodes times classes: about half a minute
+_SAMPLED_DRAWS = 8  # enough for the bounds, which are off by up to log10(S/n), to decide almost all cells
+_MORE_ZEROS = 16_384  # how many zeros to judge, besides four for each of the `top` cells
 _ROUNDING = 1e-9
 _CELLS_PER_THREAD = 4096
 _DEPTH, _FOUND = range(2)
@@ -76,10 +66,7 @@ class _SearchTree(NamedTuple):
 
 
 class ZeroSearch:
-    """Finds the observed zeros that were expected to have many counts, under a sample of at most `draws` draws.
-
-    It keeps at most `room` zeros, those with the largest rates. Rates are latent ones here, c r.
-    """
+    """Finds at most `room` observed zeros, those with the largest latent rates c r under a sample of `draws` draws."""
 
     def __init__(self, record: Record, coords_MN: Ints, missing: Missing, *, room: int, draws: int) -> None:
         numbers = sum(record.tensor.shape) * record.core_values.shape[2]
@@ -97,11 +84,8 @@ class ZeroSearch:
         return max(0.0, rate - _ROUNDING * (1 + abs(rate)))
 
     def cells_above(self, rate: float) -> tuple[Ints, float]:
-        """Return the zeros (M, n) with the largest rates, and the rate above which all were found: at best `rate`.
-
-        The search goes from the largest rates down, so everything above the returned rate is found even if the work
-        limit ends it.
-        """
+        """Return the zeros (M, n) with the largest rates, and the rate above which all were found: at best `rate`."""
+        # From the largest rates down, so that everything above a rate is found even if the work limit ends the search.
         highest = float(self._core_Q @ np.prod([phi_DQ.max(axis=0) for phi_DQ in self._phis], axis=0))
         levels = [level for level in (highest / 2.0 ** np.arange(1, 12)).tolist() if level > rate]
         cells_MN, reach = np.zeros((len(self._phis), 0), dtype=np.int64), math.inf
@@ -187,10 +171,7 @@ def _latent_rates(record: Record, chain: int, draw: int) -> tuple[Floats, Floats
 
 @kernel
 def _visit(nodes: int, rate: float, tree: _SearchTree, cells_MH: Ints, rates_H: Floats, tally: Ints) -> int:
-    """Visit at most `nodes` nodes; a depth of -1 means the search is complete.
-
-    Adds the cells found with at least this rate. Returns the number of nodes visited.
-    """
+    """Visit at most `nodes` nodes, return how many, and add cells with at least this rate; depth -1 ends the search."""
     depth, found = tally[0], tally[1]
     final, done = tree.lengths_M.size - 1, 0
     while done < nodes and depth >= 0:
@@ -252,19 +233,17 @@ class _JudgedCells(NamedTuple):
 
 def surprises(
     record: Record, coords_MN: Ints, counts_N: Ints, *, top: int, threads: int, missing: Missing | None = None
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return the `top` cells with the smallest two-sided p under all draws, as a table, the most surprising first.
 
-    With `missing`, the cells given are all non-zeros of a tensor (sorted, mode 0 slowest). All other cells that are not
-    missing are zeros, which may surprise too. Without it, only the cells given are judged.
+    With `missing`, the cells given are all non-zeros of a tensor (sorted, mode 0 slowest), and zeros are judged too.
     """
     best, searched = _most_surprising(record, coords_MN, counts_N, top, threads), "given"
     if missing is not None:
         search = ZeroSearch(record, coords_MN, missing, room=4 * top + _MORE_ZEROS, draws=_SAMPLED_DRAWS)
         zeros_MN, reach = search.cells_above(search.least_rate(best.log_p_to_beat(top)))
         zeros = _most_surprising(record, zeros_MN, np.zeros(zeros_MN.shape[1], dtype=np.int64), top, threads)
-        best = best.and_(zeros.taken(zeros.log_p_N < 0)).best(top)
-        searched = "all"
+        best, searched = best.and_(zeros.taken(zeros.log_p_N < 0)).best(top), "all"
         if reach > search.least_rate(best.log_p_to_beat(top)):
             searched, probability = "largest only", math.exp(-reach)
             text = "the search for surprising zeros stopped early: it may have missed zeros with a probability of about"
@@ -281,7 +260,7 @@ def comparable(Y: object, fitted: CountTensor) -> Any:
     return Y
 
 
-def _table(tensor: CountTensor, cells: _JudgedCells, searched: str) -> "pd.DataFrame":
+def _table(tensor: CountTensor, cells: _JudgedCells, searched: str) -> pd.DataFrame:
     results = {
         "observed": cells.counts_N,
         "expected": cells.expected_N,
