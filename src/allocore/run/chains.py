@@ -3,15 +3,12 @@
 All chains of a run advance together, so that an unfinished run has draws of every chain. If there are at least as many
 threads as chains, every chain has its own threads. Otherwise chains take turns on a thread, sweep by sweep.
 
-A refit after new data starts at the states of a finished run. Chain c starts at the last draw of chain c of the run; if
-the run has fewer chains, they are taken in turn. Rows are matched by their labels: new rows start at the mean of the
-old ones, and rows that are gone are dropped. The posterior does not depend on where a chain starts; this one starts
-near it.
+A refit after new data starts near the posterior: at the last draws of the chains of a finished run, taken in turn. Rows
+are matched by their labels: new rows start at the mean of the old ones, and rows that are gone are dropped.
 
 Numba compiles one kernel at a time. In the first run after an installation, a second process, which runs this module,
-compiles the steps after thinning while this one compiles thinning: it makes a sweep of a tiny tensor with the same kind
-of model. Both store compiled kernels in the same folder, where this process finds them. They share nothing else: if the
-second process fails or is killed, this one compiles everything itself.
+compiles the steps after thinning while this one compiles thinning. Both store compiled kernels in the same folder. If
+the second process fails or is killed, this one compiles everything itself.
 """
 
 import gc

@@ -97,7 +97,10 @@ def fold_in(
             if stopped:
                 return
             try:
-                key, start = _key(seed, chain, mode, numbers[place]), perf_counter()
+                # A key for each draw, different from those of the run, and of folding in another mode.
+                seeds = np.random.SeedSequence(seed, spawn_key=(chain, 1 + mode, numbers[place]))
+                low, high = seeds.generate_state(2, np.uint32).tolist()
+                key, start = Key((low, high)), perf_counter()
                 state = _start(record, chain, place, mode, tensor.shape[mode])
                 state, info = draw_new_rows(key, layout, spec, state, mode, sweeps)
                 factor[chain, place] = state.factors(mode)
@@ -128,12 +131,6 @@ def fold_in(
         held_out=None,
         folded_mode=mode,
     )
-
-
-def _key(seed: int, chain: int, mode: int, draw: int) -> Key:
-    """A key for each draw, different from those of the run, and of folding in another mode."""
-    low, high = np.random.SeedSequence(seed, spawn_key=(chain, 1 + mode, draw)).generate_state(2, np.uint32)
-    return Key((int(low), int(high)))
 
 
 def _start(record: Record, chain: int, draw: int, mode: int, rows: int) -> State:

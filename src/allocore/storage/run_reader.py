@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from allocore._zarr import ArrayInfo, parsed_object, read_json, read_static
+from allocore._zarr import ArrayInfo, array_info, parsed_object, read_json, read_labels, read_static
 from allocore.errors import StoreError
 from allocore.storage.lazy_array import READ_WHOLE_BYTES, DrawArray, StoredArray
 from allocore.storage.record import Plan, Record, fingerprint, fingerprint_of_cells, planned
@@ -29,7 +29,6 @@ from allocore.storage.zarr_format import (
     draw_variables,
     growing_variables,
     read_attributes,
-    read_labels,
     reporting_damage,
     stat_variables,
     wide_labels,
@@ -171,7 +170,7 @@ def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: 
 def _read_tensor(run: Path) -> CountTensor:
     names = read_static(run, "constant_data/mode").tolist()
     shape = read_static(run, "constant_data/shape", (len(names),)).tolist()
-    labels = [read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
+    labels = [_read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
     patterns, report = read_static(run, "constant_data/missing_patterns"), None
     if (run / "constant_data" / "event_report").is_dir():
         report = EventReport.from_json(str(read_static(run, "constant_data/event_report")))
@@ -182,6 +181,13 @@ def _read_tensor(run: Path) -> CountTensor:
     coords = read_static(run, "observed_data/coords", (len(names), len(counts)))
     tensor = CountTensor(coords, counts, shape, mode_names=names, labels=labels, missing=patterns)
     return tensor if report is None else with_parts(tensor, report=report)
+
+
+def _read_labels(run: Path, mode: int, row: str, length: int) -> tuple[str, ...] | None:
+    """The labels of a mode, whose coordinate is `row`; None if it has none."""
+    if array_info(run, f"posterior/{row}").dtype.kind == "U":
+        return tuple(read_static(run, f"posterior/{row}").tolist())
+    return read_labels(run, f"constant_data/labels_{mode}", length)
 
 
 def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise") -> Record:

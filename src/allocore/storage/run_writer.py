@@ -1,8 +1,7 @@
 """Writing a run to disk while it runs: the skeleton, the sizes that readers see, and the store of the draws.
 
-The skeleton has all arrays before the first sweep. The sizes to which they have grown are in one file, Zarr's
-consolidated metadata. So a reader sees the same number of draws of all variables, and never the chunks beyond it. The
-metadata of the single arrays is updated when writing ends. The package's docstring describes the folder.
+The skeleton has all arrays before the first sweep. Only the consolidated metadata say to which size they have grown;
+the metadata of the single arrays are updated when writing ends. The package's docstring describes the folder.
 """
 
 import shlex
