@@ -8,9 +8,8 @@ import pytest
 
 import allocore as ac
 from allocore.run import chains as chains_module
-from allocore.storage import run_writer
 from support.errors import refused, refused_file
-from support.same_draws import assert_same, kill_and_resume
+from support.same_draws import assert_same, kill_and_resume, save_always
 from support.tiers import by_tier
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
@@ -137,8 +136,7 @@ def test_a_run_that_is_being_written_cannot_be_written_twice_but_can_be_read(tmp
         sizes.append(ac.open_run(path).core_values.shape[1])
         return real(*arguments)
 
-    monkeypatch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(run_writer, "SAVE_INTERVAL_FACTOR", 0.0)
+    save_always(monkeypatch)
     monkeypatch.setattr(chains_module, "sweep", sweep)
     model_like(MODELS[1], burn_in=0, thin=1, chains=1, store=path).fit(TENSOR)
     assert sizes == [0, 1, 2, 3]
