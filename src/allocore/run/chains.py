@@ -182,10 +182,7 @@ def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:
 
 
 def _run_groups(groups: Sequence[Sequence[Chain]], stop: Stop) -> None:
-    """Run groups of chains in parallel, the first in this thread; raise the first error after all have ended.
-
-    No group outlives this call. After a second Ctrl-C nothing more is saved, but the sweeps under way still end.
-    """
+    """Run groups of chains in parallel, the first in this thread; raise the first error after all have ended."""
     errors: list[BaseException] = []
     ended: SimpleQueue[None] = SimpleQueue()  # not Thread.join: once interrupted, it considers the thread dead
 
@@ -323,10 +320,7 @@ def _matched_state(record: Record, state: State, spec: Spec, places: list[NDArra
 
 @contextmanager
 def compile_in_background(spec: Spec, missing: bool, threads: int) -> Iterator[Callable[[], None]]:
-    """Compile the steps of a sweep in a second process, if it saves time; yields a function that waits for it.
-
-    `missing` says whether the tensor has missing cells. The process ends with the block at the latest.
-    """
+    """Compile the steps of a sweep in a second process, if it saves time; yields a function that waits for it."""
     saves_time = min(threads, available_threads()) > 1
     to_compile = "relocation" if spec.learn_locations else "factors"
     process = _start_compiling(spec, missing) if saves_time and jit.will_be_kept(to_compile) else None

@@ -74,10 +74,7 @@ def draw_new_rows(
 def fold_in(
     record: Record, tensor: CountTensor, mode: int, *, sweeps: int, seed: int, threads: int, tick: Tick
 ) -> Record:
-    """The record of the same draws with new rows in one mode, those of `tensor`; its other rows are those of the run.
-
-    `tick` gets the number of draws done and of all. In the new record, each draw counts as one sweep.
-    """
+    """The record of the same draws with the rows of `tensor` in one mode; each draw counts as one sweep."""
     spec = record.spec
     if not spec.has_priors:
         rule = "must have a posterior for fold-in, but this is fitted by maximum likelihood: fit AlloCore, CP or Tucker"

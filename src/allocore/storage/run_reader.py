@@ -191,10 +191,7 @@ def _read_labels(run: Path, mode: int, row: str, length: int) -> tuple[str, ...]
 
 
 def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise") -> Record:
-    """The draws and statistics of a run that have been saved.
-
-    A damaged draw is an error. With `on_error="drop"` it is left out in all chains, with a warning.
-    """
+    """The saved draws and statistics of a run; `on_error="drop"` leaves out damaged draws, in all chains."""
     plan = plan or read_plan(path, on_error)
     sizes, damage, attributes = stored_sizes(path, plan), Damage(path, on_error), read_attributes(path)
     variables = draw_variables(plan.tensor, plan.spec)

@@ -46,8 +46,7 @@ def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
 def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[int, State, list[Path]]:
     """Return the sweep and the state of the newest undamaged checkpoint, and the newer files, which are damaged.
 
-    Damaged files are renamed, so that they never count as newer than those to come. Raises FileNotFoundError if there
-    is no checkpoint.
+    Damaged files are renamed, so that they never count as newer than those to come.
     """
     damaged: list[Path] = []
     for path in _checkpoints(folder):

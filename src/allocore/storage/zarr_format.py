@@ -110,10 +110,7 @@ def dimension_names(mode_names: Sequence[str]) -> list[Names]:
 
 
 def draw_variables(tensor: CountTensor, spec: Spec) -> list[Growing]:
-    """The variables of the posterior: core values, core locations, the factors of each mode, and what else is learned.
-
-    The latter are the concentration of each mode, and the log odds of the dispersion: one, or one per row of a mode.
-    """
+    """The variables of the posterior: core, factors and, if they are learned, concentrations and dispersions."""
     modes, budget, names_M = len(tensor.shape), spec.budget, dimension_names(tensor.mode_names)
     variables = [
         Growing("posterior", "core_values", "draw", ("q",), (budget,), FLOAT),
@@ -143,10 +140,7 @@ def draw_values(state: State) -> list[NDArray[Any]]:
 
 
 def stat_variables(tensor: CountTensor, group: str, run: Path | None = None) -> list[Growing]:
-    """The statistics of the sweeps that gave a draw (`sample_stats`), or of all sweeps (`sweep_stats`).
-
-    Given the folder of a run, only those that the run has: an older run may lack some.
-    """
+    """The statistics of the sweeps of a group; given the folder of a run, only those that it has: it may be older."""
     along, modes = ("draw" if group == "sample_stats" else "sweep"), len(tensor.shape)
     return [
         Growing(group, name, along, ("mode",) * by_mode, (modes,) * by_mode, dtype, None, name in ADDED_STATS)
@@ -186,10 +180,7 @@ def _never(variable: Growing) -> float:
 
 
 class GrowingChunks:
-    """One variable of one chain: the chunk that is being filled. It is written when it is full, or by `flush`.
-
-    Values that are already on disk are not written again: they would be the same.
-    """
+    """One variable of one chain: the chunk that is being filled. It is written when it is full, or by `flush`."""
 
     def __init__(self, run: Path, chain: int, variable: Growing) -> None:
         self._folder, self._chain, self._variable = run / variable.path, chain, variable
@@ -213,7 +204,7 @@ class GrowingChunks:
 
     def put(self, place: int, value: Any) -> None:
         """Set value 0, 1, ..; the values come in order."""
-        if place < self._stored:
+        if place < self._stored:  # it would be the same
             return
         index, offset = divmod(place, self._shape[0])
         if index != self._index:

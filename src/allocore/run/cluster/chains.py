@@ -34,10 +34,7 @@ _STOPS_WITHIN = 30.0  # seconds that a stopped run waits for its slices, at leas
 
 
 class Slice(NamedTuple):
-    """A task: a chain of a run, where it starts, and how many sweeps to make with how many threads.
-
-    States are written to `folder` if the worker can reach it.
-    """
+    """A task: some sweeps of a chain. States are written to `folder` if the worker can reach it."""
 
     run: str
     chain: int
@@ -49,10 +46,7 @@ class Slice(NamedTuple):
 
 @dataclass
 class SliceResult:
-    """The result of a slice: its sweeps in order; and by their sweeps, the states that are draws and the last one.
-
-    `states` is None if they are in the file of the slice. `versions` are those of the worker.
-    """
+    """The sweeps of a slice in order, and the states that are draws or the last one; None if they are in its file."""
 
     chain: int
     sweeps: list[tuple[int, SweepInfo, float]]
