@@ -165,7 +165,9 @@ class ProcessLock:
 
     def _become_owner(self) -> None:
         """Create the owner's file, or replace a stale one."""
-        end, mine = time.monotonic() + self._timeout, self._claim()
+        who = {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
+        mine = json.dumps({**who, "folder": self._folder(), "token": secrets.token_hex(8)})
+        end = time.monotonic() + self._timeout
         while not self._created(mine):
             claim = self._read()
             if claim is not None and self._is_stale(claim):
@@ -177,10 +179,6 @@ class ProcessLock:
             else:
                 time.sleep(_PAUSE)
         self._mine = mine
-
-    def _claim(self) -> str:
-        who = {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
-        return json.dumps({**who, "folder": self._folder(), "token": secrets.token_hex(8)})
 
     def _created(self, mine: str) -> bool:
         try:

@@ -11,8 +11,10 @@ larger than its array, and an array larger than memory is refused, so a wrong sh
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -168,6 +170,20 @@ def read_static(run: Path, name: str, shape: tuple[int, ...] | None = None) -> N
         part = values[(*where, ...)]
         part[...] = chunk[tuple(slice(0, length) for length in part.shape)]
     return values
+
+
+def as_utf8(labels: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Labels as one UTF-8 text, and the offsets where each of them begins and the last one ends."""
+    encoded = [label.encode() for label in labels]
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+
+
+def read_labels(run: Path, name: str, length: int) -> tuple[str, ...] | None:
+    """The labels in the arrays `name`_utf8 and `name`_offsets; None if there are none."""
+    if not (run / f"{name}_utf8").is_dir():
+        return None
+    text, offsets = read_static(run, f"{name}_utf8").tobytes(), read_static(run, f"{name}_offsets", (length + 1,))
+    return tuple(text[start:stop].decode() for start, stop in pairwise(offsets.tolist()))
 
 
 def _chunk_files(folder: Path, grid: tuple[int, ...]) -> dict[tuple[int, ...], Path]:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,12 @@ import xarray as xr
 import allocore as ac
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.kernels.rounding import rounding
-from allocore.storage import run_writer, zarr_format
+from allocore.model.spec import Spec
+from allocore.model.state import Dispersion, State
+from allocore.storage import zarr_format
+from allocore.storage.state_files import read_checkpoint, write_checkpoint
 from support.errors import refused, refused_file
+from support.same_draws import save_always
 
 TENSOR = ac.CountTensor(
     *np.unique(np.random.default_rng(5).integers(0, [[6], [5], [4]], (3, 200)), axis=1, return_counts=True),
@@ -32,24 +37,23 @@ RARER_DAMAGES = [pytest.param(how, marks=pytest.mark.slow) for how in ("emptied"
 DAMAGES = ["truncated", "flipped", *RARER_DAMAGES]
 
 
-def save_always(patch):
-    patch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
-    patch.setattr(run_writer, "SAVE_INTERVAL_FACTOR", 0.0)
-
-
 @pytest.fixture(autouse=True)
 def always_saving(monkeypatch):
     save_always(monkeypatch)
 
 
+def stored_run(path, chunk_bytes):
+    with pytest.MonkeyPatch.context() as patch:
+        save_always(patch)
+        patch.setattr(zarr_format, "_CHUNK_BYTES", chunk_bytes)
+        ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
+    return path
+
+
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory):
     """The path of a finished run, to copy."""
-    path = tmp_path_factory.mktemp("finished") / "run.zarr"
-    with pytest.MonkeyPatch.context() as patch:
-        save_always(patch)
-        ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
-    return path
+    return stored_run(tmp_path_factory.mktemp("finished") / "run.zarr", zarr_format._CHUNK_BYTES)
 
 
 @cache
@@ -90,12 +94,7 @@ def assert_draws(post, other, kept):
 
 @pytest.fixture(scope="module")
 def finished_in_small_chunks(tmp_path_factory):
-    path = tmp_path_factory.mktemp("small-chunks") / "run.zarr"
-    with pytest.MonkeyPatch.context() as patch:
-        save_always(patch)
-        patch.setattr(zarr_format, "_CHUNK_BYTES", 1)
-        ac.AlloCore(3, store=path, **SETTINGS).fit(TENSOR)
-    return path
+    return stored_run(tmp_path_factory.mktemp("small-chunks") / "run.zarr", 1)
 
 
 @pytest.fixture
@@ -229,37 +228,39 @@ def test_damaged_checkpoints_are_put_aside_so_that_a_chain_that_begins_anew_keep
     ac.AlloCore.resume(run_folder, draws=9, progress=False)
 
 
-@pytest.mark.parametrize("budget", [3, 400])
-def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(tmp_path, budget):
-    """Some bits of a zip file mean nothing, such as its dates; whatever is read must be what was written."""
-    from allocore.model.spec import Spec
-    from allocore.model.state import State
-    from allocore.storage.state_files import read_checkpoint, write_checkpoint
+def values_of(state):
+    """The bytes of everything in a state."""
+    learned = [] if state.dispersion is None else [state.dispersion.log_odds_D, np.array(state.dispersion.mode)]
+    arrays = (state.log_core_Q, state.subs_QM, *state.log_phi, state.concentrations_M, *learned)
+    return [array.tobytes() for array in arrays]
 
-    rng, core = np.random.default_rng(0), (2, 3)
-    log_phi = tuple(rng.normal(size=size) for size in zip((4, 5), core, strict=True))
-    written = State(rng.normal(size=budget), np.arange(budget)[:, None] % np.array(core), log_phi)
+
+BURSTS = Spec(3, (2, 3), likelihood="negative-binomial", dispersion_by=1, e0="infer")
+
+
+@pytest.mark.parametrize("spec", [Spec(3, (2, 3)), Spec(400, (2, 3)), BURSTS], ids=["3", "400", "bursts"])
+def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(tmp_path, spec):
+    """Some bits of a zip file mean nothing, such as its dates; whatever is read must be what was written."""
+    rng, budget = np.random.default_rng(0), spec.budget
+    log_phi = tuple(rng.normal(size=size) for size in zip((4, 5), spec.core_shape, strict=True))
+    learned = (rng.gamma(1.0, size=2), Dispersion(rng.normal(size=5), 1)) if spec is BURSTS else ()
+    written = State(rng.normal(size=budget), np.arange(budget)[:, None] % spec.core_shape, log_phi, *learned)
     write_checkpoint(tmp_path, 7, written)
     (path,) = tmp_path.iterdir()
     content = path.read_bytes()
-    expected = [array.tobytes() for array in (written.log_core_Q, written.subs_QM, *written.log_phi)]
-    heads = [place for start in _starts(content, b"NUMPY") for place in range(start, start + 120)]
+    heads = [place for head in re.finditer(b"NUMPY", content) for place in range(head.start(), head.start() + 120)]
     places, found = {*heads, *rng.choice(len(content), 300, replace=False).tolist()}, 0
     for place in sorted(places):
         flipped = content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :]
         path.write_bytes(flipped)
         try:
-            _, state, _ = read_checkpoint(tmp_path, (4, 5), Spec(budget, core))
+            _, state, _ = read_checkpoint(tmp_path, (4, 5), spec)
         except FileNotFoundError:
             found += 1
             path.with_suffix(".damaged").unlink()
             continue
-        assert [array.tobytes() for array in (state.log_core_Q, state.subs_QM, *state.log_phi)] == expected
+        assert values_of(state) == values_of(written)
     assert found > 0.8 * len(places)
-
-
-def _starts(content, text):
-    return [place for place in range(len(content)) if content.startswith(text, place)]
 
 
 # Damage to the rest
@@ -375,7 +376,7 @@ def test_a_run_from_before_rounding_was_recorded_is_read_and_continued(run_folde
 
 def test_a_run_with_the_tensor_of_another_is_told(run_folder, tmp_path):
     other = ac.CountTensor(TENSOR.coords, TENSOR.counts + 1, TENSOR.shape, mode_names=TENSOR.mode_names)
-    ac.AlloCore(3, store=tmp_path / "other.zarr", **SETTINGS).fit(other)
+    ac.AlloCore(3, store=tmp_path / "other.zarr", **{**SETTINGS, "draws": 1}).fit(other)
     shutil.rmtree(run_folder / "observed_data")
     shutil.copytree(tmp_path / "other.zarr" / "observed_data", run_folder / "observed_data")
     for attempt in (ac.open_run, ac.AlloCore.resume):

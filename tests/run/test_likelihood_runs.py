@@ -7,10 +7,10 @@ import xarray as xr
 import allocore as ac
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
-from allocore.storage import run_writer, zarr_format
+from allocore.storage import zarr_format
 from allocore.storage.state_files import read_checkpoint, write_checkpoint
 from support.errors import refused_file
-from support.same_draws import arrays_of, assert_same, kill_and_resume
+from support.same_draws import arrays_of, assert_same, kill_and_resume, save_always
 from support.tiers import by_tier
 
 COUNTS = np.random.default_rng(5).negative_binomial(0.7, 0.3, (6, 5, 4))
@@ -86,8 +86,7 @@ def test_a_chain_does_not_depend_on_how_many_others_run_beside_it(name, threads)
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     """A stored run with one draw a chunk and a checkpoint after every sweep."""
-    monkeypatch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(run_writer, "SAVE_INTERVAL_FACTOR", 0.0)
+    save_always(monkeypatch)
     monkeypatch.setattr(zarr_format, "_CHUNK_BYTES", 1)
     return tmp_path / "run.zarr", fitted("bursts", store=tmp_path / "run.zarr").posterior_
 
@@ -120,32 +119,6 @@ def test_damaged_checkpoints_lead_to_the_same_draws(stored):
     ):
         model = ac.AlloCore.resume(path, draws=7, progress=False)
     assert_same(model.posterior_, fitted("bursts", draws=7).posterior_)
-
-
-def test_every_flipped_bit_of_a_checkpoint_is_found_or_does_no_harm(tmp_path):
-    rng, spec = np.random.default_rng(0), Spec(3, (2, 3), likelihood="negative-binomial", dispersion_by=1, e0="infer")
-    log_phi = tuple(rng.normal(size=size) for size in zip((4, 5), spec.core_shape, strict=True))
-    dispersion = Dispersion(rng.normal(size=5), 1)
-    written = State(rng.normal(size=3), np.array([[0, 0], [1, 1], [0, 2]]), log_phi, rng.gamma(1.0, size=2), dispersion)
-    write_checkpoint(tmp_path, 7, written)
-    (path,) = tmp_path.iterdir()
-    content, found = path.read_bytes(), 0
-
-    def values(state):
-        arrays = (state.log_core_Q, state.subs_QM, *state.log_phi, state.concentrations_M, state.dispersion.log_odds_D)
-        return [array.tobytes() for array in arrays] + [state.dispersion.mode]
-
-    places = rng.choice(len(content), 400, replace=False).tolist()
-    for place in places:
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :])
-        try:
-            _, state, _ = read_checkpoint(tmp_path, (4, 5), spec)
-        except FileNotFoundError:
-            found += 1
-            path.with_suffix(".damaged").unlink()
-            continue
-        assert values(state) == values(written)
-    assert found > 0.7 * len(places)
 
 
 @pytest.mark.parametrize(

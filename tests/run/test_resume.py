@@ -1,9 +1,7 @@
 """A run goes on where it was left: to the same bytes, after any end, to any length."""
 
-import subprocess
-import sys
-import threading
-import time
+import shutil
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ import pytest
 import allocore as ac
 from allocore.run import chains as chains_module
 from support.errors import refused, refused_file
-from support.same_draws import assert_same, kill_and_resume
+from support.same_draws import assert_same, kill_and_resume, save_always
 from support.tiers import by_tier
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
@@ -21,6 +19,27 @@ MODELS = [ac.AlloCore(3, (3, 2, 3), f0=1.0, alpha0=3.0), ac.CP(3, a0=2.0), ac.Tu
 
 def model_like(model, **settings):
     return type(model)(**{**model.get_params(), **SETTINGS, **settings})
+
+
+@cache
+def whole_run(number, draws=4):
+    """The run of a model that is never stopped or stored."""
+    return model_like(MODELS[number], draws=draws).fit(TENSOR).posterior_
+
+
+@pytest.fixture(scope="module")
+def finished_runs(tmp_path_factory):
+    """A folder with a finished run of each model: 0.zarr, 1.zarr, 2.zarr."""
+    folder = tmp_path_factory.mktemp("finished")
+    for number, model in enumerate(MODELS):
+        model_like(model, store=folder / f"{number}.zarr").fit(TENSOR)
+    return folder
+
+
+@pytest.fixture
+def finished_copy(finished_runs, tmp_path):
+    """Call with the number of a model: the path of a finished run that may be changed."""
+    return lambda number: shutil.copytree(finished_runs / f"{number}.zarr", tmp_path / "run.zarr")
 
 
 # Killed for real
@@ -40,13 +59,12 @@ def test_a_run_that_is_killed_often_goes_on_to_the_bytes_of_one_that_is_not(tmp_
 
 
 @pytest.mark.parametrize(
-    ("model", "number"),
+    ("which", "number"),
     by_tier([(0, 1), (0, 7), (0, 12), (0, 21), (1, 6), (2, 12)], range(len(MODELS)), [1, 6, 7, 12, 21]),
 )
-def test_a_run_that_is_stopped_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, stop_at, model, number):
-    model = MODELS[model]
+def test_a_run_that_is_stopped_goes_on_to_the_bytes_of_one_that_is_not(tmp_path, stop_at, which, number):
+    model, whole = MODELS[which], whole_run(which)
     path = tmp_path / "run.zarr"
-    whole = model_like(model).fit(TENSOR).posterior_
     stop_at(number)
     how = rf"continue with {type(model).__name__}.resume\('.*run.zarr'\) or: allocore resume .*run.zarr$"
     if number < 10:
@@ -63,7 +81,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_bytes_of_one_that_is_not(tmp_path,
 
 
 def test_a_run_goes_on_on_another_number_of_threads(tmp_path, stop_at):
-    whole = model_like(MODELS[0]).fit(TENSOR).posterior_
+    whole = whole_run(0)
     stop_at(9)
     with pytest.raises(KeyboardInterrupt):
         model_like(MODELS[0], store=tmp_path / "run.zarr", threads=1).fit(TENSOR)
@@ -73,31 +91,26 @@ def test_a_run_goes_on_on_another_number_of_threads(tmp_path, stop_at):
 # Longer
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
-def test_a_finished_run_can_be_made_longer_to_the_bytes_of_a_long_one(tmp_path, model):
-    path = tmp_path / "run.zarr"
-    model_like(model, store=path).fit(TENSOR)
+@pytest.mark.parametrize("which", range(len(MODELS)))
+def test_a_finished_run_can_be_made_longer_to_the_bytes_of_a_long_one(finished_copy, which):
+    path = finished_copy(which)
     for draws in (5, 9):
-        longer = type(model).resume(path, draws=draws, progress=False)
+        longer = type(MODELS[which]).resume(path, draws=draws, progress=False)
         assert longer.draws == draws
-        assert_same(longer.posterior_, model_like(model, draws=draws).fit(TENSOR).posterior_)
+        assert_same(longer.posterior_, whole_run(which, draws))
         assert ac.open_run(path).core_values.shape[1] == draws
 
 
-def test_a_longer_run_that_is_stopped_keeps_its_new_length(tmp_path, stop_at):
-    path = tmp_path / "run.zarr"
-    model_like(MODELS[0], store=path).fit(TENSOR)
+def test_a_longer_run_that_is_stopped_keeps_its_new_length(finished_copy, stop_at):
+    path, longer = finished_copy(0), whole_run(0, 9)
     stop_at(3)
-    with pytest.warns(UserWarning, match="stopped: 4 of 8 draws"):
-        ac.AlloCore.resume(path, draws=8, threads=1, progress=False)
-    assert_same(
-        ac.AlloCore.resume(path, progress=False).posterior_, model_like(MODELS[0], draws=8).fit(TENSOR).posterior_
-    )
+    with pytest.warns(UserWarning, match="stopped: 4 of 9 draws"):
+        ac.AlloCore.resume(path, draws=9, threads=1, progress=False)
+    assert_same(ac.AlloCore.resume(path, progress=False).posterior_, longer)
 
 
-def test_resuming_a_finished_run_draws_nothing_and_gives_its_posterior(tmp_path, monkeypatch):
-    path = tmp_path / "run.zarr"
-    whole = model_like(MODELS[0], store=path).fit(TENSOR).posterior_
+def test_resuming_a_finished_run_draws_nothing_and_gives_its_posterior(finished_copy, monkeypatch):
+    path, whole = finished_copy(0), whole_run(0)
     before = {file: file.stat().st_mtime_ns for file in (path / "posterior").rglob("[0-9]*")}
     monkeypatch.setattr(chains_module, "sweep", lambda *_: pytest.fail("a sweep was made"))
     assert_same(ac.AlloCore.resume(path, progress=False).posterior_, whole)
@@ -105,67 +118,50 @@ def test_resuming_a_finished_run_draws_nothing_and_gives_its_posterior(tmp_path,
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-def test_a_resumed_model_has_the_settings_of_the_one_that_was_fitted(tmp_path, model):
-    path = tmp_path / "run.zarr"
-    fitted = model_like(model, store=path).fit(TENSOR)
+def test_a_resumed_model_has_the_settings_of_the_one_that_was_fitted(finished_copy, model):
+    path = finished_copy(MODELS.index(model))
     resumed = type(model).resume(path, threads=1, progress=False)
-    assert resumed.get_params() == {**fitted.get_params(), "threads": 1, "store": path}
+    assert resumed.get_params() == {**model_like(model).get_params(), "threads": 1, "store": path}
 
 
 # Two at once
 
 
-def test_two_processes_cannot_write_one_run_but_another_can_read_it(tmp_path):
-    path = tmp_path / "run.zarr"
-    code = (
-        "import sys, numpy as np, allocore as ac\n"
-        "from allocore.storage import run_writer\n"
-        "run_writer.SAVE_INTERVAL = 0.0\n"
-        "Y = np.random.default_rng(5).poisson(1.2, (6, 5, 4))\n"
-        "ac.CP(2, burn_in=0, draws=100_000, thin=1, seed=1, store=sys.argv[1], progress=False).fit(Y)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE) as process:
-        guard = threading.Timer(100, process.kill)
-        guard.start()
-        try:
-            while not (path / "checkpoints" / "0").is_dir():
-                assert process.poll() is None, process.stderr.read()
-                time.sleep(0.05)
-            with refused_file(path, "is being written by another process"):
-                ac.CP.resume(path)
-            sizes = []
-            while len(set(sizes)) < 3:
-                sizes.append(ac.open_run(path).core_values.shape[1])
-            assert sizes == sorted(sizes)
-        finally:
-            process.kill()
-            guard.cancel()
-    done = ac.open_run(path).core_values.shape[1]
-    assert sizes[-1] <= done < 100_000, "what was seen while it ran is there, and it was killed before its end"
+def test_a_run_that_is_being_written_cannot_be_written_twice_but_can_be_read(tmp_path, monkeypatch):
+    path, real, sizes = tmp_path / "run.zarr", chains_module.sweep, []
+
+    def sweep(*arguments):
+        with refused_file(path, "is being written by another process"):
+            ac.CP.resume(path)
+        sizes.append(ac.open_run(path).core_values.shape[1])
+        return real(*arguments)
+
+    save_always(monkeypatch)
+    monkeypatch.setattr(chains_module, "sweep", sweep)
+    model_like(MODELS[1], burn_in=0, thin=1, chains=1, store=path).fit(TENSOR)
+    assert sizes == [0, 1, 2, 3]
 
 
 # Mistakes
 
 
-def test_fit_never_writes_into_a_run_that_exists(tmp_path):
-    path = tmp_path / "run.zarr"
-    first = model_like(MODELS[0], store=path).fit(TENSOR).posterior_
+def test_fit_never_writes_into_a_run_that_exists(finished_copy):
+    path = finished_copy(0)
     for tensor in (TENSOR, ac.as_tensor(np.ones((2, 2), dtype=int))):
         with refused("store", str(path), f"'allocore resume {path}' continues it"):
             ac.AlloCore(3, store=path).fit(tensor)
-    assert_same(ac.open_run(path), first)
+    assert_same(ac.open_run(path), whole_run(0))
 
 
-def test_a_run_of_another_model_is_named(tmp_path):
-    model_like(MODELS[1], store=tmp_path / "run.zarr").fit(TENSOR)
-    with refused("path", str(tmp_path / "run.zarr"), "CP"):
-        ac.AlloCore.resume(tmp_path / "run.zarr")
+def test_a_run_of_another_model_is_named(finished_copy):
+    path = finished_copy(1)
+    with refused("path", str(path), "CP"):
+        ac.AlloCore.resume(path)
 
 
 @pytest.mark.parametrize(("name", "value"), [("draws", 0), ("draws", 1.5), ("threads", 0), ("threads", "2")])
-def test_wrong_numbers_are_named_and_leave_the_run_free(tmp_path, name, value):
-    path = tmp_path / "run.zarr"
-    model_like(MODELS[0], store=path).fit(TENSOR)
+def test_wrong_numbers_are_named_and_leave_the_run_free(finished_copy, name, value):
+    path = finished_copy(0)
     with refused(name, value, "at least 1"):
         ac.AlloCore.resume(path, **{name: value})
     with refused("draws", 3, "must be at least the 4"):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"burn_in": 3, "draws": 2, "thin": 2, "chains": 2, "seed": 11, "progress": False}
 
 
+@cache
 def fitted(path=None, **settings):
     return ac.AlloCore(8, **{**SETTINGS, **settings}, store=path).fit(TENSOR).posterior_
 
@@ -29,10 +31,16 @@ def make_older(path):
     (path / ".zmetadata").write_text(json.dumps(metadata))
 
 
-@pytest.fixture
-def older(tmp_path):
-    path = tmp_path / "run.zarr"
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished") / "run.zarr"
     fitted(path)
+    return path
+
+
+@pytest.fixture
+def older(finished_run, tmp_path):
+    path = shutil.copytree(finished_run, tmp_path / "run.zarr")
     make_older(path)
     return path
 
@@ -65,9 +73,9 @@ def test_an_older_run_can_be_saved(older, tmp_path):
     assert np.isnan(copy.stats["relocation_accepted"]).all()
 
 
-def test_a_run_on_disk_has_the_acceptance_rates_of_one_in_memory(tmp_path):
-    there, here = fitted(tmp_path / "run.zarr"), fitted()
-    for post in (there, ac.open_run(tmp_path / "run.zarr")):
+def test_a_run_on_disk_has_the_acceptance_rates_of_one_in_memory(finished_run):
+    there, here = fitted(finished_run), fitted()
+    for post in (there, ac.open_run(finished_run)):
         for name in ADDED_STATS:
             np.testing.assert_array_equal(post.stats[name], here.stats[name])
     assert np.isfinite(here.stats["split_merge_accepted"]).all()

@@ -17,6 +17,7 @@ from allocore.storage.record import MemoryStore, Plan, Schedule
 from allocore.storage.run_writer import ZarrStore
 from allocore.storage.zarr_format import FLOAT, WHOLE, Growing
 from support.errors import refused_file
+from support.same_draws import save_always
 
 LABELS = [["Ada", "Zoë", "Bo", "日"], None, ["2001", "2002"]]
 TENSOR = ac.CountTensor(
@@ -174,8 +175,7 @@ def test_a_run_gives_the_same_bytes_whatever_the_store(make, threads):
 
 @pytest.fixture
 def always_saving(monkeypatch):
-    monkeypatch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(run_writer, "SAVE_INTERVAL_FACTOR", 0.0)
+    save_always(monkeypatch)
 
 
 def test_a_run_that_still_goes_on_is_opened_by_xarray_and_by_open_run_without_a_warning(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from allocore.storage import run_reader, run_writer, zarr_format
+from allocore.storage import run_reader, zarr_format
 from allocore.storage.lazy_array import StoredArray
 from support.errors import refused, refused_file
 
@@ -42,6 +42,13 @@ def small_chunks(monkeypatch):
 def on_disk(finished_run, small_chunks, monkeypatch):
     monkeypatch.setattr(run_reader, "READ_WHOLE_BYTES", 0)
     return ac.open_run(finished_run)
+
+
+@pytest.fixture
+def copy_on_disk(finished_run, tmp_path, small_chunks, monkeypatch):
+    """The path of a run that stays on disk and may be changed."""
+    monkeypatch.setattr(run_reader, "READ_WHOLE_BYTES", 0)
+    return shutil.copytree(finished_run, tmp_path / "run.zarr")
 
 
 @pytest.fixture
@@ -140,12 +147,8 @@ def test_every_chunk_is_read_once_in_a_pass_over_the_draws(on_disk, monkeypatch)
     assert read == [(chain, index) for chain in range(3) for index in range(3)]
 
 
-def test_a_posterior_sees_the_draws_it_was_opened_with_while_the_run_goes_on(
-    finished_run, tmp_path, small_chunks, monkeypatch
-):
-    monkeypatch.setattr(run_reader, "READ_WHOLE_BYTES", 0)
-    path = shutil.copytree(finished_run, tmp_path / "run.zarr")
-    post = ac.open_run(path)
+def test_a_posterior_sees_the_draws_it_was_opened_with_while_the_run_goes_on(copy_on_disk):
+    path, post = copy_on_disk, ac.open_run(copy_on_disk)
     before = [array.tobytes() for array in post.factors]
     longer = ac.AlloCore.resume(path, draws=13, progress=False).posterior_
     assert [array.tobytes() for array in post.factors] == before
@@ -161,31 +164,21 @@ def test_a_run_on_disk_can_be_saved_again(on_disk, in_memory, tmp_path):
     ]
 
 
-def test_a_run_that_is_gone_damaged_or_another_after_it_was_opened_is_told(
-    finished_run, tmp_path, small_chunks, monkeypatch
-):
-    monkeypatch.setattr(run_reader, "READ_WHOLE_BYTES", 0)
-    path = shutil.copytree(finished_run, tmp_path / "run.zarr")
-    post = ac.open_run(path)
+def test_a_run_that_is_gone_damaged_or_another_after_it_was_opened_is_told(copy_on_disk):
+    path, post = copy_on_disk, ac.open_run(copy_on_disk)
     (path / "posterior" / "factors_who" / "1.2.0.0").write_bytes(b"")
     with refused_file(path, "draws 8 to 9 cannot be read from posterior/factors_who/1.2.0.0"):
         post.factors[0][1, 8]
     shutil.rmtree(path)
     with refused("path", str(path), "does not exist"):
         post.factors[0][0, 0]
-    ac.AlloCore(3, store=path, likelihood="negative-binomial", dispersion_by="who", **SETTINGS | {"seed": 12}).fit(
-        TENSOR
-    )
+    ac.AlloCore(3, store=path, **BURSTS, **SETTINGS | {"seed": 12, "draws": 1}).fit(TENSOR)
     with refused_file(path, "is no longer the run that was opened"):
         post.factors[0][0, 0]
 
 
-def test_damaged_draws_of_a_large_run_are_told_when_it_is_opened_or_left_out(
-    finished_run, tmp_path, small_chunks, monkeypatch
-):
-    monkeypatch.setattr(run_reader, "READ_WHOLE_BYTES", 0)
-    path = shutil.copytree(finished_run, tmp_path / "run.zarr")
-    whole = ac.open_run(finished_run).factors[0].copy()
+def test_damaged_draws_of_a_large_run_are_told_when_it_is_opened_or_left_out(copy_on_disk):
+    path, whole = copy_on_disk, ac.open_run(copy_on_disk).factors[0].copy()
     (path / "posterior" / "factors_who" / "1.1.0.0").write_bytes(b"")
     with refused_file(path, "draws 4 to 7 cannot be read"):
         ac.open_run(path)
@@ -197,11 +190,10 @@ def test_damaged_draws_of_a_large_run_are_told_when_it_is_opened_or_left_out(
 
 
 def test_opening_and_rates_take_the_memory_of_a_draw_and_not_of_the_run(tmp_path, monkeypatch):
-    rows = 20_000
+    rows = 8_000
     coords = np.stack([np.arange(rows), np.arange(rows) % 3])
     tensor = ac.CountTensor(coords, np.ones(rows, dtype=int), (rows, 3))
     monkeypatch.setattr(run_reader, "READ_WHOLE_BYTES", 0)
-    monkeypatch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
     path = tmp_path / "run.zarr"
     ac.CP(10, burn_in=0, draws=40, thin=1, seed=1, store=path, progress=False).fit(tensor)
     whole = 8 * 40 * (rows + 3) * 10

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import allocore as ac
+from allocore.storage import run_writer
 
 KILLED = Path(__file__).with_name("killed.py")
 
@@ -19,6 +20,12 @@ def assert_same(post, other):
     for mine, theirs in zip(arrays_of(post), arrays_of(other), strict=True):
         assert mine.shape == theirs.shape
         assert mine.tobytes() == theirs.tobytes()
+
+
+def save_always(patch):
+    """Save after every sweep, given a pytest.MonkeyPatch."""
+    patch.setattr(run_writer, "SAVE_INTERVAL", 0.0)
+    patch.setattr(run_writer, "SAVE_INTERVAL_FACTOR", 0.0)
 
 
 def kill_and_resume(folder, what, kills, *more):

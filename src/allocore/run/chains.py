@@ -3,15 +3,12 @@
 All chains of a run advance together, so that an unfinished run has draws of every chain. If there are at least as many
 threads as chains, every chain has its own threads. Otherwise chains take turns on a thread, sweep by sweep.
 
-A refit after new data starts at the states of a finished run. Chain c starts at the last draw of chain c of the run; if
-the run has fewer chains, they are taken in turn. Rows are matched by their labels: new rows start at the mean of the
-old ones, and rows that are gone are dropped. The posterior does not depend on where a chain starts; this one starts
-near it.
+A refit after new data starts near the posterior: at the last draws of the chains of a finished run, taken in turn. Rows
+are matched by their labels: new rows start at the mean of the old ones, and rows that are gone are dropped.
 
 Numba compiles one kernel at a time. In the first run after an installation, a second process, which runs this module,
-compiles the steps after thinning while this one compiles thinning: it makes a sweep of a tiny tensor with the same kind
-of model. Both store compiled kernels in the same folder, where this process finds them. They share nothing else: if the
-second process fails or is killed, this one compiles everything itself.
+compiles the steps after thinning while this one compiles thinning. Both store compiled kernels in the same folder. If
+the second process fails or is killed, this one compiles everything itself.
 """
 
 import gc
@@ -185,10 +182,7 @@ def _check(info: SweepInfo, chain: int, sweep: int, spec: Spec) -> None:
 
 
 def _run_groups(groups: Sequence[Sequence[Chain]], stop: Stop) -> None:
-    """Run groups of chains in parallel, the first in this thread; raise the first error after all have ended.
-
-    No group outlives this call. After a second Ctrl-C nothing more is saved, but the sweeps under way still end.
-    """
+    """Run groups of chains in parallel, the first in this thread; raise the first error after all have ended."""
     errors: list[BaseException] = []
     ended: SimpleQueue[None] = SimpleQueue()  # not Thread.join: once interrupted, it considers the thread dead
 
@@ -326,10 +320,7 @@ def _matched_state(record: Record, state: State, spec: Spec, places: list[NDArra
 
 @contextmanager
 def compile_in_background(spec: Spec, missing: bool, threads: int) -> Iterator[Callable[[], None]]:
-    """Compile the steps of a sweep in a second process, if it saves time; yields a function that waits for it.
-
-    `missing` says whether the tensor has missing cells. The process ends with the block at the latest.
-    """
+    """Compile the steps of a sweep in a second process, if it saves time; yields a function that waits for it."""
     saves_time = min(threads, available_threads()) > 1
     to_compile = "relocation" if spec.learn_locations else "factors"
     process = _start_compiling(spec, missing) if saves_time and jit.will_be_kept(to_compile) else None

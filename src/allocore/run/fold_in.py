@@ -74,10 +74,7 @@ def draw_new_rows(
 def fold_in(
     record: Record, tensor: CountTensor, mode: int, *, sweeps: int, seed: int, threads: int, tick: Tick
 ) -> Record:
-    """The record of the same draws with new rows in one mode, those of `tensor`; its other rows are those of the run.
-
-    `tick` gets the number of draws done and of all. In the new record, each draw counts as one sweep.
-    """
+    """The record of the same draws with the rows of `tensor` in one mode; each draw counts as one sweep."""
     spec = record.spec
     if not spec.has_priors:
         rule = "must have a posterior for fold-in, but this is fitted by maximum likelihood: fit AlloCore, CP or Tucker"
@@ -97,7 +94,10 @@ def fold_in(
             if stopped:
                 return
             try:
-                key, start = _key(seed, chain, mode, numbers[place]), perf_counter()
+                # A key for each draw, different from those of the run, and of folding in another mode.
+                seeds = np.random.SeedSequence(seed, spawn_key=(chain, 1 + mode, numbers[place]))
+                low, high = seeds.generate_state(2, np.uint32).tolist()
+                key, start = Key((low, high)), perf_counter()
                 state = _start(record, chain, place, mode, tensor.shape[mode])
                 state, info = draw_new_rows(key, layout, spec, state, mode, sweeps)
                 factor[chain, place] = state.factors(mode)
@@ -128,12 +128,6 @@ def fold_in(
         held_out=None,
         folded_mode=mode,
     )
-
-
-def _key(seed: int, chain: int, mode: int, draw: int) -> Key:
-    """A key for each draw, different from those of the run, and of folding in another mode."""
-    low, high = np.random.SeedSequence(seed, spawn_key=(chain, 1 + mode, draw)).generate_state(2, np.uint32)
-    return Key((int(low), int(high)))
 
 
 def _start(record: Record, chain: int, draw: int, mode: int, rows: int) -> State:

@@ -38,10 +38,7 @@ class Needs(NamedTuple):
 
 
 def needs_of(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True) -> Needs:
-    """The memory that a run needs if its draws are `stored` on disk, or else in memory.
-
-    If the cells are not here, they are in shards on workers.
-    """
+    """The memory that a run needs: draws are `stored` on disk or in memory, cells are here or in shards on workers."""
     tensor, spec = plan.tensor, plan.spec
     sizes = list(zip(tensor.shape, spec.core_shape, strict=True))
     chain = 2 * sum(length * width for length, width in sizes) + 2 * sum(tensor.shape) * spec.budget

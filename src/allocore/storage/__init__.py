@@ -14,9 +14,7 @@ A run is a Zarr folder (format 2), which xarray can open as a DataTree at any ti
         0-21-40.npz       the draws of sweeps 21 to 40 of chain 0, and the state after sweep 40
       lock                locked by the process that writes
 
-Draws and statistics are collected in memory until it is time to save. A save first writes chunks (zarr_format.py), then
-the checkpoint, then the new sizes in `.zmetadata` (run_writer.py). So readers always see complete draws of all
-variables, and no checkpoint is ahead of the draws on disk. Every file is replaced as a whole. Draws that a killed
-process had not saved are drawn again. The reader (run_reader.py) checks everything: a run may come from an untrusted
-source, or be damaged.
+A save first writes chunks, then the checkpoint, then the new sizes in `.zmetadata` (run_writer.py). So readers always
+see complete draws of all variables, and no checkpoint is ahead of the draws on disk. Every file is replaced as a whole.
+The reader (run_reader.py) checks everything: a run may be damaged, or come from an untrusted source.
 """

@@ -90,8 +90,7 @@ class RepeatedDraws(_LazyArray):
 class StoredArray(_LazyArray):
     """Some chains and draws of a variable on disk; a chunk is read when its values are needed.
 
-    `array[chain, draw]` is the value of one draw; chains and draws chosen by slices or lists stay on disk. The methods
-    of NumPy's arrays read the whole array into memory first.
+    `array[chain, draw]` is the value of one draw; chains and draws chosen by slices or lists stay on disk.
     """
 
     def __init__(

@@ -29,10 +29,7 @@ from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor
 
-# Fold-in draws new rows given each draw of a fit, with this many sweeps. On ICEWS by month, the mean of a new row came
-# within a tenth of its standard deviation of its limit after 30 sweeps for a month, and after 50 for the United States,
-# a row of 36,000 counts.
-SWEEPS_OF_NEW_ROWS = 50
+SWEEPS_OF_NEW_ROWS = 50  # for each draw of a fit; docs/howto/fold-in.md has the measurements
 # Other versions of these packages may round differently, so that a resumed run would have other bytes.
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite")
 _HASHED_AT_ONCE = 2**20  # numbers
@@ -160,13 +157,11 @@ def _hash(about: str, *arrays: NDArray[Any]) -> str:
 
 
 def other_arithmetic(attributes: dict[str, Any]) -> list[str]:
-    """What differs from the process that wrote a run and may change draws in their last bits: "numba 0.61 (now 0.62)".
-
-    Older runs do not say how they round.
-    """
+    """What differs from the process that wrote a run and may change its last bits, such as "numba 0.61 (now 0.62)"."""
     from allocore.kernels.rounding import rounding
 
-    recorded, rounded = parsed_object(attributes["packages"], "packages"), attributes.get("rounding")
+    recorded = parsed_object(attributes["packages"], "packages")
+    rounded = attributes.get("rounding")  # None in older runs
     changed = [(name, recorded[name], own) for name, own in packages().items() if recorded.get(name, own) != own]
     changed += [] if rounded in (None, rounding()) else [("arithmetic that rounds as", rounded, rounding())]
     return [f"{what} {before} (now {now})" for what, before, now in changed]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from allocore._zarr import ArrayInfo, parsed_object, read_json, read_static
+from allocore._zarr import ArrayInfo, array_info, parsed_object, read_json, read_labels, read_static
 from allocore.errors import StoreError
 from allocore.storage.lazy_array import READ_WHOLE_BYTES, DrawArray, StoredArray
 from allocore.storage.record import Plan, Record, fingerprint, fingerprint_of_cells, planned
@@ -29,7 +29,6 @@ from allocore.storage.zarr_format import (
     draw_variables,
     growing_variables,
     read_attributes,
-    read_labels,
     reporting_damage,
     stat_variables,
     wide_labels,
@@ -171,7 +170,7 @@ def _read_held_out(run: Path, tensor: CountTensor, known: str | None, on_error: 
 def _read_tensor(run: Path) -> CountTensor:
     names = read_static(run, "constant_data/mode").tolist()
     shape = read_static(run, "constant_data/shape", (len(names),)).tolist()
-    labels = [read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
+    labels = [_read_labels(run, m, each.row, shape[m]) for m, each in enumerate(dimension_names(names))]
     patterns, report = read_static(run, "constant_data/missing_patterns"), None
     if (run / "constant_data" / "event_report").is_dir():
         report = EventReport.from_json(str(read_static(run, "constant_data/event_report")))
@@ -184,11 +183,15 @@ def _read_tensor(run: Path) -> CountTensor:
     return tensor if report is None else with_parts(tensor, report=report)
 
 
-def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise") -> Record:
-    """The draws and statistics of a run that have been saved.
+def _read_labels(run: Path, mode: int, row: str, length: int) -> tuple[str, ...] | None:
+    """The labels of a mode, whose coordinate is `row`; None if it has none."""
+    if array_info(run, f"posterior/{row}").dtype.kind == "U":
+        return tuple(read_static(run, f"posterior/{row}").tolist())
+    return read_labels(run, f"constant_data/labels_{mode}", length)
 
-    A damaged draw is an error. With `on_error="drop"` it is left out in all chains, with a warning.
-    """
+
+def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise") -> Record:
+    """The saved draws and statistics of a run; `on_error="drop"` leaves out damaged draws, in all chains."""
     plan = plan or read_plan(path, on_error)
     sizes, damage, attributes = stored_sizes(path, plan), Damage(path, on_error), read_attributes(path)
     variables = draw_variables(plan.tensor, plan.spec)

@@ -1,8 +1,7 @@
 """Writing a run to disk while it runs: the skeleton, the sizes that readers see, and the store of the draws.
 
-The skeleton has all arrays before the first sweep. The sizes to which they have grown are in one file, Zarr's
-consolidated metadata. So a reader sees the same number of draws of all variables, and never the chunks beyond it. The
-metadata of the single arrays is updated when writing ends. The package's docstring describes the folder.
+The skeleton has all arrays before the first sweep. Only the consolidated metadata say to which size they have grown;
+the metadata of the single arrays are updated when writing ends. The package's docstring describes the folder.
 """
 
 import shlex
@@ -98,10 +97,7 @@ def write_skeleton(folder: Path, plan: Plan) -> None:
 def _collect_metadata(folder: Path) -> dict[str, Any]:
     """The metadata of all arrays and groups together. Zarr's own function would warn about the checkpoints."""
     files = [*folder.rglob(".zgroup"), *folder.rglob(".zarray"), *folder.rglob(".zattrs")]
-    try:
-        metadata = {str(path.relative_to(folder).as_posix()): read_json(path) for path in sorted(files)}
-    except ValueError as error:
-        raise StoreError(folder, f"is damaged: the metadata of its arrays cannot be read: {error}") from error
+    metadata = {str(path.relative_to(folder).as_posix()): read_json(path) for path in sorted(files)}
     return {"metadata": metadata, "zarr_consolidated_format": 1}
 
 
@@ -117,8 +113,9 @@ class ConsolidatedMetadata:
             self.sizes = stored_sizes(folder, plan)
             self._document = read_json(folder / METADATA)
         except StoreError:
-            self.sizes, self._document = {"draw": 0, "sweep": 0}, _collect_metadata(folder)
+            self.sizes = {"draw": 0, "sweep": 0}
             with reporting_damage(folder, "the metadata of its arrays cannot be read"):
+                self._document = _collect_metadata(folder)
                 check_arrays(self._document["metadata"], plan, folder)
                 for name in _NUMBERED:
                     ArrayInfo.of(name, self._document["metadata"][f"{name}/.zarray"])

@@ -4,13 +4,10 @@ A state is enough to continue to the same draws: every random number is a functi
 a place in the data, so the allocation of the counts can be drawn again (`gibbs.sweep.begin`). A file is an `.npz`
 archive, whose zip format has a checksum for every array. It has only the factors in use. Nothing in it is unpickled.
 
-Checkpoints: a chain keeps its two newest. A chain that began at the state of another run also keeps that of sweep 0,
-because without it the chain could not start again.
-
-Slices: how draws come back from a worker that can reach the folder of the run. Only the process that drives the run
-writes its arrays. A worker writes each slice as one file, and the driver reads and removes it. The name and the content
-of the file follow from the plan of the run, so a worker that was given up but still runs does no harm: it can only
-write what another worker has written. If a driver was killed, its files are removed when the run is resumed.
+A chain keeps its two newest checkpoints, and that of sweep 0 if it began at the state of another run. A worker that can
+reach the folder of the run writes each slice as one file, which the driver reads and removes. The name and the content
+follow from the plan, so a worker that was given up but still runs can only write what another worker has written. The
+files of a driver that was killed are removed when the run is resumed.
 """
 
 import re
@@ -49,8 +46,7 @@ def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
 def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[int, State, list[Path]]:
     """Return the sweep and the state of the newest undamaged checkpoint, and the newer files, which are damaged.
 
-    Damaged files are renamed, so that they never count as newer than those to come. Raises FileNotFoundError if there
-    is no checkpoint.
+    Damaged files are renamed, so that they never count as newer than those to come.
     """
     damaged: list[Path] = []
     for path in _checkpoints(folder):

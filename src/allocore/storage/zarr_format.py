@@ -1,22 +1,17 @@
 """The format of a run: its variables, in the ArviZ schema, and their files in Zarr's format 2; and what damage does.
 
-Variables: the groups are `posterior`, `sample_stats`, `observed_data` and `constant_data`; `sweep_stats`, with the
-statistics of all sweeps, burn-in included; and `held_out`, the test cells, if there are any. The dimensions chain and
-draw (or sweep) come first, then dimensions with the tensor's labels as coordinates. The dimension `q` is the Q classes.
-The number of a class has no meaning from one draw to the next.
+Variables: `sweep_stats` has the statistics of all sweeps, burn-in included; `held_out` the test cells, if any. The
+dimensions chain and draw (or sweep) come first, then those with the tensor's labels as coordinates, and `q`, the Q
+classes; the number of a class has no meaning from one draw to the next.
 
 Chunks: for each chain, one value per draw or per sweep. They are compressed with Zstandard and its checksum, so damage
 is never read as data. Every file is replaced as a whole, so a reader never sees half of one. A chunk has about one
 megabyte of values; a value of more than 64 megabytes is cut along its first dimension. Numbers are stored by column
 within a chunk, so that unused factors, which are zero, take almost no space.
 
-Labels: text of one width where that is small; otherwise UTF-8, one label after another, and offsets.
-
-    constant_data/labels_0_utf8       (byte,)        the labels of mode 0
-    constant_data/labels_0_offsets    (rows + 1,)    where each of them begins, and where the last one ends
-
-NumPy's text has the width of the longest label, four bytes a character: one label of 3,000 characters among 100,000
-would take 1.2 GB. In a DataTree in memory such labels are Python strings.
+Labels: NumPy's text has the width of the longest label, four bytes a character: one label of 3,000 characters among
+100,000 would take 1.2 GB. Where that is large, the labels of mode 0 are UTF-8 in constant_data/labels_0_utf8, and the
+offsets in labels_0_offsets say where each begins; in a DataTree in memory they are Python strings.
 """
 
 import hashlib
@@ -25,7 +20,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -33,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._io import read_regular, replacing, settle
-from allocore._zarr import array_info, decode, encode, parsed_object, read_json, read_static
+from allocore._zarr import as_utf8, decode, encode, parsed_object, read_json
 from allocore.errors import InputError, StoreError, reason_of
 from allocore.model.spec import Spec
 from allocore.model.state import State
@@ -116,10 +110,7 @@ def dimension_names(mode_names: Sequence[str]) -> list[Names]:
 
 
 def draw_variables(tensor: CountTensor, spec: Spec) -> list[Growing]:
-    """The variables of the posterior: core values, core locations, the factors of each mode, and what else is learned.
-
-    The latter are the concentration of each mode, and the log odds of the dispersion: one, or one per row of a mode.
-    """
+    """The variables of the posterior: core, factors and, if they are learned, concentrations and dispersions."""
     modes, budget, names_M = len(tensor.shape), spec.budget, dimension_names(tensor.mode_names)
     variables = [
         Growing("posterior", "core_values", "draw", ("q",), (budget,), FLOAT),
@@ -149,10 +140,7 @@ def draw_values(state: State) -> list[NDArray[Any]]:
 
 
 def stat_variables(tensor: CountTensor, group: str, run: Path | None = None) -> list[Growing]:
-    """The statistics of the sweeps that gave a draw (`sample_stats`), or of all sweeps (`sweep_stats`).
-
-    Given the folder of a run, only those that the run has: an older run may lack some.
-    """
+    """The statistics of the sweeps of a group; given the folder of a run, only those that it has: it may be older."""
     along, modes = ("draw" if group == "sample_stats" else "sweep"), len(tensor.shape)
     return [
         Growing(group, name, along, ("mode",) * by_mode, (modes,) * by_mode, dtype, None, name in ADDED_STATS)
@@ -192,10 +180,7 @@ def _never(variable: Growing) -> float:
 
 
 class GrowingChunks:
-    """One variable of one chain: the chunk that is being filled. It is written when it is full, or by `flush`.
-
-    Values that are already on disk are not written again: they would be the same.
-    """
+    """One variable of one chain: the chunk that is being filled. It is written when it is full, or by `flush`."""
 
     def __init__(self, run: Path, chain: int, variable: Growing) -> None:
         self._folder, self._chain, self._variable = run / variable.path, chain, variable
@@ -219,7 +204,7 @@ class GrowingChunks:
 
     def put(self, place: int, value: Any) -> None:
         """Set value 0, 1, ..; the values come in order."""
-        if place < self._stored:
+        if place < self._stored:  # it would be the same
             return
         index, offset = divmod(place, self._shape[0])
         if index != self._index:
@@ -286,24 +271,10 @@ def wide_labels(labels: Sequence[ModeLabels]) -> dict[str, tuple[str, NDArray[An
     variables: dict[str, tuple[str, NDArray[Any]]] = {}
     for mode, each in enumerate(labels):
         if _is_wide(each):
-            encoded = [str(label).encode() for label in each]
-            offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-            text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+            text, offsets = as_utf8(tuple(map(str, each)))
             variables[f"labels_{mode}_utf8"] = f"labels_{mode}_byte", text
             variables[f"labels_{mode}_offsets"] = f"labels_{mode}_offset", offsets
     return variables
-
-
-def read_labels(run: Path, mode: int, row: str, length: int) -> list[str] | None:
-    """The labels of a mode, whose coordinate is `row`; None if it has none."""
-    if array_info(run, f"posterior/{row}").dtype.kind == "U":
-        labels: list[str] = read_static(run, f"posterior/{row}").tolist()
-        return labels
-    name = f"constant_data/labels_{mode}"
-    if not (run / f"{name}_utf8").is_dir():
-        return None
-    text, offsets = read_static(run, f"{name}_utf8").tobytes(), read_static(run, f"{name}_offsets", (length + 1,))
-    return [text[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
 
 
 def is_run(path: Path) -> bool:

@@ -18,7 +18,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from allocore._io import new_folder, read_regular, replacing
 from allocore._memory import require_memory
-from allocore._zarr import CODEC, array_info, decode, encode, read_json, read_static, write_json
+from allocore._zarr import CODEC, array_info, as_utf8, decode, encode, read_json, read_labels, read_static, write_json
 from allocore.errors import InputError, whole_number
 from allocore.tensor.coordinates import Int64s, cell_ranges, check_shape, sums_by_row
 from allocore.tensor.labels import ModeLabels, check_mode_names
@@ -117,19 +116,12 @@ class ShardFiles:
 
     def labels(self) -> tuple[tuple[str, ...] | None, ...]:
         """Read the labels of each mode; None for a mode without labels."""
-        found: list[tuple[str, ...] | None] = []
         with damage_as_input_error(self.path):
-            for mode, length in enumerate(self.shape):
-                name = f"labels_{mode}"
-                if not (self.path / f"{name}_utf8").is_dir():
-                    found.append(None)
-                    continue
-                text = read_static(self.path, f"{name}_utf8").tobytes()
-                offsets = read_static(self.path, f"{name}_offsets", (length + 1,)).tolist()
-                found.append(tuple(text[start:stop].decode() for start, stop in pairwise(offsets)))
+            lengths = enumerate(self.shape)
+            found = tuple(read_labels(self.path, f"labels_{mode}", length) for mode, length in lengths)
             if _hash_of_labels(found) != read_json(self.path / ".zattrs")["labels"]:
                 raise ValueError("its labels have changed")
-        return tuple(found)
+        return found
 
     def row_totals(self) -> Int64s:
         """Read the sum of the counts of each row, mode after mode."""
@@ -296,10 +288,8 @@ class ShardWriter:
         _write_array(self._folder / "missing_patterns", np.asarray(patterns, dtype=np.int64), ["pattern", "mode"])
         for mode, each in enumerate(labels):
             if not isinstance(each, range):
-                encoded = [str(label).encode() for label in each]
-                text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+                text, offsets = as_utf8(each)
                 _write_array(self._folder / f"labels_{mode}_utf8", text, [f"byte_{mode}"])
-                offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
                 _write_array(self._folder / f"labels_{mode}_offsets", offsets, [f"offset_{mode}"])
         numbers = self._nnz, self._total, self._largest, self._log_factorials
         sizes = Sizes(*numbers, self._order, self._chunk, self._chunks_per_shard)

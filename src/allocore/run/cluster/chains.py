@@ -1,13 +1,11 @@
 """Chains on an executor, in slices: some sweeps of a chain from a given state, as one task for a worker.
 
-A task is a function of its arguments: the plan of the run, the number of the chain, and the sweep and state to start
-from. It returns the draws, the statistics and the last state. Every random number is a function of the seed, the chain,
-the sweep and a place in the data, so a task can be repeated anywhere, and any division of a chain into slices gives the
-same bytes.
+Every random number is a function of the seed, the chain, the sweep and a place in the data, so a task can be repeated
+anywhere, and any division of a chain into slices gives the same bytes.
 
-The process that calls `fit` is the driver: it hands out slices and passes their draws to the store in the order of the
-sweeps. Draws come back as files in the folder of the run, if there is one that the worker can reach
-(storage/state_files.py), and otherwise with the answer. A slice that is lost with its worker is repeated (tasks.py).
+The process that calls `fit` is the driver: it hands out slices (tasks.py) and passes their draws to the store in the
+order of the sweeps. Draws come back as files in the folder of the run if the worker can reach it
+(storage/state_files.py), and otherwise with the answer.
 
     slice      at least 20 sweeps, so that drawing the first allocation again costs little; about 5 seconds
     stopping   no new slice is handed out, and the driver waits for those that are running
@@ -36,10 +34,7 @@ _STOPS_WITHIN = 30.0  # seconds that a stopped run waits for its slices, at leas
 
 
 class Slice(NamedTuple):
-    """A task: a chain of a run, where it starts, and how many sweeps to make with how many threads.
-
-    States are written to `folder` if the worker can reach it.
-    """
+    """A task: some sweeps of a chain. States are written to `folder` if the worker can reach it."""
 
     run: str
     chain: int
@@ -51,10 +46,7 @@ class Slice(NamedTuple):
 
 @dataclass
 class SliceResult:
-    """The result of a slice: its sweeps in order; and by their sweeps, the states that are draws and the last one.
-
-    `states` is None if they are in the file of the slice. `versions` are those of the worker.
-    """
+    """The sweeps of a slice in order, and the states that are draws or the last one; None if they are in its file."""
 
     chain: int
     sweeps: list[tuple[int, SweepInfo, float]]

@@ -1,17 +1,16 @@
 """Thinning of a sharded tensor on the workers of an executor; the driver, which calls `fit`, makes every other step.
 
-Thinning is the only step that reads cells, and it treats every block of them independently. So the cells may be
-anywhere: a shard, a range of the sorted cells, is thinned where it is, given the rows of the factors that its cells
-touch, and the results are added up. Counts are integers, and the parts of the log-likelihood are put in the order of
-the cells before they are summed; random numbers belong to the numbers of cells and draws in the whole tensor. So the
-draws have the same bytes as those of one process, whatever the shards (CONTRIBUTING.md has the rules).
+Thinning is the only step that reads cells, and it treats every block of them independently. So a shard, a range of the
+sorted cells, is thinned where it is, given the rows of the factors that its cells touch, and the results are added up.
+Counts are integers, the parts of the log-likelihood are put in the order of the cells before they are summed, and
+random numbers belong to the numbers of cells and draws in the whole tensor. So draws have the same bytes as those of
+one process, whatever the shards (CONTRIBUTING.md has the rules).
 
-A shard numbers its own rows: only rows that it touches are sent to it, and come back. Cells are sorted, so two shards
-share at most one row of the first mode of the order, and the tables of a long mode are not sent whole.
+A shard numbers its own rows. Cells are sorted, so two shards share at most one row of the first mode of the order, and
+the tables of a long mode are not sent whole.
 
-The shards are divided into ranges, one for each worker. A task loads a range, or thins it given a state. It depends
-only on its arguments and the tensor on disk, so it can be repeated anywhere. A worker keeps two ranges: its own and one
-that it took over. It drops all that overlap a new one: then the ranges were cut anew, or the tensor is another one.
+The shards are divided into ranges, one for each worker. A task loads a range, or thins it given a state, and can be
+repeated anywhere. A worker keeps two ranges: its own and one that it took over. It drops all that overlap a new one.
 
     lost       a task whose worker is gone is repeated on another, which loads the range. Dask may take half a minute
                to notice that an answer went with its worker, so the driver checks which workers are gone

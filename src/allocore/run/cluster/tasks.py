@@ -248,10 +248,7 @@ def stopped_run(why: str, how_to_resume: str) -> StoreError:
 
 
 def threads_by_worker(executor: Executor) -> dict[str, int] | None:
-    """The threads of each worker of a Dask cluster, by its address; empty if there are no workers.
-
-    None if that is unknown: without Dask, or if the scheduler does not answer in time.
-    """
+    """The threads of each worker of a Dask cluster, by address; None without Dask, or if the scheduler is silent."""
     client: Any = getattr(executor, "_client", None)
     if client is None or not hasattr(client, "scheduler"):
         return None
