@@ -1,7 +1,4 @@
-"""The command line: one module for each group of commands, and what they share in `app` and `options`.
-
-May import all of allocore; nothing imports it.
-"""
+"""The command line: a module for each group of commands. It may import all of allocore; nothing imports it."""
 
 from allocore.cli import fit, data, show, predict, compare  # noqa: F401, I001
 from allocore.cli.app import app as commands, arrange_help, main as main

@@ -1,10 +1,7 @@
-"""The command line: what all commands share. Each command calls the Python API once and prints the result.
+"""What all commands share. Each command calls the Python API once and prints the result.
 
 A user's mistake gets one line on standard error and exit code 2. A bug gets one line, exit code 70, and how to report
-it. There is no traceback unless --traceback asks for one.
-
-The library names arguments as Python does. `option_of` says what the running command calls an argument, and the command
-line prints errors, warnings and sentences with these names.
+it; --traceback shows the traceback. Messages name arguments as the running command does (`option_of`).
 """
 
 import inspect
@@ -98,8 +95,6 @@ app = typer.Typer(
 
 
 class _Invocation:
-    """The command that runs, and whether errors show a traceback."""
-
     command: str | None = None
     traceback = False
 
@@ -144,7 +139,6 @@ def main() -> None:
 
 
 def _report_error(error: Exception) -> int:
-    """Print in one line what went wrong, and return the exit code."""
     if _Invocation.traceback:
         print(visible("".join(traceback.format_exception(error))), file=sys.stderr)
     message, code = str(error), 2
@@ -169,10 +163,7 @@ def _report_error(error: Exception) -> int:
 
 
 def option_of(argument: str) -> str:
-    """Return what the running command calls an argument of the library: --burn-in for burn_in, DATA for source.
-
-    An argument that the command does not have keeps its name.
-    """
+    """Return what the running command calls an argument: --burn-in for burn_in, DATA for source; or its own name."""
     name = _Invocation.command or ""
     command = typer.main.get_command(app).commands.get(name)  # type: ignore[attr-defined]
     own: dict[str, str] = {}
@@ -265,9 +256,6 @@ def _end_silently_on_ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-# Help
-
-
 def arrange_help(app: typer.Typer) -> None:
     """Put commands and options into groups, and the examples of a docstring at the end of its help."""
     panel_of = {name: panel for panel, names in _COMMANDS.items() for name in names}
@@ -288,9 +276,6 @@ def arrange_help(app: typer.Typer) -> None:
 
 def _command_name(command: Any) -> str:
     return str(command.name or command.callback.__name__)
-
-
-# Pages in the browser
 
 
 def open_page(page: Path) -> None:

@@ -185,7 +185,6 @@ def _read(
 def _models(
     names: list[str], Y: ac.CountTensor, likelihood: dict[str, Any], fits: dict[str, Any], starts: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the estimators of models by their short names."""
     from allocore.comparison.models import Defaults, named_models
 
     _, settings = settings_of({**likelihood, "binary": False}, Y)
@@ -220,7 +219,6 @@ def _exit_failed(failed: int, error: str, out: Path | None) -> NoReturn:
 
 
 def _budget_table(budgets: "pd.DataFrame") -> Table:
-    """The budgets on the screen, the chosen one in bold."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("Q", "log PPD", "behind", "error", "splits", "classes", ""):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)

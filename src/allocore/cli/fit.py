@@ -135,7 +135,6 @@ def _fit_and_save(
 
 
 def _is_complete(model: Any) -> bool:
-    """Return whether a fit was not stopped early."""
     if not isinstance(model, ac.NNTuck):
         return bool(model.posterior_.finished)
     ended = model.restarts_["converged"] | (model.restarts_["iterations"] == model.max_iter)

@@ -1,7 +1,6 @@
 """Options that several commands share, and what commands make of them: data, a likelihood, a model.
 
-A single option is an annotated type, to be used in the signature of a command. Options that belong together
-are a group: a decorator adds them to a command, which gets their checked values as one argument.
+Single options are annotated types. A decorator adds a group of options; the command gets their values as one argument.
 """
 
 import inspect
@@ -27,8 +26,6 @@ from allocore.errors import InputError, whole_number
 from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive
 from allocore.progress import waiting
 from allocore.tensor.shards import is_sharded
-
-# Single options
 
 DataPaths = Annotated[
     list[str],
@@ -63,8 +60,6 @@ OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in the brows
 Binary = Annotated[bool, typer.Option("--binary", help="Replace every count above 0 by 1.")]
 
 
-# Groups of options
-
 Command = Callable[..., None]
 _Group = Mapping[str, tuple[Any, Any]]  # for each option, its annotation for Typer and its default
 
@@ -75,7 +70,6 @@ def option(kind: Any, help: str, default: object = None, *, panel: str | None = 
 
 
 def _in_panel(panel: str, options: _Group) -> _Group:
-    """Return options with their heading in the help."""
     for annotation, _ in options.values():
         annotation.__metadata__[0].rich_help_panel = panel
     return options
@@ -106,8 +100,6 @@ def takes(argument: str, options: _Group, gather: Callable[[dict[str, Any]], Any
 
     return decorate
 
-
-# Events and other data
 
 _EVENT_OPTIONS = _in_panel(
     "Reading a table of events",
@@ -240,8 +232,6 @@ def mode_given(mode: str, mode_names: tuple[str, ...]) -> str | int:
         return mode
 
 
-# The likelihood and the concentrations
-
 _LIKELIHOOD_OPTIONS = _in_panel(
     "Likelihood and concentrations",
     {
@@ -290,12 +280,9 @@ def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.Count
     return Y.binarize() if likelihood["binary"] else Y, settings
 
 
-# The model: an estimator of the Python API. Options have the names of its settings. An option that the model does not
-# have, or that has no effect with the other options, is refused before the data are read.
-
+# An option that the model does not have, or that has no effect, is refused before the data are read.
 MODELS = {"allocore": "AlloCore", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
-# Chains of one tensor end in different modes, and together they predict better than any of them. Four show both.
-CHAINS = 4
+CHAINS = 4  # enough to show that chains end in different modes, and predict better together than alone
 _NNTUCK = "Only for --model nntuck"
 
 
@@ -396,7 +383,6 @@ class ChosenModel:
 
 
 def _gather_model(given: dict[str, Any]) -> ChosenModel:
-    """Check the options as far as that needs no data."""
     model = given["model"]
     if model not in MODELS:
         raise InputError("model", model, f"must be one of {', '.join(MODELS)}")
@@ -417,7 +403,6 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
 
 
 def _sizes(asked: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return the budget and the core shape as the API takes them."""
     sizes: dict[str, Any] = {}
     if "budget" in asked:
         sizes["budget"] = budget = _budget(asked["budget"], model)
@@ -452,7 +437,6 @@ def sizes_given(core_shape: str | None) -> tuple[int, ...] | None:
 
 
 def _not_in_model(name: str, value: object, model: str) -> InputError:
-    """The error for an option that belongs to other models: it says why, and what to use instead."""
     why = "only nntuck is fitted from random starts"
     if name == "budget":
         why = "use --core-shape to set its size, such as 20x20x6x3"
@@ -468,9 +452,6 @@ def _not_in_model(name: str, value: object, model: str) -> InputError:
 
 
 takes_model = takes("chosen", _MODEL_OPTIONS, _gather_model)
-
-
-# A Dask cluster, for the chains of a fit or for the fits of a comparison
 
 
 def _cluster_option(what: str, same: str) -> Any:
@@ -495,10 +476,7 @@ _LOCAL: dict[str, Any] = {
 
 
 def check_cluster(address: str | None) -> None:
-    """Refuse, before the data are read, a wrong number of processes, or a file without the address of a scheduler.
-
-    Given such a file, Dask would wait for an address to appear.
-    """
+    """Refuse, before reading data, a wrong number of processes, or a file without an address: Dask would wait."""
     if address is None:
         return
     if address.startswith("local:"):
@@ -522,7 +500,6 @@ def check_cluster(address: str | None) -> None:
 
 
 def _is_scheduler_file(address: str) -> bool:
-    """Return whether an address is meant as a file: the file exists, or it looks like a path."""
     if "://" in address:
         return False
     return Path(address).exists() or address.endswith(".json") or "/" in address or "\\" in address
@@ -557,11 +534,7 @@ def cluster_of(address: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Let Ctrl-C wait until Dask has started: Dask would print, or lose, an exception before that.
-
-    The signal is blocked, also in the threads and processes that Dask starts meanwhile: a terminal sends Ctrl-C to all
-    of them, but only this process decides what it means.
-    """
+    """Block Ctrl-C, also in what Dask starts, until it has started: Dask would print, or lose, an exception."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return

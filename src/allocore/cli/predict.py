@@ -70,7 +70,6 @@ def evaluate(
 
 
 def _read_test(test: Path) -> object:
-    """A tensor, or a table of cells with counts."""
     if not test.exists():
         raise InputError("test", str(test), "must be a file that exists")
     return read_tensor(str(test), "test") if is_tensor_file(str(test)) else read_frame(test, "test")
@@ -185,7 +184,6 @@ def _season(text: str) -> int | Literal["auto"] | None:
 
 
 def _print_totals(found: "ac.Forecast", console: Console) -> None:
-    """The totals of the last periods and of the coming ones."""
     from allocore.forecast.forecast import cells_by
 
     compared, labels = found.compared, found.fitted.record.tensor.labels[found.coming.mode]
@@ -241,7 +239,6 @@ def _check_figure(path: Path | None) -> None:
 
 
 def _draw(found: "ac.Forecast", wanted: Any, path: Path, console: Console) -> None:
-    """Draw what was asked for, a panel for each sum; the largest ones if there are many."""
     rows = wanted if isinstance(wanted, list) else wanted.astype(object).where(wanted.notna(), "").to_dict("records")
     others = [name for name in found.record.tensor.mode_names if name != found.mode]
     sums = {tuple((name, row[name]) for name in others if row.get(name)): None for row in rows}  # in order, once each

@@ -88,7 +88,6 @@ def summary(
 
 
 def _tables_given(classes: Path | None, profiles: Path | None, factors: Path | None) -> dict["TidyTable", Path]:
-    """Return the tables that are wanted, each with the path it is written to."""
     from allocore.classes.tables import check_table_path
 
     asked: tuple[tuple[TidyTable, str, Path | None], ...] = (

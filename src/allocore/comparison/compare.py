@@ -53,18 +53,15 @@ _FAILED = ".failed"
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """How well models predict held-out cells. `ac.compare` returns it.
-
-    `print` shows what the numbers mean in sentences; a notebook shows the summary as well.
+    """How well models predict held-out cells, from `ac.compare`. `print` shows what the numbers mean in sentences.
 
     Attributes
     ----------
     table : pandas.DataFrame
         One row per fit: `model`, `estimator`, `core` (empty unless you chose it), `budget`, `core_shape`, `split`,
-        `log_ppd` and `log_ppd_positive`, their exponentials `ppd` and `ppd_positive`, `chains`, the mean over chains of
-        the log PPDs of single ones (`log_ppd_chain`, `log_ppd_positive_chain`), `seconds`, `sweeps`,
-        `seconds_per_sweep`, `classes` and `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that
-        failed.
+        `log_ppd`, `log_ppd_positive`, their exponentials `ppd`, `ppd_positive`, `chains`, the mean log PPDs of single
+        chains (`log_ppd_chain`, `log_ppd_positive_chain`), `seconds`, `sweeps`, `seconds_per_sweep`, `classes` and
+        `factors_<mode>` in use, `peak_mb`, `threads`, and the `error` of a fit that failed.
     settings : Settings
         What all fits have in common: the data, the share held out, the seed.
     data : str
@@ -206,14 +203,12 @@ def compare(
     Y : CountTensor, or anything `as_tensor` takes
         The tensor.
     models : mapping of str to AlloCore, CP, Tucker or NNTuck
-        The models by name; a name may have several models, in a list. Their `seed`, `threads`, `store`, `executor` and
-        `progress` are not used.
+        Models, or lists of them, by name. Their `seed`, `threads`, `store`, `executor` and `progress` are not used.
     budgets : sequence of int, optional
         Fit each model at these budgets Q: classes of ALL0CORE and CP, and about Q entries of the core of a Tucker or
         NNTuck whose `core_shape` is None. By default the models have their own sizes.
     splits : int
-        How many splits. Split s holds out fibres with the seed `seed + s`, the same for all models. The models are
-        fitted with that seed, too.
+        How many splits. Split s uses the seed `seed + s`, both to hold out fibres and to fit all models.
     hold_out : float
         Share of the fibres to hold out: see `ac.hold_out`.
     along : int or str
@@ -225,8 +220,7 @@ def compare(
     threads : int, optional
         Threads of a job. By default the jobs share the processors evenly; on an executor each has one thread.
     executor : concurrent.futures.Executor or dask.distributed.Client, optional
-        Where the jobs run: a process pool, a Dask cluster, any other executor. None is processes of this machine. The
-        scores are the same.
+        Where the jobs run; by default in processes of this machine. The scores are the same.
     retry : bool
         Run jobs again that failed before.
     seed : int
@@ -274,11 +268,7 @@ def compare(
 
 @contextmanager
 def _place(out: str | os.PathLike[str] | None, requested: list[Job]) -> Iterator["Folder"]:
-    """Yield the folder of a comparison: the one named by the user, or a temporary one that is removed at the end.
-
-    A temporary folder with results, perhaps the work of hours, stays after Ctrl-C, and if the cluster is gone. The
-    message says where it is.
-    """
+    """Yield the user's folder, or a temporary one, which stays if it has results after Ctrl-C or a lost cluster."""
     folder = Folder(Path(tempfile.mkdtemp(prefix="allocore-compare-")) if out is None else _path(out))
     keep = out is not None
     try:
@@ -328,7 +318,6 @@ def _run(
 
 
 def _gather(folder: "Folder", requested: list[Job], settings: Settings, tensor: CountTensor) -> Comparison:
-    """Return all results in the folder, with the number of requested jobs that have none."""
     missing = sum(not folder.is_done(job) and not folder.has_failed(job) for job in requested)
     outcomes, names = folder.outcomes(), {job.name for job in requested}
     there = [Job.from_json(outcome["job"]) for outcome in outcomes]
@@ -436,7 +425,6 @@ class Folder:
         return [asdict(settings) for settings in dict.fromkeys(found)]
 
     def _conflict(self, name: str, given: dict[str, Any], there: dict[str, Any]) -> InputError:
-        """Return the error about a setting that differs from that of the folder."""
         if name == "tensor":
             return InputError("out", str(self.path), "must be another folder: this one compares another tensor")
         if name == "sampler_version":
@@ -474,10 +462,7 @@ class Folder:
             self.failure(job).unlink(missing_ok=True)
 
     def outcomes(self) -> list[dict[str, Any]]:
-        """Return the results of all jobs in the folder, and the errors of jobs without a result.
-
-        While the folder is open, fits of the requested models with other settings are left out.
-        """
+        """Return results, and errors of jobs without one; if open, no requested models whose settings changed."""
         found = {name: each for name, each in self._all_outcomes().items() if self._is_current(each["job"])}
         return [
             outcome
@@ -517,13 +502,11 @@ def _is_of(path: Path, job: Job) -> bool:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file, as a whole or not at all."""
     with replacing(path) as file:
         file.write(json.dumps(content, indent=1).encode())
 
 
 def _read_json(path: Path, advice: str = "Remove it, and the job runs again") -> dict[str, Any]:
-    """Read a JSON file; if it is damaged, the error gives the advice."""
     try:
         content = json.loads(path.read_bytes())
     except ValueError:

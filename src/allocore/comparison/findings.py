@@ -18,10 +18,10 @@ Values = dict[Key, "pd.Series[float]"]
 
 
 class Difference(NamedTuple):
-    """How much higher one series is than another, over the splits that both have: mean and standard error.
+    """Mean and standard error of how much higher one series is than another, over the splits that both have.
 
-    The standard error is that of the paired differences, because a split that is hard for one model is hard for all.
-    It is NaN for a single split. Mean and error are NaN if there is no common split or a value is not finite.
+    Differences are paired: a split that is hard for one model is hard for all. The error is NaN for a single split, and
+    both are NaN if there is no common split or a value is not finite.
     """
 
     mean: float
@@ -62,8 +62,7 @@ def by_split(table: pd.DataFrame, value: str) -> Values:
 def in_common(values: Values) -> Values:
     """Return the series whose means can be compared, all over the same splits: splits differ more than models do.
 
-    A series may lack splits because its jobs failed or were not requested. Then either the others lose these splits,
-    or the series is left out. The choice keeps as many models as possible, and then as many values as possible.
+    If a series lacks splits, either the others lose them or it is left out, whichever keeps more models, then values.
     """
     best: Values = {}
     score = (0, 0, 0)
@@ -227,7 +226,6 @@ def best_at_each_budget(table: pd.DataFrame, criterion: str) -> pd.DataFrame:
 
 
 def _largest_budgets(table: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
-    """Yield the results of each model and core at its largest budget, without failed jobs."""
     for (model, core), group in table[table["error"] == ""].groupby(["model", "core"], sort=False):
         budget = int(group["budget"].max())
         yield (str(model), str(core), budget), group[group["budget"] == budget]

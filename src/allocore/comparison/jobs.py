@@ -1,12 +1,10 @@
-"""The jobs of a comparison: each fits one model and judges it on held-out cells.
+"""The jobs of a comparison: each fits one model and judges it on held-out cells, as a task of an executor.
 
-A job is a task of an executor: `JobProcesses`, which starts a process for each job, or an executor of the user. The
-scores are the same. On the workers of another executor, the peak memory is that of the worker so far, and the seconds
-depend on what else the worker does.
+`JobProcesses` starts a process for each job. On an executor of the user, the scores are the same, but the peak memory
+is that of the worker so far, and the seconds depend on what else it does.
 
-`python -m allocore.comparison.jobs TENSOR THREADS NAME` runs the job that standard input has as JSON, and prints its
-outcome as JSON. The name is for lists of processes. Standard input stays open as long as the parent process lives, so
-that no job outlives it.
+`python -m allocore.comparison.jobs TENSOR THREADS NAME` reads a job from standard input as JSON and prints its outcome
+as JSON. The name is for lists of processes. The job ends when standard input closes, so it never outlives its parent.
 """
 
 import json
@@ -100,16 +98,12 @@ def shortest_model(job: Job, threads: int, sweeps: int = 1) -> Any:
 
 
 def _mean_over_draws(post: Posterior, name: str) -> Any:
-    """Return the number of classes, or of factors of each mode, in use, averaged over draws."""
     trace = post.stats[name][:, post.draw_sweeps - 1]
     return np.asarray(trace, dtype=float).mean(axis=(0, 1)).tolist()
 
 
 def peak_megabytes() -> float:
-    """Return the peak memory of this process in MB.
-
-    On Linux, `VmHWM` counts only this program, while the usual `ru_maxrss` starts from the memory of the parent.
-    """
+    """Return the peak memory of this process in MB; on Linux `VmHWM`, as `ru_maxrss` starts from that of the parent."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
@@ -121,9 +115,6 @@ def peak_megabytes() -> float:
         return math.nan
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / 2**20 if sys.platform == "darwin" else most / 1024
-
-
-# One job as a task
 
 
 class JobTask(NamedTuple):
@@ -215,7 +206,6 @@ class JobProcesses(ThreadPoolExecutor):
 
 
 def _reason(code: int, log: str) -> str:
-    """Return in one line why a process failed."""
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         return f"ended by {name}" + ("; perhaps there was not enough memory" if name == "SIGKILL" else "")
@@ -237,9 +227,6 @@ def main(tensor: str, threads: str) -> None:
     print(json.dumps(_outcome(load_tensor(tensor), job, int(threads))), file=output, flush=True)
 
 
-# All jobs
-
-
 def run_jobs(
     executor: Executor,
     jobs: Sequence[Job],
@@ -251,10 +238,7 @@ def run_jobs(
     go_on: str,
     display: "JobProgress | None" = None,
 ) -> None:
-    """Run jobs in order, `parallel` at a time or as many as there are workers, and save each outcome.
-
-    A job that fails has an error as its outcome, and the others continue.
-    """
+    """Run jobs in order, `parallel` at a time or as many as there are workers; save each outcome, also an error."""
     waiting, finished, name = list(jobs), list[tuple[Job, float]](), uuid4().hex
     # A process ends or is killed, so there is no need to give up; a worker may just be silent.
     patience = math.inf if isinstance(executor, JobProcesses) else 0.0
@@ -291,14 +275,8 @@ def _checked_outcome(content: JobAnswer | Lost) -> Outcome:
     return content.outcome
 
 
-# Progress, and how long the jobs take
-
-
 class JobProgress:
-    """How far a comparison is: a bar with the running jobs on a terminal, and one line per minute in a log.
-
-    A display that fails is switched off with a warning, and the jobs go on.
-    """
+    """A bar with the running jobs, or one line per minute in a log. If it fails, it warns and the jobs go on."""
 
     def __init__(
         self,
@@ -352,10 +330,9 @@ class JobProgress:
 def seconds_left(
     finished: Timed, running: Timed, waiting: Sequence[Job], parallel: int, rates: Mapping[str, float] = _NO_RATES
 ) -> float | None:
-    """Estimate how long the remaining jobs take; None while no job is finished and no trial gave a rate.
+    """Estimate how long the remaining jobs take, in proportion to their work; None without any rate.
 
-    The time of a job is assumed to be proportional to its work. The rate is that of the finished jobs of the same
-    model, or of its trial, or of all finished jobs, whichever of these there is first.
+    The rate is that of the finished jobs of the same model, or else of its trial, or else of all finished jobs.
     """
     if not finished and not rates:
         return None
@@ -381,11 +358,9 @@ def work_of(job: Job) -> float:
     return job.entries + 10.0
 
 
-# How long a comparison will take. Models differ by more than their cores: NNTuck starts many times, Tucker visits every
-# location, and likelihoods cost more or less. So a few sweeps of each are timed, unless the comparison is short.
-
-# Sweeps times entries of the core times non-zeros: about a hundred million a second.
-_WORTH_A_TRIAL = 5e9
+# Models differ by more than their cores: NNTuck starts many times, Tucker visits every location, and likelihoods cost
+# more or less. So a few sweeps of each are timed, unless the comparison is short.
+_WORTH_A_TRIAL = 5e9  # sweeps times entries of the core times non-zeros: about a hundred million a second
 _SWEEPS = 3
 
 

@@ -31,8 +31,7 @@ EM_ONLY = ("restarts", "max_iter")
 _KINDS: dict[str, Any] = {"allocore": AlloCore, "cp": CP, "tucker": Tucker, "nntuck": NNTuck}
 _ESTIMATORS: dict[str, Any] = {each.__name__: each for each in _KINDS.values()}
 _FULL_CORE = (Tucker, NNTuck)
-# Of the parameters of an estimator, what a comparison sets itself.
-_SIZES = ("budget", "rank", "core_shape", "max_budget")
+_SIZES = ("budget", "rank", "core_shape", "max_budget")  # a comparison sets these, and those of a fit, itself
 _OF_A_FIT = ("seed", "threads", "progress", "store", "executor")
 _ENDINGS: dict[str, LikelihoodName] = {
     "nb": "negative-binomial",
@@ -48,11 +47,7 @@ _LAST = re.compile(rf"(.+)-(?:({'|'.join(_ENDINGS)})|(e0))", flags=re.DOTALL)
 
 @dataclass(frozen=True)
 class Job:
-    """One fit: everything that determines its result, given the tensor.
-
-    `settings` has the parameters of the estimator other than its size. `core` is True if the user chose the core, and
-    False if it follows from the budget.
-    """
+    """One fit. `settings` excludes the size; `core`: whether the user chose the core, or it follows from the budget."""
 
     model: str
     estimator: str
@@ -129,7 +124,6 @@ def _converted(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def _all_settings(kind: Any, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return the settings of an estimator other than its size, with defaults for those that are not given."""
     names = [field for field in fields(kind) if field.name not in (*_SIZES, *_OF_A_FIT)]
     values = {field.name: given.get(field.name, field.default) for field in names}
     return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in values.items())
@@ -221,7 +215,6 @@ def _sizes(
 
 
 def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[str, Any], ...]:
-    """Return the settings of an estimator other than its size, checked as far as this is possible without a fit."""
     given = estimator.get_params()
     if isinstance(estimator, NNTuck):
         numbers: tuple[str, ...] = EM_ONLY
@@ -239,7 +232,6 @@ def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[
 
 
 def _fitting_core(core_shape: object, tensor: CountTensor) -> tuple[int, ...]:
-    """Return the core, checked to have no more factors in a mode than the mode has labels."""
     sizes = core_shape_for(tensor.shape, 1, core_shape)
     for size, length, mode in zip(sizes, tensor.shape, tensor.mode_names, strict=True):
         if size > length:
@@ -253,8 +245,6 @@ def shape_text(core_shape: Sequence[int]) -> str:
     return "x".join(map(str, core_shape))
 
 
-# Cores of about Q entries for Tucker and NNTuck
-
 # The weight of the number of entries against the balance of the modes; both errors are squared log ratios. For Q = 5,
 # 2 x 2 x 1 x 1 then beats 5 x 1 x 1 x 1, which has the right number of entries but a single factor in three modes.
 _PRODUCT = 16.0
@@ -265,9 +255,8 @@ _NEAR, _FAR = (-1, 1), (-4, -3, -2, -1, 1, 2, 3, 4)
 def core_for(budget: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return a core with about `budget` entries, balanced over the modes of a tensor of this shape.
 
-    The ideal number of factors of a mode is proportional to the fourth root of its length, at least 1 and at most its
-    length. A local search finds the whole numbers that are closest, in ratio, to the ideal and to the budget. Longer
-    modes never get fewer factors than shorter ones.
+    The ideal number of factors of a mode, from 1 to its length, is proportional to the fourth root of its length. A
+    local search finds the closest whole numbers, in ratio, to ideal and budget; longer modes never get fewer factors.
     """
     ideal = _ideal(budget, shape)
     order = sorted(range(len(shape)), key=lambda mode: -shape[mode])
@@ -280,8 +269,6 @@ def core_for(budget: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _ideal(budget: int, shape: tuple[int, ...]) -> list[float]:
-    """Return the ideal core, in fractions of factors."""
-
     def core(scale: float) -> list[float]:
         return [max(1.0, min(float(length), scale * length**0.25)) for length in shape]
 
@@ -300,7 +287,6 @@ def _cost(core: list[int], ideals: list[float], budget: int) -> tuple[float, lis
 
 
 def _neighbours(core: list[int], limits: list[int]) -> list[list[int]]:
-    """Return the core itself and all cores that differ from it slightly in up to four modes."""
     found = [core]
     for number, sizes in enumerate((_FAR, _FAR, _NEAR, _NEAR), start=1):
         for modes in combinations(range(len(core)), number):
@@ -311,9 +297,6 @@ def _neighbours(core: list[int], limits: list[int]) -> list[list[int]]:
                 if all(1 <= size <= limit for size, limit in zip(other, limits, strict=True)):
                     found.append(other)
     return found
-
-
-# Short names
 
 
 @dataclass(frozen=True)
@@ -353,7 +336,6 @@ class ModelName:
         return asked
 
     def _with(self, name: str, likelihood: str | None, e0: bool, by: str | None) -> "ModelName":
-        """The name with one more ending, which it must not have yet."""
         if (likelihood and self.likelihood) or (e0 and self.learn_e0):
             raise _no_such_model(name)
         chosen = _ENDINGS[likelihood] if likelihood else self.likelihood
@@ -386,10 +368,7 @@ def _no_such_model(name: str) -> InputError:
 
 
 def printed(model: str, core: str = "") -> tuple[str, str]:
-    """Return the kind of model and its details as printed: ("ALL0CORE", "negative binomial, 20x20x6x3").
-
-    The core is that of the user, if any. A name that is not a short name is printed as it is.
-    """
+    """Return kind and details as printed, ("ALL0CORE", "negative binomial, 20x20x6x3"), or any other name as it is."""
     try:
         name = ModelName.parse(model)
     except InputError:
@@ -429,7 +408,6 @@ class Defaults:
         return [each.text for each in whole]
 
     def _whole(self, asked: ModelName, tensor: CountTensor, learn_e0: bool, by: str | None) -> ModelName:
-        """Return a name with the defaults filled in."""
         if asked.kind == "nntuck":
             return asked
         asked = asked.in_modes(tensor.mode_names)
@@ -452,7 +430,6 @@ def _mode_name(argument: str, mode: str | int, tensor: CountTensor) -> str:
 
 
 def _stated_settings(name: ModelName) -> dict[str, Any]:
-    """Return the settings that a name states."""
     if name.kind == "nntuck":
         return {}
     settings = {"likelihood": name.likelihood or "poisson", "dispersion_by": name.dispersion_by}
@@ -468,10 +445,7 @@ def named_models(
     chains: Mapping[str, Any] = MappingProxyType({}),
     starts: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, list[Estimator]]:
-    """Return the estimators of models by name, as `compare` takes them. A name may have a core: "tucker=20x20x6x3".
-
-    `core_shape` is that of ALL0CORE, `chains` are settings of the Gibbs samplers, and `starts` those of NNTuck.
-    """
+    """Estimators by name ("tucker=20x20x6x3"): `core_shape` for ALL0CORE, `chains` for Gibbs, `starts` for EM."""
     if not names:
         raise InputError("models", names, "must have at least one entry")
     given = [_name_and_core(name) for name in names]

@@ -144,7 +144,6 @@ def select_budget(
     Returns
     -------
     Selection
-        The budget, and the curve it was chosen from.
 
     Examples
     --------
@@ -174,10 +173,7 @@ def select_budget(
 
 
 def one_standard_error(table: pd.DataFrame, criterion: str) -> tuple[int, pd.DataFrame]:
-    """Return the smallest budget within one standard error of the best, and the curve.
-
-    Only the budgets with the most splits can be chosen.
-    """
+    """Return the smallest budget, of those with most splits, within one standard error of the best; and the curve."""
     values = {budget: each for (_, _, budget), each in sorted(by_split(table, CRITERIA[criterion]).items())}
     most = max((len(each) for each in values.values()), default=0)
     if most < 2:

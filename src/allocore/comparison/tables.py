@@ -32,10 +32,8 @@ def results_table(
 ) -> pd.DataFrame:
     """Return one row per job, sorted by model (those of `models` first), core, budget and split.
 
-    `core` is the core that the user chose, and empty if it follows from the budget; `core_shape` is the core in either
-    case. `log_ppd` is that of all `chains` together, `log_ppd_chain` the mean over chains of that of a single one.
-    `classes` and `factors_<mode>` are the numbers in use, averaged over draws. A job that failed has an `error` and no
-    numbers.
+    `core` is empty unless the user chose it. `log_ppd` is that of all chains together, `log_ppd_chain` the mean over
+    single chains. `classes` and `factors_<mode>` are means over draws. A failed job has an `error` and no numbers.
     """
     rows = [_row(outcome, mode_names) for outcome in outcomes]
     names = ["model", "estimator", "core", "budget", "core_shape", "split", *_SCORES, "ppd", "ppd_positive"]
@@ -143,7 +141,6 @@ def settings_words(settings: Settings, table: pd.DataFrame) -> str:
 
 
 def _readable(summary: pd.DataFrame, pooled: bool) -> pd.DataFrame:
-    """Return the summary with few digits, and with quartiles after their median."""
     rows = {"model": [series_name(row["model"], row["core"]) for _, row in summary.iterrows()]}
     rows |= {"Q": [f"{number:,}" for number in summary["budget"]], "splits": summary["splits"].tolist()}
     for name, heading in (("log_ppd", "log PPD"), ("log_ppd_positive", "log PPD of counts")):
@@ -159,11 +156,7 @@ def _readable(summary: pd.DataFrame, pooled: bool) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return a table in Markdown.
-
-    These lines replace a dependency: `DataFrame.to_markdown` needs the package tabulate. Model names and numbers need
-    no escaping.
-    """
+    """Return a table in Markdown: `DataFrame.to_markdown` needs tabulate. Names and numbers need no escaping."""
     rows = [[str(name) for name in table.columns], ["---"] * len(table.columns)]
     rows += [[str(cell) for cell in row] for row in table.itertuples(index=False)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,14 +1,13 @@
-"""Chains: make sweeps, pass them to the store, report progress in between; and the states from which a refit starts.
+"""Chains: make sweeps, pass them to the store, report progress; and the states from which a refit starts.
 
-All chains of a run advance together, so that an unfinished run has draws of every chain. If there are at least as many
-threads as chains, every chain has its own threads. Otherwise chains take turns on a thread, sweep by sweep.
+All chains advance together, so that an unfinished run has draws of every chain. Each has its own threads; if there are
+fewer threads than chains, chains take turns on a thread, sweep by sweep.
 
-A refit after new data starts near the posterior: at the last draws of the chains of a finished run, taken in turn. Rows
-are matched by their labels: new rows start at the mean of the old ones, and rows that are gone are dropped.
+A refit starts near the posterior: at the last draws of the chains of a finished run, taken in turn. Rows are matched by
+their labels: new rows start at the mean of the old ones, and rows that are gone are dropped.
 
 Numba compiles one kernel at a time. In the first run after an installation, a second process, which runs this module,
-compiles the steps after thinning while this one compiles thinning. Both store compiled kernels in the same folder. If
-the second process fails or is killed, this one compiles everything itself.
+compiles the steps after thinning meanwhile, into the same folder. If it fails, this one compiles everything itself.
 """
 
 import gc
@@ -59,9 +58,8 @@ _MAX_COMPILE_SECONDS = 60.0
 class Stop:
     """Flags of a run that must stop: `now`, after the current sweep; `asked`, by a signal; `at_once`, without saving.
 
-    As a context manager it catches the first Ctrl-C or SIGTERM and sets `asked` and `now`; a second signal acts as
-    usual. Python delivers signals to the main thread only, so in other threads nothing is caught. On a terminal,
-    `message` is printed.
+    As a context manager it catches the first Ctrl-C or SIGTERM and sets `asked` and `now`; a second acts as usual. In
+    threads other than the main one, Python delivers no signals, so nothing is caught. A terminal shows `message`.
     """
 
     def __init__(self, message: str = "stopping after this sweep (Ctrl-C again: at once)") -> None:
@@ -90,10 +88,7 @@ class Stop:
 def run_chains(
     store: Store, *, threads: int, observer: Observer | None = None, sharded: "ShardedThinning | None" = None
 ) -> Record:
-    """Run the chains of the store's plan from their last saved states, to the end or until they are stopped.
-
-    If the cells of the tensor are `sharded`, they are thinned on workers, and everything else is done here.
-    """
+    """Run the store's chains from their last saved states to the end or a stop; `sharded` thins cells on workers."""
     chains = range(store.plan.chains)
     groups = min(len(chains), threads)
     watch, stop = Watch(observer), Stop()
@@ -219,7 +214,6 @@ def _run_groups(groups: Sequence[Sequence[Chain]], stop: Stop) -> None:
 
 
 def _take_turns(group: Sequence[Chain], stop: Stop) -> None:
-    """Advance the chains in turn, sweep by sweep, until they are done or must stop; then save them."""
     try:
         while not stop.now and (unfinished := [chain for chain in group if not chain.done]):
             for chain in unfinished:

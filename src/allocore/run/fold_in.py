@@ -42,10 +42,7 @@ Tick = Callable[[int, int], None]
 def draw_new_rows(
     key: Key, layout: Layout, spec: Spec, state: State, mode: int, sweeps: int
 ) -> tuple[State, SweepInfo]:
-    """The state with the rows of one mode drawn, and its statistics for the data of these rows.
-
-    `layout` has the data of the new rows. The chain starts at the values that the rows have in `state`.
-    """
+    """Draw the rows of a mode given their data, `layout`, starting at `state`; return the state and its statistics."""
     before, workspace = state, Workspace.of(layout, state)
     exposure_DQ = exposure(layout, workspace, mode)
     allocation, _ = thin(key.at(0), layout, spec, state, workspace)

@@ -61,10 +61,7 @@ def needs_of(plan: Plan, *, stored: bool, threads: int, cells_here: bool = True)
 
 
 def check_budget(argument: str, budget: int, core_shape: Sequence[int] | None = None) -> None:
-    """Refuse a budget of AlloCore that cannot fit in memory for any data, before they are read.
-
-    The scores of new locations take 2 Q K numbers, with K = Q factors unless the core is given.
-    """
+    """Refuse, before reading data, a budget whose 2 Q K scores of locations cannot fit; K = Q unless a core is set."""
     needed, room = 2 * _NUMBER_BYTES * budget * max(core_shape or (budget,)), available_memory()
     if room is not None and needed > room:
         raise InputError(

@@ -1,7 +1,6 @@
-"""Arrays (chain, draw, ...) that are not in memory: draws on disk, and draws of which each is used for several paths.
+"""Read-only arrays (chain, draw, ...) that are not in memory: draws on disk, and draws used for several paths each.
 
-Both behave like read-only NumPy arrays. A run only adds values, and every chunk is replaced as a whole, so an array on
-disk keeps the draws that existed when it was opened, even while the run continues.
+A run only adds values and replaces whole chunks, so an array on disk keeps the draws that existed when it was opened.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,16 +32,13 @@ class _LazyArray(NDArrayOperatorsMixin):
 
     @property
     def size(self) -> int:
-        """The number of entries."""
         return int(np.prod(self.shape, dtype=object))
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the array would take in memory."""
         return self.size * self.dtype.itemsize
 
     def read(self) -> NDArray[Any]:
-        """The whole array in memory."""
         raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -57,10 +53,7 @@ class _LazyArray(NDArrayOperatorsMixin):
 
 
 class RepeatedDraws(_LazyArray):
-    """Chosen chains and draws of another array, which may be on disk; a draw may occur many times.
-
-    `array[chain, path]` is the value of one draw, and slices of chains and paths copy nothing.
-    """
+    """Chosen chains and draws of another array, perhaps on disk and perhaps many times each; slices copy nothing."""
 
     def __init__(self, draws: DrawArray, chains: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
         self._draws, self._chains, self._numbers = draws, chains, numbers
@@ -88,10 +81,7 @@ class RepeatedDraws(_LazyArray):
 
 
 class StoredArray(_LazyArray):
-    """Some chains and draws of a variable on disk; a chunk is read when its values are needed.
-
-    `array[chain, draw]` is the value of one draw; chains and draws chosen by slices or lists stay on disk.
-    """
+    """Some chains and draws of a variable on disk, read in chunks when needed; slices and lists stay on disk."""
 
     def __init__(
         self, run: Path, variable: Growing, chains: _Numbers, draws: _Numbers, attributes: Mapping[str, str]

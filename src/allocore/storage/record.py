@@ -70,9 +70,8 @@ class Schedule:
 class Plan:
     """Everything that determines the draws of a run and their number, and the held-out cells, which do not.
 
-    If the chains begin at the states of another run, these states are stored with this run, and `started` is a hash of
-    them. It changes the random numbers, because the other run may have the same seed. `folded_mode` is that of a record
-    with new rows.
+    `started` is a hash of the states of another run where chains begin. It changes the random numbers, because that run
+    may have the same seed. `folded_mode` is that of a record with new rows.
     """
 
     tensor: CountTensor
@@ -287,10 +286,7 @@ def _draw_fields(spec: Spec, arrays: Sequence[DrawArray]) -> dict[str, Any]:
 
 
 class Store(Protocol):
-    """Takes the draws and the statistics of a run while it runs, and copies what it takes.
-
-    Every chain reports its sweeps in order. Several chains may do so at the same time, from different threads.
-    """
+    """Takes and copies the draws and statistics of a run: sweeps of a chain in order, chains from several threads."""
 
     plan: Plan
 

@@ -1,7 +1,7 @@
 """Reading a run from disk, finished or not: its plan, its draws; and a run as an xarray DataTree.
 
-Nothing in the folder is trusted. The plan is checked by its checksum, and codecs, types and shapes by the plan, before
-anything is decoded. All draws are read once, to find damage now and not later. Matrices of a large run stay on disk.
+Nothing is trusted: a checksum checks the plan, and the plan checks codecs, types and shapes before anything is decoded.
+All draws are read once, to find damage now and not later. Matrices of a large run stay on disk.
 """
 
 import json
@@ -184,7 +184,6 @@ def _read_tensor(run: Path) -> CountTensor:
 
 
 def _read_labels(run: Path, mode: int, row: str, length: int) -> tuple[str, ...] | None:
-    """The labels of a mode, whose coordinate is `row`; None if it has none."""
     if array_info(run, f"posterior/{row}").dtype.kind == "U":
         return tuple(read_static(run, f"posterior/{row}").tolist())
     return read_labels(run, f"constant_data/labels_{mode}", length)

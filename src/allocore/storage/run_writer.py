@@ -102,10 +102,7 @@ def _collect_metadata(folder: Path) -> dict[str, Any]:
 
 
 class ConsolidatedMetadata:
-    """Zarr's consolidated metadata, with the number of draws and sweeps that a reader sees. It never decreases.
-
-    If the file is damaged, it is made again, with no draws until the next save.
-    """
+    """Zarr's metadata with the sizes that readers see, which never decrease; if damaged, zero until the next save."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
@@ -241,7 +238,6 @@ class ZarrStore:
 
     @contextmanager
     def _reporting_failure(self) -> Iterator[None]:
-        """Turn an error of the disk into one that says what happens to the run."""
         try:
             yield
         except StoreError:
@@ -253,8 +249,6 @@ class ZarrStore:
 
 
 class _ChainFiles:
-    """The files of one chain: its draws, the statistics of its sweeps, its checkpoints."""
-
     def __init__(self, path: Path, chain: int, plan: Plan, sizes: dict[str, int], on_error: OnError) -> None:
         self._folder, damage = path / CHECKPOINTS / str(chain), Damage(path, on_error)
         self._draws = [GrowingChunks(path, chain, each) for each in draw_variables(plan.tensor, plan.spec)]

@@ -2,12 +2,11 @@
 
 A state is enough to continue to the same draws: every random number is a function of the seed, the chain, the sweep and
 a place in the data, so the allocation of the counts can be drawn again (`gibbs.sweep.begin`). A file is an `.npz`
-archive, whose zip format has a checksum for every array. It has only the factors in use. Nothing in it is unpickled.
+archive with a checksum for every array and only the factors in use. Nothing in it is unpickled.
 
-A chain keeps its two newest checkpoints, and that of sweep 0 if it began at the state of another run. A worker that can
-reach the folder of the run writes each slice as one file, which the driver reads and removes. The name and the content
-follow from the plan, so a worker that was given up but still runs can only write what another worker has written. The
-files of a driver that was killed are removed when the run is resumed.
+A chain keeps its two newest checkpoints, and that of sweep 0 if it began at the state of another run. A worker writes
+each slice as one file, which the driver reads and removes. Its name and content follow from the plan, so a worker that
+was given up can only write what another has written. Resuming removes the files of a driver that was killed.
 """
 
 import re
@@ -44,10 +43,7 @@ def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
 
 
 def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[int, State, list[Path]]:
-    """Return the sweep and the state of the newest undamaged checkpoint, and the newer files, which are damaged.
-
-    Damaged files are renamed, so that they never count as newer than those to come.
-    """
+    """The sweep and state of the newest undamaged checkpoint; newer, damaged files are renamed, and returned as well."""
     damaged: list[Path] = []
     for path in _checkpoints(folder):
         content = path.read_bytes()
@@ -61,7 +57,6 @@ def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[i
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints, newest first."""
     return sorted((path for path in folder.glob("*.npz") if path.stem.isdigit() and path.is_file()), reverse=True)
 
 
@@ -134,7 +129,6 @@ def remove_slices(run: Path) -> None:
 
 
 def _to_arrays(sweep: int, state: State) -> dict[str, Any]:
-    """The arrays of a state, with only the factors in use."""
     arrays: dict[str, Any] = {"sweep": np.array(sweep), "log_core_Q": state.log_core_Q, "subs_QM": state.subs_QM}
     if state.concentrations_M.size:
         arrays["concentrations_M"] = state.concentrations_M
@@ -166,10 +160,7 @@ def _read_arrays(content: bytes) -> dict[str, NDArray[Any]]:
 
 
 def _to_state(arrays: dict[str, NDArray[Any]], sweep: int, shape: tuple[int, ...], spec: Spec) -> State:
-    """The state in these arrays, if their sizes and locations agree with each other and with the plan.
-
-    Kernels do not check locations, so a wrong one would corrupt memory.
-    """
+    """The state, if sizes and locations agree with the plan: kernels do not check them, and would corrupt memory."""
     used, subs_QM = [arrays[f"used_{mode}"] for mode in range(len(shape))], arrays["subs_QM"]
     learned, has_dispersion = spec.infer_concentrations, spec.observation.has_dispersion
     expected = {"sweep": (), "log_core_Q": (spec.budget,), "subs_QM": (spec.budget, len(shape))}

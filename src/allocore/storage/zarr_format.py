@@ -4,10 +4,9 @@ Variables: `sweep_stats` has the statistics of all sweeps, burn-in included; `he
 dimensions chain and draw (or sweep) come first, then those with the tensor's labels as coordinates, and `q`, the Q
 classes; the number of a class has no meaning from one draw to the next.
 
-Chunks: for each chain, one value per draw or per sweep. They are compressed with Zstandard and its checksum, so damage
-is never read as data. Every file is replaced as a whole, so a reader never sees half of one. A chunk has about one
-megabyte of values; a value of more than 64 megabytes is cut along its first dimension. Numbers are stored by column
-within a chunk, so that unused factors, which are zero, take almost no space.
+Chunks: about a megabyte of the values of a chain, one per draw or sweep; a value of more than 64 megabytes is cut along
+its first dimension. Zstandard's checksum finds damage, and every file is replaced as a whole. Numbers are stored by
+column, so that unused factors, which are zero, take almost no space.
 
 Labels: NumPy's text has the width of the longest label, four bytes a character: one label of 3,000 characters among
 100,000 would take 1.2 GB. Where that is large, the labels of mode 0 are UTF-8 in constant_data/labels_0_utf8, and the
@@ -36,12 +35,10 @@ from allocore.tensor.labels import ModeLabels
 from allocore.tensor.shards import is_sharded
 
 OnError = Literal["raise", "drop"]
-# Called with a file that cannot be read, the places of its values, and the reason. It raises, or records the damage.
-OnDamage: TypeAlias = Callable[[Path, range, Exception], None]
+OnDamage: TypeAlias = Callable[[Path, range, Exception], None]  # file, places of its values, reason; may raise
 RUN_FORMAT = "1"
 FLOAT, WHOLE = "<f8", "<i8"
-# The statistics of a sweep: the type of each, and whether it has a value for each mode.
-STATS = {
+STATS = {  # of a sweep: the type of each, and whether it has a value for each mode
     "log_likelihood": (FLOAT, False),
     "classes": (WHOLE, False),
     "factors": (WHOLE, True),
@@ -89,10 +86,7 @@ class Names(NamedTuple):
 
 
 def dimension_names(mode_names: Sequence[str]) -> list[Names]:
-    """Names for every mode, different from each other and from those of the schema.
-
-    The name of a mode has no leading dot and no backslash (tensor/labels.py), so it is never one of Zarr's own files.
-    """
+    """Names for every mode, unlike each other, those of the schema and, by tensor/labels.py, Zarr's own files."""
     taken = {"core_values", "core_locations", "concentrations", "dispersion_log_odds", "mode", "chain", "draw", "q"}
 
     def free_name(wanted: str) -> str:

@@ -4,12 +4,10 @@ Every random number is a function of the seed, the chain, the sweep and a place 
 anywhere, and any division of a chain into slices gives the same bytes.
 
 The process that calls `fit` is the driver: it hands out slices (tasks.py) and passes their draws to the store in the
-order of the sweeps. Draws come back as files in the folder of the run if the worker can reach it
-(storage/state_files.py), and otherwise with the answer.
+order of the sweeps. Draws come back as files if the worker can reach the folder of the run (storage/state_files.py),
+and otherwise with the answer. To stop, the driver hands out no new slice and waits for those that are running.
 
-    slice      at least 20 sweeps, so that drawing the first allocation again costs little; about 5 seconds
-    stopping   no new slice is handed out, and the driver waits for those that are running
-    waiting    is limited: if there is no answer for long, the run stops with an error, and can be resumed
+A slice has at least 20 sweeps, so that drawing the first allocation again costs little, and takes about 5 seconds.
 """
 
 import warnings
@@ -132,8 +130,6 @@ def run_on_executor(store: Store, executor: Executor, *, threads: int, observer:
 
 
 class _Driver:
-    """Hands out slices and passes their results to the store."""
-
     def __init__(self, store: Store, executor: Executor, threads: int, watch: Watch) -> None:
         self._store, self._threads, self._watch = store, threads, watch
         self._run = uuid4().hex
@@ -156,19 +152,16 @@ class _Driver:
                 return
 
     def save(self) -> None:
-        """Save the states of the chains that are not done; the others have been saved."""
         for chain, point in enumerate(self._points):
             if point is not None and point[0] < self._store.plan.schedule.sweeps:
                 self._store.save(chain, *point, now=True)
 
     def close(self) -> None:
-        """Cancel the slices that are not running, and remove the files of slices."""
         self._tasks.cancel()
         if self._store.path is not None:
             remove_slices(self._store.path)
 
     def _hand_out(self, chain: int) -> None:
-        """Hand out the next slice of a chain, unless it is done."""
         point = self._points[chain]
         left = self._store.plan.schedule.sweeps - (0 if point is None else point[0])
         if left > 0:

@@ -2,12 +2,10 @@
 
 Thinning is the only step that reads cells, and it treats every block of them independently. So a shard, a range of the
 sorted cells, is thinned where it is, given the rows of the factors that its cells touch, and the results are added up.
-Counts are integers, the parts of the log-likelihood are put in the order of the cells before they are summed, and
-random numbers belong to the numbers of cells and draws in the whole tensor. So draws have the same bytes as those of
-one process, whatever the shards (CONTRIBUTING.md has the rules).
-
-A shard numbers its own rows. Cells are sorted, so two shards share at most one row of the first mode of the order, and
-the tables of a long mode are not sent whole.
+Counts are integers, the parts of the log-likelihood are summed in the order of the cells, and random numbers belong to
+the numbers of cells and draws in the whole tensor. So draws have the same bytes as those of one process, whatever the
+shards (CONTRIBUTING.md has the rules). A shard numbers its own rows, so the tables of a long mode are not sent whole:
+cells are sorted, and two shards share at most one row of the first mode of the order.
 
 The shards are divided into ranges, one for each worker. A task loads a range, or thins it given a state, and can be
 repeated anywhere. A worker keeps two ranges: its own and one that it took over. It drops all that overlap a new one.
@@ -18,7 +16,6 @@ repeated anywhere. A worker keeps two ranges: its own and one that it took over.
                the first answer counts, and both would be the same
     cutting    if workers come or go, the ranges are cut anew; also if another cut would save a twentieth of the time,
                but less and less often, because workers must read their shards again
-    waiting    is limited: if no worker answers for long, the run stops with an error, and can be resumed
 """
 
 import socket
@@ -266,8 +263,6 @@ class _Times(deque[float]):
 
 @dataclass
 class _Range:
-    """A range of shards, the worker that has it, its facts, and the seconds of its tasks."""
-
     where: ShardRange
     worker: RangeWorker
     facts: RangeFacts
@@ -330,7 +325,6 @@ class ShardedThinning:
         return _RANGES_KEPT if self._client is not None else len(ranges)
 
     def _cut_if_needed(self) -> list[_Range]:
-        """The ranges, cut anew if workers came or went, or if their loads are uneven."""
         with self._cutting:
             now = monotonic()
             if not self._ranges or now - self._looked > _LOOK_FOR_WORKERS:
@@ -372,10 +366,7 @@ class ShardedThinning:
         ]
 
     def _gather(self, tasks: Tasks[int], task: Callable[[int], Any], usual: float) -> list[tuple[Any, float | None]]:
-        """The answers to tasks 0, 1, .. that are running. A task that is slow or perhaps lost is handed out again.
-
-        If another worker got a task too, its answer comes with the seconds since it was first handed out.
-        """
+        """The answers to running tasks 0, 1, ..; slow or lost ones are handed out again, and keep their first time."""
         found, number = dict[int, tuple[Any, float | None]](), len(tasks)
         patience = max(_SLOW_SECONDS, _SLOW_FACTOR * usual)
         doubled, addresses, start = set[int](), self._addresses, monotonic()
@@ -398,7 +389,6 @@ class ShardedThinning:
         return [found[key] for key in range(number)]
 
     def _cut(self, workers: Sequence[RangeWorker], edges: Sequence[int]) -> list[_Range]:
-        """Divide the shards into a range for each worker, and load them."""
         files = self._tensor.files
         wheres = [ShardRange(str(files.path), files.fingerprint, *pair) for pair in pairwise(edges)]
         loads = [(where, self._kept(wheres)) for where in wheres]

@@ -120,10 +120,9 @@ class _Task(Generic[TaskKey]):
 class Tasks(Generic[TaskKey]):
     """The tasks that are under way on an executor; `longest` is the most seconds that one has taken.
 
-    If `losses_of_one` is None, only losses in a row end the run. Otherwise a single task that is lost more often is
-    given up, if it seems to be the cause, perhaps because it needs more memory than a worker has: other tasks have
-    ended since then, or Dask says that it has killed its workers. If tasks are `long`, silence ends the run only before
-    the first answer; later the run ends if no worker is left. `patience` is the least silence that ends it, in seconds.
+    A task lost more than `losses_of_one` times is given up if it seems to be the cause, perhaps by its memory: others
+    ended since, or Dask says it killed its workers. If None, only losses in a row end the run. If tasks are `long`,
+    silence, of `patience` seconds at least, ends it only before the first answer; later, it ends if no worker is left.
     """
 
     def __init__(
@@ -208,7 +207,6 @@ class Tasks(Generic[TaskKey]):
         return None
 
     def _count_loss(self, task: _Task[TaskKey], error: BaseException) -> Lost | None:
-        """Count a loss; return the answer if the task is given up."""
         if _cannot_be_loaded(error):
             rule = f"has workers that cannot load this allocore ({error}): install the same versions on all machines"
             raise InputError("executor", NO_VALUE, rule) from error
