@@ -445,7 +445,7 @@ def named_models(
     chains: Mapping[str, Any] = MappingProxyType({}),
     starts: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, list[Estimator]]:
-    """Estimators by name ("tucker=20x20x6x3"): `core_shape` for ALL0CORE, `chains` for Gibbs, `starts` for EM."""
+    """Estimators by name ("tucker=20x20x6x3"): `core_shape` for ALL0CORE, `chains` for Gibbs, `starts` for NNTuck."""
     if not names:
         raise InputError("models", names, "must have at least one entry")
     given = [_name_and_core(name) for name in names]

@@ -43,7 +43,7 @@ def write_checkpoint(folder: Path, sweep: int, state: State) -> None:
 
 
 def read_checkpoint(folder: Path, shape: tuple[int, ...], spec: Spec) -> tuple[int, State, list[Path]]:
-    """The sweep and state of the newest undamaged checkpoint; newer, damaged files are renamed, and returned as well."""
+    """The sweep and state of the newest undamaged checkpoint; newer, damaged files are renamed, and returned too."""
     damaged: list[Path] = []
     for path in _checkpoints(folder):
         content = path.read_bytes()
