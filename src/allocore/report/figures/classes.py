@@ -74,8 +74,9 @@ def one_class(
     """Draw one class: for every mode, the shares of its expected counts in the observed cells as stems.
 
     Stems below `threshold` are grey. The others are in colour, and the `top` largest have names. Periods of time are
-    all in colour, with names at their peaks. Behind the stems are the 90% intervals of the consensus. The title of a
-    panel names the classes that share the factor, with a probability if it is below one. The panels are one per mode.
+    all in colour, with names at their peaks. Labels are in their original order. Behind the stems are the 90%
+    intervals of the consensus: a band where labels have an order, else whiskers. The title of a panel names the
+    classes that share the factor, with a probability if it is below one. The panels are one per mode.
 
     Parameters
     ----------

@@ -155,6 +155,7 @@ def _draw_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column
     colour = style.mode_colours(summary.modes)[mode]
     ax.set_xlim(-0.7, max(len(columns), 1) - 0.3)
     ax.set_ylim(lines.number - 0.4, -0.6)
+    # Faint lines lead the eye from a class to its marks.
     ax.hlines(lines.at, -0.7, len(columns) - 0.3, colors=style.PALE, linewidths=0.5, zorder=0, gid="rows")
     # Marks are as large as the grid allows, but no larger than a letter.
     wide, high = style.inches(ax)

@@ -36,7 +36,8 @@ def traces(post: Fit, ax: Axes) -> Axes: ...
 def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     """Draw the log-likelihood, the classes and factors in use, and the share of classes that moved, by sweep.
 
-    Each chain is a line; the axis of the log-likelihood leaves out the first steep rise. Works without draws too.
+    Each chain is a line; the burn-in is shaded. The axis of the log-likelihood leaves out the first steep rise. The
+    run need not be finished or have draws.
 
     Examples
     --------

@@ -95,7 +95,7 @@ _LOOK: dict[Any, Any] = {
     "text.usetex": False, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL,
 }  # fmt: skip
 
-# matplotlib's settings belong to the process: if two threads changed and restored them in turn, some could stay.
+# matplotlib's settings belong to the process: threads that change and restore them in turn could leave some changed.
 _ONE_AT_A_TIME = RLock()
 
 
