@@ -647,7 +647,10 @@ def _in_blocks(future: CountTensor, draws: int) -> Iterator[tuple[Ints, Ints]]:
 def _score_sums(
     compared: Compared, future: CountTensor, cells: list[dict[str, Any]], interval: float, workers: Workers
 ) -> ScoreSums:
-    """The scores of sums of the cells that are not missing from `future`, in every known period, if there are any."""
+    """The scores of sums in every known period: forecast, past and future over the same cells, those of `future`.
+
+    A sum of which `future` has no cell in the period is not scored.
+    """
     coming, negative_binomial = compared.coming, LIKELIHOODS["negative-binomial"]
     mode, record, units = coming.mode, replace(compared.record, tensor=future), max(len(cells), len(coming.labels))
     counts_NH = _counts_by_period(future, future.coords.astype(np.int64), future.counts, cells, mode).astype(np.int64)

@@ -68,7 +68,7 @@ from allocore.storage.lazy_array import RepeatedDraws
 from allocore.storage.record import Record
 from allocore.tensor.count_tensor import CountTensor
 
-_HALF = 0.5  # a count before the first period, so that a factor without counts can still get some
+_HALF = 0.5  # of a count before the first period, so that a factor without counts can still get some
 _LEAST_KNOWN = 0.03
 _TINY = 1e-100  # keeps a weight that is discounted for long above zero, and so its ratio to the sum
 
