@@ -6,8 +6,7 @@
     figure.savefig("classes.pdf")
 
 A notebook shows the figure by itself. To draw in axes of your own, pass them as `ax`; the function then returns them.
-
-The functions are loaded on first use, so matplotlib is imported only when a figure is made.
+matplotlib is imported only when a figure is made.
 """
 
 import inspect
@@ -80,33 +79,16 @@ if TYPE_CHECKING:
     write_all = _of_posterior(run.write_all)
 
 _HOMES = {
-    "calibration": "predictions",
-    "classes": "classes",
-    "core": "core_map",
-    "effective_shape": "run",
-    "factors": "heat_map",
-    "forecast": "predictions",
-    "mass": "run",
-    "one_class": "classes",
-    "ppd": "predictions",
-    "traces": "run",
-    "write_all": "run",
-}
+    "calibration": "predictions", "classes": "classes", "core": "core_map", "effective_shape": "run",
+    "factors": "heat_map", "forecast": "predictions", "mass": "run", "one_class": "classes", "ppd": "predictions",
+    "traces": "run", "write_all": "run",
+}  # fmt: skip
 _NOT_OF_A_POSTERIOR = ("forecast", "ppd")
 
 __all__ = [
-    "calibration",
-    "classes",
-    "core",
-    "effective_shape",
-    "factors",
-    "forecast",
-    "mass",
-    "one_class",
-    "ppd",
-    "traces",
+    "calibration", "classes", "core", "effective_shape", "factors", "forecast", "mass", "one_class", "ppd", "traces",
     "write_all",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -49,10 +49,8 @@ from allocore.tensor.missing import WILDCARD, Missing
 if TYPE_CHECKING:
     import pandas as pd
 
-# Runs with fewer draws get several paths for each: in large sums the noise is narrow, and few paths leave gaps.
-_LEAST_PATHS = 400
-# Sums of zeros and ones visit every cell for every path.
-_LEAST_PATHS_BINARY = 100
+_LEAST_PATHS = 400  # runs with fewer draws get several paths for each: few paths leave gaps in large sums
+_LEAST_PATHS_BINARY = 100  # sums of zeros and ones visit every cell for every path
 _MOST_SAMPLES = 50_000_000
 _LEAST_PERIODS = 3
 # How often a season must fit into the past: to be found, and to be accepted if you ask for it.
@@ -80,16 +78,10 @@ class Forecast:
 
     Parameters
     ----------
-    fitted : Posterior
-        The posterior that the forecast continues.
-    coming : Coming
-        The mode of time and the coming periods.
-    future : Record
-        The draws, with the factors of the coming periods in the mode of time.
-    smoothness : Smoothness
-        The settings of the discount model that the past makes most probable.
-    correlation : float
-        How much the factors of one draw rise and fall together.
+    fitted, coming, future : Posterior, Coming, Record
+        The posterior that it continues, the mode of time and the coming periods, and the draws with their factors.
+    smoothness, correlation : Smoothness, float
+        The settings of the discount model, and how much the factors of one draw rise and fall together.
     threads : int
         Threads for predictions.
 
@@ -303,8 +295,8 @@ class Forecast:
         """Compare the home cells of each class in the coming periods with the last ones.
 
         The home cells of a class are those of the labels that together have half of its profile, in every mode but
-        time. Their counts include events of other classes. Cells that were never observed in the past are left out of
-        both sides; in a period in which a cell is missing, its mean over the other periods takes its place.
+        time. Their counts include events of other classes. Cells that were never observed are left out of both sides;
+        a missing cell counts as its mean over the other periods.
 
         Parameters
         ----------
@@ -340,8 +332,7 @@ class Forecast:
         Returns
         -------
         ForecastEvaluation
-            Its `table` has the scores of the forecast and of the simple ones for cells, classes and totals. `findings`
-            says what it means, and `sentences` the same in words.
+            A `table` of scores for cells, classes and totals, and `findings` (`sentences`) on what they mean.
 
         Examples
         --------
@@ -425,10 +416,7 @@ def _cut_off(tensor: CountTensor, labels: ModeLabels) -> tuple[Finding, ...]:
 
 
 def future_tensor(tensor: CountTensor, coming: Coming) -> CountTensor:
-    """A tensor of the coming periods, without counts.
-
-    Self-loops are missing if they were missing in the past. Other missing cells, such as a held-out set, are forecast.
-    """
+    """A tensor of the coming periods, without counts; of the missing cells of the past, only self-loops are missing."""
     mode, horizon = coming.mode, len(coming.labels)
     shape = (*tensor.shape[:mode], horizon, *tensor.shape[mode + 1 :])
     labels = (*tensor.labels[:mode], coming.labels, *tensor.labels[mode + 1 :])

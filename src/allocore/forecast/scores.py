@@ -10,12 +10,8 @@ probability 1 - a:
 
 All are smaller for better forecasts; the first three are proper (Gneiting and Raftery 2007).
 
-**Cells.** A forecast is about all cells. Sums of the past, and simple forecasts made from them, know only what was
-observed:
-
-    a series            the cells that differ in the mode of time only
-    never observed      it is left out of both sides, past and future
-    observed in part    a missing cell counts as the mean over the observed periods of its series
+**Cells.** A series is the cells that differ in the mode of time only. One that was never observed is left out of past
+and future. In one that was observed in part, a missing cell counts as the mean over its observed periods.
 
 A class is a share of many cells, and events do not say to which class they belong. So the forecast of a class is about
 its *home cells*: those of the labels that together have half of its profile, in every mode but time.
@@ -76,8 +72,7 @@ if TYPE_CHECKING:
 Baseline = Literal["mean", "last", "year before"]
 SCORES = ("crps", "ignorance", "interval_score", "absolute_error")
 BASELINES: tuple[Baseline, ...] = ("mean", "last", "year before")
-# Millions of cells are scored with some of the paths; sums, which are few, with all.
-PATHS_FOR_CELLS = 128
+PATHS_FOR_CELLS = 128  # millions of cells are scored with some of the paths; sums, which are few, with all
 _NUMBERS_AT_ONCE = 5_000_000
 # The value "one year before" is that of one cycle before; for days and hours a cycle is shorter than a year.
 _NAMES = {7: "week before", 24: "day before"}
@@ -124,10 +119,7 @@ class PastCounts:
 
 @dataclass(frozen=True)
 class Compared:
-    """The past, and the paths of the coming periods. Series that were never observed are missing from both.
-
-    `left_out` is the number of these series.
-    """
+    """The past, and the paths of the coming periods; `left_out` series, never observed, are missing from both."""
 
     past: PastCounts
     coming: Coming
@@ -278,8 +270,7 @@ def class_changes(compared: Compared, summary: ClassSummary, interval: float) ->
 class Series:
     """Past counts of series, cells or sums, as triples; all other counts of the `number` series are zero.
 
-    Those that are not `known_n` are means in place of missing counts. `empty` is the number of further series, which
-    have no counts.
+    Those that are not `known_n` are means in place of missing counts. `empty` further series have no counts.
     """
 
     series_n: Ints
@@ -365,10 +356,7 @@ class Noise:
 
 
 def _fitted_noise(likelihood: Likelihood, pairs: Pairs, workers: Workers) -> tuple[Noise, Noise]:
-    """The noise with the smallest CRPS of the observed counts, and that under which they are most probable.
-
-    The first is the best of the second and of others with smaller floors or less spread.
-    """
+    """The noise with the smallest CRPS of the observed counts, and that under which they are most probable."""
     binary = likelihood.name == "bernoulli"
     family = likelihood if binary else LIKELIHOODS["negative-binomial"]
 
@@ -489,7 +477,7 @@ def _missing(theirs: CountTensor, future: CountTensor, order: list[int], rows: l
 class ForecastEvaluation:
     """How well a forecast predicted what happened, compared with simple forecasts: a table, and what it means.
 
-    `Forecast.evaluate` returns it. `print` shows the table and the sentences, and so does a notebook.
+    `Forecast.evaluate` returns it; `print` shows the table and the sentences.
 
     Attributes
     ----------
@@ -593,10 +581,7 @@ def score(likelihood: Likelihood, mixtures: Mixtures, counts_N: Ints, interval: 
 
 
 class _Simple(NamedTuple):
-    """A baseline: the expected count of each series in each coming period, (number, horizon), and its noise.
-
-    `noise` has the smallest CRPS in the past, `probable` the highest probability.
-    """
+    """A baseline: expected counts (number, horizon), and the noise of smallest CRPS and of highest probability."""
 
     name: str
     means: Floats
@@ -629,7 +614,6 @@ def _baselines(coming: Coming, likelihood: Likelihood, series: Series, workers: 
 
 
 def _score_cells(compared: Compared, future: CountTensor, interval: float, workers: Workers) -> dict[str, ScoreSums]:
-    """The scores of all cells, zeros included, and of the positive ones."""
     record, coming = sampled(compared.record, PATHS_FOR_CELLS), compared.coming
     mode, past, tensor, likelihood = coming.mode, compared.past, compared.tensor, record.spec.observation
     others = [m for m in range(future.ndim) if m != mode]
@@ -663,10 +647,9 @@ def _in_blocks(future: CountTensor, draws: int) -> Iterator[tuple[Ints, Ints]]:
 def _score_sums(
     compared: Compared, future: CountTensor, cells: list[dict[str, Any]], interval: float, workers: Workers
 ) -> ScoreSums:
-    """The scores of sums of cells in every coming period that is known.
+    """The scores of sums in every known period: forecast, past and future over the same cells, those of `future`.
 
-    Forecast, past and future are summed over the same cells: those that are not missing from `future` in the period. A
-    sum without any such cell is not scored.
+    A sum of which `future` has no cell in the period is not scored.
     """
     coming, negative_binomial = compared.coming, LIKELIHOODS["negative-binomial"]
     mode, record, units = coming.mode, replace(compared.record, tensor=future), max(len(cells), len(coming.labels))
@@ -690,10 +673,10 @@ def _score_sums(
 
 
 def sum_mixtures(record: Record, boxes: Boxes, threads: int) -> tuple[Likelihood, Mixtures]:
-    """The distributions of sums of cells.
+    """The distributions of sums of cells, exact if there is one dispersion or none.
 
-    They are exact if there is one dispersion or none. Other sums have in each draw the negative binomial distribution
-    with their mean and variance, or the Poisson distribution if the variance is not larger than the mean.
+    Other sums have in each draw the negative binomial distribution with their mean and variance, or are Poisson if the
+    variance is not larger than the mean.
     """
     likelihood, draws, number = record.spec.observation, number_of_draws(record), boxes.places_MN.shape[1]
     terms, table_RS = terms_of(record, boxes, 0, missing=False), log_odds_table(record)

@@ -68,8 +68,7 @@ from allocore.storage.lazy_array import RepeatedDraws
 from allocore.storage.record import Record
 from allocore.tensor.count_tensor import CountTensor
 
-# Half a count before the first period, so that a factor without counts can still get some.
-_HALF = 0.5
+_HALF = 0.5  # of a count before the first period, so that a factor without counts can still get some
 _LEAST_KNOWN = 0.03
 _TINY = 1e-100  # keeps a weight that is discounted for long above zero, and so its ratio to the sum
 
@@ -132,13 +131,11 @@ class Level:
         return np.asarray((1.0 - pull) * recent + pull * mean)
 
     def _mean(self) -> Floats:
-        """The mean count of the periods so far."""
         half = np.full(self._periods.shape, _HALF)
         begun, total = self._periods > 0.0, self._total + _HALF * self.begun
         return np.asarray(np.divide(total, self._periods, out=half, where=begun))
 
     def _index(self, phase: int) -> Floats | float:
-        """The index of a phase of the season."""
         if not self._has_season:
             return 1.0
         has_season = np.isfinite(self._settings.season)
@@ -205,10 +202,7 @@ class Coming:
 
 @dataclass(frozen=True)
 class FactorCounts:
-    """Factors of the mode of time in use, of all draws: draw_C, column_C; counts and relative exposures (C, T).
-
-    `unit_C` is the exposure of the period that has most of it.
-    """
+    """Time factors in use of all draws: counts, relative exposures, and `unit_C`, the largest exposure of a period."""
 
     draw_C: Ints
     column_C: Ints
@@ -272,8 +266,7 @@ def all_settings(cycle: int | None) -> DiscountSettings:
 def log_scores(factors: FactorCounts, periods: Periods, settings: DiscountSettings) -> Floats:
     """The log probability of the counts of each factor under each setting, (C, G): every period from those before.
 
-    The weight of a period is its exposure, times the exposure of the past if that is less than one period: counts with
-    little exposure come from the prior.
+    The weight of a period is its exposure, times that of the past if it is less than one period.
     """
     number, size = len(factors.counts_CT), len(settings.discount)
     at_once = max(1, _NUMBERS_AT_ONCE // (size * (1 + 2 * (periods.cycle or 0))))

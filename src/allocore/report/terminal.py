@@ -46,13 +46,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DIAGNOSTIC_HEADINGS = {
-    "mean": "mean",
-    "sd": "sd",
-    "r_hat": "R-hat",
-    "ess_bulk": "ESS bulk",
-    "ess_tail": "ESS tail",
+    "mean": "mean", "sd": "sd", "r_hat": "R-hat", "ess_bulk": "ESS bulk", "ess_tail": "ESS tail",
     "seconds_per_effective_sample": "s per effective sample",
-}
+}  # fmt: skip
 _DIAGNOSTIC_COLUMNS = (
     "R-hat: the spread of all chains over that within chains, below 1.01 where they agree. ESS: how many independent "
     "draws these are worth, for means (bulk) and for intervals (tail). A dash: the quantity is constant, or there are "
@@ -202,18 +198,14 @@ def _cell(column: str, value: float) -> Text:
 # The palette of Okabe and Ito suits all kinds of colour vision; every factor shows its number as well.
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 _MOST_NAMED = 8
-# The least width of a mode next to others, and of a column with one line per mode.
-_COLUMN, _DESCRIPTION = 20, 36
+_COLUMN, _DESCRIPTION = 20, 36  # the least width of a mode next to others, and of a column with one line per mode
 _BETWEEN = 2
 
 
 def class_report(
     posterior: Fit, rows: int = 15, top: int = 2, *, draw: ShownDraw = None, chain: int | None = None
 ) -> RenderableType:
-    """Return the largest classes in words, the factors they share, a summary, and findings on the likelihood.
-
-    By default these are the classes of the consensus, if there are several draws.
-    """
+    """Return the largest classes in words, the factors they share, a summary, and findings on the likelihood."""
     rows, top = whole_number("rows", rows), whole_number("top", top)
     summary, record = posterior.class_summary(draw, chain=chain), posterior.record
     shown = summary.apart_last[:rows]
@@ -251,8 +243,6 @@ def _warnings(record: Record, *, behind: bool) -> Iterator[Text]:
 
 
 class _Column(NamedTuple):
-    """A column of numbers: its heading, its width, and its cells by the places of the classes."""
-
     name: str
     width: int
     cells: dict[int, str]
@@ -290,7 +280,6 @@ class _ClassList:
         return [_Column(name, max(map(len, (name, *column.values()))), column) for name, column in cells.items()]
 
     def _table(self, places: list[int], columns: list[_Column], room: int) -> Table:
-        """The classes in rows, below a heading if they are the first that are shown."""
         side_by_side = room >= (_COLUMN + _BETWEEN) * len(self.summary.modes) - _BETWEEN
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.show_header = places[0] == self.shown[0]
@@ -317,7 +306,6 @@ class _ClassList:
         return widths
 
     def _words(self, place: int) -> list[Text]:
-        """The heaviest labels of a class in every mode, with the number of its factor if it is shared."""
         summary = self.summary
         texts = []
         for mode, factor in enumerate(summary.location_CM[place].tolist()):
@@ -432,7 +420,6 @@ def _mode_details(summary: ClassSummary, place: int, mode: int, top: int) -> Ite
 
 
 def _bars(profile: Profile, top: int) -> Iterator[RenderableType]:
-    """The heaviest labels with their shares, intervals and bars, and the share of all other labels."""
     labels = profile.top(top)
     grid = Table.grid(padding=(0, 1))
     for justify in ("left", "left", "right"):
@@ -447,7 +434,6 @@ def _bars(profile: Profile, top: int) -> Iterator[RenderableType]:
 
 
 def _cells(summary: ClassSummary, cells: "pd.DataFrame") -> Iterator[RenderableType]:
-    """The top cells: what the class and the whole model expect there, and what was observed."""
     if not len(cells):
         return
     summed = [name for name in summary.mode_names if name not in cells]
@@ -460,7 +446,6 @@ def _cells(summary: ClassSummary, cells: "pd.DataFrame") -> Iterator[RenderableT
 
 
 def _table_of_cells(modes: Iterable[str], numbers: Iterable[str]) -> Table:
-    """A table for labels, which may take several lines, and numbers, which may not."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in modes:
         table.add_column(Text(name), overflow="fold")

@@ -35,8 +35,7 @@ _FORMS = {
     "day": _Form(_DAY, rf"{_YEAR}|{_MONTH}", "D", "%Y-%m-%d"),
     "hour": _Form(rf"{_DAY} ([01]\d|2[0-3]):00", rf"{_YEAR}|{_MONTH}|{_DAY}", "h", "%Y-%m-%d %H:00"),
 }
-# Months YYYYMM and days YYYYMMDD. Other such labels are plain numbers.
-_COMPACT = re.compile(r"(1[5-9]|2[0-9])[0-9]{2}(0[1-9]|1[0-2])([0-9]{2})?")
+_COMPACT = re.compile(r"(1[5-9]|2[0-9])[0-9]{2}(0[1-9]|1[0-2])([0-9]{2})?")  # months YYYYMM and days YYYYMMDD
 _CLOCK = re.compile(r"([01]?\d|2[0-4])(:[0-5]\d){1,2}")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),

@@ -14,27 +14,12 @@ from functools import cache
 from importlib.resources import files
 
 ROOTS: Mapping[str, str] = {
-    "01": "Make public statement",
-    "02": "Appeal",
-    "03": "Express intent to cooperate",
-    "04": "Consult",
-    "05": "Engage in diplomatic cooperation",
-    "06": "Engage in material cooperation",
-    "07": "Provide aid",
-    "08": "Yield",
-    "09": "Investigate",
-    "10": "Demand",
-    "11": "Disapprove",
-    "12": "Reject",
-    "13": "Threaten",
-    "14": "Protest",
-    "15": "Exhibit military posture",
-    "16": "Reduce relations",
-    "17": "Coerce",
-    "18": "Assault",
-    "19": "Fight",
-    "20": "Engage in unconventional mass violence",
-}
+    "01": "Make public statement", "02": "Appeal", "03": "Express intent to cooperate", "04": "Consult",
+    "05": "Engage in diplomatic cooperation", "06": "Engage in material cooperation", "07": "Provide aid",
+    "08": "Yield", "09": "Investigate", "10": "Demand", "11": "Disapprove", "12": "Reject", "13": "Threaten",
+    "14": "Protest", "15": "Exhibit military posture", "16": "Reduce relations", "17": "Coerce", "18": "Assault",
+    "19": "Fight", "20": "Engage in unconventional mass violence",
+}  # fmt: skip
 
 _COOPERATION = ("AGREE", "CONSULT", "SUPPORT", "COOPERATE", "AID", "CONCEDE", "RETREAT")
 _CONFLICT = ("REQUEST", "ACCUSE", "REJECT", "THREATEN", "PROTEST", "MOBILIZE", "SANCTION", "COERCE", "ASSAULT")

@@ -23,8 +23,7 @@ Integers = NDArray[np.integer[Any]]
 Int64s = NDArray[np.int64]
 
 INT64_MAX = 2**63 - 1
-# Above this the sampler's binomial and gamma draws are no longer exact.
-MAX_TOTAL = 2**50
+MAX_TOTAL = 2**50  # above this the sampler's binomial and gamma draws are no longer exact
 NOTHING_TO_FIT = "must have a positive count: there is nothing to fit"
 _CELLS_AT_ONCE = 2**22  # a limit, so that temporary arrays do not grow with the data
 _SAMPLE = 2_000_000
@@ -178,8 +177,7 @@ def canonical(coords: Integers, counts: Integers, shape: tuple[int, ...]) -> tup
     (keys,) = column_keys(shape, cells)
     if (keys[1:] < keys[:-1]).any():
         if math.prod(shape) * (int(totals.max()) + 1) <= INT64_MAX:
-            # With the count as its last digit, a key has a whole entry. Sorting numbers is about ten times faster than
-            # sorting positions and then gathering the entries from all over memory.
+            # With the count as last digit, a key is a whole entry: to sort these is ten times faster than positions.
             base = int(totals.max()) + 1
             packed = keys * base + totals
             packed.sort()
@@ -202,10 +200,7 @@ def cell_ranges(cells: int) -> Iterator[slice]:
 
 
 def fibre_order(parts: Iterable[NDArray[Any]], shape: tuple[int, ...], cells: int) -> tuple[int, ...]:
-    """Return the order of the modes for coordinates (M, n) in parts: the mode of the fewest fibres moves to the end.
-
-    It moves only if that saves a quarter of the fibres; otherwise sorting the cells again would not pay.
-    """
+    """Return the order of the modes: the one with the fewest fibres is last if that saves a quarter of the fibres."""
     modes = range(len(shape))
     sampled = np.uint64(max(1, cells // _SAMPLE))  # of many cells, a hash selects some
     keys: list[list[NDArray[np.uint64]]] = [[] for _ in modes]

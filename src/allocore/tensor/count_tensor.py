@@ -434,9 +434,9 @@ class CountTensor:
             For modes whose names cannot be keywords: `Y.select({"sold in": "2018"})`. Modes may also be indices.
         **modes
             For each mode that is named: a label, a slice of labels with both ends included, a list of labels, or a mask
-            (one bool per row). If the labels are periods of time in order, a longer period means all of its
-            periods ("2018" the months of 2018), and the ends of a slice need not be labels themselves. A mode
-            without labels takes positions instead, with slices as in Python: the end is excluded.
+            (one bool per row). If the labels are periods of time in order, a longer period means all of its periods
+            ("2018" the months of 2018), and the ends of a slice need not be labels. A mode without labels takes
+            positions, with slices as in Python.
 
         Returns
         -------
@@ -462,11 +462,8 @@ class CountTensor:
 
         Parameters
         ----------
-        rows : dict from mode to labels, optional
-            As for `select`.
-        **modes
-            As for `select`. If several modes are named, only the cells that are in the rows of all of them are missing:
-            those that `select` would return.
+        rows, modes : as for `select`
+            The cells that `select` would return: if several modes are named, those in the rows of all of them.
 
         Returns
         -------
@@ -517,9 +514,7 @@ class CountTensor:
                 raise InputError("path", str(target), f"cannot be written: {reason_of(error)}") from error
 
     def to_scipy(self) -> scipy.sparse.coo_array:
-        """Return the counts as a SciPy array with the same number of dimensions. Labels are lost.
-
-        Tensors with missing cells, which would become zeros, raise an `InputError`.
+        """Return the counts as a SciPy array. Labels are lost; missing cells raise an `InputError`: they are not zeros.
 
         Returns
         -------
@@ -538,9 +533,7 @@ class CountTensor:
         return scipy.sparse.coo_array((self.counts.copy(), tuple(np.array(self.coords))), self.shape)
 
     def to_sparse(self) -> sparse.COO:
-        """Return the counts as an array of pydata sparse, which must be installed. Labels are lost.
-
-        Tensors with missing cells, which would become zeros, raise an `InputError`.
+        """Return the counts as an array of pydata sparse, which must be installed. The rest is as for `to_scipy`.
 
         Returns
         -------

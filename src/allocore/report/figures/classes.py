@@ -1,7 +1,6 @@
 """Figures of classes: for every mode a panel with the stems of the profile; several classes make a page.
 
-The largest stems are in colour and have names, the rest are grey. Behind the stems are the intervals: a band where
-labels have an order, else a pale whisker behind every coloured stem.
+Behind the stems are the intervals: a band where labels have an order, else a pale whisker behind every coloured stem.
 """
 
 from collections.abc import Sequence
@@ -32,26 +31,20 @@ from allocore.report.figures.style import (
 )
 from allocore.report.fit import Fit, shown_summary
 
-# The threshold of the paper, below which stems are grey.
-THRESHOLD = 0.02
+THRESHOLD = 0.02  # of the paper, below which stems are grey
 _ROW = 1.66
 _CAPTION, _APART = 0.2, 0.26
 _HEADING, _TITLES, _LABELS, _BELOW = 0.36, 0.3, 0.16, 0.12
-# The room to the left of a panel, with and without numbers at its axis.
-_LEFT, _GAP = 0.4, 0.12
+_LEFT, _GAP = 0.4, 0.12  # the room to the left of a panel, with and without numbers at its axis
 _LEAST_NAMES, _MOST_NAMES = 0.5, 2.2
 _RIGHT, _WIDEST = 0.08, 9.0
 _ON_PAGE, _TOP = 6, 5
-# A page shows at most this many stems. Of neighbours, only the highest is drawn.
-_COLUMNS = 1000
+_COLUMNS = 1000  # the most stems on a page; of neighbours, only the highest is drawn
 _HEADROOM, _NAMES_ABOVE = 1.08, 1.3
-# Distances in points: between ticks of time, between lines of names, from the stems to their names.
-_TICK, _LINE, _AWAY = 26.0, 8.4, 7.0
-# The width of the column of shares next to the stems, and its distance from the names.
-_SHARE, _SPACE = 18.0, 3.0
+_TICK, _LINE, _AWAY = 26.0, 8.4, 7.0  # points between ticks of time, between lines of names, from stems to names
+_SHARE, _SPACE = 18.0, 3.0  # the width of the column of shares next to the stems, and its distance from the names
 _PEAKS = 2
-# How pale intervals are, and how wide a whisker is, in points.
-_PALE, _WHISKER = 0.3, 3.2
+_PALE, _WHISKER = 0.3, 3.2  # how pale intervals are, and how wide a whisker is, in points
 _T = TypeVar("_T")
 
 
@@ -125,9 +118,8 @@ def classes(
 ) -> Figure | Axes:
     """Draw a page of classes, one below another, each as `one_class` does.
 
-    Small or weakly supported classes come last, below a line that says so. If the names of many modes need more room
-    than a page has, the panels of a class take several lines. The panels are one per mode for the first class, then for
-    the second, and so on.
+    Small or weakly supported classes come last. If the names of many modes need more room than a page has, the panels
+    of a class take several lines. The panels are one per mode for the first class, then for the second, and so on.
 
     Parameters
     ----------
@@ -290,7 +282,6 @@ def _write_heading(sheet: style.Sheet, summary: ClassSummary, place: int, upper:
 
 
 def _write_title(panel: Axes, summary: ClassSummary, place: int, mode: int, colour: str, slot: _Slot) -> None:
-    """Write the mode, and below it the classes that share the factor; in a draw the factor has a number."""
     room = (slot.width + slot.beside + 0.06) * 72
     name = shorten(summary.mode_names[mode], room - 24, style.NORMAL, bold=True)
     title = name if summary.is_consensus else joined(name, summary.factor(place, mode).number)
@@ -303,15 +294,11 @@ def _name_room(profile: Profile, top: int, threshold: float) -> float:
     """The room in points that the names of a profile need next to it."""
     rows = _largest(profile, top, threshold).tolist()
     widest = max((width(clean(profile.mode.labels[row]), style.SMALL) for row in rows), default=0.0)
-    # One point more than needed, so that rounding shortens no name.
-    return _AWAY + _SHARE + _SPACE + widest + 1.0
+    return _AWAY + _SHARE + _SPACE + widest + 1.0  # one point more than needed, so that rounding shortens no name
 
 
 def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: float, beside: float) -> None:
-    """Draw a profile into a panel, with `beside` points of room to its right for the names of the largest elements.
-
-    If `beside` is 0, names are below the axis. Periods of time are all in colour, as in the paper.
-    """
+    """Draw a profile into a panel, with `beside` points of room to its right for names; below the axis if that is 0."""
     labels, points = profile.mode.labels, style.inches(ax)[0] * 72
     ax.set_xlim(-0.5 - 0.02 * len(labels), len(labels) - 0.5 + 0.02 * len(labels))
     time = profile.mode.kind == "time"
@@ -331,7 +318,6 @@ def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: flo
     highest = max(float(profile.share_D.max()), _draw_intervals(ax, profile, colour, shown, shown[large]))
     _share_axis(ax, profile, highest, beside)
     ax.set_ylim(0.0, highest * (_NAMES_ABOVE if time or profile.even else _HEADROOM))
-    # Two collections have all stems, whatever their number.
     share_D, grey, coloured, few = profile.share_D, shown[~large], shown[large], large.sum() <= 40
     ax.vlines(grey, 0.0, share_D[grey], colors=style.FAINT, linewidths=0.8, gid="grey")
     ax.vlines(coloured, 0.0, share_D[coloured], colors=colour, linewidths=1.2 if few else 0.8, gid="coloured")
@@ -345,7 +331,6 @@ def draw_stems(ax: Axes, profile: Profile, colour: str, top: int, threshold: flo
 
 
 def _share_axis(ax: Axes, profile: Profile, highest: float, beside: float) -> None:
-    """Put one or two round numbers on the axis, or none if there are names with shares next to the stems."""
     found = MaxNLocator(nbins=3, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, highest)
     shown = [] if profile.empty or beside else [float(tick) for tick in found if 0.0 < tick <= highest * 1.001]
     ax.yaxis.set_major_locator(FixedLocator(shown))
@@ -355,7 +340,6 @@ def _share_axis(ax: Axes, profile: Profile, highest: float, beside: float) -> No
 
 
 def _largest(profile: Profile, top: int, threshold: float) -> Ints:
-    """The rows to name: the largest that are not grey, and the largest one in any case."""
     if profile.even or profile.empty:
         return np.empty(0, dtype=np.int64)
     heaviest = profile.heaviest[:top]
@@ -416,15 +400,13 @@ def _name_beside(ax: Axes, profile: Profile, named: Ints, room: float) -> None:
         x, share = 1.0 + (_AWAY + _SHARE) / wide, f"{profile.share_D[row]:.0%}"
         _write(ax, x, line / high, share, "share", ha="right", va="center_baseline", color=style.GREY)
         _write(ax, x + _SPACE / wide, line / high, name, "name", ha="left", va="center_baseline")
-        # The line ends where the number begins.
-        end_x = x - (width(share, style.SMALL) + 1.5) / wide
+        end_x = x - (width(share, style.SMALL) + 1.5) / wide  # where the number begins
         at = (row - low) / (end - low)
         leaders.append([(at + 2 / wide, tip / high), (1.0, tip / high), (end_x, line / high)])
     _draw_leaders(ax, leaders)
 
 
 def _name_above(ax: Axes, profile: Profile, named: Ints) -> None:
-    """Write the names of the peaks on one line above all stems."""
     (wide, high), (low, end), upper = style.inches(ax), ax.get_xlim(), ax.get_ylim()[1]
     wide, high = wide * 72, high * 72
     texts = [shorten(profile.mode.labels[row], wide, style.SMALL) for row in named.tolist()]
@@ -456,15 +438,11 @@ def _remark(ax: Axes, words: str, beside: float) -> None:
 
 
 def place_labels(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
-    """Return where to place labels on a line from `low` to `high` so that they do not overlap.
+    """Return the middles of labels on a line so that they do not overlap, by least squares from the wanted middles.
 
-    The squared distances from the wanted positions are as small as possible. Labels keep the order of their wanted
-    positions. If the line is too short for all of them, they are placed side by side from `low` on.
-
-    Without gaps the middles would be at fixed offsets. What the middles exceed these offsets by must not decrease along
-    the line, so the best placement is an isotonic regression (Barlow et al., 1972), clipped to the line.
-
-    `wanted` are the middles that the labels should have, `sizes` their lengths; the result has their middles.
+    Labels keep their order; if the line is too short, they are side by side from `low` on. Without gaps the middles
+    would be at fixed offsets. What they exceed these by must not decrease along the line: this is an isotonic
+    regression (Barlow et al., 1972), clipped to the line.
     """
     if not len(wanted):
         return []

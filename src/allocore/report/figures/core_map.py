@@ -13,14 +13,11 @@ from allocore.report.figures import style
 from allocore.report.figures.style import Figure, clean, figure_or_axes, shorten, width
 from allocore.report.fit import Fit, shown_summary
 
-# The largest number of rows that can be read on a page.
-_ROWS = 60
+_ROWS = 60  # the most that can be read on a page
 _LEFT, _BARS, _RIGHT, _ABOVE, _BELOW = 0.46, 0.75, 0.1, 0.28, 0.78
-# How far below the panels the factors are counted, in points: the numbers of the factors are between.
-_COUNTED = -14.0
+_COUNTED = -14.0  # points below the panels, where the factors are counted: their numbers are between
 _BETWEEN = 0.16
-# The least width of a mode: enough for the number of its factors.
-_LEAST = 0.5
+_LEAST = 0.5  # the least width of a mode: enough for the number of its factors
 _WIDEST = 9.0
 
 
@@ -42,11 +39,10 @@ def core(
 ) -> Figure | Axes:
     """Draw where the non-zeros of the core are: rows are classes, largest first; columns are the factors of each mode.
 
-    A mark means that the class uses the factor. Factors that several classes share come first and are in colour; a thin
-    line joins their classes. Factors of one class are grey. The bars at the left show the shares of the classes, with
-    the 90% intervals of the consensus as thin lines. Small or weakly supported classes come last. The consensus shares
-    a factor between classes that have it in common in at least half of the draws. The panels are the shares, then one
-    per mode.
+    A mark means that the class uses the factor. Factors that several classes share come first, in colour; a thin line
+    joins their classes. Factors of one class are grey. Bars show the shares of the classes, thin lines the 90%
+    intervals of the consensus, in which classes share a factor if they do in at least half of the draws. Small or
+    weakly supported classes come last. The panels are the shares, then one per mode.
 
     Parameters
     ----------
@@ -81,10 +77,7 @@ def core(
 
 
 class _Lines(NamedTuple):
-    """The lines of the figure: the place of the class on each; an empty line precedes the small or weakly supported.
-
-    `at` is the height of each class, `gap` that of the empty line, if there is one, and `number` counts all lines.
-    """
+    """The places of the classes, their heights, that of the empty line before small ones, and the number of lines."""
 
     places: list[int]
     at: list[int]
@@ -132,7 +125,6 @@ def _widths(numbers: list[int], least: list[float], room: float) -> list[float]:
 
 
 def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
-    """Draw bars that grow to the left, away from the marks, with the numbers of the classes."""
     share = summary.share_C[lines.places]
     highest = float(summary.share_C.max())
     ax.barh(lines.at, share, height=0.7, color=style.FAINT)
@@ -142,8 +134,7 @@ def _draw_shares(ax: Axes, summary: ClassSummary, lines: _Lines) -> None:
         highest = max(highest, float(high.max()))
     ax.set_xlim(highest * 1.05 or 1.0, 0.0)
     ax.set_ylim(lines.number - 0.4, -0.6)
-    # Class numbers are left out where they would overlap.
-    line = style.inches(ax)[1] * 72 / lines.number
+    line = style.inches(ax)[1] * 72 / lines.number  # class numbers are left out where they would overlap
     steps = (1, 2, 5, 10, 20, 50, 100, 200, 500)
     step = next((step for step in steps if step * line >= style.SMALL), lines.number)
     ax.set_yticks(lines.at[::step], [str(number) for number in summary.number_C[lines.places][::step]])
@@ -181,7 +172,6 @@ def _draw_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column
 
 
 def _dress_mode(ax: Axes, summary: ClassSummary, mode: int, columns: list[_Column], colour: str) -> None:
-    """Name the mode and, if there is room, the factors; count the shared ones."""
     points = style.inches(ax)[0] * 72
     name = shorten(summary.mode_names[mode], points + 8, style.NORMAL, bold=True)
     ax.set_title(name, loc="left", color=colour, weight="bold", fontsize=style.NORMAL, pad=6)

@@ -17,12 +17,10 @@ from allocore.report.fit import Fit, shown_summary
 
 _LABELS, _FACTORS = 40, 40
 _MASS, _BETWEEN, _BELOW, _KEY = 0.55, 0.08, 0.78, 0.07
-# The room in inches left of factors in rows, for their numbers and the title of the axis.
-_NUMBERS = 0.52
+_NUMBERS = 0.52  # inches left of factors in rows, for their numbers and the title of the axis
 _MOST_NAMES = 2.0
 _TICK = 30.0
-# The largest width of the name of the mode, in points.
-_TITLE = 120.0
+_TITLE = 120.0  # the largest width of the name of the mode, in points
 
 
 class _Shown(style.Shown, total=False):
@@ -49,11 +47,9 @@ def factors(
     """Draw the factors of a mode that are in use as a heat map, the largest first.
 
     Darker cells are larger shares of a label in a factor. Bars show the share of all expected counts that the classes
-    of each factor have. Periods of time and other ordered labels are all shown, from left to right. Of unordered
-    labels, the figure shows the `most` heaviest, among them the heaviest of every factor. They are in groups, with a
-    line between groups: each label with the factor that has most of its counts, the heaviest first. A factor of the
-    consensus has the lowest number of the classes that share it. The panels are the heat map, the bars, and the key to
-    the shades.
+    of each factor have. Periods of time and other ordered labels are all shown, from left to right; of unordered
+    labels the `most` heaviest, among them the heaviest of every factor. A factor of the consensus has the lowest number
+    of the classes that share it. The panels are the heat map, the bars, and the key to the shades.
 
     Parameters
     ----------
@@ -176,10 +172,7 @@ def _groups(shown: list[Factor], rows: Ints) -> tuple[Ints, list[int]]:
 
 
 def _shade(heat: Axes, share: Floats, colour: str, sheet: style.Sheet, left: float, power: float = 0.5) -> None:
-    """Draw the shares, with square-root shades so that small ones can be seen, and a key to the shades below.
-
-    Over time every period has some share, so there the shades grow in proportion, which shows peaks better.
-    """
+    """Draw the shares and a key: square-root shades show small ones, shades in proportion (power 1) peaks over time."""
     red, green, blue = to_rgb(colour)
     dark = to_hex((0.45 * red, 0.45 * green, 0.45 * blue))
     shades = LinearSegmentedColormap.from_list("shares", [(0.0, "white"), (0.5, colour), (1.0, dark)])
@@ -200,7 +193,6 @@ def _shade(heat: Axes, share: Floats, colour: str, sheet: style.Sheet, left: flo
 
 
 def _number_ticks(heat: Axes, shown: list[Factor], axis: str) -> None:
-    """Write the numbers of the factors if there is room, turned by 90 degrees if they are too wide."""
     wide, high = style.inches(heat)
     numbers = [str(factor.number) for factor in shown]
     slot = 72 * (high if axis == "y" else wide) / len(shown)

@@ -149,8 +149,7 @@ _LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 _POINTS: dict[str, Any] = {
     "markersize": 4, "markeredgecolor": "white", "markeredgewidth": 0.4, "linewidth": 1.0, "elinewidth": 0.8,
 }  # fmt: skip
-# Numbers that differ by more than this ratio get a logarithmic axis.
-_WIDE = 4.0
+_WIDE = 4.0  # numbers that differ by more than this ratio get a logarithmic axis
 
 
 class _Axes(TypedDict, total=False):
@@ -171,8 +170,8 @@ def ppd(
 ) -> Figure | Axes:
     """Draw the log predictive density of held-out cells: medians over the splits, with bars from quartile to quartile.
 
-    A log predictive density of minus infinity counts like any other value. If it is the lower quartile, the bar ends at
-    the lower edge. If it is the median, the point cannot be drawn. The note above the axes names both cases.
+    If minus infinity is the lower quartile, the bar ends at the lower edge. If it is the median, the point is left out.
+    The note above the axes names both cases.
 
     Parameters
     ----------
@@ -194,8 +193,7 @@ def ppd(
 
     Examples
     --------
-    >>> import allocore as ac
-    >>> import pandas as pd
+    >>> import allocore as ac, pandas as pd
     >>> table = pd.DataFrame({"model": "CP", "budget": [5, 5, 5], "split": [0, 1, 2], "log_ppd": [-3.0, -2.0, -2.5]})
     >>> plot = ac.figures.ppd(table).panels[0]
     >>> plot.lines[0].get_xydata().tolist()
@@ -230,10 +228,7 @@ def ppd(
 
 
 class _Series(NamedTuple):
-    """The fits of one model: budgets, and the quartiles (3, n) along both axes.
-
-    `colour` is the number of the model, `line` that of the core within the model, `marker` that of the series.
-    """
+    """The fits of one model: the numbers of model, core and series, budgets, and quartiles (3, n) along both axes."""
 
     model: str
     core: str
@@ -279,7 +274,6 @@ def _check(table: pd.DataFrame, value: str, against: str) -> pd.DataFrame:
 
 
 def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
-    """One series for each model and core, in the order of the table."""
     if "core" not in numbers:
         numbers = numbers.assign(core="")
     numbers = numbers.assign(core=numbers["core"].fillna("").astype(str), model=numbers["model"].astype(str))
@@ -295,7 +289,6 @@ def _series(numbers: pd.DataFrame, value: str, against: str) -> list[_Series]:
 
 
 def _notes(everything: list[_Series], splits: int) -> list[str]:
-    """The number of splits, and what the figure cannot show."""
     notes = [f"medians and quartiles of {splits} splits" if splits > 1 else "one split"]
     left_out = []
     for series in everything:
@@ -334,7 +327,6 @@ def _draw_series(ax: Axes, found: list[_Series]) -> None:
 
 
 def _across(ax: Axes, found: list[_Series], against: str) -> None:
-    """Scale and label the horizontal axis."""
     values = np.concatenate([series.across[1] for series in found])
     if values.min() > 0 and values.max() > _WIDE * values.min():
         ax.set_xscale("log")
@@ -353,8 +345,7 @@ def _across(ax: Axes, found: list[_Series], against: str) -> None:
 
 def _name_ends(ax: Axes, found: list[_Series]) -> None:
     """Write the budgets next to the points at the ends of the lines, each where it covers no other."""
-    # Axes find their limits when asked for them; points have no places before that.
-    ax.get_xlim()
+    ax.get_xlim()  # axes find their limits when asked for them; points have no places before that
     ax.get_ylim()
     figure = ax.get_figure(root=True)
     points_per_pixel = 72 / (figure.dpi if figure else 100.0)
@@ -380,7 +371,6 @@ def _touch(one: tuple[float, float, float], other: tuple[float, float, float]) -
 
 
 def _name_budgets(ax: Axes, budgets: list[float]) -> None:
-    """Write the budgets from the left, without those that would touch the one before."""
     wide = style.inches(ax)[0] * 72
     ax.get_xlim()
     at = ax.transAxes.inverted().transform(ax.transData.transform([(budget, 0.0) for budget in budgets]))[:, 0] * wide
@@ -426,8 +416,7 @@ def forecast(forecast: Forecast, cells: Cells = None, ax: Axes | None = None) ->
     Returns
     -------
     Figure or matplotlib.axes.Axes
-        The new figure, which a notebook shows; or `ax`, if that was given.
-        The panels are `figure.panels`.
+        The new figure, which a notebook shows; or `ax`, if that was given. The panels are `figure.panels`.
 
     Examples
     --------
@@ -471,7 +460,6 @@ def _quantiles(future: "Forecast | Compared", forecast: "Forecast", cell: Mappin
 
 
 def _fan(panel: Axes, forecast: Forecast, past_T: Floats, fan_HL: Floats, title: str) -> None:
-    """One panel: grey past, blue fan, with the last past value as the beginning of the fan."""
     periods, horizon = len(past_T), len(fan_HL)
     x = np.arange(periods - 1, periods + horizon)
     low, lower, middle, upper, high = np.vstack([np.full((1, fan_HL.shape[1]), past_T[-1]), fan_HL]).T

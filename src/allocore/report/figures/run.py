@@ -1,7 +1,4 @@
-"""Figures of a whole run: traces, the effective shape, how much its classes have; and all figures as files.
-
-A file is complete or does not exist.
-"""
+"""Figures of a whole run: traces, the effective shape, how much its classes have; and all figures as files."""
 
 import os
 import re
@@ -28,10 +25,8 @@ from allocore.report.figures.style import Figure, figure_or_axes, joined, shorte
 from allocore.report.fit import Fit, shown_summary
 
 _ROW, _LEFT, _ABOVE, _BELOW = 1.05, 0.62, 0.24, 0.42
-# The first sweeps are far from all later ones and would flatten them. This share of the sweeps may leave the panel.
-_START = 0.1
-# The largest width of the name of a mode, in points.
-_NAME = 120.0
+_START = 0.1  # the share of the sweeps that may leave the panel: the first would flatten all later ones
+_NAME = 120.0  # the largest width of the name of a mode, in points
 
 
 @overload
@@ -89,8 +84,7 @@ def _traces(post: Fit) -> list[_Trace]:
         _Trace(joined(shorten(name, _NAME, style.NORMAL), "factors in use"), stats["factors"][:, :, mode], "whole")
         for mode, name in enumerate(post.record.tensor.mode_names)
     ]
-    # The locations of CP and Tucker are fixed.
-    if post.record.spec.learn_locations:
+    if post.record.spec.learn_locations:  # those of CP and Tucker are fixed
         found.append(_Trace("share of classes that moved", stats["moved"], "share"))
     return found
 
@@ -128,11 +122,9 @@ def _value_axis(ax: Axes, values: NDArray[np.float64], kind: str) -> None:
 _BINS = 30
 _LEVELS = (0.5, 0.95)
 _BAND = (0.05, 0.95)
-# Sums of shares that should be equal differ by less.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # sums of shares that should be equal differ by less
 _ACROSS = 5
-# The width of the margins of a panel and of the word "factors", in points.
-_FACTORS = 58.0
+_FACTORS = 58.0  # the width of the margins of a panel and of the word "factors", in points
 
 
 @overload
@@ -180,8 +172,7 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
 
 def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> None:
     low, high = int(values.min()), int(values.max())
-    # The values are whole numbers: every bar has the same number of them.
-    step = -(-(high - low + 1) // _BINS)
+    step = -(-(high - low + 1) // _BINS)  # every bar has the same number of whole numbers
     edges = np.arange(low, high + step + 1, step) - 0.5
     below = np.zeros(len(edges) - 1)
     for chain, of_chain in enumerate(values):
@@ -190,11 +181,9 @@ def _histogram(ax: Axes, title: str, values: NDArray[np.int64], most: int) -> No
         ax.bar(edges[:-1] + step / 2, count, bottom=below, width=step * 0.92, color=colour)
         below += count
     ax.set_ylim(0.0, below.max() * 1.08)
-    # The values are whole numbers, and their median is one that occurs.
-    middle = int(np.quantile(values, 0.5, method="inverted_cdf"))
+    middle = int(np.quantile(values, 0.5, method="inverted_cdf"))  # a value that occurs
     ax.axvline(middle, color=style.INK, linewidth=0.8)
-    # A single bar would fill the panel.
-    room = max(0.0, 4.0 - (high - low)) / 2
+    room = max(0.0, 4.0 - (high - low)) / 2  # a single bar would fill the panel
     ax.set_xlim(edges[0] - room - 0.2, edges[-1] + room + 0.2)
     found = [tick for tick in MaxNLocator(nbins=3, integer=True).tick_values(low, high) if low <= tick <= high]
     ax.xaxis.set_major_locator(FixedLocator(found or [low]))
@@ -251,7 +240,6 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
 
 
 def _mark(ax: Axes, level: float, classes: int, share: NDArray[np.float64]) -> None:
-    """Draw a line from the axis to the curve, and write below the curve how many classes have this share."""
     ax.plot([0, classes], [level, level], color=style.GREY, linewidth=0.6, linestyle=(0, (3, 2)), gid="level")
     ax.plot([classes], [share[classes]], "o", color=style.INK, markersize=3.5, gid="reached")
     text = f"{classes} class{'es' * (classes > 1)} {'has' if classes == 1 else 'have'} {level:.0%}"
@@ -283,10 +271,9 @@ def write_all(
 ) -> list[Path]:
     """Write all figures of a run into a folder. The folder is created if it does not exist; old files are replaced.
 
-    `classes-1`, `classes-2` and so on are pages of the largest classes, with small or weakly supported ones last.
-    `core` shows where they are, `factors-<mode>` the factors of a mode, `mass` how much the largest classes have;
-    `effective-shape` and `traces` describe the run. If the run has held-out cells, `calibration` shows whether its
-    intervals are right. A run without draws has only `traces`.
+    `classes-1`, `classes-2` and so on are pages of the largest classes. The others are named after the
+    functions: `core`, `factors-<mode>`, `mass`, `effective-shape`, `traces`, and `calibration` if the run has held-out
+    cells. A run without draws has only `traces`.
 
     Parameters
     ----------
@@ -320,8 +307,7 @@ def write_all(
         raise InputError("formats", formats, f"must have one or more of {', '.join(_FORMATS)}")
     rows, on_page = whole_number("rows", rows), None if on_page is None else whole_number("on_page", on_page)
     if post.record.core_values.shape[1]:
-        # Raises an error if the draw does not exist, before anything is written.
-        shown_summary(post, draw, chain)
+        shown_summary(post, draw, chain)  # raises an error if the draw does not exist, before anything is written
     elif not post.record.stats["moved"].shape[1]:
         raise InputError("post", NO_VALUE, "has no sweeps yet: there is nothing to draw")
     try:
@@ -338,7 +324,6 @@ def write_all(
 
 
 def _figures(post: Fit, rows: int, on_page: int | None, draw: ShownDraw, chain: int | None) -> Iterator[_Figure]:
-    """The names of the figures, and how each is made."""
     if post.record.core_values.shape[1]:
         summary = shown_summary(post, draw, chain)
         places = summary.apart_last[:rows]

@@ -1,10 +1,7 @@
 """One restrained style for all figures: colours, fonts, text that fits, ticks, and sheets laid out in inches.
 
-The colours of Okabe and Ito suit all kinds of colour vision. No letter is smaller than 7
-points. Labels may contain any character and may be of any length.
-
-Positions of ticks are numbers of periods, which may have gaps, and not dates. So matplotlib's locators of dates do not
-apply: they put ticks at dates that are not among the periods, and more of them than the figure has room for.
+The colours of Okabe and Ito suit all kinds of colour vision. No letter is smaller than 7 points. Positions of ticks
+are numbers of periods, which may have gaps: matplotlib's locators put ticks at dates that are not among the periods.
 """
 
 import math
@@ -30,8 +27,7 @@ from matplotlib.transforms import Bbox
 from allocore.classes.summary import ShownDraw, ShownMode
 from allocore.tensor.calendar import period_start
 
-# On a screen an inch of print is this many pixels wide, and every pixel is drawn with two dots in each direction.
-_PIXELS, _DOTS = 110, 2
+_PIXELS, _DOTS = 110, 2  # pixels of a screen for an inch of print, and dots for a pixel in each direction
 
 
 class Shown(TypedDict, total=False):
@@ -44,8 +40,7 @@ class Shown(TypedDict, total=False):
 class Figure(matplotlib.figure.Figure):
     """A matplotlib figure that a notebook shows if it is the last value of a cell; `allocore.figures` makes these.
 
-    pyplot does not know it. So it is never shown twice, with or without `%matplotlib inline`, and its memory is freed
-    once nothing refers to it.
+    pyplot does not know it, so it is never shown twice, and its memory is freed once nothing refers to it.
     """
 
     @property
@@ -64,10 +59,7 @@ class Figure(matplotlib.figure.Figure):
 
 
 def figure_or_axes(drawn: Axes, given: Axes | None) -> "Figure | Axes":
-    """Return what a function that draws returns: the new figure, or the axes that it was given.
-
-    Given axes belong to the caller's figure, which a notebook would show twice if it were returned.
-    """
+    """Return the new figure, or the given axes: their figure is the caller's, and a notebook would show it twice."""
     if given is not None:
         return given
     figure = drawn.get_figure(root=True)
@@ -88,43 +80,22 @@ SMALL, NORMAL, LARGE = 7.0, 7.5, 9.0
 NOTE: dict[str, Any] = {"fontsize": SMALL, "color": GREY}
 
 _LOOK: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": GREY,
-    "axes.facecolor": "white",
-    "axes.grid": False,
-    "axes.labelcolor": INK,
-    "axes.labelsize": NORMAL,
-    "axes.labelweight": "normal",
-    "axes.linewidth": 0.6,
-    "axes.titlecolor": INK,
-    "axes.titlesize": NORMAL,
-    "axes.titleweight": "normal",
-    "axes.unicode_minus": True,
-    "axes.formatter.use_mathtext": False,
-    "figure.dpi": 150,
-    "figure.facecolor": "white",
-    "font.size": NORMAL,
-    "font.style": "normal",
-    "font.weight": "normal",
-    "legend.fontsize": SMALL,
-    "legend.frameon": False,
-    "lines.linewidth": 1.0,
-    "pdf.fonttype": 42,
-    "savefig.facecolor": "white",
-    # Outlines of letters look the same on machines without the font.
-    "svg.fonttype": "path",
-    # The same figure gives the same file.
-    "svg.hashsalt": "allocore",
+    "axes.axisbelow": True, "axes.edgecolor": GREY, "axes.facecolor": "white", "axes.grid": False,
+    "axes.labelcolor": INK, "axes.labelsize": NORMAL, "axes.labelweight": "normal", "axes.linewidth": 0.6,
+    "axes.titlecolor": INK, "axes.titlesize": NORMAL, "axes.titleweight": "normal",
+    "axes.unicode_minus": True, "axes.formatter.use_mathtext": False,
+    "figure.dpi": 150, "figure.facecolor": "white",
+    "font.size": NORMAL, "font.style": "normal", "font.weight": "normal",
+    "legend.fontsize": SMALL, "legend.frameon": False, "lines.linewidth": 1.0,
+    "pdf.fonttype": 42, "savefig.facecolor": "white",
+    "svg.fonttype": "path",  # outlines of letters look the same on machines without the font
+    "svg.hashsalt": "allocore",  # the same figure gives the same file
     "text.color": INK,
-    # Labels may contain dollar signs; no text here is mathematics.
-    "text.parse_math": False,
-    "text.usetex": False,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-}
+    "text.parse_math": False,  # labels may contain dollar signs; no text here is mathematics
+    "text.usetex": False, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL,
+}  # fmt: skip
 
-# The settings of matplotlib belong to the whole process. If two threads changed and restored them in turn, the style of
-# one could stay for good. So figures are made one at a time.
+# matplotlib's settings belong to the process: threads that change and restore them in turn could leave some changed.
 _ONE_AT_A_TIME = RLock()
 
 
@@ -227,21 +198,12 @@ def name_chains(sheet: Sheet, chains: int, right: float, top: float) -> None:
         right -= 0.5
 
 
-# This font comes with matplotlib, so figures look the same everywhere. It covers Latin, Greek, Cyrillic, Arabic, Hebrew
-# and more.
-_FONT = "DejaVu Sans"
+_FONT = "DejaVu Sans"  # comes with matplotlib, and covers Latin, Greek, Cyrillic, Arabic, Hebrew and more
 # Fonts for other characters, used if they are installed.
 _OTHERS = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "Noto Sans Devanagari",
-    "Noto Emoji",
-    "Arial Unicode MS",
-    "Hiragino Sans",
-    "Microsoft YaHei",
-    "Malgun Gothic",
-    "Segoe UI Symbol",
-)
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Devanagari", "Noto Emoji", "Arial Unicode MS",
+    "Hiragino Sans", "Microsoft YaHei", "Malgun Gothic", "Segoe UI Symbol",
+)  # fmt: skip
 _UNKNOWN = "\u25a1"
 _ELLIPSIS = "\u2026"
 # A mark without width. Before a name it sets the direction of the line; after a name it ends the direction of the name.

@@ -6,8 +6,7 @@ the page's own modules are joined into one script. Each becomes a function that 
     import { make } from "./elements.js";       ->   const { make } = modules["elements.js"];
     export function panel(title) { .. }         ->   function panel(title) { .. }  ..  return { panel };
 
-The result is equivalent for modules that import and export names in this form, at the start of a line. All other forms
-(default exports, renaming, `export let`, imports without names, cycles) are errors.
+All other forms (default exports, renaming, `export let`, imports without names, cycles) are errors.
 """
 
 import json

@@ -31,8 +31,7 @@ from allocore.tensor.countries import resolve
 if TYPE_CHECKING:
     import pandas as pd
 
-# A mode is complete up to this many labels, or up to this many numbers over all its columns. Above both limits, the
-# page gets about this many numbers of it.
+# A mode is complete up to this many labels, or numbers over all its columns; else the page gets about as many numbers.
 _WHOLE_LABELS = 500
 _NUMBERS = 100_000
 _LEAST_ROWS = 25
@@ -82,7 +81,7 @@ def payload(
 
 
 def _health(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The verdict on the chains, for the banner and the panel. `rHat` is text, because R-hat may be infinite."""
+    """The verdict on the chains; `rHat` is text, because R-hat may be infinite."""
     headings, rows = diagnosis_rows(diagnosis)
     r_hats = diagnosis.table["r_hat"].to_numpy()[:1]  # the log-likelihood comes first; NNTuck has no row at all
     return {
@@ -97,7 +96,6 @@ def _health(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _held_out(posterior: Fit) -> dict[str, Any] | None:
-    """How well the run predicts its held-out cells, in words and as a table; None if there are none."""
     if posterior.record.held_out is None:
         return None
     found = posterior.evaluate(brief=True)
@@ -111,7 +109,6 @@ def _held_out(posterior: Fit) -> dict[str, Any] | None:
 
 
 def _traces(posterior: Fit) -> dict[str, Any]:
-    """The log-likelihood of every chain at some hundred evenly spaced sweeps."""
     trace = posterior.record.stats["log_likelihood"]
     sweeps = np.unique(np.linspace(0, trace.shape[1] - 1, min(_TRACE_POINTS, trace.shape[1])).astype(int))
     return {
@@ -142,7 +139,6 @@ class _Columns:
 
 
 def _mode(summary: ClassSummary, columns: _Columns) -> dict[str, Any]:
-    """A mode: its labels, their kind, its columns, and its factors in the order of their first class."""
     mode, shown = summary.modes[columns.place], columns.shown
     rows_NR = _heaviest_rows(mode, shown)
     shown_R = np.arange(len(mode.labels)) if rows_NR is None else np.unique(rows_NR)
@@ -180,7 +176,6 @@ def _heaviest_rows(mode: ShownMode, columns: list[Profile]) -> Ints | None:
 
 
 def _chosen(columns: list[Floats], rows_NR: Ints | None) -> Floats:
-    """The numbers of each column that the page gets, (N, R)."""
     if not columns:
         return np.empty((0, 0))
     numbers_ND = np.stack(columns)
@@ -213,7 +208,6 @@ def _packed(numbers: NDArray[Any], kind: str) -> str:
 
 
 def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any]]:
-    """Each class: its number, name, size and support, and the places of its profiles and factors in every mode."""
     places = [{number: place for place, number in enumerate(factors)} for factors in summary.factors]
     interval_C2 = np.full((len(summary.names), 2), np.nan) if summary.interval_C2 is None else summary.interval_C2
     return [
@@ -240,10 +234,7 @@ def _classes(summary: ClassSummary, modes: list[_Columns]) -> list[dict[str, Any
 
 
 def _cells(posterior: Fit, summary: ClassSummary) -> dict[str, Any]:
-    """The top cells of every class: the modes shown, their labels, and for each class its rows.
-
-    A row has the places of its labels, what the class and the whole model expect, and the count.
-    """
+    """The top cells of every class; a row has the places of its labels, what class and model expect, and the count."""
     tables = top_cells(posterior.record, summary, range(len(summary.names)), _TOP_CELLS) if summary.names else []
     shown = list(tables[0].columns[:-3]) if tables else []
     known: list[dict[str, int]] = [{} for _ in shown]
