@@ -50,9 +50,8 @@ _ROWS_PER_THREAD = 8
 
 
 class Priors(NamedTuple):
-    """Shape and rate of the priors of core values (a0, b0) and of the factors of one mode (e0, f0).
-
-    `log_rising_Y` has ln G(e0 + y) - ln G(e0) for small y: a table, because the function takes ten times as long.
+    """Priors of core values (a0, b0) and factors (e0, f0); `log_rising_Y` is a table of ln G(e0 + y) - ln G(e0), for
+    speed.
     """
 
     a0: float

@@ -73,10 +73,7 @@ def begin(
     workspace: Workspace | None = None,
     thin_cells: ThinCells = thin_here,
 ) -> SamplerState:
-    """Return what a sweep from `state` starts with.
-
-    With the key of the sweep that gave `state`, the allocation is the one that this sweep ended with, bit for bit.
-    Resuming relies on it. A new chain calls it with sweep 0.
+    """Return what a sweep from `state` starts with. The key that gave `state` gives its allocation again, bit for bit.
     """
     workspace = Workspace.of(layout, state) if workspace is None else workspace
     allocation, _ = thin(key, layout, spec, state, workspace, thin_cells)
@@ -91,10 +88,9 @@ def sweep(
     workspace: Workspace | None = None,
     thin_cells: ThinCells = thin_here,
 ) -> tuple[SamplerState, SweepInfo]:
-    """Make one sweep.
+    """Make one sweep. `workspace` belongs to the given state before the call, and to the returned state after it.
 
-    `workspace` belongs to the given state before the call, and to the returned state after it. A chain keeps it between
-    sweeps. `thin_cells` says where the cells are: in the layout, or in shards on workers (run/cluster/shards.py).
+    `thin_cells` says where the cells are: in the layout, or in shards on workers (run/cluster/shards.py).
     """
     (state, allocation), modes = before, len(layout.shape)
     if workspace is None:
@@ -156,6 +152,5 @@ def info_of(
 
 
 def _acceptance(infos: Sequence[RelocationInfo | SplitMergeInfo]) -> float:
-    """The share of proposals that were accepted; NaN if there were none."""
     proposed = sum(info.proposed for info in infos)
     return sum(info.accepted for info in infos) / proposed if proposed else nan

@@ -6,19 +6,17 @@ and the rates of single cells, sum_q lambda_q prod_m phi[m][d_m, k[q, m]].
 
 The missing cells are patterns: a coordinate or a wildcard per mode. A wildcard contributes the column sum of its mode,
 so a pattern costs Q multiplications for each mode it names, however many cells it holds. Overlapping patterns have
-signed weights, so that every cell counts once. Patterns with the same wildcards share the product of their column sums.
+signed weights. Patterns with the same wildcards share the product of their column sums.
 
 Cells may be scaled by a number c for each row of one mode. Then the column sums of this mode are those of c phi, and a
 pattern that names a row of it has its weight multiplied by the c of the row.
 
-Both work on factors expanded to the classes: E[d, q] = phi[m][d, k[q, m]], a row of Q numbers for every label of every
-mode, all modes stacked in `phi_RQ`. Kernels that visit cells or patterns then read consecutive numbers and need not
-gather them by location. Cost: rows * Q numbers.
+Factors are expanded to the classes, E[d, q] = phi[m][d, k[q, m]], with all modes stacked in `phi_RQ`, so that kernels
+read consecutive numbers. Cost: rows * Q numbers.
 
-Cells are sorted into fibres: consecutive cells agree in all modes but the last, or in as many leading modes as
-possible. Kernels compute a product over the leading modes once, for all cells that share it; `changed_N` says from
-which mode on it must be computed again. Cost of rates: cells * Q multiplications if fibres are long, at most M times
-that. The sum over q has one fixed order (simd.py).
+Cells are sorted into fibres, which agree in all modes but the last, or in as many leading modes as possible. A product
+over these is computed once for all cells that share it; `changed_N` says from which mode on it changes. Cost of rates:
+cells * Q multiplications if fibres are long, at most M times that. The sum over q has one fixed order.
 """
 
 from collections.abc import Sequence
@@ -137,9 +135,8 @@ def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Fl
 def sorted_coords(
     coords: NDArray[Any], order: Sequence[int], lengths: Sequence[int], *, sorted_already: bool
 ) -> tuple[NDArray[Any], Ints | slice]:
-    """Coordinates with modes in `order`, sorted, in the narrowest type; and the permutation that sorted the cells.
-
-    Cells that are `sorted_already`, the first mode slowest, are not sorted again if `order` is that of the modes.
+    """Cells sorted by the modes in `order`, in the narrowest type, and the permutation (none if they were sorted
+    before).
     """
     longest = max(lengths)
     narrow = np.uint16 if longest <= 2**16 else np.int32 if longest < 2**31 else np.int64
@@ -176,9 +173,8 @@ class Expanded(NamedTuple):
 
 
 class RowScale(NamedTuple):
-    """A number c for each row of one mode, and the weights of the patterns with c (`SignedPatterns.scaled`).
-
-    With a scale, `sums_MQ` of the expanded factors must hold the sums of c phi in this mode (`scaled_sums`).
+    """A number c for each row of one mode, and the weights of the patterns with c; `sums_MQ` then has the sums of c
+    phi.
     """
 
     mode: int
@@ -222,7 +218,6 @@ class SignedPatterns:
 
     @cached_property
     def _wildcards_P(self) -> Ints:
-        """A bit for each mode in which a pattern has a wildcard."""
         return np.asarray(((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1))
 
     @cached_property
@@ -243,7 +238,6 @@ class SignedPatterns:
         return by_mode
 
     def _groups(self, members_P: Ints, starts_G: Ints, mode: int) -> _Groups:
-        """Groups that begin at `starts_G`, whose members are sorted by their wildcards."""
         wildcards_P = self._wildcards_P[members_P]
         changes = np.flatnonzero(np.diff(wildcards_P)) + 1
         starts_S = np.unique(np.concatenate([starts_G, changes]))
@@ -288,10 +282,9 @@ class SignedPatterns:
         return float(self.sums(expanded, Workers(1), scale)[0])
 
     def observed_cells(self) -> tuple[Ints, Floats]:
-        """Weighted cells (M, P): for a function linear in each row, their sum is the sum over the observed cells.
+        """Weighted cells (M, P) whose sum is that over the observed cells, for a function linear in each row.
 
-        The first cell is the whole tensor; the others take out the missing cells. The coordinate of a wildcard is the
-        row after the last one of its mode, where the caller puts the column sums.
+        The coordinate of a wildcard is the row after the last one of its mode, where the caller puts the column sums.
         """
         everything_1M = np.full((1, len(self.shape)), -1)
         rows_PM = np.concatenate([everything_1M, self.patterns_PM])

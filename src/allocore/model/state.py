@@ -40,9 +40,8 @@ class Dispersion:
 
 @dataclass(frozen=True)
 class State:
-    """Core values, locations, factors and, if there are any, concentrations (M) and the dispersion.
-
-    Steps return new states and never write to the arrays of a state.
+    """Core values, locations, factors and, if any, concentrations (M) and the dispersion. Steps never write to its
+    arrays.
     """
 
     log_core_Q: NDArray[np.float64]
@@ -90,8 +89,8 @@ class SweepInfo:
     """Diagnostics of one sweep of the sampler, or of one iteration of EM. The next sweep needs none of them.
 
     A class is in use if it holds counts, and a factor if a class in use is located at it. Classes at the same location
-    of the core count once. `moved` is the share of classes whose location changed. The acceptance rates are the shares
-    of Metropolis-Hastings proposals that were accepted, in relocation and in split-merge; NaN without a proposal.
+    count once. `moved` is the share of classes whose location changed. Acceptance rates are those of
+    Metropolis-Hastings proposals; NaN without any.
     """
 
     log_likelihood: float
