@@ -1,10 +1,9 @@
 """Small readers and writers of Zarr's format 2: JSON metadata, Zstandard frames, arrays that do not grow.
 
-Files may be damaged or untrusted. Zarr's metadata may name any codec, and numcodecs has some that run code, such as
-`pickle`; so these arrays are read without Zarr, with one codec, Zstandard. A frame states the size of its content,
-which is compared with the expected size before anything is allocated. Zarr leaves out chunks of zeros. Such a gap is
-filled only if the caller knows the shape, or if it is small. No chunk is larger than its array, and an array larger
-than memory is refused, so a wrong shape cannot exhaust memory.
+Files may be damaged or untrusted. Zarr's metadata may name any codec, and some of numcodecs run code, such as `pickle`;
+so these arrays are read without Zarr, with one codec, Zstandard. A frame states the size of its content, which is
+checked before anything is allocated. Zarr leaves out chunks of zeros; such a gap is filled only if the caller knows the
+shape, or if it is small. No chunk is larger than its array, and an array larger than memory is refused.
 """
 
 import json

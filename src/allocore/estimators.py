@@ -1,8 +1,7 @@
 """The models as estimators with scikit-learn's conventions: AlloCore, CP and Tucker by Gibbs sampling, NNTuck by EM.
 
 The constructor only stores settings; `fit` checks them and runs. CP is ALL0CORE with the classes fixed on the
-super-diagonal of the core, Tucker with one class on every location. scikit-learn is imported only when it
-calls.
+super-diagonal of the core, Tucker with one on every location. scikit-learn is imported only when it calls.
 """
 
 import math

@@ -118,9 +118,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 
 class _Template(Formatter):
-    """Fills in `_FORMATS` and words by number: with 2 cells, `{cells:count cell}` is "2 cells", `{cells:is|are}` is
-    "are".
-    """
+    """Fills in `_FORMATS` and numbers: with 2 cells, `{cells:count cell}` is "2 cells", `{cells:is|are}` is "are"."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if "|" in format_spec:

@@ -1,8 +1,7 @@
 """Progress that never disturbs the work: bars by rich on a terminal, an HTML table in a notebook, lines in a log.
 
-    progress_bar, restart_bar    the chains of a run, and the restarts of EM: an `Observer`, called through a `Watch`
-    draw_bar, watched            work on all draws of a run, or in other steps
-    waiting                      a command whose length is unknown: a line that says what it does
+`progress_bar` and `restart_bar` show chains and restarts of EM through an `Observer`, which a `Watch` calls; `draw_bar`
+and `watched` show work on draws or in other steps, and `waiting` a command whose length is unknown.
 """
 
 import sys
@@ -364,7 +363,7 @@ def restart_bar(wanted: bool, restarts: int, max_iterations: int) -> Observer | 
 def draw_bar(
     title: str, wanted: bool, unit: str = "draws", patience: float = 0.0
 ) -> Iterator[Callable[[int, int], None]]:
-    """Show work on draws, for a while. Call what is yielded with the draws done and all draws, from any thread."""
+    """Show work on draws as a transient bar. Call what is yielded with the draws done and all draws, in any thread."""
     displays, lock = list[Display | None](), Lock()
 
     def tick(done: int, whole: int) -> None:

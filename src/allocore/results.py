@@ -114,8 +114,7 @@ class Posterior:
     def dispersion(self) -> NDArray[np.float64]:
         """The dispersion p of the negative binomial, (chain, draw), or (chain, draw, D) with `dispersion_by`.
 
-        The variance of a count is 1 / (1 - p) times its mean. Other likelihoods raise an `InputError`, as for
-        `concentrations`.
+        The variance of a count is 1 / (1 - p) times its mean. Other likelihoods have no dispersion and raise an error.
         """
         if self._record.log_odds is None:
             raise NotInModelError(
@@ -214,8 +213,7 @@ class Posterior:
     def to_datatree(self) -> "xr.DataTree":
         """Return the run as an xarray DataTree in the ArviZ schema: the draws, the trace and the data.
 
-        ArviZ 1, for Python 3.12 and later, takes it directly: `az.summary(tree, group="sample_stats")`. ArviZ 0.23, the
-        newest for Python 3.11, converts it: `az.from_datatree(tree)` returns an `InferenceData`.
+        ArviZ 1 takes it directly: `az.summary(tree, group="sample_stats")`; for 0.23, use `az.from_datatree(tree)`.
 
         Returns
         -------
@@ -254,8 +252,8 @@ class Posterior:
     def expected(self, coords: object) -> NDArray[np.float64]:
         """Return the expected counts of cells, averaged over all draws of all chains.
 
-        With the rate r, a count is expected to be r for the Poisson likelihood, r p / (1 - p) for the negative
-        binomial, and 1 - exp(-r) for Bernoulli. `predict` takes labels and sums of cells, and returns intervals.
+        The expected count is the rate r for the Poisson likelihood, r p / (1 - p) for the negative binomial, and 1 -
+        exp(-r) for Bernoulli. `predict` takes labels and sums of cells, and returns intervals.
 
         Parameters
         ----------
@@ -430,8 +428,7 @@ class Posterior:
     def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
         """Return the observed cells with the least expected counts, most surprising first.
 
-        A zero can be a surprise too. In a tensor, all observed zeros are searched, from the largest expected count
-        down. The search stops after about half a minute and then warns how far it got.
+        Zeros are searched too, from the largest expected count down; after half a minute the search stops and warns.
 
         Parameters
         ----------
@@ -581,7 +578,7 @@ class Posterior:
         mode : str or int, optional
             The mode of time; by default the one whose labels are periods. Labels may also be whole numbers, or absent.
         season : int, "auto" or None, default "auto"
-            Its length in periods; None for none. By default a year (a week for days) if the data have three or more.
+            The season in periods, or None. By default a year (a week for days) if the data have three or more.
         seed : int, default 0
             The same seed gives the same forecast.
 
@@ -698,7 +695,7 @@ class Posterior:
         Returns
         -------
         pandas.DataFrame
-            One row per label and its `share`, heaviest first unless labels are ordered, and the classes in `attrs`.
+            One row per label and its `share`, heaviest first unless labels are ordered; `attrs["classes"]` has classes.
 
         Examples
         --------
@@ -963,8 +960,7 @@ def write_report(
     posterior : Posterior, fitted model or path
         A posterior, a fitted model, or the folder of a run.
     path : str or path, default: report.html
-        The file to write. Missing folders are created; an existing file is replaced. Without a path, the function
-        writes report.html in the current folder and prints where it is. An error leaves no file.
+        The file to write or replace; folders are created. Without a path, the function prints where the file is.
     title : str, optional
         The title of the page; by default the names of the modes.
     draw, chain : int or "best", optional

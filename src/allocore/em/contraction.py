@@ -8,8 +8,7 @@ derivative.
 
 Sorted cells are the leaves of a tree. The node d_1 .. d_l holds the core contracted with the first l rows, an array
 over k_{l+1} .. k_M that all cells below share. Going down computes these arrays, going up their derivatives. A cell
-costs K_M multiplications, a fibre K_{M-1} K_M, a slice of the first mode the size of the core. The order of modes is
-the cheapest.
+costs K_M multiplications, a fibre K_{M-1} K_M, a slice of the first mode the size of the core.
 
 Cells are cut into blocks that do not depend on the number of threads. Each block has its own tables, which are added up
 in order, so the bytes are the same on any number of threads. F indexes the entries of all factor matrices, stacked.
@@ -129,8 +128,6 @@ def contract(tree: CellTree, core: Floats, phi: Sequence[Floats], workers: Worke
 
 
 class _BlockSums(NamedTuple):
-    """The total of every block and its derivatives, filled by the kernel."""
-
     totals_B: Floats
     core_slopes_BQ: Floats
     phi_slopes_BF: Floats

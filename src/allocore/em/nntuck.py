@@ -20,11 +20,9 @@ more row, the column sums; the derivative of this row belongs to every row of th
 An entry without counts becomes 0, even if all its cells are missing (0/0), and an entry of 0 never changes. If the
 observed cells have less than _FAINT of the exposure of the whole tensor, the difference is mostly rounding, and the
 entry stays as it is, which does not lower the likelihood either. The log-likelihood contains T as a difference too: its
-error is 1e-16 of the rate of the whole tensor. Columns of factors sum to 1, and the core has the scale; no rate
-changes.
+error is 1e-16 of the rate of the whole tensor. The columns of factors sum to 1; the core has the scale.
 
-Each start runs until its log-likelihood converges, and the best one is kept. The start of restart r depends only on the
-seed and r, so more restarts never change the earlier ones.
+The start of restart r depends only on the seed and r, so more restarts never change the earlier ones. The best is kept.
 """
 
 import warnings

@@ -57,8 +57,7 @@ class NonZeros(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """All data that a sweep reads, and the threads. Thinning has its own `order` of modes, with the longest fibres
-    last.
+    """All data that a sweep reads, and the threads; thinning has its own `order` of modes, the longest fibres last.
 
     Memory: two bytes per cell and per coordinate (four if a mode has more than 65,536 rows, eight beyond 2^31).
     """
@@ -151,8 +150,7 @@ def _row_totals(coords_MN: NDArray[Any], counts: Ints, shape: Sequence[int], ord
 
 
 class ScaledRows(NamedTuple):
-    """The expanded factors in 32 bits, in one mode times the core values, padded with zeros to whole levels of SIMD
-    lanes.
+    """The expanded factors in 32 bits, in one mode times the core values, padded with zeros to whole levels of lanes.
 
     Each row is divided by its largest number (`log_scale_R`), which changes no probability within a cell.
     """
@@ -164,8 +162,7 @@ class ScaledRows(NamedTuple):
 class Workspace:
     """The expanded factors of a chain's state (kernels/exposure_sums.py): the only mutable object in a sweep.
 
-    `scale` is the c of the likelihood by row, or None if c = 1. `renew` a mode after a change, `rescale` after one of
-    p.
+    `scale` is c by row (model/likelihood.py), or None if c = 1. Call `renew` for a changed mode, `rescale` for a new p.
     """
 
     def __init__(self, layout: Layout, budget: int) -> None:

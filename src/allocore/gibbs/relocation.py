@@ -57,7 +57,7 @@ _COUNT, _EXPOSURE, _SHAPE, _ONE, _SHARE, _REST, _WEIGHT = np.arange(7)
 
 
 class RelocationInfo(NamedTuple):
-    """How many classes moved, and Metropolis-Hastings steps (to or from an own factor) were proposed and accepted."""
+    """How many classes moved, and how many Metropolis-Hastings steps (own factors) were proposed and accepted."""
 
     moved: int
     proposed: int
@@ -121,8 +121,6 @@ class _Places(NamedTuple):
 
 
 class _Drawn(NamedTuple):
-    """What the moves change, in addition to the places: core values, and factors taken or left."""
-
     log_core_Q: Floats
     log_phi_DK: Floats
 

@@ -25,11 +25,9 @@ k with weight w_k, in shares phi[d, k] R[d] / S_k. A few steps of EM fit them. T
 not be exact, but they must be a function of only the counts, the exposure and the factors.
 
 The step comes directly before thinning, which allocates all counts again: a split knows the counts of the two classes
-only as sums over the rows of one mode, which is enough here. The mode is the one that the sweep visits last. Cost of a
-proposal: D * (factors in use).
+only as sums over the rows of the mode that the sweep visits last. Cost of a proposal: D * (factors in use).
 
-The file has three layers: the step (`split_merge`), the proposals, which write to a `Draft` of the state, and the
-serial leaves over the rows of the mode (`explain`, `log_odds_of_two`, `share_counts`, `log_weight_of_shares`).
+Three layers: the step (`split_merge`), the proposals, which write to a `Draft` of the state, and serial leaves.
 """
 
 from dataclasses import dataclass, replace
@@ -191,8 +189,7 @@ class Pair:
     """Classes q and r, the number of other classes at each factor of each mode, and the joint counts of q and r.
 
     The factors that others use in this mode explain these counts with `weights_U`; `exposure_U` has their S. `scores`
-    are those of one class with all counts, at each of these factors and, last, at one of its own, which `fit`
-    describes.
+    are those of one class with all counts, at these factors and, last, at one of its own, described by `fit`.
     """
 
     q: int
@@ -208,9 +205,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class SplitState:
-    """Two factors, by places in `used_U`, and their logarithms; counts of q and r; log odds of r in each row
-    (`odds_D`).
-    """
+    """Two factors, by places in `used_U`, their logarithms, counts of q and r, and the log odds of r in each row."""
 
     first: int
     second: int
@@ -222,9 +217,7 @@ class SplitState:
 
 @dataclass(frozen=True)
 class MergedState:
-    """The factor of q, its log core value if it has its own, and for r, the exposure and a class to follow in each
-    mode.
-    """
+    """The factor of q, its log core value if no other class uses it, and the location (`away_M`) and exposure of r."""
 
     factor: int
     log_core: float
@@ -346,7 +339,6 @@ def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
 
 
 def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
-    """Draw a factor for q, which gets the counts of both, and a location for r, which has none."""
     choice = categorical_from_logs(rng, pair.scores, len(pair.scores))
     if choice < len(pair.used_U):
         factor, log_core = pair.used_U[choice], nan
@@ -385,7 +377,6 @@ def _other_class(budget: int, excluded: list[int], rng: Words) -> int:
 
 
 def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> None:
-    """r gets the location of q and some of its counts; both get new factors and core values."""
     q, r, left = pair.q, pair.r, draft.subs_QM[pair.q, draft.mode]
     if pair.others_MK[draft.mode, left] == 0:
         draft.set_factor(left, -inf)
@@ -411,7 +402,7 @@ def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> 
 
 
 class Explained(NamedTuple):
-    """How the factors in use explain counts: weights w, sums S, and scores (relocation.py) of one class with all."""
+    """How the factors in use explain counts: weights w, sums S, and the scores (relocation.py) of a class with them."""
 
     weights_U: Floats
     exposure_U: Floats

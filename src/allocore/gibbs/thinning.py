@@ -15,8 +15,7 @@ LARGE or more, and cells whose products underflow, are split exactly, by conditi
 Every draw has its own place in the random stream and counts are integers, so the result does not depend on the threads.
 The log-likelihood is summed in blocks of fixed size, then over the blocks in order.
 
-The file has three layers: the step (`thin`), the driver that shares the cells among the threads (`thin_here`), and the
-serial leaves (`_thin_blocks` and its loops, `split_large`, `split_in_logs`).
+Three layers: the step (`thin`), the driver that shares the cells among the threads (`thin_here`), and serial leaves.
 """
 
 from collections.abc import Callable
@@ -92,8 +91,7 @@ class ThinningInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class ThinnedCells:
-    """Counts by row and class of some cells, and the log-likelihood of each block (B), large count (L) and underflow
-    (U).
+    """The counts of some cells by row and class, and the log-likelihood by block (B), large count (L), underflow (U).
 
     If the likelihood is Poisson, it does not contain the scales of the rows, `log_scale_R`.
     """
@@ -134,9 +132,7 @@ def thin(
 
 
 def _count_type(layout: Layout, likelihood: int, state: State, workspace: Workspace) -> type[np.signedinteger[Any]]:
-    """The type of the sums: 32 bits if no sum can overflow. A binary cell's latent count is at most 1 + a Poisson
-    variate.
-    """
+    """The type of the sums: 32 bits if none can overflow; binary cells have at most 1 more than a Poisson variate."""
     if likelihood != BERNOULLI:
         return layout.count_type
     total_rate = float((state.core_values() * np.prod(workspace.expanded.sums_MQ, axis=0)).sum())
@@ -563,9 +559,7 @@ def split_in_logs(
     stream: Words,
     sums: ThreadSums,
 ) -> Floats:
-    """Split the cells `which` over weights in logarithms; returns log-likelihoods, if Poisson without the scales of
-    rows.
-    """
+    """Split the cells `which` over weights in logarithms; returns log-likelihoods (if Poisson, without row scales)."""
     nonzeros, buffers, log_fit_U = layout.nonzeros, SplitBuffers.of(len(state.log_core_Q)), np.empty(len(which))
     for start in range(0, len(which), _CELLS_AT_ONCE):
         chosen, here = which[start : start + _CELLS_AT_ONCE], slice(start, start + _CELLS_AT_ONCE)

@@ -6,7 +6,7 @@ and the rates of single cells, sum_q lambda_q prod_m phi[m][d_m, k[q, m]].
 
 The missing cells are patterns: a coordinate or a wildcard per mode. A wildcard contributes the column sum of its mode,
 so a pattern costs Q multiplications for each mode it names, however many cells it holds. Overlapping patterns have
-signed weights. Patterns with the same wildcards share the product of their column sums.
+signed weights, so that every cell counts once. Patterns with the same wildcards share the product of their column sums.
 
 Cells may be scaled by a number c for each row of one mode. Then the column sums of this mode are those of c phi, and a
 pattern that names a row of it has its weight multiplied by the c of the row.
@@ -135,9 +135,7 @@ def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Fl
 def sorted_coords(
     coords: NDArray[Any], order: Sequence[int], lengths: Sequence[int], *, sorted_already: bool
 ) -> tuple[NDArray[Any], Ints | slice]:
-    """Cells sorted by the modes in `order`, in the narrowest type, and the permutation (none if they were sorted
-    before).
-    """
+    """Cells sorted by the modes in `order`, in the narrowest type, and the permutation (a slice if sorted already)."""
     longest = max(lengths)
     narrow = np.uint16 if longest <= 2**16 else np.int32 if longest < 2**31 else np.int64
     coords_MN = np.array(coords[list(order)], dtype=narrow, order="C")
@@ -173,9 +171,7 @@ class Expanded(NamedTuple):
 
 
 class RowScale(NamedTuple):
-    """A number c for each row of one mode, and the weights of the patterns with c; `sums_MQ` then has the sums of c
-    phi.
-    """
+    """A number c for each row of one mode, and the weights of patterns with c; `sums_MQ` then has the sums of c phi."""
 
     mode: int
     scale_D: Floats
@@ -190,10 +186,9 @@ def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
 
 
 class _Groups(NamedTuple):
-    """Patterns to be summed by group, and within a group by runs of patterns with the same wildcards.
+    """Patterns by group, and within a group by runs with the same wildcards; `rows_PN` has the rows that they name.
 
     Group g has the runs runs_G[g] to runs_G[g + 1]; run s has the patterns members_P[starts_S[s] : starts_S[s + 1]].
-    `rows_PN` has, for each member, the rows that it names in all modes but one, then zeros.
     """
 
     members_P: Ints

@@ -52,8 +52,8 @@ def _cache_folder(given: str) -> str | None:
     """A folder for compiled kernels, inside `given` if there is one, named after the sources of all kernels.
 
     numba compiles a kernel again when its own file changes, but not when a kernel or constant that it reads changes. If
-    the folder is not writable, one among the user's caches or a temporary one takes its place. A cache is code: a
-    temporary folder must belong to the user.
+    the folder is not writable, one among the user's caches or a temporary one takes its place; without any, nothing is
+    cached. A cache is code: a temporary folder must belong to the user.
     """
     digest = hashlib.sha256()
     for path in kernel_sources():

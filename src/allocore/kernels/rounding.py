@@ -32,9 +32,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @cache
 def rounding() -> str:
-    """16 hexadecimal digits: if they differ between two processes, draws may too, as they may with other package
-    versions.
-    """
+    """16 hexadecimal digits: if they differ between two processes, draws may too. Package versions are not in them."""
     points = _points()
     digest = hashlib.sha256(platform.machine().encode())
     for result in (*_compiled(points), *_in_python(points), *_in_numpy(points)):

@@ -44,9 +44,7 @@ def log_odds_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
 def class_totals(
     state: State, missing: Missing, by_row: tuple[int, NDArray[np.float64]] | None = None
 ) -> NDArray[np.float64]:
-    """The rate of each class summed over the observed cells, (Q); `by_row` has a mode and a weight for each of its
-    rows.
-    """
+    """The rate of each class, times a number per row of a mode if `by_row`, summed over all observed cells, (Q)."""
     expanded = [state.factors(m)[:, state.subs_QM[:, m]] for m in range(len(state.log_phi))]
     if by_row is not None:
         mode, weights_D = by_row
@@ -65,9 +63,7 @@ def class_totals(
 
 
 def log_likelihood(tensor: CountTensor, spec: Spec, state: State) -> float:
-    """log P(observed counts | state): the sum of -c r over all observed cells, plus log density + c r of the non-zero
-    ones.
-    """
+    """log P(observed counts | state): the sum of -c r over observed cells, and of log density + c r over non-zeros."""
     latent = latent_totals(spec, state, tensor).sum()
     if spec.likelihood == "poisson":  # in logarithms, because rates may underflow
         return float(tensor.counts @ log_rates_at(state, tensor.coords) - gammaln(tensor.counts + 1.0).sum() - latent)

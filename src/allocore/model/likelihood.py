@@ -126,7 +126,7 @@ class _NegativeBinomial(Likelihood):
         return np.asarray(np.where(counts_N > 0, if_positive_N, 0.0) - self.latent_scale(log_odds_N) * rates_N)
 
     def log_tails(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> tuple[Floats, Floats]:
-        """By the incomplete beta function; for y > 0 and tiny rates, P(Y >= y) is proportional to the rate."""
+        """By the incomplete beta function; P(Y >= y), proportional to tiny rates if y > 0, is taken at a larger one."""
         y_N, given_N = counts_N.astype(float), _not_zero(rates_N)
         r_N = np.maximum(given_N, _TINY_RATE)
         p_N, q_N = dispersion_of(log_odds_N), dispersion_of(-log_odds_N)
