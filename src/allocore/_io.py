@@ -1,9 +1,8 @@
 """Files that appear completely or not at all, even if the process is killed; locks; JSON from an untrusted source.
 
-One process at a time has a lock. It is `flock` where the file system has it. Some network and cluster file
-systems answer ENOLCK or EOPNOTSUPP to `flock`. There the lock is a file that only one process can create, with the host
-and the process in it. This file is stale, and is replaced, if it names this host and that process has ended, or if the
-file was copied with its folder.
+One process at a time has a lock: `flock` or, on network and cluster file systems that answer ENOLCK or EOPNOTSUPP to
+it, a file that only one process can create, with the host and the process in it. This file is stale, and is replaced,
+if it names this host and that process has ended, or if it was copied with its folder.
 """
 
 import errno
@@ -164,7 +163,6 @@ class ProcessLock:
         self.release()
 
     def _become_owner(self) -> None:
-        """Create the owner's file, or replace a stale one."""
         who = {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
         mine = json.dumps({**who, "folder": self._folder(), "token": secrets.token_hex(8)})
         end = time.monotonic() + self._timeout

@@ -1,7 +1,4 @@
-"""How much memory this process can still take: what the machine has left, its container allows, and its own limits.
-
-So that something too large is an error before the work begins, not in the middle of it.
-"""
+"""The memory that this process can still take, so that something too large is an error before the work begins."""
 
 import os
 from collections.abc import Iterator
@@ -82,7 +79,6 @@ def _left(folder: Path, limit: str, usage: str, cached: str) -> Iterator[int]:
 
 
 def _own_limits(root: Path) -> Iterator[int]:
-    """The limits of the process (ulimit), less what it has taken."""
     with suppress(ImportError, OSError, ValueError, IndexError):
         import resource
 

@@ -1,11 +1,9 @@
 """Small readers and writers of Zarr's format 2: JSON metadata, Zstandard frames, arrays that do not grow.
 
-Files may be damaged, or come from an untrusted source. Zarr's metadata may name any codec, and numcodecs has some that
-run code, such as `pickle`; so these arrays are read without Zarr, with one codec, Zstandard. A frame states the size of
-its content, which is compared with the expected size before anything is allocated.
-
-Zarr leaves out chunks of zeros. Such a gap is filled only if the caller knows the shape, or if it is small. No chunk is
-larger than its array, and an array larger than memory is refused, so a wrong shape cannot exhaust memory.
+Files may be damaged or untrusted. Zarr's metadata may name any codec, and some of numcodecs run code, such as `pickle`;
+so these arrays are read without Zarr, with one codec, Zstandard. A frame states the size of its content, which is
+checked before anything is allocated. Zarr leaves out chunks of zeros; such a gap is filled only if the caller knows the
+shape, or if it is small. No chunk is larger than its array, and an array larger than memory is refused.
 """
 
 import json
@@ -86,7 +84,6 @@ class ArrayInfo:
 
 
 def _sizes(name: str, given: object, least: int) -> tuple[int, ...]:
-    """A shape: a list of few whole numbers whose product is below 2^62."""
     if not isinstance(given, list) or len(given) > 32:
         raise ValueError(f"{name} has the shape {str(given)[:80]}")
     product = 1

@@ -1,7 +1,6 @@
 """The exceptions, and the checks that many functions share.
 
-An error is data first: which argument, which value, which rule. Its sentence is made here, from these fields, so a
-program can act on an error without reading it, and the command line can name an option where Python names an argument.
+An error has its argument, value and rule as data, so programs and the command line can use them in their own words.
 """
 
 import operator
@@ -104,8 +103,7 @@ class StoreError(OSError):
 
     Examples
     --------
-    >>> import pathlib, tempfile
-    >>> import allocore as ac
+    >>> import allocore as ac, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "run.zarr"
     ...     model = ac.CP(2, burn_in=1, draws=1, thin=1, seed=0, store=path).fit(ac.load_flights())
@@ -134,7 +132,6 @@ class NotInModelError(InputError, AttributeError):
 
 
 def _shown(value: object) -> str:
-    """A value as Python writes it, without the middle if it is long."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     half = _MOST_CHARACTERS // 2
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"

@@ -1,8 +1,7 @@
 """The models as estimators with scikit-learn's conventions: AlloCore, CP and Tucker by Gibbs sampling, NNTuck by EM.
 
-The constructor only stores settings; `fit` checks them, runs the sampler and stores the result. One sampler fits three
-of the models: CP is ALL0CORE with the classes fixed on the super-diagonal of the core, Tucker with one class fixed on
-every location. scikit-learn is not imported unless it calls a method itself.
+The constructor only stores settings; `fit` checks them and runs. CP is ALL0CORE with the classes fixed on the
+super-diagonal of the core, Tucker with one on every location. scikit-learn is imported only when it calls.
 """
 
 import math
@@ -49,20 +48,17 @@ _SETTINGS = """\
 a0, b0 : float, default=1.0
     Shape and rate of the gamma prior of the core values.
 e0 : float, sequence of float or "infer", default=1.0
-    Shape of the gamma prior of the factors, the concentration: one number for all modes, or one per mode. The
-    smaller it is, the fewer labels dominate a factor. "infer" learns one for each mode
-    (`posterior_.concentrations`).
+    Shape of the gamma prior of the factors, the concentration: one number, or one per mode. If it is small, few
+    labels dominate a factor. "infer" learns one per mode (`posterior_.concentrations`).
 f0 : float, default=10.0
     Rate of the gamma prior of the factors.
 s0, t0 : float, default=1.0
     Shape and rate of the gamma prior of the concentrations, if e0 is "infer".
 likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
-    The distribution of a count given the rate of its cell. "poisson" is the paper's. "negative-binomial" fits
-    bursts: its variance is 1 / (1 - p) times its mean. "bernoulli" is for tensors of zeros and ones, such as
-    `Y.binarize()`.
+    The distribution of a count given its rate. "poisson" is the paper's. "negative-binomial" fits bursts:
+    variance / mean is 1 / (1 - p). "bernoulli" is for zeros and ones, such as `Y.binarize()`.
 dispersion_by : str or int, default=None
-    A mode, by name or number, whose rows each have their own dispersion p; None means one p for all cells. Only
-    for the negative binomial.
+    A mode whose rows each have their own dispersion p of the negative binomial; None means one p for all.
 g0, h0 : float, default=1.0
     Parameters of the beta prior of p. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
     count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
@@ -75,8 +71,7 @@ thin : int, default=20
 chains : int, default=1
     Independent chains. They run in parallel and share the threads.
 seed : int, default=None
-    A whole number makes the result reproducible, to the byte and on any number of threads. None takes a new seed
-    for each fit.
+    Makes the result reproducible, to the byte and on any number of threads; None takes a new one each time.
 threads : int, default=None
     Threads to use; None means all processors.
 store : str or path, default=None
@@ -183,7 +178,6 @@ class Estimator:
         )
 
     def _repr_html_(self) -> str:
-        """Show the settings, and the posterior of a fitted model."""
         found = self.posterior_._repr_html_() if hasattr(self, "posterior_") else "<p>Not fitted yet.</p>"
         return f"<p><code>{escape(repr(self))}</code></p>{found}"
 
@@ -243,19 +237,16 @@ class GibbsEstimator(Estimator):
         Parameters
         ----------
         Y : CountTensor, array, sparse array, path or Split
-            The counts: anything that `as_tensor` takes. Given a split of `hold_out`, fits its training tensor and
-            stores the held-out cells for `evaluate`.
+            Anything that `as_tensor` takes, or a split of `hold_out`, whose held-out cells `evaluate` scores.
         y : object, default=None
             Ignored; scikit-learn passes it.
         start : Posterior, default=None
-            A fit of the same model to similar data, such as last month's: the chains start at its last draws and need
-            less burn-in. Rows are matched by label; new ones start at the mean of the others. With None, the chains
-            start at draws from the prior.
+            A fit of the same model to similar data: the chains start at its last draws, not at draws from the prior,
+            and need less burn-in. Rows are matched by label; new ones start at the mean of the others.
 
         Returns
         -------
         Self
-            The same estimator, with `posterior_`.
 
         Examples
         --------
@@ -310,8 +301,7 @@ class GibbsEstimator(Estimator):
 
         Examples
         --------
-        >>> import tempfile
-        >>> import allocore as ac
+        >>> import allocore as ac, tempfile
         >>> path = tempfile.mkdtemp() + "/run.zarr"
         >>> model = ac.CP(3, burn_in=5, draws=2, thin=1, seed=1, store=path).fit(ac.load_flights())
         >>> ac.CP.resume(path, draws=4).posterior_
@@ -336,7 +326,6 @@ class GibbsEstimator(Estimator):
         return model._run(store, ready)
 
     def _check_memory(self, plan: Plan, threads: int) -> None:
-        """Refuse a run that does not fit in memory, and print how much a large one needs."""
         from allocore.run.memory import check_memory
 
         cells_here = self.executor is None or not isinstance(plan.tensor, ShardedTensor)
@@ -365,7 +354,6 @@ class GibbsEstimator(Estimator):
     def _run_sharded(
         self, store: "Store", tensor: ShardedTensor, executor: Executor | None, observer: "Observer | None"
     ) -> "Record":
-        """Run chains whose cells are thinned in shards: on the workers of an executor, or one after another here."""
         from allocore.run.chains import run_chains
         from allocore.run.cluster.shards import SerialExecutor, ShardedThinning, forget
 
@@ -379,7 +367,6 @@ class GibbsEstimator(Estimator):
                 forget()
 
     def _common(self, tensor: CountTensor) -> dict[str, Any]:
-        """The settings of the specification that all models share."""
         check_likelihood(self.likelihood, self.dispersion_by)
         by = self.dispersion_by
         if by is not None:
@@ -392,7 +379,6 @@ class GibbsEstimator(Estimator):
         return {**priors, "likelihood": self.likelihood, "dispersion_by": by}
 
     def _spec(self, tensor: CountTensor) -> Spec:
-        """The specification of this model for a tensor; settings are checked here."""
         raise NotImplementedError
 
 
@@ -407,7 +393,6 @@ def model_name(path: str | os.PathLike[str]) -> str:
 
 
 def _states(start: object, tensor: CountTensor, spec: Spec, chains: int) -> "tuple[list[State], int]":
-    """The states in which the chains start, from a posterior, and a number that identifies them."""
     from allocore.posterior.predict import drawn
     from allocore.results import Posterior
     from allocore.run.chains import number_of_states, start_states
@@ -458,8 +443,7 @@ class AlloCore(GibbsEstimator):
     core_shape : sequence of int, default=None
         K_m, the number of factors of each mode. None means Q in every mode.
     alpha0 : float, default=0.1
-        Concentration of the Dirichlet prior of the locations in each mode. The smaller it is, the more classes share
-        factors.
+        Concentration of the Dirichlet prior of the locations in each mode. If it is small, more classes share factors.
     max_budget : int, default=400
         The largest number of classes if budget is "infer"; not used otherwise.
     c0, d0 : float, default=1.0
@@ -579,9 +563,8 @@ def model_of(path: str | os.PathLike[str]) -> type[AlloCore] | type[CP] | type[T
 class NNTuck(Estimator):
     """Poisson Tucker by maximum likelihood, found by EM (multiplicative updates) from several random starts.
 
-    There are no priors and no posterior. `posterior_` has one draw, the estimate with the highest log-likelihood, so
-    predictions, tables, figures and the report work as for the other models. A label without any observed count has
-    rate 0: a held-out count there has probability 0, and `ppd` is then 0.
+    There are no priors: `posterior_` has one draw, the estimate with the highest log-likelihood, with the same methods.
+    A label without any observed count has rate 0: a held-out count there has probability 0, and `ppd` is then 0.
 
     Parameters
     ----------
@@ -592,8 +575,7 @@ class NNTuck(Estimator):
     max_iter : int, default=1000
         The largest number of iterations of one restart.
     tol : float, default=1e-07
-        A restart has converged when one iteration changes the log-likelihood by less than this, relative to its value.
-        EM can almost stop for many iterations and then improve again, so a large value often stops too early.
+        The relative change of the log-likelihood at which a restart has converged. A large one often stops too early.
     {settings}
 
     Attributes
@@ -647,7 +629,6 @@ class NNTuck(Estimator):
         Returns
         -------
         Self
-            The same estimator, with `posterior_`, `log_likelihood_`, `restarts_` and `n_iter_`.
 
         Examples
         --------

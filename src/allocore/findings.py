@@ -1,7 +1,6 @@
 """What a judgement found: data first, and one sentence for each kind of finding. Nothing reads a sentence back.
 
-`diagnose`, `evaluate`, `compare`, `select_budget`, `forecast.evaluate` and the report on events have `.findings`, a
-tuple of these, and `.sentences`, the same in words, for the terminal, notebooks, the page and Markdown alike.
+Results such as those of `diagnose` have `.findings`, a tuple, and `.sentences`, the same in words for every output.
 """
 
 import math
@@ -119,10 +118,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
 
 
 class _Template(Formatter):
-    """Fills in a template, with `_FORMATS`, with numbers of things, and with a choice for one (or true) and the rest.
-
-    With 2 cells, `{cells:count cell}` becomes "2 cells", and `{cells:is|are}` becomes "are".
-    """
+    """Fills in `_FORMATS` and numbers: with 2 cells, `{cells:count cell}` is "2 cells", `{cells:is|are}` is "are"."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if "|" in format_spec:
@@ -262,8 +258,6 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
 
 
 def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
-    """Register the function that writes the sentence of a kind of finding from its values."""
-
     def register(writer: Callable[..., str]) -> Callable[..., str]:
         _WRITERS[kind] = writer
         return writer

@@ -1,11 +1,7 @@
-"""Progress: bars on a terminal and in a notebook, occasional lines in a log. Showing it never disturbs the work.
+"""Progress that never disturbs the work: bars by rich on a terminal, an HTML table in a notebook, lines in a log.
 
-    progress_bar, restart_bar    the chains of a run, and the restarts of EM: an `Observer`, called through a `Watch`
-    draw_bar, watched            work on all draws of a run, or in other steps
-    waiting                      a command whose length is unknown: a line that says what it does
-
-Each shows a `Display`: bars by rich on a terminal, a small HTML table in a notebook, which needs only IPython, or lines
-in a log.
+`progress_bar` and `restart_bar` show chains and restarts of EM through an `Observer`, which a `Watch` calls; `draw_bar`
+and `watched` show work on draws or in other steps, and `waiting` a command whose length is unknown.
 """
 
 import sys
@@ -32,8 +28,7 @@ _LINE_SECONDS, _SLOW_LINE_SECONDS = 10.0, 60.0  # between two lines of a log, an
 _NEW_SHARE = 0.1  # a line has news if this share of the work was done since the last one
 _PATIENCE = 1.0  # seconds before a terminal shows what a command does
 _LOG_SECONDS = (30.0, 60.0)  # before the first line of a log that says what a command does, and between later ones
-# Most work on draws ends sooner; a bar that appears only for a moment would make a notebook jump.
-_SECONDS_BEFORE_A_TABLE = 2.0
+_SECONDS_BEFORE_A_TABLE = 2.0  # most work on draws ends sooner, and a short table would make a notebook jump
 _SECONDS_BEFORE_A_BAR = 3.0
 _CELL = "text-align:left;padding:0 0.6em 0 0;white-space:nowrap"
 
@@ -67,7 +62,6 @@ class Display:
         return 0.0 if self._start is None else self._clock() - self._start[0]
 
     def _rate(self) -> float:
-        """How much is done in a second; 0 if unknown."""
         seconds = self._seconds()
         return 0.0 if self._start is None or not seconds else (sum(self._done) - self._start[1]) / seconds
 
@@ -100,10 +94,7 @@ def in_words(seconds: float) -> str:
 
 
 class TerminalBars(Display):
-    """One line per row on a terminal: bar, number done, news, and the time left (or so far, unless `steady`).
-
-    The bars appear after `patience` seconds, and `transient` ones disappear at the end.
-    """
+    """A line per row: bar, news, time left (if `steady`); appears after `patience` seconds, and goes if `transient`."""
 
     def __init__(
         self, rows: Sequence[Row], *, steady: bool = True, patience: float = 0.0, transient: bool = False
@@ -274,10 +265,7 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Passes the progress of each chain to an observer, from any thread and at a human rate.
-
-    An observer that raises is dropped with a warning, and the run continues.
-    """
+    """Passes progress to an observer from any thread, at a human rate; one that raises is dropped with a warning."""
 
     def __init__(self, observer: Observer | None, seconds: float = 0.1, clock: Callable[[], float] = monotonic) -> None:
         self._observer, self._seconds, self._clock = observer, seconds, clock
@@ -359,8 +347,7 @@ class RestartBar:
         self._display.update(0, chain, self._news)
 
     def close(self) -> None:
-        """Leave the bar where it is; it is full if the last restart was running and did not fail."""
-        # `show` is not called after the last iteration, so the last restart would never count as done.
+        """Close the bar, full if the last restart did not fail: `show` is not called after the last iteration."""
         if self._now == self._restarts - 1 and sys.exc_info()[0] is None:
             self._display.update(0, self._restarts, self._news)
         self._display.close()
@@ -376,11 +363,7 @@ def restart_bar(wanted: bool, restarts: int, max_iterations: int) -> Observer | 
 def draw_bar(
     title: str, wanted: bool, unit: str = "draws", patience: float = 0.0
 ) -> Iterator[Callable[[int, int], None]]:
-    """Show work on draws: a transient bar on a terminal or, if it takes longer, in a notebook; lines in a log.
-
-    On a terminal the bar appears after `patience` seconds. Call what is yielded with the number of draws done and of
-    all draws, from any thread.
-    """
+    """Show work on draws as a transient bar. Call what is yielded with the draws done and all draws, in any thread."""
     displays, lock = list[Display | None](), Lock()
 
     def tick(done: int, whole: int) -> None:
@@ -407,10 +390,9 @@ def watched(steps: Iterable[_T], total: int, words: str) -> Iterator[_T]:
 
 @contextmanager
 def waiting(what: str, *, in_logs_only: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show what a command does while it runs: on a terminal after a second, in a log rarely.
+    """Show what a command does while it runs. Call what is yielded with news, such as "3 files written".
 
-    Call what is yielded with news, such as "3 files written". Nothing else may draw on standard error meanwhile: use
-    `in_logs_only` for work that has its own bar on terminals. A thread shows the line, so the work need not call.
+    Nothing else may draw on standard error meanwhile: use `in_logs_only` for work with its own bar on terminals.
     """
     where = output_kind()
     if where is None or (in_logs_only and where != "log"):

@@ -1,7 +1,4 @@
-"""`Posterior`, the facade over the draws of a run: each method calls a function of a package below.
-
-`open_run` opens a run on disk as a posterior, and `as_posterior` accepts a posterior, a fitted model or a path.
-"""
+"""`Posterior`, a facade over the functions that work on the draws of a run, and `open_run`, which opens one on disk."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,14 +19,7 @@ from allocore.model.spec import LikelihoodName
 from allocore.posterior.cells import CellCounts, cells_to_score, check_has_cells, checked_coords, checked_counts
 from allocore.posterior.diagnose import can_judge, diagnose, log_joint_of_draws, share_traces
 from allocore.posterior.likelihood_check import likelihood_findings
-from allocore.posterior.predict import (
-    drawn,
-    expected_counts,
-    log_ppd,
-    log_predictive,
-    predict_cells,
-    simulate_cells,
-)
+from allocore.posterior.predict import drawn, expected_counts, log_ppd, log_predictive, predict_cells, simulate_cells
 from allocore.posterior.surprises import comparable, surprises
 from allocore.progress import draw_bar
 from allocore.run.fold_in import fold_in
@@ -124,8 +114,7 @@ class Posterior:
     def dispersion(self) -> NDArray[np.float64]:
         """The dispersion p of the negative binomial, (chain, draw), or (chain, draw, D) with `dispersion_by`.
 
-        The variance of a count is 1 / (1 - p) times its mean. With other likelihoods, this raises an `InputError` that
-        is also an `AttributeError`.
+        The variance of a count is 1 / (1 - p) times its mean. Other likelihoods have no dispersion and raise an error.
         """
         if self._record.log_odds is None:
             raise NotInModelError(
@@ -197,8 +186,7 @@ class Posterior:
         Parameters
         ----------
         chains : sequence of int
-            The numbers of the chains to keep, without repeats; negative numbers count from the end. The new posterior
-            numbers them from 0, in the order given.
+            Numbers of chains, without repeats, negative ones from the end. The result numbers them from 0.
 
         Returns
         -------
@@ -225,8 +213,7 @@ class Posterior:
     def to_datatree(self) -> "xr.DataTree":
         """Return the run as an xarray DataTree in the ArviZ schema: the draws, the trace and the data.
 
-        ArviZ 1, for Python 3.12 and later, takes it directly: `az.summary(tree, group="sample_stats")`. ArviZ 0.23, the
-        newest for Python 3.11, converts it: `az.from_datatree(tree)` returns an `InferenceData`.
+        ArviZ 1 takes it directly: `az.summary(tree, group="sample_stats")`; for 0.23, use `az.from_datatree(tree)`.
 
         Returns
         -------
@@ -243,8 +230,7 @@ class Posterior:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a new Zarr folder, which `ac.open_run` and xarray can open.
 
-        A saved run cannot be resumed; to resume one, fit with `store=`. If the consensus has been computed, it is saved
-        too.
+        A saved run cannot be resumed: fit with `store=` for that. If the consensus has been computed, it is saved too.
 
         Parameters
         ----------
@@ -253,8 +239,7 @@ class Posterior:
 
         Examples
         --------
-        >>> import tempfile
-        >>> import allocore as ac
+        >>> import allocore as ac, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     post.save(f"{folder}/run.zarr")
         ...     ac.open_run(f"{folder}/run.zarr")
@@ -267,15 +252,13 @@ class Posterior:
     def expected(self, coords: object) -> NDArray[np.float64]:
         """Return the expected counts of cells, averaged over all draws of all chains.
 
-        With the rate r of a cell in a draw, the expected count is r for the Poisson likelihood, r p / (1 - p) for the
-        negative binomial, and 1 - exp(-r), the probability of a one, for the Bernoulli likelihood. `predict` takes
-        labels and sums of cells, and returns intervals.
+        The expected count is the rate r for the Poisson likelihood, r p / (1 - p) for the negative binomial, and 1 -
+        exp(-r) for Bernoulli. `predict` takes labels and sums of cells, and returns intervals.
 
         Parameters
         ----------
         coords : array of int, shape (M, n), or HeldOut
-            The cells, one per column. If they come with a shape, mode names or labels, these must match the fitted
-            tensor.
+            The cells, one per column. A shape, mode names or labels, if given, must match the fitted tensor.
 
         Returns
         -------
@@ -291,8 +274,7 @@ class Posterior:
     def log_predictive(self, coords: object, counts: object = None) -> NDArray[np.float64]:
         """Return the log predictive probability of each count: the log of its mean probability over all draws.
 
-        Cells that the model was fitted to are allowed here; `log_ppd` refuses them. A count above 1 is impossible under
-        the Bernoulli likelihood, so the result is minus infinity.
+        Cells of the fit are allowed here. Under the Bernoulli likelihood, a count above 1 has the value minus infinity.
 
         Parameters
         ----------
@@ -347,8 +329,7 @@ class Posterior:
         positive_only : bool
             Score only cells with counts above 0, the paper's second criterion.
         allow_training : bool
-            Also score cells that the model was fitted to. By default they raise an error, because such a score measures
-            the fit and not the prediction.
+            Also score cells that the model was fitted to; this measures the fit. By default they raise an error.
 
         Returns
         -------
@@ -388,26 +369,23 @@ class Posterior:
         cells : data frame, list, dict, tuple, HeldOut, or array of int, shape (M, n)
             One cell is a dict from mode names to labels, or a tuple with one entry per mode. Several cells are a list
             of these, coordinates, or a data frame (pandas, polars or another that narwhals supports) with a column of
-            labels for each mode. A frame with a column for every mode keeps its other columns.
-
-            A mode that is not named, or whose entry is None or empty, is summed over. In dicts and tuples, a list or
-            a slice of labels, such as `slice("2019-01", "2019-12")` with both ends included, is also a sum. So is a
-            longer period, such as "2019": labels are read as in `Y.select`.
+            labels for each mode. A frame with a column for every mode keeps its other columns. A mode that is not
+            named, or whose entry is None or empty, is summed over. In dicts and tuples, a list or a slice of labels,
+            such as `slice("2019-01", "2019-12")` with both ends included, is also a sum, and so is a longer period,
+            such as "2019": labels are read as in `Y.select`.
         interval : float
             The probability of the intervals, above 0 and below 1.
         draws : bool
             Also return the expected counts in each draw.
         missing : bool
-            Include cells that were missing in training in sums. By default a sum is over its observed cells, without a
-            masked diagonal or held-out cells. Single cells are always predicted.
+            Include cells in sums that were missing in training, or held out. Single cells are always predicted.
 
         Returns
         -------
         pandas.DataFrame
-            The cells; `expected`, the expected count, averaged over all draws; `low` and `high`, the ends of the
-            central posterior predictive interval of the count, which includes the noise of the likelihood. Intervals
-            are exact, except for sums under the Bernoulli likelihood or with a dispersion for each row, which are
-            simulated. With `draws`, a pair: the frame, and an array (n, draws).
+            The cells; `expected`, the mean expected count of all draws; `low` and `high`, the ends of the central
+            predictive interval of the count. Intervals are exact, but simulated for sums under the Bernoulli likelihood
+            or with a dispersion for each row. With `draws`, a pair: the frame, and an array (n, draws).
 
         Examples
         --------
@@ -425,8 +403,7 @@ class Posterior:
     ) -> NDArray[np.int64]:
         """Draw counts of cells and of sums of cells from the posterior predictive distribution.
 
-        All cells of a simulated draw use the same draw of the posterior, so sums, differences and maxima over them have
-        the right distribution.
+        All cells of a simulated draw use one draw of the posterior, so their sums and maxima are distributed correctly.
 
         Parameters
         ----------
@@ -451,14 +428,12 @@ class Posterior:
     def surprises(self, Y: CellCounts | None = None, top: int = 50) -> "pd.DataFrame":
         """Return the observed cells with the least expected counts, most surprising first.
 
-        A zero can be a surprise too. In a tensor, all observed zeros are searched, from the largest expected count
-        down. The search stops after about half a minute and then warns how far it got.
+        Zeros are searched too, from the largest expected count down; after half a minute the search stops and warns.
 
         Parameters
         ----------
         Y : CountTensor, HeldOut, or anything with `coords` and `counts`, optional
-            The cells: a tensor of the same shape as the fitted one, or a held-out set. By default the fitted tensor.
-            Missing cells are left out.
+            A tensor of the same shape as the fitted one (the default), or a held-out set. Missing cells are left out.
         top : int
             How many cells to return.
 
@@ -486,9 +461,8 @@ class Posterior:
         Parameters
         ----------
         test : HeldOut, CountTensor, data frame, or anything with `coords` and `counts`, optional
-            The cells to score; by default those held out of the fit by `ac.hold_out` or `allocore fit --hold-out`. A
-            tensor is scored on all its observed cells, zeros included, up to ten million of them. A data frame has a
-            column of labels for each mode, and a column `count`; only its rows are scored.
+            The cells, as for `log_ppd`; by default those held out of the fit. A data frame has a column of labels for
+            each mode, and a column `count`; only its rows are scored.
         allow_training : bool
             Also score cells that the model was fitted to. By default they raise an error.
         brief : bool
@@ -497,7 +471,6 @@ class Posterior:
         Returns
         -------
         Evaluation
-            The scores of the model and of each baseline, and what they mean.
 
         Examples
         --------
@@ -546,8 +519,7 @@ class Posterior:
         mode : int or str
             The mode of the new rows, by name or number; by default the last.
         absent : {"zero", "missing"}
-            How to treat labels of the fit that `Y_new` does not have, in the other modes: their cells are zeros (tables
-            of events are complete), or missing.
+            Whether cells of labels that only the fit has, in the other modes, are zeros (as for events) or missing.
         sweeps : int
             Sweeps of the Gibbs sampler for each draw. Rows with very many counts may need more.
         seed : int, optional
@@ -558,9 +530,8 @@ class Posterior:
         Returns
         -------
         Posterior
-            The same chains and draws with the new rows in place of the old ones, and `Y_new` as its tensor. Its
-            consensus has the classes of the fit's consensus. `stats` has one entry per draw, with the log-likelihood of
-            `Y_new`. It can be saved, but not resumed.
+            The same chains, draws and consensus classes with the new rows in place of the old ones, and `Y_new` as
+            tensor. `stats` has one entry per draw, with the log-likelihood of `Y_new`. It can be saved, not resumed.
 
         Examples
         --------
@@ -597,20 +568,17 @@ class Posterior:
     ) -> "Forecast":
         """Forecast the counts of the periods after the last one.
 
-        In every draw, each factor of the mode of time continues by a discount model of its past, whose smoothness
-        maximises the probability of that past, each period predicted from the ones before. The other factors, the core
-        and the noise of the likelihood stay as they are in the draw.
+        In every draw, each factor of the mode of time continues by a discount model, whose smoothness maximises the
+        probability of its past, each period predicted from the ones before. The rest of the draw does not change.
 
         Parameters
         ----------
         horizon : int, default 3
             How many periods to forecast.
         mode : str or int, optional
-            The mode of time, by name or number; by default the one whose labels are periods of time. Its labels may
-            also be whole numbers, or absent.
+            The mode of time; by default the one whose labels are periods. Labels may also be whole numbers, or absent.
         season : int, "auto" or None, default "auto"
-            The length of the season in periods. By default a year (a week for days) if the data have at least three of
-            them. None means no season.
+            The season in periods, or None. By default a year (a week for days) if the data have three or more.
         seed : int, default 0
             The same seed gives the same forecast.
 
@@ -632,9 +600,8 @@ class Posterior:
     def consensus(self, *, progress: bool = True) -> "Consensus":
         """Return the classes that at least half of the chains have.
 
-        The numbers of classes have no meaning across draws, and chains settle in different modes. The consensus matches
-        the classes of many draws of all chains by their profiles. It is computed once. If the run is on disk, it is
-        saved there, and its classes keep their numbers and names when the run is resumed.
+        The classes of many draws of all chains are matched by their profiles. The result is computed once; a run on
+        disk stores it, and its classes keep their numbers and names when the run is resumed.
 
         Parameters
         ----------
@@ -692,16 +659,14 @@ class Posterior:
         -------
         pandas.DataFrame
             `value` is the expected count of the class in the observed cells, `share` its part of the total, and
-            `cumulative` the share of this class and all larger ones. `attrs["source"]` names the draw.
-
-            `stability` is the share of the other draws, of all chains, that have a similar class. `stable_chains` is
-            the share of chains, its own included, in which at least half of the draws have one. Two classes are similar
-            if the cosine of their profiles is at least 0.9 in every mode; the classes of two draws are matched one to
-            one. About 100 draws, spread evenly, are compared. NaN means that there is no other draw or chain.
-
-            For each mode, `<mode>_factor` is the number of the factor that the class uses, `<mode>_top` names the
-            heaviest labels of its expected counts in the observed cells, `<mode>_peak` its highest stretches of time
-            (if labels are periods of time), and `<mode>_shared` the other classes that use the same factor.
+            `cumulative` the share of this class and all larger ones. `attrs["source"]` names the draw. `stability` is
+            the share of the other draws, of all chains, that have a similar class. `stable_chains` is the share of
+            chains, its own included, in which at least half of the draws have one. Two classes are similar if the
+            cosine of their profiles is at least 0.9 in every mode; the classes of two draws are matched one to one.
+            About 100 draws, spread evenly, are compared. NaN means that there is no other draw or chain. For each mode,
+            `<mode>_factor` is the number of the factor of the class, `<mode>_top` names the heaviest labels of its
+            expected counts, `<mode>_peak` its highest stretches of time (if labels are periods of time), and
+            `<mode>_shared` the other classes with the same factor.
 
         Examples
         --------
@@ -730,8 +695,7 @@ class Posterior:
         Returns
         -------
         pandas.DataFrame
-            One row per label with its `share`, heaviest first; ordered labels, such as months, keep their order.
-            `attrs["classes"]` lists the classes that use the factor.
+            One row per label and its `share`, heaviest first unless labels are ordered; `attrs["classes"]` has classes.
 
         Examples
         --------
@@ -752,16 +716,13 @@ class Posterior:
         ----------
         mode : str or int
             The mode, by name or number.
-        draw, chain : int or "best"
+        draw, top, chain : int or "best", int, int
             As for `classes`.
-        top : int
-            How many labels of each factor to name.
 
         Returns
         -------
         pandas.DataFrame
-            One row per factor: the `share` of all expected counts in its classes, their `number`, the `classes`, and
-            its heaviest labels, `top`.
+            One row per factor: the `share` of its classes, their `number`, the `classes`, and its `top` labels.
 
         Examples
         --------
@@ -789,9 +750,8 @@ class Posterior:
         Returns
         -------
         pandas.DataFrame
-            One row per cell, summed over the modes of time and other ordered modes: the labels of the other modes; the
-            expected count `of_class` (a latent count for the Bernoulli likelihood); the `expected` count of the whole
-            model; and the `observed` count. Missing cells are left out.
+            One row per cell, summed over ordered modes such as time: its labels, the expected count `of_class` (latent
+            under Bernoulli), the `expected` count of the model, and the `observed` count. Missing cells are left out.
 
         Examples
         --------
@@ -829,15 +789,13 @@ class Posterior:
         """Check whether the chains have converged, and to the same posterior mode.
 
         R-hat and effective sample sizes are computed for quantities that do not depend on the numbering of classes and
-        factors: the log-likelihood, the expected total count of the observed cells (the total latent rate for the
-        Bernoulli likelihood), the numbers of classes and factors in use, the dispersion and the concentrations if they
-        are learned, the expected counts of a dozen cells, half of them without counts, and the shares of the largest
-        consensus classes.
+        factors: the log-likelihood, the expected total count of the observed cells (the total latent rate for
+        Bernoulli), the numbers of classes and factors in use, learned dispersions and concentrations, the expected
+        counts of a dozen cells, half of them without counts, and the shares of the largest consensus classes.
 
         Returns
         -------
         Diagnosis
-            A table, and what it means.
 
         Examples
         --------
@@ -890,7 +848,6 @@ class Posterior:
         )
 
     def _saved_numbering(self) -> "Known | None":
-        """The numbers and names of classes that are saved with the run."""
         from allocore.classes.numbering import read_consensus
 
         saved = None if self._folder is None else read_consensus(self._folder, self._record)
@@ -901,7 +858,6 @@ class Posterior:
         return self._consensus if self._fitted is None else self.consensus()
 
     def _draw_summary(self, draw: ShownDraw, chain: int | None) -> "ClassSummary":
-        """The classes and factors of one draw as arrays."""
         from allocore.classes.profiles import ClassReader, summarize_draw
 
         place = self._place(draw, chain)
@@ -910,7 +866,6 @@ class Posterior:
         return self._draw_summaries[place]
 
     def _place(self, draw: ShownDraw, chain: int | None) -> tuple[int, int]:
-        """The chain and the draw that are meant."""
         from allocore.classes.profiles import place_of
 
         chains, draws = drawn(self._record).core_values.shape[:2]
@@ -923,11 +878,9 @@ class Posterior:
 
     @cached_property
     def _log_joint(self) -> NDArray[np.float64]:
-        """The log joint density of each draw, (chain, draw)."""
         return log_joint_of_draws(drawn(self._record))
 
     def _source(self, chain: int, draw: int) -> str:
-        """The name of a draw, and whether it is the best of several."""
         chains, draws = self.core_values.shape[:2]
         of_chain, best = f" of chain {chain}" if chains > 1 else "", ""
         if chains * draws > 1 and (chain, draw) == self.best_draw():
@@ -954,8 +907,7 @@ def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Po
 
     Examples
     --------
-    >>> import tempfile
-    >>> import allocore as ac
+    >>> import allocore as ac, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = f"{folder}/run.zarr"
     ...     model = ac.CP(3, burn_in=5, draws=4, thin=1, seed=1, store=path).fit(ac.load_flights())
@@ -1000,17 +952,15 @@ def write_report(
 ) -> Path:
     """Write a run as one HTML page that opens in any browser and needs no network.
 
-    The page shows the classes with search, maps, charts and top cells, the factors that classes share, classes side by
-    side, the health of the chains, and the least expected cells. By default the classes are those of the consensus,
-    with intervals and support.
+    The page shows the classes, by default those of the consensus, with search, maps, charts and top cells, the factors
+    they share, classes side by side, the health of the chains, and the least expected cells.
 
     Parameters
     ----------
     posterior : Posterior, fitted model or path
         A posterior, a fitted model, or the folder of a run.
     path : str or path, default: report.html
-        The file to write. Missing folders are created; an existing file is replaced. Without a path, the function
-        writes report.html in the current folder and prints where it is. An error leaves no file.
+        The file to write or replace; folders are created. Without a path, the function prints where the file is.
     title : str, optional
         The title of the page; by default the names of the modes.
     draw, chain : int or "best", optional
@@ -1021,7 +971,6 @@ def write_report(
     Returns
     -------
     pathlib.Path
-        The file.
 
     Examples
     --------

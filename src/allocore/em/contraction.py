@@ -6,10 +6,9 @@
 and d total / d core, d total / d phi[m]. EM needs no more: the expected allocation of a count is a value times such a
 derivative.
 
-Why it is fast. Sorted cells are the leaves of a tree. The node d_1 .. d_l holds the core contracted with the first l
-rows, an array over k_{l+1} .. k_M that all cells below share. Going down computes these arrays. Going up collects their
-derivatives and passes them to the parent, once for all cells below. A cell costs K_M multiplications, a fibre
-K_{M-1} K_M, and a slice of the first mode the size of the core. The order of the modes is the cheapest one.
+Sorted cells are the leaves of a tree. The node d_1 .. d_l holds the core contracted with the first l rows, an array
+over k_{l+1} .. k_M that all cells below share. Going down computes these arrays, going up their derivatives. A cell
+costs K_M multiplications, a fibre K_{M-1} K_M, a slice of the first mode the size of the core.
 
 Cells are cut into blocks that do not depend on the number of threads. Each block has its own tables, which are added up
 in order, so the bytes are the same on any number of threads. F indexes the entries of all factor matrices, stacked.
@@ -88,10 +87,9 @@ class CellTree:
 
 
 def best_order(distinct: Sequence[int], cells: int, core_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of modes with the least work, if each level has as many nodes as possible.
+    """The order of modes with the least work, given how many rows of each mode occur (`distinct`).
 
-    `distinct` is the number of rows of each mode that occur. The work of later levels does not depend on the order of
-    the modes before them, so the best order of every set of leading modes is found once.
+    The work of later levels does not depend on the order before them, so each set of leading modes is ordered once.
     """
 
     @cache
@@ -130,8 +128,6 @@ def contract(tree: CellTree, core: Floats, phi: Sequence[Floats], workers: Worke
 
 
 class _BlockSums(NamedTuple):
-    """The total of every block and its derivatives, filled by the kernel."""
-
     totals_B: Floats
     core_slopes_BQ: Floats
     phi_slopes_BF: Floats

@@ -18,13 +18,11 @@ T is a sum over signed patterns: the whole tensor minus the missing patterns. Fo
 more row, the column sums; the derivative of this row belongs to every row of the mode.
 
 An entry without counts becomes 0, even if all its cells are missing (0/0), and an entry of 0 never changes. If the
-observed cells have less than _FAINT of the exposure of the whole tensor, the difference is mostly rounding. The entry
-then stays as it is, which does not lower the likelihood either. The reported log-likelihood contains T as a difference
-too: its error is 1e-16 of the rate of the whole tensor, to which missing cells may contribute much. The columns of the
-factors sum to 1, and the core has the scale; this changes no rate.
+observed cells have less than _FAINT of the exposure of the whole tensor, the difference is mostly rounding, and the
+entry stays as it is, which does not lower the likelihood either. The log-likelihood contains T as a difference too: its
+error is 1e-16 of the rate of the whole tensor. The columns of factors sum to 1; the core has the scale.
 
-Each start runs until its log-likelihood converges, and the best one is kept. The start of restart r depends only on the
-seed and r, so more restarts never change the earlier ones.
+The start of restart r depends only on the seed and r, so more restarts never change the earlier ones. The best is kept.
 """
 
 import warnings
@@ -143,7 +141,6 @@ def maximisation(problem: Problem, estimate: Estimate, expected: Expected) -> Es
 
 
 def _observed_rate(problem: Problem, estimate: Estimate) -> Slopes:
-    """T, the rate of all observed cells, and its derivatives."""
     return contract(problem.observed, estimate.core, _with_sums(estimate), problem.workers, in_logs=False)
 
 
@@ -155,7 +152,6 @@ def _ratio(y: Floats, exposure: Floats, whole: Floats, before: Floats) -> Floats
 
 
 def _with_sums(estimate: Estimate) -> list[Floats]:
-    """The factor matrices with one more row, the column sums, for the wildcards of patterns."""
     return [np.vstack([phi_DK, phi_DK.sum(axis=0)]) for phi_DK in estimate.phi]
 
 
@@ -200,11 +196,7 @@ def run_restarts(
     threads: int,
     observer: Observer | None = None,
 ) -> tuple[Restart, list[RestartSummary]]:
-    """Run all restarts, or fewer if the user stops them; returns the best one and summaries of all.
-
-    A restart ends when the relative change of the log-likelihood is below `tol`, or after `max_iter` iterations. The
-    best has the highest log-likelihood; if there is a tie, it is the first.
-    """
+    """Run all restarts to `tol` or `max_iter`, or until the user stops; returns the best one and summaries of all."""
     watch, stop, best, summaries = Watch(observer), Stop(), None, list[RestartSummary]()
     try:
         with stop, Workers(threads) as workers:

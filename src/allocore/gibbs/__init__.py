@@ -3,11 +3,9 @@
 Imports `tensor`, `kernels` and `model`. `storage`, `run` and `comparison` may import it.
 """
 
-# It is here, and not in sweep.py, so that whoever only reads the number does not load numba.
-# The same data, settings and seed give the same bytes as long as this number stays the same. Raise it, and update the
-# hashes in `tests/test_golden_draws.py`, with every deliberate change to any draw or to EM's estimates. Runs and
-# comparisons store the number; only a sampler of the same version continues them.
-#
+# It is here so that reading it does not load numba. The same data, settings and seed give the same bytes as long as it
+# stays the same. Raise it, and update the hashes in `tests/test_golden_draws.py`, with any deliberate change to a draw
+# or to EM's estimates. Only a sampler of the same version continues a stored run or comparison.
 # 1: the first version that runs store.
 # 2: the exposure of a class that a merge has emptied is summed by the kernel that sums all others: last bits differ.
 # 3: exp and log are those of the C library on all processors, not NumPy's own where there are 512-bit vectors.

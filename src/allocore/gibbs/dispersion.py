@@ -33,10 +33,7 @@ class DispersionInfo(NamedTuple):
 def draw_dispersion(
     key: Key, layout: Layout, spec: Spec, state: State, exposure_Q: Floats, workspace: Workspace
 ) -> tuple[State, DispersionInfo]:
-    """Draw p.
-
-    `workspace` and `exposure_Q`, X_q / lambda_q with the present c, belong to the given state.
-    """
+    """Draw p; `workspace` and `exposure_Q`, X_q / lambda_q with the present c, belong to the given state."""
     mode = spec.dispersion_by
     counts_D, rates_D = counts_and_rates(layout, mode, state, exposure_Q, workspace)
     log_odds_D = np.empty(len(counts_D))

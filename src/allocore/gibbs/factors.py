@@ -10,8 +10,7 @@ X is the exposure: how many latent counts to expect from class q in row d per un
 
 for a Poisson likelihood. For the negative binomial every cell of the sum has the factor c (model/likelihood.py).
 kernels/exposure_sums.py computes the sums. The code keeps `exposure_DQ` = X / lambda, because lambda may be too small
-for a float; the steps multiply by it. X / lambda of mode m does not depend on the locations or factors of mode m. Cost:
-(D_m + patterns * M) * Q.
+for a float. It does not depend on the locations or factors of mode m. Cost: (D_m + patterns * M) * Q.
 """
 
 from functools import lru_cache, partial
@@ -50,10 +49,7 @@ _ROWS_PER_THREAD = 8
 
 
 class Priors(NamedTuple):
-    """Shape and rate of the priors of core values (a0, b0) and of the factors of one mode (e0, f0).
-
-    `log_rising_Y` has ln G(e0 + y) - ln G(e0) for small y: a table, because the function takes ten times as long.
-    """
+    """Priors of core values (a0, b0) and factors (e0, f0); `log_rising_Y` tabulates ln G(e0 + y) - ln G(e0)."""
 
     a0: float
     b0: float

@@ -8,8 +8,7 @@ L is zero where y is zero, and depends neither on the dispersion p nor on the al
 references). The rate is what thinning sums up anyway, so L is drawn in the middle of thinning, batch by batch. Cost of
 the negative binomial: y - 1 uniform numbers for a small count; kernels/chinese_restaurant.py draws the large ones.
 
-The same loops give the log-likelihood. Up to a constant, the sum over the cells of its log density plus c r is the sum
-of
+The same loops give the log-likelihood: up to a constant, log density + c r, summed over the cells, is the sum of
 
     poisson  y ln r        negative-binomial  ln r + ln(r + 1) + .. + ln(r + y - 1)        bernoulli  ln(e^r - 1)
 
@@ -38,10 +37,9 @@ _LOW, _HIGH = 1e-150, 1e150
 
 
 class Latent(NamedTuple):
-    """What latent counts are drawn from: the likelihood, the scales of the rows, and random numbers.
+    """What latent counts are drawn from; `stream` is for cells in batches, `exact_stream` for those drawn one by one.
 
-    `stream` is for the cells in batches, `exact_stream` for those drawn one by one. A Poisson likelihood has None in
-    place of this: numba prunes `if latent is not None`, so then nothing of latent counts is compiled.
+    It is None for the Poisson likelihood: numba prunes `if latent is not None`, so its branches are not compiled.
     """
 
     likelihood: int

@@ -38,9 +38,8 @@ LARGE = 256  # counts from here on are split by binomials, smaller ones are draw
 
 
 class NonZeros(NamedTuple):
-    """The non-zero cells as thinning's kernels read them: modes in thinning's `order`, cells sorted by these modes.
+    """The non-zero cells, sorted by the modes in thinning's `order`; counts of LARGE or more are 0 in `small_N`.
 
-    A count of LARGE or more is 0 in `small_N`; `large_L` has the cells with such counts, `large_counts_L` the counts.
     Cell n is number `first_cell` + n of the whole tensor, which may be cut into shards between blocks
     (run/cluster/shards.py). By these numbers, and by `first_draw_B` for the blocks, every cell has its own random
     numbers.
@@ -58,10 +57,9 @@ class NonZeros(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """All data that a sweep reads, and the threads that work on them. Nothing in it changes.
+    """All data that a sweep reads, and the threads; thinning has its own `order` of modes, the longest fibres last.
 
-    Thinning takes the modes in its own `order`, with the mode of the longest fibres last. Memory: two bytes per cell,
-    and two per coordinate (four if a mode has more than 65,536 rows, eight beyond 2^31).
+    Memory: two bytes per cell and per coordinate (four if a mode has more than 65,536 rows, eight beyond 2^31).
     """
 
     shape: tuple[int, ...]
@@ -152,10 +150,9 @@ def _row_totals(coords_MN: NDArray[Any], counts: Ints, shape: Sequence[int], ord
 
 
 class ScaledRows(NamedTuple):
-    """The expanded factors that thinning multiplies, in 32 bits.
+    """The expanded factors in 32 bits, in one mode times the core values, padded with zeros to whole levels of lanes.
 
-    Each row is divided by its largest number, whose logarithm is in `log_scale_R`; this changes no probability within
-    a cell. Rows are padded with zeros to whole levels of SIMD lanes. The rows of one mode contain the core values.
+    Each row is divided by its largest number (`log_scale_R`), which changes no probability within a cell.
     """
 
     scaled_RL: Singles
@@ -165,8 +162,7 @@ class ScaledRows(NamedTuple):
 class Workspace:
     """The expanded factors of a chain's state (kernels/exposure_sums.py): the only mutable object in a sweep.
 
-    Steps read `expanded` and `scale`, the c of the likelihood by row (model/likelihood.py), or None if c = 1. After a
-    change to the factors or locations of a mode, call `renew` for this mode; after one to the dispersion, `rescale`.
+    `scale` is c by row (model/likelihood.py), or None if c = 1. Call `renew` for a changed mode, `rescale` for a new p.
     """
 
     def __init__(self, layout: Layout, budget: int) -> None:

@@ -57,10 +57,7 @@ _COUNT, _EXPOSURE, _SHAPE, _ONE, _SHARE, _REST, _WEIGHT = np.arange(7)
 
 
 class RelocationInfo(NamedTuple):
-    """How many classes moved in this mode, and how many Metropolis-Hastings steps were proposed and accepted.
-
-    Only a move to or from a factor of a class's own is a proposal; the others are Gibbs draws.
-    """
+    """How many classes moved, and how many Metropolis-Hastings steps (own factors) were proposed and accepted."""
 
     moved: int
     proposed: int
@@ -68,9 +65,7 @@ class RelocationInfo(NamedTuple):
 
 
 class CollapsedFit(NamedTuple):
-    """The ratio of gammas g: its slopes on the left and the right, its top, h at the top, the log integral of f, and
-    ln G of the slope on the left.
-    """
+    """The ratio of gammas g: slopes left and right, its top, h there, log integral of f, and ln G of the left slope."""
 
     left: float
     right: float
@@ -97,9 +92,8 @@ class ByClass(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """The scores of the factors in use without the prior, in the first columns of `scores_QK`.
+    """Scores without the prior, and sums of phi R, of the factors in use; later columns are for factors taken later.
 
-    `exposure_QK` has the sum of phi R for each. The columns after them are for factors taken later.
     A row of `fits_QF` is a `CollapsedFit`. Classes that are not included have scores of zero.
     """
 
@@ -111,8 +105,7 @@ class Scores(NamedTuple):
 class _Places(NamedTuple):
     """Factors by their place in `factors_K`: those in use come first, so that no loop runs over the others.
 
-    `places_Q` has the place of each class, and `others_K` the number of classes at each place, without the one that
-    moves.
+    `others_K` has the number of classes at each place, without the one that moves.
     """
 
     factors_K: Ints
@@ -128,15 +121,11 @@ class _Places(NamedTuple):
 
 
 class _Drawn(NamedTuple):
-    """What the moves change, in addition to the places: core values, and factors taken or left."""
-
     log_core_Q: Floats
     log_phi_DK: Floats
 
 
 class _RelocationStreams(NamedTuple):
-    """Random numbers per class: for the choice of a factor, and for the entries of a new factor."""
-
     choices: Words
     entries: Words
 

@@ -25,11 +25,9 @@ k with weight w_k, in shares phi[d, k] R[d] / S_k. A few steps of EM fit them. T
 not be exact, but they must be a function of only the counts, the exposure and the factors.
 
 The step comes directly before thinning, which allocates all counts again: a split knows the counts of the two classes
-only as sums over the rows of one mode, which is enough here. The mode is the one that the sweep visits last. Cost of a
-proposal: D * (factors in use).
+only as sums over the rows of the mode that the sweep visits last. Cost of a proposal: D * (factors in use).
 
-The file has three layers: the step (`split_merge`), the proposals, which write to a `Draft` of the state, and the
-serial leaves over the rows of the mode (`explain`, `log_odds_of_two`, `share_counts`, `log_weight_of_shares`).
+Three layers: the step (`split_merge`), the proposals, which write to a `Draft` of the state, and serial leaves.
 """
 
 from dataclasses import dataclass, replace
@@ -74,10 +72,7 @@ class SplitMergeInfo(NamedTuple):
 def split_merge(
     key: Key, layout: Layout, spec: Spec, state: State, view: ModeView, exposure_Q: Floats, workspace: Workspace
 ) -> tuple[tuple[State, Floats], SplitMergeInfo]:
-    """The state after some proposals in one mode, with its X_q / lambda_q; and how many were accepted.
-
-    `workspace` belongs to the given state and is only read.
-    """
+    """The state after some proposals in one mode, with its X_q / lambda_q, and an info; `workspace` is only read."""
     if spec.budget < _LEAST_CLASSES:
         return (state, exposure_Q), SplitMergeInfo(0, 0)
     draft = Draft.of(layout, spec, state, view, exposure_Q, workspace)
@@ -92,11 +87,10 @@ def split_merge(
 
 @dataclass
 class Draft:
-    """Copies of everything that proposals in one mode can change. Mutable: accepted proposals are written here only.
+    """Copies of everything that proposals in one mode can change; accepted proposals are written here only.
 
-    `sums_Q` are the sums of the factors of the classes in this mode (with c, if `scale` is of this mode). In the other
-    modes no factor changes: class q has the column holder_MQ[m, q] of `expanded`. `exposure_QD` is only valid for
-    classes that hold counts.
+    `sums_Q` are the sums of the factors of the classes in this mode (with c, if `scale` is of this mode). In others,
+    class q has the column holder_MQ[m, q] of `expanded`. `exposure_QD` is only valid for classes that hold counts.
     """
 
     mode: int
@@ -194,9 +188,8 @@ class Draft:
 class Pair:
     """Classes q and r, the number of other classes at each factor of each mode, and the joint counts of q and r.
 
-    The factors that other classes use in this mode explain these counts with `weights_U`; `exposure_U` has their S.
-    `scores` are those of one class with all these counts, at each of these factors and, last, at a factor of its own,
-    which `fit` describes.
+    The factors that others use in this mode explain these counts with `weights_U`; `exposure_U` has their S. `scores`
+    are those of one class with all counts, at these factors and, last, at one of its own, described by `fit`.
     """
 
     q: int
@@ -212,10 +205,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class SplitState:
-    """Two factors, by their places in `used_U`, and their logarithms; the counts that q keeps, and r gets.
-
-    A count goes to r with the log odds `odds_D`.
-    """
+    """Two factors, by places in `used_U`, their logarithms, counts of q and r, and the log odds of r in each row."""
 
     first: int
     second: int
@@ -227,10 +217,7 @@ class SplitState:
 
 @dataclass(frozen=True)
 class MergedState:
-    """The factor of q, its log core value if no other class uses the factor, and the location and exposure of r.
-
-    In mode m, r is at the factor of class `away_M[m]`.
-    """
+    """The factor of q, its log core value if no other class uses it, and the location (`away_M`) and exposure of r."""
 
     factor: int
     log_core: float
@@ -275,7 +262,6 @@ def _gain(draft: Draft, pair: Pair, split: SplitState, merged: MergedState) -> f
 
 
 def _empty(draft: Draft) -> Flags:
-    """Which classes are included and hold no counts."""
     return np.asarray((draft.y_Q == 0) & (draft.log_core_Q > -inf))
 
 
@@ -295,11 +281,7 @@ def _partners(draft: Draft, q: int, factor: int) -> Flags:
 
 
 def _pair(draft: Draft, q: int, r: int) -> Pair | None:
-    """The pair of q and r.
-
-    None if a split could not be merged again, or the other way round: other classes must use at least two factors of
-    this mode, and the factors of r in all modes.
-    """
+    """The pair of q and r, or None if a move could not be undone: others must use two factors here, and those of r."""
     mode, others_MK = draft.mode, draft.classes_MK.copy()
     at_r = np.arange(len(others_MK)), draft.subs_QM[r]
     others_MK[at_r] -= 1
@@ -316,7 +298,6 @@ def _pair(draft: Draft, q: int, r: int) -> Pair | None:
 
 
 def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
-    """Draw two factors for q and r, and the counts of each."""
     log_weights_U = log_of(pair.weights_U)
     first = categorical_from_logs(rng, log_weights_U, len(log_weights_U))
     log_weights_U[first] = -inf
@@ -328,14 +309,12 @@ def _draw_split(draft: Draft, pair: Pair, rng: Words) -> SplitState:
 
 
 def _now_split(draft: Draft, pair: Pair) -> SplitState:
-    """The factors and counts that q and r have now."""
     first, second = np.searchsorted(pair.used_U, draft.subs_QM[[pair.q, pair.r], draft.mode])
     log_phi_2D, odds_D = _log_odds(draft, pair, first, second)
     return SplitState(first, second, log_phi_2D, draft.y_QD[pair.q], draft.y_QD[pair.r], odds_D)
 
 
 def _log_odds(draft: Draft, pair: Pair, first: int, second: int) -> tuple[Floats, Floats]:
-    """The logarithms of two factors and, for each row, the log odds that a count goes to r."""
     log_phi_2D = np.ascontiguousarray(draft.log_phi_DK[:, pair.used_U[[first, second]]].T)
     share = pair.weights_U[second] / (pair.weights_U[first] + pair.weights_U[second])
     odds = log_odds_of_two(pair.y_D, log_phi_2D, pair.exposure_U[[first, second]], share)
@@ -360,7 +339,6 @@ def _log_weight_split(draft: Draft, pair: Pair, split: SplitState) -> float:
 
 
 def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
-    """Draw a factor for q, which gets the counts of both, and a location for r, which has none."""
     choice = categorical_from_logs(rng, pair.scores, len(pair.scores))
     if choice < len(pair.used_U):
         factor, log_core = pair.used_U[choice], nan
@@ -374,13 +352,11 @@ def _draw_merged(draft: Draft, pair: Pair, rng: Words) -> MergedState:
 
 
 def _now_merged(draft: Draft, pair: Pair) -> MergedState:
-    """The factors that q and r have now."""
     factor, away_M = int(draft.subs_QM[pair.q, draft.mode]), np.full(len(draft.alpha_M), pair.r)
     return MergedState(factor, float(draft.log_core_Q[pair.q]), away_M, float(draft.exposure_Q[pair.r]))
 
 
 def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
-    """log(posterior / proposal) of the merged state."""
     log_weight = float(np.logaddexp.reduce(pair.scores))
     log_weight += log_core_integral(0.0, merged.exposure_r, draft.priors.a0, draft.priors.b0)
     if pair.others_MK[draft.mode, merged.factor] == 0:
@@ -394,7 +370,6 @@ def _log_weight_merged(draft: Draft, pair: Pair, merged: MergedState) -> float:
 
 
 def _other_class(budget: int, excluded: list[int], rng: Words) -> int:
-    """Draw a class that is not among `excluded`, which are in order."""
     drawn = int(uniform(rng) * (budget - len(excluded)))
     for each in excluded:
         drawn += drawn >= each
@@ -402,7 +377,6 @@ def _other_class(budget: int, excluded: list[int], rng: Words) -> int:
 
 
 def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> None:
-    """r gets the location of q and some of its counts; both get new factors and core values."""
     q, r, left = pair.q, pair.r, draft.subs_QM[pair.q, draft.mode]
     if pair.others_MK[draft.mode, left] == 0:
         draft.set_factor(left, -inf)
@@ -413,7 +387,6 @@ def _write_split(draft: Draft, pair: Pair, split: SplitState, rng: Words) -> Non
 
 
 def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> None:
-    """q gets the counts of r and the chosen factor, and r moves away."""
     q, r, priors, own = pair.q, pair.r, draft.priors, pair.others_MK[draft.mode, merged.factor] == 0
     draft.move_to_factors_of(r, merged.away_M)
     draft.y_QD[r], draft.y_Q[r], draft.exposure_Q[r] = 0, 0, merged.exposure_r
@@ -429,10 +402,7 @@ def _write_merged(draft: Draft, pair: Pair, merged: MergedState, rng: Words) -> 
 
 
 class Explained(NamedTuple):
-    """How the factors in use explain some counts: weights w, sums S, and scores.
-
-    The scores are those of relocation, without the prior, for one class that holds all the counts.
-    """
+    """How the factors in use explain counts: weights w, sums S, and the scores (relocation.py) of a class with them."""
 
     weights_U: Floats
     exposure_U: Floats

@@ -17,25 +17,21 @@ the allocation, a sweep draws
                     thinning       every count is allocated to a class again, by a multinomial         thinning.py
 
 With a negative binomial or Bernoulli likelihood (model/likelihood.py) the latent counts are Poisson with rate c r: c is
-1 for Bernoulli, and -ln(1 - p) for the negative binomial, with one p or one for each row of a mode. Everything said
-here of counts is then true of latent counts, and every exposure has c in it. Latent counts are drawn inside `thin`,
-each just before it is allocated, so `begin` draws them too.
+1 for Bernoulli, and -ln(1 - p) for the negative binomial. What is said here of counts is then true of latent counts,
+and every exposure has c in it. They are drawn inside `thin`, each just before it is allocated.
 
-Relocation integrates out lambda_q and the factors that no other class uses, and draws a new factor for a class that
-takes one; core values are drawn again afterwards because that is cheap. The concentration is drawn with the factors
-integrated out, so the factors come after it. All steps of a mode share its exposure (factors.py), the counts to expect
-from each class, stored per unit of lambda: it depends only on the other modes.
+Relocation integrates out lambda_q and the factors that no other class uses; core values are drawn again afterwards
+because that is cheap. The concentration is drawn with the factors integrated out, so the factors come after it. All
+steps of a mode share its exposure (factors.py), per unit of lambda: it depends only on the other modes.
 
-The order of the modes rotates from sweep to sweep, so that each mode is the last one in turn. Thinning ends a sweep, so
-the allocation and the log-likelihood belong to the state that is returned. `begin` makes the first allocation. AlloCore
-learns the locations. CP (k[q, m] = q) and Tucker (a class at every location) leave them fixed: no relocation, no
-split-merge.
+The order of the modes rotates from sweep to sweep. Thinning ends a sweep, so the allocation and the log-likelihood
+belong to the state that is returned. `begin` makes the first allocation. CP (k[q, m] = q) and Tucker (a class at every
+location) have fixed locations: no relocation, no split-merge.
 
-Every step is a function of a key, the data and what it conditions on. It returns what it draws and an info, a named
-tuple of diagnostics that no later draw depends on. The workspace is the one mutable object: it has the factors of the
-present state, expanded to a column for each class. Steps read it, this module renews it, and thinning uses scratch
-space in it. Every step, mode and row has its own random numbers, opened from the key. model/state.py explains the
-suffixes of arrays.
+Every step is a function of a key, the data and what it conditions on. It returns what it draws and an info of
+diagnostics that no later draw depends on. The workspace is the one mutable object: the factors of the present state,
+expanded to a column for each class. Steps read it, this module renews it, and thinning uses scratch space in it. Every
+step, mode and row has its own random numbers, opened from the key (suffixes: model/state.py).
 """
 
 from collections.abc import Sequence
@@ -73,11 +69,7 @@ def begin(
     workspace: Workspace | None = None,
     thin_cells: ThinCells = thin_here,
 ) -> SamplerState:
-    """Return what a sweep from `state` starts with.
-
-    With the key of the sweep that gave `state`, the allocation is the one that this sweep ended with, bit for bit.
-    Resuming relies on it. A new chain calls it with sweep 0.
-    """
+    """Return what a sweep from `state` starts with; with the key that gave `state`, its allocation, bit for bit."""
     workspace = Workspace.of(layout, state) if workspace is None else workspace
     allocation, _ = thin(key, layout, spec, state, workspace, thin_cells)
     return SamplerState(state, allocation)
@@ -91,10 +83,9 @@ def sweep(
     workspace: Workspace | None = None,
     thin_cells: ThinCells = thin_here,
 ) -> tuple[SamplerState, SweepInfo]:
-    """Make one sweep.
+    """Make one sweep. `workspace` belongs to the given state before the call, and to the returned state after it.
 
-    `workspace` belongs to the given state before the call, and to the returned state after it. A chain keeps it between
-    sweeps. `thin_cells` says where the cells are: in the layout, or in shards on workers (run/cluster/shards.py).
+    `thin_cells` says where the cells are: in the layout, or in shards on workers (run/cluster/shards.py).
     """
     (state, allocation), modes = before, len(layout.shape)
     if workspace is None:
@@ -156,6 +147,5 @@ def info_of(
 
 
 def _acceptance(infos: Sequence[RelocationInfo | SplitMergeInfo]) -> float:
-    """The share of proposals that were accepted; NaN if there were none."""
     proposed = sum(info.proposed for info in infos)
     return sum(info.accepted for info in infos) / proposed if proposed else nan

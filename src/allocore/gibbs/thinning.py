@@ -15,8 +15,7 @@ LARGE or more, and cells whose products underflow, are split exactly, by conditi
 Every draw has its own place in the random stream and counts are integers, so the result does not depend on the threads.
 The log-likelihood is summed in blocks of fixed size, then over the blocks in order.
 
-The file has three layers: the step (`thin`), the driver that shares the cells among the threads (`thin_here`), and the
-serial leaves (`_thin_blocks` and its loops, `split_large`, `split_in_logs`).
+Three layers: the step (`thin`), the driver that shares the cells among the threads (`thin_here`), and serial leaves.
 """
 
 from collections.abc import Callable
@@ -92,10 +91,9 @@ class ThinningInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class ThinnedCells:
-    """What thinning gives for some cells: their counts by row and class, and the parts of the log-likelihood.
+    """The counts of some cells by row and class, and the log-likelihood by block (B), large count (L), underflow (U).
 
-    There is one part for each block (B), large count (L) and cell whose products underflowed (U). If the likelihood is
-    Poisson, they do not contain the scales of the rows, `log_scale_R`.
+    If the likelihood is Poisson, it does not contain the scales of the rows, `log_scale_R`.
     """
 
     y_RQ: NDArray[Any]
@@ -134,11 +132,7 @@ def thin(
 
 
 def _count_type(layout: Layout, likelihood: int, state: State, workspace: Workspace) -> type[np.signedinteger[Any]]:
-    """The type of the sums: 32 bits if no sum can overflow.
-
-    The latent count of a binary cell is at most 1 more than a Poisson variate, so their sum can only be near 2^31 if
-    the sum of all rates is.
-    """
+    """The type of the sums: 32 bits if none can overflow; binary cells have at most 1 more than a Poisson variate."""
     if likelihood != BERNOULLI:
         return layout.count_type
     total_rate = float((state.core_values() * np.prod(workspace.expanded.sums_MQ, axis=0)).sum())
@@ -190,10 +184,7 @@ def thinning_ranges(layout: Layout, budget: int) -> list[tuple[int, int]]:
 
 
 class ThreadSums(NamedTuple):
-    """Where one thread adds counts: to `own_RQ` for the modes `own_M`, to the shared `whole_RQ` for `common_M`.
-
-    `own_starts_M` and `starts_M` say where the rows of each mode begin. Modes are numbered in thinning's order.
-    """
+    """Where a thread adds counts: to `own_RQ` for the modes `own_M`, to the shared `whole_RQ` for `common_M`."""
 
     own_RQ: NDArray[Any]
     own_M: Ints
@@ -206,9 +197,7 @@ class ThreadSums(NamedTuple):
 def _empty_sums(layout: Layout, budget: int, count_type: type[np.signedinteger[Any]]) -> list[ThreadSums]:
     """The sums by row and class that each thread fills; the first thread's own are the whole ones.
 
-    In most modes every thread has its own, and `_total` adds them up. In a long mode all threads add atomically to the
-    same sums: its rows lie far apart in memory, so threads seldom meet, and a copy for every thread would cost more
-    than it saves.
+    In a long mode all threads add atomically to the same sums: threads seldom meet, and copies would cost more.
     """
     threads = layout.workers.threads
     whole_RQ = np.zeros((sum(layout.shape), budget), dtype=count_type)
@@ -238,8 +227,7 @@ def _total(layout: Layout, by_thread: list[ThreadSums]) -> NDArray[Any]:
 class Batch(NamedTuple):
     """Scratch space of one thread for the cells (C) and draws (D) of a batch.
 
-    Rows of `products`: row m has the product over the first m + 1 modes, up to all but two modes; row modes - 1 has
-    ones; then come the products over all modes but the last, a row for each fibre of the batch.
+    Rows of `products`: m has the product over modes 0 .. m, up to all but two; modes - 1 has ones; then one per fibre.
     """
 
     products: Singles
@@ -571,10 +559,7 @@ def split_in_logs(
     stream: Words,
     sums: ThreadSums,
 ) -> Floats:
-    """Split the cells `which` over weights computed in logarithms.
-
-    Returns the log-likelihood of each; if it is Poisson, without the scales of the rows.
-    """
+    """Split the cells `which` over weights in logarithms; returns log-likelihoods (if Poisson, without row scales)."""
     nonzeros, buffers, log_fit_U = layout.nonzeros, SplitBuffers.of(len(state.log_core_Q)), np.empty(len(which))
     for start in range(0, len(which), _CELLS_AT_ONCE):
         chosen, here = which[start : start + _CELLS_AT_ONCE], slice(start, start + _CELLS_AT_ONCE)

@@ -1,10 +1,8 @@
 """Exact draws from the distributions that the sampler needs; each is tested against its distribution.
 
-Normal and gamma variates: Marsaglia and Tsang (2000). Binomial and Poisson variates: Hörmann (1993a, b).
-References: docs/explanation/model.md.
+Normal and gamma: Marsaglia and Tsang (2000). Binomial and Poisson: Hörmann (1993a, b). See docs/explanation/model.md.
 
-Gamma variates are returned as logarithms. With a small shape the variate itself underflows (for shape 0.001 about half
-of them do), but its logarithm is an ordinary number.
+Gamma variates are returned as logarithms: with shape 0.001, about half of the variates themselves underflow.
 """
 
 import math
@@ -23,10 +21,7 @@ _STIRLING_TAIL = np.array(
 
 
 def _ziggurat(layers: int = 256, edge: float = 3.6541528853610088) -> tuple[Floats, Floats]:
-    """Marsaglia and Tsang's ziggurat (2000): widths and heights of layers of equal area over half the normal curve.
-
-    `edge` is where the tail begins. It is chosen so that the last layer ends at the top of the curve.
-    """
+    """Marsaglia and Tsang's ziggurat (2000): widths and heights of layers of equal area; the tail begins at `edge`."""
     area = edge * math.exp(-0.5 * edge**2) + math.sqrt(math.pi / 2) * math.erfc(edge / math.sqrt(2))
     widths = [area * math.exp(0.5 * edge**2), edge]
     while len(widths) < layers:

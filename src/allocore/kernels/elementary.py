@@ -1,10 +1,9 @@
 """exp and log without a branch or a call, so that loops around them become vector code, with the same bytes everywhere.
 
 The last bits of NumPy's exp and log depend on the width of the vectors, and a call of the C library takes four times as
-long. So whatever decides a draw, or is stored with one, takes exp and log of arrays from here, or calls the C
-library in a kernel (tests/kernels/test_elementary.py). The formulas are those of Sun's fdlibm (Ng 1993): reduce the
-argument to a small interval, then a rational or polynomial approximation. The error is at most one unit in the last
-place. There is no fused multiply-add in them, so they do not depend on the processor. Cost: about 1 ns per number.
+long. So whatever decides a draw, or is stored with one, takes exp and log of arrays from here, or calls the C library
+in a kernel (tests/kernels/test_elementary.py). The formulas are Sun's fdlibm (Ng 1993): an error of at most one unit in
+the last place, and no fused multiply-add, so they do not depend on the processor. Cost: about 1 ns per number.
 """
 
 from collections.abc import Callable

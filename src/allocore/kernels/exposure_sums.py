@@ -11,14 +11,12 @@ signed weights, so that every cell counts once. Patterns with the same wildcards
 Cells may be scaled by a number c for each row of one mode. Then the column sums of this mode are those of c phi, and a
 pattern that names a row of it has its weight multiplied by the c of the row.
 
-Both work on factors expanded to the classes: E[d, q] = phi[m][d, k[q, m]], a row of Q numbers for every label of every
-mode, all modes stacked in `phi_RQ`. Kernels that visit cells or patterns then read consecutive numbers and need not
-gather them by location. Cost: rows * Q numbers.
+Factors are expanded to the classes, E[d, q] = phi[m][d, k[q, m]], with all modes stacked in `phi_RQ`, so that kernels
+read consecutive numbers. Cost: rows * Q numbers.
 
-Cells are sorted into fibres: consecutive cells agree in all modes but the last, or in as many leading modes as
-possible. Kernels compute a product over the leading modes once, for all cells that share it; `changed_N` says from
-which mode on it must be computed again. Cost of rates: cells * Q multiplications if fibres are long, at most M times
-that. The sum over q has one fixed order (simd.py).
+Cells are sorted into fibres, which agree in all modes but the last, or in as many leading modes as possible. A product
+over these is computed once for all cells that share it; `changed_N` says from which mode on it changes. Cost of rates:
+cells * Q multiplications if fibres are long, at most M times that. The sum over q has one fixed order.
 """
 
 from collections.abc import Sequence
@@ -137,10 +135,7 @@ def _fill_rates(first: int, last: int, rows_MN: Ints, phi_RQ: Floats, core_Q: Fl
 def sorted_coords(
     coords: NDArray[Any], order: Sequence[int], lengths: Sequence[int], *, sorted_already: bool
 ) -> tuple[NDArray[Any], Ints | slice]:
-    """Coordinates with modes in `order`, sorted, in the narrowest type; and the permutation that sorted the cells.
-
-    Cells that are `sorted_already`, the first mode slowest, are not sorted again if `order` is that of the modes.
-    """
+    """Cells sorted by the modes in `order`, in the narrowest type, and the permutation (a slice if sorted already)."""
     longest = max(lengths)
     narrow = np.uint16 if longest <= 2**16 else np.int32 if longest < 2**31 else np.int64
     coords_MN = np.array(coords[list(order)], dtype=narrow, order="C")
@@ -176,10 +171,7 @@ class Expanded(NamedTuple):
 
 
 class RowScale(NamedTuple):
-    """A number c for each row of one mode, and the weights of the patterns with c (`SignedPatterns.scaled`).
-
-    With a scale, `sums_MQ` of the expanded factors must hold the sums of c phi in this mode (`scaled_sums`).
-    """
+    """A number c for each row of one mode, and the weights of patterns with c; `sums_MQ` then has the sums of c phi."""
 
     mode: int
     scale_D: Floats
@@ -194,10 +186,9 @@ def scaled_sums(phi_DQ: Floats, mode: int, scale: RowScale | None) -> Floats:
 
 
 class _Groups(NamedTuple):
-    """Patterns to be summed by group, and within a group by runs of patterns with the same wildcards.
+    """Patterns by group, and within a group by runs with the same wildcards; `rows_PN` has the rows that they name.
 
     Group g has the runs runs_G[g] to runs_G[g + 1]; run s has the patterns members_P[starts_S[s] : starts_S[s + 1]].
-    `rows_PN` has, for each member, the rows that it names in all modes but one, then zeros.
     """
 
     members_P: Ints
@@ -222,7 +213,6 @@ class SignedPatterns:
 
     @cached_property
     def _wildcards_P(self) -> Ints:
-        """A bit for each mode in which a pattern has a wildcard."""
         return np.asarray(((self.patterns_PM < 0) << np.arange(len(self.shape))).sum(axis=1))
 
     @cached_property
@@ -243,7 +233,6 @@ class SignedPatterns:
         return by_mode
 
     def _groups(self, members_P: Ints, starts_G: Ints, mode: int) -> _Groups:
-        """Groups that begin at `starts_G`, whose members are sorted by their wildcards."""
         wildcards_P = self._wildcards_P[members_P]
         changes = np.flatnonzero(np.diff(wildcards_P)) + 1
         starts_S = np.unique(np.concatenate([starts_G, changes]))
@@ -288,10 +277,9 @@ class SignedPatterns:
         return float(self.sums(expanded, Workers(1), scale)[0])
 
     def observed_cells(self) -> tuple[Ints, Floats]:
-        """Weighted cells (M, P): for a function linear in each row, their sum is the sum over the observed cells.
+        """Weighted cells (M, P) whose sum is that over the observed cells, for a function linear in each row.
 
-        The first cell is the whole tensor; the others take out the missing cells. The coordinate of a wildcard is the
-        row after the last one of its mode, where the caller puts the column sums.
+        The coordinate of a wildcard is the row after the last one of its mode, where the caller puts the column sums.
         """
         everything_1M = np.full((1, len(self.shape)), -1)
         rows_PM = np.concatenate([everything_1M, self.patterns_PM])

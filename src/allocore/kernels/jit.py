@@ -51,9 +51,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def _cache_folder(given: str) -> str | None:
     """A folder for compiled kernels, inside `given` if there is one, named after the sources of all kernels.
 
-    numba compiles a kernel again when its own file changes, but not when a kernel that it calls changes, or a constant
-    or tuple that it reads. If the folder is not writable, one among the user's caches or a temporary one takes its
-    place; without any, nothing is cached. A cache is code: a temporary folder must belong to the user.
+    numba compiles a kernel again when its own file changes, but not when a kernel or constant that it reads changes. If
+    the folder is not writable, one among the user's caches or a temporary one takes its place; without any, nothing is
+    cached. A cache is code: a temporary folder must belong to the user.
     """
     digest = hashlib.sha256()
     for path in kernel_sources():
@@ -106,10 +106,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def kernel_sources() -> list[Path]:
-    """All files that compiled code depends on: those with kernels, and those in the same folders that they import.
-
-    A kernel takes its constants and tuples only from these files (tests/kernels/test_jit.py).
-    """
+    """All files that compiled code depends on: those with kernels, and those in the same folders that they import."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py"))}
     with_kernels = [path for path, text in texts.items() if f"from {__name__} import" in text]
     folders = {path.parent for path in with_kernels}

@@ -9,8 +9,7 @@ Draws consist of
   where it finds that;
 - a few sums by NumPy, which may be built for other vectors.
 
-So the results of the last two are hashed, at a few thousand fixed points that are made of whole numbers and so the same
-everywhere. Cost: a few milliseconds, once per process.
+The results of the last two are hashed, at a few thousand fixed points. Cost: a few milliseconds, once per process.
 """
 
 import hashlib
@@ -33,10 +32,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @cache
 def rounding() -> str:
-    """16 hexadecimal digits: if they differ between two processes, draws may too.
-
-    They do not show whether another version of a package computes in another order.
-    """
+    """16 hexadecimal digits: if they differ between two processes, draws may too. Package versions are not in them."""
     points = _points()
     digest = hashlib.sha256(platform.machine().encode())
     for result in (*_compiled(points), *_in_python(points), *_in_numpy(points)):
@@ -45,7 +41,6 @@ def rounding() -> str:
 
 
 def _points() -> Floats:
-    """Numbers of 52 random bits between 2^-20 and 2^6."""
     mixed = np.arange(1, _POINTS + 1, dtype=np.uint64) * _ODD
     fractions = 1.0 + (mixed >> np.uint64(12)).astype(np.float64) * 2.0**-52
     return np.ldexp(fractions, np.arange(_POINTS) % 26 - 20)
@@ -78,7 +73,6 @@ def _fill(points: Floats, values: Floats) -> None:
 
 
 def _in_python(points: Floats) -> list[list[float]]:
-    """The functions that Python calls, for single numbers and for the tables of kernels."""
     functions = math.exp, math.log, math.lgamma, math.erfc
     return [[each(point) for point in points[:_FEW].tolist()] for each in functions]
 

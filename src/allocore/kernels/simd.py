@@ -147,8 +147,6 @@ WIDE, NARROW = 32, 8  # columns at a time; a table with fewer has them one by on
 
 
 def _summing(columns: int) -> Any:
-    """The intrinsic that sums `columns` columns."""
-
     @intrinsic
     def sum_in_lanes(
         typingctx: Any, table: Any, rows: Any, named: Any, which: Any, weights: Any, start: Any, stop: Any, column: Any,

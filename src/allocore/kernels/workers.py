@@ -21,8 +21,7 @@ _Outcomes: TypeAlias = "SimpleQueue[BaseException | None]"
 class Workers:
     """A fixed number of threads; the calling thread is one of them. Use as a context manager.
 
-    A sweep hands out work about fifteen times, sometimes for only a tenth of a millisecond. Plain threads that wait on
-    queues answer in half the time of an executor with futures.
+    A sweep hands out work about fifteen times. Threads that wait on queues answer in half the time of an executor.
     """
 
     def __init__(self, threads: int) -> None:
@@ -73,7 +72,6 @@ class Workers:
 
 
 def _serve(inbox: "SimpleQueue[tuple[_Calls, _Outcomes] | None]") -> None:
-    """The loop of a thread: make the calls from the inbox until None arrives."""
     while (work := inbox.get()) is not None:
         calls, outcomes = work
         error: BaseException | None = None

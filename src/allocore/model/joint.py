@@ -1,7 +1,6 @@
 """The log joint density, variable by variable, in plain NumPy; the sampler is tested against it.
 
-pi is integrated out of the prior of the locations. Factors that no class uses are integrated out too. The rates of
-cells and of the whole observed tensor are here as well, in 64-bit floats.
+pi and the factors that no class uses are integrated out. The rates of cells and of the observed tensor are here too.
 """
 
 from typing import Any
@@ -45,10 +44,7 @@ def log_odds_at(state: State, coords: NDArray[Any]) -> NDArray[np.float64]:
 def class_totals(
     state: State, missing: Missing, by_row: tuple[int, NDArray[np.float64]] | None = None
 ) -> NDArray[np.float64]:
-    """The rate of each class summed over all observed cells, (Q): product of column sums minus the missing cells.
-
-    With `by_row`, a mode and a number for each of its rows, every rate is multiplied by the number of its row.
-    """
+    """The rate of each class, times a number per row of a mode if `by_row`, summed over all observed cells, (Q)."""
     expanded = [state.factors(m)[:, state.subs_QM[:, m]] for m in range(len(state.log_phi))]
     if by_row is not None:
         mode, weights_D = by_row
@@ -67,11 +63,7 @@ def class_totals(
 
 
 def log_likelihood(tensor: CountTensor, spec: Spec, state: State) -> float:
-    """log P(observed counts | state). It needs only the non-zero cells and the total latent rate.
-
-    A zero has the log density -c r. So the sum over all observed cells is the sum of -c r, and for each non-zero cell
-    its log density plus c r.
-    """
+    """log P(observed counts | state): the sum of -c r over observed cells, and of log density + c r over non-zeros."""
     latent = latent_totals(spec, state, tensor).sum()
     if spec.likelihood == "poisson":  # in logarithms, because rates may underflow
         return float(tensor.counts @ log_rates_at(state, tensor.coords) - gammaln(tensor.counts + 1.0).sum() - latent)

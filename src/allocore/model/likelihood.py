@@ -81,8 +81,6 @@ class Likelihood(Protocol):
 
 
 class _Poisson(Likelihood):
-    """The likelihood of the paper."""
-
     name = "poisson"
     title = "Poisson"
 
@@ -116,8 +114,6 @@ class _Poisson(Likelihood):
 
 
 class _NegativeBinomial(Likelihood):
-    """For bursts: the variance is 1 / (1 - p) times the mean."""
-
     name = "negative-binomial"
     title = "negative binomial"
     has_dispersion = True
@@ -130,10 +126,7 @@ class _NegativeBinomial(Likelihood):
         return np.asarray(np.where(counts_N > 0, if_positive_N, 0.0) - self.latent_scale(log_odds_N) * rates_N)
 
     def log_tails(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> tuple[Floats, Floats]:
-        """log P(Y >= y) and log P(Y <= y), by the incomplete beta function.
-
-        For y > 0 and tiny rates P(Y >= y) is proportional to the rate, so it is computed at a rate that is not as tiny.
-        """
+        """By the incomplete beta function; P(Y >= y), proportional to tiny rates if y > 0, is taken at a larger one."""
         y_N, given_N = counts_N.astype(float), _not_zero(rates_N)
         r_N = np.maximum(given_N, _TINY_RATE)
         p_N, q_N = dispersion_of(log_odds_N), dispersion_of(-log_odds_N)
@@ -178,15 +171,12 @@ class _NegativeBinomial(Likelihood):
 
 
 class _Bernoulli(Likelihood):
-    """For binary data: whether a Poisson count is above zero."""
-
     name = "bernoulli"
     title = "Bernoulli"
     class_sizes = "expected latent counts"
     total = "total latent rate"
 
     def log_density(self, counts_N: Counts, rates_N: Floats, log_odds_N: Floats) -> Floats:
-        """log P(Y = y); minus infinity for counts above 1."""
         with np.errstate(divide="ignore"):
             one_N = np.where(counts_N == 1, np.log(-np.expm1(-rates_N)), -np.inf)
         return np.asarray(np.where(counts_N == 0, -rates_N, one_N))
@@ -220,7 +210,6 @@ def _not_zero(rates_N: Floats) -> Floats:
 
 
 def _far(tail_N: Floats) -> NDArray[np.intp]:
-    """The cells whose tail probability underflows."""
     return np.flatnonzero(~(tail_N > _FAR))
 
 

@@ -1,8 +1,7 @@
 """Forward simulation in plain NumPy: draw every variable from its prior, then the data given the variables.
 
-The first state of a chain is a draw from the prior, with three exceptions. The specification says where the locations
-start. Concentrations and the dispersion start at their prior means: an extreme draw of these would spoil the start. And
-every class is included; the chain then leaves out those it does not need.
+The first state of a chain is a draw from the prior, but locations start as the specification says, concentrations and
+the dispersion at their prior means (extreme draws would spoil the start), and all classes are included.
 """
 
 from math import log

@@ -29,12 +29,10 @@ class Spec:
     """All models in one: `budget` classes (Q), each at a location of a core of shape `core_shape`.
 
     AlloCore starts the classes on the super-diagonal (k[q, m] = q mod K_m) and learns their locations. CP leaves them
-    there. Tucker has one class fixed at every location of the core. NNTuck is Tucker without priors, fitted by maximum
-    likelihood. With `infer_budget`, each class is included with a probability that has the prior Beta(c0, d0), and
-    `budget` is the largest number of classes.
-
-    `e0` is one number, one per mode, or "infer": then each mode has its own, with the prior Gamma(s0, rate t0). The
-    negative binomial has a dispersion with the prior Beta(g0, h0), or one for each row of the mode `dispersion_by`.
+    there. Tucker has one class fixed at every location. NNTuck is Tucker without priors. With `infer_budget`, each
+    class is included with a probability that has the prior Beta(c0, d0). `e0` is one number, one per mode, or "infer":
+    then each mode has its own, with the prior Gamma(s0, rate t0). The negative binomial has a dispersion with the prior
+    Beta(g0, h0), or one for each row of the mode `dispersion_by`.
     """
 
     budget: int

@@ -40,10 +40,7 @@ class Dispersion:
 
 @dataclass(frozen=True)
 class State:
-    """Core values, locations, factors and, if there are any, concentrations (M) and the dispersion.
-
-    Steps return new states and never write to the arrays of a state.
-    """
+    """Core values, locations, factors and, if any, concentrations (M) and dispersion. Steps never write to a state."""
 
     log_core_Q: NDArray[np.float64]
     subs_QM: NDArray[np.int64]
@@ -89,9 +86,8 @@ def _exp_of(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 class SweepInfo:
     """Diagnostics of one sweep of the sampler, or of one iteration of EM. The next sweep needs none of them.
 
-    A class is in use if it holds counts, and a factor if a class in use is located at it. Classes at the same location
-    of the core count once. `moved` is the share of classes whose location changed. The acceptance rates are the shares
-    of Metropolis-Hastings proposals that were accepted, in relocation and in split-merge; NaN without a proposal.
+    A class is in use if it holds counts, a factor if a class in use is at it; classes at the same location count once.
+    `moved` is the share of classes that changed location; acceptance rates of proposals are NaN without a proposal.
     """
 
     log_likelihood: float
