@@ -103,7 +103,9 @@ class StoreError(OSError):
 
     Examples
     --------
-    >>> import allocore as ac, pathlib, tempfile
+    >>> import pathlib
+    >>> import tempfile
+    >>> import allocore as ac
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "run.zarr"
     ...     model = ac.CP(2, burn_in=1, draws=1, thin=1, seed=0, store=path).fit(ac.load_flights())

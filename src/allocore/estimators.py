@@ -301,7 +301,8 @@ class GibbsEstimator(Estimator):
 
         Examples
         --------
-        >>> import allocore as ac, tempfile
+        >>> import tempfile
+        >>> import allocore as ac
         >>> path = tempfile.mkdtemp() + "/run.zarr"
         >>> model = ac.CP(3, burn_in=5, draws=2, thin=1, seed=1, store=path).fit(ac.load_flights())
         >>> ac.CP.resume(path, draws=4).posterior_

@@ -239,7 +239,8 @@ class Posterior:
 
         Examples
         --------
-        >>> import allocore as ac, tempfile
+        >>> import tempfile
+        >>> import allocore as ac
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     post.save(f"{folder}/run.zarr")
         ...     ac.open_run(f"{folder}/run.zarr")
@@ -907,7 +908,8 @@ def open_run(path: str | os.PathLike[str], *, on_error: OnError = "raise") -> Po
 
     Examples
     --------
-    >>> import allocore as ac, tempfile
+    >>> import tempfile
+    >>> import allocore as ac
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = f"{folder}/run.zarr"
     ...     model = ac.CP(3, burn_in=5, draws=4, thin=1, seed=1, store=path).fit(ac.load_flights())
@@ -974,7 +976,9 @@ def write_report(
 
     Examples
     --------
-    >>> import allocore as ac, tempfile, pathlib
+    >>> import pathlib
+    >>> import tempfile
+    >>> import allocore as ac
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = ac.write_report(post, pathlib.Path(folder) / "report.html", title="Flights")
     ...     "<title>Flights</title>" in page.read_text(encoding="utf-8")

@@ -123,7 +123,8 @@ def read_events(
 
     Examples
     --------
-    >>> import allocore as ac, pandas as pd
+    >>> import pandas as pd
+    >>> import allocore as ac
     >>> sales = pd.DataFrame({"store": ["A", "B"], "item": ["tea", "rice"], "day": ["2024-01-30", "2024-03-01"]})
     >>> Y = ac.read_events(sales, modes=["store", "item"], time="day")
     >>> Y
@@ -140,7 +141,8 @@ def read_events(
 
     Write a tensor that does not fit into memory to disk:
 
-    >>> import pathlib, tempfile
+    >>> import pathlib
+    >>> import tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> sharded = ac.read_events(sales, modes=["store", "item"], time="day", out=folder / "sales.zarr", shards=2)
     >>> sharded

@@ -492,7 +492,9 @@ class CountTensor:
 
         Examples
         --------
-        >>> import allocore as ac, pathlib, tempfile
+        >>> import pathlib
+        >>> import tempfile
+        >>> import allocore as ac
         >>> Y = ac.load_flights()
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     Y.save(pathlib.Path(folder) / "flights.parquet")

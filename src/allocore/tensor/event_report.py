@@ -54,7 +54,8 @@ class EventReport:
 
     Examples
     --------
-    >>> import allocore as ac, pandas as pd
+    >>> import pandas as pd
+    >>> import allocore as ac
     >>> sales = pd.DataFrame({"store": ["A", "B", None], "item": ["tea", "rice", "tea"]})
     >>> report = ac.read_events(sales, modes=["store", "item"]).report
     >>> report.rows, report.kept, report.dropped

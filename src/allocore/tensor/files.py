@@ -80,7 +80,8 @@ def as_tensor(x: Any, *, mode_names: Sequence[str] | None = None, labels: Labels
 
     Examples
     --------
-    >>> import allocore as ac, numpy as np
+    >>> import numpy as np
+    >>> import allocore as ac
     >>> ac.as_tensor(np.array([[0, 2], [3, 0]]), mode_names=["buyer", "month"])
     CountTensor: 2 x 2 (buyer, month), 2 non-zeros, 5 counts, 50% dense
     """
@@ -191,7 +192,9 @@ def load_tensor(path: str | os.PathLike[str]) -> CountTensor:
 
     Examples
     --------
-    >>> import allocore as ac, pathlib, tempfile
+    >>> import pathlib
+    >>> import tempfile
+    >>> import allocore as ac
     >>> Y = ac.load_flights()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Y.save(pathlib.Path(folder) / "flights.npz")

@@ -41,7 +41,9 @@ class ShardedTensor(CountTensor):
 
     Examples
     --------
-    >>> import allocore as ac, pathlib, tempfile
+    >>> import pathlib
+    >>> import tempfile
+    >>> import allocore as ac
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> ac.load_flights().save(folder / "flights.zarr", shards=4)
     >>> Y = ac.load_tensor(folder / "flights.zarr")

@@ -193,7 +193,8 @@ def ppd(
 
     Examples
     --------
-    >>> import allocore as ac, pandas as pd
+    >>> import pandas as pd
+    >>> import allocore as ac
     >>> table = pd.DataFrame({"model": "CP", "budget": [5, 5, 5], "split": [0, 1, 2], "log_ppd": [-3.0, -2.0, -2.5]})
     >>> plot = ac.figures.ppd(table).panels[0]
     >>> plot.lines[0].get_xydata().tolist()

@@ -295,7 +295,9 @@ def write_all(
 
     Examples
     --------
-    >>> import allocore as ac, numpy as np, tempfile
+    >>> import numpy as np
+    >>> import tempfile
+    >>> import allocore as ac
     >>> post = ac.AlloCore(budget=2, burn_in=5, draws=2, thin=1, seed=0).fit(np.diag([3, 2])).posterior_
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     files = ac.figures.write_all(post, folder, formats=["svg"])
