@@ -8,6 +8,7 @@ import allocore as ac
 from allocore.model import joint
 from allocore.model.state import Dispersion, State
 from support.errors import refused
+from support.tiers import parametrize_few
 
 pytestmark = pytest.mark.jit
 CHAIN = {"burn_in": 25, "draws": 6, "thin": 2, "seed": 3, "progress": False}
@@ -67,8 +68,8 @@ def test_with_all_counts_one_the_negative_binomial_works_and_says_that_p_is_not_
         check(model.fit(ac.as_tensor(few())).posterior_)
 
 
-@pytest.mark.parametrize("count", [255, 256, 10**9, 10**15])
-@pytest.mark.parametrize(
+@parametrize_few("count", [255, 256, 10**9, 10**15])
+@parametrize_few(
     "model",
     [
         ac.AlloCore(6, **BURSTS),
@@ -88,7 +89,7 @@ def test_a_dispersion_that_tends_to_one_is_continued_to_the_same_bytes(tmp_path)
     check_resumed(model, with_a_huge_count(10**12), tmp_path / "run.zarr")
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     "settings",
     [
         {"h0": 1e-10},
@@ -137,8 +138,8 @@ def test_many_more_classes_than_counts(kind):
     check(ac.AlloCore("infer", max_budget=40, **kind, **CHAIN, e0="infer").fit(data).posterior_)
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 6), (8, 1, 6), (8, 6, 1), (1, 1, 9)], ids=str)
-@pytest.mark.parametrize(
+@parametrize_few("shape", [(1, 8, 6), (8, 1, 6), (8, 6, 1), (1, 1, 9)], ids=str)
+@parametrize_few(
     "settings",
     [{**BURSTS, "dispersion_by": 0}, {**BURSTS, "dispersion_by": 1}, {**BURSTS, "dispersion_by": 2}, BURSTS, BINARY],
     ids=lambda s: str(s.get("dispersion_by", s["likelihood"])),

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 import allocore as ac
 from support.errors import refused
 from support.planted import posterior_of
+from support.tiers import parametrize_few
 
 SHAPE = (5, 5, 4, 3)
 MONTHS = ("2018-01", "2018-02", "2018-03")
@@ -26,8 +26,8 @@ def random_posterior(months=MONTHS, seed=0):
     return posterior_of([draws], SHAPE, missing=MISSING, labels=labels, names=["i", "j", "a", "t"])
 
 
-@pytest.mark.parametrize("summed", [True, False])
-@pytest.mark.parametrize("seed", range(3))
+@parametrize_few("summed", [True, False])
+@parametrize_few("seed", range(3))
 def test_they_are_the_largest_of_all_observed_cells(summed, seed):
     post = random_posterior(MONTHS if summed else ("x", "y", "z"), seed)
     record = post.record

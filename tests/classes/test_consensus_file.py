@@ -15,6 +15,7 @@ import allocore as ac
 from allocore.classes import numbering as consensus_file
 from allocore.classes.numbering import FILE, number_and_save, number_classes, read_consensus
 from support.planted import A, B, C, D, a_class, planted_tensor, run
+from support.tiers import parametrize_few
 
 E = a_class(9.0, 2, 3, 1)
 
@@ -288,7 +289,7 @@ def test_a_file_that_claims_more_than_a_consensus_can_be_is_not_unpacked(stored,
         ac.open_run(path).consensus(progress=False)
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("name", "change"),
     [
         ("name", lambda array: array[:-1]),

@@ -9,6 +9,7 @@ import pytest
 
 import allocore as ac
 from support.command_line import assert_refused
+from support.tiers import parametrize_few
 
 QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--seed", "3")
 
@@ -93,7 +94,7 @@ COLUMNS = "columns are store, product, week, sold, n"
 PAIR = ("sales.csv", "--modes", "store,product")
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("words", "option", "value", "rule"),
     [
         (
@@ -213,7 +214,7 @@ def in_parts(sales, folder):
     return [folder / f"part{number}.csv" for number in range(3)]
 
 
-@pytest.mark.parametrize("command", ["info", "tensor", "fit", "select-budget"])
+@parametrize_few("command", ["info", "tensor", "fit", "select-budget"])
 def test_several_files_are_read_together_as_a_shell_gives_them(run, sales, tmp_path, command):
     files = in_parts(sales, tmp_path)
     options = {
@@ -227,6 +228,7 @@ def test_several_files_are_read_together_as_a_shell_gives_them(run, sales, tmp_p
     assert "300 from 3 files" in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_fold_in_and_compare_read_several_files(run, sales, tmp_path):
     files, modes = in_parts(sales, tmp_path), ("--modes", "store,product,week")
     run("fit", tmp_path / "sales.csv", *modes, "--budget", 2, "--out", tmp_path / "run.zarr", *QUICK)

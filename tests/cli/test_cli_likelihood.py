@@ -5,12 +5,13 @@ import pytest
 import allocore as ac
 from support.command_line import assert_refused
 from support.same_draws import assert_same_run
+from support.tiers import parametrize_few
 
 QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1", "--chains", "1")
 SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 3, "progress": False}
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("words", "settings"),
     [
         (["--likelihood", "negative-binomial"], {"likelihood": "negative-binomial"}),

@@ -12,6 +12,7 @@ from allocore.cli.options import MODELS
 from allocore.em import nntuck as restarts
 from support.command_line import assert_refused
 from support.same_draws import assert_same_run
+from support.tiers import parametrize_few
 
 CHAINS = ("--burn-in", 2, "--draws", 2, "--thin", 1, "--chains", 2)
 QUICK = ("--seed", 3, "--threads", 1)
@@ -19,7 +20,7 @@ SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "chains": 2, "seed": 3, "progre
 STARTS = ("--restarts", 2, "--max-iter", 4, "--tol", 1e-5)
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("words", "model"),
     [
         (["--budget", 3], ac.AlloCore(3)),
@@ -118,7 +119,7 @@ CORE = ["--model", "nntuck", "--core-shape", "2x2x2"]
 NO_CHAINS = "does not apply to nntuck: it is fitted by maximum likelihood, without priors and chains"
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("words", "option", "value", "rule"),
     [
         (["--model", "parafac"], "--model", "'parafac'", "must be one of allocore, cp, tucker, nntuck"),

@@ -9,6 +9,7 @@ import pytest
 import allocore as ac
 from allocore.tensor.shards import ShardWriter
 from support.command_line import assert_refused
+from support.tiers import parametrize_few
 
 QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--chains", "1", "--seed", "3")
 MODES = ("--modes", "store,product", "--time", "sold")
@@ -128,8 +129,8 @@ def test_options_for_events_are_refused_for_shards(run, sales):
     assert_refused(run("info", "y.zarr", "--freq", "month"), "--freq", "'month'", rule)
 
 
-@pytest.mark.parametrize("command", [("info",), ("fit", "--budget", "2")])
-@pytest.mark.parametrize("lost", [".zattrs", "counts/0", "labels_0_utf8/0"])
+@parametrize_few("command", [("info",), ("fit", "--budget", "2")])
+@parametrize_few("lost", [".zattrs", "counts/0", "labels_0_utf8/0"])
 def test_damaged_shards_are_one_line(run, sales, tmp_path, command, lost):
     sales.save("y.zarr")
     (tmp_path / "y.zarr" / lost).unlink()

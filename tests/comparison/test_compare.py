@@ -23,6 +23,7 @@ from allocore.comparison.jobs import _reason, fit_and_judge, peak_megabytes, run
 from allocore.comparison.models import Job, Settings, requested_jobs
 from support.comparison_cases import ALL, CHAINS, MODES, QUICK, STARTS, JobsHere, named, small_tensor
 from support.errors import refused, refused_file
+from support.tiers import parametrize_few
 
 MEASURED = ["seconds", "seconds_per_sweep", "peak_mb", "threads"]
 ENDLESS = 10**6
@@ -80,7 +81,7 @@ def by_hand(model, seed):
     return models[model].fit(split.train).posterior_, split.test
 
 
-@pytest.mark.parametrize("model", ["allocore", "cp", "tucker", "nntuck"])
+@parametrize_few("model", ["allocore", "cp", "tucker", "nntuck"])
 def test_the_numbers_of_a_job_are_those_of_a_fit_by_hand(finished, model):
     table = finished[0].table
     for split in (0, 1):

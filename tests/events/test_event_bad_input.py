@@ -12,7 +12,7 @@ import allocore as ac
 from allocore.errors import NO_VALUE
 from support.errors import refused
 from support.event_files import GDELT, ICEWS, cells, findings, gdelt_rows, icews_rows, text_of, write
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 HEADER = "who,what,when,n\n"
 GOOD = "Ada,tea,2024-01-01,1\n"
@@ -25,7 +25,7 @@ def read(path, **options):
     return ac.read_events(path, **{"modes": ["who", "what"], "time": "when", "count": "n"} | options)
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("line", "problem", "reason"),
     [
         ("Ada,tea,soon,1", "when is 'soon', which cannot be read as a date (1 such row)", "unreadable time"),
@@ -38,7 +38,7 @@ def read(path, **options):
         ("Ada,tea,2024-01-01,1,2,3", "the line has 5 columns, but the table has 4", "line that is not a row"),
     ],
 )
-@pytest.mark.parametrize(("ending", "new_line"), by_tier([("", "\n"), (".gz", "\r\n")], PACKED, ["\n", "\r\n"]))
+@parametrize_few(("ending", "new_line"), by_tier([("", "\n"), (".gz", "\r\n")], PACKED, ["\n", "\r\n"]))
 def test_a_row_that_cannot_be_read_is_named_or_dropped(tmp_path, line, problem, reason, ending, new_line):
     text = f"{HEADER}{GOOD}{line}\n{GOOD}".replace("\n", new_line).encode()
     path = tmp_path / f"a.csv{ending}"
@@ -135,7 +135,7 @@ NOT_JSON = [
 ]
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("line", "ending"),
     by_tier([*((line, "") for line in NOT_JSON), *((NOT_JSON[0], each) for each in PACKED)], NOT_JSON, PACKED),
     ids=repr,

@@ -9,7 +9,7 @@ import pytest
 import allocore as ac
 from allocore.tensor.sql import connect
 from support.errors import refused
-from support.tiers import first_quick
+from support.tiers import first_quick, parametrize_few
 
 TABLE = "a,b,n,day\nx,p,1,2020-01-05\ny,p,2,2020-02-05\nx,q,3,2020-02-06\nz,q,40,2021-01-01\n"
 
@@ -34,7 +34,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("where", ALLOWED)
+@parametrize_few("where", ALLOWED)
 def test_conditions_on_columns_are_allowed(tmp_path, where):
     assert read(tmp_path, where).report.kept == ALLOWED[where]
 

@@ -29,6 +29,7 @@ from support.event_files import (
     text_of,
     write,
 )
+from support.tiers import parametrize_few
 
 MODES = ("sender", "receiver", "action", "time")
 MONTHS = ("2018-01", "2018-02", "2018-03")
@@ -74,7 +75,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@parametrize_few("name", FILES)
 def test_a_known_format_is_detected_and_counted_by_country_root_and_month(tmp_path, name):
     file, text = FILES[name]
     tensor = ac.read_events(write(tmp_path / file, text), diagonal="keep")
@@ -84,7 +85,7 @@ def test_a_known_format_is_detected_and_counted_by_country_root_and_month(tmp_pa
     assert cells(tensor) == counted()
 
 
-@pytest.mark.parametrize("name", FILES)
+@parametrize_few("name", FILES)
 def test_a_format_that_is_named_is_read_as_one_that_is_detected(tmp_path, name):
     file, text = FILES[name]
     path = write(tmp_path / file, text)

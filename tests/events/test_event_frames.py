@@ -17,7 +17,7 @@ import allocore as ac
 from allocore.errors import NO_VALUE
 from support.errors import refused
 from support.event_files import ICEWS, cells, counted, icews_rows, text_of, write
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 ROWS = [
     ("Ada", 7, "2024-01-05", 2),
@@ -74,7 +74,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.parametrize("name", FRAMES)
+@parametrize_few("name", FRAMES)
 def test_every_frame_gives_the_same_tensor(name):
     tensor = ac.read_events(FRAMES[name](), modes=["who", "item"], time="day", count="n")
     assert tensor.mode_names == ("who", "item", "day")
@@ -95,7 +95,7 @@ OF_EACH_LIBRARY = [
 ]
 
 
-@pytest.mark.parametrize("name", by_tier([(name,) for name in OF_EACH_LIBRARY], FRAMES))
+@parametrize_few("name", by_tier([(name,) for name in OF_EACH_LIBRARY], FRAMES))
 def test_a_condition_reaches_the_columns_that_are_no_modes(name):
     options = {"modes": ["who", "item"], "shared_modes": None}
     assert cells(ac.read_events(FRAMES[name](), where="n > 2", **options)) == {("Ada", "7"): 1}
@@ -131,7 +131,7 @@ def test_frames_are_read_without_pyarrow():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.Table.from_pylist])
+@parametrize_few("kind", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.Table.from_pylist])
 def test_a_frame_of_a_known_format_is_detected(tmp_path, kind):
     table = kind(icews_rows())
     tensor = ac.read_events(table, diagonal="keep")

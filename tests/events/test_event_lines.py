@@ -12,6 +12,7 @@ import allocore as ac
 from allocore.events.sources import FileDialect, count_lines, split_records
 from support.errors import refused
 from support.event_files import cells
+from support.tiers import parametrize_few
 
 MODES = ["who", "what", "where", "how"]
 
@@ -55,8 +56,8 @@ def test_a_stray_quote_is_an_error_that_names_its_line(tmp_path, changes):
         read(tmp_path / "t.csv", table(changes))
 
 
-@pytest.mark.parametrize("changes", STRAY.values(), ids=STRAY.keys())
-@pytest.mark.parametrize("suffix", ["csv", pytest.param("csv.gz", marks=pytest.mark.slow)])
+@parametrize_few("changes", STRAY.values(), ids=STRAY.keys())
+@parametrize_few("suffix", ["csv", pytest.param("csv.gz", marks=pytest.mark.slow)])
 def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path, changes, suffix):
     path, text = tmp_path / f"t.{suffix}", table(changes)
     path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())

@@ -10,7 +10,7 @@ import pytest
 import allocore as ac
 from support.errors import refused
 from support.event_files import write
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 ROWS = [
     ("x", "p", "10", "04"),
@@ -91,12 +91,12 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize("where", CONDITIONS)
+@parametrize_few("where", CONDITIONS)
 def test_texts_are_numbers_where_they_are_compared_to_numbers(tmp_path, where):
     assert ac.read_events(_csv(tmp_path), modes=["a", "b"], where=where).report.kept == CONDITIONS[where]
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@parametrize_few("source", SOURCES)
 def test_a_condition_means_the_same_in_every_source(tmp_path, source):
     table = SOURCES[source](tmp_path)
     for where in ("weight > 7", "2 * weight > 18.9", "code = '04'", "code < '05' AND weight < 11"):
@@ -106,7 +106,7 @@ def test_a_condition_means_the_same_in_every_source(tmp_path, source):
 QUICK_SOURCES = [("csv",), ("json numbers",), ("parquet numbers",), ("pandas categories",), ("polars NaN",)]
 
 
-@pytest.mark.parametrize("source", by_tier(QUICK_SOURCES, SOURCES))
+@parametrize_few("source", by_tier(QUICK_SOURCES, SOURCES))
 def test_numbers_in_a_dict_are_compared_as_numbers_and_texts_as_texts(tmp_path, source):
     table = SOURCES[source](tmp_path)
     kept = [

@@ -23,6 +23,7 @@ from support.event_files import (
     text_of,
     write,
 )
+from support.tiers import parametrize_few
 
 LOST = "had lost their leading zeros"
 CSV = "who,what,when\nAda,tea,2024-01-05\nMax,rice,2024-02-05\nAda,tea,2024-01-06\n"
@@ -47,7 +48,7 @@ def test_a_code_that_is_text_keeps_its_zero(tmp_path, code, root):
     assert tensor.report.findings == ()
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("code", "root"), [("14", "01"), ("211", "02"), ("14.0", "01"), ("211.0", "02"), ("42", "04"), ("831", "08")]
 )
 def test_a_code_that_lost_its_zero_is_repaired_with_a_warning(tmp_path, code, root):
@@ -148,7 +149,7 @@ DATES += ["2018-01-30T23:59:00Z", "2018-01-30 00:00:00", "2018-01-30 12:30:00.12
 DATES += ["30.1.2018", "30/1/2018", "30-01-2018", "01-30-2018", "1/30/2018 5:00 PM", "1/30/2018 17:00"]
 
 
-@pytest.mark.parametrize("text", DATES)
+@parametrize_few("text", DATES)
 def test_a_date_may_be_written_in_many_ways(tmp_path, text):
     path = write(tmp_path / "a.csv", f"who,what,when\nAda,tea,{text}\n")
     assert read_own(path, freq="day").labels[2] == ("2018-01-30",)
@@ -160,7 +161,7 @@ def test_a_date_may_be_a_month_or_a_year(tmp_path, text, month):
     assert read_own(path).labels[2] == (month,)
 
 
-@pytest.mark.parametrize("text", ["1/5/17", "13/13/2018", "2018-02-30", "5", "99999", "infinity", "soon"])
+@parametrize_few("text", ["1/5/17", "13/13/2018", "2018-02-30", "5", "99999", "infinity", "soon"])
 def test_what_is_no_date_or_no_clear_one_is_not_guessed_at(tmp_path, text):
     path = write(tmp_path / "a.csv", f"who,what,when\nAda,tea,2018-01-01\nAda,tea,{text}\n")
     with refused("source", str(path), f"line 3: when is {text!r}, which cannot be read as a date"):
@@ -185,7 +186,7 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
+@parametrize_few("name", SPELLINGS)
 def test_a_text_file_may_be_spelt_in_many_ways(tmp_path, name):
     assert cells(read_own(write(tmp_path / "a.csv", SPELLINGS[name]))) == SALES
 

@@ -11,6 +11,7 @@ import allocore as ac
 from allocore.tensor.calendar import check_frequency
 from support.errors import refused
 from support.event_files import findings, write
+from support.tiers import parametrize_few
 
 # Each is on the other side of a midnight in UTC.
 WALLS = ["2024-01-31 23:30", "2024-02-01 00:30", "2024-03-31 20:00", "2024-04-01 12:00"]
@@ -61,7 +62,7 @@ def _days(source, **options):
     return tuple(tensor.labels[2][place] for place in tensor.coords[2].tolist()), findings(tensor.report)
 
 
-@pytest.mark.parametrize("source", ZONED)
+@parametrize_few("source", ZONED)
 def test_the_day_of_a_moment_is_that_of_utc_in_every_source(tmp_path, source):
     assert _days(ZONED[source](tmp_path)) == (IN_UTC, {"periods-in-utc": {"exceptions": False}})
 
@@ -104,7 +105,7 @@ CLOCKS = {
 }
 
 
-@pytest.mark.parametrize("text", CLOCKS)
+@parametrize_few("text", CLOCKS)
 def test_hours_are_read_from_times_of_day(tmp_path, text):
     tensor = ac.read_events(_csv(tmp_path, [text]), modes=["a", "b"], time="when", freq="hour")
     assert tensor.labels[2] == (CLOCKS[text],)

@@ -22,7 +22,7 @@ from allocore.tensor.shards import ShardWriter
 from allocore.tensor.sql import connect
 from support.errors import refused
 from support.event_files import EVENTS, GDELT, ICEWS, cells, gdelt_rows, icews_rows, json_lines, text_of, write
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 read_events_module = import_module("allocore.events.read_events")
 MODEST = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
@@ -82,13 +82,13 @@ OPTIONS = {
 SLOW = {"diagonal kept", "rare labels", "counts", "unobserved", "weeks"}  # others have nearly the same options
 
 
-@pytest.mark.parametrize("name", by_tier([(name,) for name in OPTIONS if name not in SLOW], OPTIONS))
+@parametrize_few("name", by_tier([(name,) for name in OPTIONS if name not in SLOW], OPTIONS))
 def test_shards_have_the_bytes_of_a_tensor_that_was_saved(tmp_path, name):
     assert_same(tmp_path, some_events(), **OPTIONS[name])
 
 
-@pytest.mark.parametrize("new_labels", ["drop", "append", "error"])
-@pytest.mark.parametrize("diagonal", ["missing", "keep"])
+@parametrize_few("new_labels", ["drop", "append", "error"])
+@parametrize_few("diagonal", ["missing", "keep"])
 def test_more_events_go_into_the_rows_of_another_tensor(tmp_path, new_labels, diagonal):
     old = ac.read_events(some_events(letters="pqr"), **SHARED, diagonal=diagonal)
     new = some_events(seed=1, letters="pqr" if new_labels == "error" else LETTERS)

@@ -6,7 +6,7 @@ import pytest
 import allocore as ac
 from allocore.errors import NO_VALUE
 from support.errors import refused
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 PERIODS = {
     "M": (["2024-01", "2024-03"], ("2024-01", "2024-02", "2024-03")),
@@ -27,7 +27,7 @@ def _frame(values, **others):
 KINDS = ["period", "object", "category"]
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("freq", "kind"),
     by_tier(
         [*((freq, "period") for freq in PERIODS), *((next(iter(PERIODS)), kind) for kind in KINDS)], PERIODS, KINDS

@@ -18,7 +18,7 @@ from allocore.model.spec import Spec
 from allocore.model.state import State
 from allocore.tensor.missing import Missing
 from support import cases
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 CHAIN = {"burn_in": 4, "draws": 3, "thin": 2, "seed": 7, "progress": False}
 BURSTS = {"likelihood": "negative-binomial"}
@@ -204,8 +204,8 @@ EVERY = [
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("settings", EVERY, ids=str)
-@pytest.mark.parametrize("shape", [(4, 3, 2), (1, 5, 3), (4, 1, 3), (4, 5, 1), (1, 1, 6)], ids=str)
+@parametrize_few("settings", EVERY, ids=str)
+@parametrize_few("shape", [(4, 3, 2), (1, 5, 3), (4, 1, 3), (4, 5, 1), (1, 1, 6)], ids=str)
 def test_a_sweep_changes_nothing_that_it_was_given(shape, settings):
     """Also where a mode has one row: its transpose is no copy. Many sweeps, so that classes split and merge."""
     rng, missing = np.random.default_rng(2), Missing([(0, 0, 0)], shape)

@@ -23,7 +23,7 @@ from allocore.model.state import State
 from allocore.tensor.missing import Missing
 from support import cases, naive
 from support.evidence import fit_to
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 LEVEL = 1e-4
@@ -106,8 +106,8 @@ def test_the_latent_count_of_a_one_is_poisson_given_that_it_is_not_zero(rate, de
     assert log_fit == pytest.approx(log_fit_of("bernoulli", counts, rates), rel=1e-6, abs=1e-6 * CELLS)
 
 
-@pytest.mark.parametrize("likelihood", ["negative-binomial", "bernoulli"])
-@pytest.mark.parametrize("log_rate", [-240.0, -500.0, -740.0, -2000.0])
+@parametrize_few("likelihood", ["negative-binomial", "bernoulli"])
+@parametrize_few("log_rate", [-240.0, -500.0, -740.0, -2000.0])
 def test_a_rate_that_all_but_vanishes_leads_to_one_table(likelihood, log_rate):
     counts = np.ones(50, dtype=int) if likelihood == "bernoulli" else np.tile([1, 2, 255, 256, 10**9], 10)
     state = State(
@@ -177,7 +177,7 @@ def dispersions(case, repeats=3000):
     return np.array([state.dispersion.log_odds_D for state in states])
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("by", "with_missing"), by_tier([(None, True), (0, True), (1, False), (2, True)], [None, 0, 1, 2], [False, True])
 )
 def test_the_dispersion_is_beta_with_latent_counts_integrated_out(by, with_missing):

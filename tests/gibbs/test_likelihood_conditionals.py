@@ -17,6 +17,7 @@ from allocore.gibbs.split_merge import Draft
 from allocore.gibbs.sweep import SamplerState, sweep
 from allocore.kernels.random import Key, Step, scratch, seek
 from support import cases, naive
+from support.tiers import parametrize_few
 
 BURSTS = {"likelihood": "negative-binomial", "g0": 2.0, "h0": 3.0}
 EVERY_CASE = [
@@ -106,7 +107,7 @@ def test_the_dispersion_is_drawn_from_the_sums_of_the_oracle_and_reports_its_par
     assert info.log_part == pytest.approx(part[case.observed].sum(), rel=1e-10)
 
 
-@pytest.mark.parametrize(("by", "mode"), [(None, 0), (None, 1), (0, 0), (1, 0), (0, 1), (2, 1)])
+@parametrize_few(("by", "mode"), [(None, 0), (None, 1), (0, 0), (1, 0), (0, 1), (2, 1)])
 def test_locations_have_the_scores_of_the_oracle(by, mode):
     """The oracle integrates the core value out numerically."""
     case = cases.make(3, budget=4, seed=3, scale=2.0, dispersion_by=by, **BURSTS)
@@ -122,8 +123,8 @@ def test_locations_have_the_scores_of_the_oracle(by, mode):
         np.testing.assert_allclose(ours - ours[0], expected - expected[0], rtol=1e-9, atol=1e-6)
 
 
-@pytest.mark.parametrize("mode", [0, 1, 2])
-@pytest.mark.parametrize("by", [None, 0, 1, 2])
+@parametrize_few("mode", [0, 1, 2])
+@parametrize_few("by", [None, 0, 1, 2])
 def test_split_merge_keeps_the_exposures_of_the_state_it_makes(by, mode):
     """`exposure_at` for any mixture of the factors of classes, and `exposure_Q` after accepted proposals."""
     accepted = 0

@@ -13,6 +13,7 @@ from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import State
 from support import cases
+from support.tiers import parametrize_few
 
 
 def check_every_sweep(tensor, spec, sweeps):
@@ -75,9 +76,9 @@ COMBINATIONS = [
 ]
 
 
-@pytest.mark.parametrize("with_missing", [False, True], ids=["complete", "missing"])
-@pytest.mark.parametrize("modes", [2, 3, 5])
-@pytest.mark.parametrize(("name", "model"), COMBINATIONS)
+@parametrize_few("with_missing", [False, True], ids=["complete", "missing"])
+@parametrize_few("modes", [2, 3, 5])
+@parametrize_few(("name", "model"), COMBINATIONS)
 def test_a_sweep_reports_the_log_likelihood_whatever_the_likelihood(name, model, modes, with_missing):
     """After every sweep, with split-merge too (eight classes), and from the chain's own first state."""
     settings = {**LEARNED, **SETTINGS[name]}

@@ -17,6 +17,7 @@ from allocore.kernels.chinese_restaurant import SCRATCH, crt, crt_sum
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, scratch, seek
 from support.evidence import corrected, fit_to, mean_and_variance
+from support.tiers import parametrize_few
 
 LEVEL = 1e-4
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -89,20 +90,20 @@ def test_the_moments_used_below_are_sums_over_customers(y, r):
     assert moments(y, r)[:2] == pytest.approx([p.sum(), (p * (1 - p)).sum()], rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("y", [2, 20, 33, 300])
-@pytest.mark.parametrize("r", CONCENTRATIONS)
+@parametrize_few("y", [2, 20, 33, 300])
+@parametrize_few("r", CONCENTRATIONS)
 def test_tables_of_one_restaurant_have_their_distribution(y, r):
     assert fit_to(sample(y, r), 1, probabilities([y], r)) > LEVEL
 
 
-@pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
-@pytest.mark.parametrize("r", CONCENTRATIONS)
+@parametrize_few("counts", COUNTS.values(), ids=COUNTS)
+@parametrize_few("r", CONCENTRATIONS)
 def test_tables_of_several_restaurants_have_their_distribution(counts, r):
     assert fit_to(sample_sum(counts, r), len(counts), probabilities(counts, r)) > LEVEL
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(
+@parametrize_few(
     ("r", "size"), [(1e-3, 40_000), (1.0, 40_000), (1e4, 1_000), (1e9, 200), (1e12, 1_000), (1e15, 40_000)]
 )
 def test_a_billion_customers_have_tables_with_the_right_moments(r, size):

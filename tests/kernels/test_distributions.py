@@ -28,6 +28,7 @@ from allocore.kernels.distributions import (
 from allocore.kernels.jit import kernel
 from allocore.kernels.random import Key, Step, scratch, seek
 from support.evidence import fit_to, mean_and_variance
+from support.tiers import parametrize_few
 
 LEVEL = 1e-4
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -118,8 +119,8 @@ def test_normals_are_normal():
     assert stats.kstest(sample(fill_normal), "norm").pvalue > LEVEL
 
 
-@pytest.mark.parametrize("fill", [fill_log_gamma, fill_log_gammas], ids=["one", "many"])
-@pytest.mark.parametrize("shape", [1e-3, 0.05, 0.5, 1.0, 1.7, 10.0, 1e3, 1e6, 1e9])
+@parametrize_few("fill", [fill_log_gamma, fill_log_gammas], ids=["one", "many"])
+@parametrize_few("shape", [1e-3, 0.05, 0.5, 1.0, 1.7, 10.0, 1e3, 1e6, 1e9])
 def test_log_gammas_have_the_distribution_of_the_logarithm_of_a_gamma(shape, fill):
     draws = sample(fill, shape)
     assert np.isfinite(draws).all()
@@ -133,8 +134,8 @@ def test_log_gammas_have_the_distribution_of_the_logarithm_of_a_gamma(shape, fil
     assert stats.kstest(np.exp(draws), stats.gamma(shape).cdf).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("trials", [1, 2, 7, 40, 1000, 10**6, 10**9])
-@pytest.mark.parametrize("p", [1e-9, 1e-4, 0.01, 0.3, 0.5, 0.77, 1 - 1e-6])
+@parametrize_few("trials", [1, 2, 7, 40, 1000, 10**6, 10**9])
+@parametrize_few("p", [1e-9, 1e-4, 0.01, 0.3, 0.5, 0.77, 1 - 1e-6])
 def test_binomials_are_binomial(trials, p):
     draws = sample(fill_binomial, trials, p, dtype=np.int64, seed=trials % 1000)
     assert draws.min() >= 0
@@ -301,7 +302,7 @@ def test_a_sampler_that_is_one_percent_wrong_is_caught():
 
 @pytest.mark.jit
 @pytest.mark.skipif(JIT_OFF, reason="needs more draws than interpreted code makes")
-@pytest.mark.parametrize("rate", [0.5, 9.9, 10.1, 50.0, 1e3])
+@parametrize_few("rate", [0.5, 9.9, 10.1, 50.0, 1e3])
 def test_a_poisson_of_a_rate_that_is_one_percent_wrong_is_caught(rate):
     draws = sample(fill_zero_truncated_poisson, rate * 1.01, dtype=np.int64, size=10 * DRAWS)
     assert fit_to(draws, 1, truncated_probabilities(rate)) < LEVEL

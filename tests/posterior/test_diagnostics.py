@@ -17,6 +17,7 @@ from allocore.posterior.diagnose import Trace, diagnose, judged_cells, traces
 from allocore.report.terminal import class_report
 from allocore.results import Posterior
 from allocore.storage.record import Record, Schedule
+from support.tiers import parametrize_few
 
 WITH_SHARES = ("test_every_model_can_be_diagnosed", "test_numbers_of_classes_and_factors_do_not_matter")
 
@@ -431,7 +432,7 @@ def test_a_chain_far_behind_is_named_with_its_distance_in_nats_and_in_spreads():
     assert "chains-behind" not in [each.kind for each in kept.findings]
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("levels", "behind"),
     [
         ([0, -300], "Chain 1 is"),
@@ -621,8 +622,8 @@ def test_labels_and_names_are_escaped_in_notebooks():
 # Fitted models
 
 
-@pytest.mark.parametrize("model", [ac.AlloCore(3), ac.CP(2), ac.Tucker((2, 1, 2))], ids=repr)
-@pytest.mark.parametrize(("chains", "draws"), [(1, 1), (1, 6), (2, 4), (3, 10)])
+@parametrize_few("model", [ac.AlloCore(3), ac.CP(2), ac.Tucker((2, 1, 2))], ids=repr)
+@parametrize_few(("chains", "draws"), [(1, 1), (1, 6), (2, 4), (3, 10)])
 def test_every_model_can_be_diagnosed(model, chains, draws):
     Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE)).with_missing(MISSING)
     model.set_params(burn_in=1, draws=draws, thin=1, chains=chains, seed=1, progress=False)

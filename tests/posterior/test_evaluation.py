@@ -22,7 +22,7 @@ from allocore.posterior.evaluate import clustered_mean, evaluate, pit, score_cel
 from allocore.posterior.predict import Mixtures
 from allocore.results import Posterior
 from support.errors import refused
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 LABELS = ("who", "what", "when"), (tuple("abcde"), tuple("wxyz"), ("2001", "2002", "2003"))
 
@@ -35,7 +35,7 @@ def split_posterior(likelihood="poisson", by=None, along=1, **settings):
     return Posterior(replace(post.record, tensor=split.train, held_out=split.test), 2)
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("kind", "at_once"), by_tier([*((kind, 100) for kind in KINDS), (KINDS[2], 10**7)], KINDS, [100, 10**7])
 )
 def test_the_scores_of_the_model_are_those_of_brute_force(kind, at_once, monkeypatch):

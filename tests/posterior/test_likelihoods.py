@@ -18,6 +18,7 @@ from allocore.posterior import surprises as zero_search
 from allocore.posterior.diagnose import traces
 from allocore.results import Posterior
 from allocore.storage.record import Record, Schedule
+from support.tiers import parametrize_few
 
 SHAPE, BUDGET = (5, 4, 3), 4
 PATTERNS = [(1, None, None), (None, 0, 1), (2, 1, 0), (1, 2, None)]
@@ -110,7 +111,7 @@ def test_rates_are_expected_counts_and_predictions_are_averages_over_draws(likel
     np.testing.assert_allclose(post.log_predictive(cells, counts.ravel()), expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+@parametrize_few(("likelihood", "by"), KINDS)
 def test_predictive_probabilities_sum_to_one(likelihood, by):
     post, cell = posterior(likelihood, by, scale=1.0), [[0], [1], [2]]
     counts = range(2 if likelihood == "bernoulli" else 400)
@@ -126,9 +127,9 @@ def test_a_count_above_one_is_impossible_under_bernoulli():
 # Surprises
 
 
-@pytest.mark.parametrize("missing", [(), PATTERNS])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+@parametrize_few("missing", [(), PATTERNS])
+@parametrize_few("seed", range(3))
+@parametrize_few(("likelihood", "by"), KINDS)
 def test_surprises_are_those_of_all_observed_cells_judged_one_by_one(likelihood, by, seed, missing):
     post = posterior(likelihood, by, seed=seed, scale=20.0, missing=missing)
     counts, other, seen = dense_counts(post.tensor), frozen(post), observed(post.tensor)

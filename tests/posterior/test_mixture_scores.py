@@ -10,6 +10,7 @@ from allocore.model.likelihood import LIKELIHOODS
 from allocore.posterior import scores as module
 from allocore.posterior.predict import Mixtures
 from allocore.posterior.scores import NODES, gauss_rule, gauss_sums, mixture_scores
+from support.tiers import parametrize_few
 
 COUNTS = np.arange(9000)
 DRAWS = 7
@@ -36,8 +37,8 @@ def frozen(likelihood, mixtures, n):
     return stats.nbinom(rates_S1, 1 / (1 + np.exp(log_odds_S1)))
 
 
-@pytest.mark.parametrize("longest", [20_000, 40, 0], ids=["walked", "some walked", "by Gauss's rule"])
-@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+@parametrize_few("longest", [20_000, 40, 0], ids=["walked", "some walked", "by Gauss's rule"])
+@parametrize_few("likelihood", ["poisson", "negative-binomial"])
 def test_scores_are_those_of_a_long_table_of_probabilities(likelihood, longest, monkeypatch):
     monkeypatch.setattr(module, "_LONGEST_WALK", longest)
     mixtures, counts_N = cases(likelihood, np.random.default_rng(1))

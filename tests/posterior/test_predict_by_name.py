@@ -16,6 +16,7 @@ from allocore.posterior import predict as mixture_quantiles
 from allocore.posterior import predict as predict_by_name
 from allocore.results import Posterior
 from support.errors import refused
+from support.tiers import parametrize_few
 
 NAMES, LABELS = ("who", "what", "when"), (("Ada", "Max", "Eve", "Adam", "7"), tuple("wxyz"), ("2001", "2002", "2003"))
 CELLS = np.indices(SHAPE).reshape(3, -1)
@@ -126,9 +127,9 @@ def mixture_cdf(likelihood, by):
     return cdf.mean(axis=1).reshape(2000, -1)
 
 
-@pytest.mark.parametrize("interval", [0.9, pytest.param(0.5, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("walk", [1000, 0], ids=["walk", "bisection"])
-@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+@parametrize_few("interval", [0.9, pytest.param(0.5, marks=pytest.mark.slow)])
+@parametrize_few("walk", [1000, 0], ids=["walk", "bisection"])
+@parametrize_few(("likelihood", "by"), KINDS)
 def test_intervals_of_cells_are_the_quantiles_of_the_mixture(likelihood, by, interval, walk, monkeypatch):
     monkeypatch.setattr(mixture_quantiles, "_LONGEST_WALK", walk)
     table, cdf = labelled(likelihood, by, missing=PATTERNS).predict(CELLS, interval), mixture_cdf(likelihood, by)
@@ -194,7 +195,7 @@ def test_blocks_and_threads_do_not_matter(likelihood, by, monkeypatch):
 # Simulation
 
 
-@pytest.mark.parametrize(("likelihood", "by"), KINDS)
+@parametrize_few(("likelihood", "by"), KINDS)
 def test_simulated_counts_have_the_mean_and_the_variance_of_the_mixture(likelihood, by):
     """27 means and variances; each within 6 standard errors, which fails by chance once in some ten million times."""
     post, times = labelled(likelihood, by, missing=PATTERNS, scale=0.5), 18 * 400

@@ -24,6 +24,7 @@ from allocore.storage import zarr_format
 from allocore.storage.state_files import read_checkpoint, write_checkpoint
 from support.errors import refused, refused_file
 from support.same_draws import save_always
+from support.tiers import parametrize_few
 
 TENSOR = ac.CountTensor(
     *np.unique(np.random.default_rng(5).integers(0, [[6], [5], [4]], (3, 200)), axis=1, return_counts=True),
@@ -105,8 +106,8 @@ def draw_a_chunk(finished_in_small_chunks, tmp_path, monkeypatch):
     return tmp_path / "run.zarr"
 
 
-@pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("name", ["core_values", "core_locations", "factors_what"])
+@parametrize_few("how", DAMAGES)
+@parametrize_few("name", ["core_values", "core_locations", "factors_what"])
 def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chunk, name, how):
     path, whole = draw_a_chunk, in_memory(6)
     (file,) = (path / "posterior" / name).glob("1.4.*")

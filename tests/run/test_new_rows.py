@@ -22,7 +22,7 @@ from allocore.run.fold_in import draw_new_rows
 from allocore.tensor.missing import Missing
 from support import new_rows_cases as cases
 from support.evidence import corrected
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 pytestmark = [pytest.mark.statistical, pytest.mark.jit]
 
@@ -94,7 +94,7 @@ def fit_to(grid, weight, draws):
     return stats.kstest(np.interp(draws, grid, below / below[-1]), "uniform").pvalue
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("name", "mode"),
     by_tier([("poisson", 2), ("bursts", 0), ("bursts-by-new-row", 1), ("bursts-by-other-row", 2), ("binary", 2)],
             cases.LIKELIHOODS, range(3)),
@@ -144,7 +144,7 @@ def forgets_c(layout, workspace, mode):
     return layout.missing.sums_by_row(workspace.expanded._replace(sums_MQ=sums_MQ), mode, layout.workers)
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("name", "bug"),
     [("poisson", forgets_missing), ("bursts", forgets_c), ("bursts-by-new-row", forgets_c),
      ("bursts-by-other-row", forgets_c)],

@@ -10,7 +10,7 @@ import allocore as ac
 from allocore.run import chains as chains_module
 from support.errors import refused, refused_file
 from support.same_draws import assert_same, kill_and_resume, save_always
-from support.tiers import by_tier
+from support.tiers import by_tier, parametrize_few
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
 SETTINGS = {"burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
@@ -58,7 +58,7 @@ def test_a_run_that_is_killed_often_goes_on_to_the_bytes_of_one_that_is_not(tmp_
 # Stopped
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("which", "number"),
     by_tier([(0, 1), (0, 7), (0, 12), (0, 21), (1, 6), (2, 12)], range(len(MODELS)), [1, 6, 7, 12, 21]),
 )

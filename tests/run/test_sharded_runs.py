@@ -180,6 +180,7 @@ def test_lost_tasks_are_repeated_and_change_no_byte(sharded):
     assert_same(post, in_memory())
 
 
+@pytest.mark.slow
 def test_counts_beyond_32_bits_come_home(tmp_path):
     Y = ac.CountTensor([[0, 1, 2, 0, 1], [0, 1, 2, 1, 2], [0, 1, 0, 1, 0]], [6 * 10**9, 3, 5, 7 * 10**9, 2], (3, 3, 2))
     Y.save(tmp_path / "y.zarr", shards=1)

@@ -16,6 +16,7 @@ from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.run.cluster.shards import Shard, join_thinned, state_of_rows
 from allocore.tensor.shards import STEP
+from support.tiers import parametrize_few
 
 pytestmark = pytest.mark.jit
 KEY = Key.of(5, 1).at(3)
@@ -70,9 +71,9 @@ def blocks():
         return Layout.of(cells(), workers).blocks
 
 
-@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial", "bernoulli"])
-@pytest.mark.parametrize("underflow", [False, True], ids=["", "underflow"])
-@pytest.mark.parametrize("edges", [(0, 1), (0, 2, 5), (0, 1, 2, 3, 4, 5, 6, 7)], ids=str)
+@parametrize_few("likelihood", ["poisson", "negative-binomial", "bernoulli"])
+@parametrize_few("underflow", [False, True], ids=["", "underflow"])
+@parametrize_few("edges", [(0, 1), (0, 2, 5), (0, 1, 2, 3, 4, 5, 6, 7)], ids=str)
 def test_shards_give_the_bytes_of_the_whole(likelihood, underflow, edges):
     Y, spec = cells(binary=likelihood == "bernoulli"), Spec(12, (12, 12, 12), likelihood=likelihood)
     state = state_for(spec, underflow)

@@ -13,6 +13,7 @@ from allocore.errors import NO_VALUE
 from allocore.run.chains import start_states
 from support.errors import refused, refused_file
 from support.same_draws import assert_same, assert_same_run
+from support.tiers import parametrize_few
 
 RNG = np.random.default_rng(8)
 FACTORS = [RNG.gamma(0.4, 1.0, (length, 3)) for length in (8, 7, 6)]
@@ -108,7 +109,7 @@ def test_concentrations_that_were_given_are_where_learned_ones_begin():
 # The runs
 
 
-@pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
+@parametrize_few("model", MODELS, ids=range(len(MODELS)))
 def test_a_refit_begins_near_the_posterior(model):
     earlier = model_like(model, burn_in=80).fit(OLD).posterior_
     settled = earlier.stats["log_likelihood"][:, 40:]

@@ -13,6 +13,7 @@ import xarray as xr
 import allocore as ac
 from allocore.storage.zarr_format import ADDED_STATS
 from support.errors import refused
+from support.tiers import parametrize_few
 
 GROUPS = {"posterior", "sample_stats", "sweep_stats", "observed_data", "constant_data"}
 LABELS = [["Ada", "Zoë", "Cy", "日本"], None, ["x", "a longer label"]]
@@ -131,7 +132,7 @@ def test_settings_may_be_whole_numbers_of_numpy(name):
     assert json.loads(tree.attrs["settings"])["schedule"][name] == 2
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     "names",
     [
         ("q", "chain", "mode"),
@@ -296,6 +297,7 @@ def test_arviz_names_what_it_summarises_by_the_labels_of_the_tensor(tree):
     assert "factors_who[Ada, 0]" in found.index
 
 
+@pytest.mark.slow
 def test_arviz_plots_traces_of_the_run(tree):
     az = arviz()
     import matplotlib

@@ -11,6 +11,7 @@ import xarray as xr
 import allocore as ac
 from allocore.storage import zarr_format
 from support.errors import refused_file
+from support.tiers import parametrize_few
 
 SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False}
 
@@ -30,7 +31,7 @@ def all_wide(monkeypatch):
     monkeypatch.setattr(zarr_format, "_MAX_WASTE", 0)
 
 
-@pytest.mark.parametrize("labels", [["a", "b" * 50, "日本", "🦜"], ["", "x"], ["only one"], ["a b", " a", "a\n"]])
+@parametrize_few("labels", [["a", "b" * 50, "日本", "🦜"], ["", "x"], ["only one"], ["a b", " a", "a\n"]])
 def test_wide_labels_come_back_and_xarray_opens_the_run(tmp_path, all_wide, labels):
     post = ac.CP(2, store=tmp_path / "run.zarr", **SETTINGS).fit(tensor_of(labels)).posterior_
     again = ac.open_run(tmp_path / "run.zarr")

@@ -13,6 +13,7 @@ from allocore.run.cluster import chains as executors
 from allocore.run.cluster import tasks
 from allocore.storage.state_files import open_slices
 from support.same_draws import assert_same
+from support.tiers import parametrize_few
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 12, "thin": 2, "chains": 2, "seed": 11, "progress": False}
@@ -91,7 +92,7 @@ def test_a_worker_that_may_not_write_sends_its_draws(tmp_path, alone):
         assert_same(fitted(executor=Watched(asked=locked), store=tmp_path / "run.zarr"), alone)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"PK", pickle.dumps([1])], ids=["gone", "empty", "cut", "pickle"])
+@parametrize_few("content", [None, b"", b"PK", pickle.dumps([1])], ids=["gone", "empty", "cut", "pickle"])
 def test_a_file_that_cannot_be_read_is_not_believed_and_its_slice_is_made_again(tmp_path, alone, content):
     damaged = set()
 

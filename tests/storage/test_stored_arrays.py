@@ -11,6 +11,7 @@ import allocore as ac
 from allocore.storage import run_reader, zarr_format
 from allocore.storage.lazy_array import StoredArray
 from support.errors import refused, refused_file
+from support.tiers import parametrize_few
 
 RNG = np.random.default_rng(5)
 TENSOR = ac.CountTensor(
@@ -121,7 +122,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("what", ASKED)
+@parametrize_few("what", ASKED)
 def test_whatever_is_asked_of_a_run_on_disk_has_the_bytes_of_the_run_in_memory(on_disk, in_memory, what):
     mine, theirs = (ASKED[what](post) for post in (on_disk, in_memory))
     np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))

@@ -18,3 +18,14 @@ def first_quick(number, values):
     """The values as parameters of a test; all but the first few are slow."""
     values = list(values)
     return [*values[:number], *(pytest.param(value, marks=pytest.mark.slow) for value in values[number:])]
+
+
+def parametrize_few(names, values, quick=2, **options):
+    """Parametrize a test whose cases take the same path: the first few are quick, the others are slow."""
+    several = not isinstance(names, str) or "," in names
+    cases = []
+    for place, value in enumerate(values):
+        given = value if hasattr(value, "marks") else pytest.param(*value) if several else pytest.param(value)
+        slow = (pytest.mark.slow,) if place >= quick else ()
+        cases.append(given._replace(marks=(*given.marks, *slow)))
+    return pytest.mark.parametrize(names, cases, **options)

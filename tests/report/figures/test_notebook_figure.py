@@ -12,6 +12,7 @@ from allocore.report.figures import style as notebook_figure
 from allocore.report.figures.style import Figure
 from support.figure_cases import posterior
 from support.notebooks import outputs_of
+from support.tiers import parametrize_few
 
 PNG = b"\x89PNG\r\n\x1a\n"
 MAKERS = {
@@ -30,7 +31,7 @@ def pictures(outputs):
     return [output for output in outputs if "image/png" in output.get("data", {})]
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@parametrize_few("name", MAKERS)
 def test_every_figure_is_a_matplotlib_figure_that_a_notebook_can_show(name):
     figure = MAKERS[name](posterior())
     assert isinstance(figure, Figure)
@@ -82,7 +83,7 @@ def model():
     return ac.AlloCore(3, burn_in=2, draws=3, thin=1, seed=0, progress=False).fit(np.array([[3, 0], [1, 4]]))
 
 
-@pytest.mark.parametrize("name", [name for name in MAKERS if name != "calibration"])
+@parametrize_few("name", [name for name in MAKERS if name != "calibration"])
 def test_a_figure_takes_a_fitted_model_or_the_path_of_a_run_like_its_posterior(model, tmp_path, name, monkeypatch):
     monkeypatch.setattr(notebook_figure, "_DOTS", 0.5)
     path = tmp_path / "run.zarr"

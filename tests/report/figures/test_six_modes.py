@@ -10,7 +10,7 @@ from matplotlib.text import Text
 from allocore import figures
 from allocore.figures import write_all
 from support.figure_cases import posterior, texts
-from support.tiers import first_quick
+from support.tiers import first_quick, parametrize_few
 
 NAMES = ("sender country", "receiver country", "kind of action", "month", "hour of the day", "newspaper section")
 COUNTRIES = tuple(f"Country {number}" for number in range(30))
@@ -53,7 +53,7 @@ def boxes(figure):
     return [(text.get_text(), text.get_window_extent()) for text in shown if text not in hidden]
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@parametrize_few("name", MAKERS)
 def test_no_text_is_cut_at_the_edge_of_a_figure(post, name):
     figure = MAKERS[name](post)
     for text, box in boxes(figure):

@@ -6,6 +6,7 @@ import pytest
 from support.browser_tab import needs_browser
 from support.handmade_posterior import ACTIONS, COUNTRIES, MONTHS, posterior
 from support.shown_posteriors import retail_posterior, showing, varied_posterior
+from support.tiers import parametrize_few
 
 pytestmark = needs_browser
 
@@ -132,7 +133,7 @@ def test_the_order_of_the_list_is_told(seen):
     assert count.inner_text() == "1 of 4 classes, 20.0% of all expected counts."
 
 
-@pytest.mark.parametrize(
+@parametrize_few(
     ("query", "numbers"), [("store 12", [0]), ("week of 2018-12-31", [0]), ("2019-01-07", [1]), ("store 3 rice", [1])]
 )
 def test_labels_are_found_as_they_are_told(shared, query, numbers):
