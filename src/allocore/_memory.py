@@ -1,4 +1,4 @@
-"""The memory that this process can still take, so that something too large is an error before the work begins."""
+"""How much memory this process can still use, so that work that is too large fails before it starts."""
 
 import os
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ An error has its argument, value and rule as data, so programs and the command l
 import operator
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import Any, Final
 
@@ -137,6 +137,12 @@ def _shown(value: object) -> str:
     text = repr(value.item() if isinstance(value, np.generic) else value)
     half = _MOST_CHARACTERS // 2
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
+
+
+def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raise an InputError unless the value is one of those allowed."""
+    if value not in allowed:
+        raise InputError(name, value, f"must be one of {', '.join(allowed)}")
 
 
 def whole_number(name: str, value: object, shown: object = None, least: int = 1) -> int:

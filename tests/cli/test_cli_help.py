@@ -15,7 +15,10 @@ COMMANDS = list(typer.main.get_command(app).commands)
 def test_commands_are_in_groups_in_the_order_in_which_they_are_needed(run):
     code, out, _ = run("--help")
     assert code == 0
-    places = [out.index(f" {name} ") for name in ("Begin", "demo", "Look", "Predict and evaluate", "Choose a model")]
+    places = [
+        out.index(f" {name} ")
+        for name in ("Get started", "demo", "Look at results", "Predict and evaluate", "Choose a model")
+    ]
     assert places == sorted(places)
 
 

@@ -6,7 +6,7 @@ The expected count of class q in row d of mode m, summed over the *observed* cel
 
 with the odds p / (1 - p) of the negative binomial (1 for the other likelihoods). Its share of the class's total is the
 *profile* of the class in the mode. Without missing cells it is the factor, scaled to sum to one. With missing cells it
-is not: if nobody acts on himself, a class with Russia at both ends has no count at (Russia, Russia).
+is not: if no actor acts on itself, a class with Russia at both ends has no count at (Russia, Russia).
 
 Classes at the same location are one. Two classes are *alike* if in every mode the cosine of their profiles (Tucker's
 coefficient of congruence) is at least 0.9. The classes of two draws are matched one to one. A draw *holds* a class of

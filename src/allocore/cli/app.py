@@ -39,9 +39,9 @@ EXIT_CODES = {
     130: "stopped with Ctrl-C; allocore resume continues a run that was fitted with --out",
 }
 _COMMANDS = {
-    "Begin": ("demo", "info", "tensor"),
+    "Get started": ("demo", "info", "tensor"),
     "Fit": ("fit", "resume"),
-    "Look": ("summary", "report", "figures"),
+    "Look at results": ("summary", "report", "figures"),
     "Predict and evaluate": ("predict", "evaluate", "fold-in", "forecast"),
     "Choose a model": ("compare", "select-budget"),
 }

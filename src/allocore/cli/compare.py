@@ -59,7 +59,7 @@ _FIT_OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "threads": option(int | None, "Threads per fit; by default an even share of the processors, or 1 on a cluster."),
     "cluster": (ClusterOfFits, None),
-    "retry": (Annotated[bool, typer.Option("--retry", help="Run the fits that failed before again.")], False),
+    "retry": (Annotated[bool, typer.Option("--retry", help="Retry fits that failed earlier.")], False),
     "seed": option(int, "The seed of the first split. Later splits use the next numbers.", 0),
 }
 _takes_fits = takes("fits", _FIT_OPTIONS, dict)
@@ -85,7 +85,7 @@ def compare(
     budgets: Budgets = _BUDGETS,
     splits: Annotated[int, typer.Option(help="Number of random splits, the same for all models.")] = 8,
     restarts: Annotated[int, typer.Option(help="Number of random starts of NNTuck.")] = 20,
-    max_iter: Annotated[int, typer.Option(help="The largest number of iterations of each start of NNTuck.")] = 1000,
+    max_iter: Annotated[int, typer.Option(help="Maximum number of iterations per start of NNTuck.")] = 1000,
     fits: dict[str, Any],
     likelihood: dict[str, Any],
     events: dict[str, Any],
@@ -103,7 +103,7 @@ def compare(
 
     allocore compare icews/*.tab --models allocore,allocore-nb,cp,cp-nb --budgets 50 --chains 4 --out comparison
 
-    --likelihood and --e0 apply to all models without such an ending. NNTuck is always Poisson.
+    --likelihood and --e0 apply to all models whose names do not set them. NNTuck is always Poisson.
     """
     console = terminal()
     names = _split_commas(models)
@@ -137,7 +137,7 @@ def select_budget(
     likelihood: dict[str, Any],
     events: dict[str, Any],
 ) -> None:
-    """Choose the budget Q of ALL0CORE: the smallest that predicts within one standard error of the best.
+    """Choose the budget Q of ALL0CORE: the smallest whose score is within one standard error of the best.
 
     allocore select-budget icews/*.tab --budgets 25,50,100,200 --splits 4 --along time
 

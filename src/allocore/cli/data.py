@@ -157,19 +157,19 @@ _TITLE = "Flights that left New York in 2013"
 
 @app.command()
 def demo(
-    budget: Annotated[int, typer.Option(help="The largest number of classes.")] = 40,
+    budget: Annotated[int, typer.Option(help="Maximum number of classes.")] = 40,
     seed: Annotated[int, typer.Option(help="The seed: the same seed gives the same result.")] = 1,
     threads: Threads = None,
     out: Annotated[
         Path,
-        typer.Option(metavar="FOLDER", help=f"Write {_PAGE} and {_FIGURE} to this folder, and replace earlier ones."),
+        typer.Option(metavar="FOLDER", help=f"Write {_PAGE} and {_FIGURE} to this folder, replacing existing ones."),
     ] = Path("demo"),
     open_it: OpenIt = False,
 ) -> None:
     """Fit the 336,776 flights that left New York in 2013, print their classes, and write a page to explore.
 
-    Origin x destination x carrier x month x hour, with four chains in parallel. Takes about ten seconds, or twenty the
-    first time, when kernels are compiled.
+    Origin x destination x carrier x month x hour, with four chains in parallel. Takes about ten seconds; the
+    first run takes about twenty, because the kernels are compiled.
 
     allocore demo --out /tmp/flights --open
     """

@@ -153,7 +153,7 @@ def resume(
     rows: Rows = 15,
     top: Top = 3,
 ) -> None:
-    """Continue a run that was stopped or killed, or extend it. The draws are the same as without the interruption.
+    """Continue a run that was stopped or killed, or extend it. The draws are the same as if it had never stopped.
 
     Works for allocore, cp and tucker. NNTuck has no chains: fit it again.
 
@@ -215,7 +215,7 @@ def fold_in(
     ] = None,
     absent: Annotated[
         str,
-        typer.Option(help="Cells whose labels DATA does not have, in modes other than --mode: 'zero' or 'missing'."),
+        typer.Option(help="Cells whose labels are not in DATA, in modes other than --mode: 'zero' or 'missing'."),
     ] = "zero",
     binary: Binary = False,
     sweeps: Annotated[int, typer.Option(help="Gibbs sweeps for each draw.")] = SWEEPS_OF_NEW_ROWS,
@@ -227,7 +227,7 @@ def fold_in(
     surprises: Annotated[int, typer.Option(help="Number of surprising cells to print.")] = 10,
     events: dict[str, Any],
 ) -> None:
-    """Fold new rows, such as a new month, into a finished run, and print their classes and surprising cells.
+    """Fold new rows, such as a new month, into a run, and print their classes and surprising cells.
 
     The classes and all other factors stay fixed. A table of events is read with the modes, columns and conditions of
     the run; options given here override them.

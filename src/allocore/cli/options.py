@@ -43,7 +43,7 @@ Seed = Annotated[int | None, typer.Option(help="The seed: the same seed gives th
 Threads = Annotated[int | None, typer.Option(help="Number of threads; one per processor by default.")]
 Rows = Annotated[int, typer.Option(help="Number of classes to print.")]
 Top = Annotated[int, typer.Option(help="Number of labels to print per mode.")]
-OnError = Annotated[str, typer.Option(help="Damaged draws: 'raise' an error, or 'drop' them and use the others.")]
+OnError = Annotated[str, typer.Option(help="What to do with damaged draws: 'raise' an error, or 'drop' them.")]
 Draw = Annotated[
     str | None,
     typer.Option(
@@ -118,16 +118,18 @@ _EVENT_OPTIONS = _in_panel(
         "where": option(
             str | None, 'Keep only the rows that meet an SQL condition, such as "IsRootEvent = 1" or "kind = \'sale\'".'
         ),
-        "dedup": option(str, "Drop repeated events: 'none', those of one 'story', or those of one 'day'.", "none"),
-        "diagonal": option(str, "Events of an actor with itself: 'missing', 'drop' or 'keep'.", "missing"),
+        "dedup": option(str, "Repeated events to drop: 'none', those of the same 'story' or the same 'day'.", "none"),
+        "diagonal": option(
+            str, "Events between an actor and itself: make them 'missing', 'drop' or 'keep'.", "missing"
+        ),
         "shared_modes": option(str | None, "Modes that share one list of labels, such as source,target."),
         "min_count": option(int | None, "Drop labels with fewer counts than this."),
         "unobserved": option(
             str | None, "Periods that were not observed, such as 2018-05,2018-06. They become missing, not zero."
         ),
-        "like": option(str | None, "A tensor. The table gets the same modes, labels and periods."),
-        "new_labels": option(str, "Labels that --like does not have: 'error', 'drop' or 'append'.", "error"),
-        "on_error": option(str, "Rows that cannot be read: 'raise' an error, or 'drop' and count them.", "raise"),
+        "like": option(str | None, "A tensor whose modes, labels and periods the table should take."),
+        "new_labels": option(str, "What to do with labels that --like lacks: 'error', 'drop' or 'append'.", "error"),
+        "on_error": option(str, "What to do with unreadable rows: 'raise' an error, or 'drop' them.", "raise"),
     },
 )
 
@@ -237,7 +239,7 @@ _LIKELIHOOD_OPTIONS = _in_panel(
     {
         "likelihood": option(
             str,
-            "poisson; negative-binomial, for counts that come in bursts; or bernoulli, for data of zeros and ones.",
+            "poisson; negative-binomial, for counts that come in bursts; or bernoulli, for zeros and ones.",
             "poisson",
         ),
         "dispersion_by": option(
@@ -303,16 +305,16 @@ _MODEL_OPTIONS: _Group = {
         "allocore",
     ),
     "budget": _setting(
-        str, "Q, the largest number of classes of allocore, or 'infer' to learn it; for cp, the number of classes."
+        str, "For allocore, Q: the maximum number of classes, or 'infer' to learn it. For cp, the number of classes."
     ),
-    "max_budget": _setting(int, "The largest number of classes with --budget infer.", 400),
+    "max_budget": _setting(int, "Maximum number of classes with --budget infer.", 400),
     "core_shape": _setting(
-        str, "Factors per mode, e.g. 50x50x20x300. Required for tucker and nntuck; Q in every mode for allocore."
+        str, "Factors per mode, e.g. 50x50x20x300. Required for tucker and nntuck; Q per mode by default for allocore."
     ),
     "burn_in": _setting(int, "Sweeps to discard.", 1000),
     "draws": _setting(int, "Draws to keep.", 200),
     "thin": _setting(int, "Sweeps per draw.", 20),
-    "chains": _setting(int, "Independent chains, run in parallel. Predictions pool them.", CHAINS),
+    "chains": _setting(int, "Independent chains, run in parallel. Predictions average over them.", CHAINS),
     "a0": _prior("a0", "Shape of the gamma prior of the core values. Below 1, it favours values near zero."),
     "b0": _prior("b0", "Rate of that prior, whose mean is a0 / b0."),
     "f0": _prior("f0", "Rate of the gamma prior of the factors. Its shape is --e0, and its mean e0 / f0."),
@@ -332,7 +334,7 @@ _MODEL_OPTIONS: _Group = {
         "more than 1 for a finite expected count, and more than 2 for a finite variance.",
     ),
     "restarts": _setting(int, "Number of random starts. The best one is saved.", 20, _NNTUCK),
-    "max_iter": _setting(int, "The largest number of iterations of each start.", 1000, _NNTUCK),
+    "max_iter": _setting(int, "Maximum number of iterations per start.", 1000, _NNTUCK),
     "tol": _setting(
         float,
         "A start has converged when the relative change of the log-likelihood is smaller than this.",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TestPath = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[TEST]",
+        metavar="TEST",
         help="The cells to score: a tensor (.npz, .npy, .parquet, .tns), or a table (.csv, .tsv, .parquet) with a "
         "column of labels for each mode and a column named count; by default the cells that fit --hold-out held out.",
     ),
@@ -43,7 +43,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="Also write the table to this file (.csv, .tsv, .parquet).")] = None,
     on_error: OnError = "raise",
 ) -> None:
-    """Judge how well a run predicts held-out cells, compared with simple baselines.
+    """Score how well a run predicts held-out cells, compared with simple baselines.
 
     Prints the log predictive probability (log PPD) of all cells, of cells with counts and of zeros, with standard
     errors over fibres; the mean absolute error; the CRPS; and the coverage of 50% and 90% intervals, for all cells and
@@ -116,7 +116,7 @@ def forecast(
     figure: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the past and the forecast to this file (.png, .pdf, .svg): the totals, or the sums of --by."
+            help="Save a plot of past and forecast to this file (.png, .pdf, .svg): totals, or the sums of --by."
         ),
     ] = None,
     against: Annotated[
@@ -282,7 +282,7 @@ CellsPath = Annotated[
 def predict(
     run: RunPath,
     cells: CellsPath,
-    interval: Annotated[float, typer.Option(help="The probability of the intervals.")] = 0.9,
+    interval: Annotated[float, typer.Option(help="Probability covered by the intervals.")] = 0.9,
     missing: Annotated[
         bool, typer.Option("--missing", help="In sums, include cells that were missing in the training data.")
     ] = False,

@@ -160,7 +160,7 @@ def impossible_counts(values: Values) -> Iterator[Finding]:
 
 
 def how_differences_are_measured(table: pd.DataFrame) -> Iterator[Finding]:
-    """Yield once what the numbers of all differences are, if there are any."""
+    """Yield one finding that says how differences are measured, if there are any."""
     values = in_common(_finite(by_split(table, CRITERIA["all"])))
     splits = len(next(iter(values.values()))) if values else 0
     if len(values) > 1 and splits > 1:

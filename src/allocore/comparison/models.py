@@ -326,7 +326,7 @@ class ModelName:
         return asked
 
     def in_modes(self, names: tuple[str, ...]) -> "ModelName":
-        """Return the name with its endings taken off the mode: -by-store-e0 learns e0, unless a mode is "store-e0"."""
+        """Return the name with endings separated from the mode: -by-store-e0 learns e0, unless a mode is "store-e0"."""
         asked = self
         while asked.dispersion_by is not None and asked.dispersion_by not in names:
             found = _LAST.fullmatch(asked.dispersion_by)

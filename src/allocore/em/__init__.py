@@ -1,4 +1,4 @@
 """The same model by maximum likelihood: EM for Poisson Tucker (NNTuck).
 
-Imports `tensor`, `kernels`, `model`, `storage`, `progress` and `run`. Only the estimators import it.
+It may import `run` and everything before it. Only the estimators import it.
 """

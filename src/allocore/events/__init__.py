@@ -1,1 +1,5 @@
-"""Event tables in, tensors out. Imported only when events are read, because it imports duckdb, narwhals and pandas."""
+"""Event tables in, tensors out.
+
+It may import `tensor` and everything before it. Only `allocore` itself and the command line import it, and only when
+events are read, because it loads duckdb, narwhals and pandas.
+"""

@@ -7,7 +7,7 @@
     bad_column    if `where` depends on a text that it compares to a number, but that is not a number: its column
     bad_number    the text itself
     lead          false for a row made from the second or a later entry of a list
-    k0, k1, ..    the columns that distinguish events, if duplicates are to be left out
+    k0, k1, ..    the columns that distinguish events, if duplicates are dropped
     file          the file of the row
     is_row        always true: lines of JSON that are not rows are counted and deleted
 

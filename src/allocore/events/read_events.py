@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 
 from allocore._text import first_few
-from allocore.errors import NO_VALUE, InputError, StoreError, whole_number
+from allocore.errors import NO_VALUE, InputError, StoreError, check_choice, whole_number
 from allocore.events.cells import CellOptions, LabelTemplate, RowTally, count_rows
 from allocore.events.formats import FORMATS, Format, Mode
 from allocore.events.loading import NEEDS_DATES, LoadedRows, RowSelection, keys_for
@@ -26,7 +26,6 @@ from allocore.events.where import condition
 from allocore.findings import Finding
 from allocore.tensor.calendar import FREQUENCIES, check_frequency
 from allocore.tensor.cameo import is_code_column
-from allocore.tensor.concat import check_choice
 from allocore.tensor.count_tensor import CountTensor, summary_line, with_parts
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.files import as_tensor

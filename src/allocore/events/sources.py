@@ -58,7 +58,7 @@ _WIDE, _SEVERAL = 4, 4
 
 
 def find_files(source: object) -> tuple[list[Path], list[Path]]:
-    """Return the files that a source names (a data frame: none), and the entries of its folders that are no tables."""
+    """Return the files that a source names (a data frame: none), and the entries of its folders that are not tables."""
     if not isinstance(source, str | os.PathLike | list | tuple | set):
         return [], []
     given = [source] if isinstance(source, str | os.PathLike) else list(source)

@@ -1,4 +1,4 @@
 """The periods after the last one: time factors that continue, forecasts, and their scores.
 
-May import everything up to `classes`; `report`, `results` and what comes after them may import it.
+It may import `classes` and everything before it. `report` and everything after it may import this package.
 """

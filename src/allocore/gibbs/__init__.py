@@ -1,6 +1,6 @@
 """The Gibbs sampler: one file per step, formula first; sweep.py is the algorithm.
 
-Imports `tensor`, `kernels` and `model`. `storage`, `run` and `comparison` may import it.
+It may import `model` and everything before it. `storage` and everything after it may import this package.
 """
 
 # It is here so that reading it does not load numba. The same data, settings and seed give the same bytes as long as it

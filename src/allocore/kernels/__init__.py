@@ -1,4 +1,5 @@
 """The numerical core: random numbers, distributions, SIMD, sums over observed cells, and threads.
 
-Imports `errors` and `tensor`. `model` and everything above it may import it; numba code elsewhere uses its decorators.
+It may import `tensor` and everything before it. `model` and everything after it may import this package; numba code
+elsewhere uses its decorators.
 """

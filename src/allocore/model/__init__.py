@@ -1,4 +1,4 @@
 """The model in plain NumPy: specification, likelihoods, state, joint density and simulation.
 
-Imports `errors`, `tensor` and `kernels`. `gibbs`, `em` and everything above may import it.
+It may import `kernels` and everything before it. `gibbs` and everything after it may import this package.
 """

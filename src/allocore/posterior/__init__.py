@@ -1,5 +1,4 @@
 """Functions on draws: sums of cells, predictions, scores, diagnostics and surprising cells.
 
-It imports `storage`, `model`, `kernels` and `tensor`. `classes`, `forecast`, `report`, `results` and later packages
-import it.
+It may import `run` and everything before it. `classes` and everything after it may import this package.
 """

@@ -7,7 +7,7 @@ A refit starts near the posterior: at the last draws of the chains of a finished
 their labels: new rows start at the mean of the old ones, and rows that are gone are dropped.
 
 Numba compiles one kernel at a time. In the first run after an installation, a second process, which runs this module,
-compiles the steps after thinning meanwhile, into the same folder. If it fails, this one compiles everything itself.
+meanwhile compiles the steps after thinning, into the same folder. If it fails, this one compiles everything itself.
 """
 
 import gc

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from allocore._text import first_few
-from allocore.errors import Described, InputError
+from allocore.errors import Described, InputError, check_choice
 from allocore.tensor.calendar import calendar_keys, is_rising, period_form
 from allocore.tensor.cameo import respelt, spelt_alike
 from allocore.tensor.coordinates import Int64s, Integers, column_keys
@@ -89,12 +89,6 @@ def concat(
         labels=labels,
         missing=_all_patterns(patterns, lengths, starts, along),
     )
-
-
-def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Raise an InputError unless the value is one of those allowed."""
-    if value not in allowed:
-        raise InputError(name, value, f"must be one of {', '.join(allowed)}")
 
 
 def _as_tensors(tensors: Iterable[object]) -> list[CountTensor]:

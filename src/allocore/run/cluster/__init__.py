@@ -2,7 +2,7 @@
 
     tasks      tasks on an executor: repeated when they are lost, sent data when the worker asks for them
     chains     slices of chains as tasks
-    shards     thinning of a sharded tensor as tasks; every other step is made in the process that calls `fit`
+    shards     thinning of a sharded tensor as tasks; all other steps run in the process that calls `fit`
 
 The estimators and `comparison` import it; it imports what `run` may import.
 """

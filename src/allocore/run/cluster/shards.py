@@ -1,4 +1,4 @@
-"""Thinning of a sharded tensor on the workers of an executor; the driver, which calls `fit`, makes every other step.
+"""Thinning of a sharded tensor on the workers of an executor; all other steps run in the process that calls `fit`.
 
 Thinning is the only step that reads cells, and it treats every block of them independently. So a shard, a range of the
 sorted cells, is thinned where it is, given the rows of the factors that its cells touch, and the results are added up.
