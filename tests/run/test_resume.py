@@ -1,6 +1,10 @@
 """A run goes on where it was left: to the same bytes, after any end, to any length."""
 
 import shutil
+import subprocess
+import sys
+import threading
+import time
 from functools import cache
 
 import numpy as np
@@ -140,6 +144,36 @@ def test_a_run_that_is_being_written_cannot_be_written_twice_but_can_be_read(tmp
     monkeypatch.setattr(chains_module, "sweep", sweep)
     model_like(MODELS[1], burn_in=0, thin=1, chains=1, store=path).fit(TENSOR)
     assert sizes == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+def test_two_processes_cannot_write_one_run_but_another_can_read_it(tmp_path):
+    path = tmp_path / "run.zarr"
+    code = (
+        "import sys, numpy as np, allocore as ac\n"
+        "from allocore.storage import run_writer as zarr_store\n"
+        "zarr_store.SAVE_INTERVAL = 0.0\n"
+        "Y = np.random.default_rng(5).poisson(1.2, (6, 5, 4))\n"
+        "ac.CP(2, burn_in=0, draws=100_000, thin=1, seed=1, store=sys.argv[1], progress=False).fit(Y)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE) as process:
+        guard = threading.Timer(100, process.kill)
+        guard.start()
+        try:
+            while not (path / "checkpoints" / "0").is_dir():
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.05)
+            with refused_file(path, "is being written by another process"):
+                ac.CP.resume(path)
+            sizes = []
+            while len(set(sizes)) < 3:
+                sizes.append(ac.open_run(path).core_values.shape[1])
+            assert sizes == sorted(sizes)
+        finally:
+            process.kill()
+            guard.cancel()
+    done = ac.open_run(path).core_values.shape[1]
+    assert sizes[-1] <= done < 100_000, "what was seen while it ran is there, and it was killed before its end"
 
 
 # Mistakes
