@@ -1,7 +1,8 @@
 """Chains: which sweeps are kept, what Ctrl-C leaves, and that a draw never changes once it is made."""
 
-import os
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -244,28 +245,49 @@ def test_an_error_in_one_chain_ends_the_others_and_is_raised(monkeypatch):
     assert len(calls) < 10_000
 
 
+PRESSED = """
+import sys
+import numpy as np
+import allocore as ac
+import allocore.estimators
+
+class Teller:
+    def show(self, chain, sweep, info):
+        print("sweep", sweep, flush=True)
+    def close(self):
+        print("closed", flush=True)
+
+allocore.estimators.progress_bar = lambda *about: Teller()
+Y = np.random.default_rng(5).poisson(1.2, (4, 3, 2))
+model = ac.AlloCore(2, burn_in=0, draws=100_000, thin=1, seed=3, threads=2).fit(Y)
+post = model.posterior_
+again = ac.AlloCore(2, burn_in=0, draws=3, thin=1, seed=3).fit(Y).posterior_
+print("same", (post.core_values[:, :3] == again.core_values).all())
+print("draws", post.core_values.shape[1], post.stats["moved"].shape[1])
+"""
+
+
 def test_a_real_sigint_ends_the_run_with_the_draws_so_far_and_a_warning():
-    shown = threading.Event()
-
-    class Teller(Observer):
-        def show(self, chain, sweep, info):
-            super().show(chain, sweep, info)
-            shown.set()
-
-    def press():
-        if shown.wait(60.0):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    observer, presser = Teller(0, -1), threading.Thread(target=press)
-    presser.start()
-    with pytest.warns(UserWarning, match=r"^stopped: \d+ of 100000 draws of 2 chains are kept$"):
-        record = run(Schedule(0, 100_000, 1), chains=2, threads=2, observer=observer)
-    presser.join()
-    kept = record.core_values.shape[1]
-    assert observer.closed == 1
-    assert 0 < kept == record.stats["moved"].shape[1] < 100_000
-    expected = run(Schedule(0, min(kept, 3), 1), chains=2)
-    assert_same(draws_of(expected), [array[:, :3] for array in draws_of(record)])
+    with subprocess.Popen(
+        [sys.executable, "-W", "default", "-c", PRESSED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        guard = threading.Timer(60, process.kill)
+        guard.start()
+        sweep = 0
+        while sweep < 5:
+            sweep = int(process.stdout.readline().removeprefix("sweep "))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+        guard.cancel()
+    assert process.returncode == 0, err
+    assert "UserWarning: stopped: " in err
+    assert "of 100000 draws are kept" in err
+    assert "Traceback" not in err
+    *_, same, draws = out.splitlines()
+    assert "closed" in out.splitlines()
+    assert same == "same True"
+    _, kept, traced = draws.split()
+    assert sweep <= int(kept) == int(traced) < 100_000
 
 
 # Draws
