@@ -19,7 +19,7 @@ from allocore.run.cluster import tasks
 from allocore.run.cluster import tasks as worker_data
 from allocore.run.cluster.tasks import DataWanted, Versions
 from support.comparison_cases import QUICK, JobsHere, named, small_tensor
-from support.tiers import first_quick
+from support.tiers import parametrize_few
 
 TENSOR = small_tensor()
 ASKED = {"models": named(("allocore", "allocore-nb", "cp", "tucker", "nntuck")), "budgets": (2, 4), "splits": 2}
@@ -142,7 +142,7 @@ def test_a_job_that_raises_has_failed_as_on_this_machine(monkeypatch, tmp_path):
     assert "Traceback" in failure["log"]
 
 
-@pytest.mark.parametrize("on", first_quick(1, ["executor", "this machine"]))
+@parametrize_few("on", ["executor", "this machine"], quick=1)
 def test_what_an_interrupted_comparison_lacks_is_done_wherever(alone, tmp_path, monkeypatch, on):
     warnings.simplefilter("ignore")
     with pytest.raises(ac.StoreError, match=str(tmp_path / "out")):

@@ -9,7 +9,7 @@ import pytest
 import allocore as ac
 from allocore.tensor.sql import connect
 from support.errors import refused
-from support.tiers import first_quick, parametrize_few
+from support.tiers import parametrize_few
 
 TABLE = "a,b,n,day\nx,p,1,2020-01-05\ny,p,2,2020-02-05\nx,q,3,2020-02-06\nz,q,40,2021-01-01\n"
 
@@ -76,9 +76,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "where", first_quick(10, REFUSED), ids=lambda where: where[:40].encode("ascii", "backslashreplace").decode()
-)
+@parametrize_few("where", REFUSED, quick=10, ids=lambda where: where[:40].encode("ascii", "backslashreplace").decode())
 def test_all_else_is_refused_and_nothing_of_it_is_run(tmp_path, where):
     secret, out = tmp_path / "secret", tmp_path / "written.csv"
     secret.write_text("password")

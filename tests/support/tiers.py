@@ -14,12 +14,6 @@ def by_tier(quick, *values):
     return [pytest.param(*each, marks=[] if each in quick else [pytest.mark.slow]) for each in combinations]
 
 
-def first_quick(number, values):
-    """The values as parameters of a test; all but the first few are slow."""
-    values = list(values)
-    return [*values[:number], *(pytest.param(value, marks=pytest.mark.slow) for value in values[number:])]
-
-
 def parametrize_few(names, values, quick=2, **options):
     """Parametrize a test whose cases take the same path: the first few are quick, the others are slow."""
     several = not isinstance(names, str) or "," in names

@@ -10,7 +10,7 @@ import pytest
 import allocore as ac
 from allocore.tensor.count_tensor import FRAME_KEY
 from support.errors import refused
-from support.tiers import first_quick
+from support.tiers import parametrize_few
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from support.tiers import first_quick
         ("a b", "*"),
     ],
 )
-@pytest.mark.parametrize("labelled", first_quick(1, [True, False]))
+@parametrize_few("labelled", [True, False], quick=1)
 def test_names_that_differ_only_by_case_come_back(tmp_path, names, labelled):
     labels = [["x", "X"], ["NULL", ""]] if labelled else None
     Y = ac.as_tensor(np.array([[1, 2], [0, 4]]), mode_names=names, labels=labels)
@@ -64,7 +64,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("query", first_quick(4, CHANGED))
+@parametrize_few("query", CHANGED, quick=4)
 def test_changed_rows_are_refused_and_never_read_as_something_else(tmp_path, query):
     with refused("path", str(tmp_path / "z.parquet"), CHANGED[query]):
         ac.as_tensor(rewritten(tmp_path, query))
@@ -103,7 +103,7 @@ METADATA = [
 ]
 
 
-@pytest.mark.parametrize("change", first_quick(4, METADATA))
+@parametrize_few("change", METADATA, quick=4)
 def test_damaged_metadata_are_an_input_error(tmp_path, change):
     with refused("path", str(tmp_path / "z.parquet")):
         ac.as_tensor(rewritten(tmp_path, "SELECT * FROM {}", change))

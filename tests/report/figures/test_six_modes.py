@@ -10,7 +10,7 @@ from matplotlib.text import Text
 from allocore import figures
 from allocore.figures import write_all
 from support.figure_cases import posterior, texts
-from support.tiers import first_quick, parametrize_few
+from support.tiers import parametrize_few
 
 NAMES = ("sender country", "receiver country", "kind of action", "month", "hour of the day", "newspaper section")
 COUNTRIES = tuple(f"Country {number}" for number in range(30))
@@ -63,7 +63,7 @@ def test_no_text_is_cut_at_the_edge_of_a_figure(post, name):
         assert box.y1 <= figure.bbox.y1 + 1, text
 
 
-@pytest.mark.parametrize("classes", first_quick(2, [13, 30, 5, 12]))
+@parametrize_few("classes", [13, 30, 5, 12], quick=2)
 def test_no_text_of_a_core_lies_on_another(classes):
     shown = boxes(figures.core(six_modes(classes)))
     for (one, its_box), (other, other_box) in combinations(shown, 2):

@@ -6,7 +6,7 @@ from allocore.report.page.payload import payload
 from support.browser_tab import needs_browser
 from support.handmade_posterior import posterior
 from support.shown_posteriors import retail_posterior, varied_posterior
-from support.tiers import first_quick
+from support.tiers import parametrize_few
 
 pytestmark = needs_browser
 
@@ -44,7 +44,7 @@ def drawn(page):
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
-@pytest.mark.parametrize("width", first_quick(1, [1280, 800, 420]))
+@parametrize_few("width", [1280, 800, 420], quick=1)
 def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(shared, width):
     seen = shared(varied_posterior)
     for address in VIEWS:

@@ -12,7 +12,7 @@ from allocore.storage.record import Schedule
 from support.browser_tab import needs_browser
 from support.handmade_posterior import posterior, with_likelihood
 from support.shown_posteriors import chains_apart
-from support.tiers import first_quick
+from support.tiers import parametrize_few
 
 pytestmark = needs_browser
 
@@ -87,7 +87,7 @@ def contrast(*colours):
     return (max(light) + 0.05) / (min(light) + 0.05)
 
 
-@pytest.mark.parametrize("chains", first_quick(1, [4, 1, 8]))
+@parametrize_few("chains", [4, 1, 8], quick=1)
 def test_the_traces_have_a_legend_of_chains_and_titles_of_axes(opened, chains):
     shown = opened(posterior(chains=chains, draws=9))
     page = shown.go()
