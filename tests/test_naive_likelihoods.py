@@ -73,20 +73,22 @@ def test_the_dispersion_has_the_conditional_of_the_joint_with_and_without_latent
     state, other = (naive.sample_prior(SHAPE, CORE_SHAPE, BUDGET, priors, rng) for _ in range(2))
     Y = naive.sample_data(state, SHAPE, rng, priors)
     alloc = naive.thin(naive.draw_latent(Y, observed, state, priors, rng), observed, state, rng)
-    first, second = naive.dispersion_conditional(Y, observed, state, priors)
-    assert first.shape == state.p.shape
-    for place in np.ndindex(state.p.shape):
-        moved = state.copy()
-        moved.p[place] = other.p[place]
-        law = stats.beta(first[place], second[place])
-        difference = law.logpdf(moved.p[place]) - law.logpdf(state.p[place])
-        joint = [log_joint(Y, observed, each, alloc, priors) for each in (moved, state)]
-        assert difference == pytest.approx(joint[0] - joint[1], abs=1e-8)
+    places = np.searchsorted(naive.LOG_ODDS, np.log(other.p / (1 - other.p)).ravel())
+    for row, place in enumerate(places):
+        density = naive.dispersion_log_density(row, Y, observed, state, priors)
+        moved, near = state.copy(), state.copy()
+        moved.p.flat[row], near.p.flat[row] = 1 / (1 + np.exp(-naive.LOG_ODDS[[place, place + 200]]))
+        change = [np.log(each.p * (1 - each.p)).sum() for each in (moved, near)]  # of variables, to log odds
+        joint = [log_joint(Y, observed, each, alloc, priors) for each in (moved, near)]
+        difference = density[place] - density[place + 200]
+        assert difference == pytest.approx(joint[0] + change[0] - joint[1] - change[1], abs=1e-8)
         without = [
-            naive.log_likelihood(Y, observed, each, priors) + stats.beta.logpdf(each.p, priors.g0, priors.h0).sum()
-            for each in (moved, state)
+            naive.log_likelihood(Y, observed, each, priors)
+            + stats.beta.logpdf(each.p, priors.g0, priors.h0).sum()
+            + stats.gamma.logpdf(each.core, priors.a0, scale=1 / naive.core_rate(each.p, priors)).sum()
+            for each in (moved, near)
         ]
-        assert difference == pytest.approx(without[0] - without[1], abs=1e-8)
+        assert difference == pytest.approx(without[0] + change[0] - without[1] - change[1], abs=1e-8)
 
 
 @pytest.mark.statistical

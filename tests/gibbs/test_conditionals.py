@@ -46,7 +46,7 @@ def test_core_values_have_the_conditional_of_the_oracle(case):
     for mode in range(case.Y.ndim):
         phi_DQ = workspace.rows(mode)
         exposure_Q = (exposure(case.layout, workspace, mode) * phi_DQ).sum(axis=0)
-        ours = core_conditional(case.spec, rows_of(case, mode).sum(axis=0), exposure_Q)
+        ours = core_conditional(case.spec, case.state, rows_of(case, mode).sum(axis=0), exposure_Q)
         np.testing.assert_allclose(ours, expected, rtol=1e-12)
 
 

@@ -4,18 +4,18 @@ Goodness-of-fit tests at level 1e-4 each, seeds fixed.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from allocore.gibbs import latent_counts
+from allocore.gibbs import dispersion, latent_counts
 from allocore.gibbs.concentrations import draw_concentration
-from allocore.gibbs.dispersion import draw_dispersion
 from allocore.gibbs.layout import LARGE, Layout, Workspace
 from allocore.gibbs.thinning import thin
-from allocore.kernels.random import Key
+from allocore.kernels.random import Key, Step, scratch
 from allocore.kernels.workers import Workers
 from allocore.model.likelihood import LIKELIHOODS
 from allocore.model.spec import Spec
@@ -169,40 +169,103 @@ def test_counts_and_rates_on_both_sides_of_every_switch_are_in_the_tests_above()
     assert latent_counts.LEAST_RATE == 1e-100
 
 
-def dispersions(case, repeats=3000):
-    workspace = Workspace.of(case.layout, case.state)
-    view = cases.view_of(case.layout, case.state, case.allocation, 1, workspace)
-    given = case.layout, case.spec, case.state, view.exposure_Q(workspace.rows(1)), workspace
-    states = [draw_dispersion(Key.of(3, 0).at(n), *given)[0] for n in range(repeats)]
-    return np.array([state.dispersion.log_odds_D for state in states])
-
-
-@parametrize_few(
-    ("by", "with_missing"), by_tier([(None, True), (0, True), (1, False), (2, True)], [None, 0, 1, 2], [False, True])
-)
-def test_the_dispersion_is_beta_with_latent_counts_integrated_out(by, with_missing):
-    case = cases.make(3, budget=4, with_missing=with_missing, seed=5, scale=2.0, dispersion_by=by, **BURSTS)
-    first, second = (
-        each.ravel() for each in naive.dispersion_conditional(case.Y, case.observed, case.dense, case.priors)
+def slice_terms(case, dense):
+    """What the two moves of the dispersion read, from the dense sums of the oracle."""
+    counts, rates = naive.counts_and_rates(case.Y, case.observed, dense, case.priors)
+    shape, rate = case.spec.a0 * len(dense.core) / dense.p.size, case.spec.b0 * dense.core.sum()
+    latent = float(case.alloc.sum())
+    return dispersion.SliceTerms(
+        counts.ravel().astype(float), rates.ravel(), latent, case.spec.g0, case.spec.h0, shape, rate
     )
-    draws = dispersions(case)
-    for d in range(draws.shape[1]):
-        law = stats.beta(first[d], second[d])
-        assert stats.kstest(1 / (1 + np.exp(-draws[:, d])), law.cdf).pvalue > LEVEL
-    if draws.shape[1] > 1:
-        assert np.abs(np.corrcoef(draws.T)[np.triu_indices(draws.shape[1], 1)]).max() < 0.08
+
+
+def check_invariance(grid, log_density, move, repeats=4000):
+    """Begun at the density on a grid, a move ends there, and goes away from where it began."""
+    weights, rng = naive.normalised(log_density), np.random.default_rng(1)
+    before = rng.choice(grid, p=weights, size=repeats) + (grid[1] - grid[0]) * (rng.random(repeats) - 0.5)
+    after = np.array([move(n, x) for n, x in enumerate(before)])
+    law = np.cumsum(weights) - weights / 2
+    assert stats.kstest(after, lambda x: np.interp(x, grid, law)).pvalue > LEVEL
+    assert np.corrcoef(before, after)[0, 1] < 0.5
+
+
+DISPERSION_CASES = by_tier([(None, True), (0, True), (1, False), (2, True)], [None, 0, 1, 2], [False, True])
+
+
+@parametrize_few(("by", "with_missing"), DISPERSION_CASES)
+def test_the_dispersion_given_the_core_values_leaves_its_conditional_as_it_is(by, with_missing):
+    case = cases.make(3, budget=4, with_missing=with_missing, seed=5, scale=2.0, dispersion_by=by, **BURSTS)
+    terms = slice_terms(case, case.dense)
+    log_odds_D, key = np.log(case.dense.p / (1 - case.dense.p)).ravel(), Key.of(3, 0)
+
+    def move(n, x):
+        # The first row is drawn first, so it moves given the others as they are.
+        moved_D = log_odds_D.copy()
+        moved_D[0] = x
+        dispersion._draw_rows(terms, key.at(n).stream(Step.DISPERSION), scratch(), moved_D)
+        return moved_D[0]
+
+    density = naive.dispersion_log_density(0, case.Y, case.observed, case.dense, case.priors)
+    check_invariance(naive.LOG_ODDS, density, move)
+
+
+def shifted(dense, shift):
+    """The state with all log odds shifted, and the core values shifted back."""
+    log_odds = np.log(dense.p / (1 - dense.p)) + shift
+    return replace(dense, p=1 / (1 + np.exp(-log_odds)), core=dense.core * np.exp(-shift))
+
+
+@parametrize_few(("by", "with_missing"), DISPERSION_CASES)
+def test_the_shift_of_dispersion_and_core_values_leaves_their_conditional_as_it_is(by, with_missing):
+    """The density is that of counts, latent counts and state, in the logarithms that are shifted."""
+    case = cases.make(3, budget=4, with_missing=with_missing, seed=5, scale=2.0, dispersion_by=by, **BURSTS)
+    key, grid, latent = Key.of(3, 0), np.arange(-6.0, 6.0, 0.02), case.alloc.sum(axis=0)
+
+    def log_density(shift):
+        state = shifted(case.dense, shift)
+        counts = naive.log_likelihood(case.Y, case.observed, state, case.priors)
+        counts += naive.log_latent(latent, case.Y, case.observed, state, case.priors)
+        log_p, log_rest = np.log(state.p), np.log1p(-state.p)
+        prior = (case.spec.g0 * log_p + case.spec.h0 * log_rest).sum()
+        core = stats.gamma.logpdf(state.core, case.spec.a0, scale=1 / naive.core_rate(state.p, case.priors))
+        return counts + prior + (core + np.log(state.core)).sum()
+
+    def move(n, x):
+        state = shifted(case.dense, x)
+        log_odds_D, terms = np.log(state.p / (1 - state.p)).ravel(), slice_terms(case, state)
+        return x + dispersion._draw_shift(terms, key.at(n).stream(Step.DISPERSION), scratch(), log_odds_D)
+
+    check_invariance(grid, [log_density(shift) for shift in grid], move)
 
 
 def test_the_dispersion_of_a_row_without_counts_can_be_as_small_as_its_prior_likes():
     """g0 = 0.02: p itself underflows, its log odds do not. ln p of Beta(g0, h) is near -Exponential(g0)."""
-    case = cases.make(3, budget=4, seed=5, scale=2.0, dispersion_by=0, **{**BURSTS, "g0": 0.02})
-    draws = dispersions(case)[:, 1]  # the row is missing
-    assert (case.Y[1] == 0).all()
-    assert draws.min() < -300
+    # Without the prior of the core values, which depends on p.
+    none = np.zeros(1)
+    terms = dispersion.SliceTerms(none, none, latent=0.0, g0=0.02, h0=3.0, shape=0.0, rate=0.0)
+    log_odds_D, draws = np.zeros(1), []
+    for n in range(60_000):
+        dispersion._draw_rows(terms, Key.of(3, 0).at(n).stream(Step.DISPERSION), scratch(), log_odds_D)
+        draws.append(log_odds_D[0])
+    assert min(draws) < -300
     assert np.isfinite(draws).all()
-    log_p = -np.logaddexp(0.0, -draws)
+    log_p = -np.logaddexp(0.0, -np.array(draws[::20]))
     tail = log_p[log_p < -5.0] + 5.0
     assert stats.kstest(-tail, stats.expon(scale=1 / 0.02).cdf).pvalue > LEVEL
+
+
+def test_new_rows_have_a_beta_dispersion():
+    case = cases.make(3, budget=4, seed=5, scale=2.0, dispersion_by=0, **BURSTS)
+    workspace = Workspace.of(case.layout, case.state)
+    view = cases.view_of(case.layout, case.state, case.allocation, 0, workspace)
+    given = case.layout, case.spec, case.state, view.exposure_Q(workspace.rows(0)), workspace
+    states = [dispersion.draw_dispersion_of_new_rows(Key.of(3, 0).at(n), *given) for n in range(3000)]
+    draws = np.array([state.dispersion.log_odds_D for state in states])
+    counts, rates = naive.counts_and_rates(case.Y, case.observed, case.dense, case.priors)
+    laws = stats.beta(case.spec.g0 + counts.ravel(), case.spec.h0 + rates.ravel())
+    u = laws.cdf(1 / (1 + np.exp(-draws)))
+    assert all(stats.kstest(column, "uniform").pvalue > LEVEL for column in u.T)
+    assert np.abs(np.corrcoef(draws.T)[np.triu_indices(draws.shape[1], 1)]).max() < 0.08
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_core_values_and_factors_have_the_conditionals_of_the_oracle(case):
     expected = naive.core_conditional(case.alloc, case.observed, case.dense, case.priors)
     for mode in range(case.Y.ndim):
         view = cases.view_of(case.layout, case.state, case.allocation, mode, workspace)
-        ours = core_conditional(case.spec, view.y_DQ.sum(axis=0), view.exposure_Q(workspace.rows(mode)))
+        ours = core_conditional(case.spec, case.state, view.y_DQ.sum(axis=0), view.exposure_Q(workspace.rows(mode)))
         np.testing.assert_allclose(ours, expected, rtol=1e-11)
         shape_DK, rate_DK = naive.factor_conditional(mode, case.alloc, case.observed, case.dense, case.priors)
         subs_Q = np.ascontiguousarray(case.state.subs_QM[:, mode])
@@ -98,12 +98,14 @@ def test_the_dispersion_is_drawn_from_the_sums_of_the_oracle_and_reports_its_par
     exposure_Q = view.exposure_Q(workspace.rows(0))
     given = case.state, exposure_Q, workspace
     counts_D, rates_D = counts_and_rates(case.layout, case.spec.dispersion_by, *given)
-    first, second = naive.dispersion_conditional(case.Y, case.observed, case.dense, case.priors)
-    np.testing.assert_allclose(counts_D, first.ravel() - case.spec.g0, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(rates_D, second.ravel() - case.spec.h0, rtol=1e-11, atol=1e-13)
-    new, info = draw_dispersion(Key.of(1, 0), case.layout, case.spec, *given)
-    p = np.broadcast_to(cases.naive_of(new).p, case.Y.shape)
-    part = case.Y * np.log(p) + naive.rates(case.dense) * np.log1p(-p)
+    counts, rates = naive.counts_and_rates(case.Y, case.observed, case.dense, case.priors)
+    np.testing.assert_allclose(counts_D, counts.ravel(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rates_D, rates.ravel(), rtol=1e-11, atol=1e-13)
+    latent = float(case.alloc.sum())
+    new, info = draw_dispersion(Key.of(1, 0), case.layout, case.spec, *given, latent)
+    dense = cases.naive_of(new)
+    p = np.broadcast_to(dense.p, case.Y.shape)
+    part = case.Y * np.log(p) + naive.rates(dense) * np.log1p(-p)
     assert info.log_part == pytest.approx(part[case.observed].sum(), rel=1e-10)
 
 

@@ -45,7 +45,8 @@ def concentrations(case):
 
 
 def dense_log_prior(case):
-    total = stats.gamma.logpdf(case.dense.core, case.spec.a0, scale=1 / case.spec.b0).sum()
+    rate = naive.core_rate(case.dense.p, case.priors)
+    total = stats.gamma.logpdf(case.dense.core, case.spec.a0, scale=1 / rate).sum()
     total += naive.log_prob_locations(case.dense.locations, case.Y.shape, case.spec.core_shape, case.priors)
     for m, e0 in enumerate(concentrations(case)):
         phi_DU = case.dense.factors[m][:, np.unique(case.dense.locations[:, m])]

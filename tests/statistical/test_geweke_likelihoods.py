@@ -96,7 +96,7 @@ def c_forgotten_in_one_mode(monkeypatch):
 
 
 def p_drawn_from_latent_counts(monkeypatch):
-    """Beta(g0 + sum of L, h0 + sum of r): the latent counts of the sweep before in place of the counts."""
+    """With the latent counts of the sweep before in place of the counts."""
     right, latest = sweep_module.draw_dispersion, []
     thin = sweep_module.thin
 
@@ -118,6 +118,26 @@ def p_drawn_after_another_prior(monkeypatch):
         "draw_dispersion",
         lambda key, layout, spec, *rest: right(key, layout, replace(spec, g0=1.0), *rest),
     )
+
+
+def core_values_with_a_prior_that_forgets_p(monkeypatch):
+    right = sweep_module.draw_core_values
+
+    def forgetful(key, spec, state, *rest):
+        new, info = right(key, spec, replace(state, dispersion=None), *rest)
+        return replace(new, dispersion=state.dispersion), info
+
+    monkeypatch.setattr(sweep_module, "draw_core_values", forgetful)
+
+
+def p_shifted_without_the_core_values(monkeypatch):
+    right = sweep_module.draw_dispersion
+
+    def half(key, layout, spec, state, *rest):
+        new, info = right(key, layout, spec, state, *rest)
+        return replace(new, log_core_Q=state.log_core_Q), info
+
+    monkeypatch.setattr(sweep_module, "draw_dispersion", half)
 
 
 def dispersion_of_other_rows(monkeypatch):
@@ -194,6 +214,8 @@ BUGS = {
     "c_forgotten_in_one_mode-one_p": (c_forgotten_in_one_mode, "bursts", 600),
     "p_drawn_from_latent_counts": (p_drawn_from_latent_counts, "bursts-by-row", 300),
     "p_drawn_after_another_prior": (p_drawn_after_another_prior, "bursts-by-row", 150),
+    "core_values_with_a_prior_that_forgets_p": (core_values_with_a_prior_that_forgets_p, "bursts", 300),
+    "p_shifted_without_the_core_values": (p_shifted_without_the_core_values, "bursts", 300),
     "dispersion_of_other_rows": (dispersion_of_other_rows, "bursts-by-row", 300),
     "tables_with_another_rate": (tables_with_another_rate, "bursts", 600),
     "counts_taken_for_latent_counts": (counts_taken_for_latent_counts, "bursts", 150),

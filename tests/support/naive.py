@@ -2,12 +2,12 @@
 
     r_d      = sum_q lambda_q * prod_m phi[m][d_m, k[q, m]]
     y_d      ~ Poisson(r_d), or negative binomial: G(y + r) / (y! G(r)) p^y (1 - p)^r, or 1 with P = 1 - exp(-r_d)
-    lambda_q ~ Gamma(a0, rate b0)            phi[m][d, k] ~ Gamma(e0, rate f0)
+    lambda_q ~ Gamma(a0, rate b0 o)          phi[m][d, k] ~ Gamma(e0, rate f0)
     k[q, m]  ~ Categorical(pi[m])            pi[m] ~ Dirichlet(alpha0 / D_m, ...) over K_m entries
     p        ~ Beta(g0, h0), one or one for each row of a mode; e0 may differ by mode, and be ~ Gamma(s0, rate t0)
 
-Counts that are not Poisson have latent counts L_d ~ Poisson(c r_d), with c = -ln(1 - p) or 1, which are allocated in
-their place.
+o is the odds p / (1 - p), the geometric mean of all odds if there are several, and 1 without a p. Counts that are not
+Poisson have latent counts L_d ~ Poisson(c r_d), with c = -ln(1 - p) or 1, which are allocated in their place.
 
 Everything is dense: `Y` is an array of counts and `observed` a boolean array of the same shape, False where a
 cell is missing. Missing cells contribute nothing anywhere. Nothing here is shared with the package.
@@ -23,7 +23,7 @@ its own, whatever the order of the steps.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -32,6 +32,7 @@ from scipy.special import gammaln, xlogy
 
 NEW = "new"
 LOG_CORES = np.arange(-18.0, 7.0, 0.04)
+LOG_ODDS = np.arange(-30.0, 30.0, 0.005)
 
 
 @dataclass(frozen=True)
@@ -75,21 +76,26 @@ class NaiveState:
 
 
 def sample_prior(shape, core_shape, budget, priors, rng) -> NaiveState:
-    """Draw pi, then locations, core values, concentrations if they are learned, factors and p."""
+    """Draw pi, then locations, p, core values, concentrations if they are learned, and factors."""
     columns = []
     for rows, width in zip(shape, core_shape, strict=True):
         pi_K = rng.dirichlet(np.full(width, priors.alpha0 / rows))
         columns.append(rng.choice(width, size=budget, p=pi_K))
-    core_Q = rng.gamma(priors.a0, 1 / priors.b0, size=budget)
+    p = None
+    if priors.likelihood == "negative-binomial":
+        p = rng.beta(priors.g0, priors.h0, size=[n if m == priors.dispersion_by else 1 for m, n in enumerate(shape)])
+    core_Q = rng.gamma(priors.a0, 1 / core_rate(p, priors), size=budget)
     learned = rng.gamma(priors.s0, 1 / priors.t0, size=len(shape)) if priors.e0 == "infer" else None
     factors = [
         rng.gamma(concentration(m, learned, priors), 1 / priors.f0, size=(rows, width))
         for m, (rows, width) in enumerate(zip(shape, core_shape, strict=True))
     ]
-    p = None
-    if priors.likelihood == "negative-binomial":
-        p = rng.beta(priors.g0, priors.h0, size=[n if m == priors.dispersion_by else 1 for m, n in enumerate(shape)])
     return NaiveState(core_Q, np.stack(columns, axis=1), factors, p, learned)
+
+
+def core_rate(p, priors) -> float:
+    """The rate of the prior of the core values: b0 times the geometric mean of the odds."""
+    return priors.b0 if p is None else priors.b0 * float(np.exp(np.log(p / (1 - p)).mean()))
 
 
 def concentration(m, learned, priors) -> float:
@@ -157,19 +163,36 @@ def class_exposure(q, m, observed, state) -> np.ndarray:
 # 0. The dispersion and the latent counts
 
 
-def dispersion_conditional(Y, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
-    """The parameters of the Beta conditional of p, latent counts integrated out, in the shape of p."""
+def counts_and_rates(Y, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of the counts and of the rates over the observed cells of each p, in the shape of p."""
     shared = tuple(m for m in range(Y.ndim) if m != priors.dispersion_by)
     count = np.where(observed, Y, 0).sum(axis=shared, keepdims=True)
-    rate = np.where(observed, rates(state), 0.0).sum(axis=shared, keepdims=True)
-    return priors.g0 + count, priors.h0 + rate
+    return count, np.where(observed, rates(state), 0.0).sum(axis=shared, keepdims=True)
+
+
+def dispersion_log_density(row, Y, observed, state, priors) -> np.ndarray:
+    """The log density of the log odds of one p on the grid `LOG_ODDS`, given the others and the core values.
+
+    Latent counts are integrated out. Not normalised.
+    """
+    count, rate = (each.ravel()[row] for each in counts_and_rates(Y, observed, state, priors))
+    others = np.delete(np.log(state.p / (1 - state.p)).ravel(), row).sum()
+    log_p, log_rest = -np.logaddexp(0.0, -LOG_ODDS), -np.logaddexp(0.0, LOG_ODDS)
+    prior = priors.g0 * log_p + priors.h0 * log_rest  # Beta, and the change of variables to log odds
+    rate_of_core = priors.b0 * np.exp((others + LOG_ODDS) / state.p.size)
+    core = stats.gamma.logpdf(state.core, priors.a0, scale=1 / rate_of_core[:, None]).sum(axis=1)
+    return prior + count * log_p + rate * log_rest + core
 
 
 def draw_dispersion(Y, observed, state, priors, rng) -> NaiveState:
-    """Draw p, if there is one."""
+    """Draw each p in turn, if there is any, on a fine grid of log odds."""
     if state.p is None:
         return state
-    return replace(state.copy(), p=rng.beta(*dispersion_conditional(Y, observed, state, priors)))
+    new, width = state.copy(), LOG_ODDS[1] - LOG_ODDS[0]
+    for row in range(new.p.size):
+        place = rng.choice(len(LOG_ODDS), p=normalised(dispersion_log_density(row, Y, observed, new, priors)))
+        new.p.flat[row] = 1 / (1 + np.exp(-LOG_ODDS[place] - width * (rng.random() - 0.5)))
+    return new
 
 
 def draw_latent(Y, observed, state, priors, rng) -> np.ndarray:
@@ -221,11 +244,11 @@ def thin(Y, observed, state, rng) -> np.ndarray:
 
 
 def core_conditional(alloc, observed, state, priors) -> tuple[np.ndarray, np.ndarray]:
-    """Shape and rate of each core value's Gamma conditional: a0 + y_q and b0 + sum of c prod_m phi."""
+    """Shape and rate of each core value's Gamma conditional: a0 + y_q and b0 o + sum of c prod_m phi."""
     shape_Q, rate_Q = np.empty(len(state.core)), np.empty(len(state.core))
     for q in range(len(state.core)):
         shape_Q[q] = priors.a0 + alloc[q][observed].sum()
-        rate_Q[q] = priors.b0 + (latent_scale(state) * outer(columns_of(q, state)))[observed].sum()
+        rate_Q[q] = core_rate(state.p, priors) + (latent_scale(state) * outer(columns_of(q, state)))[observed].sum()
     return shape_Q, rate_Q
 
 
@@ -291,7 +314,8 @@ def integrated_log_weights(q, m, alloc, observed, state, priors) -> tuple[dict[i
     for t in LOG_CORES:
         at = state.copy()
         at.core[q] = np.exp(t)
-        prior = stats.gamma.logpdf(at.core[q], priors.a0, scale=1 / priors.b0) + (1 + total) * t
+        scale = 1 / core_rate(state.p, priors)
+        prior = stats.gamma.logpdf(at.core[q], priors.a0, scale=scale) + (1 + total) * t
         weights = relocation_log_weights(q, m, alloc, observed, at, priors)
         densities.append({k: weight + prior for k, weight in weights.items()})
     step = LOG_CORES[1] - LOG_CORES[0]
@@ -408,7 +432,7 @@ def log_joint(alloc, observed, state, priors) -> float:
     core_shape = [phi_DK.shape[1] for phi_DK in state.factors]
     total = log_prob_locations(state.locations, shape, core_shape, priors)
     total += stats.poisson.logpmf(alloc[:, observed], (latent_scale(state) * class_rates(state))[:, observed]).sum()
-    total += stats.gamma.logpdf(state.core, priors.a0, scale=1 / priors.b0).sum()
+    total += stats.gamma.logpdf(state.core, priors.a0, scale=1 / core_rate(state.p, priors)).sum()
     for m, phi_DK in enumerate(state.factors):
         e0 = concentration(m, state.concentrations, priors)
         total += stats.gamma.logpdf(phi_DK, e0, scale=1 / priors.f0).sum()

@@ -2,6 +2,8 @@
 
     lambda_q ~ Gamma( a0 + y_q,  b0 + X_q / lambda_q ),      X_q = sum_d phi[m][d, k[q, m]] X[m][d, q]   for any one m.
 
+For the negative binomial, b0 is multiplied by the odds of p here and in all other steps (dispersion.py).
+
 X / lambda of mode m depends neither on lambda nor on the factors of mode m, so the one of the mode drawn last is used.
 
 If the budget is inferred, only included classes have a value above zero. A class is included with probability rho,
@@ -37,7 +39,7 @@ class CoreInfo(NamedTuple):
 def draw_core_values(key: Key, spec: Spec, state: State, y_Q: Ints, exposure_Q: Floats) -> tuple[State, CoreInfo]:
     """Draw which classes are included, and their core values; `exposure_Q` is X_q / lambda_q."""
     included_Q = draw_inclusion(key, spec, state, y_Q, exposure_Q)
-    shape_Q, rate_Q = core_conditional(spec, y_Q, exposure_Q)
+    shape_Q, rate_Q = core_conditional(spec, state, y_Q, exposure_Q)
     log_core_Q = np.empty(spec.budget)
     _draw(shape_Q, rate_Q, key.stream(Step.CORE), scratch(), log_core_Q)
     state = replace(state, log_core_Q=np.where(included_Q, log_core_Q, -np.inf))
@@ -48,14 +50,15 @@ def draw_inclusion(key: Key, spec: Spec, state: State, y_Q: Ints, exposure_Q: Fl
     """Draw which classes are included (all, unless the budget is inferred)."""
     included_Q = state.included()
     if spec.infer_budget:
-        log_empty_Q = spec.a0 * (log(spec.b0) - log_of(spec.b0 + exposure_Q))
+        b0 = spec.core_rate(state.dispersion)
+        log_empty_Q = spec.a0 * (log(b0) - log_of(b0 + exposure_Q))
         _include(y_Q, log_empty_Q, spec.c0, spec.d0, key.stream(Step.INCLUSION), scratch(), included_Q)
     return included_Q
 
 
-def core_conditional(spec: Spec, y_Q: Ints, exposure_Q: Floats) -> tuple[Floats, Floats]:
+def core_conditional(spec: Spec, state: State, y_Q: Ints, exposure_Q: Floats) -> tuple[Floats, Floats]:
     """Shape and rate of every lambda_q."""
-    return np.asarray(spec.a0 + y_Q, dtype=np.float64), spec.b0 + exposure_Q
+    return np.asarray(spec.a0 + y_Q, dtype=np.float64), spec.core_rate(state.dispersion) + exposure_Q
 
 
 @kernel

@@ -58,17 +58,23 @@ class Priors(NamedTuple):
     log_rising_Y: Floats
 
     @classmethod
-    @lru_cache(maxsize=64)
     def with_values(cls, a0: float, b0: float, e0: float, f0: float) -> "Priors":
-        """The priors with these values; most models have the same ones in all modes and sweeps."""
-        log_rising_Y = np.zeros(_TABULATED)
-        np.cumsum(log_of(e0 + np.arange(_TABULATED - 1)), out=log_rising_Y[1:])
-        return cls(a0, b0, e0, f0, log_rising_Y)
+        """The priors with these values."""
+        return cls(a0, b0, e0, f0, _log_rising(e0))
 
     @classmethod
     def of(cls, spec: Spec, state: State, mode: int) -> "Priors":
-        """The priors of a model in one mode; the state has e0 if it is learned."""
-        return cls.with_values(spec.a0, spec.b0, spec.concentration(mode, state.concentrations_M), spec.f0)
+        """The priors of a model in one mode; the state has e0 if it is learned, and p, which scales b0."""
+        e0 = spec.concentration(mode, state.concentrations_M)
+        return cls.with_values(spec.a0, spec.core_rate(state.dispersion), e0, spec.f0)
+
+
+@lru_cache(maxsize=64)
+def _log_rising(e0: float) -> Floats:
+    """ln G(e0 + y) - ln G(e0) for small y; most models have the same e0 in all modes and sweeps."""
+    log_rising_Y = np.zeros(_TABULATED)
+    np.cumsum(log_of(e0 + np.arange(_TABULATED - 1)), out=log_rising_Y[1:])
+    return log_rising_Y
 
 
 class ClassesOfMode(NamedTuple):

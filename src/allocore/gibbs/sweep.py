@@ -12,7 +12,7 @@ the allocation, a sweep draws
                                    lambda_q ~ Gamma
                     split-merge    proposals to split a class, with its counts, into two that differ   split_merge.py
                                    only in the mode visited last, or to merge two such classes
-    and last        dispersion     p of the negative binomial, with latent counts integrated out       dispersion.py
+    and last        dispersion     p of the negative binomial, on which the prior of lambda depends    dispersion.py
                     latent counts  what is allocated in place of counts that are not Poisson           latent_counts.py
                     thinning       every count is allocated to a class again, by a multinomial         thinning.py
 
@@ -114,7 +114,7 @@ def sweep(
     # The log-likelihood has a part for the non-zero cells (log_fit) and one for the sum of the rates or, with p, for p.
     log_rest = -float((state.core_values() * exposure_Q).sum())
     if state.dispersion is not None:
-        state, dispersion = draw_dispersion(key, layout, spec, state, exposure_Q, workspace)
+        state, dispersion = draw_dispersion(key, layout, spec, state, exposure_Q, workspace, float(y_Q.sum()))
         log_rest = dispersion.log_part
         workspace.rescale(state)
     allocation, _ = thin(key, layout, spec, state, workspace, thin_cells)

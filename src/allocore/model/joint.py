@@ -83,9 +83,10 @@ def latent_totals(spec: Spec, state: State, tensor: CountTensor) -> np.ndarray:
 
 
 def log_prior_core(spec: Spec, state: State) -> float:
-    """Gamma(a0, rate b0) on every lambda_q of an included class, and the Beta-binomial prior of the inclusion."""
+    """Gamma(a0, rate `core_rate`) on every lambda_q of an included class, and the Beta-binomial prior of inclusion."""
     included_Q = state.included()
-    density = _log_gamma_density(state.log_core_Q[included_Q], spec.a0, spec.b0)
+    rate = spec.core_rate(state.dispersion)
+    density = _log_gamma_density(state.log_core_Q[included_Q], spec.a0, rate)
     if not spec.infer_budget:
         return density
     included, left_out = int(included_Q.sum()), int((~included_Q).sum())

@@ -18,12 +18,12 @@ from allocore.model.state import Dispersion, State
 def first_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> State:
     """The state in which a chain begins."""
     subs_QM, concentrations_M = spec.start_locations(), np.full(_learned(spec), spec.s0 / spec.t0)
-    log_core_Q = _log_gamma(spec.a0, spec.b0, (spec.budget,), rng)
-    log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
     dispersion = None
     if spec.observation.has_dispersion:
         log_odds_D = np.full(dispersions(spec, shape), log(spec.g0 / spec.h0))
         dispersion = Dispersion(log_odds_D, spec.dispersion_by)
+    log_core_Q = _log_gamma(spec.a0, spec.core_rate(dispersion), (spec.budget,), rng)
+    log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
     return State(log_core_Q, subs_QM, log_phi, concentrations_M, dispersion)
 
 
@@ -31,9 +31,10 @@ def prior_state(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) ->
     """A draw of all variables from the prior; locations that the specification fixes stay fixed."""
     subs_QM = draw_locations(spec, shape, rng) if spec.learn_locations else spec.start_locations()
     concentrations_M = exp_of(_log_gamma(spec.s0, spec.t0, (_learned(spec),), rng))
-    log_core_Q = draw_log_core(spec, rng)
+    dispersion = draw_dispersion(spec, shape, rng)
+    log_core_Q = draw_log_core(spec, dispersion, rng)
     log_phi = draw_log_factors(spec, shape, subs_QM, rng, concentrations_M)
-    return State(log_core_Q, subs_QM, log_phi, concentrations_M, draw_dispersion(spec, shape, rng))
+    return State(log_core_Q, subs_QM, log_phi, concentrations_M, dispersion)
 
 
 def _learned(spec: Spec) -> int:
@@ -55,9 +56,9 @@ def draw_dispersion(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator
     return Dispersion(_log_gamma(spec.g0, 1.0, size, rng) - _log_gamma(spec.h0, 1.0, size, rng), spec.dispersion_by)
 
 
-def draw_log_core(spec: Spec, rng: np.random.Generator) -> NDArray[np.float64]:
-    """log lambda_q ~ log Gamma(a0, rate b0); -inf for classes that are not included, if the budget is inferred."""
-    log_core_Q = _log_gamma(spec.a0, spec.b0, (spec.budget,), rng)
+def draw_log_core(spec: Spec, dispersion: Dispersion | None, rng: np.random.Generator) -> NDArray[np.float64]:
+    """log lambda_q ~ log Gamma(a0, `core_rate`); -inf for classes that are not included, if the budget is inferred."""
+    log_core_Q = _log_gamma(spec.a0, spec.core_rate(dispersion), (spec.budget,), rng)
     if spec.infer_budget:
         log_core_Q[rng.random(spec.budget) >= rng.beta(spec.c0, spec.d0)] = -np.inf
     return log_core_Q

@@ -11,6 +11,7 @@ from allocore.errors import InputError, whole_number
 
 if TYPE_CHECKING:
     from allocore.model.likelihood import Likelihood
+    from allocore.model.state import Dispersion
 
 
 Model = Literal["AlloCore", "CP", "Tucker", "NNTuck"]
@@ -31,8 +32,8 @@ class Spec:
     AlloCore starts the classes on the super-diagonal (k[q, m] = q mod K_m) and learns their locations. CP leaves them
     there. Tucker has one class fixed at every location. NNTuck is Tucker without priors. With `infer_budget`, each
     class is included with a probability that has the prior Beta(c0, d0). `e0` is one number, one per mode, or "infer":
-    then each mode has its own, with the prior Gamma(s0, rate t0). The negative binomial has a dispersion with the prior
-    Beta(g0, h0), or one for each row of the mode `dispersion_by`.
+    then each mode has its own, with the prior Gamma(s0, rate t0). The negative binomial has a dispersion p with the
+    prior Beta(g0, h0), or one for each row of the mode `dispersion_by`; p scales the prior of the core values.
     """
 
     budget: int
@@ -95,6 +96,14 @@ class Spec:
         if self.infer_concentrations:
             return float(learned_M[mode])
         return self.e0[mode] if isinstance(self.e0, tuple) else float(self.e0)
+
+    def core_rate(self, dispersion: "Dispersion | None") -> float:
+        """The rate of the prior of the core values: b0, for the negative binomial times the odds p / (1 - p).
+
+        The expected count of a cell is then lambda_q p / (1 - p) times factors, with the prior that it has under
+        Poisson. If p differs by row, the geometric mean of the odds takes their place.
+        """
+        return self.b0 if dispersion is None else self.b0 * dispersion.mean_odds()
 
     @property
     def learn_locations(self) -> bool:

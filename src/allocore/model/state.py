@@ -31,6 +31,10 @@ class Dispersion:
     log_odds_D: NDArray[np.float64]
     mode: int | None = None
 
+    def mean_odds(self) -> float:
+        """The geometric mean of the odds p / (1 - p): the prior of the core values is scaled by it."""
+        return float(_exp_of(np.asarray(self.log_odds_D.mean())))
+
     def at(self, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
         """The log odds that hold in each cell."""
         if self.mode is None:

@@ -23,7 +23,7 @@ from time import perf_counter
 import numpy as np
 
 from allocore.errors import InputError
-from allocore.gibbs.dispersion import counts_and_rates, draw_dispersion, log_part
+from allocore.gibbs.dispersion import counts_and_rates, draw_dispersion_of_new_rows, log_part
 from allocore.gibbs.factors import ModeView, draw_factors, exposure
 from allocore.gibbs.layout import Layout, Workspace
 from allocore.gibbs.sweep import SamplerState, info_of
@@ -52,7 +52,7 @@ def draw_new_rows(
         workspace.renew(state, mode)
         if state.dispersion is not None and state.dispersion.mode == mode:
             exposure_Q = view.exposure_Q(workspace.rows(mode))
-            state, _ = draw_dispersion(here, layout, spec, state, exposure_Q, workspace)
+            state = draw_dispersion_of_new_rows(here, layout, spec, state, exposure_Q, workspace)
             workspace.rescale(state)
             exposure_DQ = exposure(layout, workspace, mode)
         allocation, _ = thin(here, layout, spec, state, workspace)
