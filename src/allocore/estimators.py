@@ -276,6 +276,7 @@ class GibbsEstimator(Estimator):
         path: str | os.PathLike[str],
         *,
         draws: int | None = None,
+        chains: int | None = None,
         threads: int | None = None,
         executor: object = None,
         progress: bool = True,
@@ -289,6 +290,8 @@ class GibbsEstimator(Estimator):
             The folder of the run.
         draws : int, default=None
             Draws of each chain at the end; None keeps the planned number. A larger number extends the run.
+        chains : int, default=None
+            Chains at the end; None keeps the planned number. Those that are added are shown when they have caught up.
         threads, executor, progress : int, Executor or dask.distributed.Client, bool
             As in the constructor. They may differ from the first part of the run.
         on_error : {"raise", "drop"}, default="raise"
@@ -313,11 +316,11 @@ class GibbsEstimator(Estimator):
         name = model_name(path)
         if name != cls._model:
             raise InputError("path", str(path), f"must be a run of {cls._model}; {name}.resume continues this one")
-        for argument, value in (("draws", draws), ("threads", threads)):
+        for argument, value in (("draws", draws), ("chains", chains), ("threads", threads)):
             if value is not None:
                 whole_number(argument, value)
         ready = _as_executor(executor)
-        store = ZarrStore.reopen(_path("path", path), draws, on_error)
+        store = ZarrStore.reopen(_path("path", path), draws, on_error, chains)
         plan, spec = store.plan, store.plan.spec
         settings = {**vars(spec), **vars(plan.schedule), "chains": plan.chains, "seed": plan.seed, "rank": spec.budget}
         if spec.infer_budget:

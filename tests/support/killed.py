@@ -3,6 +3,7 @@
     python killed.py steps FOLDER KILLS SEED      each run is killed at a random step of its work with files
     python killed.py moments FOLDER KILLS SEED    one run is killed again and again, at random moments
     python killed.py signals FOLDER KILLS SEED    like moments, with SIGINT and SIGTERM in turns
+    python killed.py rounds FOLDER KILLS SEED     like steps, for a run that goes on with later sweeps, then more chains
 
 A last word "bursts" makes it a negative-binomial run, with a dispersion for each row and learned concentrations.
 Prints a line for every kill. Every draw that can be read at any time must be that of a run that was never disturbed.
@@ -15,6 +16,7 @@ import signal
 import sys
 import time
 import warnings
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +24,10 @@ import numpy as np
 
 import allocore as ac
 from allocore import _io as _files
+from allocore.model.spec import Spec
+from allocore.run.chains import run_chains
 from allocore.storage import run_writer, zarr_format
+from allocore.storage.record import Plan, Schedule
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
 SPLIT = ac.hold_out(TENSOR, 0.1, seed=1)
@@ -142,6 +147,57 @@ def steps(folder, kills, chance, expected, draws):
         print("killed at step", number, "of", most)
 
 
+ROUNDS = {
+    (Schedule(3, 3, 1), 2): (Schedule(6, 3, 2), 2),
+    (Schedule(6, 3, 2), 2): (Schedule(6, 3, 2), 4),
+}
+
+
+def run_rounds(path, threads):
+    def next_round(record, plan):
+        following = ROUNDS.get((plan.schedule, plan.chains))
+        return None if following is None else (replace(plan, schedule=following[0], chains=following[1]), None)
+
+    if path.exists():
+        store = run_writer.ZarrStore.reopen(path)
+    else:
+        spec = Spec(3, (3, 2, 3), f0=1.0, alpha0=3.0)
+        store = run_writer.ZarrStore.create(path, Plan(SPLIT.train, spec, Schedule(3, 3, 1), 2, 11))
+    run_chains(store, threads=threads, next_round=next_round)
+
+
+def compare_rounds(path, every_sweep, whole):
+    """Every draw that can be read is that of its sweep in chains that keep every sweep."""
+    record = ac.open_run(path).record
+    chains, draws = record.core_values.shape[:2]
+    for array, other in zip(record.draw_arrays, every_sweep.record.draw_arrays, strict=True):
+        assert array.tobytes() == np.ascontiguousarray(other[:chains, record.draw_sweeps - 1]).tobytes()
+    assert not whole or (chains, draws, record.schedule) == (4, 3, Schedule(6, 3, 2))
+
+
+def rounds(folder, kills, chance, every_sweep, _draws):
+    def count():
+        wire = Tripwire(0)  # it never trips
+        run_rounds(folder / "undisturbed.zarr", threads=1)
+        (folder / "steps").write_text(str(-wire.left))
+
+    assert ending(in_child(count)) == 0
+    most = int((folder / "steps").read_text())
+    for done in range(kills):
+        path, number = folder / f"{done}.zarr", chance.randint(1, most)
+
+        def killed(path=path, number=number):
+            Tripwire(number)
+            run_rounds(path, threads=chance.choice([1, 2]))
+
+        assert ending(in_child(killed)) == signal.SIGKILL
+        if path.exists():
+            assert ending(in_child(lambda path=path: compare_rounds(path, every_sweep, whole=False))) == 0
+        assert ending(in_child(lambda path=path: run_rounds(path, threads=2))) == 0
+        assert ending(in_child(lambda path=path: compare_rounds(path, every_sweep, whole=True))) == 0
+        print("killed at step", number, "of", most)
+
+
 def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):
     path, done = folder / "run.zarr", 0
     while done < kills:
@@ -168,10 +224,12 @@ def main(what, folder, kills, seed, likelihood="poisson"):
     run_writer.SAVE_INTERVAL = run_writer.SAVE_INTERVAL_FACTOR = 0.0
     assert zarr_format._MAX_CHUNK_VALUES > 4
     zarr_format._MAX_CHUNK_VALUES = 4  # so that chunks fill up and new ones begin
-    draws = 6 if what == "steps" else 400
-    expected = ac.AlloCore(burn_in=3, draws=draws, threads=1, progress=False, **SETTINGS).fit(SPLIT).posterior_
+    draws = {"steps": 6, "rounds": 12}.get(what, 400)
+    all_sweeps = {"burn_in": 0, "thin": 1, "chains": 4} if what == "rounds" else {"burn_in": 3}
+    settings = {**SETTINGS, **all_sweeps}
+    expected = ac.AlloCore(draws=draws, threads=1, progress=False, **settings).fit(SPLIT).posterior_
     options = {"signals": (signal.SIGINT, signal.SIGTERM)} if what == "signals" else {}
-    {"steps": steps, "moments": moments, "signals": moments}[what](
+    {"steps": steps, "moments": moments, "signals": moments, "rounds": rounds}[what](
         folder, int(kills), chance, expected, draws, **options
     )
     assert not [*folder.glob("*/**/.*.tmp")], "nothing unfinished is left behind"

@@ -46,7 +46,7 @@ _SHARED = 0.5  # two classes are shown with one factor if they have it in this s
 def find_consensus(record: Record, folder: Path | None, known: Known | None, progress: bool) -> "Consensus":
     """Find the consensus of a run, or read it if its folder has it; without a folder, numbers agree with `known`."""
     saved = read_consensus(folder, record) if folder is not None else None
-    if saved and (saved.chains, saved.draws) == record.core_values.shape[:2] and record.chosen is None:
+    if saved and saved.is_of(record) and record.chosen is None:
         return Consensus(record, saved.estimates, saved.numbers)
     with draw_bar("consensus", progress) as tick:
         found = estimate_classes(ClassReader(record), tick)

@@ -50,12 +50,22 @@ class Numbers(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """The consensus in a run's folder, and the numbers of chains and draws that it was made from."""
+    """The consensus in a run's folder, and what it was made from: chains, draws, and the sweep of the last draw."""
 
     estimates: Estimates
     numbers: Numbers
     chains: int
     draws: int
+    sweep: int
+
+    def is_of(self, record: Record) -> bool:
+        """Whether it was made from all draws of a record."""
+        return (self.chains, self.draws, self.sweep) == _made_from(record)
+
+
+def _made_from(record: Record) -> tuple[int, int, int]:
+    chains, draws = record.core_values.shape[:2]
+    return chains, draws, int(record.draw_sweeps[-1])
 
 
 def number_classes(profiles: tuple[Floats, ...], names: tuple[str, ...], known: Known | None) -> Numbers:
@@ -104,7 +114,7 @@ def number_and_save(folder: Path, record: Record, found: Estimates, names: tuple
     with suppress(OSError), ProcessLock(folder / _LOCK, timeout=_SECONDS):
         saved = _read_again(folder, record)
         numbers = number_classes(found.mean_profiles, names, saved.numbers.known if saved else None)
-        if saved is None or saved.draws <= record.core_values.shape[1]:
+        if saved is None or (saved.sweep, saved.chains) <= (_made_from(record)[2], len(record.core_values)):
             write_consensus(folder, record, found, numbers)
         return numbers
     saved = _read_again(folder, record)
@@ -125,7 +135,7 @@ def write_consensus(folder: Path, record: Record, found: Estimates, numbers: Num
     arrays: dict[str, Any] = {
         "format": np.array(_FORMAT),
         "wording": np.array(_WORDING),
-        "run": np.array(record.core_values.shape[:2]),
+        "run": np.array(_made_from(record)),
         "number": numbers.number_C,
         "name": np.array(numbers.names, dtype=np.str_),
         "known_number": known.number_K,
@@ -149,8 +159,9 @@ def read_consensus(folder: Path, record: Record) -> Saved | None:
         found, numbers = Estimates.read(arrays, record.tensor.shape), _numbers(arrays, record)
         if len(numbers.number_C) != len(found.value):
             raise ValueError("it does not have a number for each class")
-        chains, draws = arrays["run"].tolist()
-        return Saved(found, numbers, chains, draws)
+        # Older files do not have the sweep; their runs cannot have replaced their draws.
+        chains, draws, *sweep = arrays["run"].tolist()
+        return Saved(found, numbers, chains, draws, *(sweep or [record.schedule.sweep_of(draws - 1)]))
     except Exception as error:  # a damaged archive raises errors of many kinds
         _warn(folder, str(error) or type(error).__name__)
         return None

@@ -26,7 +26,7 @@ from math import isfinite, prod
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from allocore.model.simulate import first_state
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State, SweepInfo
 from allocore.progress import Observer, Watch
-from allocore.storage.record import Record, Store
+from allocore.storage.record import Plan, Record, Store
 from allocore.tensor.cameo import respelt
 from allocore.tensor.concat import check_same_modes
 from allocore.tensor.count_tensor import CountTensor
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from allocore.run.cluster.shards import ShardedThinning
 
 _MAX_COMPILE_SECONDS = 60.0
+# Given the draws of a complete plan: the plan of the next round and its observer, or None to end the run.
+NextRound: TypeAlias = Callable[[Record, Plan], "tuple[Plan, Observer | None] | None"]
 
 
 class Stop:
@@ -86,33 +88,60 @@ class Stop:
 
 
 def run_chains(
-    store: Store, *, threads: int, observer: Observer | None = None, sharded: "ShardedThinning | None" = None
-) -> Record:
-    """Run the store's chains from their last saved states to the end or a stop; `sharded` thins cells on workers."""
-    chains = range(store.plan.chains)
-    groups = min(len(chains), threads)
-    watch, stop = Watch(observer), Stop()
+    store: Store, *, threads: int, observer: Observer | None = None, sharded: "ShardedThinning | None" = None,
+    next_round: NextRound | None = None,
+) -> Record:  # fmt: skip
+    """Run the store's chains from their last saved states to the end or a stop; `sharded` thins cells on workers.
+
+    When all chains are done, `next_round` may extend the plan, and they go on.
+    """
     with ExitStack() as stack:
         stack.enter_context(store)
-        stack.callback(watch.close)
-        stack.enter_context(stop)
-        compiling = compile_in_background(store.plan.spec, bool(len(store.plan.tensor.missing)), threads)
-        wait = stack.enter_context(compiling)
-        threads_G = [threads // groups + (group < threads % groups) for group in range(groups)]
-        pools = [stack.enter_context(Workers(number)) for number in threads_G]
-        layout = Layout.of(store.plan.tensor, pools[0]) if sharded is None else sharded.layout(pools[0])
-        layouts, thin_cells = [replace(layout, workers=pool) for pool in pools], sharded or thin_here
-        _run_groups(
-            [
-                [Chain(store, chain, layouts[group], watch, thin_cells, wait) for chain in chains[group::groups]]
-                for group in range(groups)
-            ],
-            stop,
-        )
-        record = store.finish()
+        stop = stack.enter_context(Stop())
+        spec, missing = store.plan.spec, bool(len(store.plan.tensor.missing))
+        wait = stack.enter_context(compile_in_background(spec, missing, threads))
+        with Workers(threads) as workers:
+            layout = Layout.of(store.plan.tensor, workers) if sharded is None else sharded.layout(workers)
+
+        def run_round(observer: Observer | None) -> None:
+            with ExitStack() as round_stack:
+                watch = Watch(observer)
+                round_stack.callback(watch.close)
+                chains = range(store.plan.chains)
+                groups = min(len(chains), threads)
+                threads_G = [threads // groups + (group < threads % groups) for group in range(groups)]
+                pools = [round_stack.enter_context(Workers(number)) for number in threads_G]
+                layouts, thin_cells = [replace(layout, workers=pool) for pool in pools], sharded or thin_here
+                _run_groups(
+                    [
+                        [Chain(store, chain, layouts[g], watch, thin_cells, wait) for chain in chains[g::groups]]
+                        for g in range(groups)
+                    ],
+                    stop,
+                )
+
+        record = run_rounds(store, run_round, observer, next_round, stop)
     if stop.asked:
         report_stop(store, record)
     return record
+
+
+def run_rounds(
+    store: Store,
+    run_round: Callable[[Observer | None], None],
+    observer: Observer | None,
+    next_round: NextRound | None,
+    stop: Stop,
+) -> Record:
+    """Run a round, and another while `next_round` asks for one and nobody has asked to stop."""
+    while True:
+        run_round(observer)
+        record = store.finish()
+        following = None if next_round is None or stop.asked else next_round(record, store.plan)
+        if following is None:
+            return record
+        plan, observer = following
+        store.extend(plan)
 
 
 class Chain:

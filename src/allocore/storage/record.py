@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocore._zarr import parsed_object
-from allocore.errors import whole_number
+from allocore.errors import InputError, whole_number
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.model.spec import Model, Spec
 from allocore.model.state import Dispersion, State, SweepInfo
@@ -105,6 +105,29 @@ class Plan:
             **with_checksum({"settings": self.settings(), "seed": str(self.seed), "tensor": fingerprint(self.tensor)}),
             **held_out,
         }
+
+
+def check_extension(before: Plan, after: Plan) -> None:
+    """Check that a run can go on with another plan: more chains, more draws, or a schedule of later sweeps only."""
+    old, new = before.schedule, after.schedule
+    if after.chains < before.chains:
+        raise InputError("chains", after.chains, f"must be at least the {before.chains} that are already planned")
+    if keeps_draws(old, new):
+        if new.draws < old.draws:
+            raise InputError("draws", new.draws, f"must be at least the {old.draws} that are already planned")
+    elif new.burn_in < old.sweeps:
+        rule = f"must be at least {old.sweeps}, the sweeps of the schedule that it replaces"
+        raise InputError("burn_in", new.burn_in, rule)
+
+
+def keeps_draws(before: Schedule, after: Schedule) -> bool:
+    """Whether the draws of a schedule are also those of another, perhaps not all."""
+    return (before.burn_in, before.thin) == (after.burn_in, after.thin)
+
+
+def shown_chains(draws_C: Sequence[int], shown: int) -> int:
+    """How many chains to show: all, unless the ones that were added have fewer draws than the `shown` first."""
+    return len(draws_C) if min(draws_C) >= min(draws_C[:shown]) else shown
 
 
 def packages() -> dict[str, str]:
@@ -306,8 +329,14 @@ class Store(Protocol):
     def resume_point(self, chain: int) -> tuple[int, State] | None:
         """The sweep and the state from which a chain can continue, or None if it must start."""
 
+    def extend(self, plan: Plan) -> None:
+        """Go on with another plan, once the present one is complete. A new schedule replaces the draws.
+
+        Chains that are added are not shown before they have as many draws as the others.
+        """
+
     def finish(self) -> Record:
-        """Return the draws and sweeps that are saved of every chain."""
+        """Return the draws and sweeps that are saved of every chain that is shown."""
 
     def how_to_resume(self) -> str:
         """How to continue the run, in a sentence; empty if it cannot be continued."""
@@ -336,14 +365,18 @@ class MemoryStore(Store):
     path = None
 
     def __init__(self, plan: Plan, start: Sequence[State] | None = None) -> None:
+        self._points: list[tuple[int, State] | None] = [(0, state) for state in start or ()]
+        self._shown = plan.chains
+        self._earlier: Record | None = None
+        self._allocate(plan)
+
+    def _allocate(self, plan: Plan) -> None:
         self.plan = plan
         draws, sweeps = (plan.chains, plan.schedule.draws), (plan.chains, plan.schedule.sweeps)
         variables = draw_variables(plan.tensor, plan.spec)
         self._draws = [np.zeros((*draws, *variable.shape), variable.dtype) for variable in variables]
         self._stats = empty_stats(sweeps, plan.tensor.ndim)
-        self._points: list[tuple[int, State] | None] = [None] * plan.chains
-        if start is not None:
-            self._points = [(0, state) for state in start]
+        self._points += [None] * (plan.chains - len(self._points))
 
     def record_sweep(self, chain: int, sweep: int, info: SweepInfo, seconds: float) -> None:
         """Keep the statistics of sweep 1, 2, .. of a chain."""
@@ -355,17 +388,37 @@ class MemoryStore(Store):
         for values, value in zip(self._draws, draw_values(state), strict=True):
             values[chain, draw] = value
 
+    def extend(self, plan: Plan) -> None:
+        """Go on with another plan. Until the first new draw, the draws of the present one stay."""
+        check_extension(self.plan, plan)
+        before, draws, stats = self.plan, self._draws, self._stats
+        keeps = keeps_draws(before.schedule, plan.schedule)
+        self._earlier = None if keeps else self.finish()
+        self._shown = before.chains if keeps else plan.chains
+        self._allocate(plan)
+        for name, values in self._stats.items():
+            values[: before.chains, : before.schedule.sweeps] = stats[name]
+        for after_D, before_D in zip(self._draws, draws, strict=True) if keeps else ():
+            after_D[: before.chains, : before.schedule.draws] = before_D
+
     def save(self, chain: int, sweep: int, state: State, *, now: bool) -> None:
         """Remember the state. States never change, so it need not be copied."""
         self._points[chain] = (sweep, state)
+        first = self.plan.schedule.sweep_of(0)
+        if self._earlier is not None and all(point is not None and point[0] >= first for point in self._points):
+            self._earlier = None
 
     def resume_point(self, chain: int) -> tuple[int, State] | None:
         """The sweep and the state from which a chain can continue, or None if it must start."""
         return self._points[chain]
 
     def finish(self) -> Record:
-        """Return the draws and sweeps that all chains have."""
-        sweeps = min(0 if point is None else point[0] for point in self._points)
-        draws = self.plan.schedule.draws_after(sweeps)
-        stats = {name: values[:, :sweeps] for name, values in self._stats.items()}
-        return Record.of(self.plan, [values[:, :draws] for values in self._draws], stats=stats)
+        """Return the draws and sweeps that all chains have that are shown."""
+        sweeps_C = [0 if point is None else point[0] for point in self._points]
+        draws_C = [self.plan.schedule.draws_after(sweep) for sweep in sweeps_C]
+        shown = shown_chains(draws_C, self._shown)
+        draws, sweeps = min(draws_C[:shown]), min(sweeps_C[:shown])
+        if draws == 0 and self._earlier is not None:
+            return self._earlier
+        stats = {name: values[:shown, :sweeps] for name, values in self._stats.items()}
+        return Record.of(self.plan, [values[:shown, :draws] for values in self._draws], stats=stats)

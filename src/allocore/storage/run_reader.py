@@ -19,6 +19,7 @@ from allocore.storage.lazy_array import READ_WHOLE_BYTES, DrawArray, StoredArray
 from allocore.storage.record import Plan, Record, fingerprint, fingerprint_of_cells, planned
 from allocore.storage.zarr_format import (
     ADDED_STATS,
+    METADATA,
     Damage,
     Growing,
     OnDamage,
@@ -37,8 +38,6 @@ from allocore.tensor.count_tensor import CountTensor, with_parts
 from allocore.tensor.event_report import EventReport
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor, referred, sharded_reference
-
-METADATA = ".zmetadata"
 
 
 def to_datatree(record: Record) -> xr.DataTree:
@@ -107,15 +106,18 @@ def _cells(cells: CountTensor | HeldOut) -> dict[str, Any]:
 
 
 def stored_sizes(path: Path, plan: Plan | None = None) -> dict[str, int]:
-    """The number of draws and sweeps of every chain that can be read; given a plan, all arrays must agree with it."""
+    """How many chains, and draws and sweeps of each, can be read; given a plan, all arrays must agree with it."""
     try:
         metadata = read_json(path / METADATA)["metadata"]
         shapes = {"draw": "posterior/core_values", "sweep": "sweep_stats/moved"}
-        sizes = {along: ArrayInfo.of(name, metadata[f"{name}/.zarray"]).shape[1] for along, name in shapes.items()}
+        found = {along: ArrayInfo.of(name, metadata[f"{name}/.zarray"]).shape for along, name in shapes.items()}
+        sizes = {"chain": found["draw"][0], **{along: shape[1] for along, shape in found.items()}}
         if plan is not None:
             check_arrays(metadata, plan, path, sizes)
             # A process may have extended the run since the plan was read.
-            most = {"draw": plan.schedule.draws, "sweep": plan.schedule.sweeps}
+            most = {"chain": plan.chains, "draw": plan.schedule.draws, "sweep": plan.schedule.sweeps}
+            if sizes["chain"] < 1:
+                raise ValueError("there are no chains")
             sizes = {along: min(size, most[along]) for along, size in sizes.items()}
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         problem = f"is damaged: {METADATA} cannot be read ({error}); resuming the run makes it again"
@@ -127,9 +129,9 @@ def check_arrays(metadata: dict[str, Any], plan: Plan, run: Path, sizes: dict[st
     """Check that the metadata of all growing arrays agree with the plan, and with `sizes` if given."""
     for each in growing_variables(plan.tensor, plan.spec, run):
         info = ArrayInfo.of(each.path, metadata[f"{each.path}/.zarray"])
-        size = info.shape[1] if sizes is None else sizes[each.along]
+        shape = info.shape[:2] if sizes is None else (sizes["chain"], sizes[each.along])
         found = info.shape, info.chunks, info.dtype.str, info.order
-        expected = (plan.chains, size, *each.shape), chunk_shape(each), each.dtype, "F"
+        expected = (*shape, *each.shape), chunk_shape(each), each.dtype, "F"
         if found != expected:
             raise ValueError(f"{each.path} has shape, chunks, type and order {found}, not {expected}")
 
@@ -194,10 +196,10 @@ def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise
     plan = plan or read_plan(path, on_error)
     sizes, damage, attributes = stored_sizes(path, plan), Damage(path, on_error), read_attributes(path)
     variables = draw_variables(plan.tensor, plan.spec)
-    large = 8 * plan.chains * sizes["draw"] * sum(math.prod(each.shape) for each in variables) > READ_WHOLE_BYTES
+    large = 8 * sizes["chain"] * sizes["draw"] * sum(math.prod(each.shape) for each in variables) > READ_WHOLE_BYTES
 
     def read(variable: Growing, on_damage: OnDamage) -> DrawArray:
-        stored = StoredArray(path, variable, range(plan.chains), range(sizes[variable.along]), attributes)
+        stored = StoredArray(path, variable, range(sizes["chain"]), range(sizes[variable.along]), attributes)
         if large and len(variable.shape) > 1:
             stored.check(on_damage)
             return stored

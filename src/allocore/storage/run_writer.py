@@ -23,9 +23,16 @@ from allocore._zarr import ArrayInfo, compressor, encode, read_json, write_json
 from allocore.errors import InputError, StoreError
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.model.state import State, SweepInfo
-from allocore.storage.record import Plan, Record, other_arithmetic, stats_of
+from allocore.storage.record import (
+    Plan,
+    Record,
+    check_extension,
+    keeps_draws,
+    other_arithmetic,
+    shown_chains,
+    stats_of,
+)
 from allocore.storage.run_reader import (
-    METADATA,
     check_arrays,
     frame,
     plan_of,
@@ -37,6 +44,7 @@ from allocore.storage.run_reader import (
 from allocore.storage.state_files import read_checkpoint, remove_slices, write_checkpoint
 from allocore.storage.zarr_format import (
     FLOAT,
+    METADATA,
     WHOLE,
     Damage,
     GrowingChunks,
@@ -56,16 +64,19 @@ from allocore.tensor.sharded import ShardedTensor
 CHECKPOINTS = "checkpoints"
 SAVE_INTERVAL = 5.0  # seconds between the saves of a chain, at least
 SAVE_INTERVAL_FACTOR = 50.0  # and at least this many times as long as the last save took: saving takes 2% of the time
-_NUMBERS_IN_CHUNK = 4096  # of the coordinates draw and sweep
-# The coordinates draw and sweep of the groups: what they number, and their first values.
-_NUMBERED = {"posterior/draw": ("draw", 0), "sample_stats/draw": ("draw", 0), "sweep_stats/sweep": ("sweep", 1)}
+_NUMBERS_IN_CHUNK = 4096  # of the coordinates chain, draw and sweep
+# The coordinates chain, draw and sweep of the groups: what they number, and their first values.
+_NUMBERED = {
+    **{f"{group}/chain": ("chain", 0) for group in ("posterior", "sample_stats", "sweep_stats")},
+    "posterior/draw": ("draw", 0),
+    "sample_stats/draw": ("draw", 0),
+    "sweep_stats/sweep": ("sweep", 1),
+}
 
 
 def write_skeleton(folder: Path, plan: Plan) -> None:
     """Write the tensor, the coordinates, the settings, and empty arrays for the draws."""
     groups = frame(plan, on_disk=True)
-    for group in ("posterior", "sample_stats", "sweep_stats"):
-        groups[group].coords["chain"] = np.arange(plan.chains)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(plan.attributes())
     encoding = {
@@ -102,7 +113,10 @@ def _collect_metadata(folder: Path) -> dict[str, Any]:
 
 
 class ConsolidatedMetadata:
-    """Zarr's metadata with the sizes that readers see, which never decrease; if damaged, zero until the next save."""
+    """Zarr's metadata, with the attributes and the sizes that readers see; if damaged, sizes are zero until a save.
+
+    Attributes and sizes are in one file, which is replaced as a whole, so a reader never sees draws of another plan.
+    """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
@@ -110,33 +124,37 @@ class ConsolidatedMetadata:
             self.sizes = stored_sizes(folder, plan)
             self._document = read_json(folder / METADATA)
         except StoreError:
-            self.sizes = {"draw": 0, "sweep": 0}
+            self.sizes = {"chain": plan.chains, "draw": 0, "sweep": 0}
             with reporting_damage(folder, "the metadata of its arrays cannot be read"):
                 self._document = _collect_metadata(folder)
                 check_arrays(self._document["metadata"], plan, folder)
                 for name in _NUMBERED:
                     ArrayInfo.of(name, self._document["metadata"][f"{name}/.zarray"])
-        self._along = {each.path: (each.along, 1) for each in growing_variables(plan.tensor, plan.spec, folder)}
-        self._along |= {name: (along, 0) for name, (along, _) in _NUMBERED.items()}
+        self._along: dict[str, tuple[str, ...]] = {name: (along,) for name, (along, _) in _NUMBERED.items()}
+        self._along |= {each.path: ("chain", each.along) for each in growing_variables(plan.tensor, plan.spec, folder)}
 
-    def grow(self, sizes: dict[str, int]) -> None:
-        """Let readers see this many draws and sweeps; of the last chunk of a coordinate, they see the part up to it."""
+    def update(self, sizes: dict[str, int], attributes: dict[str, Any] | None = None) -> None:
+        """Let readers see this many chains, draws and sweeps, and other attributes if they are given.
+
+        Of the last chunk of a coordinate, they see the part up to the size.
+        """
         for name, (along, first) in _NUMBERED.items():
-            for chunk in range(-(-self.sizes[along] // _NUMBERS_IN_CHUNK), -(-sizes[along] // _NUMBERS_IN_CHUNK)):
-                numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
-                with replacing(self._folder / name / str(chunk)) as file:
-                    file.write(encode(numbers))
-        for name, (along, axis) in self._along.items():
-            self._document["metadata"][f"{name}/.zarray"]["shape"][axis] = sizes[along]
+            for chunk in range(-(-sizes[along] // _NUMBERS_IN_CHUNK)):
+                path = self._folder / name / str(chunk)
+                if not path.exists():
+                    numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
+                    with replacing(path) as file:
+                        file.write(encode(numbers))
+        for name, along_axes in self._along.items():
+            shape = self._document["metadata"][f"{name}/.zarray"]["shape"]
+            shape[: len(along_axes)] = [sizes[along] for along in along_axes]
+        if attributes is not None:
+            self._document["metadata"][".zattrs"] = attributes
         write_json(self._folder / METADATA, self._document)
+        if attributes is not None:
+            write_json(self._folder / ".zattrs", attributes)
         settle(self._folder)
         self.sizes = dict(sizes)
-
-    def set_attributes(self, attributes: dict[str, Any]) -> None:
-        """Write the attributes of the run."""
-        write_json(self._folder / ".zattrs", attributes)
-        self._document["metadata"][".zattrs"] = attributes
-        write_json(self._folder / METADATA, self._document)
 
     def write_array_metadata(self) -> None:
         """Update the metadata of every array, for readers that do not use the consolidated metadata."""
@@ -152,9 +170,16 @@ class ZarrStore:
         self._lock, self._on_error = lock, on_error
         self._metadata = ConsolidatedMetadata(path, plan)
         self._commits = Lock()
+        self._open_chains()
+
+    def _open_chains(self) -> None:
+        """Go on where each chain has been saved; one that readers do not see yet may have nothing on disk."""
+        sizes, none = self._metadata.sizes, dict.fromkeys(self._metadata.sizes, 0)
         with self._reporting_failure():
-            sizes = self._metadata.sizes
-            self._chains = [_ChainFiles(path, chain, plan, sizes, on_error) for chain in range(plan.chains)]
+            self._chains = [
+                _ChainFiles(self.path, chain, self.plan, sizes if chain < sizes["chain"] else none, self._on_error)
+                for chain in range(self.plan.chains)
+            ]
 
     @classmethod
     def create(cls, path: Path, plan: Plan, start: Sequence[State] | None = None) -> Self:
@@ -168,18 +193,20 @@ class ZarrStore:
         return cls(path, plan, _locked(path))
 
     @classmethod
-    def reopen(cls, path: Path, draws: int | None = None, on_error: OnError = "raise") -> Self:
-        """Continue a run, to `draws` draws if given."""
+    def reopen(
+        cls, path: Path, draws: int | None = None, on_error: OnError = "raise", chains: int | None = None
+    ) -> Self:
+        """Continue a run, to `draws` draws and `chains` chains if given."""
         attributes = read_attributes(path)
         lock = _locked(path)
         try:
-            plan = _continued(path, read_plan(path, on_error), attributes, draws)
+            plan = read_plan(path, on_error)
+            _check_resumable(path, plan, attributes)
             remove_unfinished(path)
             remove_slices(path)
             store = cls(path, plan, lock, on_error)
-            with store._reporting_failure():
-                store._metadata.set_attributes(with_checksum({**attributes, "settings": plan.settings()}))
-                store._publish()
+            schedule = plan.schedule if draws is None else replace(plan.schedule, draws=draws)
+            store.extend(replace(plan, schedule=schedule, chains=plan.chains if chains is None else chains))
             return store
         except BaseException:
             lock.release()
@@ -204,12 +231,27 @@ class ZarrStore:
             files.save(sweep, state)
             self._publish()
 
+    def extend(self, plan: Plan) -> None:
+        """Go on with another plan. What readers see changes at once, with the file of the consolidated metadata."""
+        check_extension(self.plan, plan)
+        if plan.chains > self.plan.chains and plan.started is not None:
+            rule = "cannot grow: the chains of this run began at the states of another run"
+            raise InputError("chains", plan.chains, rule)
+        keeps, sizes = keeps_draws(self.plan.schedule, plan.schedule), self._metadata.sizes
+        with self._reporting_failure():
+            settings = with_checksum({**read_attributes(self.path), "settings": plan.settings()})
+            self._metadata.update(sizes if keeps else {"chain": plan.chains, "draw": 0, "sweep": 0}, settings)
+        self.plan = plan
+        self._open_chains()
+        with self._reporting_failure():
+            self._publish()
+
     def resume_point(self, chain: int) -> tuple[int, State] | None:
         """The sweep and the state of a chain's newest checkpoint, or None if it must start."""
         return self._chains[chain].point
 
     def finish(self) -> Record:
-        """Return the draws and sweeps that all chains have, read from the disk."""
+        """Return the draws and sweeps that all chains have that are shown, read from the disk."""
         return read_record(self.path, self.plan, self._on_error)
 
     def how_to_resume(self) -> str:
@@ -231,10 +273,12 @@ class ZarrStore:
             self._lock.release()
 
     def _publish(self) -> None:
-        """Let readers see the draws and sweeps that every chain has on the disk."""
+        """Let readers see the draws and sweeps that every chain has on the disk, of the chains that are shown."""
         with self._commits:
-            sizes = {along: min(each.saved[along] for each in self._chains) for along in ("draw", "sweep")}
-            self._metadata.grow(sizes)
+            shown = shown_chains([each.saved["draw"] for each in self._chains], self._metadata.sizes["chain"])
+            saved = [each.saved for each in self._chains[:shown]]
+            sizes = {along: min(each[along] for each in saved) for along in ("draw", "sweep")}
+            self._metadata.update({"chain": shown, **sizes})
 
     @contextmanager
     def _reporting_failure(self) -> Iterator[None]:
@@ -321,7 +365,8 @@ def write_record(record: Record, path: Path) -> None:
                     chunks.put(place, values[chain, place])
                 chunks.flush()
         metadata = ConsolidatedMetadata(folder, plan)
-        metadata.grow({"draw": record.core_values.shape[1], "sweep": record.stats["moved"].shape[1]})
+        draws, sweeps = record.core_values.shape[1], record.stats["moved"].shape[1]
+        metadata.update({"chain": plan.chains, "draw": draws, "sweep": sweeps})
         metadata.write_array_metadata()
 
 
@@ -364,8 +409,8 @@ def _newest_state(folder: Path, plan: Plan) -> tuple[int, State] | None:
     return sweep, state
 
 
-def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | None) -> Plan:
-    """The plan of the continued run, if this sampler gives the same draws."""
+def _check_resumable(path: Path, plan: Plan, attributes: dict[str, Any]) -> None:
+    """Check that a run can continue, and that this sampler gives the same draws."""
     sampler, library = attributes.get("sampler_version", "0"), attributes["inference_library_version"]  # 0: very old
     if sampler != str(SAMPLER_VERSION):
         raise StoreError(
@@ -385,8 +430,3 @@ def _continued(path: Path, plan: Plan, attributes: dict[str, Any], draws: int | 
         warnings.warn(f"{path} was started with {other}: draws may differ in their last bits", stacklevel=4)
     if isinstance(plan.tensor, ShardedTensor):
         plan.tensor.check_there()
-    if draws is None:
-        return plan
-    if draws < plan.schedule.draws:
-        raise InputError("draws", draws, f"must be at least the {plan.schedule.draws} that are already planned")
-    return replace(plan, schedule=replace(plan.schedule, draws=draws))

@@ -18,7 +18,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -37,6 +37,7 @@ from allocore.tensor.shards import is_sharded
 OnError = Literal["raise", "drop"]
 OnDamage: TypeAlias = Callable[[Path, range, Exception], None]  # file, places of its values, reason; may raise
 RUN_FORMAT = "1"
+METADATA = ".zmetadata"
 FLOAT, WHOLE = "<f8", "<i8"
 STATS = {  # of a sweep: the type of each, and whether it has a value for each mode
     "log_likelihood": (FLOAT, False),
@@ -290,9 +291,20 @@ def read_attributes(path: Path) -> dict[str, Any]:
             raise ValueError(f"{wrong[0]} is {'missing' if wrong[0] not in attributes else 'not text'}")
     if form != RUN_FORMAT:
         raise StoreError(path, f"is a run of format {form}, but this version of allocore reads format {RUN_FORMAT}")
-    # Older runs have no checksum.
-    if attributes.get("checksum", "") not in ("", with_checksum(attributes)["checksum"]):
+    if "checksum" not in attributes:  # an older run
+        return attributes
+    if attributes["checksum"] != with_checksum(attributes)["checksum"]:
         raise StoreError(path, "is damaged: its settings, its seed or the hash of its tensor have changed (.zattrs)")
+    return _newest_attributes(path, attributes)
+
+
+def _newest_attributes(path: Path, attributes: dict[str, Any]) -> dict[str, Any]:
+    """Those in the consolidated metadata if they differ: a plan changes there first, together with the sizes."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        newest = read_json(path / METADATA)["metadata"][".zattrs"]
+        same = all(newest[name] == attributes[name] for name in ("run_format", "seed", "tensor"))
+        if same and newest["checksum"] == with_checksum(newest)["checksum"]:
+            return {**attributes, **newest}
     return attributes
 
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from allocore.errors import Described, InputError, StoreError
+from allocore.errors import Described, InputError
 from allocore.gibbs.layout import Layout
 from allocore.kernels.workers import Workers
 from allocore.model.state import State, SweepInfo
 from allocore.progress import Observer, Watch
-from allocore.run.chains import Chain, Stop, report_stop
+from allocore.run.chains import Chain, NextRound, Stop, report_stop, run_rounds
 from allocore.run.cluster.tasks import DataWanted, Tasks, Versions, check_versions, remembered
 from allocore.storage.record import Plan, Record, Store
 from allocore.storage.state_files import SharedFolder, open_slices, remove_slices, take_slice
@@ -108,22 +108,26 @@ def as_executor(given: object) -> Executor:
     raise InputError("executor", Described(f"a {type(given).__name__}"), rule)
 
 
-def run_on_executor(store: Store, executor: Executor, *, threads: int, observer: Observer | None = None) -> Record:
-    """Run the chains of the store's plan on an executor, to the end or until they are stopped."""
-    watch, stop = Watch(observer), Stop("stopping after the sweeps that are running (Ctrl-C again: at once)")
-    with ExitStack() as stack:
-        stack.enter_context(store)
-        stack.callback(watch.close)
-        stack.enter_context(stop)
-        driver = _Driver(store, executor, threads, watch)
-        stack.callback(driver.close)
-        try:
-            driver.drive(stop)
-        except StoreError:  # of the executor: the results so far are safe
-            driver.save()
-            raise
-        driver.save()
-        record = store.finish()
+def run_on_executor(
+    store: Store, executor: Executor, *, threads: int, observer: Observer | None = None,
+    next_round: NextRound | None = None,
+) -> Record:  # fmt: skip
+    """Run the chains of the store's plan on an executor, to the end or until they are stopped; see `run_chains`."""
+    stop = Stop("stopping after the sweeps that are running (Ctrl-C again: at once)")
+
+    def run_round(observer: Observer | None) -> None:
+        with ExitStack() as round_stack:
+            watch = Watch(observer)
+            round_stack.callback(watch.close)
+            driver = _Driver(store, executor, threads, watch)
+            round_stack.callback(driver.close)
+            try:
+                driver.drive(stop)
+            finally:  # also if the executor has failed: the results so far are safe
+                driver.save()
+
+    with store, stop:
+        record = run_rounds(store, run_round, observer, next_round, stop)
     if stop.asked:
         report_stop(store, record)
     return record
