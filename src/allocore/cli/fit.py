@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 import allocore as ac
+from allocore._text import plural
 from allocore.cli.app import app, exit_if_stopped, explaining_stops, terminal
 from allocore.cli.options import (
     Binary,
@@ -147,6 +148,9 @@ def resume(
     draws: Annotated[
         int | None, typer.Option(help="Total number of draws. A larger number than planned extends the run.")
     ] = None,
+    chains: Annotated[
+        int | None, typer.Option(help="Total number of chains. A larger number than planned adds chains.")
+    ] = None,
     threads: Threads = None,
     cluster: Cluster = None,
     on_error: OnError = "raise",
@@ -164,25 +168,28 @@ def resume(
 
     console = terminal()
     whole_number("rows", rows), whole_number("top", top)
-    before = _draws_of(run)
+    before = _size_of(run)
     with explaining_stops(run), cluster_of(cluster) as executor:
-        model = model_of(run).resume(run, draws=draws, threads=threads, executor=executor, on_error=on_error)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"threads": threads, "executor": executor, "on_error": on_error}
+        model = model_of(run).resume(run, draws=draws, chains=chains, **options)
     posterior = model.posterior_
     print_classes(console, posterior, rows, top)
     print_held_out(console, posterior)
-    if posterior.finished and posterior.core_values.shape[1] == before:
-        console.print(Text(f"\nThis run is already complete ({before} draws). Use a larger --draws to extend it."))
+    if posterior.finished and posterior.core_values.shape[:2] == before:
+        size = f"{plural(before[0], 'chain')}, {plural(before[1], 'draw')} each"
+        console.print(Text(f"\nThis run is already complete ({size}). A larger --draws or --chains extends it."))
     else:
         console.print(Text(f"\nSeed {posterior.seed}. Run written to {run}"))
     exit_if_stopped(posterior.finished)
 
 
-def _draws_of(run: Path) -> int | None:
-    """Return how many draws a run has; None if it has to be repaired first."""
+def _size_of(run: Path) -> tuple[int, int] | None:
+    """Return how many chains and draws a run has; None if it has to be repaired first."""
     from allocore.storage.run_reader import stored_sizes
 
     try:
-        return stored_sizes(run)["draw"]
+        sizes = stored_sizes(run)
+        return sizes["chain"], sizes["draw"]
     except StoreError:
         return None
 
