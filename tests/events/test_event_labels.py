@@ -238,8 +238,19 @@ def test_new_labels_may_be_appended():
     assert ac.concat([old, Y], "day", join="outer").labels[:2] == Y.labels[:2]
 
 
-def test_labels_of_rows_that_are_dropped_for_another_reason_are_not_new(tmp_path):
-    old = ac.read_events(write(tmp_path / "a.tab", text_of(ICEWS, icews_rows())))
+@pytest.fixture(scope="module")
+def icews(tmp_path_factory):
+    """A file of ICEWS."""
+    return write(tmp_path_factory.mktemp("icews") / "a.tab", text_of(ICEWS, icews_rows()))
+
+
+@pytest.fixture(scope="module")
+def old(icews):
+    """The tensor of that file."""
+    return ac.read_events(icews)
+
+
+def test_labels_of_rows_that_are_dropped_for_another_reason_are_not_new(tmp_path, old):
     rows = [(day.replace("2018", "2019"), *rest) for day, *rest in EVENTS]
     rows += [("2019-01-05", "Bhutan", "Atlantis", "010"), ("2019-01-05", "Middle East", "Bhutan", "010")]
     new = ac.read_events(write(tmp_path / "b.tab", text_of(ICEWS, icews_rows(rows))), like=old)
@@ -256,18 +267,16 @@ def test_labels_of_rows_that_are_dropped_for_another_reason_are_not_new(tmp_path
     assert len(ac.concat([old, more], "time", join="outer").missing) == len(more.labels[0])
 
 
-def test_fixed_actions_that_the_tensor_leaves_out_are_new_only_if_they_occur(tmp_path):
-    path = write(tmp_path / "a.tab", text_of(ICEWS, icews_rows()))
-    old = ac.read_events(path)
+def test_fixed_actions_that_the_tensor_leaves_out_are_new_only_if_they_occur(icews, old):
     used = old.select(action=old.mode_totals("action") > 0)
-    again = ac.read_events(path, like=used)
+    again = ac.read_events(icews, like=used)
     assert again == used
     # One action occurs only on the diagonal, which is missing: its row would add nothing.
     assert again.report.dropped == {"new action": 1}
     assert again.report.kept + 1 == old.report.kept
-    assert ac.read_events(path, like=used, new_labels="append").shape[2] == used.shape[2] + 1
-    with refused("source", str(path), "labels that `like` does not have: in action"):
-        ac.read_events(path, like=used.select(action=used.labels[2][:1]))
+    assert ac.read_events(icews, like=used, new_labels="append").shape[2] == used.shape[2] + 1
+    with refused("source", str(icews), "labels that `like` does not have: in action"):
+        ac.read_events(icews, like=used.select(action=used.labels[2][:1]))
 
 
 PEOPLE = pd.DataFrame(
