@@ -3,6 +3,7 @@
 import gzip
 import random
 from collections import Counter
+from functools import cache
 
 import numcodecs
 import pandas as pd
@@ -64,7 +65,9 @@ def json_object(texts):
     return "{" + ", ".join(f'"{name}": {text}' for name, text in texts.items()) + "}"
 
 
-@pytest.mark.parametrize(("key", "value"), [("when", '"soon"'), ("n", "-1"), ("n", "1.5"), ("n", "null"), ("n", "[1]")])
+@parametrize_few(
+    ("key", "value"), [("when", '"soon"'), ("n", "-1"), ("n", "[1]"), ("n", "1.5"), ("n", "null")], quick=3
+)
 def test_the_line_of_a_bad_value_in_json_is_named(tmp_path, key, value):
     row = {"who": '"Ada"', "what": '"tea"', "when": '"2024-01-01"', "n": "1"}
     good, bad = (json_object(each) for each in (row, row | {key: value}))
@@ -159,10 +162,9 @@ def test_a_bad_line_behind_those_that_are_sampled_is_named_with_its_file(tmp_pat
     assert ac.read_events(tmp_path, modes=["who", "what"], on_error="drop").total == 5002
 
 
-@pytest.mark.parametrize("on_error", ["raise", "drop"])
-def test_an_object_without_the_columns_is_a_row_without_labels(tmp_path, on_error):
+def test_an_object_without_the_columns_is_a_row_without_labels_and_not_an_error(tmp_path):
     path = write(tmp_path / "a.jsonl", f'{JSON}\n{{}}\n{{"other": 1}}\n{{"who": null, "what": "tea"}}\n')
-    tensor = ac.read_events(path, modes=["who", "what"], on_error=on_error)
+    tensor = ac.read_events(path, modes=["who", "what"], on_error="raise")
     assert tensor.report.dropped == {"no who": 3}
     assert tensor.report.rows == 4
 
@@ -178,6 +180,7 @@ def test_values_of_json_are_the_same_texts_whether_bad_lines_are_dropped_or_not(
     assert ac.read_events(path, modes=["who", "what"], on_error="drop") == strict
 
 
+@cache
 def _many_lines(number=60_000):
     rng = random.Random(0)
     return [f"{rng.choice('ABC')},{rng.random():.3f}" for _ in range(number)]
@@ -185,7 +188,7 @@ def _many_lines(number=60_000):
 
 @pytest.mark.parametrize(
     ("missing", "ending"),
-    by_tier([(1, ".zst"), (9, ".gz"), (90_000, ".zst")], [1, 4, 9, 1000, 90_000], [".gz", ".zst"]),
+    by_tier([(9, ".gz"), (90_000, ".zst")], [1, 4, 9, 1000, 90_000], [".gz", ".zst"]),
 )
 def test_a_compressed_file_that_is_cut_off_is_an_error_or_read_up_to_there(tmp_path, ending, missing):
     lines = _many_lines()

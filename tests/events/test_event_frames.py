@@ -110,11 +110,11 @@ WITHOUT_ARROW = """
     relation = duckdb.sql("SELECT * FROM (VALUES ('Ada', 7, DATE '2024-01-05'), (NULL, 7, DATE '2024-02-05'), "
                           "('Zoë', 10, DATE '2024-03-05')) AS mine(who, item, day)")
     lazy = pl.LazyFrame(columns).with_columns(pl.col("who").cast(pl.Categorical))
-    for frame in (pd.DataFrame(columns), pl.DataFrame(columns), lazy, relation):
-        for where in (None, "item > 0"):
-            Y = ac.read_events(frame, modes=["who", "item"], time="day", where=where)
-            assert Y.labels == (("Ada", "Zoë"), ("7", "10"), ("2024-01", "2024-02", "2024-03")), Y.labels
-            assert Y.report.dropped == {"no who": 1}
+    frames = (pd.DataFrame(columns), None), (pl.DataFrame(columns), "item > 0"), (lazy, None), (relation, "item > 0")
+    for frame, where in frames:
+        Y = ac.read_events(frame, modes=["who", "item"], time="day", where=where)
+        assert Y.labels == (("Ada", "Zoë"), ("7", "10"), ("2024-01", "2024-02", "2024-03")), Y.labels
+        assert Y.report.dropped == {"no who": 1}
     odd = pl.DataFrame({"a": ["x"], "b": pl.Series([object()], dtype=pl.Object)})
     try:
         ac.read_events(odd, modes=["a", "b"])
@@ -131,13 +131,19 @@ def test_frames_are_read_without_pyarrow():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.fixture(scope="module")
+def of_a_file(tmp_path_factory):
+    """The usual events of ICEWS, read from a file."""
+    path = write(tmp_path_factory.mktemp("icews") / "a.tab", text_of(ICEWS, icews_rows()))
+    return ac.read_events(path, diagonal="keep")
+
+
 @parametrize_few("kind", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.Table.from_pylist])
-def test_a_frame_of_a_known_format_is_detected(tmp_path, kind):
-    table = kind(icews_rows())
-    tensor = ac.read_events(table, diagonal="keep")
+def test_a_frame_of_a_known_format_is_detected(of_a_file, kind):
+    tensor = ac.read_events(kind(icews_rows()), diagonal="keep")
     assert tensor.report.format == "icews"
     assert cells(tensor) == counted()
-    assert tensor == ac.read_events(write(tmp_path / "a.tab", text_of(ICEWS, icews_rows())), diagonal="keep")
+    assert tensor == of_a_file
 
 
 def test_a_frame_is_not_changed():

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import allocore as ac
@@ -18,6 +17,7 @@ from allocore.findings import Finding
 from allocore.tensor.event_report import EventReport
 from support.errors import refused
 from support.event_files import EVENTS, ICEWS, icews_rows, text_of, write
+from support.tiers import given_by_tier
 
 LEVELS = ["low", "middle", "high", "never"]
 WEEKDAYS = [f"{date(2018, 1, day):%a}" for day in range(1, 8)]
@@ -62,12 +62,13 @@ def test_categories_without_an_order_are_sorted():
     assert labels_of(frame) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("categories", "expected"),
-    [([3, 1, 2], ["3", "1", "2"]), ([2.5, 1.0], ["2.5", "1"]), ([" b", "a "], ["b", "a"]), ([True, False], None)],
-)
-def test_categories_that_are_not_plain_texts_keep_their_order_too(categories, expected):
-    assert labels_of(_ordered(sorted(categories), categories)) == (expected or ["true", "false"])
+def test_categories_that_are_not_plain_texts_keep_their_order_too():
+    categories = {"whole": [3, 1, 2], "real": [2.5, 1.0], "blanks": [" b", "a "], "truth": [True, False]}
+    frame = pd.DataFrame({name: [*sorted(some), some[0]][:3] for name, some in categories.items()}).astype(
+        {name: pd.CategoricalDtype(some, ordered=True) for name, some in categories.items()}
+    )
+    labels = ac.read_events(frame, modes=list(categories)).labels
+    assert labels == (("3", "1", "2"), ("2.5", "1"), ("b", "a"), ("true", "false"))
 
 
 def test_modes_that_share_their_labels_have_the_order_of_both():
@@ -81,12 +82,13 @@ def test_modes_that_share_their_labels_have_the_order_of_both():
     assert Y.labels == (("c", "a", "b"), ("c", "a", "b"))
 
 
-@pytest.mark.parametrize("names", [WEEKDAYS, MONTHS, ["8:00", "9:30", "10:00", "23:15"], ["Mon", "Wed", "Sun"]])
-def test_months_weekdays_and_times_of_day_are_in_calendar_order(tmp_path, names):
-    shuffled = random.Random(1).sample(names, len(names))
-    assert labels_of(pd.DataFrame(_pairs(shuffled))) == names
-    pd.DataFrame(_pairs(shuffled)).to_csv(tmp_path / "a.csv", index=False)
-    assert labels_of(tmp_path / "a.csv") == names
+def test_months_weekdays_and_times_of_day_are_in_calendar_order(tmp_path):
+    names = [WEEKDAYS, MONTHS, ["8:00", "9:30", "10:00", "23:15"], ["Mon", "Wed", "Sun"]]
+    columns = {f"c{place}": (random.Random(1).sample(some, len(some)) * 4)[:12] for place, some in enumerate(names)}
+    expected = tuple(map(tuple, names))
+    assert ac.read_events(pd.DataFrame(columns), modes=list(columns)).labels == expected
+    pd.DataFrame(columns).to_csv(tmp_path / "a.csv", index=False)
+    assert ac.read_events(tmp_path / "a.csv", modes=list(columns)).labels == expected
 
 
 def test_one_other_label_makes_names_ordinary():
@@ -104,6 +106,7 @@ def sales(frame=SALES, **options):
 
 
 USUAL = sales()
+WEEK = USUAL.with_labels({"day": [f"2018-01-{day:02d}" for day in range(1, 32, 7)]}).select(day="2018-01-01")
 
 
 def test_the_report_names_periods_without_events_and_says_what_to_do():
@@ -116,12 +119,11 @@ def test_the_report_names_periods_without_events_and_says_what_to_do():
 
 
 def test_periods_that_were_not_observed_are_missing():
-    masked = sales(unobserved=["2018-03", "2018-04"])
+    masked = sales(unobserved=USUAL.report.empty_periods)
     assert masked == USUAL.mask(day=["2018-03", "2018-04"])
     assert list(masked.missing) == [(None, None, 2), (None, None, 3)]
     assert masked.report.empty_periods == ()
     assert masked.report.unobserved == 0
-    assert sales(unobserved=USUAL.report.empty_periods) == masked
     assert sales(unobserved=slice("2018-03", "2018-04")) == masked
 
 
@@ -165,15 +167,26 @@ STRANGE = pd.DataFrame(
 )
 
 
+# Some periods of each length, and the first, the last and the number of those in the summer.
+PERIODS = {
+    "day": ([f"2018-05-{day}" for day in range(27, 32)], ("2018-06-05", "2018-08-01", 58)),
+    "week": ([f"2018-04-{day:02d}" for day in range(2, 31, 7)], ("2018-06-04", "2018-07-30", 9)),
+    "month": (list(USUAL.labels[2]), ("2018-06", "2018-08", 3)),
+    "quarter": (["2017-Q2", "2017-Q3", "2017-Q4", "2018-Q1", "2018-Q2"], ("2018-Q2", "2018-Q3", 2)),
+    "year": ([str(year) for year in range(2014, 2019)], ("2018", "2018", 1)),
+}
+
+
 def test_events_for_a_tensor_have_its_modes_labels_and_frequency_and_their_own_periods():
-    for freq in ("day", "week", "month", "quarter", "year"):
-        Y = sales(freq=freq)
+    for periods, summer in PERIODS.values():
+        Y = USUAL.with_labels({"day": periods})
         new = ac.read_events(JUNE, like=Y)
         assert new.mode_names == Y.mode_names
         assert new.labels[:2] == Y.labels[:2]
-        assert new.labels[2] == sales(JUNE, freq=freq).labels[2]
+        assert (new.labels[2][0], new.labels[2][-1], new.shape[2]) == summer
         assert new.total == 2
-    assert ac.concat([USUAL, ac.read_events(JUNE, like=USUAL)], "day") == sales(pd.concat([SALES, JUNE]))
+        if Y == USUAL:
+            assert ac.concat([USUAL, new], "day") == sales(pd.concat([SALES, JUNE]))
 
 
 def test_the_order_of_modes_and_labels_is_that_of_the_tensor():
@@ -225,8 +238,19 @@ def test_new_labels_may_be_appended():
     assert ac.concat([old, Y], "day", join="outer").labels[:2] == Y.labels[:2]
 
 
-def test_labels_of_rows_that_are_dropped_for_another_reason_are_not_new(tmp_path):
-    old = ac.read_events(write(tmp_path / "a.tab", text_of(ICEWS, icews_rows())))
+@pytest.fixture(scope="module")
+def icews(tmp_path_factory):
+    """A file of ICEWS."""
+    return write(tmp_path_factory.mktemp("icews") / "a.tab", text_of(ICEWS, icews_rows()))
+
+
+@pytest.fixture(scope="module")
+def old(icews):
+    """The tensor of that file."""
+    return ac.read_events(icews)
+
+
+def test_labels_of_rows_that_are_dropped_for_another_reason_are_not_new(tmp_path, old):
     rows = [(day.replace("2018", "2019"), *rest) for day, *rest in EVENTS]
     rows += [("2019-01-05", "Bhutan", "Atlantis", "010"), ("2019-01-05", "Middle East", "Bhutan", "010")]
     new = ac.read_events(write(tmp_path / "b.tab", text_of(ICEWS, icews_rows(rows))), like=old)
@@ -243,18 +267,16 @@ def test_labels_of_rows_that_are_dropped_for_another_reason_are_not_new(tmp_path
     assert len(ac.concat([old, more], "time", join="outer").missing) == len(more.labels[0])
 
 
-def test_fixed_actions_that_the_tensor_leaves_out_are_new_only_if_they_occur(tmp_path):
-    path = write(tmp_path / "a.tab", text_of(ICEWS, icews_rows()))
-    old = ac.read_events(path)
+def test_fixed_actions_that_the_tensor_leaves_out_are_new_only_if_they_occur(icews, old):
     used = old.select(action=old.mode_totals("action") > 0)
-    again = ac.read_events(path, like=used)
+    again = ac.read_events(icews, like=used)
     assert again == used
     # One action occurs only on the diagonal, which is missing: its row would add nothing.
     assert again.report.dropped == {"new action": 1}
     assert again.report.kept + 1 == old.report.kept
-    assert ac.read_events(path, like=used, new_labels="append").shape[2] == used.shape[2] + 1
-    with refused("source", str(path), "labels that `like` does not have: in action"):
-        ac.read_events(path, like=used.select(action=used.labels[2][:1]))
+    assert ac.read_events(icews, like=used, new_labels="append").shape[2] == used.shape[2] + 1
+    with refused("source", str(icews), "labels that `like` does not have: in action"):
+        ac.read_events(icews, like=used.select(action=used.labels[2][:1]))
 
 
 PEOPLE = pd.DataFrame(
@@ -270,7 +292,8 @@ def test_a_diagonal_that_is_missing_in_the_tensor_is_missing_in_the_new_one():
     old = people(shared_modes=["from", "to"])
     new = ac.read_events(PEOPLE, like=old)
     assert new == old
-    assert ac.read_events(PEOPLE, like=people()) == people()
+    plain = people()
+    assert ac.read_events(PEOPLE, like=plain) == plain
     kept = people(shared_modes=["from", "to"], diagonal="keep")
     with refused("diagonal", "missing", "in `like` the diagonal of from and to is not missing"):
         people(like=kept, shared_modes=["from", "to"])
@@ -285,7 +308,7 @@ def test_a_diagonal_that_is_missing_in_the_tensor_is_missing_in_the_new_one():
         (USUAL, {"freq": "fortnight"}, "freq", "must be one of hour, day, week, month, quarter, year"),
         (USUAL, {"min_count": 2}, "min_count", "cannot be used with `like`"),
         (USUAL.with_labels({"day": list("vwxyz")}), {"time": "day"}, "like", "periods of time in mode 'day'"),
-        (sales(freq="week").select(day="2018-01-01"), {}, "freq", "not clear: 2018-01-01"),
+        (WEEK, {}, "freq", "not clear: 2018-01-01"),
         (ac.CountTensor([[0], [0], [0]], [1], mode_names=["store", "item", "day"]), {}, "like", "must have labels"),
         (
             ac.CountTensor(
@@ -308,7 +331,7 @@ def test_a_tensor_that_does_not_fit_the_events_is_refused(like, options, argumen
 
 @pytest.mark.parametrize(
     ("like", "options"),
-    [(USUAL.select(day="2018-01"), {}), (sales(freq="week").select(day="2018-01-01"), {"freq": "week"})],
+    [(USUAL.select(day="2018-01"), {}), (WEEK, {"freq": "week"})],
 )
 def test_a_tensor_of_one_period_will_do(like, options):
     assert ac.read_events(JUNE, like=like, **options).shape[:2] == (2, 2)
@@ -331,11 +354,11 @@ ROWS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=15)
-@given(ROWS, ROWS, st.sampled_from(["drop", "append"]))
+@given_by_tier(ROWS, ROWS, st.sampled_from(["drop", "append"]), quick=6, full=15)
 def test_whatever_the_rows_the_new_tensor_counts_those_whose_labels_it_has(old, new, new_labels):
-    Y = ac.read_events(_frame(old), modes=["a", "b"], time="day")
-    known = [set(labels) for labels in Y.labels]
+    known = [{row[place] for row in old} for place in (0, 1)]
+    labels = [*map(sorted, known), ["2018-01"]]
+    Y = ac.CountTensor([[0], [0], [0]], [1], mode_names=["a", "b", "day"], labels=labels)
     counted = Counter(
         (a, b, f"{day:%Y-%m}") for a, b, day in new if new_labels == "append" or (a in known[0] and b in known[1])
     )
@@ -369,15 +392,22 @@ def test_two_modes_with_the_same_labels_that_were_not_said_to_be_shared_are_note
     assert not ac.read_events(dyads(4), modes=["a", "b"]).report.findings
 
 
+def daily(form="%Y-%m-%d"):
+    days = pd.date_range("2019-01-01", periods=32, freq="D")
+    return pd.DataFrame({"who": ["A", "B"] * 16, "day": days.strftime(form)})
+
+
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y %H:%M"])
 def test_many_dates_that_were_not_said_to_be_times_are_noted(form):
-    days = pd.date_range("2019-01-01", periods=32, freq="D")
-    events = pd.DataFrame({"who": ["A", "B"] * 16, "day": days.strftime(form)})
-    report = ac.read_events(events, modes=["who", "day"]).report
+    report = ac.read_events(daily(form), modes=["who", "day"]).report
     values = {"mode": "day", "labels": 32, "column": "day", "argument": "time", "length": "freq"}
     assert report.findings == (Finding("dates-as-labels", "caution", values),)
     assert "`time`" in report.sentences[0]
     assert "`freq`" in report.sentences[0]
+
+
+def test_few_dates_dates_that_are_times_and_other_labels_are_not_noted_as_dates():
+    events = daily()
     assert not ac.read_events(events.iloc[:31], modes=["who", "day"]).report.findings, "few dates may be meant"
     timed = ac.read_events(events, modes=["who"], time="day", freq="day").report
     assert "dates-as-labels" not in [each.kind for each in timed.findings]

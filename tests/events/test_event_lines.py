@@ -50,13 +50,13 @@ STRAY = {
 }
 
 
-@pytest.mark.parametrize("changes", STRAY.values(), ids=STRAY.keys())
+@parametrize_few("changes", STRAY.values(), quick=5, ids=STRAY.keys())
 def test_a_stray_quote_is_an_error_that_names_its_line(tmp_path, changes):
     with refused("source", str(tmp_path / "t.csv"), "at line 11: "):
         read(tmp_path / "t.csv", table(changes))
 
 
-@parametrize_few("changes", STRAY.values(), ids=STRAY.keys())
+@parametrize_few("changes", STRAY.values(), quick=1, ids=STRAY.keys())
 @parametrize_few("suffix", ["csv", pytest.param("csv.gz", marks=pytest.mark.slow)])
 def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path, changes, suffix):
     path, text = tmp_path / f"t.{suffix}", table(changes)
@@ -120,7 +120,7 @@ def test_lines_of_json_add_up_too(tmp_path):
         ac.read_events(path, modes=["a", "b"])
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["unix", "windows", "mac"])
+@pytest.mark.parametrize("end", ["\r\n", "\r"], ids=["windows", "mac"])
 def test_all_line_ends_are_counted(tmp_path, end):
     Y = read(tmp_path / "t.csv", table({}).replace("\n", end))
     assert (Y.report.rows, Y.report.kept) == (1000, 1000)

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import allocore as ac
+from allocore.events.sources import find_files
 from support.errors import refused
 from support.event_files import ICEWS as COLUMNS
 from support.event_files import cells, icews_rows, text_of, write
@@ -29,17 +30,17 @@ def _read(source, **options):
 
 def test_lists_patterns_and_what_a_glob_returns_are_read(folder):
     a, b = folder / "a.csv", folder / "b.csv"
-    for source in ([a, b], (str(a), b), {a, b}, [str(folder / "[ab].csv")], folder.glob("[ab].csv"), map(str, [a, b])):
-        tensor = _read(source)
-        assert cells(tensor) == EXPECTED
-        assert tensor.report.files == 2
+    for source in ((str(a), b), {a, b}, [str(folder / "[ab].csv")]):
+        files, skipped = find_files(source)
+        assert (sorted(files), skipped) == ([a, b], [])
+    tensor = _read(folder.glob("[ab].csv"))
+    assert cells(tensor) == EXPECTED
+    assert tensor.report.files == 2
 
 
 def test_files_of_several_kinds_are_one_table(folder):
-    kept = [
-        _read([folder / "a.csv", folder / "e.parquet", folder / "b.csv"], where=f"w > {n}").total for n in (7, 8, 9)
-    ]
-    assert kept == [3, 2, 1]
+    kept = [_read([folder / "a.csv", folder / "e.parquet", folder / "b.csv"], where=f"w > {n}").total for n in (7, 9)]
+    assert kept == [3, 1]
 
 
 @pytest.mark.parametrize("names", [["a.csv", "d.csv"], ["d.csv", "a.csv"]])
@@ -66,5 +67,5 @@ def test_an_entry_that_is_no_path_is_an_error(folder, entry, shown):
 def test_a_file_that_is_named_in_several_ways_is_read_once(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "again.csv").symlink_to(folder / "a.csv")
-    source = ["a.csv", "./a.csv", folder / "a.csv", "again.csv"]
+    source = ["a.csv", "./a.csv", folder / "a.csv", str(folder / "a.csv"), "again.csv"]
     assert ac.read_events(source, modes=["who", "what"]).report.rows == 1

@@ -96,7 +96,7 @@ def test_texts_are_numbers_where_they_are_compared_to_numbers(tmp_path, where):
     assert ac.read_events(_csv(tmp_path), modes=["a", "b"], where=where).report.kept == CONDITIONS[where]
 
 
-@parametrize_few("source", SOURCES)
+@pytest.mark.parametrize("source", by_tier([("pandas categories",)], SOURCES))
 def test_a_condition_means_the_same_in_every_source(tmp_path, source):
     table = SOURCES[source](tmp_path)
     for where in ("weight > 7", "2 * weight > 18.9", "code = '04'", "code < '05' AND weight < 11"):
@@ -119,19 +119,13 @@ def test_numbers_in_a_dict_are_compared_as_numbers_and_texts_as_texts(tmp_path, 
 BAD = [*ROWS, ("x", "p", "heavy", "04"), ("y", "q", "1;5", "04")]
 
 
-@pytest.mark.parametrize("make", [_csv, _json, _parquet, lambda _, rows: _frame(rows)])
+@parametrize_few("make", [_csv, lambda _, rows: _frame(rows), _json, _parquet])
 def test_a_text_that_is_no_number_is_an_error_or_a_dropped_row(tmp_path, make):
     table = make(tmp_path, BAD)
     with refused("source", rule="which is not a number, but `where` compares it to one (2 such rows)"):
         ac.read_events(table, modes=["a", "b"], where="weight > 7")
     report = ac.read_events(table, modes=["a", "b"], where="weight > 7", on_error="drop").report
     assert (report.kept, report.dropped) == (3, {"no number for where": 2, "left out by where": 2})
-
-
-def test_the_error_names_the_file_and_the_line(tmp_path):
-    path = _csv(tmp_path, BAD)
-    with refused("source", str(path), "line 7: weight is 'heavy', which is not a number"):
-        ac.read_events(path, modes=["a", "b"], where="weight > 7")
 
 
 @pytest.mark.parametrize(
@@ -146,17 +140,12 @@ def test_a_row_that_is_decided_without_the_number_is_no_error(tmp_path, where, k
     "where", ["coalesce(weight, 0) < 5", "greatest(weight, 5) > 4", "weight IS DISTINCT FROM 7", "(weight > 7) IS NULL"]
 )
 def test_a_text_that_is_no_number_is_not_taken_for_an_absent_one(tmp_path, where):
-    table = _csv(tmp_path, BAD)
-    with refused("source", rule="which is not a number"):
-        ac.read_events(table, modes=["a", "b"], where=where)
-    assert (
-        ac.read_events(table, modes=["a", "b"], where=where, on_error="drop").report.dropped["no number for where"] == 2
-    )
+    report = ac.read_events(_csv(tmp_path, BAD), modes=["a", "b"], where=where, on_error="drop").report
+    assert report.dropped["no number for where"] == 2
 
 
-@pytest.mark.parametrize("text", ["NA", "NaN", "None", " "])
-def test_texts_that_mean_no_value_are_left_out_like_absent_numbers(tmp_path, text):
-    rows = [*ROWS, ("x", "p", text, "04")]
+def test_texts_that_mean_no_value_are_left_out_like_absent_numbers(tmp_path):
+    rows = [*ROWS, *(("x", "p", text, "04") for text in ("NA", "NaN", "None", " "))]
     assert ac.read_events(_csv(tmp_path, rows), modes=["a", "b"], where="weight > 7").report.kept == 3
 
 
@@ -178,9 +167,9 @@ def test_codes_keep_their_zeros_although_the_condition_compares_numbers(tmp_path
     assert tensor.labels[1] == ("04", "4")
 
 
-def test_a_bad_row_has_its_line_however_the_condition_spells_the_column(tmp_path):
-    path = _csv(tmp_path, [*ROWS, ("z", "q", "many", "19")])
-    with refused("source", str(path), "line 7: weight is 'many'"):
+def test_a_bad_row_has_its_file_and_its_line_however_the_condition_spells_the_column(tmp_path):
+    path = _csv(tmp_path, BAD)
+    with refused("source", str(path), "line 7: weight is 'heavy', which is not a number"):
         ac.read_events(path, modes=["a", "b"], where="WEIGHT > 7")
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import allocore as ac
 from support.event_files import cells
-from support.tiers import by_tier
+from support.tiers import given_by_tier
 
 MODEST = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
 BLANKS = " \t\r\n\u00a0"
@@ -73,20 +73,19 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.parametrize("name", by_tier([("pandas",), ("duckdb",)], LIBRARIES))
-@MODEST
-@given(rows=ROWS)
-def test_the_tensor_of_a_frame_is_a_count_of_its_rows(name, rows):
+@given_by_tier(rows=ROWS, name=st.sampled_from(list(LIBRARIES)), quick=6, full=75)
+def test_the_tensor_of_a_frame_is_a_count_of_its_rows(rows, name):
     _check(LIBRARIES[name](rows), rows)
 
 
-@pytest.mark.parametrize(
-    ("separator", "quoting"),
-    by_tier([(",", csv.QUOTE_MINIMAL), ("\t", csv.QUOTE_ALL)], [",", ";", "\t"], [csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+@given_by_tier(
+    rows=ROWS,
+    separator=st.sampled_from([",", ";", "\t"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    quick=6,
+    full=90,
 )
-@MODEST
-@given(rows=ROWS)
-def test_the_tensor_of_a_csv_file_is_a_count_of_its_rows(tmp_path, separator, quoting, rows):
+def test_the_tensor_of_a_csv_file_is_a_count_of_its_rows(tmp_path, rows, separator, quoting):
     text = io.StringIO()
     writer = csv.writer(text, delimiter=separator, quoting=quoting)
     writer.writerows([COLUMNS, *rows])

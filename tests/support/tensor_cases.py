@@ -1,5 +1,7 @@
 """Small tensors with missing cells and labels, and their missing cells as a plain array."""
 
+import math
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -23,8 +25,9 @@ def patterns_for(shape, max_size=6):
 def labelled_tensors(draw, most=4):
     """Tensors of up to four modes; some have labels, in any order, and some cells are missing."""
     shape = tuple(draw(st.integers(1, most)) for _ in range(draw(st.integers(2, 4))))
-    counts = draw(st.lists(st.integers(0, 3), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
-    dense, patterns = np.array(counts).reshape(shape), draw(patterns_for(shape))
+    volume = math.prod(shape)
+    counts = np.frombuffer(draw(st.binary(min_size=volume, max_size=volume)), np.uint8) % 4
+    dense, patterns = counts.astype(int).reshape(shape), draw(patterns_for(shape))
     mask = np.zeros(shape, dtype=bool)
     for pattern in patterns:
         mask[tuple(slice(None) if place is None else place for place in pattern)] = True

@@ -1,8 +1,10 @@
 """Parameters of a test by tier: a few for every branch are quick, all other combinations are slow."""
 
+import inspect
 from itertools import product
 
 import pytest
+from hypothesis import given, settings
 
 
 def by_tier(quick, *values):
@@ -12,6 +14,24 @@ def by_tier(quick, *values):
     if unknown:
         raise ValueError(f"no combination of the values: {sorted(unknown)}")
     return [pytest.param(*each, marks=[] if each in quick else [pytest.mark.slow]) for each in combinations]
+
+
+def given_by_tier(*values, quick, full=100, **named):
+    """Like `given`: a few examples are quick, and as many as there would be otherwise are slow."""
+
+    def decorate(check):
+        tests = {number: settings(max_examples=number)(given(*values, **named)(check)) for number in (quick, full)}
+
+        def test(examples, **fixtures):
+            tests[examples](**fixtures)
+
+        fixtures = inspect.signature(tests[quick]).parameters.values()
+        examples = inspect.Parameter("examples", inspect.Parameter.KEYWORD_ONLY)
+        test.__signature__ = inspect.Signature([*fixtures, examples])
+        test.__name__, test.__module__, test.__doc__ = check.__name__, check.__module__, check.__doc__
+        return pytest.mark.parametrize("examples", [quick, pytest.param(full, marks=pytest.mark.slow)])(test)
+
+    return decorate
 
 
 def parametrize_few(names, values, quick=2, **options):

@@ -4,14 +4,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import allocore as ac
 from support.errors import refused
 from support.tensor_cases import dense_mask, labelled_tensors, patterns_for
-
-UNHURRIED = settings(deadline=None)
+from support.tiers import given_by_tier
 
 
 def part(counts, who, when, missing=()):
@@ -19,8 +18,7 @@ def part(counts, who, when, missing=()):
     return Y.with_missing(list(missing))
 
 
-@UNHURRIED
-@given(labelled_tensors(), st.data())
+@given_by_tier(labelled_tensors(), st.data(), quick=30)
 def test_a_tensor_that_is_cut_and_joined_is_the_same_tensor(Y, data):
     mode = data.draw(st.integers(0, Y.ndim - 1), label="mode")
     cuts = data.draw(st.sets(st.integers(1, max(1, Y.shape[mode] - 1))), label="cuts")
@@ -49,8 +47,7 @@ def parts_with_labels_of_their_own(draw):
     return parts
 
 
-@UNHURRIED
-@given(parts_with_labels_of_their_own(), st.sampled_from(["zero", "missing"]))
+@given_by_tier(parts_with_labels_of_their_own(), st.sampled_from(["zero", "missing"]), quick=30)
 def test_united_labels_are_zeros_or_missing_where_a_part_does_not_have_them(parts, absent):
     result = ac.concat(parts, mode=-1, join="outer", absent=absent)
     counts, mask = np.zeros(result.shape, dtype=int), np.zeros(result.shape, dtype=bool)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from allocore.errors import NO_VALUE, InputError
@@ -14,9 +14,9 @@ from allocore.tensor.count_tensor import CountTensor, missing_diagonals
 from allocore.tensor.holdout import hold_out
 from allocore.tensor.missing import Missing
 from support.errors import refused
+from support.tiers import given_by_tier
 
 # A busy machine is no failure.
-UNHURRIED = settings(deadline=None)
 
 
 def example() -> CountTensor:
@@ -39,8 +39,7 @@ def entries(draw):
     return tuple(shape), cells, counts
 
 
-@UNHURRIED
-@given(entries())
+@given_by_tier(entries(), quick=30)
 def test_the_canonical_form_is_a_sorted_counter_over_the_cells(case):
     shape, cells, counts = case
     tensor = CountTensor(np.array(cells).T, counts, shape)
@@ -58,8 +57,7 @@ def test_the_canonical_form_is_a_sorted_counter_over_the_cells(case):
             assert all(totals[d] == sum(n for c, n in expected if c[m] == d) for d in {c[m] for c in cells})
 
 
-@UNHURRIED
-@given(entries(), st.randoms())
+@given_by_tier(entries(), st.randoms(), quick=30)
 def test_the_order_of_the_entries_does_not_matter(case, random):
     shape, cells, counts = case
     order = list(range(len(cells)))
@@ -89,14 +87,14 @@ def test_coordinates_are_int32_unless_a_mode_is_longer():
 
 
 def test_a_shape_with_more_than_2_to_the_63_cells_works():
-    far = 10**6 - 1
-    tensor = CountTensor([[far, 0, far], [far, 0, far], [far, 1, far], [far, 0, far]], [1, 2, 3], (10**6,) * 4)
-    assert tensor.volume == 10**24
+    far = 10**5 - 1
+    tensor = CountTensor([[far, 0, far], [far, 0, far], [far, 1, far], [far, 0, far]], [1, 2, 3], (10**5,) * 4)
+    assert tensor.volume == 10**20
     assert tensor.counts.tolist() == [2, 4]
-    assert tensor.density == 2e-24
+    assert tensor.density == 2e-20
     masked = tensor.mask_diagonal(modes=(0, 2))
     assert masked.counts.tolist() == [2]
-    assert masked.missing.cells == 10**18
+    assert masked.missing.cells == 10**15
     assert "2 non-zeros" in tensor._repr_html_()
 
 
@@ -275,8 +273,7 @@ def test_bad_patterns_are_named(patterns, value, rule):
         example().with_missing(patterns)
 
 
-@UNHURRIED
-@given(entries(), st.data())
+@given_by_tier(entries(), st.data(), quick=30)
 def test_masking_gives_the_tensor_that_the_constructor_gives(case, data):
     shape, cells, counts = case
     pattern = st.tuples(*[st.none() | st.integers(0, length - 1) for length in shape])

@@ -17,6 +17,7 @@ from allocore.errors import InputError
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import as_tensor, load_flights, load_tensor, read
 from support.errors import refused
+from support.tiers import given_by_tier
 
 TENSOR = CountTensor(
     [[0, 1, 1], [2, 0, 1], [0, 1, 3]],
@@ -367,8 +368,7 @@ def test_missing_cells_are_never_turned_into_zeros(name):
         getattr(MASKED, name)()
 
 
-@settings(max_examples=60, deadline=None)
-@given(tensor=tensors())
+@given_by_tier(tensor=tensors(), quick=12, full=60)
 def test_every_tensor_comes_back_from_a_table_and_from_parquet(tmp_path_factory, tensor):
     assert as_tensor(tensor.to_frame()) == tensor
     path = tmp_path_factory.mktemp("export") / "y.parquet"

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from allocore.errors import InputError
@@ -15,9 +15,9 @@ from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.files import as_tensor
 from allocore.tensor.holdout import hold_out
 from support.errors import refused
+from support.tiers import given_by_tier
 
 # A busy machine is no failure.
-UNHURRIED = settings(deadline=None)
 
 
 @st.composite
@@ -33,8 +33,7 @@ def cases(draw):
     return tensor, draw(st.sampled_from([0.01, 0.2, 0.5])), draw(st.integers(-len(shape), len(shape) - 1))
 
 
-@UNHURRIED
-@given(cases(), st.integers(0, 1000))
+@given_by_tier(cases(), st.integers(0, 1000), quick=30)
 def test_train_test_and_missing_partition_the_cells(case, seed):
     tensor, fraction, along = case
     try:
@@ -56,8 +55,7 @@ def test_train_test_and_missing_partition_the_cells(case, seed):
     assert split.train.total + split.test.counts.sum() == tensor.total
 
 
-@UNHURRIED
-@given(cases())
+@given_by_tier(cases(), quick=30)
 def test_the_number_of_fibres_is_the_share_of_those_not_missing(case):
     tensor, fraction, along = case
     covered = [p for p in tensor.missing if p[along] is None or tensor.shape[along] == 1]

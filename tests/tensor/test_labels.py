@@ -5,15 +5,15 @@ from datetime import date, datetime
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import allocore as ac
 from allocore.tensor.labels import label_hint
 from support.errors import refused
 from support.tensor_cases import dense_mask, labelled_tensors
+from support.tiers import given_by_tier
 
-UNHURRIED = settings(deadline=None)
 MONTHS = [f"{year}-{month:02d}" for year in (2017, 2018, 2019) for month in range(1, 13)]
 WEEKS = ["2017-12-25", "2018-01-01", "2018-01-08", "2018-02-05", "2019-01-07"]
 
@@ -27,8 +27,7 @@ def tensor(labels, *, names=("who", "when"), missing=None):
     )
 
 
-@UNHURRIED
-@given(labelled_tensors(), st.data())
+@given_by_tier(labelled_tensors(), st.data(), quick=30)
 def test_select_gives_the_rows_that_numpy_gives(Y, data):
     rows = [
         data.draw(st.lists(st.integers(0, length - 1), min_size=1, unique=True), label="rows") for length in Y.shape
@@ -58,8 +57,7 @@ def test_select_gives_the_rows_that_numpy_gives(Y, data):
     assert result.coords.dtype == np.int32
 
 
-@UNHURRIED
-@given(labelled_tensors(), st.data())
+@given_by_tier(labelled_tensors(), st.data(), quick=30)
 def test_masked_labels_are_the_cells_that_select_would_return(Y, data):
     modes = data.draw(st.lists(st.sampled_from(Y.mode_names), min_size=1, unique=True), label="modes")
     masks = {mode: data.draw(st.lists(st.booleans(), min_size=n, max_size=n)) for mode, n in _lengths(Y, modes)}
