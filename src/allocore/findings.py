@@ -211,9 +211,9 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "check-good": "The data look like tensors that the model simulates: {statistics:count statistic} and the totals of "
     "{labels:count label} agree with {tensors:,} simulated tensors.",
     "check-bursts": "The data have fewer non-zero cells, or larger counts, than the model simulates: counts come in "
-    f"bursts. {{has_priors:|Another model with }}{_NEGATIVE_BINOMIAL} expects bursts.",
-    "check-negative-binomial-sums": "The negative binomial predicts cells well, but takes bursts for chance, cell by "
-    "cell: for sums of many cells, use a Poisson fit, or more classes, and check again.",
+    f"bursts, which {{has_priors:|another model with }}{_NEGATIVE_BINOMIAL} expects.",
+    "check-negative-binomial-sums": "The negative binomial takes bursts for chance, cell by cell, so sums of many "
+    "cells may be off: for sums, use a Poisson fit, or more classes, and check again.",
     # Likelihood
     "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
     "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"

@@ -545,9 +545,19 @@ class Posterior:
         return replace(found, table=found.table.copy(), labels=found.labels.copy(), simulated=found.simulated.copy())
 
     def brief_check(self) -> "Check | None":
-        """Return a check that takes seconds, or the largest one made before; None if it would take longer.
+        """Return the largest check made before, or a new one of up to 100 tensors if that takes seconds.
 
-        :meta private:
+        The page of a run and `allocore predict` use it.
+
+        Returns
+        -------
+        Check or None
+            None if even 40 tensors would take longer, or if the cells stay on disk.
+
+        Examples
+        --------
+        >>> post.brief_check().level
+        'caution'
         """
         from allocore.posterior.check import brief_draws
 
