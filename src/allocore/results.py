@@ -537,8 +537,9 @@ class Posterior:
         >>> print(found.sentences[0])
         The data differ from the 40 tensors that the model simulates: ...
         """
-        from allocore.posterior.check import check
+        from allocore.posterior.check import LEAST_TENSORS, check
 
+        draws, seed = whole_number("draws", draws, least=LEAST_TENSORS), whole_number("seed", seed, least=0)
         if (draws, seed) not in self._checks:
             self._checks[draws, seed] = check(drawn(self._record), draws, seed)
         found = self._checks[draws, seed]
