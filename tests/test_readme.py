@@ -33,6 +33,7 @@ PRINTED = {
     "report": "Report written",
     "predict": "expected low high",
     "evaluate": "than the best baseline",
+    "check": "simulated",
     "fold-in": "in new rows of mode_3",
     "forecast": "Forecast of month",
 }

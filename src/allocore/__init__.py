@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from allocore.findings import Finding
     from allocore.forecast.forecast import Forecast
     from allocore.forecast.scores import ForecastEvaluation
+    from allocore.posterior.check import Check
     from allocore.posterior.diagnose import Diagnosis
     from allocore.posterior.evaluate import Evaluation
     from allocore.results import Posterior, open_run, write_report
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AlloCore": "estimators",
     "CP": "estimators",
+    "Check": "posterior.check",
     "ClassSummary": "classes.summary",
     "Comparison": "comparison.compare",
     "Consensus": "classes.consensus",
@@ -73,6 +75,7 @@ _HOMES = {
 __all__ = [
     "CP",
     "AlloCore",
+    "Check",
     "ClassSummary",
     "Comparison",
     "Consensus",

@@ -1,4 +1,4 @@
-"""Figures of a run, drawn with matplotlib. Each function takes a posterior, a fitted model or the path of a run.
+"""Figures of a run, drawn with matplotlib. Most functions take a posterior, a fitted model or the path of a run.
 
     import allocore as ac
 
@@ -16,6 +16,7 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from allocore.posterior.check import Check
 from allocore.report.fit import Fit
 from allocore.results import Fitted, as_posterior
 
@@ -32,6 +33,17 @@ def _of_posterior(draw: Callable[Concatenate[Fit, _P], _R]) -> Callable[Concaten
 
     of_fitted.__doc__ = _documented(draw)
     return of_fitted  # type: ignore[return-value]  # callers may also pass post by name
+
+
+def _of_check(draw: Callable[Concatenate[Check, _P], _R]) -> Callable[Concatenate[Check | Fitted, _P], _R]:
+    """Let a function that draws a check also take what can be checked."""
+
+    @wraps(draw)
+    def of_fitted(found: Check | Fitted, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return draw(found if isinstance(found, Check) else as_posterior(found, "found").check(), *args, **kwargs)
+
+    of_fitted.__doc__ = _documented(draw)
+    return of_fitted  # type: ignore[return-value]  # callers may also pass found by name
 
 
 # What most figures have in common, in the form of numpydoc.
@@ -63,12 +75,14 @@ def _documented(draw: Callable[..., Any]) -> str:
 
 
 if TYPE_CHECKING:
+    from allocore.report.figures import check as _check
     from allocore.report.figures import classes as _classes
     from allocore.report.figures import core_map, heat_map, predictions, run
     from allocore.report.figures.predictions import forecast as forecast
     from allocore.report.figures.predictions import ppd as ppd
 
     calibration = _of_posterior(predictions.calibration)
+    check = _of_check(_check.check)
     classes = _of_posterior(_classes.classes)
     core = _of_posterior(core_map.core)
     effective_shape = _of_posterior(run.effective_shape)
@@ -79,15 +93,15 @@ if TYPE_CHECKING:
     write_all = _of_posterior(run.write_all)
 
 _HOMES = {
-    "calibration": "predictions", "classes": "classes", "core": "core_map", "effective_shape": "run",
+    "calibration": "predictions", "check": "check", "classes": "classes", "core": "core_map", "effective_shape": "run",
     "factors": "heat_map", "forecast": "predictions", "mass": "run", "one_class": "classes", "ppd": "predictions",
     "traces": "run", "write_all": "run",
 }  # fmt: skip
 _NOT_OF_A_POSTERIOR = ("forecast", "ppd")
 
 __all__ = [
-    "calibration", "classes", "core", "effective_shape", "factors", "forecast", "mass", "one_class", "ppd", "traces",
-    "write_all",
+    "calibration", "check", "classes", "core", "effective_shape", "factors", "forecast", "mass", "one_class", "ppd",
+    "traces", "write_all",
 ]  # fmt: skip
 
 
@@ -95,6 +109,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'allocore.figures' has no attribute {name!r}")
     function = getattr(import_module(f"allocore.report.figures.{_HOMES[name]}"), name)
+    if name == "check":
+        return _of_check(function)
     return function if name in _NOT_OF_A_POSTERIOR else _of_posterior(function)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, Literal
 
-from allocore._text import first_few, plural
+from allocore._text import first_few, plain_number, plural
 
 Level = Literal["good", "note", "caution", "poor"]
 
@@ -207,6 +207,13 @@ _WRITERS: dict[str, str | Callable[..., str]] = {
     "{along:the held-out fibres run along it|most fibres along it are missing whole}, so nothing of them was observed.",
     "errors-over-cells": "Standard errors are over cells: they are too small if the cells of a fibre are alike.",
     "some-draws": "Judged by {draws} of the {all_draws} draws; post.evaluate() takes all of them.",
+    # Checks
+    "check-good": "The data look like tensors that the model simulates: {statistics:count statistic} and the totals of "
+    "{labels:count label} agree with {tensors:,} simulated tensors.",
+    "check-bursts": "The data have fewer non-zero cells, or larger counts, than the model simulates: counts come in "
+    f"bursts, which {{has_priors:|another model with }}{_NEGATIVE_BINOMIAL} expects.",
+    "check-negative-binomial-sums": "The negative binomial takes bursts for chance, cell by cell, so sums of many "
+    "cells may be off: for sums, use a Poisson fit, or more classes, and check again.",
     # Likelihood
     "poisson-ones": f"Poisson likelihood, but all counts are 1: {_FOR_ONES}",
     "poisson-dispersed": f"{_POISSON} (1 for Poisson counts), so {{has_priors:|another model with }}"
@@ -347,6 +354,43 @@ def _times(ratio: float) -> str:
     if ratio < 10.0:
         return f"{ratio:.1f} times"
     return f"{float(f'{ratio:.2g}'):,.0f} times" if ratio < 1e9 else "more than a billion times"
+
+
+@_writes("check-off")
+def _check_off(off: Sequence[str], modes: Sequence[str], statistics: int, labels: int, tensors: int) -> str:
+    totals = [f"totals by {join_words(modes)}"] if modes else []
+    return f"The data differ from the {tensors:,} tensors that the model simulates: {join_words([*off, *totals])}."
+
+
+@_writes("statistic-off")
+def _statistic_off(name: str, observed: float, expected: float, low: float, high: float) -> str:
+    return f"{name[:1].upper()}{name[1:]}: {plain_number(observed)} in the data, {_simulated(expected, low, high)}."
+
+
+@_writes("totals-off")
+def _totals_off(mode: str, labels: int, outside: int, chance: float, worst: Sequence[Mapping[str, Any]]) -> str:
+    furthest = "; ".join(
+        f"{each['label']}, {plain_number(each['observed'])} in the data, "
+        f"{_simulated(each['expected'], each['low'], each['high'])}"
+        for each in worst
+    )
+    return (
+        f"Totals by {mode}: {outside:,} of {labels:,} are outside their 90% intervals, where {chance:.2g} would be by "
+        f"chance{f'. Largest differences: {furthest}' if furthest else ''}."
+    )
+
+
+@_writes("narrow-sums")
+def _narrow_sums(widths: Mapping[str, float]) -> str:
+    times = join_words(f"{width:.2g} times as wide for totals by {mode}" for mode, width in widths.items())
+    return (
+        "Intervals of sums over many cells are too narrow: to hold 90% of the observed totals, 90% intervals would "
+        f"have to be {times}."
+    )
+
+
+def _simulated(expected: float, low: float, high: float) -> str:
+    return f"{plain_number(expected)} simulated ({plain_number(low)} to {plain_number(high)})"
 
 
 @_writes("poisson-not-judged")

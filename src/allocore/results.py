@@ -13,13 +13,22 @@ from numpy.typing import NDArray
 from allocore.classes.numbering import write_consensus
 from allocore.classes.summary import ShownDraw
 from allocore.errors import NO_VALUE, Described, InputError, NotInModelError, whole_number
+from allocore.findings import sentences
 from allocore.kernels.workers import available_threads
 from allocore.model.likelihood import dispersion_of
 from allocore.model.spec import LikelihoodName
 from allocore.posterior.cells import CellCounts, cells_to_score, check_has_cells, checked_coords, checked_counts
 from allocore.posterior.diagnose import can_judge, diagnose, log_joint_of_draws, share_traces
 from allocore.posterior.likelihood_check import likelihood_findings
-from allocore.posterior.predict import drawn, expected_counts, log_ppd, log_predictive, predict_cells, simulate_cells
+from allocore.posterior.predict import (
+    boxes_and_labels,
+    drawn,
+    expected_counts,
+    log_ppd,
+    log_predictive,
+    predict_cells,
+    simulate_cells,
+)
 from allocore.posterior.surprises import comparable, surprises
 from allocore.progress import draw_bar
 from allocore.run.fold_in import fold_in
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
     from allocore.classes.numbering import Known
     from allocore.classes.summary import ClassSummary
     from allocore.forecast.forecast import Forecast
+    from allocore.posterior.check import Check
     from allocore.posterior.diagnose import Diagnosis
     from allocore.posterior.evaluate import Evaluation
 
@@ -80,6 +90,7 @@ class Posterior:
         self._consensus: Consensus | None = None
         self._diagnosis: Diagnosis | None = None
         self._evaluations: dict[bool, Evaluation] = {}
+        self._checks: dict[tuple[int, int], Check] = {}
         self._draw_summaries: dict[tuple[int, int], ClassSummary] = {}
 
     @property
@@ -386,7 +397,8 @@ class Posterior:
         pandas.DataFrame
             The cells; `expected`, the mean expected count of all draws; `low` and `high`, the ends of the central
             predictive interval of the count. Intervals are exact, but simulated for sums under the Bernoulli likelihood
-            or with a dispersion for each row. With `draws`, a pair: the frame, and an array (n, draws).
+            or with a dispersion for each row. With `draws`, a pair: the frame, and an array (n, draws). After `check`,
+            `attrs["sentences"]` says whether intervals of sums are too narrow, and by how much.
 
         Examples
         --------
@@ -397,6 +409,8 @@ class Posterior:
         table, draws_NS = predict_cells(
             self._record, cells, interval, threads=self._threads, draws=draws, missing=missing
         )
+        if notes := self._notes_on_sums(cells):
+            table.attrs["sentences"] = notes
         return table if draws_NS is None else (table, draws_NS)
 
     def simulate(
@@ -495,6 +509,63 @@ class Posterior:
             self._evaluations[brief] = evaluate(record, self.held_out, self._threads, brief=brief)
         found = self._evaluations[brief]
         return replace(found, table=found.table.copy())
+
+    def check(self, draws: int = 200, *, seed: int = 0) -> "Check":
+        """Check whether the model looks like the data: compare them with whole tensors simulated from the draws.
+
+        The statistics are the total, the number of non-zero cells, the largest count, the share of the counts in the
+        largest 1% of the non-zero cells, the total of every label, the variance of totals over time, and for two modes
+        with the same labels the degrees, the reciprocity and the clustering coefficient of their network. Statistics
+        that do not apply are left out. Missing cells stay missing.
+
+        Parameters
+        ----------
+        draws : int, default 200
+            How many tensors to simulate, at least 40, from the draws of the posterior in turn.
+        seed : int, default 0
+            The same seed gives the same tensors.
+
+        Returns
+        -------
+        Check
+
+        Examples
+        --------
+        >>> found = post.check(draws=40)
+        >>> list(found.table.index[:3])
+        ['total', 'non-zero cells', 'largest count']
+        >>> print(found.sentences[0])
+        The data differ from the 40 tensors that the model simulates: ...
+        """
+        from allocore.posterior.check import LEAST_TENSORS, check
+
+        draws, seed = whole_number("draws", draws, least=LEAST_TENSORS), whole_number("seed", seed, least=0)
+        if (draws, seed) not in self._checks:
+            self._checks[draws, seed] = check(drawn(self._record), draws, seed)
+        found = self._checks[draws, seed]
+        return replace(found, table=found.table.copy(), labels=found.labels.copy(), simulated=found.simulated.copy())
+
+    def brief_check(self) -> "Check | None":
+        """Return the largest check made before, or a new one of up to 100 tensors if that takes seconds.
+
+        The page of a run and `allocore predict` use it.
+
+        Returns
+        -------
+        Check or None
+            None if even 40 tensors would take longer, or if the cells stay on disk.
+
+        Examples
+        --------
+        >>> post.brief_check().level
+        'caution'
+        """
+        from allocore.posterior.check import brief_draws
+
+        if self._checks:
+            return self._checks[max(self._checks)]
+        draws = brief_draws(self._record)
+        return None if draws is None else self.check(draws)
 
     def fold_in(
         self,
@@ -832,6 +903,15 @@ class Posterior:
         from allocore.report.terminal import SafeConsole, class_report
 
         SafeConsole().print(class_report(self, rows, top, draw=draw, chain=chain))
+
+    def _notes_on_sums(self, cells: object) -> tuple[str, ...]:
+        """What a check that was made before says about intervals of sums, if there are sums among the cells."""
+        if not self._checks:
+            return ()
+        from allocore.posterior.check import sum_findings
+
+        found = sum_findings(self._checks[max(self._checks)])
+        return sentences(found) if found and boxes_and_labels(self._record, cells)[0].summed_N.any() else ()
 
     def _repr_html_(self) -> str:
         from allocore.report.terminal import posterior_html

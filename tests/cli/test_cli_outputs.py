@@ -29,6 +29,9 @@ def fitted(kept, tmp_path):
 OUTPUTS = [
     ("predict RUN CELLS", "--out", "x.csv"),
     ("evaluate RUN", "--out", "x.csv"),
+    ("check RUN", "--out", "x.csv"),
+    ("check RUN", "--labels", "x.csv"),
+    ("check RUN", "--figure", "x.png"),
     ("forecast RUN", "--out", "x.csv"),
     ("forecast RUN", "--draws-out", "x.csv"),
     ("forecast RUN", "--figure", "x.png"),

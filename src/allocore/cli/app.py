@@ -42,7 +42,7 @@ _COMMANDS = {
     "Get started": ("demo", "info", "tensor"),
     "Fit": ("fit", "resume"),
     "Look at results": ("summary", "report", "figures"),
-    "Predict and evaluate": ("predict", "evaluate", "fold-in", "forecast"),
+    "Predict and evaluate": ("predict", "evaluate", "check", "fold-in", "forecast"),
     "Choose a model": ("compare", "select-budget"),
 }
 _OPTIONS = {

@@ -1,4 +1,4 @@
-"""Commands that look beyond the data of a fit: evaluate on held-out cells, predict cells, forecast periods."""
+"""Commands that judge and use predictions: evaluate held-out cells, check a fit, predict cells, forecast periods."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,6 +73,53 @@ def _read_test(test: Path) -> object:
     if not test.exists():
         raise InputError("test", str(test), "must be a file that exists")
     return read_tensor(str(test), "test") if is_tensor_file(str(test)) else read_frame(test, "test")
+
+
+@app.command()
+def check(
+    run: RunPath,
+    draws: Annotated[int, typer.Option(help="Number of tensors to simulate, at least 40.")] = 200,
+    seed: Annotated[int, typer.Option(help="The seed of the simulation.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the table of statistics to this file (.csv, .tsv, .parquet).")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Also write the totals of all labels to this file (.csv, .tsv, .parquet).")
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(help="Also draw the check in this file (.png, .pdf, .svg).")] = None,
+    on_error: OnError = "raise",
+) -> None:
+    """Check whether a run looks like its data, by simulating whole tensors from the fitted model.
+
+    Prints statistics of the data next to those of the simulated tensors: total, non-zero cells, largest count, totals
+    of labels, variance over time, and for networks degrees, reciprocity and clustering. A p-value near 0 means that
+    simulated tensors hardly ever look like the data.
+
+    allocore check run.zarr
+
+    allocore check run.zarr --out check.csv --labels labels.csv --figure check.png
+    """
+    from allocore.report.terminal import check_report
+
+    for argument, path in (("out", out), ("labels", labels)):
+        if path is not None:
+            check_suffix(path, argument)
+            check_file(argument, path)
+    if out is not None and labels is not None and out.resolve() == labels.resolve():
+        raise InputError("labels", str(labels), "must be another file than `out`")
+    _check_figure(figure)
+    posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
+    with waiting("simulating tensors", in_logs_only=True):
+        found = posterior.check(draws, seed=seed)
+    console = terminal()
+    console.print(check_report(found))
+    for frame, path in ((found.table.reset_index(), out), (found.labels, labels)):
+        if path is not None:
+            write_frame(frame, path)
+            console.print(Text(f"Table written to {path}"))
+    if figure is not None:
+        ac.figures.check(found).savefig(figure)
+        console.print(Text(f"Figure written to {figure}"))
 
 
 _PAST = 6
@@ -295,8 +342,12 @@ def predict(
 ) -> None:
     """Predict the counts of cells and of sums of cells: expected counts with intervals.
 
+    Under the negative binomial, it also says whether intervals of sums are too narrow, if a short check finds so.
+
     allocore predict run.zarr cells.csv --out predictions.csv --interval 0.9
     """
+    from allocore.posterior.check import sum_findings
+
     whole_number("rows", rows)
     if out is not None:
         check_suffix(out, "out")
@@ -305,13 +356,28 @@ def predict(
     posterior = ac.open_run(run, on_error=on_error)  # type: ignore[arg-type]
     with waiting("predicting"):
         found = posterior.predict(asked, interval, missing=missing)
+    if posterior.likelihood == "negative-binomial" and _has_sums(asked, posterior.tensor.mode_names):
+        with waiting("checking sums", in_logs_only=True):
+            checked = posterior.brief_check()
+        notes = sentences(() if checked is None else sum_findings(checked))
+    else:
+        notes = ()
     console = terminal()
     if out is not None:
         write_frame(found, out)
         console.print(Text(f"{len(found):,} predictions written to {out}"))
+        for note in notes:
+            console.print(Text(note, style="italic"))
         return
     console.print(_table(found.head(rows), posterior.tensor.mode_names))
+    for note in notes:
+        console.print(Text(note, style="italic"))
     legend = f"expected: the mean count that the run predicts. low, high: the {interval:.0%} interval of the count."
     console.print(Text(f"{legend} all: summed over the mode.", style="dim"))
     if len(found) > rows:
         console.print(Text(f"{len(found) - rows:,} more. Use --out to write them all to a file."))
+
+
+def _has_sums(asked: "pd.DataFrame", modes: Sequence[str]) -> bool:
+    named = [name for name in modes if name in asked]
+    return len(named) < len(modes) or bool(asked[named].isna().to_numpy().any())

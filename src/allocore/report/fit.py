@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 from allocore.classes.consensus import Consensus
 from allocore.classes.summary import ClassSummary, ShownDraw
 from allocore.errors import InputError
+from allocore.posterior.check import Check
 from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import Evaluation
 from allocore.storage.record import Record
@@ -35,6 +36,12 @@ class Fit(Protocol):
 
     def evaluate(self, test: object = None, *, allow_training: bool = False, brief: bool = False) -> Evaluation:
         """Score held-out cells."""
+
+    def check(self, draws: int = 200, *, seed: int = 0) -> Check:
+        """Compare the data with simulated tensors."""
+
+    def brief_check(self) -> Check | None:
+        """Return a check that takes seconds; None if it would take longer."""
 
     def surprises(self, *, top: int = 50) -> "pd.DataFrame":
         """Return the least expected cells."""

@@ -36,6 +36,9 @@ from allocore.classes.summary import ClassSummary, Profile, ShownDraw
 from allocore.errors import whole_number
 from allocore.findings import sentence, sentences
 from allocore.kernels.elementary import Ints
+from allocore.posterior.check import COLUMNS as CHECK_COLUMNS
+from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
+from allocore.posterior.check import Check, check_rows
 from allocore.posterior.diagnose import LOG_COUNT, R_HAT_SETTLED, Diagnosis, chains_behind, chains_without_moves
 from allocore.posterior.evaluate import COLUMNS, HEADINGS, MODEL, Evaluation, heading, score_rows
 from allocore.posterior.likelihood_check import learned_findings, likelihood_findings
@@ -497,6 +500,20 @@ def evaluation_report(found: Evaluation) -> RenderableType:
         _Scores(score_rows(found.table)),
         Text(COLUMNS, style="dim"),
         *(Text(each) for each in others),
+    )
+
+
+def check_report(found: Check) -> RenderableType:
+    """Return the statistics of `Posterior.check` with its sentences."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", overflow="fold")
+    for name in CHECK_HEADINGS[1:]:
+        table.add_column(name.replace("adjusted ", "adjusted\n"), justify="right", no_wrap=True)
+    for row in check_rows(found.table):
+        table.add_row(*map(Text, row))
+    first, *others = found.sentences
+    return Group(
+        _verdict(found.level, first), table, Text(CHECK_COLUMNS, style="dim"), *(Text(each) for each in others)
     )
 
 

@@ -21,6 +21,8 @@ from allocore.classes.summary import FAINT, ClassSummary, Profile, ShownDraw, Sh
 from allocore.classes.tables import top_cells
 from allocore.findings import sentences
 from allocore.kernels.elementary import Floats, Ints
+from allocore.posterior.check import HEADINGS as CHECK_HEADINGS
+from allocore.posterior.check import check_rows
 from allocore.posterior.diagnose import Diagnosis
 from allocore.posterior.evaluate import HEADINGS, heading, score_rows
 from allocore.report.fit import Fit
@@ -71,6 +73,7 @@ def payload(
         "likelihood": sentences(diagnosis.likelihood),
         "health": _health(diagnosis),
         "heldOut": _held_out(posterior),
+        "check": _check(posterior),
         "traces": _traces(posterior),
         "modes": [_mode(summary, columns) for columns in modes],
         "classes": _classes(summary, modes),
@@ -105,6 +108,19 @@ def _held_out(posterior: Fit) -> dict[str, Any] | None:
         "cells": heading(found.table),
         "headings": HEADINGS,
         "rows": score_rows(found.table),
+    }
+
+
+def _check(posterior: Fit) -> dict[str, Any] | None:
+    found = posterior.brief_check()
+    if found is None:
+        return None
+    return {
+        "level": found.level,
+        "words": found.sentences,
+        "tensors": len(found.simulated),
+        "headings": CHECK_HEADINGS,
+        "rows": check_rows(found.table),
     }
 
 

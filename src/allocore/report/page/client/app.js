@@ -18,7 +18,7 @@ const VIEWS = [
 ];
 
 // The panels of the overview that have addresses.
-const PANELS = ["health", "prediction"];
+const PANELS = ["health", "prediction", "check"];
 
 function viewOf(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");

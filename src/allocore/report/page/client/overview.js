@@ -34,6 +34,7 @@ export function overview() {
     given.finished ? null : make("p", { class: "warn" }, "This run is not finished. The page shows the draws so far."),
     classes.length ? classPanels() : make("p", { class: "warn" }, NO_CLASSES),
     given.heldOut ? heldOutPanel(given.heldOut) : null,
+    given.check ? checkPanel(given.check) : null,
     make(
       "div",
       { class: "grid" },
@@ -217,6 +218,32 @@ function heldOutPanel({ level, words: sentences, cells, headings, rows }) {
     ),
   );
   return reachable(box, "prediction");
+}
+
+// Statistics of the data, beside those of tensors that the model simulates.
+function checkPanel({ level, words: [answer, ...others], tensors, headings, rows }) {
+  const box = panel(
+    "Does the model look like the data?",
+    make("p", {}, light(level), ` ${answer}`),
+    make(
+      "ul",
+      {},
+      others.map((text) => make("li", {}, text)),
+    ),
+    make(
+      "div",
+      { class: "tablebox" },
+      simpleTable(headings, rows, "Statistics of the data and of simulated tensors", headings.length - 1),
+    ),
+    make(
+      "p",
+      { class: "quiet" },
+      `${whole.format(tensors)} whole tensors, simulated from the draws, with the same missing cells as the data. `,
+      "A small p means that they hardly ever look like the data; ",
+      "the adjusted p allows for all statistics and labels at once, and counts if it is at most 0.05.",
+    ),
+  );
+  return reachable(box, "check");
 }
 
 // A panel that a link leads to.

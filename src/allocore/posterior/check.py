@@ -1,0 +1,525 @@
+"""Posterior predictive checks: whole tensors simulated from the draws, and how the data compare with them.
+
+A tensor of the posterior predictive distribution, given one draw (Zhou and Carin 2015 for the compound Poisson form):
+
+    N_q ~ Poisson( lambda_q prod_m S_m[k[q,m]] )      latent events of class q, with S_m[k] = sum_d c_d phi[m][d,k]
+    rows of an event, mode by mode: d with probability c_d phi[m][d, k[q,m]] / S_m[k[q,m]]
+    poisson             the count of a cell is the number of its events                                  c = 1
+    negative-binomial   the sum of a Logarithmic(p) variable for each of its events                      c = -ln(1 - p)
+    bernoulli           whether it has any                                                               c = 1
+
+Events in missing cells are dropped. With a p for each row of a mode, c and p are those of the row; otherwise c is one
+number, which multiplies all N_q. Time and memory grow with the events, never with the number of cells.
+
+Statistics of the data are compared with those of S simulated tensors (Gelman, Meng and Stern 1996). The p-value of one
+statistic is two-sided: twice the smaller of (1 + number of simulated values >= observed) / (1 + S) and the same with
+<=. Many statistics, and hundreds of totals by label, are judged at once, so findings use adjusted p-values (maxT of
+Westfall and Young 1993). Each of the S + 1 tensors, the data included, gets a distance in each statistic,
+
+    |value - median| / (distance from the median to the end of the 90% interval on that side)
+
+and its largest distance T over all statistics. The adjusted p-value of a statistic is the share of the S + 1 tensors
+whose T is at least the distance of the data. Totals by label enter twice for each mode: by the share of labels outside
+their 90% intervals, and by the label that is furthest off, relative to the 95% quantile of that over all tensors.
+
+So if the data come from the model and one of the draws, they are exchangeable with the simulated tensors, and at least
+one finding has a probability of at most 5%, for any number of statistics and labels; 24 of 600 such tensors had one.
+A fit that has seen the data is closer to them. Of 100 fits each of simulated networks (14 x 14 x 5 x 12, some 3,000
+counts, 100 tensors a check, factors sparser than their prior), 4 had a finding under the Poisson likelihood, always the
+clustering coefficient, and none under the negative binomial or Bernoulli.
+
+The *width* of a mode is the factor by which the 90% intervals of its totals would have to be wider for 90% of the
+totals to be inside. It is above 1 where cells share shocks that the model takes for independent.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from allocore._text import plain_number
+from allocore.errors import Described, InputError
+from allocore.findings import Finding, Level, sentences
+from allocore.kernels.elementary import Flags, Floats, Ints
+from allocore.model.likelihood import dispersion_of
+from allocore.posterior.predict import number_of_draws
+from allocore.progress import watched
+from allocore.storage.record import Record
+from allocore.tensor.coordinates import Integers, canonical, coordinate_type
+from allocore.tensor.count_tensor import CountTensor, missing_diagonals
+from allocore.tensor.labels import label_kind
+from allocore.tensor.missing import WILDCARD, Missing, covered
+from allocore.tensor.sharded import stays_on_disk
+
+LEAST_TENSORS = 40  # with fewer, no adjusted p-value is clearly below 5%
+_MOST_EVENTS = 2**30  # of one tensor; a thousand million events take minutes
+_EVENTS_AT_ONCE = 2_000_000
+# A brief check simulates about this many events: some seconds on one processor.
+_BRIEF_EVENTS, _BRIEF_TENSORS = 50_000_000, 100
+_ENDS = (0.05, 0.5, 0.95)
+_INSIDE, _ERROR_RATE = 0.9, 0.05
+_TOP_SHARE = 0.01
+_MOST_LABELS = 20_000  # of a mode; the heaviest are compared
+_WORST_LABELS = 3
+_ROWS_AT_ONCE = 1024
+_LARGEST_P = float(np.nextafter(1.0, 0.0))
+
+
+def simulate_tensor(record: Record, chain: int, draw: int, rng: np.random.Generator) -> tuple[Integers, Ints]:
+    """Return the non-zero cells (M, N) of a tensor simulated from one draw, sorted, and their counts."""
+    cells_MN, latent_N = _latent_counts(record, chain, draw, rng)
+    observed_N = ~covered(cells_MN, record.tensor.missing)
+    cells_MN, latent_N = cells_MN[:, observed_N], latent_N[observed_N]
+    if record.spec.likelihood == "bernoulli":
+        return cells_MN, np.ones_like(latent_N)
+    if record.log_odds is None or not len(latent_N):
+        return cells_MN, latent_N
+    p_N = np.minimum(dispersion_of(record.log_odds_of(chain, draw, cells_MN.astype(np.int64))), _LARGEST_P)
+    sizes = rng.logseries(p_N[0] if record.spec.dispersion_by is None else np.repeat(p_N, latent_N), latent_N.sum())
+    return cells_MN, np.add.reduceat(sizes, np.cumsum(latent_N) - latent_N)
+
+
+def expected_events(record: Record, chain: int, draw: int) -> float:
+    """Return the expected number of latent events of a draw, those in missing cells included."""
+    return float(_Classes.of(record, chain, draw).rate_Q.sum())
+
+
+class _Classes(NamedTuple):
+    """The classes of a draw: expected events, the factor of each in every mode, and factors with their column sums."""
+
+    rate_Q: Floats
+    subs_QM: Ints
+    weights: list[Floats]
+    sums: list[Floats]
+
+    @classmethod
+    def of(cls, record: Record, chain: int, draw: int) -> "_Classes":
+        core_Q, subs_QM = record.included_classes(chain, draw)
+        weights = [np.asarray(factor[chain, draw], dtype=np.float64) for factor in record.factors]
+        rate_Q, mode = np.array(core_Q, dtype=np.float64), record.spec.dispersion_by
+        if record.log_odds is not None:
+            scale = record.spec.observation.latent_scale(record.log_odds[chain, draw])
+            if mode is None:
+                rate_Q *= scale
+            else:
+                weights[mode] = weights[mode] * scale[:, None]
+        sums = [each_DK.sum(axis=0) for each_DK in weights]
+        for m, sums_K in enumerate(sums):
+            rate_Q *= sums_K[subs_QM[:, m]]
+        return cls(rate_Q, np.asarray(subs_QM), weights, sums)
+
+
+def _latent_counts(record: Record, chain: int, draw: int, rng: np.random.Generator) -> tuple[Integers, Ints]:
+    """The cells of all latent events of a draw, missing cells included, and the number of events in each."""
+    classes, shape = _Classes.of(record, chain, draw), record.tensor.shape
+    expected = float(classes.rate_Q.sum())
+    if not expected <= _MOST_EVENTS:
+        given = Described(f"a run with a draw of {expected:.3g} expected events")
+        raise InputError("post", given, f"must have at most {_MOST_EVENTS:,} in a draw, each of which is simulated")
+    ends_Q = np.concatenate([[0], np.cumsum(rng.poisson(classes.rate_Q))])
+    cells_MN: Integers = np.empty((len(shape), 0), dtype=coordinate_type(shape))
+    latent_N: Ints = np.empty(0, dtype=np.int64)
+    for start in range(0, int(ends_Q[-1]), _EVENTS_AT_ONCE):
+        events_Q = np.diff(np.clip(ends_Q, start, start + _EVENTS_AT_ONCE))
+        new_ME = np.array([_rows(classes, mode, events_Q, rng) for mode in range(len(shape))])
+        new = canonical(new_ME, np.ones(new_ME.shape[1], dtype=np.int64), shape)
+        if not len(latent_N):
+            cells_MN, latent_N = new
+        else:
+            both = np.concatenate([cells_MN, new[0]], axis=1), np.concatenate([latent_N, new[1]])
+            cells_MN, latent_N = canonical(*both, shape)
+    return cells_MN, latent_N
+
+
+def _rows(classes: _Classes, mode: int, events_Q: Ints, rng: np.random.Generator) -> Ints:
+    """The rows of events in a mode, class after class. Events whose classes share a factor are drawn together."""
+    factor_Q, length = classes.subs_QM[:, mode], len(classes.weights[mode])
+    order_Q = np.argsort(factor_Q, kind="stable")
+    rows_E = np.empty(int(events_Q.sum()), dtype=np.int64)
+    events_K = np.bincount(factor_Q, events_Q).astype(np.int64)
+    end = 0
+    for k in np.flatnonzero(events_K).tolist():
+        probability_D = classes.weights[mode][:, k] / classes.sums[mode][k]
+        start, end = end, end + int(events_K[k])
+        if end - start < length:  # the second way takes as long as the mode has rows
+            uniform_E = rng.random(end - start) * probability_D.sum()
+            rows_E[start:end] = np.searchsorted(np.cumsum(probability_D), uniform_E, side="right").clip(0, length - 1)
+            continue
+        rows_E[start:end] = np.repeat(np.arange(length), rng.multinomial(end - start, probability_D))
+        rng.shuffle(rows_E[start:end])
+    if (np.diff(order_Q) > 0).all():
+        return rows_E
+    place_Q = np.empty(len(order_Q), dtype=np.int64)  # where the events of a class begin, sorted by factors
+    place_Q[order_Q] = np.cumsum(events_Q[order_Q]) - events_Q[order_Q]
+    first_Q = np.cumsum(events_Q) - events_Q
+    return np.asarray(rows_E[np.arange(len(rows_E)) + np.repeat(place_Q - first_Q, events_Q)])
+
+
+class _Statistic(NamedTuple):
+    """A number that describes a tensor: its name, a function of cells and counts, and the least unit that matters."""
+
+    name: str
+    value: Callable[[Integers, Ints], float]
+    unit: float = 0.0
+
+
+def _statistics(record: Record) -> list[_Statistic]:
+    """The statistics that apply to the tensor of a run."""
+    tensor = record.tensor
+    top = math.ceil(_TOP_SHARE * tensor.nnz)
+    found = [
+        _Statistic("total", lambda _, counts_N: float(counts_N.sum()), 1.0),
+        _Statistic("non-zero cells", lambda _, counts_N: float(len(counts_N)), 1.0),
+    ]
+    if record.spec.likelihood == "bernoulli":
+        found = found[:1]  # all counts are 1
+    else:
+        found += [
+            _Statistic("largest count", lambda _, counts_N: float(counts_N.max(initial=0)), 1.0),
+            _Statistic("share of the top 1% of cells", lambda _, counts_N: top_share(counts_N, top)),
+        ]
+    for mode, labels in enumerate(tensor.labels):
+        if label_kind(labels) in ("time", "order"):
+            found.append(_over_time(tensor, mode))
+    pair = network_modes(tensor)
+    return found if pair is None else [*found, *_of_network(pair, tensor.shape[pair[0]])]
+
+
+def top_share(counts_N: Ints, top: int) -> float:
+    """Return the share of all counts that the `top` largest have."""
+    if len(counts_N) <= top:
+        return float(len(counts_N) > 0)
+    return float(np.partition(counts_N, -top)[-top:].sum() / counts_N.sum())
+
+
+def _over_time(tensor: CountTensor, mode: int) -> _Statistic:
+    observed_D = tensor.missing.observed_rows(mode)
+
+    def variance(cells_MN: Integers, counts_N: Ints) -> float:
+        totals_D = np.bincount(cells_MN[mode], counts_N, len(observed_D))[observed_D]
+        return float(totals_D.var(ddof=1)) if len(totals_D) > 1 else 0.0
+
+    return _Statistic(f"variance of totals over {tensor.mode_names[mode]}", variance)
+
+
+def network_modes(tensor: CountTensor) -> tuple[int, int] | None:
+    """Return two modes of the same actors: with the same labels, or without labels and with a missing diagonal."""
+    pairs = [pair for pair in combinations(range(tensor.ndim), 2) if tensor.labels[pair[0]] == tensor.labels[pair[1]]]
+    masked = {group[:2] for group in missing_diagonals(tensor)}
+    labelled = [pair for pair in pairs if isinstance(tensor.labels[pair[0]], tuple)]
+    known = [pair for pair in labelled if pair in masked] or labelled
+    return next(iter(known or [pair for pair in pairs if _without_diagonal(tensor, pair)]), None)
+
+
+def _without_diagonal(tensor: CountTensor, pair: tuple[int, int]) -> bool:
+    diagonal_DM = np.full((tensor.shape[pair[0]], tensor.ndim), WILDCARD)
+    diagonal_DM[:, pair] = np.arange(len(diagonal_DM))[:, None]
+    return tensor.missing.union(Missing(diagonal_DM, tensor.shape)) == tensor.missing
+
+
+def _of_network(pair: tuple[int, int], actors: int) -> Iterator[_Statistic]:
+    """Statistics of the graph of actors with any count from one to the other, self-loops left out."""
+    kept: list[tuple[Integers, dict[str, float]]] = []  # those of the last tensor, which all functions are called with
+
+    def value(name: str) -> Callable[[Integers, Ints], float]:
+        def of(cells_MN: Integers, _: Ints) -> float:
+            if not kept or kept[0][0] is not cells_MN:
+                kept[:] = [(cells_MN, network_statistics(cells_MN[pair[0]], cells_MN[pair[1]], actors))]
+            return kept[0][1][name]
+
+        return of
+
+    for name in NETWORK_STATISTICS:
+        yield _Statistic(name, value(name))
+
+
+NETWORK_STATISTICS = (
+    "mean degree",
+    "standard deviation of out-degrees",
+    "standard deviation of in-degrees",
+    "reciprocity",
+    "clustering coefficient",
+)
+
+
+def network_statistics(from_N: Integers, to_N: Integers, actors: int) -> dict[str, float]:
+    """Return degrees, reciprocity and global transitivity of the directed graph with these edges, repeats allowed."""
+    loops_N = from_N == to_N
+    ones, ends = np.ones(len(from_N) - int(loops_N.sum())), (from_N[~loops_N], to_N[~loops_N])
+    directed = sparse.csr_array((ones, ends), (actors, actors))
+    directed.data[:] = 1.0  # repeats have been added up
+    edges, out_V, in_V = directed.nnz, directed.sum(axis=1), directed.sum(axis=0)
+    both = directed.multiply(directed.T).sum()
+    joined = sparse.csr_array(directed + directed.T)
+    joined.data[:] = 1.0
+    degree_V, closed = joined.sum(axis=1), 0.0
+    for start in range(0, actors, _ROWS_AT_ONCE):
+        some = joined[start : start + _ROWS_AT_ONCE]
+        closed += (some @ joined).multiply(some).sum()
+    paths = float((degree_V * (degree_V - 1.0)).sum())
+    values = edges / actors, out_V.std(), in_V.std(), both / edges if edges else 0.0, closed / paths if paths else 0.0
+    return dict(zip(NETWORK_STATISTICS, map(float, values), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """Whether the model looks like the data, as `Posterior.check` returns it.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A row for each statistic: `observed`; `expected`, `low` and `high`, the mean and the central 90% interval over
+        the simulated tensors; the two-sided predictive `p_value`; and `p_adjusted`, which allows for all statistics
+        and labels at once. For each mode, "labels of <mode> outside 90%" is the share of its labels whose totals are
+        outside their intervals; only too many count.
+    labels : pandas.DataFrame
+        The same for the total of each label: `mode`, `label`, `observed`, `expected`, `low`, `high`, `p_value`,
+        `p_adjusted`. Of a mode with more than 20,000 labels, the heaviest; labels that never have counts are left out.
+    widths : mapping of str to float
+        For each mode, the factor by which the 90% intervals of its totals would have to be wider to hold 90% of them.
+    findings : tuple of Finding
+        The verdict first, then each statistic and mode in which the data differ from the model: those whose adjusted
+        p-value is at most 5%.
+    simulated : pandas.DataFrame
+        The statistics of each simulated tensor, one column for each.
+
+    Examples
+    --------
+    >>> found = post.check(draws=40)
+    >>> found.ok, len(found.simulated)
+    (False, 40)
+    >>> list(found.table.columns)
+    ['observed', 'expected', 'low', 'high', 'p_value', 'p_adjusted']
+    """
+
+    table: pd.DataFrame
+    labels: pd.DataFrame = field(repr=False)
+    widths: Mapping[str, float]
+    findings: tuple[Finding, ...]
+    simulated: pd.DataFrame = field(repr=False)
+
+    @property
+    def level(self) -> Level:
+        """The level of the verdict: "good", "caution", or "poor" if the data differ in most statistics."""
+        return self.findings[0].level
+
+    @property
+    def ok(self) -> bool:
+        """Whether the data look like the simulated tensors: the level is "good"."""
+        return self.level == "good"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The findings in words; the first is the verdict."""
+        return sentences(self.findings)
+
+    def __str__(self) -> str:
+        verdict, *others = self.sentences
+        numbers = self.table.to_string(float_format=lambda number: f"{number:.4g}", index_names=False)
+        return "\n".join([f"{self.level.capitalize()}: {verdict}", "", numbers, "", *others])
+
+    def _repr_html_(self) -> str:
+        verdict, *others = self.sentences
+        items = "".join(f"<li>{escape(each)}</li>" for each in others)
+        numbers = self.table.to_html(float_format=lambda number: f"{number:.4g}")
+        return f"<p><strong>{self.level.capitalize()}: {escape(verdict)}</strong></p>{numbers}<ul>{items}</ul>"
+
+
+def check(record: Record, draws: int, seed: int) -> Check:
+    """Compare the data of a run with tensors simulated from its draws, taken in turn."""
+    statistics, modes = _statistics(record), [_Labels.of(record.tensor, m) for m in range(record.tensor.ndim)]
+    values_IJ = np.empty((draws + 1, len(statistics)))
+    totals = [np.empty((draws + 1, len(each.rows_L)), dtype=np.int64) for each in modes]
+    for i, (cells_MN, counts_N) in enumerate(watched(_tensors(record, draws, seed), draws + 1, "simulating tensors")):
+        values_IJ[i] = [each.value(cells_MN, counts_N) for each in statistics]
+        for mode, each in enumerate(modes):
+            totals[mode][i] = np.bincount(cells_MN[mode], counts_N, record.tensor.shape[mode])[each.rows_L]
+    return _judged(record, statistics, values_IJ, modes, totals)
+
+
+def brief_draws(record: Record) -> int | None:
+    """Return how many tensors a brief check simulates; None if the tensor stays on disk or even the fewest are slow."""
+    if not record.core_values.shape[1] or stays_on_disk(record.tensor):
+        return None
+    affordable = _BRIEF_EVENTS / max(1.0, expected_events(record, 0, record.core_values.shape[1] - 1))
+    return None if affordable < LEAST_TENSORS else int(min(_BRIEF_TENSORS, affordable))
+
+
+def _tensors(record: Record, draws: int, seed: int) -> Iterator[tuple[Integers, Ints]]:
+    """The data, then simulated tensors. Tensor i takes the values of draw i S // draws of the S of the posterior."""
+    yield record.tensor.coords, record.tensor.counts
+    every, per_chain = number_of_draws(record), record.core_values.shape[1]
+    for i in range(draws):
+        chain, draw = divmod(i * every // draws, per_chain)
+        yield simulate_tensor(record, chain, draw, np.random.default_rng([record.seed, seed, chain, draw, i]))
+
+
+class _Labels(NamedTuple):
+    """The labels of a mode that are compared."""
+
+    mode: str
+    rows_L: Ints
+    names: list[str]
+
+    @classmethod
+    def of(cls, tensor: CountTensor, mode: int) -> "_Labels":
+        rows_L = np.arange(tensor.shape[mode])
+        if len(rows_L) > _MOST_LABELS:
+            rows_L = np.sort(np.argsort(-tensor.mode_totals(mode), kind="stable")[:_MOST_LABELS])
+        return cls(tensor.mode_names[mode], rows_L, [str(tensor.labels[mode][row]) for row in rows_L.tolist()])
+
+    def taken(self, chosen_L: Flags) -> "_Labels":
+        return _Labels(self.mode, self.rows_L[chosen_L], [self.names[n] for n in np.flatnonzero(chosen_L).tolist()])
+
+
+def distances(values_IJ: Floats | Ints, unit_J: Floats | float) -> Floats:
+    """Return how far each value is from the median of its column, in distances from there to the 5% or 95% quantile."""
+    low_J, median_J, high_J = np.quantile(values_IJ, _ENDS, axis=0)
+    least_J = np.maximum(unit_J, np.maximum(1e-9 * np.abs(median_J), np.finfo(float).tiny))
+    scale_IJ = np.maximum(np.where(values_IJ >= median_J, high_J - median_J, median_J - low_J), least_J)
+    return np.asarray((values_IJ - median_J) / scale_IJ)
+
+
+def _judged(
+    record: Record, statistics: Sequence[_Statistic], values_IJ: Floats, modes: Sequence[_Labels], totals: list[Ints]
+) -> Check:
+    active = [np.asarray(totals_IL.any(axis=0)) for totals_IL in totals]
+    modes = [each.taken(chosen_L) for each, chosen_L in zip(modes, active, strict=True)]
+    totals = [totals_IL[:, chosen_L] for totals_IL, chosen_L in zip(totals, active, strict=True)]
+    off = [distances(totals_IL, 1.0) for totals_IL in totals]
+    outside_IM = np.stack([(np.abs(off_IL) > 1.0).mean(axis=1) for off_IL in off], axis=1)
+    furthest_IM = np.stack([np.abs(off_IL).max(axis=1) for off_IL in off], axis=1)
+    far_M = np.maximum(np.quantile(furthest_IM, _ENDS[-1], axis=0), 1.0)
+    units_J, labels_M = np.array([each.unit for each in statistics]), np.array([len(each.names) for each in modes])
+    of_values_IJ = np.abs(distances(values_IJ, units_J))
+    of_shares_IM = np.maximum(distances(outside_IM, 1.0 / labels_M), 0.0)
+    largest_I = np.concatenate([of_values_IJ, of_shares_IM, furthest_IM / far_M], axis=1).max(axis=1)
+
+    def adjusted(distance_J: Floats) -> Floats:
+        return np.asarray((largest_I[1:, None] >= distance_J).sum(axis=0) + 1.0) / len(largest_I)
+
+    table = pd.concat(
+        [
+            _compared(values_IJ, adjusted(of_values_IJ[0])),
+            _compared(outside_IM, adjusted(of_shares_IM[0]), upper_only=True),
+        ]
+    )
+    names = [*(each.name for each in statistics), *(f"labels of {each.mode} outside 90%" for each in modes)]
+    table.index = pd.Index(names, name="statistic")
+    labels = pd.concat(
+        [
+            _compared(totals_IL, adjusted(np.abs(off_IL[0]) / far)).assign(mode=each.mode, label=each.names)
+            for totals_IL, off_IL, far, each in zip(totals, off, far_M, modes, strict=True)
+        ],
+        ignore_index=True,
+    )
+    labels = labels[["mode", "label", *table.columns]].astype({"observed": np.int64})
+    widths = {
+        each.mode: float(np.quantile(np.abs(off_IL[0]), _INSIDE, method="inverted_cdf"))
+        for each, off_IL in zip(modes, off, strict=True)
+    }
+    simulated = pd.DataFrame(np.concatenate([values_IJ, outside_IM], axis=1)[1:], columns=table.index)
+    findings = tuple(_findings(record, table, labels, widths, len(simulated)))
+    return Check(table, labels, widths, findings, simulated)
+
+
+def _compared(values_IJ: Floats | Ints, adjusted_J: Floats, *, upper_only: bool = False) -> pd.DataFrame:
+    """A row for each column of values: the first value, the others, and p-values."""
+    observed_J, simulated_SJ = values_IJ[0], values_IJ[1:]
+    low_J, high_J = np.quantile(simulated_SJ, _ENDS[::2], axis=0, method="inverted_cdf")
+    more_J, fewer_J = (1.0 + (simulated_SJ >= observed_J).sum(axis=0)), (1.0 + (simulated_SJ <= observed_J).sum(axis=0))
+    p_J = more_J if upper_only else np.minimum(2.0 * np.minimum(more_J, fewer_J), len(values_IJ))
+    return pd.DataFrame(
+        {
+            "observed": observed_J,
+            "expected": simulated_SJ.mean(axis=0),
+            "low": low_J,
+            "high": high_J,
+            "p_value": p_J / len(values_IJ),
+            "p_adjusted": adjusted_J,
+        }
+    )
+
+
+def _findings(
+    record: Record, table: pd.DataFrame, labels: pd.DataFrame, widths: Mapping[str, float], tensors: int
+) -> Iterator[Finding]:
+    numbers = table.iloc[: len(table) - len(widths)]
+    off = numbers[numbers["p_adjusted"] <= _ERROR_RATE]
+    modes = [
+        mode
+        for mode, share in zip(widths, table["p_adjusted"].iloc[len(numbers) :], strict=True)
+        if min(share, labels["p_adjusted"][labels["mode"] == mode].min()) <= _ERROR_RATE
+    ]
+    known = {"statistics": len(numbers), "labels": len(labels), "tensors": tensors}
+    if not len(off) and not modes:
+        yield Finding("check-good", "good", known)
+        return
+    level: Level = "poor" if 2 * len(off) > len(numbers) else "caution"
+    yield Finding("check-off", level, {**known, "off": tuple(map(str, off.index)), "modes": tuple(modes)})
+    for name, row in off.iterrows():
+        yield Finding("statistic-off", "caution", {"name": str(name), **_interval(row)})
+    for mode in modes:
+        yield _totals_off(
+            mode, labels[labels["mode"] == mode], float(table["expected"][f"labels of {mode} outside 90%"])
+        )
+    wide = {mode: widths[mode] for mode in modes if widths[mode] > 1.0}
+    if wide:
+        yield Finding("narrow-sums", "caution", {"widths": wide})
+    if record.spec.likelihood == "poisson" and _bursts(off):
+        yield Finding("check-bursts", values={"has_priors": record.spec.has_priors})
+    elif record.spec.likelihood == "negative-binomial" and modes:
+        yield Finding("check-negative-binomial-sums")
+
+
+def _interval(row: "pd.Series[float]") -> dict[str, float]:
+    return {name: float(row[name]) for name in ("observed", "expected", "low", "high")}
+
+
+def _totals_off(mode: str, labels: pd.DataFrame, chance: float) -> Finding:
+    outside = labels[(labels["observed"] < labels["low"]) | (labels["observed"] > labels["high"])]
+    far = (labels["observed"] - labels["expected"]).abs().loc[outside.index].sort_values(ascending=False, kind="stable")
+    worst = [
+        {"label": str(row["label"]), **_interval(row[["observed", "expected", "low", "high"]].astype(float))}
+        for _, row in labels.loc[far.index[:_WORST_LABELS]].iterrows()
+    ]
+    values = {"mode": mode, "labels": len(labels), "outside": len(outside), "chance": chance * len(labels)}
+    return Finding("totals-off", "caution", {**values, "worst": worst})
+
+
+def _bursts(off: pd.DataFrame) -> bool:
+    """Whether the data have fewer non-zero cells, or larger counts, than the model simulates."""
+    fewer = "non-zero cells" in off.index and off["observed"]["non-zero cells"] < off["low"]["non-zero cells"]
+    larger = [name for name in ("largest count", "share of the top 1% of cells") if name in off.index]
+    return bool(fewer or any(off["observed"][name] > off["high"][name] for name in larger))
+
+
+HEADINGS = ("", "data", "simulated", "90% interval", "p", "adjusted p")
+COLUMNS = (
+    "Simulated: the mean over the simulated tensors. p: how often a simulated tensor is as far from the middle as the "
+    "data. Adjusted p: the same for all statistics and labels at once; findings need at most 0.05."
+)
+
+
+def check_rows(table: pd.DataFrame) -> list[list[str]]:
+    """The table as text, a list for each row: the name, the data, the mean, the interval and p-values."""
+    rows = []
+    for name, row in table.iterrows():
+        share = "outside 90%" in str(name) or str(name).startswith("share")
+        observed, expected, low, high = (
+            f"{row[each]:.1%}" if share else plain_number(row[each]) for each in ("observed", "expected", "low", "high")
+        )
+        p_values = (f"{row[each]:.3f}" for each in ("p_value", "p_adjusted"))
+        rows.append([str(name), observed, expected, f"{low} to {high}", *p_values])
+    return rows
+
+
+def sum_findings(found: Check) -> tuple[Finding, ...]:
+    """Return what a check says about the intervals of sums: whether they are too narrow, and by how much."""
+    return tuple(each for each in found.findings if each.kind == "narrow-sums")
