@@ -1,4 +1,4 @@
-"""A browser for all files of this folder; the page of a run by hand, and a run with a very long mode, for all of them."""
+"""What all files of this folder share: a browser, the page of a run by hand, and a run with a very long mode."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from support.handmade_posterior import large_posterior, posterior
 @pytest.fixture(scope="session")
 def long_posterior():
     labels = [[f"a label with the number {n}" for n in range(100_000)], None]
-    return large_posterior((100_000, 3), 40, labels=labels)
+    return large_posterior((100_000, 3), 12, labels=labels)
 
 
 @pytest.fixture(scope="session")
