@@ -53,6 +53,7 @@ def tab(context, written):
 @pytest.fixture
 def seen(tab):
     """The page of the run by hand, in a tab that all tests share; it is checked after each of them."""
+    tab.page.bring_to_front()  # a tab in the background takes seconds for a click
     yield tab
     tab.check()
 
@@ -93,6 +94,7 @@ def shared(tabs):
 
     def show(make):
         used.append(tabs(make))
+        used[-1].page.bring_to_front()
         used[-1].page.set_viewport_size(WINDOW)
         return used[-1]
 
