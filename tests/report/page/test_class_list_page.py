@@ -15,7 +15,7 @@ def found(seen, query):
     page = seen.go()
     page.fill("#query", query)
     page.press("#query", "Enter")
-    page.wait_for_selector(".classlist", state="attached")
+    page.wait_for_selector(".classlist")
     return seen.listed()
 
 
