@@ -17,6 +17,7 @@ from allocore.model.likelihood import odds_of
 from allocore.tensor.count_tensor import with_parts
 from support.errors import refused
 from support.forecast_cases import MONTHS, NAMES, dense_rates, fitted, tensor
+from support.tiers import parametrize_few
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +160,7 @@ def test_unobserved_and_absent_periods_are_skipped():
     assert forecast.predict({})["expected"][0] > 0.0
 
 
-@pytest.mark.parametrize("e0", [1.0, 0.01])
+@parametrize_few("e0", [0.01, 1.0], quick=1)
 def test_a_source_that_was_missing_for_long_is_forecast_from_what_was_seen(e0):
     """Before month 28 nothing of D's cells was observed: its time factor is a draw from the prior there."""
     rates = np.zeros((4, 5, 36))
@@ -223,9 +224,10 @@ def test_a_season_is_used_where_the_data_have_one():
     counts = rng.poisson(40.0 * index, (4, 3, 24))
     post = fitted(ac.as_tensor(counts, mode_names=["a", "b", "time"]).with_labels({"time": labels}))
     cells = [{"time": label} for label in ("2006-Q1", "2006-Q2", "2006-Q3", "2006-Q4")]
-    seasonal, plain = post.forecast(4).predict(cells), post.forecast(4, season=None).predict(cells)
+    forecast = post.forecast(4)
+    seasonal, plain = forecast.predict(cells), post.forecast(4, season=None).predict(cells)
     truth = 12 * 40.0 * index[:4]
-    assert np.isfinite(post.forecast(4).smoothness["season"]).any()
+    assert np.isfinite(forecast.smoothness["season"]).any()
     assert np.abs(seasonal["expected"] - truth).mean() < 0.5 * np.abs(plain["expected"] - truth).mean()
 
 

@@ -35,6 +35,12 @@ def held_out(steady):
     return fitted(train).forecast(3), seen
 
 
+@pytest.fixture(scope="module")
+def whole(steady):
+    """A forecast from a run without missing cells."""
+    return fitted(steady.select(month=LABELS[:30])).forecast(3)
+
+
 def simple_errors(past, future):
     """The mean absolute errors of the mean, the last value and the value one year before, (N, T) each."""
     means = {"mean": past.mean(axis=1)[:, None], "last": past[:, -1:], "year before": past[:, -12:][:, :3]}
@@ -57,9 +63,8 @@ def test_cells_that_were_never_observed_are_not_scored(steady, held_out):
 
 
 @pytest.mark.slow
-def test_a_run_with_held_out_cells_is_judged_as_one_without(steady, held_out):
+def test_a_run_with_held_out_cells_is_judged_as_one_without(steady, held_out, whole):
     forecast, seen = held_out
-    whole = fitted(steady.select(month=LABELS[:30])).forecast(3)
     assert "cells-not-compared" not in {finding.kind for finding in whole.evaluate(steady).findings}
     held = [("ABCDEFGH"[i], "abcdefgh"[j], None) for i, j in np.argwhere(~seen)]
     found, judged = forecast.evaluate(steady).table, whole.evaluate(steady.with_missing(held)).table
@@ -87,16 +92,15 @@ def test_nothing_is_said_to_rise_because_it_was_held_out(held_out):
     np.testing.assert_allclose(found["ratio"], 1.0, atol=0.25)
 
 
-def test_a_class_at_home_in_cells_that_were_never_observed_has_no_past(steady):
-    forecast = fitted(steady.select(month=LABELS[:30])).forecast(3)
-    home = home_cells(forecast.fitted.class_summary(), 2)[0]
+def test_a_class_at_home_in_cells_that_were_never_observed_has_no_past(steady, whole):
+    home = home_cells(whole.fitted.class_summary(), 2)[0]
     pairs = [(who, whom, None) for who, whom in itertools.product(home["who"], home["whom"])]
-    found = forecast.evaluate(steady.with_missing(pairs)).table
-    assert found.loc[("classes", "forecast"), "number"] == 3 * (len(forecast.changes()) - 1)
+    found = whole.evaluate(steady.with_missing(pairs)).table
+    assert found.loc[("classes", "forecast"), "number"] == 3 * (len(whole.changes()) - 1)
     hidden = Missing(steady.with_missing(pairs).missing.patterns, (8, 8, 3))
-    compared = with_parts(forecast.compared.tensor, missing=hidden)
-    assert np.isnan(forecast.compared.past.by_period([home], compared)).all()
-    assert np.isfinite(forecast.compared.past.by_period([{}], compared)).all()
+    compared = with_parts(whole.compared.tensor, missing=hidden)
+    assert np.isnan(whole.compared.past.by_period([home], compared)).all()
+    assert np.isfinite(whole.compared.past.by_period([{}], compared)).all()
 
 
 def test_a_series_with_gaps_has_the_mean_of_its_observed_periods(steady):
@@ -111,15 +115,15 @@ def test_a_series_with_gaps_has_the_mean_of_its_observed_periods(steady):
     assert Finding("cells-filled-in", "note", {"cells": int(np.isnan(dense).sum())}) in evaluation.findings
 
 
-def test_sums_leave_out_what_is_missing_in_the_future(steady):
-    forecast, dense = fitted(steady.select(month=LABELS[:30])).forecast(3), steady.to_dense()
+def test_sums_leave_out_what_is_missing_in_the_future(steady, whole):
+    dense = steady.to_dense()
     largest = "ABCDEFGH"[int(dense.sum(axis=(1, 2)).argmax())]
-    found = forecast.evaluate(steady.with_missing([(largest, None, None), ("A", "b", LABELS[31])])).table
+    found = whole.evaluate(steady.with_missing([(largest, None, None), ("A", "b", LABELS[31])])).table
     seen = np.ones((8, 8, 3), dtype=bool)
     seen["ABCDEFGH".index(largest)] = False
     seen[0, 1, 1] = False
     totals = (dense[:, :, 30:] * seen).sum(axis=(0, 1))
-    expected = (dense_rates(forecast.record).mean(axis=0) * seen).sum(axis=(0, 1))
+    expected = (dense_rates(whole.record).mean(axis=0) * seen).sum(axis=(0, 1))
     mean = (dense[:, :, :30].mean(axis=2)[:, :, None] * seen).sum(axis=(0, 1))
     own = found.loc["totals"]["absolute_error"]
     assert own["forecast"] == pytest.approx(np.abs(expected - totals).mean())

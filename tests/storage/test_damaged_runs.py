@@ -89,18 +89,20 @@ def test_much_damage_at_random_is_told_or_does_no_harm_to_reading_and_to_continu
     assert check_damages(whole, tmp_path, range(1000, 1150), attempts) > 0.2
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("seed", "12"), ("seed", "x"), ("seed", 11), ("seed", None), ("seed", "9" * 5000), ("tensor", "0" * 64),
-        ("settings", "{}"), ("settings", "[]"), ("settings", "[" * 10**5), ("settings", 3),
-    ],
-)  # fmt: skip
-def test_another_seed_or_other_settings_are_not_another_run(run_folder, name, value):
-    change(run_folder / ".zattrs", **{name: value})
-    for attempt in (ac.open_run, ac.AlloCore.resume):
-        with refused_file(run_folder, "is damaged: "):
-            attempt(run_folder)
+OTHERS = [
+    ("seed", "12"), ("seed", "x"), ("seed", 11), ("seed", None), ("seed", "9" * 5000), ("tensor", "0" * 64),
+    ("settings", "{}"), ("settings", "[]"), ("settings", "[" * 10**5), ("settings", 3),
+]  # fmt: skip
+
+
+def test_another_seed_or_other_settings_are_not_another_run(run_folder):
+    text = (run_folder / ".zattrs").read_text()
+    for name, value in OTHERS:
+        (run_folder / ".zattrs").write_text(text)
+        change(run_folder / ".zattrs", **{name: value})
+        for attempt in (ac.open_run, ac.AlloCore.resume):
+            with refused_file(run_folder, "is damaged: "):
+                attempt(run_folder)
 
 
 def test_a_flipped_bit_in_settings_seed_or_schedule_is_found(run_folder, whole):
@@ -145,15 +147,15 @@ def test_a_run_from_before_the_checksum_is_read_and_gets_one_when_it_goes_on(run
     assert ac.open_run(run_folder).core_values.shape == (2, 7, 3)
 
 
-@pytest.mark.parametrize("shape", [[10**15], [2**40], [0], [-3], ["7"], 7, None, [[3]], [3, 3]])
 @pytest.mark.parametrize("name", ["observed_data/counts", "constant_data/missing_patterns", "posterior/who"])
-def test_absurd_shapes_of_arrays_are_told_and_take_no_memory(run_folder, name, shape):
-    change(run_folder / name / ".zarray", shape=shape)
-    tracemalloc.start()
-    with refused_file(run_folder, "is damaged: "):
-        ac.open_run(run_folder)
-    assert tracemalloc.get_traced_memory()[1] < 2**26
-    tracemalloc.stop()
+def test_absurd_shapes_of_arrays_are_told_and_take_no_memory(run_folder, name):
+    for shape in ([10**15], [2**40], [0], [-3], ["7"], 7, None, [[3]], [3, 3]):
+        change(run_folder / name / ".zarray", shape=shape)
+        tracemalloc.start()
+        with refused_file(run_folder, "is damaged: "):
+            ac.open_run(run_folder)
+        assert tracemalloc.get_traced_memory()[1] < 2**26, shape
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("size", [5, 7, 10**12, -1, "6", None])

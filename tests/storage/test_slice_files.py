@@ -16,7 +16,7 @@ from support.same_draws import assert_same
 from support.tiers import parametrize_few
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
-SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 12, "thin": 2, "chains": 2, "seed": 11, "progress": False}
+SETTINGS = {"budget": 3, "f0": 1.0, "burn_in": 7, "draws": 6, "thin": 2, "chains": 2, "seed": 11, "progress": False}
 SETTINGS |= {"likelihood": "negative-binomial", "dispersion_by": 1, "e0": "infer"}
 TOLD = r"^draws come through the executor, not through .*run.zarr: "
 
@@ -57,7 +57,7 @@ def test_a_worker_that_reaches_the_run_sends_no_draws(tmp_path, alone):
     executor = Watched()
     post = fitted(executor=executor, store=tmp_path / "run.zarr")
     assert_same(post, alone)
-    assert len(executor.outcomes) == 14, "31 sweeps of two chains, five at a time"
+    assert len(executor.outcomes) == 8, "19 sweeps of two chains, five at a time"
     assert all(outcome.states is None for outcome in executor.outcomes)
     assert not (tmp_path / "run.zarr" / "slices").exists()
 
@@ -136,7 +136,7 @@ def test_the_file_of_a_slice_has_the_same_bytes_whoever_writes_it(tmp_path):
         def keep(outcome, folder=tmp_path / name / "slices", found=found):
             found.update({path.name: path.read_bytes() for path in folder.glob("*.npz")})
 
-        fitted(executor=Watched(answered=keep), store=tmp_path / name)
+        fitted(executor=Watched(answered=keep), store=tmp_path / name, chains=1, draws=4)
         contents.append(found)
     assert contents[0] == contents[1]
     assert sorted(contents[0])[:2] == ["0-1-5.npz", "0-11-15.npz"]
@@ -158,7 +158,7 @@ def test_a_run_with_slices_on_their_way_can_be_opened_and_what_a_killed_driver_l
     with xr.open_datatree(path, engine="zarr") as tree:
         assert tree["posterior"].sizes["draw"] == 4
     with ThreadPoolExecutor(1) as pool:
-        assert_same(ac.AlloCore.resume(path, draws=12, executor=pool, progress=False).posterior_, alone)
+        assert_same(ac.AlloCore.resume(path, draws=6, executor=pool, progress=False).posterior_, alone)
     assert not (path / "slices").exists()
     assert not trap.exists()
 
@@ -171,7 +171,7 @@ def test_in_a_run_of_a_stranger_a_link_is_not_followed_and_nothing_outside_is_re
     (outside / "0-1-5.npz").write_text("precious")
     (path / "slices").symlink_to(outside, target_is_directory=True)
     executor = None if how == "here" else Watched()
-    assert_same(ac.AlloCore.resume(path, draws=12, executor=executor, progress=False).posterior_, alone)
+    assert_same(ac.AlloCore.resume(path, draws=6, executor=executor, progress=False).posterior_, alone)
     assert [each.read_text() for each in outside.iterdir()] == ["precious"]
 
 
@@ -179,7 +179,7 @@ def test_a_file_in_the_way_of_the_folder_sends_draws_through_the_executor(tmp_pa
     path = tmp_path / "run.zarr"
     fitted(draws=4, store=path)
     (path / "slices").write_text("in the way")
-    assert_same(ac.AlloCore.resume(path, draws=12, executor=Watched(), progress=False).posterior_, alone)
+    assert_same(ac.AlloCore.resume(path, draws=6, executor=Watched(), progress=False).posterior_, alone)
 
 
 def test_the_newest_sweep_of_every_slice_is_shown(monkeypatch):

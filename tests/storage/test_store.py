@@ -180,7 +180,7 @@ def always_saving(monkeypatch):
 
 def test_a_run_that_still_goes_on_is_opened_by_xarray_and_by_open_run_without_a_warning(tmp_path):
     """After every save, all draws so far are there; what comes later is not."""
-    path, rng, schedule = tmp_path / "run.zarr", np.random.default_rng(6), Schedule(1, 2, 2)
+    path, rng, schedule = tmp_path / "run.zarr", np.random.default_rng(6), Schedule(1, 2, 1)
     expected = []
     with ZarrStore.create(path, replace(PLAN, schedule=schedule)) as store, warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -295,7 +295,7 @@ def test_saves_are_so_far_apart_that_they_cost_little(tmp_path, monkeypatch):
     assert saves == [5, 55, 105, 155]
 
 
-@pytest.mark.parametrize("name", ["1 run.zarr", "läuft.zarr", "run"])
+@pytest.mark.parametrize("name", ["1 läuft.zarr", "run"])
 def test_a_run_may_have_any_name(tmp_path, name):
     ac.CP(2, burn_in=0, draws=2, thin=1, seed=1, store=str(tmp_path / name), progress=False).fit(TENSOR)
     assert os.listdir(tmp_path) == [name]

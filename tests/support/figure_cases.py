@@ -1,9 +1,11 @@
 """Small posteriors put together by hand, and what is drawn in a panel."""
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import allocore as ac
 from allocore.model.spec import Spec
+from allocore.report.figures import run as figure_files
 from allocore.results import Posterior
 from allocore.storage.record import Record, Schedule
 
@@ -59,6 +61,13 @@ def some_factors():
     when = np.full((12, 2), 1 / 12)
     when[:, 1] = [0.01, 0.01, 0.4, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.35, 0.07]
     return [who, what, when]
+
+
+def write_without_drawing(monkeypatch):
+    """Let `write_all` write the files of empty figures, for tests of which files there are."""
+    for name in ("classes", "core", "factors", "mass", "effective_shape", "traces"):
+        monkeypatch.setattr(figure_files, name, lambda *_, **__: Figure())
+    monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
 
 
 def artists(panel, gid):

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import allocore as ac
 from allocore import figures
 from allocore.errors import InputError
 from allocore.report.figures import run as figure_files
 from support.errors import refused
-from support.figure_cases import posterior
+from support.figure_cases import posterior, write_without_drawing
 
 STARTS = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
 ENDS = {"png": b"IEND\xaeB`\x82", "pdf": b"%%EOF\n", "svg": b"</svg>\n"}
@@ -29,15 +28,21 @@ def coarse():
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """All figures of a run, in a folder that had to be made."""
-    return figures.write_all(posterior(), tmp_path_factory.mktemp("all") / "new" / "folder", on_page=2)
+    """One figure in all formats."""
+    return list(figure_files.write_figure(figures.mass(posterior()), tmp_path_factory.mktemp("one") / "mass", STARTS))
 
 
-def test_all_figures_are_written_in_all_formats(files):
+def test_all_figures_are_written_in_all_formats_to_a_folder_that_had_to_be_made(tmp_path, monkeypatch):
+    write_without_drawing(monkeypatch)
+    files = figures.write_all(posterior(), tmp_path / "new" / "folder", on_page=2)
     stems = ["classes-1", "classes-2", "core", "factors-who", "factors-what", "factors-when", "mass"]
     expected = [f"{stem}.{kind}" for stem in [*stems, "effective-shape", "traces"] for kind in ("png", "pdf", "svg")]
     assert names(files) == expected
     assert sorted(names(files[0].parent.iterdir())) == sorted(expected), "and nothing else"
+
+
+def test_files_are_whole(files):
+    assert names(files) == ["mass.png", "mass.pdf", "mass.svg"]
     for file in files:
         content = file.read_bytes()
         assert content.startswith(STARTS[file.suffix[1:]])
@@ -45,9 +50,9 @@ def test_all_figures_are_written_in_all_formats(files):
 
 
 def test_the_same_run_gives_the_same_files(files, tmp_path):
-    again = figure_files.write_figure(figures.mass(posterior()), tmp_path / "mass", ["png", "pdf", "svg"])
-    for file in again:
-        assert file.read_bytes() == (files[0].parent / file.name).read_bytes(), file.name
+    again = figure_files.write_figure(figures.mass(posterior()), tmp_path / "mass", STARTS)
+    for file, other in zip(again, files, strict=True):
+        assert file.read_bytes() == other.read_bytes(), file.name
 
 
 def test_letters_in_pdf_are_letters(files):
@@ -57,7 +62,7 @@ def test_letters_in_pdf_are_letters(files):
 
 
 def test_rows_is_the_number_of_classes_progress_hears_of_every_file_and_modes_may_have_any_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"drawn"))
+    write_without_drawing(monkeypatch)
     heard = []
     post = posterior(names=("/up", "a/b", "A B"))
     written = figures.write_all(post, tmp_path, formats="svg", rows=1, progress=heard.append)

@@ -16,12 +16,12 @@ from support.tiers import parametrize_few
 
 PNG = b"\x89PNG\r\n\x1a\n"
 MAKERS = {
+    "mass": figures.mass,
+    "factors": lambda post: figures.factors(post, 0),
     "calibration": lambda post: figures.calibration(post, test=post.tensor, allow_training=True),
     "classes": figures.classes,
     "core": figures.core,
     "effective_shape": figures.effective_shape,
-    "factors": lambda post: figures.factors(post, 0),
-    "mass": figures.mass,
     "one_class": lambda post: figures.one_class(post, 0),
     "traces": figures.traces,
 }
@@ -63,6 +63,7 @@ post = posterior()
 """
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_a_figure_once_with_and_without_pyplot(tmp_path):
     cells = outputs_of(
         tmp_path,

@@ -14,24 +14,21 @@ from support.shown_posteriors import iso_week_posterior, retail_posterior, showi
 pytestmark = needs_browser
 
 
-def test_a_class_has_stems_for_every_mode_with_the_right_shares(seen):
+def test_every_chart_has_marks_with_the_right_shares_a_legend_over_time_and_a_table_with_the_same_numbers(seen):
     page = seen.go("class/0")
-    page.wait_for_selector(".chart svg")
+    page.wait_for_selector("figure >> nth=3 >> .chart svg")
     marks = seen.marks()
     assert "United States 90.0% (90.0% to 90.0%)" in marks
     assert "Singapore 10.0% (10.0% to 10.0%)" in marks
     assert "Iraq 80.0% (80.0% to 80.0%)" in marks
     assert "Fight 70.0% (70.0% to 70.0%)" in marks
     assert "Yield" not in " ".join(marks)
-
-
-def test_every_chart_has_marks_and_a_table_with_the_same_numbers(seen):
-    page = seen.go("class/0")
-    page.wait_for_selector("figure >> nth=3 >> .chart svg")
+    assert seen.texts(".legend li") == ["share by time", "90% interval", "if spread evenly (8%)"]
     for figure in page.query_selector_all("figure"):
         assert figure.query_selector_all("svg circle, svg path")
         assert figure.query_selector(".chart").get_attribute("aria-label")
         figure.query_selector("summary").click()
+    page.wait_for_selector("figure >> nth=3 >> tbody tr")
     for name, labels, shares in zip(
         ("sender", "action", "time"),
         (COUNTRIES, ACTIONS, MONTHS),
@@ -63,8 +60,10 @@ def test_the_map_colours_the_right_countries_and_small_ones_get_a_dot(seen):
     assert named == "Map of sender of class 0: United States 90%, Singapore 10%"
 
 
-def test_from_a_factor_one_gets_to_all_classes_that_share_it(seen):
+def test_a_class_leads_to_its_family_and_to_all_classes_that_share_a_factor(seen):
     page = seen.go("class/0")
+    assert [text.split(":")[0] for text in seen.texts(".classtable tbody th")] == ["1", "2", "3"], "most shared first"
+    assert len(seen.texts(".classtable tbody tr:nth-child(1) td.same")) == 2
     assert seen.texts(".sharing")[0] == "sender #0 ×3 , shared by 3 classes shared with classes 1: 100%, 3: 100%"
     page.click(".sharing >> nth=0 >> .chip")
     page.wait_for_selector("h1 bdi:text-is('sender #0')")
@@ -96,17 +95,10 @@ def test_how_surely_classes_share_a_factor_is_told_in_every_view(opened):
     )
 
 
-def test_a_class_lists_its_family_those_that_share_most_first(seen):
-    seen.go("class/0")
-    assert [text.split(":")[0] for text in seen.texts(".classtable tbody th")] == ["1", "2", "3"]
-    assert len(seen.texts(".classtable tbody tr:nth-child(1) td.same")) == 2
-
-
-def test_a_class_tells_its_name_its_share_and_who_holds_it(opened):
-    post = varied_posterior()
-    seen = opened(post)
+def test_a_class_tells_its_name_its_share_and_who_holds_it(shared):
+    seen = shared(varied_posterior)
     page = seen.go("class/0")
-    low, high = post.class_summary().interval_C2[0]
+    low, high = varied_posterior().class_summary().interval_C2[0]
     assert seen.texts("h1") == ["Class 0 United States → Iraq · Fight · 2003-03 to 2003-04"]
     assert page.inner_text(".lead").startswith("In 2 of 2 chains, 100% of draws.")
     assert f"of all ({100 * low:.2f}% to {100 * high:.2f}%)." in page.inner_text(".lead")
@@ -253,8 +245,8 @@ def test_factors_that_underflow_say_so(opened):
     seen.go("")
 
 
-def test_numbers_carry_the_name_of_their_mode_and_weeks_are_spans(opened):
-    seen = opened(retail_posterior())
+def test_numbers_carry_the_name_of_their_mode_and_weeks_are_spans(shared):
+    seen = shared(retail_posterior)
     page = seen.go("class/0")
     page.wait_for_selector("figure >> nth=2 >> .chart svg")
     assert seen.texts("h1") == ["Class 0 store 12 · tea · 2018-12-24 to 2019-01-06"]
@@ -269,12 +261,6 @@ def test_numbers_carry_the_name_of_their_mode_and_weeks_are_spans(opened):
     page.locator("figure >> nth=2 >> .chart svg circle >> nth=2").hover(force=True)
     tip = page.locator("figure >> nth=2 >> [aria-label='tip'] text").text_content()
     assert tip.strip("\u200b").startswith("week of 2018-12-24  40.0%")
-
-
-def test_a_line_over_time_has_a_legend(seen):
-    page = seen.go("class/0")
-    page.wait_for_selector(".chart svg")
-    assert seen.texts(".legend li") == ["share by time", "90% interval", "if spread evenly (8%)"]
 
 
 def test_iso_weeks_are_drawn_from_their_mondays_on(opened):

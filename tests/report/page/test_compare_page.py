@@ -64,20 +64,17 @@ def test_legends_and_lists_of_compared_classes_have_their_names(seen):
     assert compared(seen) == [3, 2]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "answer"),
-    [
+def test_a_class_that_cannot_be_added_is_told(seen):
+    page = seen.go("compare/0,2")
+    for wanted, answer in (
         ("nowhere", "No class has the number, the name or a heavy label “nowhere”."),
         ("class 0", "Class 0 is already shown."),
         ("77", "No class has the number, the name or a heavy label “77”."),
-    ],
-)
-def test_a_class_that_cannot_be_added_is_told(seen, wanted, answer):
-    page = seen.go("compare/0,2")
-    page.fill("#add", wanted)
-    page.press("#add", "Enter")
-    assert page.inner_text("form .warn") == answer
-    assert compared(seen) == [0, 2]
+    ):
+        page.fill("#add", wanted)
+        page.press("#add", "Enter")
+        assert page.inner_text("form .warn") == answer
+        assert compared(seen) == [0, 2]
 
 
 def test_lines_that_cover_one_another_are_told_and_both_can_be_seen(seen):

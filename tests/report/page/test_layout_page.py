@@ -44,15 +44,22 @@ def drawn(page):
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
-@parametrize_few("width", [1280, 800, 420], quick=1)
-def test_titles_ticks_and_names_in_charts_stand_apart_and_inside(shared, width):
+@parametrize_few("width", [1280, 800, 420])
+def test_no_view_is_wider_than_the_window_and_texts_of_charts_stand_apart_and_inside(shared, width):
     seen = shared(varied_posterior)
-    for address in VIEWS:
+    for address in (*VIEWS, "classes"):
         page = seen.go(address)
         at_width(seen, width)
         drawn(page)
         assert page.evaluate(OVERLAPS) == [], address
         assert page.evaluate(OUTSIDE) == [], address
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+        hidden = "all => all.filter(box => box.scrollWidth > box.clientWidth).length"
+        assert width < 800 or page.eval_on_selector_all(".cells", hidden) == 0, "the observed counts can be seen"
+    outside = """() => [...document.querySelectorAll('.classlist li')].flatMap(item =>
+        [...item.querySelectorAll('dt, dd')].filter(part =>
+            part.getBoundingClientRect().right > item.getBoundingClientRect().right))"""
+    assert page.evaluate(outside) == []
 
 
 @pytest.mark.parametrize("step", [0.01, pytest.param(1.0, marks=pytest.mark.slow), 2500.0])
@@ -66,22 +73,6 @@ def test_the_title_of_the_traces_stands_off_ticks_of_any_length(opened, step):
     assert page.evaluate(OUTSIDE) == []
     ticks = page.locator("#health svg [aria-label='y-axis tick label'] text").all_text_contents()
     assert len(ticks) == len(set(ticks)) > 1
-
-
-@pytest.mark.parametrize("width", [1280, 800, pytest.param(420, marks=pytest.mark.slow)])
-def test_no_view_is_wider_than_the_window(shared, width):
-    seen = shared(varied_posterior)
-    for address in (*VIEWS, "classes"):
-        page = seen.go(address)
-        at_width(seen, width)
-        drawn(page)
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
-        hidden = "all => all.filter(box => box.scrollWidth > box.clientWidth).length"
-        assert width < 800 or page.eval_on_selector_all(".cells", hidden) == 0, "the observed counts can be seen"
-    outside = """() => [...document.querySelectorAll('.classlist li')].flatMap(item =>
-        [...item.querySelectorAll('dt, dd')].filter(part =>
-            part.getBoundingClientRect().right > item.getBoundingClientRect().right))"""
-    assert page.evaluate(outside) == []
 
 
 @pytest.mark.parametrize("address", ["class/0", "compare/0,1"])
@@ -106,8 +97,8 @@ def test_the_two_columns_end_at_about_the_same_height(shared, make, address):
     assert names == list(make().tensor.mode_names), "the order for the keyboard is that of the modes"
 
 
-def test_a_table_that_is_opened_moves_no_panel_to_the_other_column(opened):
-    seen = opened(varied_posterior())
+def test_a_table_that_is_opened_moves_no_panel_to_the_other_column(shared):
+    seen = shared(varied_posterior)
     page = seen.go("class/0")
     drawn(page)
     columns = "() => [...document.querySelectorAll('.balanced > .panel')].map(panel => panel.style.gridColumn)"

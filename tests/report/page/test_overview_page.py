@@ -1,6 +1,7 @@
 """The first view: the run, whether to trust it, and its largest classes."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,14 @@ from support.tiers import parametrize_few
 pytestmark = needs_browser
 
 
+def four_chains():
+    return posterior(chains=4, draws=9)
+
+
+def facts(shown):
+    return dict(zip(shown.texts(".facts dt"), shown.texts(".facts dd"), strict=True))
+
+
 def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
     page = seen.go()
     assert page.title() == "Overview – By hand"
@@ -25,19 +34,21 @@ def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
     assert seen.texts(".largest li")[0] == (
         "40.0% 0: United States → Iraq · Fight · 2003-03 to 2003-04 in 100% of draws"
     )
+    assert "Poisson likelihood: given the fit" in facts(seen)["likelihood"]
+    assert "Concentrations learned" not in facts(seen)["likelihood"]
+    assert page.locator(".banner").count() == 1, "without a hold-out there is no score"
     page.click(".largest li:nth-child(2) a")
     page.wait_for_selector("h1:has-text('Class 1')")
     assert seen.texts("h1") == ["Class 1 among United States, Singapore · Consult · 2003-03 to 2003-04"]
 
 
-def test_a_banner_says_first_whether_the_chains_can_be_trusted_and_leads_to_their_health(opened):
-    post = posterior(chains=4, draws=9)
-    shown, found = opened(post), post.diagnose()
+def test_a_banner_says_first_whether_the_chains_can_be_trusted_and_leads_to_their_health(shared):
+    shown, found = shared(four_chains), four_chains().diagnose()
     page = shown.go()
-    verdict, facts = shown.texts(".banner p")
+    verdict, told = shown.texts(".banner p")
     assert verdict == f"✕ Poor: {found.sentences[0]}"
     r_hat = found.table.loc["log-likelihood", "r_hat"]
-    assert facts == (
+    assert told == (
         f"4 chains of 9 draws · R-hat of the log-likelihood {r_hat:.3f} (below 1.01 where chains agree) · "
         "25.00% of the classes moved per sweep · Health of the chains"
     )
@@ -51,20 +62,10 @@ def test_a_banner_says_first_whether_the_chains_can_be_trusted_and_leads_to_thei
         assert word in page.inner_text("#health")
 
 
-@pytest.mark.parametrize(
-    ("level", "word"),
-    [
-        ("good", "✓ Good:"),
-        pytest.param("caution", "! Caution:", marks=pytest.mark.slow),
-        pytest.param("poor", "✕ Poor:", marks=pytest.mark.slow),
-    ],
-)
-def test_the_traffic_light_is_a_word_and_a_colour_that_can_be_read(opened, level, word):
-    values = payload(posterior(), "Title")
-    values["health"] |= {"level": level, "headline": "A sentence."}
-    shown = opened(values)
+def check_light(shown, verdict):
+    """The verdict has a word and a colour that can be read, in both themes."""
     page = shown.go()
-    assert shown.texts(".banner .verdict") == [f"{word} A sentence."]
+    assert shown.texts(".banner .verdict") == [verdict]
     colours = []
     for theme in ("light", "dark"):
         page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
@@ -74,7 +75,19 @@ def test_the_traffic_light_is_a_word_and_a_colour_that_can_be_read(opened, level
         )
         assert contrast(ink, paper) > 4.5
         colours.append(ink)
+    page.evaluate("() => { delete document.documentElement.dataset.theme; }")
     assert colours[0] != colours[1]
+
+
+def test_the_traffic_light_is_a_word_and_a_colour_that_can_be_read(shared, opened):
+    check_light(shared(four_chains), f"✕ Poor: {four_chains().diagnose().sentences[0]}")
+    values = payload(posterior(), "Title")
+    values["health"] |= {"level": "good", "headline": "A sentence."}
+    check_light(opened(values), "✓ Good: A sentence.")
+
+
+def test_a_traffic_light_of_caution_is_a_word_and_a_colour_that_can_be_read(seen):
+    check_light(seen, f"! Caution: {posterior().diagnose().sentences[0]}")
 
 
 def contrast(*colours):
@@ -88,8 +101,8 @@ def contrast(*colours):
 
 
 @parametrize_few("chains", [4, 1, 8], quick=1)
-def test_the_traces_have_a_legend_of_chains_and_titles_of_axes(opened, chains):
-    shown = opened(posterior(chains=chains, draws=9))
+def test_the_traces_have_a_legend_of_chains_and_titles_of_axes(shared, opened, chains):
+    shown = shared(four_chains) if chains == 4 else opened(posterior(chains=chains, draws=9))
     page = shown.go()
     page.wait_for_selector("#health .chart svg")
     assert shown.texts("#health .legend li") == [*(f"chain {n}" for n in range(chains)), "burn-in"]
@@ -110,22 +123,14 @@ def test_the_traces_have_a_legend_of_chains_and_titles_of_axes(opened, chains):
     assert [line.split(")")[0] for line in drawn] == [line.split(")")[0] for line in samples]
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "words", "counted"),
-    [
-        pytest.param("poisson", "Poisson likelihood: given the fit", "expected counts", marks=pytest.mark.slow),
-        ("negative-binomial", "p 0.5 (0.5 to 0.5 over all draws)", "expected counts"),
-        ("bernoulli", "Bernoulli likelihood: a cell is 1", "expected latent counts"),
-    ],
-)
-def test_the_overview_tells_the_likelihood_and_pages_what_is_counted(opened, likelihood, words, counted):
-    shown = opened(with_likelihood(posterior(), likelihood))
-    shown.go()
-    facts = dict(zip(shown.texts(".facts dt"), shown.texts(".facts dd"), strict=True))
-    assert words in facts["likelihood"]
-    assert ("Concentrations learned" in facts["likelihood"]) == (likelihood != "poisson")
-    assert f" {counted}" in shown.go("class/0").inner_text("main")
-    assert f"of all {counted}" in shown.go("classes").inner_text("main")
+def test_an_unfinished_run_says_so_and_a_bernoulli_one_tells_its_likelihood_and_counts_latent_counts(opened):
+    record = replace(with_likelihood(posterior(), "bernoulli").record, schedule=Schedule(2, 10, 1))
+    shown = opened(ac.Posterior(record))
+    assert "This run is not finished" in shown.go().inner_text("main")
+    assert "Bernoulli likelihood: a cell is 1" in facts(shown)["likelihood"]
+    assert "Concentrations learned" in facts(shown)["likelihood"]
+    assert " expected latent counts" in shown.go("class/0").inner_text("main")
+    assert "of all expected latent counts" in shown.go("classes").inner_text("main")
 
 
 @pytest.mark.slow
@@ -136,13 +141,6 @@ def test_chains_that_have_nothing_in_common_are_told_so(opened):
     seen.go("classes")
     seen.go("compare/")
     assert seen.go("class/0").inner_text("h1") == "Not found"
-
-
-def test_a_run_that_is_not_finished_says_so(opened):
-    post = posterior()
-    unfinished = type(post)(type(post.record)(**{**vars(post.record), "schedule": Schedule(2, 10, 1)}))
-    page = opened(unfinished).go()
-    assert "This run is not finished" in page.inner_text("main")
 
 
 def test_the_held_out_score_stands_at_the_top_with_what_it_means_and_leads_to_the_table(opened):
@@ -159,8 +157,3 @@ def test_the_held_out_score_stands_at_the_top_with_what_it_means_and_leads_to_th
     page.wait_for_selector("#prediction:focus")
     assert "How well it predicts" in page.inner_text("#prediction")
     assert page.locator("nav [aria-current]").inner_text() == "Overview"
-
-
-def test_without_a_hold_out_there_is_no_score(seen):
-    page = seen.go()
-    assert page.locator(".banner").count() == 1
