@@ -38,6 +38,7 @@ FEW = {"infer_budget": True, "c0": 6.0, "d0": 3.0, "b0": 5.0}  # small core valu
 MANY = {"alpha0": 6.0, "b0": 3.0}  # empty classes again, and enough of all for them to be split and merged
 SPECS = {
     "bursts": Spec(3, (2, 3, 2), **BURSTS),
+    "bursts-strong-prior": Spec(3, (2, 3, 2), **{**BURSTS, "a0": 3.0, "b0": 6.0, "h0": 8.0}),
     "bursts-by-row": Spec(3, (2, 3, 2), **BURSTS, dispersion_by=1),
     "binary": Spec(3, (2, 3, 2), **BINARY),
     "learned": Spec(3, (2, 3, 2), **{**PRIORS, **LEARNED}),
@@ -130,14 +131,9 @@ def core_values_with_a_prior_that_forgets_p(monkeypatch):
     monkeypatch.setattr(sweep_module, "draw_core_values", forgetful)
 
 
-def p_shifted_without_the_core_values(monkeypatch):
+def p_shifted_without_the_latent_counts(monkeypatch):
     right = sweep_module.draw_dispersion
-
-    def half(key, layout, spec, state, *rest):
-        new, info = right(key, layout, spec, state, *rest)
-        return replace(new, log_core_Q=state.log_core_Q), info
-
-    monkeypatch.setattr(sweep_module, "draw_dispersion", half)
+    monkeypatch.setattr(sweep_module, "draw_dispersion", lambda *given: right(*given[:-1], 0.0))
 
 
 def dispersion_of_other_rows(monkeypatch):
@@ -214,9 +210,9 @@ BUGS = {
     "c_forgotten_in_one_mode-one_p": (c_forgotten_in_one_mode, "bursts", 600),
     "p_drawn_from_latent_counts": (p_drawn_from_latent_counts, "bursts-by-row", 300),
     "p_drawn_after_another_prior": (p_drawn_after_another_prior, "bursts-by-row", 150),
-    "core_values_with_a_prior_that_forgets_p": (core_values_with_a_prior_that_forgets_p, "bursts", 300),
-    "p_shifted_without_the_core_values": (p_shifted_without_the_core_values, "bursts", 300),
-    "dispersion_of_other_rows": (dispersion_of_other_rows, "bursts-by-row", 300),
+    "core_values_with_a_prior_that_forgets_p": (core_values_with_a_prior_that_forgets_p, "bursts-strong-prior", 300),
+    "p_shifted_without_the_latent_counts": (p_shifted_without_the_latent_counts, "bursts", 150),
+    "dispersion_of_other_rows": (dispersion_of_other_rows, "bursts-by-row", 600),
     "tables_with_another_rate": (tables_with_another_rate, "bursts", 600),
     "counts_taken_for_latent_counts": (counts_taken_for_latent_counts, "bursts", 150),
     "one_latent_count_for_a_one": (one_latent_count_for_a_one, "binary", 150),
