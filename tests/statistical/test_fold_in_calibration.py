@@ -109,5 +109,5 @@ def test_an_exposure_that_forgets_c_spoils_the_ranks(monkeypatch, name):
 
 @pytest.mark.slow
 def test_p_that_is_not_drawn_for_new_rows_spoils_the_ranks(monkeypatch):
-    monkeypatch.setattr(fold_in_module, "draw_dispersion", lambda key, layout, spec, state, *rest: (state, None))
+    monkeypatch.setattr(fold_in_module, "draw_dispersion_of_new_rows", lambda key, layout, spec, state, *rest: state)
     assert evidence_against_uniformity(ranks("bursts-by-new-row", 2, 40)) < 1e-6
