@@ -88,8 +88,9 @@ def test_a_schedule_names_what_is_wrong_with_it(name, value, least):
 # Ctrl-C and SIGTERM
 
 
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("number", [3, 4, 5, 8])
+@pytest.mark.parametrize(
+    ("number", "which"), [(3, signal.SIGINT), (4, signal.SIGTERM), (5, signal.SIGINT), (8, signal.SIGTERM)]
+)
 def test_a_signal_lets_the_sweep_end_and_keeps_the_draws_and_the_trace_so_far(stop_at, number, which):
     schedule = Schedule(1, 4, 2)
     whole = run(schedule)
@@ -267,6 +268,8 @@ print("draws", post.core_values.shape[1], post.stats["moved"].shape[1])
 """
 
 
+# The quick tier stops runs by signals in this process, and a command by Ctrl-C (test_cli_signals.py).
+@pytest.mark.slow
 def test_a_real_sigint_ends_the_run_with_the_draws_so_far_and_a_warning():
     with subprocess.Popen(
         [sys.executable, "-W", "default", "-c", PRESSED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
