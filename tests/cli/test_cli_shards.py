@@ -8,7 +8,7 @@ import pytest
 
 import allocore as ac
 from allocore.tensor.shards import ShardWriter
-from support.command_line import assert_refused
+from support.command_line import as_words, assert_refused
 from support.tiers import parametrize_few
 
 QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--chains", "1", "--seed", "3")
@@ -24,10 +24,6 @@ def sales(tmp_path, monkeypatch):
     frame = pd.DataFrame({"store": rng.integers(0, 60, 9000), "product": rng.integers(0, 70, 9000), "sold": days})
     frame.to_parquet("sales.parquet")
     return ac.read_events("sales.parquet", modes=["store", "product"], time="sold")
-
-
-def as_words(text):
-    return " ".join(text.split())
 
 
 def assert_one_line(result, sentence):

@@ -11,10 +11,7 @@ import time
 import pytest
 
 import allocore as ac
-
-
-def as_words(text):
-    return " ".join(text.split())
+from support.command_line import as_words
 
 
 def begin(data, path, *words):

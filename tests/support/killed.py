@@ -172,7 +172,7 @@ def main(what, folder, kills, seed, likelihood="poisson"):
     run_writer.SAVE_INTERVAL = run_writer.SAVE_INTERVAL_FACTOR = 0.0
     assert zarr_format._MAX_CHUNK_VALUES > 4
     zarr_format._MAX_CHUNK_VALUES = 4  # so that chunks fill up and new ones begin
-    draws = 3 if what == "steps" else 400
+    draws = 6 if what == "steps" else 400
     expected = ac.AlloCore(burn_in=3, draws=draws, threads=1, progress=False, **SETTINGS).fit(SPLIT).posterior_
     options = {"signals": (signal.SIGINT, signal.SIGTERM)} if what == "signals" else {}
     {"steps": steps, "moments": moments, "signals": moments}[what](
