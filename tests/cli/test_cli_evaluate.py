@@ -119,8 +119,6 @@ def test_fit_keeps_the_hold_out_and_every_command_tells_of_it(run, data, tmp_pat
     code, out, err = run("resume", path, "--draws", 8, "--threads", 1)
     assert (code, err) == (0, "")
     assert ac.open_run(path).evaluate().sentences[0] in as_words(out)
-    assert run("figures", path, "--out", tmp_path / "figures", "--formats", "svg")[0] == 0
-    assert (tmp_path / "figures" / "calibration.svg").exists()
     assert run("report", path, "--out", tmp_path / "report.html")[0] == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '"heldOut":{"level":"' in page
