@@ -50,7 +50,7 @@ class Listener:
             raise RuntimeError("door stuck")
 
 
-def run(observer, seed=1):
+def sampled(observer, seed=1):
     schedule, spec = Schedule(1, 3, 1), Spec(2, (2, 2, 2))
     return run_chains(MemoryStore(Plan(TENSOR, spec, schedule, 2, seed)), threads=1, observer=observer)
 
@@ -124,7 +124,7 @@ def test_an_observer_that_raises_is_let_go_with_a_warning_and_never_called_again
 
 def test_a_run_tells_its_observer_of_the_first_and_the_last_sweeps_and_of_its_end():
     listener = Listener()
-    run(listener)
+    sampled(listener)
     assert listener.told[0] == (0, 1)
     assert {(0, 4), (1, 4)} <= set(listener.told)
     assert {sweep for _, sweep in listener.told} <= {1, 2, 3, 4}
@@ -133,9 +133,9 @@ def test_a_run_tells_its_observer_of_the_first_and_the_last_sweeps_and_of_its_en
 
 @pytest.mark.parametrize("broken", [{"fails_at": (0, 1)}, {"fails_at": (1, 4)}, {"fails_on_close": True}], ids=str)
 def test_a_run_with_a_broken_observer_gives_the_draws_of_a_run_without_one(broken):
-    expected = run(None)
+    expected = sampled(None)
     with pytest.warns(UserWarning, match="progress display failed"):
-        record = run(Listener(**broken))
+        record = sampled(Listener(**broken))
     assert record.core_values.tobytes() == expected.core_values.tobytes()
     assert record.core_locations.tobytes() == expected.core_locations.tobytes()
     assert record.stats["log_likelihood"].tobytes() == expected.stats["log_likelihood"].tobytes()
@@ -191,8 +191,8 @@ def test_a_closed_bar_gives_the_cursor_back(screen):
 
 
 def test_a_run_with_a_bar_gives_the_draws_of_a_run_without_one(screen):
-    expected = run(None)
-    record = run(terminal_bar(Schedule(1, 3, 1), chains=2))
+    expected = sampled(None)
+    record = sampled(terminal_bar(Schedule(1, 3, 1), chains=2))
     assert record.core_values.tobytes() == expected.core_values.tobytes()
     assert "4/4" in screen.getvalue()
 
