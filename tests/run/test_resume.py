@@ -95,7 +95,7 @@ def test_a_run_goes_on_on_another_number_of_threads(tmp_path, stop_at):
 # Longer
 
 
-@pytest.mark.parametrize("which", range(len(MODELS)))
+@parametrize_few("which", range(len(MODELS)), quick=1)
 def test_a_finished_run_can_be_made_longer_to_the_bytes_of_a_long_one(finished_copy, which):
     path = finished_copy(which)
     for draws in (5, 9):
