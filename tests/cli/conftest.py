@@ -22,7 +22,8 @@ def commands_built_once():
 def stored_run(tmp_path_factory):
     """The path of a small run with held-out cells, which no test changes: 4 chains of 2 + 4 sweeps, seed 3."""
     path = tmp_path_factory.mktemp("stored") / "run.zarr"
-    Y = ac.as_tensor(np.random.default_rng(5).poisson(1.5, (4, 3, 2)), mode_names=["who", "what", "when"])
+    counts, months = np.random.default_rng(5).poisson(1.5, (4, 3, 6)), [f"2003-0{month}" for month in range(1, 7)]
+    Y = ac.as_tensor(counts, mode_names=["who", "what", "when"], labels=[None, None, months])
     settings = {"burn_in": 2, "draws": 4, "thin": 1, "chains": 4, "seed": 3, "threads": 1, "progress": False}
     ac.AlloCore(2, store=path, **settings).fit(ac.hold_out(Y, 0.2, seed=3))
     return path

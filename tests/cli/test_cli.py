@@ -269,7 +269,7 @@ def test_labels_beyond_the_encoding_of_the_output_are_replaced(run, labelled_dat
 # Runs on disk
 
 
-def test_resume_does_nothing_for_a_finished_run_unless_it_shall_be_longer(run, data, run_copy):
+def test_resume_does_nothing_for_a_finished_run_unless_it_shall_be_longer(run, run_copy):
     code, out, _ = run("resume", run_copy)
     assert code == 0
     assert "4 draws" in as_words(out)
@@ -280,7 +280,7 @@ def test_resume_does_nothing_for_a_finished_run_unless_it_shall_be_longer(run, d
     assert "consensus of 4 chains, 20 draws" in as_words(out)
     assert f"Seed 3. Run written to {run_copy}" in as_words(out)
     model = ac.AlloCore(2, burn_in=2, draws=5, thin=1, chains=4, seed=3, progress=False)
-    post = model.fit(ac.hold_out(ac.load_tensor(data), 0.2, seed=3)).posterior_
+    post = model.fit(ac.open_run(run_copy).tensor).posterior_
     assert ac.open_run(run_copy).core_values.tobytes() == post.core_values.tobytes()
 
 

@@ -106,10 +106,10 @@ def test_p_of_new_rows_is_drawn_only_if_each_row_has_its_own(settings):
     if settings.get("dispersion_by") == "month":
         assert folded.dispersion.shape == (2, 6, 2)
         assert np.unique(folded.dispersion).size == 24
-        folded.show()
     else:
         assert folded.record.log_odds is old_fit.record.log_odds
     assert np.isfinite(folded.stats["log_likelihood"]).all()
+    folded.show()
 
 
 def test_binary_data_and_inferred_budgets_can_be_folded_in():
