@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import allocore as ac
-from support.command_line import assert_refused
+from support.command_line import as_words, assert_refused
 
 QUICK = ["--burn-in", 4, "--draws", 6, "--thin", 1, "--chains", 2, "--seed", 3, "--threads", 1]
 
@@ -21,21 +21,17 @@ def tensor():
 
 
 @pytest.fixture(scope="module")
-def run_path(tensor, tmp_path_factory):
+def held_out_run(tensor, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "run.zarr"
     settings = {"burn_in": 4, "draws": 6, "thin": 1, "chains": 2, "seed": 1, "progress": False}
     ac.CP(3, store=path, **settings).fit(ac.hold_out(tensor, 0.3, along="what", seed=1))
     return path
 
 
-def as_words(text):
-    return " ".join(text.split())
-
-
-def test_a_run_is_judged_by_what_it_holds_out(run, run_path):
-    code, out, err = run("evaluate", run_path)
+def test_a_run_is_judged_by_what_it_holds_out(run, held_out_run):
+    code, out, err = run("evaluate", held_out_run)
     assert (code, err) == (0, "")
-    found, words = ac.open_run(run_path).evaluate(), as_words(out)
+    found, words = ac.open_run(held_out_run).evaluate(), as_words(out)
     known = found.table.attrs
     assert f"Held out: {known['cells']} cells, {known['positive']} of them positive, in 14 fibres along what" in words
     assert f"{found.level.capitalize()}: {found.sentences[0]}" in words
@@ -46,16 +42,16 @@ def test_a_run_is_judged_by_what_it_holds_out(run, run_path):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
-def test_the_table_is_written(run, run_path, tmp_path, suffix):
+def test_the_table_is_written(run, held_out_run, tmp_path, suffix):
     out = tmp_path / f"scores{suffix}"
-    assert run("evaluate", run_path, "--out", out)[0] == 0
+    assert run("evaluate", held_out_run, "--out", out)[0] == 0
     read = {".csv": pd.read_csv, ".tsv": pd.read_table, ".parquet": pd.read_parquet}[suffix]
-    expected = ac.open_run(run_path).evaluate().table.reset_index()
+    expected = ac.open_run(held_out_run).evaluate().table.reset_index()
     pd.testing.assert_frame_equal(read(out), expected, check_dtype=False)
 
 
-def test_a_test_set_may_be_a_tensor_or_a_table(run, run_path, tensor, tmp_path):
-    post = ac.open_run(run_path)
+def test_a_test_set_may_be_a_tensor_or_a_table(run, held_out_run, tensor, tmp_path):
+    post = ac.open_run(held_out_run)
     test = post.held_out
     labels = {
         name: np.array(each, dtype=object)[place]
@@ -68,24 +64,24 @@ def test_a_test_set_may_be_a_tensor_or_a_table(run, run_path, tensor, tmp_path):
     tensor.with_missing(others).save(tmp_path / "test.parquet")
     expected = f"log PPD {post.log_ppd(test):.4f} against"
     for name in ("cells.csv", "test.npz", "test.parquet"):
-        code, out, err = run("evaluate", run_path, tmp_path / name)
+        code, out, err = run("evaluate", held_out_run, tmp_path / name)
         assert (code, err) == (0, "")
         assert expected in as_words(out)
 
 
-def test_training_cells_are_scored_on_request_only(run, run_path, tensor, tmp_path):
+def test_training_cells_are_scored_on_request_only(run, held_out_run, tensor, tmp_path):
     tensor.save(tmp_path / "all.npz")
-    code, _, err = run("evaluate", run_path, tmp_path / "all.npz")
+    code, _, err = run("evaluate", held_out_run, tmp_path / "all.npz")
     assert (code, err.count("\n")) == (2, 1)
     assert err.startswith("allocore: error: TEST must have only cells that were missing in training")
     assert "Set --allow-training to score them too" in err
-    code, out, err = run("evaluate", run_path, tmp_path / "all.npz", "--allow-training")
+    code, out, err = run("evaluate", held_out_run, tmp_path / "all.npz", "--allow-training")
     assert (code, err) == (0, "")
     assert f"Scored: {tensor.volume} cells" in as_words(out)
     assert "Caution: The model was fitted to 136 of these 192 cells: the scores say how well it fits" in as_words(out)
 
 
-def test_mistakes_get_one_line(run, run_path, tensor, tmp_path):
+def test_mistakes_get_one_line(run, held_out_run, tensor, tmp_path):
     plain = tmp_path / "plain.zarr"
     ac.CP(2, burn_in=1, draws=1, thin=1, seed=1, store=plain, progress=False).fit(tensor)
     (tmp_path / "bad.csv").write_text("who,what,when,count\nNA,w,2003-01,many\n")
@@ -93,11 +89,11 @@ def test_mistakes_get_one_line(run, run_path, tensor, tmp_path):
     suffix, many = "must end in .csv, .tsv or .parquet", "'many' in the column 'count' at position 0"
     for words, option, value, rule in [
         ((plain,), "TEST", "None", "must be given: the run has no held-out cells"),
-        ((run_path, tmp_path / "nothing.csv"), "TEST", "", "must be a file that exists"),
-        ((run_path, tmp_path / "nothing.npz"), "TEST", "", "must be a file that exists"),
-        ((run_path, tmp_path / "cells.txt"), "TEST", "", suffix),
-        ((run_path, tmp_path / "bad.csv"), "TEST", many, "must have counts that are whole numbers of at least 0"),
-        ((run_path, "--out", tmp_path / "scores.xlsx"), "--out", "", suffix),
+        ((held_out_run, tmp_path / "nothing.csv"), "TEST", "", "must be a file that exists"),
+        ((held_out_run, tmp_path / "nothing.npz"), "TEST", "", "must be a file that exists"),
+        ((held_out_run, tmp_path / "cells.txt"), "TEST", "", suffix),
+        ((held_out_run, tmp_path / "bad.csv"), "TEST", many, "must have counts that are whole numbers of at least 0"),
+        ((held_out_run, "--out", tmp_path / "scores.xlsx"), "--out", "", suffix),
         ((tmp_path / "no.zarr",), "RUN", "", "must be the folder of a run; this does not exist"),
     ]:
         result = run("evaluate", *words)
@@ -123,8 +119,6 @@ def test_fit_keeps_the_hold_out_and_every_command_tells_of_it(run, data, tmp_pat
     code, out, err = run("resume", path, "--draws", 8, "--threads", 1)
     assert (code, err) == (0, "")
     assert ac.open_run(path).evaluate().sentences[0] in as_words(out)
-    assert run("figures", path, "--out", tmp_path / "figures", "--formats", "svg")[0] == 0
-    assert (tmp_path / "figures" / "calibration.svg").exists()
     assert run("report", path, "--out", tmp_path / "report.html")[0] == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '"heldOut":{"level":"' in page

@@ -13,7 +13,7 @@ NUMBERS = ["share", "median", "low", "high"]
 
 
 @pytest.fixture(scope="module")
-def run_path(tmp_path_factory):
+def run_to_export(tmp_path_factory):
     """A small run with a missing cell on disk: labels that a CSV file must quote, numbers, and months."""
     labels = [["Ada", 'a, "b"', "مرحبا", "1 2"], None, [f"2003-{m:02d}" for m in range(1, 7)]]
     who, where, when = np.kron(np.eye(2), [1, 2]), np.array([[5, 1, 0], [0, 1, 5]]), np.kron(np.eye(2), [1, 2, 3])
@@ -26,10 +26,10 @@ def run_path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(run_path):
+def found(run_to_export):
     """The consensus of the run, as it is kept with the run: intervals have fewer digits there."""
-    ac.open_run(run_path).consensus()
-    return ac.open_run(run_path).consensus()
+    ac.open_run(run_to_export).consensus()
+    return ac.open_run(run_to_export).consensus()
 
 
 def labels_of(found, mode):
@@ -47,10 +47,10 @@ def read(path):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_summary_writes_classes_profiles_and_factors_of_the_consensus(run, run_path, found, tmp_path, suffix):
+def test_a_summary_writes_classes_profiles_and_factors_of_the_consensus(run, run_to_export, found, tmp_path, suffix):
     paths = {what: tmp_path / f"{what}.{suffix}" for what in ("classes", "profiles", "factors")}
     options = ("--out", paths["classes"], "--profiles", paths["profiles"], "--factors", paths["factors"])
-    code, out, err = run("summary", run_path, "--top", 2, *options)
+    code, out, err = run("summary", run_to_export, "--top", 2, *options)
     assert (code, err) == (0, "")
     for what, path in paths.items():
         assert f"Table of all {what} (consensus of 2 chains, 12 draws) written to" in " ".join(out.split())
@@ -104,12 +104,12 @@ def test_classes_have_numbers_and_texts_and_no_lists(found):
     pd.testing.assert_frame_equal(table[kept], original[kept].reset_index(drop=True))
 
 
-def test_a_summary_of_one_draw_writes_its_tables_without_intervals(run, run_path, tmp_path):
+def test_a_summary_of_one_draw_writes_its_tables_without_intervals(run, run_to_export, tmp_path):
     options = ("--out", tmp_path / "c.csv", "--profiles", tmp_path / "p.csv", "--factors", tmp_path / "f.csv")
-    code, out, err = run("summary", run_path, "--draw", 2, "--chain", 1, *options)
+    code, out, err = run("summary", run_to_export, "--draw", 2, "--chain", 1, *options)
     assert (code, err) == (0, "")
     assert "Table of all factors (draw 2 of chain 1) written to" in " ".join(out.split())
-    post = ac.open_run(run_path)
+    post = ac.open_run(run_to_export)
     classes, profiles, factors = (read(tmp_path / f"{name}.csv") for name in "cpf")
     assert classes["name"].tolist() == list(post.class_summary(2, chain=1).names)
     assert classes["share"].tolist() == pytest.approx(post.classes(2, chain=1)["share"].tolist(), rel=1e-14)
@@ -123,8 +123,8 @@ def test_a_summary_of_one_draw_writes_its_tables_without_intervals(run, run_path
     np.testing.assert_allclose(sums, 1.0)
 
 
-def test_an_estimate_of_nntuck_is_written_as_a_draw(run, run_path, tmp_path):
-    Y = ac.open_run(run_path).tensor
+def test_an_estimate_of_nntuck_is_written_as_a_draw(run, run_to_export, tmp_path):
+    Y = ac.open_run(run_to_export).tensor
     post = ac.NNTuck((2, 1, 2), restarts=1, max_iter=9, seed=1, progress=False).fit(Y).posterior_
     post.save(tmp_path / "run.zarr")
     code, _, err = run("summary", tmp_path / "run.zarr", "--factors", tmp_path / "f.parquet")
@@ -146,9 +146,9 @@ def test_a_table_without_rows_keeps_its_columns_and_their_types(found, tmp_path,
         assert written.dtypes.tolist() == read(tmp_path / "whole.parquet").dtypes.tolist()
 
 
-def test_an_existing_table_is_replaced(run, run_path, found, tmp_path):
+def test_an_existing_table_is_replaced(run, run_to_export, found, tmp_path):
     (tmp_path / "c.csv").write_text("old")
-    code, _, err = run("summary", run_path, "--out", tmp_path / "c.csv")
+    code, _, err = run("summary", run_to_export, "--out", tmp_path / "c.csv")
     assert (code, err) == (0, "")
     assert read(tmp_path / "c.csv")["class"].tolist() == found.numbers.tolist()
 
@@ -165,17 +165,17 @@ def test_an_existing_table_is_replaced(run, run_path, found, tmp_path):
     ],
     ids=str,
 )
-def test_a_path_for_no_table_is_one_line_and_nothing_is_written(run, run_path, tmp_path, words, rule):
+def test_a_path_for_no_table_is_one_line_and_nothing_is_written(run, run_to_export, tmp_path, words, rule):
     (tmp_path / "folder.csv").mkdir()
     words = [word.replace("OUT", str(tmp_path)) for word in words]
-    result = run("summary", run_path, *words)
+    result = run("summary", run_to_export, *words)
     assert_refused(result, words[-2], "0" if words[-1] == "0" else f"'{words[-1]}'", rule)
     assert result[1] == ""
     assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_disk_that_fills_up_is_one_line_and_keeps_the_old_table(run, run_path, tmp_path, monkeypatch, suffix):
+def test_a_disk_that_fills_up_is_one_line_and_keeps_the_old_table(run, run_to_export, tmp_path, monkeypatch, suffix):
     import duckdb
 
     def full(*arguments, **options):
@@ -184,7 +184,7 @@ def test_a_disk_that_fills_up_is_one_line_and_keeps_the_old_table(run, run_path,
     path = tmp_path / f"c.{suffix}"
     path.write_text("old")
     monkeypatch.setattr(*((pd.DataFrame, "to_csv") if suffix == "csv" else (duckdb, "connect")), full)
-    code, _, err = run("summary", run_path, "--out", path)
+    code, _, err = run("summary", run_to_export, "--out", path)
     assert (code, err.count("\n")) == (2, 1)
     assert "No space left" in err
     assert [each.read_text() for each in tmp_path.iterdir()] == ["old"]

@@ -30,29 +30,23 @@ def test_it_prints_totals_and_changes(run, folder):
     assert "expected to" in told
 
 
-def test_it_writes_quantiles_and_draws(run, folder, tmp_path):
-    code, told, _ = run(
-        "forecast", folder / "run.zarr", "--horizon", 2, "--by", "who", "--out", tmp_path / "forecast.csv",
-        "--draws-out", tmp_path / "draws.parquet", "--figure", tmp_path / "fan.png",
+def test_it_writes_quantiles_and_draws_and_draws_the_largest_sums(run, folder, tmp_path):
+    code, told, err = run(
+        "forecast", folder / "run.zarr", "--horizon", 1, "--by", "who", "--by", "whom", "--out",
+        tmp_path / "forecast.csv", "--draws-out", tmp_path / "draws.parquet", "--figure", tmp_path / "fan.png",
     )  # fmt: skip
-    assert code == 0
-    assert "8 forecasts written" in told
-    assert "3,200 draws written" in told
-    table, long = pd.read_csv(tmp_path / "forecast.csv"), read_frame(tmp_path / "draws.parquet", "x")
-    assert list(table.columns) == ["who", "month", "expected", "0.05", "0.25", "0.5", "0.75", "0.95"]
-    assert list(long.columns) == ["who", "month", "draw", "outcome"]
-    assert np.issubdtype(long["outcome"].dtype, np.integer)
-    again = ac.open_run(folder / "run.zarr").forecast(2).samples("who")
-    assert long["outcome"].tolist() == again["outcome"].tolist()
-    assert (tmp_path / "fan.png").exists()
-
-
-def test_of_many_sums_the_largest_are_drawn(run, folder, tmp_path):
-    words = ["forecast", folder / "run.zarr", "--by", "who", "--by", "whom", "--out", tmp_path / "f.csv"]
-    code, told, err = run(*words, "--figure", tmp_path / "fan.png")
     assert (code, err) == (0, "")
-    assert "the 12 largest of 16 sums" in " ".join(told.split())
-    assert (tmp_path / "fan.png").exists()
+    words = " ".join(told.split())
+    assert f"16 forecasts written to {tmp_path / 'forecast.csv'}" in words
+    assert f"6,400 draws written to {tmp_path / 'draws.parquet'}" in words
+    assert "12 largest of 16 sums" in words
+    table, long = pd.read_csv(tmp_path / "forecast.csv"), read_frame(tmp_path / "draws.parquet", "x")
+    assert list(table.columns) == ["who", "whom", "month", "expected", "0.05", "0.25", "0.5", "0.75", "0.95"]
+    assert list(long.columns) == ["who", "whom", "month", "draw", "outcome"]
+    assert np.issubdtype(long["outcome"].dtype, np.integer)
+    again = ac.open_run(folder / "run.zarr").forecast(1).samples(["who", "whom"])
+    assert long["outcome"].tolist() == again["outcome"].tolist()
+    assert (tmp_path / "fan.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_it_takes_a_table_of_cells_and_scores_what_happened(run, folder, tmp_path):

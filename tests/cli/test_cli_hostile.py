@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import allocore as ac
+from support.command_line import assert_refused
 from support.errors import refused
 
 
@@ -37,27 +38,33 @@ def told(code, out, err):
 
 
 EVENTS = ["--modes", "a,b"]
+DATA = "DATA is 'PATH', "
+LIMIT = "1,048,576"
 REFUSED = {
-    "a name of a column that is too long": ("t.csv", b"a," + b"b" * 200_000 + b"\n1,2\n", EVENTS, "names of the"),
-    "a NUL in a label": ("t.csv", b"a,b\n1\0x,2\n", EVENTS, "NUL"),
-    "JSON of deep lists in place of a table": ("t.jsonl", b'[' * 100_000, EVENTS, "t.jsonl"),
-    "gzip that is no gzip": ("t.csv.gz", b"\x1f\x8b\x08garbage", EVENTS, "cannot be read"),
-    "a line of a tensor that is too long": ("t.tns", b"1 " * 1_000_000, [], "line 1: the line is longer"),
-    "a compressed line that is far too long": ("t.tns.gz", gzip.compress(b"1 1 " + b"1" * 30_000_000), [], "longer"),
-    "an array larger than its file": ("t.npy", npy("<i8", (10**6, 10**7)), [], "but the file has 0"),
-    "an array larger than any": ("t.npy", npy("<i8", (2**40, 2**40)), [], "but the file has 0"),
-    "an array of negative length": ("t.npy", npy("<i8", (-1, 2)), [], "is damaged"),
-    "an array of objects": ("t.npy", npy("|O", (2, 2)) + b"\0" * 32, [], "Python objects"),
-    "a header of brackets": ("t.npy", b"\x93NUMPY\x01\x00\x60\x09" + b"(" * 2399 + b"\n", [], "is damaged"),
-    "a Parquet file that is none": ("t.parquet", b"PAR1" + b"\0" * 100 + b"PAR1", EVENTS, "t.parquet"),
+    "a name of a column that is too long": ("t.csv", b"a," + b"b" * 200_000 + b"\n1,2\n", EVENTS, [DATA, "line 1"]),
+    "a NUL in a label": ("t.csv", b"a,b\n1\0x,2\n", EVENTS, ["labels is ", "1\\x00x", "'a'"]),
+    "JSON of deep lists in place of a table": ("t.jsonl", b'[' * 100_000, EVENTS, [DATA, "JSON"]),
+    "gzip that is no gzip": ("t.csv.gz", b"\x1f\x8b\x08garbage", EVENTS, [DATA]),
+    "a line of a tensor that is too long": ("t.tns", b"1 " * 1_000_000, [], [DATA, "line 1", LIMIT]),
+    "a compressed line that is far too long": (
+        "t.tns.gz", gzip.compress(b"1 1 " + b"1" * 30_000_000), [], [DATA, "line 1", LIMIT]
+    ),
+    "an array larger than its file": ("t.npy", npy("<i8", (10**6, 10**7)), [], [DATA, "80,000,000,000,000"]),
+    "an array larger than any": ("t.npy", npy("<i8", (2**40, 2**40)), [], [DATA, f"{8 * 2**80:,}"]),
+    "an array of negative length": ("t.npy", npy("<i8", (-1, 2)), [], [DATA, "(-1, 2)"]),
+    "an array of objects": ("t.npy", npy("|O", (2, 2)) + b"\0" * 32, [], [DATA, "objects"]),
+    "a header of brackets": ("t.npy", b"\x93NUMPY\x01\x00\x60\x09" + b"(" * 2399 + b"\n", [], [DATA, ".npy"]),
+    "a Parquet file that is none": ("t.parquet", b"PAR1" + b"\0" * 100 + b"PAR1", EVENTS, [DATA]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_files_that_cannot_be_read_get_one_sentence(run, tmp_path, name):
-    file, content, options, why = REFUSED[name]
+    file, content, options, pieces = REFUSED[name]
     (tmp_path / file).write_bytes(content)
-    assert why in told(*run("info", tmp_path / file, *options))
+    err = told(*run("info", tmp_path / file, *options))
+    for piece in pieces:
+        assert piece.replace("PATH", str(tmp_path / file)) in err
 
 
 @pytest.mark.parametrize(
@@ -65,7 +72,7 @@ def test_files_that_cannot_be_read_get_one_sentence(run, tmp_path, name):
 )
 def test_a_damaged_header_of_a_saved_tensor_gets_one_sentence(run, tmp_path, header):
     own_npz(tmp_path / "t.npz", header)
-    assert "t.npz', but it is damaged" in told(*run("info", tmp_path / "t.npz"))
+    assert_refused(run("info", tmp_path / "t.npz"), "DATA", f"'{tmp_path / 't.npz'}'", "damaged")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_the_largest_index_there_is_can_be_read(run, tmp_path):
     assert (code, err) == (0, "")
     assert "9223372036854775806 (3)" in out
     Y = ac.as_tensor(tmp_path / "t.tns")
-    with pytest.raises(ac.InputError, match=r"memory is .* GB, .* the totals of mode 'mode_0'"):
+    with refused("memory", rule="'mode_0'"):
         Y.mode_totals(0)
     for model in (["allocore", "--budget", "2"], ["cp", "--budget", "2"], ["nntuck", "--core-shape", "2x2"]):
         assert re.search("memory.*[GP]B|[GP]B of memory", told(*run("fit", tmp_path / "t.tns", "--model", *model)))
@@ -119,14 +126,15 @@ def test_names_that_are_not_utf_8_are_refused_and_shown_as_text(run, tmp_path, s
 def test_pipes_and_devices_are_refused_at_once(run, tmp_path, what, suffix):
     path = tmp_path / f"endless.{suffix}"
     os.mkfifo(path) if what == "fifo" else path.symlink_to("/dev/zero")
-    assert "pipe or a device" in told(*run("info", path, *(EVENTS if suffix[:3] in ("csv", "jso") else [])))
+    result = run("info", path, *(EVENTS if suffix[:3] in ("csv", "jso") else []))
+    assert_refused(result, "DATA", f"'{path}'", "pipe")
 
 
 def test_cells_to_predict_are_not_read_from_a_pipe(run, tmp_path):
     from allocore.tensor.files import read_frame
 
     os.mkfifo(tmp_path / "cells.csv")
-    with pytest.raises(ac.InputError, match="pipe or a device"):
+    with refused("cells", rule="pipe"):
         read_frame(tmp_path / "cells.csv", "cells")
 
 
@@ -183,7 +191,7 @@ def test_a_mistake_of_ours_gets_one_sentence_and_its_own_exit_code(run, tmp_path
     (tmp_path / "t.tns").write_text("1 1 1\n")
     code, out, err = run("info", tmp_path / "t.tns")
     assert (code, out) == (70, "")
-    assert err.startswith("allocore: error: ZeroDivisionError: by zero. This is a bug in allocore.")
+    assert err.startswith("allocore: error: ZeroDivisionError: by zero. ")
     assert len(err.splitlines()) == 1
     code, _, err = run("--traceback", "info", tmp_path / "t.tns")
     assert code == 70
@@ -203,18 +211,19 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, name):
     np.save(tmp_path / "y.npy", rng.poisson(3.0, (60, 50, 40)))
     (tmp_path / "out").mkdir()
     words = ["tensor", str(tmp_path / "y.npy"), "--out", str(tmp_path / "out" / name)]
+    others = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}  # it writes files
     done = subprocess.run(
         [sys.executable, "-m", "allocore.cli", *words],
         capture_output=True,
         text=True,
         preexec_fn=lambda: limited(20_000),
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**others, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert done.returncode == 2, done.stderr
     assert str(tmp_path / "out" / name) in done.stderr
-    assert "cannot be written" in done.stderr
+    assert done.stderr.startswith("allocore: error: ")
+    assert done.stderr.count("\n") == 1, "no traceback"
     assert "RUN" not in done.stderr
-    assert "Traceback" not in done.stderr
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -1,29 +1,18 @@
 """Paths on the command line: what cannot be written or read is refused before the long work."""
 
 import os
-import shutil
 
-import numpy as np
 import pytest
 
 import allocore as ac
 from support.command_line import assert_refused
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """A run of a small tensor, to copy."""
-    path = tmp_path_factory.mktemp("kept") / "run.zarr"
-    Y = ac.as_tensor(np.random.default_rng(5).poisson(1.5, (4, 3, 2)), mode_names=["who", "what", "when"])
-    settings = {"burn_in": 2, "draws": 4, "thin": 1, "chains": 4, "seed": 3, "threads": 1, "progress": False}
-    ac.AlloCore(2, store=path, **settings).fit(ac.hold_out(Y, 0.2, seed=3))
-    return path
-
-
 @pytest.fixture
-def fitted(kept, tmp_path):
+def cells(tmp_path):
+    """A table of cells to predict."""
     (tmp_path / "cells.csv").write_text("who\n0\n")
-    return shutil.copytree(kept, tmp_path / "run.zarr")
+    return tmp_path / "cells.csv"
 
 
 OUTPUTS = [
@@ -44,11 +33,11 @@ OUTPUTS = [
 
 @pytest.mark.parametrize(("words", "option", "name"), OUTPUTS, ids=lambda each: each)
 def test_an_output_whose_folder_does_not_exist_is_refused_before_the_work(
-    run, fitted, data, tmp_path, monkeypatch, words, option, name
+    run, stored_run, cells, data, tmp_path, monkeypatch, words, option, name
 ):
     for work in ("open_run", "read_events", "as_tensor"):
         monkeypatch.setattr(ac, work, lambda *_, **__: pytest.fail("the work had begun"))
-    places = {"RUN": fitted, "CELLS": tmp_path / "cells.csv", "DATA": data}
+    places = {"RUN": stored_run, "CELLS": cells, "DATA": data}
     path = tmp_path / "nowhere" / name
     result = run(*(places.get(word, word) for word in words.split()), option, path)
     assert_refused(result, option, f"'{path}'", "must be in a folder that exists")
@@ -56,26 +45,26 @@ def test_an_output_whose_folder_does_not_exist_is_refused_before_the_work(
 
 
 @pytest.mark.parametrize(("command", "name"), [("figures", "figures"), ("report", "page.html")])
-def test_folders_that_cannot_be_made_are_refused_before_the_work(run, fitted, tmp_path, monkeypatch, command, name):
+def test_folders_that_cannot_be_made_are_refused_before_the_work(run, stored_run, tmp_path, monkeypatch, command, name):
     monkeypatch.setattr(ac, "open_run", lambda *_, **__: pytest.fail("the work had begun"))
     (tmp_path / "file").write_text("mine")
     path = tmp_path / "file" / name
     assert_refused(
-        run(command, fitted, "--out", path), "--out", f"'{path}'", f"a folder, and '{tmp_path / 'file'}' is a file"
+        run(command, stored_run, "--out", path), "--out", f"'{path}'", f"a folder, and '{tmp_path / 'file'}' is a file"
     )
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_folder_in_the_place_of_a_page_is_refused(run, fitted, tmp_path):
+def test_a_folder_in_the_place_of_a_page_is_refused(run, stored_run, tmp_path):
     (tmp_path / "page.html").mkdir()
     path = tmp_path / "page.html"
-    assert_refused(run("report", fitted, "--out", path), "--out", f"'{path}'", "must be a file, not a folder")
+    assert_refused(run("report", stored_run, "--out", path), "--out", f"'{path}'", "must be a file, not a folder")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_to_is_refused(run, fitted, tmp_path):
+def test_a_folder_that_may_not_be_written_to_is_refused(run, stored_run, cells, tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)
-    code, _, err = run("predict", fitted, tmp_path / "cells.csv", "--out", tmp_path / "locked" / "x.csv")
+    code, _, err = run("predict", stored_run, cells, "--out", tmp_path / "locked" / "x.csv")
     assert code == 2
     assert f"{tmp_path / 'locked'} cannot be written to: you do not have permission" in err
 

@@ -9,7 +9,7 @@ from support.command_line import assert_refused
 
 
 @pytest.fixture(scope="module")
-def run_path(tmp_path_factory):
+def run_with_missing(tmp_path_factory):
     labels = [["NA", "<b>", "[bold]x", "مرحبا"], ["01", "02", "1"], [f"2003-{m:02d}" for m in range(1, 7)]]
     Y = ac.as_tensor(
         np.random.default_rng(1).poisson(1.0, (4, 3, 6)), mode_names=["who", "where", "when"], labels=labels
@@ -30,15 +30,14 @@ def write(frame, path):
     return path
 
 
-@pytest.mark.parametrize("given", [".csv", ".tsv", ".parquet"])
-@pytest.mark.parametrize("wanted", [".csv", ".tsv", ".parquet"])
-def test_predictions_go_from_file_to_file(run, run_path, tmp_path, given, wanted):
+@pytest.mark.parametrize(("given", "wanted"), [(".csv", ".tsv"), (".tsv", ".parquet"), (".parquet", ".csv")])
+def test_predictions_go_from_file_to_file(run, run_with_missing, tmp_path, given, wanted):
     out = tmp_path / f"predictions{wanted}"
-    words = ["predict", run_path, write(ASKED, tmp_path / f"cells{given}"), "--out", out, "--interval", 0.5]
+    words = ["predict", run_with_missing, write(ASKED, tmp_path / f"cells{given}"), "--out", out, "--interval", 0.5]
     assert run(*words) == (0, f"3 predictions written to {out}\n", "")
     read = {".csv": pd.read_csv, ".tsv": pd.read_table, ".parquet": pd.read_parquet}[wanted]
     settings = {} if wanted == ".parquet" else {"dtype": {"where": str}, "keep_default_na": False, "na_values": [""]}
-    found, expected = read(out, **settings), ac.open_run(run_path).predict(ASKED, 0.5)
+    found, expected = read(out, **settings), ac.open_run(run_with_missing).predict(ASKED, 0.5)
     assert list(found.columns) == ["who", "where", "when", "expected", "low", "high"]
     assert found["expected"].tolist() == pytest.approx(expected["expected"].tolist(), rel=1e-12)
     assert found[["low", "high"]].to_numpy().tolist() == expected[["low", "high"]].to_numpy().tolist()
@@ -46,21 +45,21 @@ def test_predictions_go_from_file_to_file(run, run_path, tmp_path, given, wanted
     assert found["where"].tolist() == ["01", "1", "02"]
 
 
-def test_predictions_are_printed_as_a_table(run, run_path, tmp_path):
-    code, out, err = run("predict", run_path, write(ASKED, tmp_path / "cells.csv"), "--rows", 2)
+def test_predictions_are_printed_as_a_table(run, run_with_missing, tmp_path):
+    code, out, err = run("predict", run_with_missing, write(ASKED, tmp_path / "cells.csv"), "--rows", 2)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    table = ac.open_run(run_path).predict(ASKED)
+    table = ac.open_run(run_with_missing).predict(ASKED)
     cells = [line.split() for line in lines if "2003" in line or "all" in line]
     assert cells[0][:3] == ["NA", "01", "2003-01"]
     assert cells[1] == ["all", "1", "all", f"{table['expected'][1]:.4g}", str(table["low"][1]), str(table["high"][1])]
     assert lines[-1] == "1 more. Use --out to write them all to a file."
 
 
-def test_missing_cells_are_summed_on_request(run, run_path, tmp_path):
+def test_missing_cells_are_summed_on_request(run, run_with_missing, tmp_path):
     cells = write(pd.DataFrame({"when": ["2003-06"]}), tmp_path / "cells.csv")
-    assert_refused(run("predict", run_path, cells), "CELLS", None, "--missing")
-    assert run("predict", run_path, cells, "--missing")[0] == 0
+    assert_refused(run("predict", run_with_missing, cells), "CELLS", None, "--missing")
+    assert run("predict", run_with_missing, cells, "--missing")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -84,12 +83,12 @@ def test_missing_cells_are_summed_on_request(run, run_path, tmp_path):
         ("cells.csv", "who\nNA\n", ["--rows", "0"], "--rows", "0", "must be a whole number of at least 1"),
     ],
 )
-def test_mistakes_get_one_line(run, run_path, tmp_path, monkeypatch, name, text, words, option, value, rule):
+def test_mistakes_get_one_line(run, run_with_missing, tmp_path, monkeypatch, name, text, words, option, value, rule):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / name
     if text is not None:
         path.write_text(text)
-    result = run("predict", run_path, path, *words)
+    result = run("predict", run_with_missing, path, *words)
     assert_refused(result, option, value.replace("PATH", str(path)), rule)
     assert result[1] == ""
     assert list(tmp_path.iterdir()) == ([] if text is None else [path]), "nothing was written"

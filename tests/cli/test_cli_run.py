@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+import webbrowser
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from support.command_line import assert_refused
 
 
 @pytest.fixture(scope="module")
-def run_path(tmp_path_factory):
+def run_with_odd_labels(tmp_path_factory):
     """A small run on disk, with labels that try to break out."""
     labels = [["Ada", "<b>", "$x$ & co", "مرحبا"], ["north", "south", "[bold]"], [f"2003-{m:02d}" for m in range(1, 7)]]
     Y = ac.as_tensor(
@@ -25,10 +26,10 @@ def run_path(tmp_path_factory):
     return path
 
 
-def test_a_summary_tells_the_classes_in_words_and_writes_them_as_a_table(run, run_path, tmp_path):
-    code, out, err = run("summary", run_path, "--rows", 2, "--out", tmp_path / "classes.csv")
+def test_a_summary_tells_the_classes_in_words_and_writes_them_as_a_table(run, run_with_odd_labels, tmp_path):
+    code, out, err = run("summary", run_with_odd_labels, "--rows", 2, "--out", tmp_path / "classes.csv")
     assert (code, err) == (0, "")
-    found = ac.open_run(run_path).consensus()
+    found = ac.open_run(run_with_odd_labels).consensus()
     assert out.splitlines()[0].removeprefix("2 of ") == f"{len(found.share)} classes, consensus of 2 chains, 12 draws"
     assert " ".join(found.sentences) in " ".join(out.split())
     table = pd.read_csv(tmp_path / "classes.csv", index_col="class")
@@ -47,10 +48,10 @@ def test_a_summary_tells_the_classes_in_words_and_writes_them_as_a_table(run, ru
         (["--chain", "1"], {"chain": 1}),
     ],
 )
-def test_a_summary_of_one_draw_names_it_and_writes_its_table(run, run_path, tmp_path, words, asked):
-    code, out, err = run("summary", run_path, *words, "--out", tmp_path / "draw.csv")
+def test_a_summary_of_one_draw_names_it_and_writes_its_table(run, run_with_odd_labels, tmp_path, words, asked):
+    code, out, err = run("summary", run_with_odd_labels, *words, "--out", tmp_path / "draw.csv")
     assert (code, err) == (0, "")
-    summary = ac.open_run(run_path).class_summary(**asked)
+    summary = ac.open_run(run_with_odd_labels).class_summary(**asked)
     assert out.splitlines()[0] == f"{len(summary.share_C)} classes, {summary.source}"
     assert " ".join(summary.sentences) in " ".join(out.split())
     table = pd.read_csv(tmp_path / "draw.csv")
@@ -58,32 +59,29 @@ def test_a_summary_of_one_draw_names_it_and_writes_its_table(run, run_path, tmp_
     assert table["cumulative"].iloc[-1] == pytest.approx(1.0)
 
 
-def test_a_summary_of_one_class_has_all_of_it(run, run_path):
-    code, out, err = run("summary", run_path, "--class", 0, "--chain", 1, "--draw", 2)
+def test_a_summary_of_one_class_has_all_of_it(run, run_with_odd_labels):
+    code, out, err = run("summary", run_with_odd_labels, "--class", 0, "--chain", 1, "--draw", 2)
     assert (code, err) == (0, "")
     assert out.startswith("Class 0: ")
     assert "draw 2 of chain 1" in out
     assert "of the core" in out
     assert "peaks: " in out or "evenly over" in out
     assert "Top cells, summed over when" in out
-    code, out, err = run("summary", run_path, "--class", 0)
+    code, out, err = run("summary", run_with_odd_labels, "--class", 0)
     assert (code, err) == (0, "")
-    assert f"Class 0: {ac.open_run(run_path).consensus().names[0]}" in out
+    assert f"Class 0: {ac.open_run(run_with_odd_labels).consensus().names[0]}" in out
     assert "consensus of 2 chains, 12 draws" in out
 
 
-def test_figures_are_written_to_a_folder(run, run_path, tmp_path):
-    code, _, err = run("figures", run_path, "--out", tmp_path / "figures", "--formats", "svg", "--rows", 2)
+def test_a_report_is_one_page_that_can_be_opened(run, run_with_odd_labels, tmp_path, monkeypatch):
+    path, opened = tmp_path / "report.html", []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    code, out, err = run("report", run_with_odd_labels, "--out", path, "--title", "<Ada>", "--surprises", 5, "--open")
     assert (code, err) == (0, "")
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert {"classes-1.svg", "core.svg", "traces.svg", "mass.svg", "effective-shape.svg", "factors-who.svg"} <= names
-
-
-def test_a_report_is_one_page(run, run_path, tmp_path):
-    code, out, err = run("report", run_path, "--out", tmp_path / "report.html", "--title", "<Ada>", "--surprises", 5)
-    assert (code, err) == (0, "")
-    assert "Report written to" in out
-    assert "<title>&lt;Ada&gt;</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert str(path) in "".join(out.split("\n"))
+    assert "<title>&lt;Ada&gt;</title>" in path.read_text(encoding="utf-8")
+    assert opened == [path.as_uri()]
 
 
 @pytest.mark.parametrize(
@@ -108,9 +106,11 @@ def test_a_report_is_one_page(run, run_path, tmp_path):
         (["report", "RUN", "--out", "OUT/r.html", "--chain", "5"], "--chain", "5", "must be from -2 to 1: there are 2"),
     ],
 )
-def test_a_mistake_gets_one_line_and_nothing_is_written(run, run_path, tmp_path, words, option, value, rule):
+def test_a_mistake_gets_one_line_and_nothing_is_written(run, run_with_odd_labels, tmp_path, words, option, value, rule):
     folder = tmp_path / "out"
-    *words, value = (word.replace("RUN", str(run_path)).replace("OUT", str(folder)) for word in (*words, value))
+    *words, value = (
+        word.replace("RUN", str(run_with_odd_labels)).replace("OUT", str(folder)) for word in (*words, value)
+    )
     assert_refused(run(*words), option, value, rule)
     assert not folder.exists() or not any(folder.iterdir())
 
@@ -132,9 +132,9 @@ def test_a_run_that_was_stopped_in_its_burn_in_is_told_of_in_one_line(run, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore:.*is damaged")
-def test_a_damaged_run_is_refused_and_read_without_its_damage_where_wanted(run, run_path, tmp_path):
+def test_a_damaged_run_is_refused_and_read_without_its_damage_where_wanted(run, run_with_odd_labels, tmp_path):
     copy = tmp_path / "copy.zarr"
-    shutil.copytree(run_path, copy)
+    shutil.copytree(run_with_odd_labels, copy)
     chunk = max((copy / "posterior" / "core_values").glob("[0-9]*"), key=lambda path: path.name)
     chunk.write_bytes(chunk.read_bytes()[:-3])
     code, _, err = run("report", copy, "--out", tmp_path / "r.html")

@@ -11,10 +11,7 @@ import time
 import pytest
 
 import allocore as ac
-
-
-def as_words(text):
-    return " ".join(text.split())
+from support.command_line import as_words
 
 
 def begin(data, path, *words):
@@ -75,14 +72,12 @@ def test_a_stopped_run_prints_what_exists_says_how_to_resume_and_ends_in_exit_co
     path = tmp_path / "run.zarr"
     code, out, err = stopped(which, data, path, "--burn-in", "0", "--draws", "100000000", "--thin", "1")
     assert code == 130
-    assert re.fullmatch(
-        r"allocore: warning: stopped: \d+ of 100000000 draws of 4 chains are kept; continue with "
-        rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
-        err,
-    )
     chains, draws = ac.open_run(path).core_values.shape[:2]
     assert f"consensus of {chains} chains, {chains * draws} draws" in as_words(out)
-    assert f"stopped: {draws} of" in err
+    assert err.startswith("allocore: warning: ")
+    assert err.count("\n") == 1
+    for piece in (f"{draws} of 100000000", f"AlloCore.resume('{path}')", f"allocore resume {path}"):
+        assert piece in err
 
 
 @pytest.mark.slow
@@ -91,11 +86,10 @@ def test_a_stop_before_the_first_draw_says_how_to_resume(data, tmp_path, which):
     path = tmp_path / "run.zarr"
     code, _, err = stopped(which, data, path, "--burn-in", "100000000")
     assert code == 130
-    assert re.fullmatch(
-        r"allocore: stopped after \d+ of 100004000 sweeps, before the first draw was kept; continue with "
-        rf"AlloCore\.resume\('{path}'\) or: allocore resume {path}\n",
-        err,
-    )
+    assert err.startswith("allocore: ")
+    assert err.count("\n") == 1
+    for piece in (" of 100004000 ", f"AlloCore.resume('{path}')", f"allocore resume {path}"):
+        assert piece in err
 
 
 def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
@@ -108,9 +102,8 @@ def test_ctrl_c_before_the_first_draw_ends_without_a_traceback(data):
         _, err = process.communicate()
         guard.cancel()
     assert process.returncode == 130
-    before_the_run, in_it = "interrupted(; nothing was saved)?", "stopped after .* before the first draw was kept"
     assert "Traceback" not in err
-    assert re.fullmatch(rf"allocore: ({before_the_run}|{in_it})", err.splitlines()[-1])
+    assert re.match("allocore: (interrupted|stopped)", err.splitlines()[-1]), "before the run, or in it"
 
 
 KEEP_PYTHON_FROM_ENDING = """

@@ -87,10 +87,13 @@ def test_an_error_of_the_work_ends_the_line_and_is_passed_on(at_once, capsys):
     assert capsys.readouterr().err == "", "no thread goes on"
 
 
-def test_figures_tell_how_many_files_are_written(run, data, tmp_path, at_once):
-    quick = ("--burn-in", "1", "--draws", "2", "--thin", "1", "--threads", "1")
-    run("fit", data, "--budget", 2, "--out", tmp_path / "run.zarr", *quick)
-    code, _, err = run("figures", tmp_path / "run.zarr", "--out", tmp_path / "figures", "--formats", "svg")
+def test_figures_of_a_run_are_written_to_a_folder_and_their_number_is_told(run, stored_run, tmp_path, at_once):
+    folder = tmp_path / "figures"
+    code, _, err = run("figures", stored_run, "--out", folder, "--formats", "svg", "--rows", 2)
     assert code == 0
-    assert "drawing figures" in err
-    assert "files written" in err
+    names = {path.name for path in folder.iterdir()}
+    expected = {"classes-1", "core", "traces", "mass", "effective-shape", "factors-who", "calibration"}
+    assert {f"{name}.svg" for name in expected} <= names
+    told = [int(number) for number in re.findall(r"(\d+) files? written", err)]
+    assert told == sorted(told)
+    assert 0 < told[-1] <= len(names)

@@ -23,7 +23,7 @@ SPEC = Spec(3, (3, 2, 3), f0=1.0, alpha0=3.0)
 SCHEDULES = [Schedule(0, 1, 1), Schedule(0, 4, 3), Schedule(5, 1, 1), Schedule(3, 4, 2), Schedule(1, 3, 7)]
 
 
-def run(schedule, chains=1, seed=2, spec=SPEC, observer=None, threads=1):
+def sampled(schedule, chains=1, seed=2, spec=SPEC, observer=None, threads=1):
     return run_chains(MemoryStore(Plan(TENSOR, spec, schedule, chains, seed)), threads=threads, observer=observer)
 
 
@@ -88,15 +88,16 @@ def test_a_schedule_names_what_is_wrong_with_it(name, value, least):
 # Ctrl-C and SIGTERM
 
 
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("number", [3, 4, 5, 8])
+@pytest.mark.parametrize(
+    ("number", "which"), [(3, signal.SIGINT), (4, signal.SIGTERM), (5, signal.SIGINT), (8, signal.SIGTERM)]
+)
 def test_a_signal_lets_the_sweep_end_and_keeps_the_draws_and_the_trace_so_far(stop_at, number, which):
     schedule = Schedule(1, 4, 2)
-    whole = run(schedule)
+    whole = sampled(schedule)
     stop_at(number, which)
     kept = schedule.draws_after(number)
     with pytest.warns(UserWarning, match=f"^stopped: {kept} of 4 draws are kept$"):
-        record = run(schedule)
+        record = sampled(schedule)
     assert record.core_values.shape[:2] == (1, kept)
     assert_same(draws_of(record), [array[:, :kept] for array in draws_of(whole)])
     assert_same(trace_of(record), [values[:, :number] for values in trace_of(whole)])
@@ -105,11 +106,11 @@ def test_a_signal_lets_the_sweep_end_and_keeps_the_draws_and_the_trace_so_far(st
 @pytest.mark.parametrize(("sweeps", "number"), [(3, 3), (3, 4), (3, 5), (4, 4)])
 def test_chains_that_take_turns_are_kept_as_far_as_all_of_them_came(stop_at, sweeps, number):
     schedule = Schedule(0, 4, 1)
-    whole = run(schedule, chains=3)
+    whole = sampled(schedule, chains=3)
     stop_at(3 * (sweeps - 1) + number - sweeps + 1)
     kept = sweeps - (number - sweeps + 1 < 3)
     with pytest.warns(UserWarning, match=f"^stopped: {kept} of 4 draws of 3 chains are kept$"):
-        record = run(schedule, chains=3)
+        record = sampled(schedule, chains=3)
     assert_same(draws_of(record), [array[:, :kept] for array in draws_of(whole)])
     assert_same(trace_of(record), [values[:, :kept] for values in trace_of(whole)])
 
@@ -121,7 +122,7 @@ def test_a_stop_before_the_first_draw_is_a_keyboard_interrupt_that_says_so(stop_
     with pytest.raises(
         KeyboardInterrupt, match=f"^stopped after {number} of 8 sweeps, before the first draw was kept$"
     ):
-        run(schedule)
+        sampled(schedule)
 
 
 def test_a_second_signal_stops_at_once(stop_at, monkeypatch):
@@ -137,24 +138,24 @@ def test_a_second_signal_stops_at_once(stop_at, monkeypatch):
 
     monkeypatch.setattr(chains_module, "sweep", sweep)
     with pytest.raises(KeyboardInterrupt):
-        run(Schedule(0, 9, 1))
+        sampled(Schedule(0, 9, 1))
     assert len(calls) == 4
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_gives_the_signals_back_as_it_found_them(stop_at, which):
     handler = signal.getsignal(which)
-    run(Schedule(0, 1, 1))
+    sampled(Schedule(0, 1, 1))
     assert signal.getsignal(which) is handler
     stop_at(1, which)
     with pytest.warns(UserWarning, match="stopped"):
-        run(Schedule(0, 2, 1))
+        sampled(Schedule(0, 2, 1))
     assert signal.getsignal(which) is handler
 
 
 def test_a_run_in_another_thread_leaves_the_signals_alone():
     handler, records = signal.getsignal(signal.SIGINT), []
-    thread = threading.Thread(target=lambda: records.append(run(Schedule(0, 2, 1))))
+    thread = threading.Thread(target=lambda: records.append(sampled(Schedule(0, 2, 1))))
     thread.start()
     thread.join()
     assert records[0].core_values.shape[1] == 2
@@ -164,7 +165,7 @@ def test_a_run_in_another_thread_leaves_the_signals_alone():
 def test_a_signal_while_the_observer_is_told_keeps_that_sweep_and_closes_the_observer():
     observer = Observer(0, 1)
     with pytest.warns(UserWarning, match=r"^stopped: 1 of 5 draws are kept$"):
-        record = run(Schedule(0, 5, 1), observer=observer)
+        record = sampled(Schedule(0, 5, 1), observer=observer)
     assert record.stats["moved"].shape == (1, 1)
     assert observer.told == [(0, 1)]
     assert observer.closed == 1
@@ -220,14 +221,14 @@ def test_a_signal_that_is_ignored_stays_ignored(stop_at):
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         stop_at(2, signal.SIGTERM)
-        assert run(Schedule(0, 4, 1)).core_values.shape[1] == 4
+        assert sampled(Schedule(0, 4, 1)).core_values.shape[1] == 4
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 def test_a_signal_in_the_last_sweep_of_a_run_is_not_told_as_a_stop(stop_at):
     stop_at(4)
-    assert run(Schedule(0, 4, 1)).core_values.shape[1] == 4
+    assert sampled(Schedule(0, 4, 1)).core_values.shape[1] == 4
 
 
 def test_an_error_in_one_chain_ends_the_others_and_is_raised(monkeypatch):
@@ -241,7 +242,7 @@ def test_an_error_in_one_chain_ends_the_others_and_is_raised(monkeypatch):
 
     monkeypatch.setattr(chains_module, "sweep", sweep)
     with pytest.raises(ArithmeticError, match="chain 1 cannot go on"):
-        run(Schedule(0, 100_000, 1), chains=2, threads=2)
+        sampled(Schedule(0, 100_000, 1), chains=2, threads=2)
     assert len(calls) < 10_000
 
 
@@ -267,6 +268,8 @@ print("draws", post.core_values.shape[1], post.stats["moved"].shape[1])
 """
 
 
+# The quick tier stops runs by signals in this process, and a command by Ctrl-C (test_cli_signals.py).
+@pytest.mark.slow
 def test_a_real_sigint_ends_the_run_with_the_draws_so_far_and_a_warning():
     with subprocess.Popen(
         [sys.executable, "-W", "default", "-c", PRESSED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -294,13 +297,13 @@ def test_a_real_sigint_ends_the_run_with_the_draws_so_far_and_a_warning():
 
 
 def test_later_sweeps_never_change_earlier_draws():
-    short, long = run(Schedule(1, 2, 2)), run(Schedule(1, 6, 2))
+    short, long = sampled(Schedule(1, 2, 2)), sampled(Schedule(1, 6, 2))
     assert_same(draws_of(short), [array[:, :2] for array in draws_of(long)])
     assert len(np.unique(long.core_values[0, :, 0])) == 6
 
 
 def test_no_array_of_a_finished_run_can_be_written_to():
-    record = run(Schedule(0, 2, 1), chains=2)
+    record = sampled(Schedule(0, 2, 1), chains=2)
     for array in (*draws_of(record), *record.stats.values()):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
@@ -312,7 +315,7 @@ def test_no_array_of_a_finished_run_can_be_written_to():
 
 
 def test_the_trace_has_an_entry_for_every_sweep_of_every_chain_burn_in_included():
-    record = run(Schedule(3, 2, 4), chains=2)
+    record = sampled(Schedule(3, 2, 4), chains=2)
     shapes = {name: values.shape for name, values in record.stats.items()}
     assert shapes == {
         "log_likelihood": (2, 11),
@@ -331,7 +334,7 @@ def test_the_trace_has_an_entry_for_every_sweep_of_every_chain_burn_in_included(
 
 
 def test_moved_is_the_share_of_classes_that_changed_location_in_that_sweep():
-    record = run(Schedule(0, 12, 1), chains=2)
+    record = sampled(Schedule(0, 12, 1), chains=2)
     for chain in range(2):
         locations = np.concatenate([[SPEC.start_locations()], record.core_locations[chain]])
         expected = (locations[1:] != locations[:-1]).any(axis=2).mean(axis=1)
@@ -340,14 +343,14 @@ def test_moved_is_the_share_of_classes_that_changed_location_in_that_sweep():
 
 
 def test_nothing_moves_where_locations_are_fixed():
-    record = run(Schedule(0, 4, 1), spec=Spec(3, (3, 3, 3), model="CP"))
+    record = sampled(Schedule(0, 4, 1), spec=Spec(3, (3, 3, 3), model="CP"))
     assert (record.stats["moved"] == 0).all()
     assert (record.core_locations == np.arange(3)[:, None]).all()
 
 
 def test_the_log_likelihood_of_a_kept_sweep_is_that_of_its_draw():
     schedule = Schedule(2, 3, 2)
-    record = run(schedule, chains=2)
+    record = sampled(schedule, chains=2)
     for chain, draw in np.ndindex(2, 3):
         with np.errstate(divide="ignore"):
             log_phi = tuple(np.log(factor[chain, draw]) for factor in record.factors)
@@ -360,7 +363,7 @@ def test_the_log_likelihood_of_a_kept_sweep_is_that_of_its_draw():
 
 
 def test_chains_differ_from_each_other_from_the_first_sweep_on():
-    record = run(Schedule(0, 2, 1), chains=3)
+    record = sampled(Schedule(0, 2, 1), chains=3)
     for array in (record.core_values, record.stats["log_likelihood"]):
         assert len(np.unique(array[:, 0].reshape(3, -1), axis=0)) == 3
 
@@ -368,7 +371,7 @@ def test_chains_differ_from_each_other_from_the_first_sweep_on():
 @pytest.mark.parametrize("threads", [1, 2, 3, 4, 7])
 def test_a_chain_does_not_depend_on_how_many_others_run_beside_it(threads):
     schedule = Schedule(2, 3, 2)
-    alone, together = run(schedule, chains=1), run(schedule, chains=3, threads=threads)
+    alone, together = sampled(schedule, chains=1), sampled(schedule, chains=3, threads=threads)
     assert_same(draws_of(alone), [array[:1] for array in draws_of(together)])
     assert_same(trace_of(alone), [values[:1] for values in trace_of(together)])
 
@@ -385,7 +388,7 @@ def test_chains_share_the_threads(monkeypatch, chains, threads, shares):
             super().__init__(number)
 
     monkeypatch.setattr(chains_module, "Workers", Counted)
-    run(Schedule(0, 1, 1), chains=chains, threads=threads)
+    sampled(Schedule(0, 1, 1), chains=chains, threads=threads)
     assert made == shares
 
 
@@ -397,5 +400,5 @@ def test_chains_advance_together_where_they_take_turns(monkeypatch):
         return real(key, *arguments)
 
     monkeypatch.setattr(chains_module, "sweep", sweep)
-    run(Schedule(0, 3, 1), chains=3)
+    sampled(Schedule(0, 3, 1), chains=3)
     assert [number for number, _ in order] == [1, 1, 1, 2, 2, 2, 3, 3, 3]

@@ -24,7 +24,7 @@ from allocore.storage import zarr_format
 from allocore.storage.state_files import read_checkpoint, write_checkpoint
 from support.errors import refused, refused_file
 from support.same_draws import save_always
-from support.tiers import parametrize_few
+from support.tiers import by_tier, parametrize_few
 
 TENSOR = ac.CountTensor(
     *np.unique(np.random.default_rng(5).integers(0, [[6], [5], [4]], (3, 200)), axis=1, return_counts=True),
@@ -106,8 +106,14 @@ def draw_a_chunk(finished_in_small_chunks, tmp_path, monkeypatch):
     return tmp_path / "run.zarr"
 
 
-@parametrize_few("how", DAMAGES)
-@parametrize_few("name", ["core_values", "core_locations", "factors_what"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    by_tier(
+        [("core_values", "truncated"), ("core_locations", "flipped")],
+        ["core_values", "core_locations", "factors_what"],
+        ["truncated", "flipped", "emptied", "zeroed", "removed"],
+    ),
+)
 def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chunk, name, how):
     path, whole = draw_a_chunk, in_memory(6)
     (file,) = (path / "posterior" / name).glob("1.4.*")
@@ -134,7 +140,7 @@ def test_a_damaged_draw_is_named_and_all_others_can_be_read(tmp_path, draw_a_chu
                 tree["posterior"][name].sel(draw=4, chain=1).load()
 
 
-@pytest.mark.parametrize("how", DAMAGES)
+@parametrize_few("how", DAMAGES, quick=1)
 def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(draw_a_chunk, how):
     path = draw_a_chunk
     longer = in_memory(9)
@@ -148,7 +154,7 @@ def test_a_run_with_a_damaged_draw_can_be_made_longer_without_it(draw_a_chunk, h
     assert_draws(model.posterior_, longer, [0, 1, 3, 4, 5, 6, 7, 8])
 
 
-@pytest.mark.parametrize("how", DAMAGES)
+@parametrize_few("how", DAMAGES, quick=1)
 def test_damage_to_a_chunk_of_many_draws_is_told_before_the_run_goes_on(run_folder, how):
     damage(run_folder / "posterior" / "factors_who" / "0.0.0.0", how)
     for attempt in (ac.open_run, ac.AlloCore.resume):
@@ -181,7 +187,7 @@ def test_lost_statistics_of_whole_numbers_are_not_taken_for_zeros(run_folder):
     assert (post.stats["classes"][1] > 0).all()
 
 
-@pytest.mark.parametrize("how", DAMAGES)
+@parametrize_few("how", DAMAGES, quick=1)
 def test_a_damaged_chunk_that_grows_never_becomes_false_draws(run_folder, how):
     """All six draws share a chunk, and the next three would too: they are left out together."""
     damage(run_folder / "posterior" / "factors_who" / "1.0.0.0", how)

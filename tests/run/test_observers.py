@@ -1,10 +1,10 @@
 """Progress: news at a human rate, bars on a terminal, and never at the cost of the run."""
 
+import contextlib
 import io
 import os
 import pty
 import re
-import subprocess
 import sys
 import threading
 
@@ -50,7 +50,7 @@ class Listener:
             raise RuntimeError("door stuck")
 
 
-def run(observer, seed=1):
+def sampled(observer, seed=1):
     schedule, spec = Schedule(1, 3, 1), Spec(2, (2, 2, 2))
     return run_chains(MemoryStore(Plan(TENSOR, spec, schedule, 2, seed)), threads=1, observer=observer)
 
@@ -124,7 +124,7 @@ def test_an_observer_that_raises_is_let_go_with_a_warning_and_never_called_again
 
 def test_a_run_tells_its_observer_of_the_first_and_the_last_sweeps_and_of_its_end():
     listener = Listener()
-    run(listener)
+    sampled(listener)
     assert listener.told[0] == (0, 1)
     assert {(0, 4), (1, 4)} <= set(listener.told)
     assert {sweep for _, sweep in listener.told} <= {1, 2, 3, 4}
@@ -133,9 +133,9 @@ def test_a_run_tells_its_observer_of_the_first_and_the_last_sweeps_and_of_its_en
 
 @pytest.mark.parametrize("broken", [{"fails_at": (0, 1)}, {"fails_at": (1, 4)}, {"fails_on_close": True}], ids=str)
 def test_a_run_with_a_broken_observer_gives_the_draws_of_a_run_without_one(broken):
-    expected = run(None)
+    expected = sampled(None)
     with pytest.warns(UserWarning, match="progress display failed"):
-        record = run(Listener(**broken))
+        record = sampled(Listener(**broken))
     assert record.core_values.tobytes() == expected.core_values.tobytes()
     assert record.core_locations.tobytes() == expected.core_locations.tobytes()
     assert record.stats["log_likelihood"].tobytes() == expected.stats["log_likelihood"].tobytes()
@@ -191,8 +191,8 @@ def test_a_closed_bar_gives_the_cursor_back(screen):
 
 
 def test_a_run_with_a_bar_gives_the_draws_of_a_run_without_one(screen):
-    expected = run(None)
-    record = run(terminal_bar(Schedule(1, 3, 1), chains=2))
+    expected = sampled(None)
+    record = sampled(terminal_bar(Schedule(1, 3, 1), chains=2))
     assert record.core_values.tobytes() == expected.core_values.tobytes()
     assert "4/4" in screen.getvalue()
 
@@ -217,44 +217,33 @@ def test_a_short_fit_writes_nothing_where_stderr_is_no_terminal(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-FIT = """
-import sys
-import numpy as np
-import allocore as ac
-Y = np.random.default_rng(5).poisson(1.2, (4, 3, 2))
-for progress in (False, True):
-    print(f"progress={progress}", file=sys.stderr, flush=True)
-    ac.AlloCore(2, burn_in=2, draws=3, thin=2, chains=2, seed=3, progress=progress).fit(Y)
-"""
-
-
-def test_on_a_real_terminal_a_fit_shows_the_bar_if_it_is_wanted():
-    without, _, bar = _on_a_terminal([sys.executable, "-c", FIT]).partition("progress=True")
-    assert without.strip() == "progress=False"
+def test_on_a_real_terminal_a_fit_shows_the_bar_if_it_is_wanted(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    model = ac.AlloCore(2, burn_in=2, draws=3, thin=2, chains=2, seed=3)
+    without, bar = (_on_a_terminal(monkeypatch, model.set_params(progress=wanted).fit) for wanted in (False, True))
+    assert without == ""
     for piece in ("chain 0", "chain 1", "8/8", "log-lik", "classes", "moved"):
         assert piece in bar
 
 
-def _on_a_terminal(command):
-    """What a command writes to its stderr when that is a terminal."""
+def _on_a_terminal(monkeypatch, fit):
+    """What a fit writes to standard error when that is a terminal."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    try:
-        process = subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, env=environment)
-    finally:
-        os.close(theirs)
-    guard = threading.Timer(60, process.kill)
-    guard.start()
     pieces = []
-    try:
-        while piece := os.read(ours, 4096):
-            pieces.append(piece)
-    except OSError:
-        pass  # Linux says so when the other side is closed.
-    finally:
-        os.close(ours)
-        guard.cancel()
-    assert process.wait() == 0
+
+    def read():
+        with contextlib.suppress(OSError):  # Linux says so when the other side is closed
+            while piece := os.read(ours, 4096):
+                pieces.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with monkeypatch.context() as patch, open(theirs, "w", encoding="utf-8") as screen:
+        patch.setattr(sys, "stderr", screen)
+        fit(TENSOR)
+    reader.join(60)
+    os.close(ours)
     return _without_escapes(b"".join(pieces).decode())
 
 

@@ -106,7 +106,6 @@ def test_shards_on_workers_give_the_bytes_of_a_fit_in_memory(folder, name):
     binary = name == "binary"
     Y = ac.load_tensor(folder / ("binary.zarr" if binary else "y.zarr"))
     alone = fitted(tensor(binary), **MODELS[name])
-    assert_same(fitted(Y, **MODELS[name]), alone)
     assert_same(fitted(Y, executor=Crew(3), **MODELS[name]), alone)
     with ThreadPoolExecutor(2) as pool:
         assert_same(fitted(Y, executor=pool, threads=2, **MODELS[name]), alone)
@@ -187,8 +186,8 @@ def test_counts_beyond_32_bits_come_home(tmp_path):
     assert_same(fitted(ac.load_tensor(tmp_path / "y.zarr"), executor=Crew(2)), fitted(Y))
 
 
-def test_a_fit_without_an_executor_keeps_no_shards_in_memory(sharded):
-    fitted(sharded)
+def test_a_fit_without_an_executor_gives_the_same_bytes_and_keeps_no_shards_in_memory(sharded):
+    assert_same(fitted(sharded), in_memory())
     assert shards_module._known == {}
 
 

@@ -12,3 +12,8 @@ def assert_refused(result, option, value=None, rule=""):
     said = err.removeprefix("allocore: error: ")
     assert said.startswith(f"{subject} "), err
     assert rule in said.removeprefix(subject), err
+
+
+def as_words(text):
+    """What was printed, without its line ends and columns."""
+    return " ".join(text.split())
