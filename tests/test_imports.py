@@ -11,7 +11,20 @@ import pytest
 import allocore as ac
 from support.source_code import SOURCE, syntax
 
-HEAVY = ["numba", "scipy", "pandas", "xarray", "zarr", "duckdb", "narwhals", "rich", "typer", "matplotlib", "dask"]
+HEAVY = [
+    "numba",
+    "scipy",
+    "pandas",
+    "xarray",
+    "zarr",
+    "duckdb",
+    "narwhals",
+    "rich",
+    "typer",
+    "matplotlib",
+    "dask",
+    "sklearn",
+]
 
 # The layers of the system. A part may import those before it, never those after it or on the same line.
 LAYERS = [
