@@ -30,6 +30,12 @@ settings.register_profile("allocore", deadline=None)
 settings.load_profile("allocore")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Examples are in docstrings of the package; a test module is not searched for them."""
+    return [each for each in (yield) if type(each) is pytest.Module]
+
+
 def pytest_collection_finish():
     """Modules and collected tests stay to the end: the garbage collector need not look at them again and again."""
     gc.collect()

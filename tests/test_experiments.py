@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import allocore as ac
-from support.tiers import parametrize_few
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 COMMANDS = ["agreement", "budgets", "forecasting", "wall_clock", "recovery", "qualitative"]
@@ -73,7 +72,8 @@ def test_bursts_are_for_simulated_data_alone(networks):
         setting.tensor_of(None, False, 0, 1.5)
 
 
-@parametrize_few("name", COMMANDS, quick=1)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_experiment_has_a_quick_and_a_full_form(name):
     done = subprocess.run(
         [sys.executable, FOLDER / f"{name}.py", "--help"], capture_output=True, text=True, check=False

@@ -10,7 +10,6 @@ from scipy.special import gammaln
 
 from support import naive
 from support.evidence import corrected, fit_to, same_means, summaries
-from support.tiers import parametrize_few
 
 PRIORS = {
     "negative-binomial": naive.Priors(1.3, 0.7, 1.6, 0.9, 0.8, "negative-binomial", None, 1.5, 2.5),
@@ -118,7 +117,8 @@ def log_density_of_concentration(e, m, alloc, observed, state, priors):
 
 
 @pytest.mark.statistical
-@parametrize_few("m", [0, 1, 2], quick=1)
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [0, 1, 2])
 def test_the_step_of_a_concentration_leaves_its_conditional_as_it_is(m):
     """Begun at the conditional, it ends there: two-sample Kolmogorov-Smirnov, error rate 1e-4."""
     priors, rng = PRIORS["both"], np.random.default_rng(6)

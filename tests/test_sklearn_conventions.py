@@ -167,6 +167,7 @@ def test_without_scikit_learn_the_error_is_still_both_a_value_and_an_attribute_e
     assert printed == "(<class 'allocore.errors.NotFittedError'>, <class 'ValueError'>, <class 'AttributeError'>)"
 
 
+@pytest.mark.slow
 def test_a_model_never_loads_scikit_learn_by_itself():
     code = (
         "import sys, numpy as np, allocore as ac\n"

@@ -79,7 +79,7 @@ def test_core_values_from_the_fit_are_mostly_accepted(fitted):
 
 def test_a_core_value_beyond_all_floats_is_never_accepted():
     """Also where a row is reached by nothing: all its cells are missing."""
-    y_D, exposure_D = np.array([0, 3]), np.array([0.0, 2.0])
+    y_D, exposure_D = np.array([0.0, 3.0]), np.array([0.0, 2.0])
     fit = fit_collapsed(y_D, exposure_D, PRIORS["plain"])
     assert log_correction(800.0, y_D, exposure_D, PRIORS["plain"], fit) < -1e100
 

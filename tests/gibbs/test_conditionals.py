@@ -66,7 +66,7 @@ def test_factors_have_the_conditional_of_the_oracle(case):
             np.testing.assert_allclose(rate_K, rate_DK[d], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("modes", "with_missing"), by_tier([(2, True), (3, True)], [2, 3], [False, True]))
+@pytest.mark.parametrize(("modes", "with_missing"), by_tier([(3, True)], [2, 3], [False, True]))
 def test_locations_have_the_scores_of_the_oracle(modes, with_missing):
     """The oracle integrates the core value out numerically. A factor of its own is in test_collapsed_factor.py."""
     case = cases.make(modes, budget=4, with_missing=with_missing, seed=modes, scale=3.0)

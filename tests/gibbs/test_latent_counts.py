@@ -271,7 +271,7 @@ def test_new_rows_have_a_beta_dispersion():
 @pytest.mark.parametrize(
     ("likelihood", "mode"),
     by_tier(
-        [("poisson", 0), ("negative-binomial", 2), ("bernoulli", 0)],
+        [("negative-binomial", 2)],
         ["poisson", "negative-binomial", "bernoulli"],
         [0, 2],
     ),

@@ -214,7 +214,7 @@ def test_a_mixture_of_two_factors_is_seen_as_such():
     phi_DK = rng.gamma(0.3, size=(80, 6)) + 1e-6
     exposure_D = rng.gamma(2.0, size=80)
     shares = phi_DK * exposure_D[:, None] / (phi_DK * exposure_D[:, None]).sum(axis=0)
-    y_D = rng.poisson(600 * shares[:, 4] + 300 * shares[:, 1])
+    y_D = rng.poisson(600 * shares[:, 4] + 300 * shares[:, 1]).astype(float)
     used_U, priors = np.array([0, 1, 2, 4, 5]), Priors.with_values(1.0, 1.0, 1.0, 10.0)
     weights_U, exposure_U, _ = explain(y_D, exposure_D, priors, used_U, phi_DK, np.log(phi_DK))
     assert weights_U.sum() == pytest.approx(1.0)
@@ -227,7 +227,7 @@ def test_a_mixture_of_two_factors_is_seen_as_such():
 def test_a_factor_that_underflows_takes_no_part_in_a_mixture():
     log_phi_DK = np.log(np.array([[1.0, 2.0, 0.1], [0.5, 0.1, 3.0]]))
     log_phi_DK[:, 1] = -1e6
-    y_D, exposure_D, used_U = np.array([10**9, 4]), np.array([1.0, 1.0]), np.arange(3)
+    y_D, exposure_D, used_U = np.array([1e9, 4.0]), np.array([1.0, 1.0]), np.arange(3)
     priors = Priors.with_values(1.0, 1.0, 1.0, 10.0)
     weights_U, exposure_U, _ = explain(y_D, exposure_D, priors, used_U, np.exp(log_phi_DK), log_phi_DK)
     assert weights_U.sum() == pytest.approx(1.0)

@@ -75,7 +75,7 @@ def test_rare_classes_get_their_share_of_many_single_counts():
     share_Q = np.concatenate([[1.0], np.logspace(-3, -9, budget - 1)])
     state = State(np.log(share_Q), np.zeros((budget, 2), dtype=np.int64), (np.zeros((1, 1)), np.zeros((cells, 1))))
     coords = np.array([np.zeros(cells, dtype=int), np.arange(cells)])
-    layout = Layout.of_cells(coords, np.full(cells, 50), Missing.none((1, cells)), Workers(2))
+    layout = Layout.of_cells(coords, np.full(cells, 50), Missing.none((1, cells)), Workers(1))
     y_Q = sum(thin(key, layout, SPEC, state, Workspace.of(layout, state))[0].y_RQ[0] for key in list(keys())[:20])
     expected = share_Q / share_Q.sum() * y_Q.sum()
     often = share_Q > 1e-6
@@ -89,9 +89,10 @@ def test_a_draw_that_was_rejected_is_drawn_again_by_the_weights():
     products[3, :6] = weights
     rng, stream = scratch(), Key.of(5, 0).stream(Step.THIN_AGAIN)
     drawn = np.zeros(6)
+    block, row = np.uint32(3), np.uint64(1)
     for number in range(REPEATS):
         seek(rng, stream, number)
-        drawn[draw_by_running_sum(3, 1, 6, rows, products, rng)] += 1
+        drawn[draw_by_running_sum(block, row, 6, rows, products, rng)] += 1
     assert chi_square(drawn, weights * REPEATS) > LEVEL
 
 
@@ -140,7 +141,7 @@ def test_thinning_is_exact_where_the_products_underflow(depth, modes, count):
     log_phi = [np.array([[-depth, -depth + 1.0]]), *(np.array([[0.0, -depth]]), np.array([[-depth, 0.0]]))]
     log_phi += [np.array([[-depth, -depth]])] * (modes - 3)
     state = State(np.zeros(2), np.tile([[0], [1]], modes), tuple(log_phi))
-    layout = Layout.of_cells(np.zeros((modes, 1), dtype=int), np.array([count]), Missing.none((1,) * modes), Workers(2))
+    layout = Layout.of_cells(np.zeros((modes, 1), dtype=int), np.array([count]), Missing.none((1,) * modes), Workers(1))
     workspace = Workspace.of(layout, state)
     allocations = [thin(key, layout, SPEC, state, workspace)[0] for key in keys()]
     second = np.array([allocation.y_RQ[0, 1] for allocation in allocations])

@@ -198,6 +198,7 @@ def test_a_deliberate_bug_is_found(bug):
     assert p_value_of_all(lambda counts, r: sample_sum(counts, r, fill=fill)) < LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.jit
 @pytest.mark.skipif(JIT_OFF, reason="needs more draws than interpreted code makes")
 def test_a_concentration_that_is_two_percent_wrong_is_found():

@@ -206,6 +206,7 @@ def test_categoricals_follow_their_weights_and_never_draw_a_weight_of_zero():
         assert stats.chisquare(observed[positive], expected).pvalue > LEVEL
 
 
+@pytest.mark.slow
 def test_rare_classes_are_drawn_with_their_true_probability():
     """One weight in 2^26 of the total: 24-bit uniforms could not draw it at this rate."""
     rare = 2.0**-26

@@ -315,8 +315,8 @@ def fitted(likelihood, by, tmp_path, **settings):
 @pytest.mark.parametrize(
     ("likelihood", "by"),
     [
-        ("poisson", None),
         ("negative-binomial", "when"),
+        pytest.param("poisson", None, marks=pytest.mark.slow),
         pytest.param("negative-binomial", None, marks=pytest.mark.slow),
         pytest.param("bernoulli", None, marks=pytest.mark.slow),
     ],

@@ -53,11 +53,11 @@ def test_a_lost_trace_is_computed_again():
 
 
 def test_an_inferred_budget_and_nntuck_have_a_best_draw():
-    Y = ac.load_flights()
+    Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, (6, 5, 4)))
     model = ac.AlloCore("infer", burn_in=5, draws=3, thin=1, seed=1, progress=False)
     post = model.fit(Y).posterior_
     assert np.isfinite(log_joint_of_draws(post.record)).all()
     assert post.best_draw()[0] == 0
-    fitted = ac.NNTuck((2, 2, 2, 2, 2), restarts=1, seed=1, progress=False).fit(Y).posterior_
+    fitted = ac.NNTuck((2, 2, 2), restarts=1, seed=1, progress=False).fit(Y).posterior_
     assert fitted.best_draw() == (0, 0)
     assert fitted.class_summary().source == "draw 0"

@@ -80,9 +80,7 @@ def evidence_against_uniformity(rank_table):
     return corrected([stats.chisquare(observed).pvalue for observed in binned])
 
 
-@pytest.mark.parametrize(
-    ("name", "mode"), by_tier([("bursts-by-new-row", 2), ("binary", 2)], cases.LIKELIHOODS, [0, 2])
-)
+@pytest.mark.parametrize(("name", "mode"), by_tier([("bursts-by-new-row", 2)], cases.LIKELIHOODS, [0, 2]))
 def test_true_rows_rank_uniformly_among_those_folded_in(name, mode):
     assert evidence_against_uniformity(ranks(name, mode, 40)) > 1e-3
 

@@ -66,9 +66,8 @@ def evidence_against(spec, missing, starts=1_000):
     return corrected(zero_means(wander(two_sweeps, spec, missing, starts)))
 
 
-@pytest.mark.parametrize("name", ["bursts-learned", "binary"])
-def test_prior_and_a_short_chain_agree(name):
-    assert evidence_against(SPECS[name], SOME, SHORT) > 1e-3
+def test_prior_and_a_short_chain_agree():
+    assert evidence_against(SPECS["bursts-learned"], SOME, SHORT) > 1e-3
 
 
 @pytest.mark.slow
@@ -209,7 +208,7 @@ BUGS = {
     "c_forgotten_in_one_mode": (c_forgotten_in_one_mode, "bursts-by-row", 300),
     "c_forgotten_in_one_mode-one_p": (c_forgotten_in_one_mode, "bursts", 600),
     "p_drawn_from_latent_counts": (p_drawn_from_latent_counts, "bursts-by-row", 300),
-    "p_drawn_after_another_prior": (p_drawn_after_another_prior, "bursts-by-row", 150),
+    "p_drawn_after_another_prior": (p_drawn_after_another_prior, "bursts-learned", SHORT),
     "core_values_with_a_prior_that_forgets_p": (core_values_with_a_prior_that_forgets_p, "bursts-strong-prior", 300),
     "p_shifted_without_the_latent_counts": (p_shifted_without_the_latent_counts, "bursts", 150),
     "dispersion_of_other_rows": (dispersion_of_other_rows, "bursts-by-row", 600),
@@ -221,11 +220,6 @@ BUGS = {
     "concentration_with_every_count_a_table": (concentration_with_every_count_a_table, "learned", 150),
     "rates_of_missing_cells_in_the_dispersion": (rates_of_missing_cells_in_the_dispersion, "bursts-by-row", 150),
 }
-
-
-def test_a_short_run_finds_a_deliberate_bug(monkeypatch):
-    p_drawn_after_another_prior(monkeypatch)
-    assert evidence_against(SPECS["bursts-learned"], SOME, SHORT) < 1e-6
 
 
 @pytest.mark.slow
