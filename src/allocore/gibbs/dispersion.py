@@ -33,12 +33,13 @@ from allocore.kernels.distributions import log_gamma
 from allocore.kernels.elementary import Floats, exp_of
 from allocore.kernels.jit import kernel, part
 from allocore.kernels.random import Key, Step, Words, scratch, seek, uniform
-from allocore.model.likelihood import MOST_LOG_ODDS, log_dispersion_of
+from allocore.model.likelihood import log_dispersion_of
 from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
 
 _WIDTH = 1.0  # of the first interval of the slice; any width is exact
 _ALL_ROWS = -1  # in place of a row
+_MOST_LOG_ODDS = 600.0  # beyond this, products of odds and rates would overflow
 
 
 class DispersionInfo(NamedTuple):
@@ -173,7 +174,7 @@ def _log_density(row: int, x: float, others: float, terms: SliceTerms, log_odds_
 @part
 def _softplus(t: float) -> float:
     """ln(1 + e^t); infinite for log odds beyond the limit, to which the density then gives no weight."""
-    return max(t, 0.0) + log1p(exp(-abs(t))) if abs(t) <= MOST_LOG_ODDS else np.inf
+    return max(t, 0.0) + log1p(exp(-abs(t))) if abs(t) <= _MOST_LOG_ODDS else np.inf
 
 
 @kernel

@@ -26,7 +26,7 @@ Counts: TypeAlias = NDArray[Any]
 
 _FAR = 1e-290  # where the incomplete gamma and beta functions begin to underflow
 _TINY_RATE = 1e-30  # up to here a tail is proportional to the rate, to all digits
-MOST_LOG_ODDS = 600.0  # beyond this, products of odds and rates would overflow
+_MOST_LOG_ODDS = 600.0  # beyond this, products of odds and rates would overflow
 _LEAST = 1e-300  # what Lentz's method divides by instead of zero
 
 
@@ -42,7 +42,7 @@ def log_dispersion_of(log_odds: Floats) -> Floats:
 
 def odds_of(log_odds: Floats) -> Floats:
     """p / (1 - p), the expected count per unit of the rate; odds beyond e^600 are taken for e^600."""
-    return np.asarray(np.exp(np.minimum(log_odds, MOST_LOG_ODDS)))
+    return np.asarray(np.exp(np.minimum(log_odds, _MOST_LOG_ODDS)))
 
 
 class Likelihood(Protocol):

@@ -100,8 +100,7 @@ def run_chains(
         stop = stack.enter_context(Stop())
         spec, missing = store.plan.spec, bool(len(store.plan.tensor.missing))
         wait = stack.enter_context(compile_in_background(spec, missing, threads))
-        with Workers(threads) as workers:
-            layout = Layout.of(store.plan.tensor, workers) if sharded is None else sharded.layout(workers)
+        laid_out: list[Layout] = []  # once for all rounds
 
         def run_round(observer: Observer | None) -> None:
             with ExitStack() as round_stack:
@@ -111,7 +110,10 @@ def run_chains(
                 groups = min(len(chains), threads)
                 threads_G = [threads // groups + (group < threads % groups) for group in range(groups)]
                 pools = [round_stack.enter_context(Workers(number)) for number in threads_G]
-                layouts, thin_cells = [replace(layout, workers=pool) for pool in pools], sharded or thin_here
+                if not laid_out:
+                    tensor = store.plan.tensor
+                    laid_out.append(Layout.of(tensor, pools[0]) if sharded is None else sharded.layout(pools[0]))
+                layouts, thin_cells = [replace(laid_out[0], workers=pool) for pool in pools], sharded or thin_here
                 _run_groups(
                     [
                         [Chain(store, chain, layouts[g], watch, thin_cells, wait) for chain in chains[g::groups]]

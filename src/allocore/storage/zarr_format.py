@@ -299,12 +299,12 @@ def read_attributes(path: Path) -> dict[str, Any]:
 
 
 def _newest_attributes(path: Path, attributes: dict[str, Any]) -> dict[str, Any]:
-    """Those in the consolidated metadata if they differ: a plan changes there first, together with the sizes."""
+    """With the settings in the consolidated metadata: a plan changes there first, together with the sizes."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        newest = read_json(path / METADATA)["metadata"][".zattrs"]
-        same = all(newest[name] == attributes[name] for name in ("run_format", "seed", "tensor"))
-        if same and newest["checksum"] == with_checksum(newest)["checksum"]:
-            return {**attributes, **newest}
+        settings = read_json(path / METADATA)["metadata"][".zattrs"]
+        newest = {**attributes, "settings": settings["settings"]}
+        if settings["checksum"] == with_checksum(newest)["checksum"]:
+            return with_checksum(newest)
     return attributes
 
 
