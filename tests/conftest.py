@@ -56,6 +56,16 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.line("On a machine with known hashes: python -m pytest tests/test_golden_draws.py")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def briefest_checks():
+    """A brief check, as in every report, simulates as few tensors as it may."""
+    from allocore.posterior import check
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check, "_BRIEF_TENSORS", check.LEAST_TENSORS)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def ctrl_c_stays_with_pytest():
     """Give Ctrl-C back to pytest after calls of the command line, which lets it end the process."""

@@ -53,6 +53,7 @@ def test_the_floor_computes_the_products_of_all_cells_on_any_number_of_threads(c
     assert floor(one, chain.scaled, passes=2) == pytest.approx(products_NL.sum(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_sweep_with_the_kernel_of_the_paper_allocates_every_count_and_has_the_same_log_likelihood(chain):
     from allocore.gibbs import sweep as steps
     from baselines import thin_as_in_the_paper

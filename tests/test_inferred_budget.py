@@ -24,6 +24,7 @@ def fitted():
     return model.fit(blocks())
 
 
+@pytest.mark.slow
 def test_few_classes_stay_on_where_few_explain_the_data(fitted):
     budget = fitted.posterior_.budget
     assert budget.shape == (2, 20)

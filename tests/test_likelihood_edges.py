@@ -84,6 +84,7 @@ def test_one_huge_count_among_ones_is_finite_in_every_draw(model, count):
     assert record.log_odds.max() > np.log(count) - 6, "p tends to 1"
 
 
+@pytest.mark.slow
 def test_a_dispersion_that_tends_to_one_is_continued_to_the_same_bytes(tmp_path):
     model = ac.AlloCore(6, **BURSTS, **CHAIN, e0="infer")
     check_resumed(model, with_a_huge_count(10**12), tmp_path / "run.zarr")

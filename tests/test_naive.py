@@ -208,6 +208,7 @@ def one_row_world(observed, locations):
     return state, alloc
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("own", "observed"),
     [(0, [True, True, True]), (3, [True, False, True])],

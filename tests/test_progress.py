@@ -243,6 +243,7 @@ model = ac.AlloCore(2, burn_in=2, draws=3, thin=2, chains=2, seed=3{more}).fit(Y
 """
 
 
+@pytest.mark.slow
 def test_a_fit_in_a_real_notebook_leaves_one_table_of_full_bars_and_nothing_else(tmp_path):
     shown, quiet = outputs_of(tmp_path, FIT.format(more=""), FIT.format(more=", progress=False"))
     assert [output["output_type"] for output in shown] == ["display_data"]

@@ -262,6 +262,7 @@ def test_classes_of_every_model_have_a_stability(model):
     assert table["stable_chains"].isin([0.0, 0.5, 1.0]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.jit
 def test_classes_that_the_data_hold_apart_are_found_in_every_draw_of_every_chain():
     Y = np.zeros((6, 6, 4), dtype=int)

@@ -106,6 +106,7 @@ def test_what_lies_in_missing_cells_does_not_matter():
     assert as_bytes(one) != as_bytes(nntuck().fit(SMALL))
 
 
+@pytest.mark.slow
 @pytest.mark.jit
 def test_planted_structure_is_found_again():
     rng = np.random.default_rng(5)

@@ -79,6 +79,7 @@ def test_classes_are_included_as_the_conditional_says():
     assert found.pvalue > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_without_data_the_number_of_classes_has_its_prior():
     """Switching again and again with nothing to exposure leaves the Beta-binomial prior. Error rate 1e-4."""

@@ -106,6 +106,7 @@ def test_the_latent_count_of_a_one_is_poisson_given_that_it_is_not_zero(rate, de
     assert log_fit == pytest.approx(log_fit_of("bernoulli", counts, rates), rel=1e-6, abs=1e-6 * CELLS)
 
 
+@pytest.mark.slow
 @parametrize_few("likelihood", ["negative-binomial", "bernoulli"])
 @parametrize_few("log_rate", [-240.0, -500.0, -740.0, -2000.0])
 def test_a_rate_that_all_but_vanishes_leads_to_one_table(likelihood, log_rate):
@@ -238,6 +239,7 @@ def test_the_shift_of_dispersion_and_core_values_leaves_their_conditional_as_it_
     check_invariance(grid, [log_density(shift) for shift in grid], move)
 
 
+@pytest.mark.slow
 def test_the_dispersion_of_a_row_without_counts_can_be_as_small_as_its_prior_likes():
     """g0 = 0.02: p itself underflows, its log odds do not. ln p of Beta(g0, h) is near -Exponential(g0)."""
     # Without the prior of the core values, which depends on p.

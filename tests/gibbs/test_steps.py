@@ -66,6 +66,7 @@ def test_thinning_a_cell_is_multinomial(count, budget):
     assert min(p_values) * len(p_values) > LEVEL
 
 
+@pytest.mark.slow
 def test_rare_classes_get_their_share_of_many_single_counts():
     """One class with nearly all the weight, the others from 1e-3 down to 1e-9 of it: far below what 32-bit sums hold.
 
@@ -119,7 +120,7 @@ def test_thinning_reports_the_log_rates_of_the_cells(case):
     assert allocation.log_fit == pytest.approx(expected, abs=1e-6 * case.Y.sum())  # products are 32-bit floats
 
 
-@pytest.mark.parametrize("count", [10**6, 10**9, 10**13])
+@pytest.mark.parametrize("count", [10**6, 10**9, pytest.param(10**13, marks=pytest.mark.slow)])
 def test_the_log_rate_of_a_large_count_is_exact(count):
     case = cases.make(3, budget=20, core_shape=(4, 4, 4), with_missing=False, seed=5)
     Y = np.zeros_like(case.Y)

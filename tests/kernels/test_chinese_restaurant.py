@@ -110,6 +110,7 @@ def test_a_billion_customers_have_tables_with_the_right_moments(r, size):
     assert (mean_and_variance(sample(1e9, r, size=size), *moments(1e9, r)) > LEVEL).all()
 
 
+@pytest.mark.slow
 @pytest.mark.jit
 @pytest.mark.parametrize("r", [0.1, 30.0])
 def test_many_large_restaurants_have_tables_with_the_right_moments(r):

@@ -15,6 +15,7 @@ import allocore as ac
 from allocore.model.likelihood import LIKELIHOODS
 from allocore.posterior import check as checking
 from allocore.posterior.check import (
+    LEAST_TENSORS,
     NETWORK_STATISTICS,
     brief_draws,
     distances,
@@ -417,7 +418,7 @@ def test_more_tensors_than_draws_use_every_draw_in_turn(fits):
 
 def test_a_brief_check_is_the_largest_one_made_before(fits):
     post = Posterior(fits["CP"].record)
-    assert brief_draws(post.record) == 100
+    assert brief_draws(post.record) == LEAST_TENSORS
     largest = post.check(draws=41)
     post.check(draws=40)
     assert post.brief_check().table.equals(largest.table)

@@ -69,12 +69,8 @@ def test_rounds_on_an_executor_end_with_the_same_bytes(store, from_the_start):
         assert_same(run_on_executor(store, executor, threads=1, next_round=next_round), from_the_start)
 
 
-def test_a_run_killed_between_and_within_rounds_goes_on_to_the_same_bytes(tmp_path):
-    kill_and_resume(tmp_path, "rounds", 2)
-
-
 @pytest.mark.slow
-def test_a_run_killed_often_between_and_within_rounds_goes_on_to_the_same_bytes(tmp_path):
+def test_a_run_killed_between_and_within_rounds_goes_on_to_the_same_bytes(tmp_path):
     kill_and_resume(tmp_path, "rounds", 40)
 
 
@@ -87,13 +83,15 @@ def test_chains_that_are_added_are_shown_when_they_have_caught_up(tmp_path, monk
     def publish():
         right()
         sizes = stored_sizes(path)
-        seen.append((sizes["chain"], sizes["draw"], len(xr.open_datatree(path, engine="zarr")["posterior"]["chain"])))
+        seen.append((sizes["chain"], sizes["draw"]))
+        if seen[-1] == (2, 3):
+            assert xr.open_datatree(path, engine="zarr")["posterior"].sizes["chain"] == 2
 
     monkeypatch.setattr(store, "_publish", publish)
     run_chains(store, threads=1, next_round=next_round)
-    extended = seen.index((2, 3, 2))
-    assert set(seen[extended:-1]) == {(2, 3, 2)}
-    assert seen[-1] == (5, 3, 5)
+    assert set(seen[seen.index((2, 3)) : -1]) == {(2, 3)}
+    assert seen[-1] == (5, 3)
+    assert xr.open_datatree(path, engine="zarr")["posterior"].sizes["chain"] == 5
 
 
 def stop_at_sweep(monkeypatch, sweep):

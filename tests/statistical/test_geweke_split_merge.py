@@ -58,6 +58,7 @@ def evidence_against(name, starts):
     return corrected(zero_means(differences))
 
 
+@pytest.mark.slow
 def test_a_short_chain_of_splitting_and_merging_leaves_the_joint_distribution():
     assert evidence_against("inferred", SHORT) > 1e-3
 

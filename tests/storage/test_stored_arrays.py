@@ -190,6 +190,7 @@ def test_damaged_draws_of_a_large_run_are_told_when_it_is_opened_or_left_out(cop
     np.testing.assert_array_equal(post.factors[0][2, 4], whole[2, 8])
 
 
+@pytest.mark.slow
 def test_opening_and_rates_take_the_memory_of_a_draw_and_not_of_the_run(tmp_path, monkeypatch):
     rows = 8_000
     coords = np.stack([np.arange(rows), np.arange(rows) % 3])

@@ -61,7 +61,7 @@ LEAST_TENSORS = 40  # with fewer, no adjusted p-value is clearly below 5%
 _MOST_EVENTS = 2**30  # of one tensor; a thousand million events take minutes
 _EVENTS_AT_ONCE = 2_000_000
 # A brief check simulates about this many events: some seconds on one processor.
-_BRIEF_EVENTS, _BRIEF_TENSORS = 20_000_000, 100
+_BRIEF_EVENTS, _BRIEF_TENSORS = 20_000_000, 60
 _ENDS = (0.05, 0.5, 0.95)
 _INSIDE, _ERROR_RATE = 0.9, 0.05
 _TOP_SHARE = 0.01

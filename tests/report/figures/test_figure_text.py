@@ -67,6 +67,7 @@ def test_dollars_are_dollars():
         assert all(not text.get_parse_math() for text in figure.findobj(Text) if "$" in text.get_text())
 
 
+@pytest.mark.slow
 def test_no_letter_is_smaller_than_seven_points():
     post = posterior()
     made = [figures.classes(post), figures.core(post), figures.factors(post, "when"), figures.mass(post)]

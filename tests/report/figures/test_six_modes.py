@@ -52,6 +52,7 @@ def boxes(figure):
     return [(text.get_text(), text.get_window_extent()) for text in shown if text not in hidden]
 
 
+@pytest.mark.slow
 @parametrize_few("name", MAKERS)
 def test_no_text_is_cut_at_the_edge_of_a_figure(post, name):
     figure = MAKERS[name](post)
@@ -62,6 +63,7 @@ def test_no_text_is_cut_at_the_edge_of_a_figure(post, name):
         assert box.y1 <= figure.bbox.y1 + 1, text
 
 
+@pytest.mark.slow
 @parametrize_few("classes", [13, 30, 5, 12], quick=2)
 def test_no_text_of_a_core_lies_on_another(classes):
     shown = [(text, box.padded(-1)) for text, box in boxes(figures.core(six_modes(classes)))]

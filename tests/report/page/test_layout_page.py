@@ -75,6 +75,7 @@ def test_the_title_of_the_traces_stands_off_ticks_of_any_length(opened, step):
     assert len(ticks) == len(set(ticks)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["class/0", "compare/0,1"])
 @pytest.mark.parametrize("make", [varied_posterior, retail_posterior])
 def test_the_two_columns_end_at_about_the_same_height(shared, make, address):
@@ -118,6 +119,7 @@ def test_a_table_that_is_opened_moves_no_panel_to_the_other_column(shared):
     assert not page.evaluate(overlapping)
 
 
+@pytest.mark.slow
 def test_placeholders_are_not_cut(opened):
     names = ("sender of the message", "receiver of the message", "kind of action taken", "time")
     seen = opened(varied_posterior(names=names))
