@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from allocore import figures
     from allocore.classes.consensus import Consensus
+    from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
     from allocore.comparison.compare import Comparison, compare
     from allocore.comparison.select_budget import Selection, select_budget
@@ -56,6 +57,7 @@ _HOMES = {
     "Missing": "tensor.missing",
     "NNTuck": "estimators",
     "Posterior": "results",
+    "Reproducibility": "classes.reproducibility",
     "Selection": "comparison.select_budget",
     "ShardedTensor": "tensor.sharded",
     "Split": "tensor.holdout",
@@ -91,6 +93,7 @@ __all__ = [
     "Missing",
     "NNTuck",
     "Posterior",
+    "Reproducibility",
     "Selection",
     "ShardedTensor",
     "Split",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from allocore.classes.consensus import Consensus
     from allocore.classes.numbering import Known
+    from allocore.classes.reproducibility import Reproducibility
     from allocore.classes.summary import ClassSummary
     from allocore.forecast.forecast import Forecast
     from allocore.posterior.check import Check
@@ -88,6 +89,7 @@ class Posterior:
         self._numbering: Known | None = None
         # Slow results, computed once.
         self._consensus: Consensus | None = None
+        self._reproducibility: Reproducibility | None = None
         self._diagnosis: Diagnosis | None = None
         self._evaluations: dict[bool, Evaluation] = {}
         self._checks: dict[tuple[int, int], Check] = {}
@@ -699,6 +701,37 @@ class Posterior:
             else:
                 self._consensus = consensus_of_new_rows(record, fit._record, fit.consensus(progress=progress), progress)
         return self._consensus
+
+    def reproducibility(self, *, progress: bool = True) -> "Reproducibility":
+        """Return how well sets of the chains agree on the classes: would another run find the same?
+
+        The consensus of random halves of the chains, and of smaller sets, is compared. It is computed once.
+
+        Parameters
+        ----------
+        progress : bool
+            Whether to show progress. With many chains and hundreds of classes it takes seconds.
+
+        Returns
+        -------
+        Reproducibility
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> model = ac.CP(3, burn_in=5, draws=4, thin=1, chains=4, seed=1).fit(ac.load_flights())
+        >>> bool(0.0 <= model.posterior_.reproducibility().agreement <= 1.0)
+        True
+        """
+        from allocore.classes.profiles import ClassReader
+        from allocore.classes.reproducibility import judge_reproducibility
+        from allocore.progress import draw_bar
+
+        if self._reproducibility is None:
+            profiles = self.consensus(progress=progress).estimates.mean_profiles
+            with draw_bar("comparing chains", progress) as tick:
+                self._reproducibility = judge_reproducibility(ClassReader(drawn(self._record)), profiles, tick)
+        return self._reproducibility
 
     def best_draw(self) -> tuple[int, int]:
         """Return the draw with the highest log joint density.

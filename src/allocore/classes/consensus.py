@@ -11,17 +11,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from allocore._text import plural
 from allocore.classes.estimates import QUANTILES, Estimates, ProfileBand
-from allocore.classes.matching import HOLDS, directions, evenly_spaced, match, match_similar, similarities
+from allocore.classes.matching import HOLDS, directions, evenly_spaced, match_similar, similarities
 from allocore.classes.names import classes_html, names_of
 from allocore.classes.numbering import Known, Numbers, number_and_save, number_classes, read_consensus
 from allocore.classes.profiles import HELD, ClassReader, DrawClasses, inferred_budget
 from allocore.classes.summary import ClassSummary, Support, factors_in_use, profiles_of, shown_modes
 from allocore.classes.tables import TidyTable, band_table, class_table, sharing_pairs
+from allocore.classes.tracks import TrackTable, average_linkage, enough_chains, follow
 from allocore.errors import whole_number
 from allocore.findings import Finding
 from allocore.kernels.elementary import Flags, Floats, Ints
@@ -33,10 +32,6 @@ _CLUSTER_DRAWS = 100  # of all chains, to find clusters; more do not change them
 _MOST_DRAWS = 1000  # for support, shares and sharing: the standard error of a share is then at most 1.6%
 _QUANTILE_DRAWS, _LEAST_DRAWS, _MOST_NUMBERS = 100, 8, 50_000_000  # quantiles need many profiles at once
 _MOST_CLASSES = 500  # Tucker cores can have more locations than can be matched; smaller ones hardly matter
-_CONTINUES = 0.7  # a class of the next draw continues a track if the cosine is at least this in every mode
-_LASTS = 0.2  # a track that is in fewer draws than this share is passing noise
-_CUT = 0.5  # tracks are joined up to this distance on average
-_FAR = 0.02  # pairs with a smaller cosine are so different that it need not be known better
 # Classes with a smaller share are shown after the others, and so are those that fewer chains hold (draws of one chain).
 _SMALL, _WEAK = 0.002, 0.75
 _MENTIONED = 0.005  # smaller shares are not mentioned in a sentence
@@ -60,11 +55,8 @@ def find_consensus(record: Record, folder: Path | None, known: Known | None, pro
 def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> Estimates:
     """Find the classes that the chains agree on; `tick` gets the work done and the whole work, in draws.
 
-    1. *Tracks.* The classes of each chain are followed from draw to draw: the classes of a draw are matched one to one
-       with the tracks so far. A class without a match begins a new track.
-    2. *Clusters.* The tracks of all chains are joined by average linkage. Their distance is one minus the product of
-       their cosines over the modes, which is the cosine of the two classes as tensors. Profiles are averaged by mass.
-       On ICEWS data, both choices agree best between disjoint sets of chains (docs/explanation/experiments.md).
+    1. *Tracks.* The classes of each chain are followed from draw to draw (tracks.py).
+    2. *Clusters.* The tracks of all chains are joined by average linkage.
     3. *Matches.* Every draw is matched with the centres of the clusters, one to one, by the cosines of the profiles in
        every mode times the sizes of its classes. A draw holds a class if one of its classes is matched with it.
     4. *Support.* Clusters that at least half of the chains hold are the consensus classes.
@@ -81,58 +73,10 @@ def estimate_classes(reader: ClassReader, tick: Callable[[int, int], None]) -> E
             yield reader.read(chain, draw, _MOST_CLASSES)
             tick(done + turn, whole)
 
-    tracks = [_follow(classes_of(followed, [chain], chain * len(followed))) for chain in range(chains)]
-    centres = _cluster_centres(tracks)
+    tracks = [follow(classes_of(followed, [chain], chain * len(followed))) for chain in range(chains)]
+    centres = TrackTable(tracks).centres()
     pairs = ((classes, classes) for classes in classes_of(compared, range(chains), first))
     return _matched_estimates(reader, compared, centres, pairs)[0]
-
-
-def _follow(draws: Iterable[DrawClasses]) -> tuple[tuple[Floats, ...], Floats]:
-    """The classes of one chain that last: profiles per mode (D, T), and the mean share of the counts."""
-    sums: tuple[Floats, ...] = ()
-    mass_T, found_T, number = np.zeros(0), np.zeros(0, dtype=np.int64), 0
-    for number, classes in enumerate(draws, 1):  # noqa: B007  # the last one counts them
-        sums = sums or tuple(np.zeros((len(profile_DC), 0)) for profile_DC in classes.profiles)
-        share_C, known = classes.share_C, len(mass_T)
-        track_C = np.full(len(share_C), -1)
-        if known:
-            ours, tracks = match(directions(classes.profiles), directions(sums), _CONTINUES, share_C)
-            track_C[ours] = tracks
-        new = track_C < 0
-        added = int(new.sum())
-        track_C[new] = known + np.arange(added)
-        sums = tuple(np.pad(sum_DT, ((0, 0), (0, added))) for sum_DT in sums)
-        mass_T, found_T = np.pad(mass_T, (0, added)), np.pad(found_T, (0, added))
-        for sum_DT, profile_DC in zip(sums, classes.profiles, strict=True):
-            sum_DT[:, track_C] += profile_DC * share_C
-        mass_T[track_C] += share_C
-        found_T[track_C] += 1
-    lasting_T = (found_T >= _LASTS * number) & (mass_T > 0.0)
-    mass_T = mass_T[lasting_T]
-    return tuple(sum_DT[:, lasting_T] / mass_T for sum_DT in sums), mass_T / number
-
-
-def _cluster_centres(tracks: list[tuple[tuple[Floats, ...], Floats]]) -> tuple[Floats, ...]:
-    """The mean profiles of the clusters of all tracks: per mode (D, G), columns sum to one."""
-    profiles_by_chain, mass_by_chain = zip(*tracks, strict=True)
-    profiles = [np.concatenate(of_mode, axis=1) for of_mode in zip(*profiles_by_chain, strict=True)]
-    mass_T = np.concatenate(mass_by_chain)
-    unit = directions(profiles)
-    cosine_TT = similarities(unit, unit, _FAR, multiply=True)
-    cluster_T = _average_linkage(np.clip(1.0 - (cosine_TT + cosine_TT.T) / 2.0, 0.0, None), _CUT)
-    weight_TG = np.zeros((len(mass_T), cluster_T.max(initial=-1) + 1))
-    weight_TG[np.arange(len(mass_T)), cluster_T] = mass_T
-    weight_TG /= weight_TG.sum(axis=0)
-    return tuple(profile_DT @ weight_TG for profile_DT in profiles)
-
-
-def _average_linkage(distance_NN: Floats, cut: float) -> Ints:
-    """The number of the cluster of each item, given their distances, which are changed."""
-    if len(distance_NN) < 2:
-        return np.zeros(len(distance_NN), dtype=np.int64)
-    np.fill_diagonal(distance_NN, 0.0)
-    tree = linkage(squareform(distance_NN, checks=False), "average")
-    return np.asarray(fcluster(tree, cut, "distance") - 1, dtype=np.int64)
 
 
 def _matched_estimates(
@@ -163,7 +107,7 @@ def _matched_estimates(
             alike_G += np.bincount(left_CG.argmax(axis=1)[similar_C], left_C[similar_C], lead[2])
     held, share_G = class_of >= 0, shares.mean(axis=(0, 1))
     holding_G = (held.mean(axis=1) >= HELD).sum(axis=0)
-    chosen = np.flatnonzero((holding_G >= _enough_chains(chains)) & (share_G > 0.0))
+    chosen = np.flatnonzero((holding_G >= enough_chains(chains)) & (share_G > 0.0))
     chosen = chosen[np.argsort(-share_G[chosen], kind="stable")]
     bands = _bands(reader, draws, [sum_GD[chosen] for sum_GD in sums], class_of[:, :, chosen])
     profiles = bands[:modes]
@@ -178,11 +122,6 @@ def _matched_estimates(
         alike=float(alike_G[chosen].sum() / (chains * len(draws))),
     )
     return estimates, chosen
-
-
-def _enough_chains(chains: int) -> int:
-    """How many chains must hold a class: half of them, and at least two if there are two."""
-    return max(min(2, chains), -(-chains // 2))
 
 
 def _bands(
@@ -471,7 +410,7 @@ def _summarize(record: Record, found: Estimates, numbering: Numbers) -> ClassSum
     # The number of a factor is the lowest number of the classes that share it.
     location_CM = np.empty((len(share_C), len(modes)), dtype=np.int64)
     for m, sharing_CC in enumerate(found.sharing):
-        group_C = _average_linkage(1.0 - sharing_CC, 1.0 - _SHARED)
+        group_C = average_linkage(1.0 - sharing_CC, 1.0 - _SHARED)
         location_CM[:, m] = [number_C[group_C == group].min() for group in group_C]
     apart_C = (share_C < _SMALL) | (found.support < _WEAK)
     folded = "" if record.folded_mode is None else f", in new rows of {tensor.mode_names[record.folded_mode]}"
@@ -503,7 +442,7 @@ def _findings(record: Record, found: Estimates, apart_C: Flags) -> Iterator[Find
     if not number:
         yield Finding("no-common-class", "caution", {"chains": chains})
         return
-    agreed = {"classes": number, "chains": chains, "least": _enough_chains(chains), "share": covered}
+    agreed = {"classes": number, "chains": chains, "least": enough_chains(chains), "share": covered}
     yield Finding("common-classes", values={**agreed, "counted": record.spec.observation.class_sizes})
     if covered >= 0.5 and number > 1:
         half = int((np.cumsum(share_C) < 0.5 - 1e-12).sum()) + 1

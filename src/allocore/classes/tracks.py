@@ -1,0 +1,119 @@
+"""Tracks: the classes of single chains, followed from draw to draw, and the clusters of the tracks of several chains.
+
+The classes of a draw are matched one to one with the tracks so far; one without a match begins a new track. Tracks of
+all chains are joined by average linkage. Their distance is one minus the product of their cosines over the modes, which
+is the cosine of the two classes as tensors. Profiles are averaged by mass. On ICEWS data, both choices agree best
+between disjoint sets of chains (docs/explanation/experiments.md).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from allocore.classes.matching import HOLDS, directions, match, similarities
+from allocore.classes.profiles import DrawClasses
+from allocore.kernels.elementary import Floats, Ints
+
+_CONTINUES = 0.7  # a class of the next draw continues a track if the cosine is at least this in every mode
+_LASTS = 0.2  # a track that is in fewer draws than this share is passing noise
+_CUT = 0.5  # tracks are joined up to this distance on average
+_FAR = 0.02  # pairs with a smaller cosine are so different that it need not be known better
+
+
+class Tracks(NamedTuple):
+    """The classes of one chain that last: profiles per mode (D, T), and the mean share of the counts."""
+
+    profiles: tuple[Floats, ...]
+    mass_T: Floats
+
+
+def follow(draws: Iterable[DrawClasses]) -> Tracks:
+    """Follow the classes of one chain through its draws."""
+    sums: tuple[Floats, ...] = ()
+    mass_T, found_T, number = np.zeros(0), np.zeros(0, dtype=np.int64), 0
+    for number, classes in enumerate(draws, 1):  # noqa: B007  # the last one counts them
+        sums = sums or tuple(np.zeros((len(profile_DC), 0)) for profile_DC in classes.profiles)
+        share_C, known = classes.share_C, len(mass_T)
+        track_C = np.full(len(share_C), -1)
+        if known:
+            ours, tracks = match(directions(classes.profiles), directions(sums), _CONTINUES, share_C)
+            track_C[ours] = tracks
+        new = track_C < 0
+        added = int(new.sum())
+        track_C[new] = known + np.arange(added)
+        sums = tuple(np.pad(sum_DT, ((0, 0), (0, added))) for sum_DT in sums)
+        mass_T, found_T = np.pad(mass_T, (0, added)), np.pad(found_T, (0, added))
+        for sum_DT, profile_DC in zip(sums, classes.profiles, strict=True):
+            sum_DT[:, track_C] += profile_DC * share_C
+        mass_T[track_C] += share_C
+        found_T[track_C] += 1
+    lasting_T = (found_T >= _LASTS * number) & (mass_T > 0.0)
+    mass_T = mass_T[lasting_T]
+    return Tracks(tuple(sum_DT[:, lasting_T] / mass_T for sum_DT in sums), mass_T / number)
+
+
+def enough_chains(chains: int) -> int:
+    """How many chains must hold a class: half of them, and at least two if there are two."""
+    return max(min(2, chains), -(-chains // 2))
+
+
+class SharedClasses(NamedTuple):
+    """The classes that enough chains hold: profiles per mode (D, C), columns sum to one, and the mean share (C)."""
+
+    profiles: tuple[Floats, ...]
+    share_C: Floats
+
+
+class TrackTable:
+    """The tracks of several chains, and the distances of all pairs, which every set of chains needs a part of."""
+
+    def __init__(self, tracks: Sequence[Tracks]) -> None:
+        self._tracks = list(tracks)
+        self._profiles = tuple(np.concatenate(each, axis=1) for each in zip(*(t.profiles for t in tracks), strict=True))
+        self._mass_T = np.concatenate([each.mass_T for each in tracks])
+        self._chain_T = np.repeat(np.arange(len(tracks)), [len(each.mass_T) for each in tracks])
+        unit = directions(self._profiles)
+        cosine_TT = similarities(unit, unit, _FAR, multiply=True)
+        self._distance_TT = np.clip(1.0 - (cosine_TT + cosine_TT.T) / 2.0, 0.0, None)
+
+    @property
+    def chains(self) -> int:
+        """The number of chains."""
+        return len(self._tracks)
+
+    def centres(self, chains: Ints | None = None) -> tuple[Floats, ...]:
+        """The mean profiles of the clusters of the tracks of all or some chains: per mode (D, G)."""
+        chosen = np.arange(len(self._mass_T)) if chains is None else np.flatnonzero(np.isin(self._chain_T, chains))
+        cluster_T, mass_T = average_linkage(self._distance_TT[np.ix_(chosen, chosen)], _CUT), self._mass_T[chosen]
+        weight_TG = np.zeros((len(mass_T), cluster_T.max(initial=-1) + 1))
+        weight_TG[np.arange(len(mass_T)), cluster_T] = mass_T
+        weight_TG /= weight_TG.sum(axis=0)
+        return tuple(profile_DT[:, chosen] @ weight_TG for profile_DT in self._profiles)
+
+    def shared_classes(self, chains: Ints) -> SharedClasses:
+        """The classes that enough of some chains hold: one of its tracks is matched with the centre of the cluster."""
+        centres = self.centres(chains)
+        unit, sums = directions(centres), tuple(np.zeros_like(centre_DG) for centre_DG in centres)
+        held_G, share_G = np.zeros((2, centres[0].shape[1]))
+        for chain in chains.tolist():
+            profiles, mass_T = self._tracks[chain]
+            ours, clusters = match(directions(profiles), unit, HOLDS, mass_T)
+            held_G[clusters] += 1.0
+            share_G[clusters] += mass_T[ours] / len(chains)
+            for sum_DG, profile_DT in zip(sums, profiles, strict=True):
+                sum_DG[:, clusters] += profile_DT[:, ours] * mass_T[ours]
+        kept = np.flatnonzero((held_G >= enough_chains(len(chains))) & (share_G > 0.0))
+        profiles = tuple(sum_DG[:, kept] / sum_DG[:, kept].sum(axis=0) for sum_DG in sums)
+        return SharedClasses(profiles, share_G[kept])
+
+
+def average_linkage(distance_NN: Floats, cut: float) -> Ints:
+    """The number of the cluster of each item, given their distances, which are changed."""
+    if len(distance_NN) < 2:
+        return np.zeros(len(distance_NN), dtype=np.int64)
+    np.fill_diagonal(distance_NN, 0.0)
+    tree = linkage(squareform(distance_NN, checks=False), "average")
+    return np.asarray(fcluster(tree, cut, "distance") - 1, dtype=np.int64)

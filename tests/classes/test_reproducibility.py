@@ -1,0 +1,60 @@
+"""How well sets of chains agree, for draws whose classes are known."""
+
+import numpy as np
+import pytest
+
+from allocore.classes.reproducibility import _sizes, agreement
+from allocore.classes.tracks import SharedClasses
+from support.errors import refused
+from support.planted import A, B, C, D, run
+
+
+def test_chains_with_the_same_classes_agree_on_everything():
+    found = run(*[[A, B, C]] * 8).reproducibility()
+    assert found.agreement == 1.0
+    assert found.table["chains"].tolist() == [2, 4]
+    assert found.table["covered"].tolist() == pytest.approx([1.0, 1.0])
+    assert found.found.tolist() == pytest.approx([1.0] * 3)
+
+
+def test_halves_agree_on_the_classes_that_both_have():
+    """A is in all chains, B in the first two, C in the last two; of two chains, both must hold a class."""
+    found = run([A, B], [A, B], [A, C], [A, C]).reproducibility()
+    rng, expected, both = np.random.default_rng(0), [], []
+    for _ in range(8):
+        apart = sorted(rng.permutation(4)[:2].tolist()) in ([0, 1], [2, 3])
+        expected.append((4 / 7 + 4 / 6) / 2 if apart else 1.0)
+        both.append(apart)
+    assert found.agreement == pytest.approx(np.mean(expected))
+    assert found.table["sd"].item() == pytest.approx(np.std(expected))
+    assert found.found.tolist() == pytest.approx([1.0, np.mean(both) / 2, np.mean(both) / 2])
+
+
+def test_chains_that_have_nothing_in_common_agree_on_nothing():
+    found = run([A], [B], [C], [D]).reproducibility()
+    assert found.agreement == 0.0
+    assert found.table["covered"].item() == 0.0
+
+
+def test_a_match_needs_a_cosine_of_nine_tenths_in_every_mode():
+    near, far = ((np.array([[1.0], [slope]]), np.array([[1.0], [0.0]])) for slope in (0.4, 0.6))
+    same = (np.array([[1.0], [0.0]]), np.array([[1.0], [0.0]]))
+    share = np.ones(1)
+    assert agreement(SharedClasses(same, share), SharedClasses(near, share)) == 1.0
+    assert agreement(SharedClasses(same, share), SharedClasses(far, share)) == 0.0
+
+
+def test_sets_grow_by_doubling_up_to_half_of_the_chains():
+    assert [_sizes(chains) for chains in (4, 5, 8, 12, 16, 40)] == [
+        [2], [2], [2, 4], [2, 4, 6], [2, 4, 8], [2, 4, 8, 16, 20],
+    ]  # fmt: skip
+
+
+def test_it_takes_four_chains():
+    with refused("chains", 3):
+        run([A, B], [A, B], [A, B]).reproducibility()
+
+
+def test_it_is_computed_once():
+    post = run(*[[A, B]] * 4)
+    assert post.reproducibility() is post.reproducibility()
