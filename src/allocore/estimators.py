@@ -320,6 +320,8 @@ class GibbsEstimator(Estimator):
             if value is not None:
                 whole_number(argument, value)
         ready = _as_executor(executor)
+        if draws is not None or chains is not None:
+            _check_memory_of_extension(_path("path", path), draws, chains, on_error, thread_number(threads))
         store = ZarrStore.reopen(_path("path", path), draws, on_error, chains)
         plan, spec = store.plan, store.plan.spec
         settings = {**vars(spec), **vars(plan.schedule), "chains": plan.chains, "seed": plan.seed, "rank": spec.budget}
@@ -394,6 +396,19 @@ def model_name(path: str | os.PathLike[str]) -> str:
     if name not in _DRAWN_MODELS:
         raise InputError("path", str(path), f"must be a run with chains to continue, not an estimate of {name}")
     return name
+
+
+def _check_memory_of_extension(
+    path: Path, draws: int | None, chains: int | None, on_error: "OnError", threads: int
+) -> None:
+    """Refuse more draws or chains than fit into memory, before the run on disk changes."""
+    from allocore.run.memory import check_memory
+    from allocore.storage.run_reader import read_plan
+
+    plan = read_plan(path, on_error)
+    schedule = plan.schedule if draws is None else replace(plan.schedule, draws=draws)
+    plan = replace(plan, schedule=schedule, chains=plan.chains if chains is None else chains)
+    check_memory(plan, stored=True, threads=threads, cells_here=not isinstance(plan.tensor, ShardedTensor))
 
 
 def _states(start: object, tensor: CountTensor, spec: Spec, chains: int) -> "tuple[list[State], int]":

@@ -183,7 +183,7 @@ class Posterior:
     @property
     def finished(self) -> bool:
         """Whether the run has made all planned sweeps."""
-        return bool(self.stats["moved"].shape[1] >= self._record.schedule.sweeps)
+        return self._record.complete
 
     @property
     def record(self) -> Record:
@@ -724,10 +724,11 @@ class Posterior:
         True
         """
         from allocore.classes.profiles import ClassReader
-        from allocore.classes.reproducibility import judge_reproducibility
+        from allocore.classes.reproducibility import check_chains, judge_reproducibility
         from allocore.progress import draw_bar
 
         if self._reproducibility is None:
+            check_chains(len(self.core_values))
             profiles = self.consensus(progress=progress).estimates.mean_profiles
             with draw_bar("comparing chains", progress) as tick:
                 self._reproducibility = judge_reproducibility(ClassReader(drawn(self._record)), profiles, tick)

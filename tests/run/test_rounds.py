@@ -9,13 +9,15 @@ import xarray as xr
 
 import allocore as ac
 from allocore.model.spec import Spec
+from allocore.report.terminal import progress_line
 from allocore.run import chains as chains_module
 from allocore.run.chains import run_chains
 from allocore.run.cluster.chains import run_on_executor
+from allocore.storage import run_reader
 from allocore.storage.record import MemoryStore, Plan, Schedule
 from allocore.storage.run_reader import stored_sizes
 from allocore.storage.run_writer import ZarrStore
-from support.errors import refused
+from support.errors import refused, refused_file
 from support.same_draws import kill_and_resume, save_always
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
@@ -94,14 +96,14 @@ def test_chains_that_are_added_are_shown_when_they_have_caught_up(tmp_path, monk
     assert xr.open_datatree(path, engine="zarr")["posterior"].sizes["chain"] == 5
 
 
-def stop_at_sweep(monkeypatch, sweep):
-    """Ask the run to stop as Ctrl-C does, at a sweep of the first chain."""
+def stop_at_sweep(monkeypatch, sweep, chain=0):
+    """Ask the run to stop as Ctrl-C does, at a sweep of a chain."""
     right = chains_module.Chain.advance
 
-    def advance(chain):
-        right(chain)
-        if chain._number == 0 and chain._sweep == sweep:
-            chain.stop.asked = chain.stop.now = True
+    def advance(self):
+        right(self)
+        if self._number == chain and self._sweep == sweep:
+            self.stop.asked = self.stop.now = True
 
     stops = []
     enter = chains_module.Stop.__enter__
@@ -124,6 +126,56 @@ def test_a_round_on_disk_that_is_stopped_goes_on_when_it_is_resumed(tmp_path, mo
             record = run_chains(ZarrStore.create(path, PLAN), threads=1, next_round=next_round)
     assert record.core_values.shape[:2] == (2, 1)
     assert_same(run_chains(ZarrStore.reopen(path), threads=2, next_round=next_round), from_the_start)
+
+
+def test_a_run_whose_new_chains_were_interrupted_is_not_finished(tmp_path, monkeypatch):
+    path, settings = tmp_path / "run.zarr", {"burn_in": 3, "draws": 2, "thin": 1, "seed": 11, "progress": False}
+    ac.CP(3, chains=2, store=path, **settings).fit(TENSOR)
+    with monkeypatch.context() as patch:
+        stop_at_sweep(patch, 3, chain=2)
+        with pytest.warns(UserWarning, match="stopped"):
+            post = ac.CP.resume(path, chains=4, threads=1, progress=False).posterior_
+    assert (post.core_values.shape[0], post.record.planned_chains, post.finished) == (2, 4, False)
+    assert not ac.open_run(path).finished
+    assert progress_line(post.record).endswith("allocore resume.")
+    post = ac.CP.resume(path, progress=False).posterior_
+    assert (post.core_values.shape[0], post.record.planned_chains, post.finished) == (4, None, True)
+
+
+def test_a_run_can_be_opened_by_xarray_before_its_first_sweep(tmp_path):
+    path = tmp_path / "run.zarr"
+    with ZarrStore.create(path, PLAN):
+        posterior = xr.open_datatree(path, engine="zarr")["posterior"]
+        assert dict(posterior["core_values"].sizes) == {"chain": 2, "draw": 0, "q": 3}
+        assert posterior["chain"].values.tolist() == [0, 1]
+
+
+def test_draws_that_were_opened_before_a_later_schedule_are_not_mistaken_for_its_draws(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_reader, "READ_WHOLE_BYTES", 0)
+    path = tmp_path / "run.zarr"
+    run_chains(ZarrStore.create(path, PLAN), threads=2)
+    before = ac.open_run(path)
+    with ZarrStore.reopen(path) as store:
+        store.extend(replace(PLAN, chains=3))
+        assert before.factors[0][0, 0].shape == (6, 3)
+        store.extend(replace(PLAN, schedule=LATER.schedule, chains=3))
+        with refused_file(path):
+            before.factors[0][1, 0]
+
+
+def test_new_chains_get_all_threads(monkeypatch):
+    made, right = [], chains_module.Workers
+
+    def counted(threads):
+        made.append(threads)
+        return right(threads)
+
+    store = MemoryStore(LATER)
+    run_chains(store, threads=3)
+    store.extend(LARGER)
+    monkeypatch.setattr(chains_module, "Workers", counted)
+    run_chains(store, threads=6)
+    assert made == [2, 2, 2]
 
 
 def test_resume_adds_chains_and_draws_to_a_finished_run(tmp_path):

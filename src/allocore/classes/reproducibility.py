@@ -21,9 +21,9 @@ from allocore.classes.tracks import SharedClasses, TrackTable, follow
 from allocore.errors import InputError
 from allocore.kernels.elementary import Floats, Ints
 
-LEAST_CHAINS = 4
+_LEAST_CHAINS = 4
 _ALIKE = 0.9
-_REPEATS = 8  # random pairs of sets of each size; single pairs scatter by some 0.04
+_REPEATS = 8  # random pairs of sets of each size; single pairs vary by about 0.04
 _FOLLOWED_DRAWS, _FEWEST_FOLLOWED = 100, 3  # of all chains, and of each
 _MOST_CLASSES = 500
 
@@ -39,7 +39,7 @@ class Reproducibility:
         over random halves: a cautious estimate of how well another run of the same length would agree.
     table : pandas.DataFrame
         A row for each size of the sets, `chains`: the mean `agreement` of two disjoint sets, its standard deviation
-        `sd` over random pairs, and the share `covered` of all counts that the classes of a set have.
+        `sd` over random pairs, and the share of all counts `covered` by the classes of a set.
     found : numpy.ndarray
         For each consensus class of the run, how often a half of the chains finds it.
 
@@ -62,9 +62,7 @@ def judge_reproducibility(
 ) -> Reproducibility:
     """Compare random sets of the chains of a run; `tick` gets the work done and the whole work."""
     chains, draws = reader.record.core_values.shape[:2]
-    if chains < LEAST_CHAINS:
-        rule = f"must be at least {LEAST_CHAINS}, so that two sets of two chains can be compared"
-        raise InputError("chains", chains, rule)
+    check_chains(chains)
     followed = evenly_spaced(draws, max(_FEWEST_FOLLOWED, _FOLLOWED_DRAWS // chains)).tolist()
     sizes = _sizes(chains)
     whole, tracks = chains + _REPEATS * len(sizes), []
@@ -86,6 +84,13 @@ def judge_reproducibility(
         rows.append((size, np.mean(agreed), np.std(agreed), np.mean(covered)))
     numbers = pd.DataFrame(rows, columns=["chains", "agreement", "sd", "covered"])
     return Reproducibility(float(numbers["agreement"].iloc[-1]), numbers, found_C)
+
+
+def check_chains(chains: int) -> None:
+    """Check that there are enough chains to compare."""
+    if chains < _LEAST_CHAINS:
+        rule = f"must be at least {_LEAST_CHAINS}, so that two sets of two chains can be compared"
+        raise InputError("chains", chains, rule)
 
 
 def _sizes(chains: int) -> list[int]:

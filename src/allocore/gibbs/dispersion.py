@@ -17,7 +17,7 @@ sufficient and an ancillary parametrisation (Yu and Meng 2011): with the second 
 and takes long to become small on Poisson data.
 
 This step comes directly before latent counts and thinning, which draw again what it has integrated out. Cost: the
-exposure of one mode if p differs by row, else Q; and some dozens of evaluations for each row.
+exposure of one mode if p differs by row, else Q; and a few dozen evaluations for each row.
 
 Rows that are folded in (run/fold_in.py) leave the core values as they are, so each has p ~ Beta(g0 + y_d, h0 + r_d).
 """

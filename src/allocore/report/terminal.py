@@ -131,7 +131,9 @@ def progress_line(record: Record, *, being_written: bool = False) -> str:
     text += f", {draws:,} of {schedule.draws:,} draws in {'each of ' * (chains > 1)}{plural(chains, 'chain')}"
     if sweeps:
         text += f"; {np.nanmean(seconds):.3g} s per sweep"
-    if sweeps >= schedule.sweeps:
+    if record.planned_chains is not None:
+        text += f", of {record.planned_chains} that are planned"
+    if record.complete:
         return f"{text}; finished."
     return f"{text}; {'being written now' if being_written else 'stopped: continue it with allocore resume'}."
 

@@ -106,8 +106,10 @@ def run_chains(
             with ExitStack() as round_stack:
                 watch = Watch(observer)
                 round_stack.callback(watch.close)
-                chains = range(store.plan.chains)
+                chains = unfinished_chains(store)
                 groups = min(len(chains), threads)
+                if not groups:
+                    return
                 threads_G = [threads // groups + (group < threads % groups) for group in range(groups)]
                 pools = [round_stack.enter_context(Workers(number)) for number in threads_G]
                 if not laid_out:
@@ -126,6 +128,12 @@ def run_chains(
     if stop.asked:
         report_stop(store, record)
     return record
+
+
+def unfinished_chains(store: Store) -> list[int]:
+    """The chains that have not made all planned sweeps."""
+    points = [store.resume_point(chain) for chain in range(store.plan.chains)]
+    return [chain for chain, point in enumerate(points) if point is None or point[0] < store.plan.schedule.sweeps]
 
 
 def run_rounds(
@@ -267,16 +275,19 @@ def first_values(seed: int, chain: int) -> np.random.Generator:
 
 def report_stop(store: Store, record: Record) -> None:
     """Warn that a run was stopped, unless it is complete; if it has no draw at all, raise KeyboardInterrupt again."""
-    plan, draws, sweeps = store.plan, record.core_values.shape[1], record.stats["moved"].shape[1]
-    if sweeps >= plan.schedule.sweeps:
+    plan, (chains, draws), sweeps = store.plan, record.core_values.shape[:2], record.stats["moved"].shape[1]
+    if record.complete and record.schedule == plan.schedule:
         return
     after = f"; {how}" if (how := store.how_to_resume()) else ""
     if draws == 0:
         raise KeyboardInterrupt(
             f"stopped after {sweeps} of {plan.schedule.sweeps} sweeps, before the first draw was kept{after}"
         )
-    chains = f" of {plan.chains} chains" if plan.chains > 1 else ""
-    warnings.warn(f"stopped: {draws} of {plan.schedule.draws} draws{chains} are kept{after}", stacklevel=5)
+    of_chains = f" of {chains} chains" if plan.chains > 1 else ""
+    planned = f" ({plan.chains} are planned)" if chains < plan.chains else ""
+    warnings.warn(
+        f"stopped: {draws} of {record.schedule.draws} draws{of_chains}{planned} are kept{after}", stacklevel=5
+    )
 
 
 def number_of_states(states: list[State]) -> int:

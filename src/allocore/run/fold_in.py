@@ -124,6 +124,7 @@ def fold_in(
         chosen=None,
         held_out=None,
         folded_mode=mode,
+        planned_chains=None,
     )
 
 

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from allocore._memory import check_room, require_memory
 from allocore.errors import StoreError
-from allocore.storage.zarr_format import Damage, Growing, OnDamage, chunk_shape, read_attributes, read_values
+from allocore.storage.zarr_format import (
+    Damage,
+    Growing,
+    OnDamage,
+    chunk_shape,
+    identity_of_draws,
+    read_attributes,
+    read_values,
+)
 
 DrawArray: TypeAlias = Union[NDArray[Any], "StoredArray"]
 READ_WHOLE_BYTES = 2**28  # the draws of a run on disk are read into memory as a whole if they take no more
@@ -164,7 +172,7 @@ class StoredArray(_LazyArray):
         """The values of a chunk, up to the last draw of this array."""
         if on_damage is None:
             now = read_attributes(self._run)
-            if any(now[name] != self._attributes[name] for name in ("seed", "tensor")):
+            if identity_of_draws(now) != identity_of_draws(self._attributes):
                 raise StoreError(self._run, "is no longer the run that was opened: open it again")
             on_damage = Damage(self._run, "raise").of_draws
         folder, first = self._run / self._variable.path, index * self._step

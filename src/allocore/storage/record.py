@@ -116,7 +116,7 @@ def check_extension(before: Plan, after: Plan) -> None:
         if new.draws < old.draws:
             raise InputError("draws", new.draws, f"must be at least the {old.draws} that are already planned")
     elif new.burn_in < old.sweeps:
-        rule = f"must be at least {old.sweeps}, the sweeps of the schedule that it replaces"
+        rule = f"must be at least {old.sweeps}, the number of sweeps in the schedule it replaces"
         raise InputError("burn_in", new.burn_in, rule)
 
 
@@ -125,9 +125,9 @@ def keeps_draws(before: Schedule, after: Schedule) -> bool:
     return (before.burn_in, before.thin) == (after.burn_in, after.thin)
 
 
-def shown_chains(draws_C: Sequence[int], shown: int) -> int:
-    """How many chains to show: all, unless the ones that were added have fewer draws than the `shown` first."""
-    return len(draws_C) if min(draws_C) >= min(draws_C[:shown]) else shown
+def shown_chains(sweeps_C: Sequence[int], shown: int) -> int:
+    """How many chains to show: all, unless the ones that were added have fewer sweeps than the `shown` first."""
+    return len(sweeps_C) if min(sweeps_C) >= min(sweeps_C[:shown]) else shown
 
 
 def packages() -> dict[str, str]:
@@ -199,7 +199,8 @@ class Record:
     or (chain, draw, D). `attributes` are those of a run that was read from disk, such as the version that made it. If
     damaged draws were left out, `chosen` has the numbers of the others. `held_out` has the cells that were held out of
     the tensor, if known. `folded_mode` is the mode whose rows were folded into an earlier fit (fold_in.py): the tensor
-    is that of the new rows, each draw counts as one sweep, and everything else is as in that fit.
+    is that of the new rows, each draw counts as one sweep, and everything else is as in that fit. `planned_chains` is
+    the number of chains in the plan, if some of them are still behind and not in the record.
     """
 
     tensor: CountTensor
@@ -216,6 +217,7 @@ class Record:
     log_odds: NDArray[np.float64] | None = None
     held_out: HeldOut | None = None
     folded_mode: int | None = None
+    planned_chains: int | None = None
 
     def __post_init__(self) -> None:
         sweeps = next(iter(self.stats.values())).shape[:2]  # (chain, sweep)
@@ -228,7 +230,8 @@ class Record:
     @classmethod
     def of(cls, plan: Plan, draws: Sequence[DrawArray], **rest: Any) -> "Record":
         """The record of a plan, with the draws of all variables in the order of the schema."""
-        given = {"held_out": plan.held_out, "folded_mode": plan.folded_mode, **rest}
+        planned = plan.chains if len(draws[0]) < plan.chains else None
+        given = {"held_out": plan.held_out, "folded_mode": plan.folded_mode, "planned_chains": planned, **rest}
         return cls(plan.tensor, plan.spec, plan.schedule, plan.seed, **_draw_fields(plan.spec, draws), **given)
 
     @property
@@ -245,7 +248,12 @@ class Record:
         """The record with some of its chains, in the order given: their draws and statistics."""
         chosen = list(numbers)
         stats = {name: values[chosen] for name, values in self.stats.items()}
-        return replace(self.with_draws((chosen,)), stats=stats)
+        return replace(self.with_draws((chosen,)), stats=stats, planned_chains=None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all planned chains have made all planned sweeps."""
+        return self.planned_chains is None and self.stats["moved"].shape[1] >= self.schedule.sweeps
 
     def log_odds_of(self, chain: int, draw: int, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
         """The log odds of the dispersion of one draw in each cell; zeros if the likelihood has none."""
@@ -332,11 +340,11 @@ class Store(Protocol):
     def extend(self, plan: Plan) -> None:
         """Go on with another plan, once the present one is complete. A new schedule replaces the draws.
 
-        Chains that are added are not shown before they have as many draws as the others.
+        Chains that are added are not shown before they have as many sweeps as the others.
         """
 
     def finish(self) -> Record:
-        """Return the draws and sweeps that are saved of every chain that is shown."""
+        """Return the saved draws and sweeps that all shown chains have."""
 
     def how_to_resume(self) -> str:
         """How to continue the run, in a sentence; empty if it cannot be continued."""
@@ -413,11 +421,11 @@ class MemoryStore(Store):
         return self._points[chain]
 
     def finish(self) -> Record:
-        """Return the draws and sweeps that all chains have that are shown."""
+        """Return the draws and sweeps that all shown chains have."""
         sweeps_C = [0 if point is None else point[0] for point in self._points]
-        draws_C = [self.plan.schedule.draws_after(sweep) for sweep in sweeps_C]
-        shown = shown_chains(draws_C, self._shown)
-        draws, sweeps = min(draws_C[:shown]), min(sweeps_C[:shown])
+        shown = shown_chains(sweeps_C, self._shown)
+        sweeps = min(sweeps_C[:shown])
+        draws = self.plan.schedule.draws_after(sweeps)
         if draws == 0 and self._earlier is not None:
             return self._earlier
         stats = {name: values[:shown, :sweeps] for name, values in self._stats.items()}

@@ -29,6 +29,7 @@ from allocore.storage.zarr_format import (
     dimension_names,
     draw_variables,
     growing_variables,
+    identity_of_draws,
     read_attributes,
     reporting_damage,
     stat_variables,
@@ -193,6 +194,19 @@ def _read_labels(run: Path, mode: int, row: str, length: int) -> tuple[str, ...]
 
 def read_record(path: Path, plan: Plan | None = None, on_error: OnError = "raise") -> Record:
     """The saved draws and statistics of a run; `on_error="drop"` leaves out damaged draws, in all chains."""
+    before = read_attributes(path)
+    try:
+        record = _read_once(path, plan, on_error)
+    except StoreError:
+        if identity_of_draws(read_attributes(path)) == identity_of_draws(before):
+            raise
+    else:
+        if identity_of_draws(read_attributes(path)) == identity_of_draws(before):
+            return record
+    return read_record(path, None, on_error)  # another process has replaced the draws meanwhile
+
+
+def _read_once(path: Path, plan: Plan | None, on_error: OnError) -> Record:
     plan = plan or read_plan(path, on_error)
     sizes, damage, attributes = stored_sizes(path, plan), Damage(path, on_error), read_attributes(path)
     variables = draw_variables(plan.tensor, plan.spec)

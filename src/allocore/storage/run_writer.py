@@ -101,8 +101,21 @@ def write_skeleton(folder: Path, plan: Plan) -> None:
         )
     for name, (along, _) in _NUMBERED.items():
         options["attributes"] = {"_ARRAY_DIMENSIONS": [along]}
-        run.create_array(name, shape=(0,), chunks=(_NUMBERS_IN_CHUNK,), dtype=WHOLE, fill_value=None, **options)
+        size = plan.chains if along == "chain" else 0
+        run.create_array(name, shape=(size,), chunks=(_NUMBERS_IN_CHUNK,), dtype=WHOLE, fill_value=None, **options)
+        _write_numbers(folder, name, size)
     write_json(folder / METADATA, _collect_metadata(folder))
+
+
+def _write_numbers(folder: Path, name: str, size: int) -> None:
+    """Write the chunks of a coordinate up to `size`. Of the last chunk, readers see the part up to it."""
+    first = _NUMBERED[name][1]
+    for chunk in range(-(-size // _NUMBERS_IN_CHUNK)):
+        path = folder / name / str(chunk)
+        if not path.exists():
+            numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
+            with replacing(path) as file:
+                file.write(encode(numbers))
 
 
 def _collect_metadata(folder: Path) -> dict[str, Any]:
@@ -134,17 +147,9 @@ class ConsolidatedMetadata:
         self._along |= {each.path: ("chain", each.along) for each in growing_variables(plan.tensor, plan.spec, folder)}
 
     def update(self, sizes: dict[str, int], attributes: dict[str, Any] | None = None) -> None:
-        """Let readers see this many chains, draws and sweeps, and other attributes if they are given.
-
-        Of the last chunk of a coordinate, they see the part up to the size.
-        """
-        for name, (along, first) in _NUMBERED.items():
-            for chunk in range(-(-sizes[along] // _NUMBERS_IN_CHUNK)):
-                path = self._folder / name / str(chunk)
-                if not path.exists():
-                    numbers = np.arange(chunk * _NUMBERS_IN_CHUNK, (chunk + 1) * _NUMBERS_IN_CHUNK, dtype=WHOLE) + first
-                    with replacing(path) as file:
-                        file.write(encode(numbers))
+        """Let readers see this many chains, draws and sweeps, and other attributes if they are given."""
+        for name, (along, _) in _NUMBERED.items():
+            _write_numbers(self._folder, name, sizes[along])
         for name, along_axes in self._along.items():
             shape = self._document["metadata"][f"{name}/.zarray"]["shape"]
             shape[: len(along_axes)] = [sizes[along] for along in along_axes]
@@ -170,7 +175,7 @@ class ZarrStore:
         self._lock, self._on_error = lock, on_error
         self._metadata = ConsolidatedMetadata(path, plan)
         self._commits = Lock()
-        self._open_chains()
+        self._chains: list[_ChainFiles] = []
 
     def _open_chains(self) -> None:
         """Go on where each chain has been saved; one that readers do not see yet may have nothing on disk."""
@@ -190,7 +195,9 @@ class ZarrStore:
             (folder / CHECKPOINTS).mkdir()
             for chain, state in enumerate(start or ()):
                 write_checkpoint(folder / CHECKPOINTS / str(chain), 0, state)
-        return cls(path, plan, _locked(path))
+        store = cls(path, plan, _locked(path))
+        store._open_chains()
+        return store
 
     @classmethod
     def reopen(
@@ -235,7 +242,7 @@ class ZarrStore:
         """Go on with another plan. What readers see changes at once, with the file of the consolidated metadata."""
         check_extension(self.plan, plan)
         if plan.chains > self.plan.chains and plan.started is not None:
-            rule = "cannot grow: the chains of this run began at the states of another run"
+            rule = "cannot be increased: the chains of this run began at the states of another run"
             raise InputError("chains", plan.chains, rule)
         keeps, sizes = keeps_draws(self.plan.schedule, plan.schedule), self._metadata.sizes
         with self._reporting_failure():
@@ -251,7 +258,7 @@ class ZarrStore:
         return self._chains[chain].point
 
     def finish(self) -> Record:
-        """Return the draws and sweeps that all chains have that are shown, read from the disk."""
+        """Return the draws and sweeps that all shown chains have, read from the disk."""
         return read_record(self.path, self.plan, self._on_error)
 
     def how_to_resume(self) -> str:
@@ -273,9 +280,9 @@ class ZarrStore:
             self._lock.release()
 
     def _publish(self) -> None:
-        """Let readers see the draws and sweeps that every chain has on the disk, of the chains that are shown."""
+        """Let readers see the draws and sweeps that all shown chains have on the disk."""
         with self._commits:
-            shown = shown_chains([each.saved["draw"] for each in self._chains], self._metadata.sizes["chain"])
+            shown = shown_chains([each.saved["sweep"] for each in self._chains], self._metadata.sizes["chain"])
             saved = [each.saved for each in self._chains[:shown]]
             sizes = {along: min(each[along] for each in saved) for along in ("draw", "sweep")}
             self._metadata.update({"chain": shown, **sizes})

@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -306,6 +306,12 @@ def _newest_attributes(path: Path, attributes: dict[str, Any]) -> dict[str, Any]
         if settings["checksum"] == with_checksum(newest)["checksum"]:
             return with_checksum(newest)
     return attributes
+
+
+def identity_of_draws(attributes: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What must be the same for draw 0, 1, .. of a chain to stay the same while a run goes on, or is extended."""
+    schedule = parsed_object(attributes["settings"], "settings")["schedule"]
+    return attributes["seed"], attributes["tensor"], schedule["burn_in"], schedule["thin"]
 
 
 def with_checksum(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from allocore.errors import Described, InputError
+from allocore.errors import Described, InputError, StoreError
 from allocore.gibbs.layout import Layout
 from allocore.kernels.workers import Workers
 from allocore.model.state import State, SweepInfo
@@ -123,8 +123,10 @@ def run_on_executor(
             round_stack.callback(driver.close)
             try:
                 driver.drive(stop)
-            finally:  # also if the executor has failed: the results so far are safe
+            except StoreError:  # of the executor: the results so far are safe
                 driver.save()
+                raise
+            driver.save()
 
     with store, stop:
         record = run_rounds(store, run_round, observer, next_round, stop)
