@@ -177,13 +177,13 @@ class ZarrStore:
         self._commits = Lock()
         self._chains: list[_ChainFiles] = []
 
-    def _open_chains(self) -> None:
+    def _open_chains(self, plan: Plan, sizes: dict[str, int]) -> "list[_ChainFiles]":
         """Go on where each chain has been saved; one that readers do not see yet may have nothing on disk."""
-        sizes, none = self._metadata.sizes, dict.fromkeys(self._metadata.sizes, 0)
+        none = dict.fromkeys(sizes, 0)
         with self._reporting_failure():
-            self._chains = [
-                _ChainFiles(self.path, chain, self.plan, sizes if chain < sizes["chain"] else none, self._on_error)
-                for chain in range(self.plan.chains)
+            return [
+                _ChainFiles(self.path, chain, plan, sizes if chain < sizes["chain"] else none, self._on_error)
+                for chain in range(plan.chains)
             ]
 
     @classmethod
@@ -196,7 +196,7 @@ class ZarrStore:
             for chain, state in enumerate(start or ()):
                 write_checkpoint(folder / CHECKPOINTS / str(chain), 0, state)
         store = cls(path, plan, _locked(path))
-        store._open_chains()
+        store._chains = store._open_chains(plan, store._metadata.sizes)
         return store
 
     @classmethod
@@ -244,13 +244,13 @@ class ZarrStore:
         if plan.chains > self.plan.chains and plan.started is not None:
             rule = "cannot be increased: the chains of this run began at the states of another run"
             raise InputError("chains", plan.chains, rule)
-        keeps, sizes = keeps_draws(self.plan.schedule, plan.schedule), self._metadata.sizes
+        keeps = keeps_draws(self.plan.schedule, plan.schedule)
+        sizes = self._metadata.sizes if keeps else {"chain": plan.chains, "draw": 0, "sweep": 0}
+        chains = self._open_chains(plan, sizes)  # before anything changes: they may be damaged
         with self._reporting_failure():
             settings = with_checksum({**read_attributes(self.path), "settings": plan.settings()})
-            self._metadata.update(sizes if keeps else {"chain": plan.chains, "draw": 0, "sweep": 0}, settings)
-        self.plan = plan
-        self._open_chains()
-        with self._reporting_failure():
+            self._metadata.update(sizes, settings)
+            self.plan, self._chains = plan, chains
             self._publish()
 
     def resume_point(self, chain: int) -> tuple[int, State] | None:
