@@ -38,7 +38,7 @@ GOLDEN = {
         "tucker": "43d948e38c87d022661f1c0152bd6d96",
         "tucker-missing": "ddc7bf3f52eefb940716869215023443",
         "nb": "626fa7db714600687319b5360a30f2fe",
-        "nb-by-mode-missing": "59f83fc9bb9a85136df2fb27918d26ef",
+        "nb-by-mode-missing": "c7259e9dc766096b2b0af45fbd145e13",
         "bernoulli": "4bf5e2c1b3cff4c72c33a7ac656800ce",
         "e0-infer": "253554304c7c9ebd445156e77e1fa3d3",
         "e0-by-mode": "34b6ced059f4dc67dc267be89fa37de9",

@@ -6,7 +6,7 @@
     k[q, m]  ~ Categorical(pi[m])            pi[m] ~ Dirichlet(alpha0 / D_m, ...) over K_m entries
     p        ~ Beta(g0, h0), one or one for each row of a mode; e0 may differ by mode, and be ~ Gamma(s0, rate t0)
 
-o is the odds p / (1 - p), the geometric mean of all odds if there are several, and 1 without a p. Counts that are not
+o is the odds p / (1 - p) if there is one p for all cells, and 1 otherwise. Counts that are not
 Poisson have latent counts L_d ~ Poisson(c r_d), with c = -ln(1 - p) or 1, which are allocated in their place.
 
 Everything is dense: `Y` is an array of counts and `observed` a boolean array of the same shape, False where a
@@ -76,26 +76,27 @@ class NaiveState:
 
 
 def sample_prior(shape, core_shape, budget, priors, rng) -> NaiveState:
-    """Draw pi, then locations, p, core values, concentrations if they are learned, and factors."""
+    """Draw pi, then locations, core values, concentrations if they are learned, factors, and p, which scales them."""
     columns = []
     for rows, width in zip(shape, core_shape, strict=True):
         pi_K = rng.dirichlet(np.full(width, priors.alpha0 / rows))
         columns.append(rng.choice(width, size=budget, p=pi_K))
-    p = None
-    if priors.likelihood == "negative-binomial":
-        p = rng.beta(priors.g0, priors.h0, size=[n if m == priors.dispersion_by else 1 for m, n in enumerate(shape)])
-    core_Q = rng.gamma(priors.a0, 1 / core_rate(p, priors), size=budget)
+    core_Q = rng.gamma(priors.a0, 1, size=budget)
     learned = rng.gamma(priors.s0, 1 / priors.t0, size=len(shape)) if priors.e0 == "infer" else None
     factors = [
         rng.gamma(concentration(m, learned, priors), 1 / priors.f0, size=(rows, width))
         for m, (rows, width) in enumerate(zip(shape, core_shape, strict=True))
     ]
+    p = None
+    if priors.likelihood == "negative-binomial":
+        p = rng.beta(priors.g0, priors.h0, size=[n if m == priors.dispersion_by else 1 for m, n in enumerate(shape)])
+    core_Q /= core_rate(p, priors)
     return NaiveState(core_Q, np.stack(columns, axis=1), factors, p, learned)
 
 
 def core_rate(p, priors) -> float:
-    """The rate of the prior of the core values: b0 times the geometric mean of the odds."""
-    return priors.b0 if p is None else priors.b0 * float(np.exp(np.log(p / (1 - p)).mean()))
+    """The rate of the prior of the core values: b0, times the odds if there is one p."""
+    return priors.b0 if p is None or priors.dispersion_by is not None else priors.b0 * (p / (1 - p)).item()
 
 
 def concentration(m, learned, priors) -> float:
@@ -176,10 +177,9 @@ def dispersion_log_density(row, Y, observed, state, priors) -> np.ndarray:
     Latent counts are integrated out. Not normalised.
     """
     count, rate = (each.ravel()[row] for each in counts_and_rates(Y, observed, state, priors))
-    others = np.delete(np.log(state.p / (1 - state.p)).ravel(), row).sum()
     log_p, log_rest = -np.logaddexp(0.0, -LOG_ODDS), -np.logaddexp(0.0, LOG_ODDS)
     prior = priors.g0 * log_p + priors.h0 * log_rest  # Beta, and the change of variables to log odds
-    rate_of_core = priors.b0 * np.exp((others + LOG_ODDS) / state.p.size)
+    rate_of_core = priors.b0 * (np.exp(LOG_ODDS) if priors.dispersion_by is None else np.ones_like(LOG_ODDS))
     core = stats.gamma.logpdf(state.core, priors.a0, scale=1 / rate_of_core[:, None]).sum(axis=1)
     return prior + count * log_p + rate * log_rest + core
 
@@ -192,6 +192,25 @@ def draw_dispersion(Y, observed, state, priors, rng) -> NaiveState:
     for row in range(new.p.size):
         place = rng.choice(len(LOG_ODDS), p=normalised(dispersion_log_density(row, Y, observed, new, priors)))
         new.p.flat[row] = 1 / (1 + np.exp(-LOG_ODDS[place] - width * (rng.random() - 0.5)))
+    return new
+
+
+def shift_dispersion(latent, Y, observed, state, priors, rng) -> NaiveState:
+    """Shift the log odds of one p, and the log core values against it, given the latent counts, on a fine grid.
+
+    Without it, the two change so little in a sweep that a chain of thousands is too short.
+    """
+    if state.p is None or priors.dispersion_by is not None:
+        return state
+    shifts = np.arange(-4.0, 4.0, 0.005)
+    log_odds = np.log(state.p / (1 - state.p)).item() + shifts
+    log_p, log_rest = -np.logaddexp(0.0, -log_odds), -np.logaddexp(0.0, log_odds)
+    count, rate = (each.item() for each in counts_and_rates(Y, observed, state, priors))
+    density = (priors.g0 + count) * log_p + (priors.h0 + rate * np.exp(-shifts)) * log_rest
+    density -= latent[observed].sum() * shifts
+    shift = rng.choice(shifts, p=normalised(density)) + 0.005 * (rng.random() - 0.5)
+    new = state.copy()
+    new.core, new.p = state.core * np.exp(-shift), 1 / (1 + (1 - state.p) / state.p * np.exp(-shift))
     return new
 
 
@@ -484,7 +503,9 @@ def initial_state(shape, core_shape, budget, priors, rng, fixed_locations=None) 
 def sweep(Y, observed, state, priors, rng, relocation=relocate) -> NaiveState:
     """One sweep of the Gibbs sampler; `relocation=None` keeps the locations."""
     state = draw_dispersion(Y, observed, state, priors, rng)
-    alloc = thin(draw_latent(Y, observed, state, priors, rng), observed, state, rng)
+    latent = draw_latent(Y, observed, state, priors, rng)
+    alloc = thin(latent, observed, state, rng)
+    state = shift_dispersion(latent, Y, observed, state, priors, rng)
     state = draw_core(alloc, observed, state, priors, rng)
     if relocation is not None:
         state = relocation(alloc, observed, state, priors, rng)

@@ -1,25 +1,28 @@
-"""The dispersion p of the negative binomial as log odds, t = ln p - ln(1 - p): one, or one t_d for each row of a mode.
+"""The dispersion p of the negative binomial, as log odds t = ln p - ln(1 - p), given the counts and the rates.
 
-The core values have the prior Gamma(a0, rate b0 e^s), where s is the mean of the t_d, so lambda_q e^s has the prior
-Gamma(a0, b0) whatever p is. This step makes two moves. The first shifts all t_d by v and all ln lambda_q by -v, which
+If each row d of a mode has its own p_d, with latent counts integrated out and sums over the observed cells of the row,
+
+    p_d ~ Beta( g0 + y_d,  h0 + r_d ).
+
+With one p for all cells, the core values have the prior Gamma(a0, rate b0 e^t), so lambda_q e^t has the prior
+Gamma(a0, b0) whatever p is. This step then makes two moves. The first shifts t by v and all ln lambda_q by -v, which
 leaves the expected counts and the density of the core values as they are. Given the latent counts, whose sum is L, and
-the sums y_d and r_d over the observed cells of each t_d, the log density of v is, up to a constant,
+the sums y and r over the observed cells, the log density of v is, up to a constant,
 
-    sum_d [ (g0 + y_d)(t_d + v) - (g0 + h0 + y_d + r_d e^-v) ln(1 + e^(t_d + v)) ]  -  L v.
+    (g0 + y)(t + v)  -  (g0 + h0 + y + r e^-v) ln(1 + e^(t + v))  -  L v.
 
-The second draws each t_d given the core values, with the latent counts integrated out. With D rows, Q included classes
-and the sum C of their core values, the log density of t_d is concave and, up to a constant,
+The second draws t given the core values, with the latent counts integrated out. With Q included classes and the sum C
+of their core values, the log density of t is concave and, up to a constant,
 
-    (g0 + y_d + a0 Q / D) t_d  -  (g0 + h0 + y_d + r_d) ln(1 + e^t_d)  -  b0 C e^s.
+    (g0 + y + a0 Q) t  -  (g0 + h0 + y + r) ln(1 + e^t)  -  b0 C e^t.
 
 Both use slice sampling with stepping out and shrinkage (Neal 2003), which is exact. Together they interweave a
 sufficient and an ancillary parametrisation (Yu and Meng 2011): with the second move alone, p changes little in a sweep,
 and takes long to become small on Poisson data.
 
 This step comes directly before latent counts and thinning, which draw again what it has integrated out. Cost: the
-exposure of one mode if p differs by row, else Q; and a few dozen evaluations for each row.
-
-Rows that are folded in (run/fold_in.py) leave the core values as they are, so each has p ~ Beta(g0 + y_d, h0 + r_d).
+exposure of one mode if p differs by row, else Q and a few dozen evaluations. Rows that are folded in (run/fold_in.py)
+have a p of their own or that of the fit.
 """
 
 from dataclasses import replace
@@ -38,7 +41,6 @@ from allocore.model.spec import Spec
 from allocore.model.state import Dispersion, State
 
 _WIDTH = 1.0  # of the first interval of the slice; any width is exact
-_ALL_ROWS = -1  # in place of a row
 _MOST_LOG_ODDS = 600.0  # beyond this, products of odds and rates would overflow
 
 
@@ -49,44 +51,53 @@ class DispersionInfo(NamedTuple):
 
 
 class SliceTerms(NamedTuple):
-    """What the two densities read: sums by row, L, the parameters g0 and h0, a0 Q / D, and b0 C."""
+    """What the two densities read: the sums of y, r and latent counts, the parameters g0 and h0, a0 Q, and b0 C."""
 
-    counts_D: Floats
-    rates_D: Floats
+    total: float
+    rate: float
     latent: float
     g0: float
     h0: float
-    shape: float
-    rate: float
+    core_shape: float
+    core_rate: float
 
 
 def draw_dispersion(
     key: Key, layout: Layout, spec: Spec, state: State, exposure_Q: Floats, workspace: Workspace, latent: float
 ) -> tuple[State, DispersionInfo]:
-    """Draw p, and shift the core values with it; `latent` is the sum of the latent counts.
+    """Draw p and, if there is one for all cells, shift the core values with it; `latent` is the sum of latent counts.
 
     `workspace` and `exposure_Q`, X_q / lambda_q with the present c, belong to the given state.
     """
-    mode = spec.dispersion_by
-    counts_D, rates_D = counts_and_rates(layout, mode, state, exposure_Q, workspace)
-    shape = spec.a0 * np.count_nonzero(state.included()) / len(counts_D)
-    rate = spec.b0 * float(state.core_values().sum())
-    terms = SliceTerms(counts_D, rates_D, float(latent), spec.g0, spec.h0, shape, rate)
-    log_odds_D, stream = _log_odds(state), key.stream(Step.DISPERSION)
-
-    shift = _draw_shift(terms, stream, scratch(), log_odds_D)
-    log_odds_D, shrink = log_odds_D + shift, float(exp_of(-shift))
-    terms = terms._replace(rates_D=rates_D * shrink, rate=rate * shrink)
-    _draw_rows(terms, stream, scratch(), log_odds_D)
-    state = replace(state, log_core_Q=state.log_core_Q - shift, dispersion=Dispersion(log_odds_D, mode))
-    return state, DispersionInfo(log_part(counts_D, terms.rates_D, log_odds_D))
+    counts_D, rates_D = counts_and_rates(layout, spec.dispersion_by, state, exposure_Q, workspace)
+    if spec.dispersion_by is None:
+        state, rates_D = _draw_one(key, spec, state, float(counts_D[0]), float(rates_D[0]), latent)
+    else:
+        state = _draw_by_row(key, spec, state, counts_D, rates_D)
+    return state, DispersionInfo(log_part(counts_D, rates_D, _log_odds(state)))
 
 
 def draw_dispersion_of_new_rows(
     key: Key, layout: Layout, spec: Spec, state: State, exposure_Q: Floats, workspace: Workspace
 ) -> State:
-    """Draw p of every row of the mode `dispersion_by`, given core values that do not depend on these rows."""
-    counts_D, rates_D = counts_and_rates(layout, spec.dispersion_by, state, exposure_Q, workspace)
+    """Draw p of every row of the mode `dispersion_by`."""
+    return _draw_by_row(key, spec, state, *counts_and_rates(layout, spec.dispersion_by, state, exposure_Q, workspace))
+
+
+def _draw_one(key: Key, spec: Spec, state: State, count: float, rate: float, latent: float) -> tuple[State, Floats]:
+    """The state after both moves, and the sum of its rates."""
+    included, core = np.count_nonzero(state.included()), float(state.core_values().sum())
+    terms = SliceTerms(count, rate, latent, spec.g0, spec.h0, spec.a0 * included, spec.b0 * core)
+    stream, log_odds = key.stream(Step.DISPERSION), float(_log_odds(state)[0])
+    shift = draw_shift(terms, stream, scratch(), log_odds)
+    shrink = float(exp_of(-shift))
+    terms = terms._replace(rate=rate * shrink, core_rate=terms.core_rate * shrink)
+    log_odds = draw_log_odds(terms, stream, scratch(), log_odds + shift)
+    dispersion = Dispersion(np.array([log_odds]), None)
+    return replace(state, log_core_Q=state.log_core_Q - shift, dispersion=dispersion), np.array([terms.rate])
+
+
+def _draw_by_row(key: Key, spec: Spec, state: State, counts_D: Floats, rates_D: Floats) -> State:
     log_odds_D = np.empty(len(counts_D))
     _draw_beta(spec.g0 + counts_D, spec.h0 + rates_D, key.stream(Step.DISPERSION), scratch(), log_odds_D)
     return replace(state, dispersion=Dispersion(log_odds_D, spec.dispersion_by))
@@ -118,38 +129,32 @@ def counts_and_rates(
 
 
 @kernel
-def _draw_shift(terms: SliceTerms, stream: Words, rng: Words, log_odds_D: Floats) -> float:
-    """Draw the shift v of all log odds."""
-    seek(rng, stream, log_odds_D.size)
-    return _slice(_ALL_ROWS, 0.0, 0.0, terms, log_odds_D, rng)
+def draw_shift(terms: SliceTerms, stream: Words, rng: Words, log_odds: float) -> float:
+    """Draw the shift v of the log odds."""
+    seek(rng, stream, np.int64(1))
+    return _slice(True, 0.0, log_odds, terms, rng)
 
 
 @kernel
-def _draw_rows(terms: SliceTerms, stream: Words, rng: Words, log_odds_D: Floats) -> None:
-    """Draw the log odds of each row given those of the others."""
-    total = 0.0
-    for d in range(log_odds_D.size):
-        total += log_odds_D[d]
-    for d in range(log_odds_D.size):
-        seek(rng, stream, d)
-        others = total - log_odds_D[d]
-        log_odds_D[d] = _slice(d, log_odds_D[d], others, terms, log_odds_D, rng)
-        total = others + log_odds_D[d]
+def draw_log_odds(terms: SliceTerms, stream: Words, rng: Words, log_odds: float) -> float:
+    """Draw the log odds given the core values."""
+    seek(rng, stream, np.int64(0))
+    return _slice(False, log_odds, 0.0, terms, rng)
 
 
 @part
-def _slice(row: int, x: float, others: float, terms: SliceTerms, log_odds_D: Floats, rng: Words) -> float:
-    """One step of slice sampling from x: of the log odds of a row, or of the shift of all."""
-    level = _log_density(row, x, others, terms, log_odds_D) + log(uniform(rng))
+def _slice(shifts: bool, x: float, log_odds: float, terms: SliceTerms, rng: Words) -> float:
+    """One step of slice sampling from x."""
+    level = _log_density(shifts, x, log_odds, terms) + log(uniform(rng))
     low = x - _WIDTH * uniform(rng)
     high = low + _WIDTH
-    while _log_density(row, low, others, terms, log_odds_D) > level:
+    while _log_density(shifts, low, log_odds, terms) > level:
         low -= _WIDTH
-    while _log_density(row, high, others, terms, log_odds_D) > level:
+    while _log_density(shifts, high, log_odds, terms) > level:
         high += _WIDTH
     while True:
         new = low + (high - low) * uniform(rng)
-        if new == x or _log_density(row, new, others, terms, log_odds_D) >= level:
+        if new == x or _log_density(shifts, new, log_odds, terms) >= level:
             return new
         if new < x:
             low = new
@@ -158,17 +163,13 @@ def _slice(row: int, x: float, others: float, terms: SliceTerms, log_odds_D: Flo
 
 
 @part
-def _log_density(row: int, x: float, others: float, terms: SliceTerms, log_odds_D: Floats) -> float:
-    """The density of the log odds x of a row, given the sum of the others, or of the shift x of all rows."""
-    counts_D, rates_D, latent, g0, h0, shape, rate = terms
-    if row != _ALL_ROWS:
-        density = (g0 + counts_D[row] + shape) * x - rate * exp((others + x) / log_odds_D.size)
-        return float(density - (g0 + h0 + counts_D[row] + rates_D[row]) * _softplus(x))
-    scale, density = exp(-x), -latent * x
-    for d in range(log_odds_D.size):
-        t = log_odds_D[d] + x
-        density += (g0 + counts_D[d]) * t - (g0 + h0 + counts_D[d] + rates_D[d] * scale) * _softplus(t)
-    return float(density)
+def _log_density(shifts: bool, x: float, log_odds: float, terms: SliceTerms) -> float:
+    """The density of the shift x of the log odds, or of the log odds x."""
+    total, rate, latent, g0, h0, core_shape, core_rate = terms
+    if shifts:
+        t = log_odds + x
+        return (g0 + total) * t - (g0 + h0 + total + rate * exp(-x)) * _softplus(t) - latent * x
+    return (g0 + total + core_shape) * x - (g0 + h0 + total + rate) * _softplus(x) - core_rate * exp(x)
 
 
 @part

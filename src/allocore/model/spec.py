@@ -98,12 +98,12 @@ class Spec:
         return self.e0[mode] if isinstance(self.e0, tuple) else float(self.e0)
 
     def core_rate(self, dispersion: "Dispersion | None") -> float:
-        """The rate of the prior of the core values: b0, for the negative binomial times the odds p / (1 - p).
+        """The rate of the prior of the core values: b0 or, for the negative binomial with one p, b0 p / (1 - p).
 
         The expected count of a cell is then lambda_q p / (1 - p) times factors, with the prior that it has under
-        Poisson. If p differs by row, the geometric mean of the odds takes their place.
+        Poisson. If p differs by row it stays b0: with a mean of the odds, rows without data would depend on the others.
         """
-        return self.b0 if dispersion is None else self.b0 * dispersion.mean_odds()
+        return self.b0 if dispersion is None or dispersion.mode is not None else self.b0 * dispersion.odds()
 
     @property
     def learn_locations(self) -> bool:

@@ -31,9 +31,9 @@ class Dispersion:
     log_odds_D: NDArray[np.float64]
     mode: int | None = None
 
-    def mean_odds(self) -> float:
-        """The geometric mean of the odds p / (1 - p): the prior of the core values is scaled by it."""
-        return float(_exp_of(np.asarray(self.log_odds_D.mean())))
+    def odds(self) -> float:
+        """p / (1 - p), if there is one p."""
+        return float(_exp_of(self.log_odds_D)[0])
 
     def at(self, coords_MN: NDArray[np.int64]) -> NDArray[np.float64]:
         """The log odds that hold in each cell."""
