@@ -548,7 +548,7 @@ class Posterior:
         return replace(found, table=found.table.copy(), labels=found.labels.copy(), simulated=found.simulated.copy())
 
     def brief_check(self) -> "Check | None":
-        """Return the largest check made before, or a new one of up to 100 tensors if that takes seconds.
+        """Return the largest check made before, or a new one of up to 60 tensors if that takes seconds.
 
         The page of a run and `allocore predict` use it.
 

@@ -11,6 +11,6 @@ It may import `model` and everything before it. `storage` and everything after i
 # 3: exp and log are those of the C library on all processors, not NumPy's own where there are 512-bit vectors.
 # 4: exp and log of arrays are vector code of our own, some sums are made in another order and by fused multiply-add,
 #    and gamma variates of a row, choices of a factor and splits of large counts use their random numbers otherwise.
-# 5: the prior of the core values of the negative binomial is on expected counts, p is drawn by slice sampling, and the
-#    core values are shifted with it. Draws of the other likelihoods are those of version 4.
+# 5: with one p, the prior of the core values of the negative binomial is on expected counts, p is drawn by slice
+#    sampling, and the core values are shifted with it. All other draws are those of version 4.
 SAMPLER_VERSION = 5

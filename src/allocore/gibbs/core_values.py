@@ -2,7 +2,7 @@
 
     lambda_q ~ Gamma( a0 + y_q,  b0 + X_q / lambda_q ),      X_q = sum_d phi[m][d, k[q, m]] X[m][d, q]   for any one m.
 
-For the negative binomial, b0 is multiplied by the odds of p here and in all other steps (dispersion.py).
+For the negative binomial with one p, b0 is multiplied by the odds of p, here and in all other steps (dispersion.py).
 
 X / lambda of mode m depends neither on lambda nor on the factors of mode m, so the one of the mode drawn last is used.
 

@@ -33,7 +33,7 @@ class Spec:
     there. Tucker has one class fixed at every location. NNTuck is Tucker without priors. With `infer_budget`, each
     class is included with a probability that has the prior Beta(c0, d0). `e0` is one number, one per mode, or "infer":
     then each mode has its own, with the prior Gamma(s0, rate t0). The negative binomial has a dispersion p with the
-    prior Beta(g0, h0), or one for each row of the mode `dispersion_by`; p scales the prior of the core values.
+    prior Beta(g0, h0), which scales the prior of the core values, or one for each row of the mode `dispersion_by`.
     """
 
     budget: int
