@@ -8,13 +8,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from setting import Cluster, Data, Full, Out, Seed, cluster_of, folder_of, tensor_of
 
 import allocore as ac
-from allocore.classes.matching import directions, match
+from allocore.classes.reproducibility import agreement
+from allocore.classes.tracks import SharedClasses
 
-ALIKE = 0.9
 REPEATS = 8
 
 
@@ -47,10 +46,7 @@ def main(
         size *= 2
 
 
-Classes = tuple[list[NDArray[np.float64]], NDArray[np.float64]]
-
-
-def tell(size: int, found: list[tuple[Classes, Classes]]) -> None:
+def tell(size: int, found: list[tuple[SharedClasses, SharedClasses]]) -> None:
     """Print the mean agreement of pairs of sets of chains, its spread, and how much of the counts they cover."""
     agreed = [agreement(*pair) for pair in found]
     covered = np.mean([share.sum() for pair in found for _, share in pair])
@@ -61,27 +57,21 @@ def tell(size: int, found: list[tuple[Classes, Classes]]) -> None:
     )
 
 
-def halves(post: ac.Posterior, size: int, rng: np.random.Generator) -> Iterator[tuple[Classes, Classes]]:
+def halves(post: ac.Posterior, size: int, rng: np.random.Generator) -> Iterator[tuple[SharedClasses, SharedClasses]]:
     """The consensus of random disjoint sets of chains."""
     for _ in range(REPEATS):
         order = rng.permutation(len(post.core_values))
         sets = np.sort(order[:size]), np.sort(order[size : 2 * size])
         found = [ac.Posterior(post.record.with_chains(each.tolist())).consensus() for each in sets]
-        one, other = ((each.profiles, each.share) for each in found)
+        one, other = (SharedClasses(tuple(each.profiles), each.share) for each in found)
         yield one, other
 
 
-def last_draw(post: ac.Posterior, chain: int) -> Classes:
+def last_draw(post: ac.Posterior, chain: int) -> SharedClasses:
     """The profiles and shares of the last draw of a chain."""
     summary = post.class_summary(-1, chain=chain)
     profiles = [np.stack([each.share_D for each in of_mode], axis=1) for of_mode in summary.profiles]
-    return profiles, summary.share_C
-
-
-def agreement(one: Classes, other: Classes) -> float:
-    """The share of the counts in classes that have a partner, one to one, with a cosine of 0.9 in every mode."""
-    ours, theirs = match(directions(one[0]), directions(other[0]), ALIKE)
-    return float((one[1][ours].sum() / one[1].sum() + other[1][theirs].sum() / other[1].sum()) / 2.0)
+    return SharedClasses(tuple(profiles), summary.share_C)
 
 
 if __name__ == "__main__":

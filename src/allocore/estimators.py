@@ -405,9 +405,7 @@ def _check_memory_of_extension(
     from allocore.run.memory import check_memory
     from allocore.storage.run_reader import read_plan
 
-    plan = read_plan(path, on_error)
-    schedule = plan.schedule if draws is None else replace(plan.schedule, draws=draws)
-    plan = replace(plan, schedule=schedule, chains=plan.chains if chains is None else chains)
+    plan = read_plan(path, on_error).with_size(draws, chains)
     check_memory(plan, stored=True, threads=threads, cells_here=not isinstance(plan.tensor, ShardedTensor))
 
 

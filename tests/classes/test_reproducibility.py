@@ -14,7 +14,7 @@ def test_chains_with_the_same_classes_agree_on_everything():
     assert found.agreement == 1.0
     assert found.table["chains"].tolist() == [2, 4]
     assert found.table["covered"].tolist() == pytest.approx([1.0, 1.0])
-    assert found.found.tolist() == pytest.approx([1.0] * 3)
+    assert found.found_by_halves.tolist() == pytest.approx([1.0] * 3)
 
 
 def test_halves_agree_on_the_classes_that_both_have():
@@ -27,7 +27,7 @@ def test_halves_agree_on_the_classes_that_both_have():
         both.append(apart)
     assert found.agreement == pytest.approx(np.mean(expected))
     assert found.table["sd"].item() == pytest.approx(np.std(expected))
-    assert found.found.tolist() == pytest.approx([1.0, np.mean(both) / 2, np.mean(both) / 2])
+    assert found.found_by_halves.tolist() == pytest.approx([1.0, np.mean(both) / 2, np.mean(both) / 2])
 
 
 def test_chains_that_have_nothing_in_common_agree_on_nothing():

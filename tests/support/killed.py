@@ -125,10 +125,12 @@ def compare(path, expected, whole):
             assert not whole or array.shape == other.shape
 
 
-def steps(folder, kills, chance, expected, draws):
+def kill_at_steps(folder, kills, chance, go_on, compare):
+    """Kill `go_on(path, threads)` at a random step of its writing, then resume it; `compare(path, whole)` judges."""
+
     def count():
         wire = Tripwire(0)  # it never trips
-        go_on(folder / "undisturbed.zarr", draws, threads=1)
+        go_on(folder / "undisturbed.zarr", 1)
         (folder / "steps").write_text(str(-wire.left))
 
     assert ending(in_child(count)) == 0
@@ -138,17 +140,27 @@ def steps(folder, kills, chance, expected, draws):
 
         def killed(path=path, number=number):
             Tripwire(number)
-            go_on(path, draws, threads=chance.choice([1, 2]))
+            go_on(path, chance.choice([1, 2]))
 
         def resumed(path=path):
             if path.exists():
-                compare(path, expected, whole=False)
-            go_on(path, draws, threads=2)
-            compare(path, expected, whole=True)
+                compare(path, False)
+            go_on(path, 2)
+            compare(path, True)
 
         assert ending(in_child(killed)) == signal.SIGKILL
         assert ending(in_child(resumed)) == 0
         print("killed at step", number, "of", most)
+
+
+def steps(folder, kills, chance, expected, draws):
+    kill_at_steps(
+        folder,
+        kills,
+        chance,
+        lambda path, threads: go_on(path, draws, threads),
+        lambda path, whole: compare(path, expected, whole),
+    )
 
 
 ROUNDS = {
@@ -180,26 +192,7 @@ def compare_rounds(path, every_sweep, whole):
 
 
 def rounds(folder, kills, chance, every_sweep, _draws):
-    def count():
-        wire = Tripwire(0)  # it never trips
-        run_rounds(folder / "undisturbed.zarr", threads=1)
-        (folder / "steps").write_text(str(-wire.left))
-
-    assert ending(in_child(count)) == 0
-    most = int((folder / "steps").read_text())
-    for done in range(kills):
-        path, number = folder / f"{done}.zarr", chance.randint(1, most)
-
-        def killed(path=path, number=number):
-            Tripwire(number)
-            run_rounds(path, threads=chance.choice([1, 2]))
-
-        assert ending(in_child(killed)) == signal.SIGKILL
-        if path.exists():
-            assert ending(in_child(lambda path=path: compare_rounds(path, every_sweep, whole=False))) == 0
-        assert ending(in_child(lambda path=path: run_rounds(path, threads=2))) == 0
-        assert ending(in_child(lambda path=path: compare_rounds(path, every_sweep, whole=True))) == 0
-        print("killed at step", number, "of", most)
+    kill_at_steps(folder, kills, chance, run_rounds, lambda path, whole: compare_rounds(path, every_sweep, whole))
 
 
 def moments(folder, kills, chance, expected, draws, signals=(signal.SIGKILL,)):

@@ -40,7 +40,7 @@ class Reproducibility:
     table : pandas.DataFrame
         A row for each size of the sets, `chains`: the mean `agreement` of two disjoint sets, its standard deviation
         `sd` over random pairs, and the share of all counts `covered` by the classes of a set.
-    found : numpy.ndarray
+    found_by_halves : numpy.ndarray
         For each consensus class of the run, how often a half of the chains finds it.
 
     Examples
@@ -54,7 +54,7 @@ class Reproducibility:
 
     agreement: float
     table: pd.DataFrame
-    found: Floats
+    found_by_halves: Floats
 
 
 def judge_reproducibility(

@@ -83,6 +83,11 @@ class Plan:
     started: int | None = None
     folded_mode: int | None = None
 
+    def with_size(self, draws: int | None, chains: int | None) -> "Plan":
+        """The same plan with other numbers of draws and chains, if they are given."""
+        schedule = replace(self.schedule, draws=self.schedule.draws if draws is None else draws)
+        return replace(self, schedule=schedule, chains=self.chains if chains is None else chains)
+
     def settings(self) -> str:
         """The settings of the run as JSON."""
         settings = {"model": self.spec.model, "spec": asdict(self.spec), "schedule": asdict(self.schedule)}

@@ -8,7 +8,6 @@ import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -212,8 +211,7 @@ class ZarrStore:
             remove_unfinished(path)
             remove_slices(path)
             store = cls(path, plan, lock, on_error)
-            schedule = plan.schedule if draws is None else replace(plan.schedule, draws=draws)
-            store.extend(replace(plan, schedule=schedule, chains=plan.chains if chains is None else chains))
+            store.extend(plan.with_size(draws, chains))
             return store
         except BaseException:
             lock.release()

@@ -191,59 +191,48 @@ function heldOutBanner({ level, words: [answer], cells }) {
   );
 }
 
-// Whether the predictions of held-out cells are good or bad, beside simple baselines.
-function heldOutPanel({ level, words: sentences, cells, headings, rows }) {
-  const [answer, ...others] = sentences;
+// A judgement: its verdict and sentences, its table, and what the columns mean.
+function judgedPanel(place, title, caption, { level, words: [answer, ...others], headings, rows }, ...explained) {
   const box = panel(
-    "How well it predicts",
+    title,
     make("p", {}, light(level), ` ${answer}`),
     make(
       "ul",
       {},
       others.map((text) => make("li", {}, text)),
     ),
-    make(
-      "div",
-      { class: "tablebox" },
-      simpleTable(headings, rows, "Scores of held-out cells, beside baselines", headings.length - 1),
-    ),
-    make(
-      "p",
-      { class: "quiet" },
-      `${cells}. Means over cells, \u00b1 standard errors over fibres. `,
-      "The log PPD is the log predictive probability of a count, higher is better; ",
-      "MAE and CRPS are errors, lower is better. ",
-      "The last two columns have the share of counts within 50% and 90% intervals, ",
-      "of all cells and of those where a count is likely.",
-    ),
+    make("div", { class: "tablebox" }, simpleTable(headings, rows, caption, headings.length - 1)),
+    make("p", { class: "quiet" }, ...explained),
   );
-  return reachable(box, "prediction");
+  return reachable(box, place);
+}
+
+// Whether the predictions of held-out cells are good or bad, beside simple baselines.
+function heldOutPanel(judged) {
+  return judgedPanel(
+    "prediction",
+    "How well it predicts",
+    "Scores of held-out cells, beside baselines",
+    judged,
+    `${judged.cells}. Means over cells, \u00b1 standard errors over fibres. `,
+    "The log PPD is the log predictive probability of a count, higher is better; ",
+    "MAE and CRPS are errors, lower is better. ",
+    "The last two columns have the share of counts within 50% and 90% intervals, ",
+    "of all cells and of those where a count is likely.",
+  );
 }
 
 // Statistics of the data, beside those of tensors that the model simulates.
-function checkPanel({ level, words: [answer, ...others], tensors, headings, rows }) {
-  const box = panel(
+function checkPanel(judged) {
+  return judgedPanel(
+    "check",
     "Does the model look like the data?",
-    make("p", {}, light(level), ` ${answer}`),
-    make(
-      "ul",
-      {},
-      others.map((text) => make("li", {}, text)),
-    ),
-    make(
-      "div",
-      { class: "tablebox" },
-      simpleTable(headings, rows, "Statistics of the data and of simulated tensors", headings.length - 1),
-    ),
-    make(
-      "p",
-      { class: "quiet" },
-      `${whole.format(tensors)} whole tensors, simulated from the draws, with the same missing cells as the data. `,
-      "A small p means that they hardly ever look like the data; ",
-      "the adjusted p allows for all statistics and labels at once, and counts if it is at most 0.05.",
-    ),
+    "Statistics of the data and of simulated tensors",
+    judged,
+    `${whole.format(judged.tensors)} whole tensors, simulated from the draws, with the same missing cells as the data. `,
+    "A small p means that they hardly ever look like the data; ",
+    "the adjusted p allows for all statistics and labels at once, and counts if it is at most 0.05.",
   );
-  return reachable(box, "check");
 }
 
 // A panel that a link leads to.
