@@ -229,8 +229,8 @@ function checkPanel(judged) {
     "Does the model look like the data?",
     "Statistics of the data and of simulated tensors",
     judged,
-    `${whole.format(judged.tensors)} whole tensors, simulated from the draws, with the same missing cells as the data. `,
-    "A small p means that they hardly ever look like the data; ",
+    `${whole.format(judged.tensors)} whole tensors, simulated from the draws, `,
+    "with the same missing cells as the data. A small p means that they hardly ever look like the data; ",
     "the adjusted p allows for all statistics and labels at once, and counts if it is at most 0.05.",
   );
 }
