@@ -21,7 +21,7 @@ FOLDED_BUDGET, FOLDED_CHAINS, FOLDED_DRAWS = 50, 4, 50
 
 def predicting(Y: ac.CountTensor, cells: int) -> dict[str, Any]:
     """Seconds for cells in no order, cells of whole fibres, as many sums over the last mode as it has, and scores."""
-    model = ac.AlloCore(BUDGET, burn_in=0, draws=DRAWS, thin=1, seed=0, progress=False)
+    model = ac.AlloCore(BUDGET, burn_in=0, draws=DRAWS, thin=1, seed=0, progress=False, chains=1)
     post = model.fit(Y).posterior_
     rng = np.random.default_rng(0)
     scattered_MN = np.array([rng.integers(0, length, cells) for length in Y.shape])

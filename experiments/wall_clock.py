@@ -17,7 +17,11 @@ def main(data: Data = None, full: Full = False, out: Out = None, seed: Seed = 0)
     print(tensor)
     small, large = fitting(SMALL, tensor), fitting(LARGE, tensor)
     whole = small if full else fitting((6, 6, 3, 2), tensor)
-    schedule = {"burn_in": 1000, "draws": 200, "thin": 20} if full else {"burn_in": 150, "draws": 20, "thin": 5}
+    schedule = (
+        {"burn_in": 1000, "draws": 200, "thin": 20, "chains": 1}
+        if full
+        else {"burn_in": 150, "draws": 20, "thin": 5, "chains": 1}
+    )
     found = ac.compare(
         tensor,
         {

@@ -44,7 +44,9 @@ def forecast():
 @cache
 def selection():
     """The selection `choice` of the examples, as the docstring of `select_budget` makes it."""
-    return ac.select_budget(flights(), [2, 8], model=ac.AlloCore(burn_in=20, draws=2, thin=1), splits=2, progress=False)
+    return ac.select_budget(
+        flights(), [2, 8], model=ac.AlloCore(burn_in=20, draws=2, thin=1, chains=1), splits=2, progress=False
+    )
 
 
 class JobsHere(Executor):

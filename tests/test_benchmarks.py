@@ -184,7 +184,9 @@ def test_a_trace_scores_the_second_half_of_the_sweeps_as_a_posterior_does(tiny):
     from equal_score import SEED, Predictive, noted_sweeps
 
     split = ac.hold_out(tiny, 0.2, seed=0)
-    model = ac.AlloCore(BUDGET, burn_in=2, draws=4, thin=1, seed=SEED, progress=False).fit(split.train)
+    model = ac.AlloCore(
+        BUDGET, burn_in=2, draws=4, thin=1, seed=SEED, progress=False, chains=1, likelihood="poisson"
+    ).fit(split.train)
     record = model.posterior_.record
     with Workers(1) as workers:
         predictive = Predictive(split.test, record.spec, workers)

@@ -93,6 +93,6 @@ def test_workers_with_another_c_library_are_refused_before_the_first_sweep(monke
     monkeypatch.setenv("GLIBC_TUNABLES", WITHOUT_FMA)
     Y = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4)))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        model = ac.AlloCore(3, burn_in=1, draws=2, seed=1, executor=pool, progress=False)
+        model = ac.AlloCore(3, burn_in=1, draws=2, seed=1, executor=pool, progress=False, chains=1)
         with pytest.raises(ac.InputError, match=r"^executor has workers whose arithmetic rounds as '\w{16}', but "):
             model.fit(Y)

@@ -95,7 +95,7 @@ def test_the_qualitative_run_goes_on_and_refuses_other_data(monkeypatch, tmp_pat
 
     tensor = ac.as_tensor(np.random.default_rng(0).poisson(1.0, (5, 5, 3, 4)))
     path = tmp_path / "run.zarr"
-    ac.AlloCore(2, burn_in=2, draws=2, thin=1, seed=0, store=path, progress=False).fit(tensor)
+    ac.AlloCore(2, burn_in=2, draws=2, thin=1, seed=0, store=path, progress=False, chains=1).fit(tensor)
     assert qualitative.go_on(path, tensor, 0).posterior_.finished
     with pytest.raises(typer.BadParameter, match="other data or another seed"):
         qualitative.go_on(path, tensor, 1)

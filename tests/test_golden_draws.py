@@ -21,7 +21,8 @@ import allocore as ac
 from allocore.gibbs import SAMPLER_VERSION
 from allocore.kernels.rounding import rounding
 
-CHAIN = {"burn_in": 12, "draws": 20, "thin": 1, "seed": 11, "threads": 2, "progress": False}
+CHAIN = {"burn_in": 12, "draws": 20, "thin": 1, "seed": 11, "threads": 2, "chains": 1, "progress": False}
+POISSON = {**CHAIN, "likelihood": "poisson"}
 BURSTS = {"likelihood": "negative-binomial"}
 MISSING = [(0, None, None), (None, 3, 1), (5, 7, None), (None, None, 4), (2, 2, 2)]
 
@@ -63,20 +64,20 @@ def tensor(missing=True):
 
 
 CHAINS = {
-    "allocore": lambda: ac.AlloCore(12, **CHAIN).fit(tensor(missing=False)),
-    "allocore-missing": lambda: ac.AlloCore(12, **CHAIN).fit(tensor()),
-    "allocore-core-shape": lambda: ac.AlloCore(40, (5, 6, 3), chains=2, **CHAIN).fit(tensor()),
-    "allocore-priors": lambda: ac.AlloCore(9, a0=0.3, b0=2.0, e0=0.05, f0=1.0, alpha0=3.0, **CHAIN).fit(tensor()),
-    "allocore-infer": lambda: ac.AlloCore("infer", max_budget=20, **CHAIN).fit(tensor()),
-    "cp": lambda: ac.CP(8, **CHAIN).fit(tensor(missing=False)),
-    "cp-missing": lambda: ac.CP(8, **CHAIN).fit(tensor()),
-    "tucker": lambda: ac.Tucker((3, 4, 2), **CHAIN).fit(tensor(missing=False)),
-    "tucker-missing": lambda: ac.Tucker((3, 4, 2), **CHAIN).fit(tensor()),
+    "allocore": lambda: ac.AlloCore(12, **POISSON).fit(tensor(missing=False)),
+    "allocore-missing": lambda: ac.AlloCore(12, **POISSON).fit(tensor()),
+    "allocore-core-shape": lambda: ac.AlloCore(40, (5, 6, 3), **{**POISSON, "chains": 2}).fit(tensor()),
+    "allocore-priors": lambda: ac.AlloCore(9, a0=0.3, b0=2.0, e0=0.05, f0=1.0, alpha0=3.0, **POISSON).fit(tensor()),
+    "allocore-infer": lambda: ac.AlloCore("infer", max_budget=20, **POISSON).fit(tensor()),
+    "cp": lambda: ac.CP(8, **POISSON).fit(tensor(missing=False)),
+    "cp-missing": lambda: ac.CP(8, **POISSON).fit(tensor()),
+    "tucker": lambda: ac.Tucker((3, 4, 2), **POISSON).fit(tensor(missing=False)),
+    "tucker-missing": lambda: ac.Tucker((3, 4, 2), **POISSON).fit(tensor()),
     "nb": lambda: ac.AlloCore(12, **BURSTS, **CHAIN).fit(tensor(missing=False)),
     "nb-by-mode-missing": lambda: ac.AlloCore(12, dispersion_by=1, **BURSTS, **CHAIN).fit(tensor()),
     "bernoulli": lambda: ac.AlloCore(12, likelihood="bernoulli", **CHAIN).fit(tensor().binarize()),
-    "e0-infer": lambda: ac.AlloCore(12, e0="infer", **CHAIN).fit(tensor()),
-    "e0-by-mode": lambda: ac.AlloCore(12, e0=(0.1, 0.5, 2.0), **CHAIN).fit(tensor()),
+    "e0-infer": lambda: ac.AlloCore(12, e0="infer", **POISSON).fit(tensor()),
+    "e0-by-mode": lambda: ac.AlloCore(12, e0=(0.1, 0.5, 2.0), **POISSON).fit(tensor()),
     "cp-nb": lambda: ac.CP(8, e0="infer", **BURSTS, **CHAIN).fit(tensor()),
     "tucker-bernoulli": lambda: ac.Tucker((3, 4, 2), likelihood="bernoulli", **CHAIN).fit(tensor().binarize()),
     "infer-budget-nb": lambda: ac.AlloCore("infer", max_budget=20, e0="infer", **BURSTS, **CHAIN).fit(tensor()),

@@ -7,7 +7,7 @@ import allocore as ac
 from support.errors import refused
 
 pytestmark = pytest.mark.jit
-QUICK = {"burn_in": 30, "draws": 8, "thin": 2, "seed": 1, "progress": False}
+QUICK = {"burn_in": 30, "draws": 8, "thin": 2, "seed": 1, "chains": 1, "likelihood": "poisson", "progress": False}
 
 
 def blocks(size=12, groups=3, seed=0):
@@ -20,7 +20,7 @@ def blocks(size=12, groups=3, seed=0):
 
 @pytest.fixture(scope="module")
 def fitted():
-    model = ac.AlloCore("infer", max_budget=40, chains=2, f0=1.0, **{**QUICK, "burn_in": 300, "draws": 20})
+    model = ac.AlloCore("infer", max_budget=40, f0=1.0, **{**QUICK, "chains": 2, "burn_in": 300, "draws": 20})
     return model.fit(blocks())
 
 

@@ -11,7 +11,7 @@ from support.errors import refused
 from support.tiers import parametrize_few
 
 pytestmark = pytest.mark.jit
-CHAIN = {"burn_in": 25, "draws": 6, "thin": 2, "seed": 3, "progress": False}
+CHAIN = {"burn_in": 25, "draws": 6, "thin": 2, "seed": 3, "progress": False, "chains": 1}
 BURSTS = {"likelihood": "negative-binomial"}
 BINARY = {"likelihood": "bernoulli"}
 
@@ -176,7 +176,7 @@ def test_the_expected_counts_of_a_row_without_cells_are_stable_if_h0_is_large_en
     """Its p follows the prior. With h0 = 3, p / (1 - p) has the mean g0 / (h0 - 1) = 1/2 and a finite variance."""
     Y = np.random.default_rng(0).negative_binomial(1.0, 0.4, (5, 4, 3))
     data, hidden = ac.as_tensor(Y).with_missing([(2, None, None)]), [[2, 2], [0, 3], [1, 2]]
-    chain = {"burn_in": 100, "draws": 800, "thin": 1, "progress": False, "threads": 1}
+    chain = {"burn_in": 100, "draws": 800, "thin": 1, "progress": False, "threads": 1, "chains": 1}
     posts = [
         ac.AlloCore(2, **BURSTS, dispersion_by=0, h0=3.0, seed=seed, **chain).fit(data).posterior_ for seed in (0, 1)
     ]

@@ -39,7 +39,7 @@ PRINTED = {
 }
 # On a slow machine, commands print these lines on standard error while they work.
 PROGRESS = re.compile(r"allocore: .*, \d+ (s|min)|\d+ of \d+ jobs done.*")
-QUICK = ["--burn-in", "1", "--draws", "1", "--thin", "1", "--threads", "1"]
+QUICK = ["--chains", "1", "--burn-in", "1", "--draws", "1", "--thin", "1", "--threads", "1"]
 QUICK_NNTUCK = ["--restarts", "1", "--max-iter", "2", "--threads", "1"]
 
 
@@ -159,7 +159,9 @@ def test_the_commands_run(command, run, monkeypatch, tmp_path):
         Y = Y.with_labels(months, mode_names=["source", "target", "action", "month"])
     if command[2] == "run.zarr" or "--start" in command:
         split, budget = ac.hold_out(Y, 0.1, along=0, seed=1), 50 if "--start" in command else 3
-        ac.AlloCore(budget, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False).fit(split)
+        ac.AlloCore(budget, burn_in=1, draws=1, thin=1, store=tmp_path / "run.zarr", progress=False, chains=1).fit(
+            split
+        )
         write_test_cells(split.test, tmp_path)
     if command[2] == "icews.zarr":
         ac.load_tensor(tmp_path / "icews.npz").save(tmp_path / "icews.zarr")

@@ -350,7 +350,7 @@ def test_a_factor_whose_values_underflow_causes_no_warning():
 def test_a_posterior_never_changes_when_its_model_is_fitted_again_or_set_otherwise():
     rng = np.random.default_rng(0)
     Y, other = rng.poisson(1.0, SHAPE), rng.poisson(3.0, SHAPE)
-    model = ac.AlloCore(4, burn_in=2, draws=3, thin=1, seed=1, progress=False).fit(Y)
+    model = ac.AlloCore(4, burn_in=2, draws=3, thin=1, seed=1, progress=False, chains=1).fit(Y)
     post = model.posterior_
     arrays = [post.core_values, post.core_locations, *post.factors, *post.stats.values()]
     before = [array.copy() for array in arrays]
@@ -410,7 +410,7 @@ def test_some_chains_predict_as_their_own_draws_do():
 @pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
 def test_some_chains_of_a_fit_are_a_posterior_like_any_other(likelihood, tmp_path):
     Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, SHAPE))
-    settings = {"burn_in": 1, "draws": 4, "thin": 1, "seed": 2, "likelihood": likelihood, "e0": "infer"}
+    settings = {"burn_in": 1, "draws": 4, "thin": 1, "seed": 2, "likelihood": likelihood, "e0": "infer", "chains": 1}
     post = ac.AlloCore(3, chains=3, progress=False, **settings).fit(Y).posterior_
     kept = post.select_chains([1, 2])
     np.testing.assert_array_equal(kept.concentrations, post.concentrations[1:])
@@ -436,7 +436,11 @@ def test_chains_that_are_not_numbers_are_refused(chains):
 
 
 def test_a_posterior_survives_a_pickle_and_a_copy():
-    post = ac.CP(2, burn_in=0, draws=2, thin=1, seed=1, progress=False).fit(np.ones((3, 2), dtype=int)).posterior_
+    post = (
+        ac.CP(2, burn_in=0, draws=2, thin=1, seed=1, progress=False, chains=1)
+        .fit(np.ones((3, 2), dtype=int))
+        .posterior_
+    )
     for again in (pickle.loads(pickle.dumps(post)), copy.deepcopy(post)):
         assert again.core_values.tobytes() == post.core_values.tobytes()
         assert again.stats.keys() == post.stats.keys()
@@ -466,7 +470,7 @@ def test_shares_are_of_the_observed_cells():
 
 def test_a_split_in_place_of_its_test_set_is_named():
     split = ac.hold_out(np.ones((4, 3), dtype=int), 0.3)
-    post = ac.CP(1, burn_in=0, draws=1, thin=1, seed=1, progress=False).fit(split.train).posterior_
+    post = ac.CP(1, burn_in=0, draws=1, thin=1, seed=1, progress=False, chains=1).fit(split.train).posterior_
     with refused("test", rule="split.test") as caught:
         post.ppd(split)
     assert "Split" in str(caught.value.value)

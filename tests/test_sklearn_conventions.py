@@ -18,7 +18,7 @@ import allocore as ac
 from allocore.errors import NotFittedError
 from support.errors import refused
 
-CHAIN = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 1, "threads": 1, "progress": False}
+CHAIN = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 1, "threads": 1, "progress": False, "chains": 1}
 SMALL = np.random.default_rng(4).poisson(1.0, (4, 3, 2))
 MODELS = {
     "AlloCore": lambda **more: ac.AlloCore(3, **{**CHAIN, **more}),

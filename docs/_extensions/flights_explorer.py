@@ -14,7 +14,7 @@ def _write(app: Sphinx) -> None:
     _LOG.info("fitting the flights for the explorer of the front page")
     page = Path(app.outdir) / "explorer" / "flights.html"
     page.parent.mkdir(parents=True, exist_ok=True)
-    model = ac.AlloCore(40, burn_in=200, draws=20, thin=3, chains=4, seed=1, progress=False)
+    model = ac.AlloCore(40, seed=1, progress=False)
     model.fit(ac.hold_out(ac.load_flights(), 0.01, seed=0))
     ac.write_report(model, page, title="Flights that left New York in 2013")
 

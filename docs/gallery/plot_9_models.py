@@ -7,7 +7,7 @@ The predictive density of held-out cells, for several models and budgets.
 
 import allocore as ac
 
-quick = {"burn_in": 30, "draws": 5, "thin": 2}
+quick = {"burn_in": 30, "draws": 5, "thin": 2, "chains": 1}
 models = {"allocore": ac.AlloCore(**quick), "cp": ac.CP(5, **quick)}
 found = ac.compare(ac.load_flights(), models, budgets=[5, 20], splits=3, hold_out=0.02, along="month")
 figure = ac.figures.ppd(found.table, against="budget")

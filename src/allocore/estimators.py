@@ -16,14 +16,15 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from html import escape
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from allocore._memory import require_memory
 from allocore.errors import Described, InputError, not_fitted, whole_number
+from allocore.findings import sentence
 from allocore.kernels.workers import available_threads
-from allocore.model.spec import LikelihoodName, Spec, check_counts, check_likelihood, core_shape_for
+from allocore.model.spec import LikelihoodChoice, LikelihoodName, Spec, check_counts, core_shape_for, likelihood_for
 from allocore.progress import progress_bar
-from allocore.storage.record import MemoryStore, Plan, Schedule
+from allocore.storage.record import Growth, MemoryStore, Plan, Schedule
 from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import training_data
 from allocore.tensor.sharded import ShardedTensor
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from allocore.model.state import State
-    from allocore.progress import Observer
     from allocore.results import Posterior
     from allocore.storage.record import Record, Store
     from allocore.storage.zarr_format import OnError
@@ -41,6 +41,10 @@ _Model = TypeVar("_Model", bound="Estimator")
 _MOST_THREADS = 1024
 _MOST_LOCATIONS = 1_000_000
 _DRAWN_MODELS = ("AlloCore", "CP", "Tucker")
+_FIRST_SWEEPS, _FIRST_CHAINS = 250, 8  # of a run that grows, and in a comparison
+_MAX_SWEEPS, _MAX_CHAINS = 4000, 32
+# The settings of the paper.
+PUBLISHED = {"likelihood": "poisson", "e0": 1.0, "burn_in": 1000, "draws": 200, "thin": 20, "chains": 1}
 _PRIORS = ("a0", "b0", "e0", "f0", "s0", "t0", "g0", "h0")
 
 # The settings that several models share, described once. `_describe_settings` inserts them into their docstrings.
@@ -54,22 +58,29 @@ f0 : float, default=10.0
     Rate of the gamma prior of the factors.
 s0, t0 : float, default=1.0
     Shape and rate of the gamma prior of the concentrations, if e0 is "infer".
-likelihood : {"poisson", "negative-binomial", "bernoulli"}, default='poisson'
-    The distribution of a count given its rate. "poisson" is the paper's. "negative-binomial" fits bursts:
-    variance / mean is 1 / (1 - p). "bernoulli" is for zeros and ones, such as `Y.binarize()`.
+likelihood : {"auto", "poisson", "negative-binomial", "bernoulli"}, default='auto'
+    The distribution of a count given its rate. "negative-binomial" fits bursts: variance / mean is 1 / (1 - p), and
+    p near 0 is Poisson. "bernoulli" is for zeros and ones, such as `Y.binarize()`. "auto" takes "bernoulli" if all
+    counts are 0 or 1, and "negative-binomial" otherwise. "poisson" is the paper's.
 dispersion_by : str or int, default=None
     A mode whose rows each have their own dispersion p of the negative binomial; None means one p for all.
 g0, h0 : float, default=1.0
     Parameters of the beta prior of p. With `dispersion_by`, rows with few cells need h0 > 1 for a finite expected
     count and h0 > 2 for a finite variance: the mean of p / (1 - p) is infinite under Beta(g, h) if h <= 1.
-burn_in : int, default=1000
-    Sweeps that each chain discards at its start.
-draws : int, default=200
-    Draws that each chain keeps.
-thin : int, default=20
-    Sweeps from one draw to the next.
-chains : int, default=1
-    Independent chains. They run in parallel and share the threads.
+sweeps : int or "auto", default='auto'
+    Sweeps of each chain: the first half is discarded, and 25 draws of the second half are kept. "auto" begins with
+    250 and doubles them until the log-likelihood no longer drifts.
+burn_in, draws, thin : int, default=None
+    A fixed schedule in place of `sweeps`: the sweeps to discard, the draws to keep, and the sweeps from one draw to the
+    next. If one of them is given, the others are 1000, 200 and 20.
+chains : int or "auto", default='auto'
+    Independent chains. They run in parallel and share the threads. "auto" begins with 8 and doubles them until another
+    run is expected to find nine tenths of the classes, by counts, or until more chains no longer help.
+max_sweeps, max_chains : int, default=None
+    Where `sweeps="auto"` and `chains="auto"` end at the latest; None means 4000 and 32.
+max_time : float, default=None
+    Seconds after which the run stops, with the draws made so far. No round is begun that would end later. With `store`,
+    `resume` continues it. This is the only limit that makes the result depend on the speed of the machine.
 seed : int, default=None
     Makes the result reproducible, to the byte and on any number of threads; None takes a new one each time.
 threads : int, default=None
@@ -200,6 +211,66 @@ def seed_number(seed: int | None) -> int:
     return secrets.randbits(32) if seed is None else whole_number("seed", seed, least=0)
 
 
+def seconds_limit(max_time: object) -> float | None:
+    """Check a limit on time; None means no limit."""
+    if max_time is None:
+        return None
+    number = isinstance(max_time, int | float) and not isinstance(max_time, bool)
+    if not (number and 0 < float(max_time) < math.inf):  # type: ignore[arg-type]
+        raise InputError("max_time", max_time, "must be a positive number of seconds")
+    return float(max_time)  # type: ignore[arg-type]
+
+
+class RunSize(NamedTuple):
+    """The schedule and the chains of the first round of a run, and how both grow."""
+
+    schedule: Schedule
+    chains: int
+    growth: Growth | None
+
+    @classmethod
+    def of(cls, settings: "GibbsEstimator", start: "Posterior | None" = None) -> "RunSize":
+        """Return the size that the settings of a model ask for; chains that start from another run do not grow."""
+        own = {name: getattr(settings, name) for name in ("burn_in", "draws", "thin")}
+        own = {name: value for name, value in own.items() if value is not None}
+        longer, more = settings.sweeps == "auto" and not own, settings.chains == "auto"
+        if own and settings.sweeps != "auto":
+            raise InputError("sweeps", settings.sweeps, f"must be left out if {', '.join(own)} is given")
+        most = {}
+        for name, grows, default in (("sweeps", longer, _MAX_SWEEPS), ("chains", more, _MAX_CHAINS)):
+            given = getattr(settings, f"max_{name}")
+            if given is not None and not grows:
+                raise InputError(f"max_{name}", given, f"needs `{name}` 'auto'; it is fixed here")
+            most[name] = default if given is None else whole_number(f"max_{name}", given)
+        schedule = Schedule(**own)
+        if not own:
+            sweeps = min(_FIRST_SWEEPS, most["sweeps"]) if longer else _number_or_auto("sweeps", settings.sweeps)
+            schedule = Schedule.of_sweeps(sweeps)
+        chains = min(_FIRST_CHAINS, most["chains"]) if more else _number_or_auto("chains", settings.chains)
+        if more and start is not None:
+            chains, more = len(getattr(start, "core_values", range(chains))), False
+        growth = Growth(longer, more, most["sweeps"], most["chains"]) if longer or more else None
+        return cls(schedule, chains, growth)
+
+    @staticmethod
+    def settings_of(plan: Plan) -> dict[str, Any]:
+        """Return the settings from which a plan came."""
+        growth = plan.growth
+        fixed = growth is None or not growth.sweeps
+        settings: dict[str, Any] = dict(vars(plan.schedule)) if fixed else {}
+        settings["chains"] = "auto" if growth is not None and growth.chains else plan.chains
+        for name in ("sweeps", "chains"):
+            if growth is not None and getattr(growth, name):
+                settings[f"max_{name}"] = getattr(growth, f"max_{name}")
+        return settings
+
+
+def _number_or_auto(name: str, value: object) -> int:
+    if isinstance(value, str):
+        raise InputError(name, value, "must be a whole number or 'auto'")
+    return whole_number(name, value)
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class GibbsEstimator(Estimator):
     """Settings, `fit` and `resume` of AlloCore, CP and Tucker, each of which adds its size and its `_spec`."""
@@ -212,14 +283,18 @@ class GibbsEstimator(Estimator):
     f0: float = 10.0
     s0: float = 1.0
     t0: float = 1.0
-    likelihood: LikelihoodName = "poisson"
+    likelihood: LikelihoodChoice = "auto"
     dispersion_by: str | int | None = None
     g0: float = 1.0
     h0: float = 1.0
-    burn_in: int = 1000
-    draws: int = 200
-    thin: int = 20
-    chains: int = 1
+    sweeps: int | Literal["auto"] = "auto"
+    burn_in: int | None = None
+    draws: int | None = None
+    thin: int | None = None
+    chains: int | Literal["auto"] = "auto"
+    max_sweeps: int | None = None
+    max_chains: int | None = None
+    max_time: float | None = None
     seed: int | None = None
     threads: int | None = None
     store: str | os.PathLike[str] | None = None
@@ -242,7 +317,8 @@ class GibbsEstimator(Estimator):
             Ignored; scikit-learn passes it.
         start : Posterior, default=None
             A fit of the same model to similar data: the chains start at its last draws, not at draws from the prior,
-            and need less burn-in. Rows are matched by label; new ones start at the mean of the others.
+            and need less burn-in. Rows are matched by label; new ones start at the mean of the others. With
+            `chains="auto"` there are as many chains as in that fit.
 
         Returns
         -------
@@ -251,19 +327,21 @@ class GibbsEstimator(Estimator):
         Examples
         --------
         >>> import allocore as ac
-        >>> ac.CP(3, burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
+        >>> ac.CP(3, burn_in=5, draws=2, thin=1, chains=1, seed=1).fit(ac.load_flights()).posterior_
         Posterior: 1 chain of 2 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
         """
         self._forget_fit()
         tensor, held_out = training_data(Y)
-        schedule = Schedule(self.burn_in, self.draws, self.thin)
-        seed = seed_number(self.seed)
-        spec, chains = self._spec(tensor), whole_number("chains", self.chains)
+        size, seed = RunSize.of(self, start), seed_number(self.seed)
+        spec = self._spec(tensor)
         _check_likelihood_suits(spec.likelihood, tensor)
-        threads, executor = thread_number(self.threads), _as_executor(self.executor)
-        states, started = (None, None) if start is None else _states(start, tensor, spec, chains)
-        plan = Plan(tensor, spec, schedule, chains, seed, held_out, started)
-        self._check_memory(plan, threads)
+        thread_number(self.threads)
+        executor = _as_executor(self.executor)
+        states, started = (None, None) if start is None else _states(start, tensor, spec, size.chains)
+        plan = Plan(tensor, spec, size.schedule, size.chains, seed, held_out, started, growth=size.growth)
+        needs = self._needs(plan)
+        if needs and self.progress and sys.stderr is not None:
+            print(needs, file=sys.stderr)
         if self.store is None:
             return self._run(MemoryStore(plan, states), executor)
         from allocore.storage.run_writer import ZarrStore
@@ -276,7 +354,8 @@ class GibbsEstimator(Estimator):
         path: str | os.PathLike[str],
         *,
         draws: int | None = None,
-        chains: int | None = None,
+        chains: int | Literal["auto"] | None = None,
+        max_time: float | None = None,
         threads: int | None = None,
         executor: object = None,
         progress: bool = True,
@@ -289,9 +368,13 @@ class GibbsEstimator(Estimator):
         path : str or path
             The folder of the run.
         draws : int, default=None
-            Draws of each chain at the end; None keeps the planned number. A larger number extends the run.
-        chains : int, default=None
-            Chains at the end; None keeps the planned number. Those that are added are shown when they have caught up.
+            Draws of each chain at the end; None keeps the planned number. A larger number extends the run, whose sweeps
+            no longer grow by themselves.
+        chains : int or "auto", default=None
+            Chains at the end; None keeps the planned number, or lets it grow if the run began with "auto". Those that
+            are added are shown when they have caught up.
+        max_time : float, default=None
+            As in the constructor, counted from now.
         threads, executor, progress : int, Executor or dask.distributed.Client, bool
             As in the constructor. They may differ from the first part of the run.
         on_error : {"raise", "drop"}, default="raise"
@@ -307,7 +390,7 @@ class GibbsEstimator(Estimator):
         >>> import tempfile
         >>> import allocore as ac
         >>> path = tempfile.mkdtemp() + "/run.zarr"
-        >>> model = ac.CP(3, burn_in=5, draws=2, thin=1, seed=1, store=path).fit(ac.load_flights())
+        >>> model = ac.CP(3, burn_in=5, draws=2, thin=1, chains=1, seed=1, store=path).fit(ac.load_flights())
         >>> ac.CP.resume(path, draws=4).posterior_
         Posterior: 1 chain of 4 draws, 3 classes, core 3 x 3 x 3 x 3 x 3
         """
@@ -317,48 +400,63 @@ class GibbsEstimator(Estimator):
         if name != cls._model:
             raise InputError("path", str(path), f"must be a run of {cls._model}; {name}.resume continues this one")
         for argument, value in (("draws", draws), ("chains", chains), ("threads", threads)):
-            if value is not None:
+            if value is not None and (argument, value) != ("chains", "auto"):
                 whole_number(argument, value)
+        seconds_limit(max_time)
         ready = _as_executor(executor)
+        if chains == "auto":
+            _check_growing(_path("path", path), on_error)
+            chains = None
         if draws is not None or chains is not None:
             _check_memory_of_extension(_path("path", path), draws, chains, on_error, thread_number(threads))
         store = ZarrStore.reopen(_path("path", path), draws, on_error, chains)
         plan, spec = store.plan, store.plan.spec
-        settings = {**vars(spec), **vars(plan.schedule), "chains": plan.chains, "seed": plan.seed, "rank": spec.budget}
+        settings = {**vars(spec), **RunSize.settings_of(plan), "seed": plan.seed, "rank": spec.budget}
         if spec.infer_budget:
             settings |= {"budget": "infer", "max_budget": spec.budget}
         model = cls(**{each.name: settings[each.name] for each in fields(cls) if each.name in settings})
-        model.set_params(threads=threads, executor=executor, progress=progress, store=path)
+        model.set_params(threads=threads, executor=executor, progress=progress, store=path, max_time=max_time)
         return model._run(store, ready)
 
-    def _check_memory(self, plan: Plan, threads: int) -> None:
+    def _needs(self, plan: Plan) -> str:
+        """Refuse a plan that cannot fit in memory; return what it needs, in a sentence."""
         from allocore.run.memory import check_memory
 
         cells_here = self.executor is None or not isinstance(plan.tensor, ShardedTensor)
-        need = check_memory(plan, stored=self.store is not None, threads=threads, cells_here=cells_here)
-        if need and self.progress and sys.stderr is not None:
-            print(need, file=sys.stderr)
+        threads, stored = thread_number(self.threads), self.store is not None
+        return check_memory(plan, stored=stored, threads=threads, cells_here=cells_here)
 
     def _run(self, store: "Store", executor: Executor | None) -> Self:
+        from allocore.growth import Growing
         from allocore.results import Posterior
         from allocore.run.chains import run_chains
         from allocore.run.cluster.chains import run_on_executor
 
         points = [store.resume_point(chain) for chain in range(store.plan.chains)]
         done = [0 if point is None else point[0] for point in points]
-        observer, threads = progress_bar(self.progress, store.plan.schedule, done), self.threads
+        seconds, threads = seconds_limit(self.max_time), self.threads
+        growing = None
+        if store.plan.growth is not None:
+            growing = Growing(sum(done), self._needs, progress=self.progress, seconds=seconds)
+        how: dict[str, Any] = {
+            "observer": progress_bar(self.progress, store.plan.schedule, done),
+            "next_round": growing,
+            "max_time": seconds,
+        }
         if isinstance(store.plan.tensor, ShardedTensor):
-            record = self._run_sharded(store, store.plan.tensor, executor, observer)
+            record = self._run_sharded(store, store.plan.tensor, executor, how)
         elif executor is None:
-            record = run_chains(store, threads=thread_number(threads), observer=observer)
+            record = run_chains(store, threads=thread_number(threads), **how)
         else:
             threads_each = 1 if threads is None else whole_number("threads", threads)
-            record = run_on_executor(store, executor, threads=threads_each, observer=observer)
+            record = run_on_executor(store, executor, threads=threads_each, **how)
+        if growing is not None and growing.ended is not None:
+            warnings.warn(sentence(growing.ended), stacklevel=3)
         self.posterior_ = Posterior(record, thread_number(threads if executor is None else None), folder=store.path)
         return self
 
     def _run_sharded(
-        self, store: "Store", tensor: ShardedTensor, executor: Executor | None, observer: "Observer | None"
+        self, store: "Store", tensor: ShardedTensor, executor: Executor | None, how: dict[str, Any]
     ) -> "Record":
         from allocore.run.chains import run_chains
         from allocore.run.cluster.shards import SerialExecutor, ShardedThinning, forget
@@ -367,13 +465,13 @@ class GibbsEstimator(Estimator):
         workers, threads = (SerialExecutor(), here) if executor is None else (executor, self.threads)
         sharded = ShardedThinning(tensor, workers, threads, store.how_to_resume())
         try:
-            return run_chains(store, threads=here, observer=observer, sharded=sharded)
+            return run_chains(store, threads=here, sharded=sharded, **how)
         finally:
             if executor is None:
                 forget()
 
     def _common(self, tensor: CountTensor) -> dict[str, Any]:
-        check_likelihood(self.likelihood, self.dispersion_by)
+        likelihood = likelihood_for(self.likelihood, tensor.max, self.dispersion_by)
         by = self.dispersion_by
         if by is not None:
             try:
@@ -382,7 +480,7 @@ class GibbsEstimator(Estimator):
                 rule = f"must be a mode of the tensor, one of {list(tensor.mode_names)}"
                 raise InputError("dispersion_by", by, rule) from None
         priors = {name: getattr(self, name) for name in _PRIORS}
-        return {**priors, "likelihood": self.likelihood, "dispersion_by": by}
+        return {**priors, "likelihood": likelihood, "dispersion_by": by}
 
     def _spec(self, tensor: CountTensor) -> Spec:
         raise NotImplementedError
@@ -396,6 +494,16 @@ def model_name(path: str | os.PathLike[str]) -> str:
     if name not in _DRAWN_MODELS:
         raise InputError("path", str(path), f"must be a run with chains to continue, not an estimate of {name}")
     return name
+
+
+def _check_growing(path: Path, on_error: "OnError") -> None:
+    """Refuse to let the chains of a run grow if it was started with a fixed number."""
+    from allocore.storage.run_reader import read_plan
+
+    plan = read_plan(path, on_error)
+    if plan.growth is None or not plan.growth.chains:
+        rule = f"must be a whole number: this run was started with a fixed number of chains, {plan.chains}"
+        raise InputError("chains", "auto", rule)
 
 
 def _check_memory_of_extension(
@@ -471,10 +579,10 @@ class AlloCore(GibbsEstimator):
     --------
     >>> import allocore as ac
     >>> Y = ac.load_flights()
-    >>> model = ac.AlloCore(budget=10, burn_in=30, draws=5, thin=2, seed=1).fit(Y)
+    >>> model = ac.AlloCore(budget=10, burn_in=30, draws=5, thin=2, chains=1, seed=1).fit(Y)
     >>> model.posterior_.classes(top=2)[["share", "carrier_factor", "carrier_top"]].shape[1]
     3
-    >>> model = ac.AlloCore(budget="infer", max_budget=30, burn_in=30, draws=5, thin=2, seed=1).fit(Y)
+    >>> model = ac.AlloCore(budget="infer", max_budget=30, burn_in=30, draws=5, thin=2, chains=1, seed=1).fit(Y)
     >>> bool((model.posterior_.budget <= 30).all())
     True
     """
@@ -488,6 +596,32 @@ class AlloCore(GibbsEstimator):
     max_budget: int = 400
     c0: float = 1.0
     d0: float = 1.0
+
+    @classmethod
+    def published(cls, budget: int = 100, **settings: Any) -> "AlloCore":
+        """Return the model with the settings of the paper by Hood and Schein (2024).
+
+        They are the Poisson likelihood, e0 = 1, and one chain of 1,000 sweeps of burn-in and 4,000 more, of which every
+        20th is a draw.
+
+        Parameters
+        ----------
+        budget : int, default=100
+            Q, the largest number of classes.
+        **settings
+            Other settings, such as `seed`; they override those of the paper.
+
+        Returns
+        -------
+        AlloCore
+
+        Examples
+        --------
+        >>> import allocore as ac
+        >>> ac.AlloCore.published(50, seed=1)
+        AlloCore(likelihood='poisson', burn_in=1000, draws=200, thin=20, chains=1, seed=1, budget=50)
+        """
+        return cls(**{**PUBLISHED, "budget": budget, **settings})
 
     def _spec(self, tensor: CountTensor) -> Spec:
         if isinstance(self.budget, str) and self.budget != "infer":
@@ -514,7 +648,7 @@ class CP(GibbsEstimator):
     Examples
     --------
     >>> import allocore as ac
-    >>> ac.CP(4, burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
+    >>> ac.CP(4, burn_in=5, draws=2, thin=1, chains=1, seed=1).fit(ac.load_flights()).posterior_
     Posterior: 1 chain of 2 draws, 4 classes, core 4 x 4 x 4 x 4 x 4
     """
 
@@ -541,7 +675,7 @@ class Tucker(GibbsEstimator):
     Examples
     --------
     >>> import allocore as ac
-    >>> ac.Tucker((2, 3, 2, 1, 1), burn_in=5, draws=2, thin=1, seed=1).fit(ac.load_flights()).posterior_
+    >>> ac.Tucker((2, 3, 2, 1, 1), burn_in=5, draws=2, thin=1, chains=1, seed=1).fit(ac.load_flights()).posterior_
     Posterior: 1 chain of 2 draws, 12 classes, core 2 x 3 x 2 x 1 x 1
     """
 

@@ -356,6 +356,22 @@ def _times(ratio: float) -> str:
     return f"{float(f'{ratio:.2g}'):,.0f} times" if ratio < 1e9 else "more than a billion times"
 
 
+@_writes("out-of-time")
+def _out_of_time(seconds: float, **missing: Any) -> str:
+    return f"The time limit of {seconds:g} s leaves no room for another round, though {_still_missing(**missing)}."
+
+
+@_writes("out-of-memory")
+def _out_of_memory(chains: int, rule: str, **missing: Any) -> str:
+    return f"There is not enough memory for {chains} chains, though {_still_missing(**missing)} ({rule})."
+
+
+def _still_missing(agreement: float | None, target: float) -> str:
+    if agreement is None:
+        return "the chains still drift"
+    return f"the reproducibility of the classes is {agreement:.2f}, and the target {target:.2f}"
+
+
 @_writes("check-off")
 def _check_off(off: Sequence[str], modes: Sequence[str], statistics: int, labels: int, tensors: int) -> str:
     totals = [f"totals by {join_words(modes)}"] if modes else []

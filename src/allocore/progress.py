@@ -25,6 +25,7 @@ _T = TypeVar("_T")
 
 _NOTEBOOK_SECONDS = 0.25  # between two updates of a notebook
 _LINE_SECONDS, _SLOW_LINE_SECONDS = 10.0, 60.0  # between two lines of a log, and between two with little news
+_ROWS = 4  # more chains than this share one row
 _NEW_SHARE = 0.1  # a line has news if this share of the work was done since the last one
 _PATIENCE = 1.0  # seconds before a terminal shows what a command does
 _LOG_SECONDS = (30.0, 60.0)  # before the first line of a log that says what a command does, and between later ones
@@ -296,21 +297,28 @@ class Watch:
 
 
 class ProgressBar:
-    """One row per chain: sweeps done, log-likelihood, classes in use, share of classes moved, time left."""
+    """A row per chain, or one for many chains: sweeps done, log-likelihood, classes in use, classes moved, time left.
 
-    def __init__(self, schedule: Schedule, display: Display) -> None:
-        self._schedule, self._display = schedule, display
+    `missing` is what the run still lacks, as judged by its last round.
+    """
+
+    def __init__(self, schedule: Schedule, display: Display, done: Sequence[int], missing: News = ()) -> None:
+        self._schedule, self._display, self._missing = schedule, display, missing
+        self._done = list(done)
 
     def show(self, chain: int, sweep: int, info: SweepInfo) -> None:
-        """Show how far a chain is."""
+        """Show how far a chain is, or how far all of them are."""
         phase = "burn-in" if sweep <= self._schedule.burn_in else "draws  "
         news = [
             ("", phase),
             ("log-lik", f"{info.log_likelihood:,.0f}"),
             ("classes", f"{info.classes}"),
             ("moved", f"{info.moved:.1%}"),
+            *self._missing,
         ]
-        self._display.update(chain, sweep, news)
+        self._done[chain] = sweep
+        together = len(self._done) > _ROWS
+        self._display.update(0 if together else chain, sum(self._done) if together else sweep, news)
 
     def close(self) -> None:
         """Leave the last state on the screen."""
@@ -318,15 +326,17 @@ class ProgressBar:
 
 
 def chain_rows(schedule: Schedule, done: Sequence[int]) -> list[Row]:
-    """A row for each chain, with the sweeps that it has done before."""
+    """A row for each chain, with the sweeps that it has done before; one for all chains if there are many."""
+    if len(done) > _ROWS:
+        return [Row(f"{len(done)} chains", schedule.sweeps * len(done), sum(done))]
     names = ["sampling"] if len(done) == 1 else [f"chain {chain}" for chain in range(len(done))]
     return [Row(name, schedule.sweeps, before) for name, before in zip(names, done, strict=True)]
 
 
-def progress_bar(wanted: bool, schedule: Schedule, done: Sequence[int]) -> Observer | None:
+def progress_bar(wanted: bool, schedule: Schedule, done: Sequence[int], missing: News = ()) -> Observer | None:
     """The progress of chains that have `done` some sweeps before, if it is wanted and can be shown."""
     display = bars(chain_rows(schedule, done), "sweeps") if wanted else None
-    return None if display is None else ProgressBar(schedule, display)
+    return None if display is None else ProgressBar(schedule, display, done, missing)
 
 
 class RestartBar:

@@ -492,7 +492,7 @@ class Posterior:
         Examples
         --------
         >>> import allocore as ac
-        >>> model = ac.CP(3, burn_in=5, draws=4, thin=1, seed=1)
+        >>> model = ac.CP(3, burn_in=5, draws=4, thin=1, chains=1, seed=1)
         >>> found = model.fit(ac.hold_out(Y, 0.1, along="month", seed=1)).posterior_.evaluate()
         >>> list(found.table.index)
         ['model', 'one rate', 'independence', 'mean over hour']
@@ -610,7 +610,7 @@ class Posterior:
         Examples
         --------
         >>> import allocore as ac
-        >>> model = ac.AlloCore(budget=5, burn_in=20, draws=5, thin=1, seed=0, progress=False)
+        >>> model = ac.AlloCore(budget=5, burn_in=20, draws=5, thin=1, chains=1, seed=0, progress=False)
         >>> fitted = model.fit(Y.select(month=slice("Jan", "Nov"))).posterior_
         >>> december = fitted.fold_in(Y.select(month="Dec"), "month")
         >>> december.factors[3].shape, december.tensor.labels[3]
@@ -664,7 +664,7 @@ class Posterior:
         --------
         >>> import allocore as ac
         >>> monthly = Y.with_labels({"month": [f"2013-{month:02d}" for month in range(1, 13)]})
-        >>> ac.CP(3, burn_in=5, draws=4, thin=1, seed=1).fit(monthly).posterior_.forecast(horizon=2)
+        >>> ac.CP(3, burn_in=5, draws=4, thin=1, chains=1, seed=1).fit(monthly).posterior_.forecast(horizon=2)
         Forecast of month 2014-01 to 2014-02: 400 paths of 4 draws, Poisson
         """
         from allocore.forecast.forecast import make_forecast

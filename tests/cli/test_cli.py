@@ -11,7 +11,7 @@ import xarray as xr
 import allocore as ac
 from support.command_line import as_words, assert_refused
 
-QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1")
+QUICK = ("--chains", "4", "--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1")
 
 
 @pytest.fixture
@@ -35,7 +35,11 @@ def test_fit_prints_the_tensor_and_its_classes_and_writes_the_draws_of_the_api(r
     assert re.search(r"\d class(es)?, consensus of 4 chains, 8 draws", words)
     assert re.search(r"(1 class occurs|\d classes occur) in at least 2 of 4 chains", words)
     assert "Held out" not in words
-    post = ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False).fit(Y).posterior_
+    post = (
+        ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False, likelihood="poisson")
+        .fit(Y)
+        .posterior_
+    )
     with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as tree:
         np.testing.assert_array_equal(tree["posterior"]["core_values"], post.core_values)
 
@@ -47,7 +51,11 @@ def test_fit_holds_out_reports_the_prediction_and_writes_the_run(run, labelled_d
     )
     assert (code, err) == (0, "")
     split = ac.hold_out(ac.load_tensor(labelled_data), 0.3, "what", seed=3)
-    post = ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False).fit(split.train).posterior_
+    post = (
+        ac.AlloCore(3, burn_in=2, draws=2, thin=1, chains=4, seed=3, progress=False, likelihood="poisson")
+        .fit(split.train)
+        .posterior_
+    )
     words = as_words(text)
     assert f"Held out: {len(split.test)} cells, {len(split.test.positive)} of them positive" in words
     assert f"model {post.log_ppd(split.test):.2f} ±" in words
@@ -279,14 +287,14 @@ def test_resume_does_nothing_for_a_finished_run_unless_it_shall_be_longer(run, r
     assert (code, err) == (0, "")
     assert "consensus of 4 chains, 20 draws" in as_words(out)
     assert f"Seed 3. Run written to {run_copy}" in as_words(out)
-    model = ac.AlloCore(2, burn_in=2, draws=5, thin=1, chains=4, seed=3, progress=False)
+    model = ac.AlloCore(2, burn_in=2, draws=5, thin=1, chains=4, seed=3, progress=False, likelihood="poisson")
     post = model.fit(ac.open_run(run_copy).tensor).posterior_
     assert ac.open_run(run_copy).core_values.tobytes() == post.core_values.tobytes()
 
 
 def test_resume_goes_on_with_any_model(run, data, tmp_path):
     path = tmp_path / "run.zarr"
-    settings = {"burn_in": 1, "thin": 1, "seed": 1, "progress": False}
+    settings = {"burn_in": 1, "thin": 1, "chains": 1, "seed": 1, "progress": False}
     ac.Tucker((2, 1, 2), draws=1, store=path, **settings).fit(ac.load_tensor(data))
     code, _, err = run("resume", path, "--draws", 2)
     assert (code, err) == (0, "")
@@ -296,7 +304,7 @@ def test_resume_goes_on_with_any_model(run, data, tmp_path):
 
 def test_info_says_how_a_run_stands_and_whether_its_chains_agree(run, data, tmp_path):
     path = tmp_path / "run.zarr"
-    settings = {"burn_in": 2, "draws": 20, "thin": 1, "seed": 3, "progress": False}
+    settings = {"burn_in": 2, "draws": 20, "thin": 1, "seed": 3, "progress": False, "chains": 1}
     ac.AlloCore(3, store=path, **settings).fit(ac.load_tensor(data))
     code, out, err = run("info", path)
     assert (code, err) == (0, "")

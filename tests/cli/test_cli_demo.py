@@ -16,7 +16,9 @@ from support.command_line import as_words, assert_refused
 def short_demo(monkeypatch):
     """The demo with few classes and few sweeps."""
     of_flights = ac.AlloCore
-    monkeypatch.setattr(ac, "AlloCore", lambda budget, **more: of_flights(4, **more | {"burn_in": 3, "draws": 2}))
+    monkeypatch.setattr(
+        ac, "AlloCore", lambda budget, **more: of_flights(4, **more | {"burn_in": 3, "draws": 2, "chains": 1})
+    )
 
 
 @pytest.mark.slow

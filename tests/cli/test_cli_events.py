@@ -12,7 +12,7 @@ import allocore as ac
 from support.command_line import as_words, assert_refused
 from support.tiers import parametrize_few
 
-QUICK = ("--burn-in", "1", "--draws", "1", "--thin", "1", "--seed", "3")
+QUICK = ("--chains", "4", "--burn-in", "1", "--draws", "1", "--thin", "1", "--seed", "3")
 
 
 @pytest.fixture

@@ -21,7 +21,9 @@ def run_to_export(tmp_path_factory):
     counts = np.random.default_rng(1).poisson(rates + 0.01)
     Y = ac.as_tensor(counts, mode_names=MODES, labels=labels).with_missing([(0, 0, 0)])
     path = tmp_path_factory.mktemp("run") / "run.zarr"
-    ac.AlloCore(5, burn_in=100, draws=6, thin=1, chains=2, seed=1, store=path, progress=False).fit(Y)
+    ac.AlloCore(
+        5, burn_in=100, draws=6, thin=1, chains=2, seed=1, store=path, progress=False, likelihood="poisson"
+    ).fit(Y)
     return path
 
 

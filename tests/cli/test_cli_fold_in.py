@@ -34,7 +34,9 @@ FEW = ["--sweeps", 2, "--surprises", 0]
 
 def fitted(table, path, **reading):
     """A small run of a table of events, written to a path."""
-    model = ac.AlloCore(3, burn_in=4, draws=4, thin=1, chains=2, threads=1, seed=1, store=path, progress=False)
+    model = ac.AlloCore(
+        3, burn_in=4, draws=4, thin=1, chains=2, threads=1, seed=1, store=path, progress=False, likelihood="poisson"
+    )
     model.fit(ac.read_events(table, **reading))
     return path
 
@@ -140,7 +142,9 @@ def test_a_fit_starts_at_a_run(run, path, folder, tmp_path):
     code, _, err = run(*words, "--start", path, "--out", tmp_path / "refit.zarr")
     assert (code, err) == (0, "")
     refit = ac.open_run(tmp_path / "refit.zarr")
-    model = ac.AlloCore(3, burn_in=4, draws=4, thin=1, chains=2, threads=1, seed=1, progress=False)
+    model = ac.AlloCore(
+        3, burn_in=4, draws=4, thin=1, chains=2, threads=1, seed=1, progress=False, likelihood="poisson"
+    )
     same = model.fit(refit.tensor, start=ac.open_run(path)).posterior_
     assert refit.core_values.tobytes() == same.core_values.tobytes()
     result = run(*words[:-2], "--seed", 1, "--start", path, "--likelihood", "negative-binomial")
@@ -191,7 +195,9 @@ def test_fold_in_says_which_options_a_run_of_a_tensor_needs(run, shop_run, tmp_p
     old = ac.open_run(shop_run).tensor
     bare = ac.CountTensor(old.coords, old.counts, old.shape, mode_names=old.mode_names, labels=old.labels)
     bare_run = tmp_path / "run.zarr"
-    ac.CP(2, burn_in=1, draws=2, thin=1, seed=1, store=bare_run, progress=False).fit(bare)
+    ac.CP(2, burn_in=1, draws=2, thin=1, seed=1, store=bare_run, progress=False, chains=1, likelihood="poisson").fit(
+        bare
+    )
     result = run("fold-in", bare_run, shop_run.parent / "new.csv")
     assert_refused(result, "RUN", None, "name them with --modes who=COLUMN,what=COLUMN,day=COLUMN")
     words = ("--modes", "who=shop,what=item,day=day", *FEW)

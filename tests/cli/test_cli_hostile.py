@@ -176,7 +176,7 @@ def test_classes_and_warnings_never_send_commands_to_a_terminal(capsys, monkeypa
         np.array([[5, 0], [0, 7]]), mode_names=["a\x1b[1m", "b"], labels=[["\x1b[31mx", "y"], ["u", "\x9bv"]]
     )
     assert "\x1b" not in repr(Y)
-    ac.CP(2, burn_in=2, draws=2, thin=1, seed=0).fit(Y).posterior_.show()
+    ac.CP(2, burn_in=2, draws=2, thin=1, seed=0, chains=1).fit(Y).posterior_.show()
     warn("\x1b[31m")
     shown = "".join(capsys.readouterr())
     assert "\\x1b[31mx" in shown

@@ -8,7 +8,7 @@ from support.same_draws import assert_same_run
 from support.tiers import parametrize_few
 
 QUICK = ("--burn-in", "2", "--draws", "2", "--thin", "1", "--seed", "3", "--threads", "1", "--chains", "1")
-SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 3, "progress": False}
+SCHEDULE = {"burn_in": 2, "draws": 2, "thin": 1, "seed": 3, "progress": False, "chains": 1}
 
 
 @parametrize_few(

@@ -25,16 +25,16 @@ STARTS = ("--restarts", 2, "--max-iter", 4, "--tol", 1e-5)
     [
         (
             ["--model", "allocore", "--budget", 3, "--core-shape", "2x3x1", "--alpha0", 0.5, "--a0", 2, "--b0", 0.5],
-            ac.AlloCore(3, (2, 3, 1), alpha0=0.5, a0=2.0, b0=0.5),
+            ac.AlloCore(3, (2, 3, 1), alpha0=0.5, a0=2.0, b0=0.5, likelihood="poisson"),
         ),
         (
             ["--budget", "infer", "--max-budget", 4, "--c0", 2, "--d0", 3],
-            ac.AlloCore("infer", max_budget=4, c0=2.0, d0=3.0),
+            ac.AlloCore("infer", max_budget=4, c0=2.0, d0=3.0, likelihood="poisson"),
         ),
-        (["--model", "cp", "--budget", 3, "--f0", 2.5], ac.CP(3, f0=2.5)),
+        (["--model", "cp", "--budget", 3, "--f0", 2.5], ac.CP(3, f0=2.5, likelihood="poisson")),
         (
             ["--model", "cp", "--budget", 2, "--e0", "infer", "--s0", 2, "--t0", 4],
-            ac.CP(2, e0="infer", s0=2.0, t0=4.0),
+            ac.CP(2, e0="infer", s0=2.0, t0=4.0, likelihood="poisson"),
         ),
         (
             ["--model", "tucker", "--core-shape", "2x2x1", "--likelihood", "negative-binomial", "--g0", 2, "--h0", 3],

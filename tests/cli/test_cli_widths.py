@@ -9,7 +9,7 @@ from allocore.posterior.evaluate import score_rows
 from allocore.report.terminal import diagnosis_rows
 from support.comparison_cases import JobsHere
 
-QUICK = ("--burn-in", "2", "--draws", "6", "--thin", "1", "--seed", "3", "--threads", "1")
+QUICK = ("--chains", "4", "--burn-in", "2", "--draws", "6", "--thin", "1", "--seed", "3", "--threads", "1")
 
 
 @pytest.fixture(autouse=True)

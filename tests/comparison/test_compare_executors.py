@@ -244,7 +244,7 @@ def test_a_budget_is_selected_on_an_executor_as_on_this_machine(monkeypatch):
 
 
 def command(folder, *words):
-    quick = ["--burn-in", "6", "--draws", "3", "--thin", "2", "--hold-out", "0.15"]
+    quick = ["--chains", "1", "--burn-in", "6", "--draws", "3", "--thin", "2", "--hold-out", "0.15"]
     return [sys.executable, "-m", "allocore.cli", words[0], str(folder / "y.npz"), *quick, *words[1:]]
 
 

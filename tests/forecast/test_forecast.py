@@ -93,7 +93,7 @@ def test_paths_copy_nothing_but_small_arrays(post, forecast):
 def test_a_run_on_disk_is_forecast_without_reading_the_other_factors_whole(tmp_path, monkeypatch):
     from allocore.storage import lazy_array as stored_array
 
-    model = ac.CP(2, burn_in=10, draws=5, thin=1, chains=2, seed=3, threads=1, progress=False)
+    model = ac.CP(2, burn_in=10, draws=5, thin=1, chains=2, seed=3, threads=1, progress=False, likelihood="poisson")
     held = model.fit(tensor()).posterior_
     held.save(tmp_path / "run.zarr")
     monkeypatch.setattr("allocore.storage.run_reader.READ_WHOLE_BYTES", 0)

@@ -20,7 +20,7 @@ from allocore.tensor.missing import Missing
 from support import cases
 from support.tiers import by_tier, parametrize_few
 
-CHAIN = {"burn_in": 4, "draws": 3, "thin": 2, "seed": 7, "progress": False}
+CHAIN = {"burn_in": 4, "draws": 3, "thin": 2, "seed": 7, "progress": False, "chains": 1}
 BURSTS = {"likelihood": "negative-binomial"}
 BINARY = {"likelihood": "bernoulli"}
 MISSING = [(0, None, None), (None, 3, 1), (5, 7, None)]

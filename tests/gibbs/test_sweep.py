@@ -41,7 +41,9 @@ def test_a_sweep_reports_the_log_likelihood_of_the_state_it_returns(modes, with_
     check_every_sweep(tensor, spec, sweeps=3)
 
 
-@pytest.mark.parametrize("model", [ac.Tucker((5, 5, 5)), ac.AlloCore(300, (3, 3, 3))])
+@pytest.mark.parametrize(
+    "model", [ac.Tucker((5, 5, 5), likelihood="poisson"), ac.AlloCore(300, (3, 3, 3), likelihood="poisson")]
+)
 def test_the_log_likelihood_is_right_for_many_classes(model):
     """Sums of many scaled products exceed one, so that their running product grows as well as shrinks."""
     Y = ac.as_tensor(np.random.default_rng(3).poisson(1.5, (14, 14, 10)))

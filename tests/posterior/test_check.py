@@ -31,7 +31,7 @@ from support.errors import refused
 from support.handmade_posterior import posterior, with_likelihood
 
 SHAPE, COPIES, RIGHT, WRONG = (4, 3, 2), 2000, 1e-4, 1e-6
-SETTINGS = {"burn_in": 20, "draws": 5, "thin": 1, "seed": 1, "threads": 1, "progress": False}
+SETTINGS = {"burn_in": 20, "draws": 5, "thin": 1, "seed": 1, "threads": 1, "progress": False, "chains": 1}
 MONTHS = [f"2003-{month:02d}" for month in range(1, 13)]
 
 

@@ -24,7 +24,7 @@ SHAPE, BUDGET = (5, 4, 3), 4
 PATTERNS = [(1, None, None), (None, 0, 1), (2, 1, 0), (1, 2, None)]
 KINDS = [("poisson", None), ("negative-binomial", None), ("negative-binomial", 0), ("negative-binomial", 2),
          ("bernoulli", None)]  # fmt: skip
-QUICK = {"burn_in": 3, "draws": 4, "thin": 1, "seed": 1, "progress": False, "threads": 1}
+QUICK = {"burn_in": 3, "draws": 4, "thin": 1, "seed": 1, "progress": False, "threads": 1, "chains": 1}
 
 
 def posterior(likelihood, by=None, *, seed=0, chains=2, draws=9, scale=3.0, missing=(), infer=False, e0=1.0):

@@ -45,7 +45,9 @@ def test_a_weight_near_zero_does_not_make_a_draw_the_best():
 
 
 def test_a_lost_trace_is_computed_again():
-    post = ac.AlloCore(4, burn_in=3, draws=2, thin=1, seed=1, progress=False).fit(ac.load_flights()).posterior_
+    post = (
+        ac.AlloCore(4, burn_in=3, draws=2, thin=1, seed=1, progress=False, chains=1).fit(ac.load_flights()).posterior_
+    )
     whole = log_joint_of_draws(post.record)
     stats = {name: values.astype(float) for name, values in post.stats.items()}
     stats["log_likelihood"][:] = np.nan
@@ -54,7 +56,7 @@ def test_a_lost_trace_is_computed_again():
 
 def test_an_inferred_budget_and_nntuck_have_a_best_draw():
     Y = ac.as_tensor(np.random.default_rng(0).poisson(1.0, (6, 5, 4)))
-    model = ac.AlloCore("infer", burn_in=5, draws=3, thin=1, seed=1, progress=False)
+    model = ac.AlloCore("infer", burn_in=5, draws=3, thin=1, seed=1, progress=False, chains=1)
     post = model.fit(Y).posterior_
     assert np.isfinite(log_joint_of_draws(post.record)).all()
     assert post.best_draw()[0] == 0

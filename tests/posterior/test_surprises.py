@@ -304,7 +304,9 @@ def test_what_was_planted_in_real_data_comes_first():
     counts[lost], counts[extra] = 0, 90
     labels = {"who": [f"w{i}" for i in range(6)], "what": [f"x{i}" for i in range(5)]}
     tensor = ac.as_tensor(counts).with_labels(labels, mode_names=["who", "what", "when"])
-    model = ac.AlloCore(budget=1, burn_in=20, draws=10, thin=1, seed=0, progress=False, threads=1)
+    model = ac.AlloCore(
+        budget=1, burn_in=20, draws=10, thin=1, seed=0, progress=False, threads=1, chains=1, likelihood="poisson"
+    )
     table = model.fit(tensor).posterior_.surprises(top=4)
     rows = [tuple(row) for row in table[["who", "what", "when", "observed", "direction"]].to_numpy().tolist()]
     assert {row[:3] for row in rows[:2]} == {(f"w{i}", f"x{j}", k) for i, j, k in (lost, extra)}

@@ -103,7 +103,7 @@ def test_a_notebook_says_of_a_run_without_draws_that_it_has_none():
 
 
 def test_a_model_in_a_notebook_shows_its_settings_and_then_what_it_found():
-    model = ac.AlloCore(2, burn_in=1, draws=2, thin=1, seed=1, progress=False)
+    model = ac.AlloCore(2, burn_in=1, draws=2, thin=1, seed=1, progress=False, chains=1)
     assert "Not fitted yet" in model._repr_html_()
     assert "budget=2" in model._repr_html_()
     model.fit(ac.as_tensor(np.eye(3, dtype=int)))

@@ -149,7 +149,7 @@ def test_a_narrow_terminal_still_shows_every_class():
 
 def test_the_report_of_a_fitted_model_names_its_labels():
     Y = ac.as_tensor(np.random.default_rng(5).poisson(3.0, (3, 2)), mode_names=["who", "where"], labels=NAMES)
-    post = ac.AlloCore(3, burn_in=3, draws=2, thin=1, seed=1, progress=False).fit(Y).posterior_
+    post = ac.AlloCore(3, burn_in=3, draws=2, thin=1, seed=1, progress=False, chains=1).fit(Y).posterior_
     assert lines(text(post))[0].endswith(", consensus of 1 chain, 2 draws")
     report = text(post, draw="best")
     assert re.search(rf"^{len(post.classes())} class(es)?, draw \d, the best by log joint density$", lines(report)[0])

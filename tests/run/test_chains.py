@@ -173,7 +173,9 @@ def test_a_signal_while_the_observer_is_told_keeps_that_sweep_and_closes_the_obs
 
 def test_a_stop_through_an_estimator_warns_where_fit_was_called_and_leaves_a_usable_posterior(stop_at):
     stop_at(5)
-    model = ac.AlloCore(3, burn_in=2, draws=4, thin=1, seed=1, progress=False, threads=1)
+    model = ac.AlloCore(
+        3, burn_in=2, draws=4, thin=1, seed=1, progress=False, threads=1, chains=1, likelihood="poisson"
+    )
     with pytest.warns(UserWarning, match=r"^stopped: 3 of 4 draws are kept$") as caught:
         model.fit(TENSOR)
     assert caught[0].filename == __file__

@@ -18,7 +18,7 @@ from allocore.run.memory import check_memory, needs_of
 from allocore.storage.record import Plan, Schedule
 from support.errors import refused, refused_file
 
-SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1}
+SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "chains": 1}
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_draws_that_memory_cannot_hold_are_refused_before_the_first_sweep_and_fi
         check_memory(plan, stored=False, threads=2)
     assert check_memory(plan, stored=True, threads=2) == ""
     with refused("draws", 100, rule):
-        ac.AlloCore(50, burn_in=0, draws=100, thin=1, seed=1, progress=False).fit(plan.tensor)
+        ac.AlloCore(50, burn_in=0, draws=100, thin=1, seed=1, progress=False, chains=1).fit(plan.tensor)
 
 
 def test_a_run_on_disk_may_be_planned_longer_than_memory_as_it_can_be_stopped(room):

@@ -68,7 +68,8 @@ def screen(monkeypatch):
 
 
 def terminal_bar(schedule, chains=1, done=None):
-    return ProgressBar(schedule, TerminalBars(chain_rows(schedule, done or [0] * chains)))
+    done = done or [0] * chains
+    return ProgressBar(schedule, TerminalBars(chain_rows(schedule, done)), done)
 
 
 # The watch
@@ -213,7 +214,7 @@ def test_there_is_a_bar_only_if_it_is_wanted_and_stderr_is_a_terminal(screen, mo
 
 
 def test_a_short_fit_writes_nothing_where_stderr_is_no_terminal(capfd):
-    ac.AlloCore(2, burn_in=1, draws=1, thin=1, seed=0, threads=1, progress=True).fit(TENSOR)
+    ac.AlloCore(2, burn_in=1, draws=1, thin=1, seed=0, threads=1, progress=True, chains=1).fit(TENSOR)
     assert capfd.readouterr() == ("", "")
 
 

@@ -18,7 +18,11 @@ from support.tiers import by_tier, parametrize_few
 
 TENSOR = ac.as_tensor(np.random.default_rng(5).poisson(1.2, (6, 5, 4))).with_missing([(0, None, 1)])
 SETTINGS = {"burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
-MODELS = [ac.AlloCore(3, (3, 2, 3), f0=1.0, alpha0=3.0), ac.CP(3, a0=2.0), ac.Tucker((2, 1, 2), e0=0.5)]
+MODELS = [
+    ac.AlloCore(3, (3, 2, 3), f0=1.0, alpha0=3.0, likelihood="poisson"),
+    ac.CP(3, a0=2.0, likelihood="poisson"),
+    ac.Tucker((2, 1, 2), e0=0.5, likelihood="poisson"),
+]
 
 
 def model_like(model, **settings):
@@ -184,7 +188,7 @@ def test_fit_never_writes_into_a_run_that_exists(finished_copy):
     path = finished_copy(0)
     for tensor in (TENSOR, ac.as_tensor(np.ones((2, 2), dtype=int))):
         with refused("store", str(path), f"'allocore resume {path}' continues it"):
-            ac.AlloCore(3, store=path).fit(tensor)
+            ac.AlloCore(3, store=path, likelihood="poisson").fit(tensor)
     assert_same(ac.open_run(path), whole_run(0))
 
 
@@ -210,7 +214,7 @@ def test_a_path_must_be_a_path(value):
         ac.AlloCore.resume(value)
     if value is not None:
         with refused("store", value, "must be a path"):
-            ac.AlloCore(3, store=value).fit(TENSOR)
+            ac.AlloCore(3, store=value, likelihood="poisson").fit(TENSOR)
 
 
 @pytest.mark.parametrize("kind", ["nothing", "file", "folder"])

@@ -24,11 +24,11 @@ OLD = Y.select(month=slice("2018-01", "2018-05"))
 SETTINGS = {"burn_in": 3, "draws": 4, "thin": 2, "chains": 2, "seed": 11, "progress": False}
 BURSTS = {"likelihood": "negative-binomial", "dispersion_by": "month", "e0": "infer"}
 MODELS = [
-    ac.AlloCore(3, (3, 2, 3)),
+    ac.AlloCore(3, (3, 2, 3), likelihood="poisson"),
     ac.AlloCore(3, **BURSTS),
-    ac.CP(3),
-    ac.Tucker((2, 1, 2)),
-    ac.AlloCore("infer", max_budget=5),
+    ac.CP(3, likelihood="poisson"),
+    ac.Tucker((2, 1, 2), likelihood="poisson"),
+    ac.AlloCore("infer", max_budget=5, likelihood="poisson"),
 ]
 
 
@@ -99,8 +99,8 @@ def test_rows_without_labels_go_by_position():
 
 
 def test_concentrations_that_were_given_are_where_learned_ones_begin():
-    earlier = model_like(ac.CP(3, e0=(0.5, 1.0, 2.0))).fit(OLD).posterior_
-    learning = model_like(ac.CP(3, e0="infer"))
+    earlier = model_like(ac.CP(3, e0=(0.5, 1.0, 2.0), likelihood="poisson")).fit(OLD).posterior_
+    learning = model_like(ac.CP(3, e0="infer", likelihood="poisson"))
     state = start_states(earlier.record, Y, learning._spec(Y), 1)[0]
     assert state.concentrations_M.tolist() == [0.5, 1.0, 2.0]
     learning.fit(Y, start=earlier)
@@ -188,7 +188,7 @@ def test_a_run_that_begins_as_usual_keeps_nothing_of_a_start(tmp_path):
         (ac.AlloCore(4, **BURSTS), "budget 3, not 4"),
         (ac.AlloCore(3, (3, 3, 2), **BURSTS), "core_shape (3, 3, 3), not (3, 3, 2)"),
         (
-            ac.AlloCore(3),
+            ac.AlloCore(3, likelihood="poisson"),
             "likelihood 'negative-binomial', not 'poisson'",
         ),
         (ac.AlloCore(3, **{**BURSTS, "dispersion_by": "to"}), "dispersion_by 2, not "),
@@ -222,10 +222,14 @@ def test_a_start_that_is_no_posterior_or_of_other_data_is_an_error(earlier):
 
 def test_a_refit_with_the_seed_of_the_fit_has_random_numbers_of_its_own():
     """With those of the fit, the two chains would soon be the same but for the count that changed."""
-    cp = ac.CP(1, burn_in=0, draws=60, thin=1, seed=0, progress=False)
+    cp = ac.CP(1, burn_in=0, draws=60, thin=1, seed=0, progress=False, chains=1, likelihood="poisson")
     old = cp.fit(Y).posterior_
     changed = Y.coords, Y.counts + (np.arange(Y.nnz) == 0)
     again = ac.CountTensor(*changed, Y.shape, mode_names=Y.mode_names, labels=Y.labels)
-    refit = ac.CP(1, burn_in=0, draws=60, thin=1, seed=0, progress=False).fit(again, start=old).posterior_
+    refit = (
+        ac.CP(1, burn_in=0, draws=60, thin=1, seed=0, progress=False, chains=1, likelihood="poisson")
+        .fit(again, start=old)
+        .posterior_
+    )
     both = [each.factors[0][0, 20:, 0, each.core_locations[0, 0, 0, 0]] for each in (old, refit)]
     assert abs(np.corrcoef(both)[0, 1]) < 0.6, "1.00 with the same random numbers; 0.6 is 4 standard errors"

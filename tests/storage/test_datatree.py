@@ -256,7 +256,9 @@ def test_a_failure_leaves_nothing_behind(post, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["run.zarr"]
 
 
-@pytest.mark.parametrize("model", [ac.CP(2), ac.Tucker((2, 1, 2))], ids=repr)
+@pytest.mark.parametrize(
+    "model", [ac.CP(2, likelihood="poisson"), ac.Tucker((2, 1, 2), likelihood="poisson")], ids=repr
+)
 def test_runs_of_the_other_models_are_saved_too(model, tmp_path):
     model.set_params(burn_in=1, draws=1, thin=1, seed=0, progress=False)
     model.fit(tensor()).posterior_.save(tmp_path / "run.zarr")

@@ -7,7 +7,7 @@ import zarr
 import allocore as ac
 
 STORED = "constant_data/event_report"
-SETTINGS = {"budget": 2, "burn_in": 1, "draws": 1, "thin": 1, "seed": 0, "progress": False}
+SETTINGS = {"budget": 2, "burn_in": 1, "draws": 1, "thin": 1, "seed": 0, "progress": False, "chains": 1}
 
 
 @pytest.fixture

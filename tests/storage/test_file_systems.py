@@ -17,7 +17,7 @@ from allocore.storage.run_writer import ZarrStore, is_being_written
 from support.errors import refused_file
 
 TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3))
-SETTINGS = {"burn_in": 0, "draws": 3, "thin": 1, "seed": 1, "progress": False}
+SETTINGS = {"burn_in": 0, "draws": 3, "thin": 1, "seed": 1, "progress": False, "chains": 1}
 NO_LOCKS = [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS]
 pytestmark = pytest.mark.filterwarnings("ignore:.* is on a file system without locks")
 

@@ -13,7 +13,7 @@ from allocore.storage import zarr_format
 from support.errors import refused_file
 from support.tiers import parametrize_few
 
-SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False}
+SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False, "chains": 1}
 
 
 def tensor_of(labels):

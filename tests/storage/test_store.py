@@ -225,7 +225,7 @@ def test_a_run_on_disk_has_the_tree_of_the_same_run_in_memory(tmp_path):
 
 
 def test_readers_that_ignore_consolidated_metadata_see_the_whole_of_a_finished_run(tmp_path):
-    ac.CP(2, burn_in=0, draws=3, thin=1, seed=1, store=tmp_path / "run.zarr", progress=False).fit(TENSOR)
+    ac.CP(2, burn_in=0, draws=3, thin=1, seed=1, store=tmp_path / "run.zarr", progress=False, chains=1).fit(TENSOR)
     with pytest.warns(match="not recognized as a component of a Zarr hierarchy"):
         tree = xr.open_datatree(tmp_path / "run.zarr", engine="zarr", consolidated=False)
     assert tree["posterior"]["core_values"].shape == (1, 3, 2)
@@ -254,7 +254,7 @@ def test_factors_that_no_class_uses_take_next_to_no_space(tmp_path):
 
 def test_the_numbers_of_draws_and_sweeps_go_on_from_one_chunk_to_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(run_writer, "_NUMBERS_IN_CHUNK", 4)
-    ac.CP(2, burn_in=3, draws=9, thin=1, seed=1, store=tmp_path / "run.zarr", progress=False).fit(TENSOR)
+    ac.CP(2, burn_in=3, draws=9, thin=1, seed=1, store=tmp_path / "run.zarr", progress=False, chains=1).fit(TENSOR)
     with xr.open_datatree(tmp_path / "run.zarr", engine="zarr") as tree:
         assert tree["posterior"]["draw"].values.tolist() == tree["sample_stats"]["draw"].values.tolist() == [*range(9)]
         assert tree["sweep_stats"]["sweep"].values.tolist() == [*range(1, 13)]
@@ -262,7 +262,7 @@ def test_the_numbers_of_draws_and_sweeps_go_on_from_one_chunk_to_the_next(tmp_pa
 
 def test_going_on_from_an_older_checkpoint_takes_no_draw_from_readers(tmp_path, always_saving):
     path = tmp_path / "run.zarr"
-    ac.CP(2, burn_in=0, draws=5, thin=1, seed=1, store=path, progress=False).fit(TENSOR)
+    ac.CP(2, burn_in=0, draws=5, thin=1, seed=1, store=path, progress=False, chains=1).fit(TENSOR)
     (path / "checkpoints" / "0" / "000000005.npz").write_bytes(b"")
     with pytest.warns(UserWarning, match="of sweep 4$"):
         store = ZarrStore.reopen(path)
@@ -273,7 +273,7 @@ def test_going_on_from_an_older_checkpoint_takes_no_draw_from_readers(tmp_path, 
 
 def test_only_the_two_newest_checkpoints_are_kept(tmp_path, always_saving):
     path = tmp_path / "run.zarr"
-    ac.CP(2, burn_in=0, draws=5, thin=1, seed=1, store=path, progress=False).fit(TENSOR)
+    ac.CP(2, burn_in=0, draws=5, thin=1, seed=1, store=path, progress=False, chains=1).fit(TENSOR)
     assert sorted(os.listdir(path / "checkpoints" / "0")) == ["000000004.npz", "000000005.npz"]
 
 
@@ -297,7 +297,7 @@ def test_saves_are_so_far_apart_that_they_cost_little(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["1 läuft.zarr", "run"])
 def test_a_run_may_have_any_name(tmp_path, name):
-    ac.CP(2, burn_in=0, draws=2, thin=1, seed=1, store=str(tmp_path / name), progress=False).fit(TENSOR)
+    ac.CP(2, burn_in=0, draws=2, thin=1, seed=1, store=str(tmp_path / name), progress=False, chains=1).fit(TENSOR)
     assert os.listdir(tmp_path) == [name]
     assert ac.open_run(tmp_path / name).core_values.shape == (1, 2, 2)
 

@@ -197,7 +197,7 @@ def test_opening_and_rates_take_the_memory_of_a_draw_and_not_of_the_run(tmp_path
     tensor = ac.CountTensor(coords, np.ones(rows, dtype=int), (rows, 3))
     monkeypatch.setattr(run_reader, "READ_WHOLE_BYTES", 0)
     path = tmp_path / "run.zarr"
-    ac.CP(10, burn_in=0, draws=40, thin=1, seed=1, store=path, progress=False).fit(tensor)
+    ac.CP(10, burn_in=0, draws=40, thin=1, seed=1, store=path, progress=False, chains=1).fit(tensor)
     whole = 8 * 40 * (rows + 3) * 10
     tracemalloc.start()
     post = ac.open_run(path)

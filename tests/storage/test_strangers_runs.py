@@ -17,7 +17,7 @@ from support.damages import copy_of
 from support.errors import refused, refused_file
 
 TENSOR = ac.as_tensor(np.arange(1, 7).reshape(2, 3), mode_names=["who", "what"], labels=[["a", "b"], ["x", "y", "z"]])
-SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False}
+SETTINGS = {"burn_in": 0, "draws": 2, "thin": 1, "seed": 1, "progress": False, "chains": 1}
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ def moody(folder, tensor=None):
 
 
 def compared(folder):
-    models = {"allocore": ac.AlloCore(2, burn_in=500, draws=20, thin=20)}
+    models = {"allocore": ac.AlloCore(2, burn_in=500, draws=20, thin=20, chains=1)}
     asked = {"models": models, "splits": 6, "hold_out": 0.2, "progress": False}
     with LocalCluster(n_workers=2, silence_logs="CRITICAL", **LOCAL) as cluster, Client(cluster) as client:
         killer = threading.Thread(target=kill_workers, args=(cluster, 3), daemon=True)

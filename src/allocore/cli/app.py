@@ -47,7 +47,10 @@ _COMMANDS = {
 }
 _OPTIONS = {
     "Model": ("model", "models", "budget", "budgets", "max_budget", "core_shape"),
-    "Chains": ("burn_in", "draws", "thin", "chains", "sweeps", "seed", "start"),
+    "Chains": (
+        "chains", "sweeps", "max_chains", "max_sweeps", "max_time", "burn_in", "draws", "thin", "published", "seed",
+        "start",
+    ),
     "NNTuck": ("restarts", "max_iter"),
     "Held-out cells": ("hold_out", "along", "splits", "criterion"),
     "Where it runs": ("threads", "jobs", "cluster", "retry"),

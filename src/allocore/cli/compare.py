@@ -30,7 +30,7 @@ from allocore.cli.options import (
     takes_likelihood,
 )
 from allocore.errors import InputError
-from allocore.model.spec import check_likelihood
+from allocore.model.spec import check_likelihood, likelihood_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,10 +49,14 @@ _FIT_OPTIONS: dict[str, tuple[Any, Any]] = {
     "hold_out": option(float, "Share of the fibres to hold out.", 0.01),
     "along": option(str | None, "The mode along which held-out fibres run, by name or number; the last by default."),
     "core_shape": option(str | None, "Factors per mode of ALL0CORE, e.g. 50x50x20x300; Q in every mode by default."),
-    "burn_in": option(int, "Sweeps to discard.", 1000),
-    "draws": option(int, "Draws to keep.", 200),
-    "thin": option(int, "Sweeps per draw.", 20),
-    "chains": option(int, "Chains per fit. Their predictions are averaged.", 1),
+    "sweeps": option(
+        int | None,
+        "Sweeps of each chain, of which the first half is discarded. The default is 250 for each of 8 chains.",
+    ),
+    "burn_in": option(int | None, "Sweeps to discard. Together with --draws and --thin in place of --sweeps."),
+    "draws": option(int | None, "Draws to keep."),
+    "thin": option(int | None, "Sweeps per draw."),
+    "chains": option(int | None, "Chains per fit. Their predictions are averaged. The default is 8."),
     "jobs": option(
         int | None,
         "Number of fits to run at a time; by default one per processor, or as many as the cluster has room for.",
@@ -103,9 +107,12 @@ def compare(
 
     allocore compare icews/*.tab --models allocore,allocore-nb,cp,cp-nb --budgets 50 --chains 4 --out comparison
 
-    --likelihood and --e0 apply to all models whose names do not set them. NNTuck is always Poisson.
+    A name without an ending is the Poisson model of the paper. --likelihood and --e0 apply to all models whose names do
+    not set them. NNTuck is always Poisson.
     """
     console = terminal()
+    if likelihood["likelihood"] == "auto":  # a name without an ending is the model of the paper
+        likelihood = {**likelihood, "likelihood": "poisson" if likelihood["dispersion_by"] is None else "auto"}
     names = _split_commas(models)
     has_allocore = any(name.startswith("allocore") and "=" not in name for name in names)
     numbers = _budgets(budgets, fits["core_shape"], in_memory=has_allocore)
@@ -141,7 +148,7 @@ def select_budget(
 
     allocore select-budget icews/*.tab --budgets 25,50,100,200 --splits 4 --along time
 
-    allocore select-budget icews/*.tab --likelihood negative-binomial --e0 infer
+    allocore select-budget icews/*.tab --e0 infer
     """
     console = terminal()
     check_likelihood(likelihood["likelihood"], likelihood["dispersion_by"])
@@ -188,7 +195,8 @@ def _models(
     from allocore.comparison.models import Defaults, named_models
 
     _, settings = settings_of({**likelihood, "binary": False}, Y)
-    chains = {name: fits[name] for name in ("burn_in", "draws", "thin", "chains")}
+    settings["likelihood"] = likelihood_for(settings["likelihood"], Y.max, settings["dispersion_by"])
+    chains = {name: fits[name] for name in ("sweeps", "burn_in", "draws", "thin", "chains") if fits[name] is not None}
     core = sizes_given(fits["core_shape"])
     return named_models(names, Y, core_shape=core, defaults=Defaults(**settings), chains=chains, starts=starts)
 

@@ -16,7 +16,6 @@ from allocore._text import plural, visible
 from allocore.cli.app import app, check_file, check_folder, explaining_stops, open_page, own_name, terminal
 from allocore.cli.fit import print_classes
 from allocore.cli.options import (
-    CHAINS,
     Binary,
     DataPaths,
     OpenIt,
@@ -179,13 +178,14 @@ def demo(
     console.print(Text(f"New York flights of 2013.  {Y!r}"))
     start = perf_counter()
     with explaining_stops(None):
-        model = ac.AlloCore(budget, burn_in=200, draws=10, thin=3, chains=CHAINS, seed=seed, threads=threads).fit(Y)
+        model = ac.AlloCore(budget, seed=seed, threads=threads).fit(Y)
     seconds = perf_counter() - start
     print_classes(console, model.posterior_, rows=15, top=2)
     page = ac.write_report(model.posterior_, out / _PAGE, title=_TITLE)
     figure = out / _FIGURE
     ac.figures.classes(model.posterior_).savefig(figure, dpi=_DPI)
-    console.print(Text(f"\n{CHAINS} chains of 230 sweeps in {seconds:.0f} s. Now look at:"))
+    chains, sweeps = model.posterior_.stats["moved"].shape
+    console.print(Text(f"\n{chains} chains of {sweeps} sweeps in {seconds:.0f} s. Now look at:"))
     console.print(Text(f"  {page}  a page to explore in a browser"))
     console.print(Text(f"  {figure}  the six largest classes as a figure"))
     if open_it:

@@ -25,6 +25,7 @@ from allocore.cli.options import (
     check_cluster,
     cluster_of,
     mode_given,
+    number_or_auto,
     only_tensor,
     print_data,
     read_data,
@@ -79,7 +80,7 @@ def fit(
 
     allocore fit sales.csv --modes store,product,week --budget 20 --hold-out 0.01
 
-    allocore fit icews/*.tab --budget 50 --likelihood negative-binomial --e0 infer
+    allocore fit icews/*.tab --budget 50 --e0 infer --max-time 600
 
     allocore fit icews/*.tab --model tucker --core-shape 20x20x6x3 --f0 1
 
@@ -149,8 +150,10 @@ def resume(
         int | None, typer.Option(help="Total number of draws. A larger number than planned extends the run.")
     ] = None,
     chains: Annotated[
-        int | None, typer.Option(help="Total number of chains. A larger number than planned adds chains.")
+        str | None,
+        typer.Option(help="Total number of chains. A larger number than planned adds chains. Or auto, as in fit."),
     ] = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds after which it stops again.")] = None,
     threads: Threads = None,
     cluster: Cluster = None,
     on_error: OnError = "raise",
@@ -171,7 +174,8 @@ def resume(
     before = _size_of(run)
     with explaining_stops(run), cluster_of(cluster) as executor:
         options: dict[str, Any] = {"threads": threads, "executor": executor, "on_error": on_error}
-        model = model_of(run).resume(run, draws=draws, chains=chains, **options)
+        more: Any = None if chains is None else number_or_auto("chains", chains)
+        model = model_of(run).resume(run, draws=draws, chains=more, max_time=max_time, **options)
     posterior = model.posterior_
     print_classes(console, posterior, rows, top)
     print_held_out(console, posterior)

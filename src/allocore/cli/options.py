@@ -23,6 +23,7 @@ from rich.text import Text
 import allocore as ac
 from allocore.cli.app import in_options
 from allocore.errors import InputError, whole_number
+from allocore.estimators import PUBLISHED
 from allocore.model.spec import Spec, check_likelihood, concentrations_for, positive
 from allocore.progress import waiting
 from allocore.tensor.shards import is_sharded
@@ -239,8 +240,9 @@ _LIKELIHOOD_OPTIONS = _in_panel(
     {
         "likelihood": option(
             str,
-            "poisson; negative-binomial, for counts that come in bursts; or bernoulli, for zeros and ones.",
-            "poisson",
+            "poisson; negative-binomial, for counts that come in bursts; bernoulli, for zeros and ones; or auto, which "
+            "is bernoulli if all counts are 0 or 1, and negative-binomial otherwise.",
+            "auto",
         ),
         "dispersion_by": option(
             str | None,
@@ -284,7 +286,6 @@ def settings_of(likelihood: dict[str, Any], Y: ac.CountTensor) -> tuple[ac.Count
 
 # An option that the model does not have, or that has no effect, is refused before the data are read.
 MODELS = {"allocore": "AlloCore", "cp": "CP", "tucker": "Tucker", "nntuck": "NNTuck"}
-CHAINS = 4  # enough to show that chains end in different modes, and predict better together than alone
 _NNTUCK = "Only for --model nntuck"
 
 
@@ -311,10 +312,34 @@ _MODEL_OPTIONS: _Group = {
     "core_shape": _setting(
         str, "Factors per mode, e.g. 50x50x20x300. Required for tucker and nntuck; Q per mode by default for allocore."
     ),
-    "burn_in": _setting(int, "Sweeps to discard.", 1000),
-    "draws": _setting(int, "Draws to keep.", 200),
-    "thin": _setting(int, "Sweeps per draw.", 20),
-    "chains": _setting(int, "Independent chains, run in parallel. Predictions average over them.", CHAINS),
+    "published": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--published",
+                help="The settings of the paper: Poisson, one chain, 1,000 + 4,000 sweeps, every 20th a draw (allocore "
+                "only). Other options override them.",
+            ),
+        ],
+        False,
+    ),
+    "sweeps": _setting(
+        str,
+        "Sweeps of each chain, of which the first half is discarded, or auto: 250, doubled until the chains no longer "
+        "drift.",
+        "auto",
+    ),
+    "burn_in": _setting(int, "Sweeps to discard. Together with --draws and --thin in place of --sweeps."),
+    "draws": _setting(int, "Draws to keep."),
+    "thin": _setting(int, "Sweeps per draw."),
+    "chains": _setting(
+        str,
+        "Independent chains, run in parallel, or auto: 8, doubled until another run would find the same classes.",
+        "auto",
+    ),
+    "max_sweeps": _setting(int, "Maximum number of sweeps with --sweeps auto.", 4000),
+    "max_chains": _setting(int, "Maximum number of chains with --chains auto.", 32),
+    "max_time": _setting(float, "Seconds after which the run stops. It keeps its draws and can be resumed."),
     "a0": _prior("a0", "Shape of the gamma prior of the core values. Below 1, it favours values near zero."),
     "b0": _prior("b0", "Rate of that prior, whose mean is a0 / b0."),
     "f0": _prior("f0", "Rate of the gamma prior of the factors. Its shape is --e0, and its mean e0 / f0."),
@@ -350,6 +375,7 @@ class ChosenModel:
 
     name: str
     settings: dict[str, Any]
+    published: bool = False
 
     @property
     def has_chains(self) -> bool:
@@ -368,19 +394,21 @@ class ChosenModel:
     def check_likelihood(self, likelihood: dict[str, Any]) -> None:
         """Check that the model has the likelihood and the concentrations asked for, and that they use its priors."""
         name, e0 = likelihood["likelihood"], likelihood["e0"]
-        if not self.has_chains and name != "poisson":
+        if not self.has_chains and name not in ("auto", "poisson"):
             raise InputError("likelihood", name, "must be poisson for nntuck")
         if not self.has_chains and e0 is not None:
             raise _not_in_model("e0", e0, self.name)
         for prior in self.settings:
             if prior in ("s0", "t0") and e0 != "infer":
                 raise InputError(prior, self.settings[prior], "needs --e0 infer")
-            if prior in ("g0", "h0") and name != "negative-binomial":
+            if prior in ("g0", "h0") and name not in ("auto", "negative-binomial"):
                 raise InputError(prior, self.settings[prior], "needs --likelihood negative-binomial")
 
     def estimator(self, likelihood: dict[str, Any], **more: Any) -> Any:
         """Return the estimator, with the likelihood and the concentrations if the model has a choice of them."""
-        drawn = {"chains": CHAINS, **likelihood} if self.has_chains else {}
+        drawn = dict(likelihood) if self.has_chains else {}
+        if self.published and drawn["likelihood"] == "auto":
+            drawn["likelihood"] = PUBLISHED["likelihood"]
         return getattr(ac, MODELS[self.name])(**{**drawn, **self.settings, **more})
 
 
@@ -388,7 +416,10 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
     model = given["model"]
     if model not in MODELS:
         raise InputError("model", model, f"must be one of {', '.join(MODELS)}")
-    asked = {name: value for name, value in given.items() if name != "model" and value is not None}
+    own = {name: value for name, value in given.items() if name not in ("model", "published") and value is not None}
+    if given["published"] and model != "allocore":
+        raise _not_in_model("published", True, model)
+    asked = {**(_published(own) if given["published"] else {}), **own}
     known = {field.name for field in fields(getattr(ac, MODELS[model]))} | ({"budget"} if model == "cp" else set())
     for name, value in asked.items():
         if name not in known:
@@ -399,9 +430,28 @@ def _gather_model(given: dict[str, Any]) -> ChosenModel:
     if size not in asked:
         raise InputError(size, rule=f"is required for {model}")
     settings = asked | _sizes(asked, model)
+    for name in ("sweeps", "chains"):
+        if name in settings:
+            settings[name] = number_or_auto(name, settings[name])
     if model == "cp":
         settings["rank"] = settings.pop("budget")
-    return ChosenModel(model, settings)
+    return ChosenModel(model, settings, given["published"])
+
+
+def _published(own: dict[str, Any]) -> dict[str, Any]:
+    """Return the paper's chains and schedule; `sweeps`, if given, replaces the schedule."""
+    names = ("chains",) if "sweeps" in own else ("chains", "burn_in", "draws", "thin")
+    return {name: PUBLISHED[name] for name in names}
+
+
+def number_or_auto(name: str, text: object) -> object:
+    """Return a whole number of at least 1, or "auto"."""
+    if text == "auto" or isinstance(text, int):
+        return text
+    try:
+        return whole_number(name, int(str(text)))
+    except ValueError:
+        raise InputError(name, text, "must be a whole number or auto") from None
 
 
 def _sizes(asked: dict[str, Any], model: str) -> dict[str, Any]:
@@ -448,6 +498,8 @@ def _not_in_model(name: str, value: object, model: str) -> InputError:
         why = "use --budget to set its size, the number of classes"
     elif name == "alpha0":
         why = "its locations are fixed"
+    elif name == "published":
+        why = "these are settings of allocore"
     elif name in ("max_budget", "c0", "d0"):
         why = "only allocore can learn its budget"
     return InputError(name, value, f"does not apply to {model}: {why}")

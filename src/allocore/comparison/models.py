@@ -19,10 +19,17 @@ from typing import Any
 from urllib.parse import quote
 
 from allocore.errors import Described, InputError, whole_number
-from allocore.estimators import CP, AlloCore, Estimator, NNTuck, Tucker, whole_core
+from allocore.estimators import CP, AlloCore, Estimator, GibbsEstimator, NNTuck, RunSize, Tucker, whole_core
 from allocore.gibbs import SAMPLER_VERSION
-from allocore.model.spec import LikelihoodName, check_counts, check_likelihood, concentrations_for, core_shape_for
-from allocore.storage.record import Schedule, fingerprint
+from allocore.model.spec import (
+    LikelihoodName,
+    check_counts,
+    check_likelihood,
+    concentrations_for,
+    core_shape_for,
+    likelihood_for,
+)
+from allocore.storage.record import fingerprint
 from allocore.tensor.count_tensor import CountTensor
 
 Models = Mapping[str, Estimator | Sequence[Estimator]]
@@ -216,18 +223,17 @@ def _sizes(
 
 def _checked_settings(estimator: Estimator, tensor: CountTensor) -> tuple[tuple[str, Any], ...]:
     given = estimator.get_params()
-    if isinstance(estimator, NNTuck):
-        numbers: tuple[str, ...] = EM_ONLY
-    else:
-        numbers = ("burn_in", "draws", "thin", "chains")
-        check_likelihood(given["likelihood"], given["dispersion_by"])
+    if isinstance(estimator, GibbsEstimator):
+        # All models get the same effort, so what grows in a fit keeps its first size here.
+        size, fixed = RunSize.of(estimator), {"sweeps": "auto", "max_sweeps": None, "max_chains": None}
+        given |= {**fixed, **vars(size.schedule), "chains": size.chains}
+        given["likelihood"] = likelihood_for(given["likelihood"], tensor.max, given["dispersion_by"])
         check_counts(given["likelihood"], tensor.max)
         given["e0"] = concentrations_for(tensor.ndim, given["e0"])
         if given["dispersion_by"] is not None:
             given["dispersion_by"] = tensor.mode_names[tensor.mode(given["dispersion_by"])]
-    given |= {name: whole_number(name, given[name], least=int(name != "burn_in")) for name in numbers}
-    if not isinstance(estimator, NNTuck):
-        Schedule(given["burn_in"], given["draws"], given["thin"])
+    else:
+        given |= {name: whole_number(name, given[name]) for name in EM_ONLY}
     return _all_settings(type(estimator), given)
 
 

@@ -148,7 +148,7 @@ def select_budget(
     Examples
     --------
     >>> import allocore as ac
-    >>> quick = ac.AlloCore(burn_in=20, draws=2, thin=1)
+    >>> quick = ac.AlloCore(burn_in=20, draws=2, thin=1, chains=1)
     >>> choice = ac.select_budget(ac.load_flights(), [2, 8], model=quick, splits=2)
     >>> choice.budget
     8
@@ -159,8 +159,9 @@ def select_budget(
     if not isinstance(chosen, AlloCore):
         raise InputError("model", chosen, "must be an AlloCore: other models have no budget to choose")
     by = None if chosen.dispersion_by is None else str(chosen.dispersion_by)
-    name = ModelName("allocore", chosen.likelihood, isinstance(chosen.e0, str), by).text
     number, tensor = whole_number("splits", splits, least=2), as_tensor(Y)
+    likelihood = likelihood_for(chosen.likelihood, tensor.max, by)
+    name = ModelName("allocore", likelihood, isinstance(chosen.e0, str), by).text
     found = compare(tensor, {name: chosen}, budgets, splits=number, **options)
     table = found.table
     # A folder may hold more than was requested.

@@ -339,7 +339,7 @@ class Forecast:
         >>> import numpy as np
         >>> import allocore as ac
         >>> counts = np.random.default_rng(0).poisson(9, (4, 10))
-        >>> post = ac.CP(1, burn_in=5, draws=4, thin=1, seed=0, progress=False).fit(counts[:, :8]).posterior_
+        >>> post = ac.CP(1, burn_in=5, draws=4, thin=1, chains=1, seed=0, progress=False).fit(counts[:, :8]).posterior_
         >>> found = post.forecast(horizon=2, mode=1).evaluate(ac.as_tensor(counts))
         >>> found.table.loc["totals"].index.tolist()
         ['forecast', 'mean', 'last']

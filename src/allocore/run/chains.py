@@ -22,10 +22,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
-from math import isfinite, prod
+from math import inf, isfinite, prod
 from pathlib import Path
 from queue import SimpleQueue
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -61,13 +61,28 @@ class Stop:
     """Flags of a run that must stop: `now`, after the current sweep; `asked`, by a signal; `at_once`, without saving.
 
     As a context manager it catches the first Ctrl-C or SIGTERM and sets `asked` and `now`; a second acts as usual. In
-    threads other than the main one, Python delivers no signals, so nothing is caught. A terminal shows `message`.
+    threads other than the main one, Python delivers no signals, so nothing is caught. A terminal shows `message`. After
+    `seconds`, if they are given, `late` and `now` are true.
     """
 
-    def __init__(self, message: str = "stopping after this sweep (Ctrl-C again: at once)") -> None:
-        self.asked = self.now = self.at_once = False
+    def __init__(
+        self, message: str = "stopping after this sweep (Ctrl-C again: at once)", seconds: float | None = None
+    ) -> None:
+        self.asked = self.at_once = self.late = self._now = False
         self._message = message
+        self._deadline = inf if seconds is None else monotonic() + seconds
         self._handlers: dict[int, Any] = {}
+
+    @property
+    def now(self) -> bool:
+        """Whether the run must stop after the current sweep."""
+        if not self._now and monotonic() > self._deadline:
+            self.late = self._now = True
+        return self._now
+
+    @now.setter
+    def now(self, stopped: bool) -> None:
+        self._now = stopped
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -89,15 +104,15 @@ class Stop:
 
 def run_chains(
     store: Store, *, threads: int, observer: Observer | None = None, sharded: "ShardedThinning | None" = None,
-    next_round: NextRound | None = None,
+    next_round: NextRound | None = None, max_time: float | None = None,
 ) -> Record:  # fmt: skip
     """Run the store's chains from their last saved states to the end or a stop; `sharded` thins cells on workers.
 
-    When all chains are done, `next_round` may extend the plan, and they go on.
+    When all chains are done, `next_round` may extend the plan, and they go on. After `max_time` seconds they stop.
     """
     with ExitStack() as stack:
         stack.enter_context(store)
-        stop = stack.enter_context(Stop())
+        stop = stack.enter_context(Stop(seconds=max_time))
         spec, missing = store.plan.spec, bool(len(store.plan.tensor.missing))
         wait = stack.enter_context(compile_in_background(spec, missing, threads))
         laid_out: list[Layout] = []  # once for all rounds
@@ -125,8 +140,7 @@ def run_chains(
                 )
 
         record = run_rounds(store, run_round, observer, next_round, stop)
-    if stop.asked:
-        report_stop(store, record)
+    report_stop(store, record, stop, max_time)
     return record
 
 
@@ -147,7 +161,7 @@ def run_rounds(
     while True:
         run_round(observer)
         record = store.finish()
-        following = None if next_round is None or stop.asked else next_round(record, store.plan)
+        following = None if next_round is None or stop.now else next_round(record, store.plan)
         if following is None:
             return record
         plan, observer = following
@@ -273,21 +287,21 @@ def first_values(seed: int, chain: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(chain, 0))))
 
 
-def report_stop(store: Store, record: Record) -> None:
-    """Warn that a run was stopped, unless it is complete; if it has no draw at all, raise KeyboardInterrupt again."""
+def report_stop(store: Store, record: Record, stop: Stop, max_time: float | None) -> None:
+    """Warn that a run was stopped, unless it is complete. Raises an error if it has no draw at all."""
     plan, (chains, draws), sweeps = store.plan, record.core_values.shape[:2], record.stats["moved"].shape[1]
-    if record.complete and record.schedule == plan.schedule:
+    if not (stop.asked or stop.late) or (record.complete and record.schedule == plan.schedule):
         return
     after = f"; {how}" if (how := store.how_to_resume()) else ""
     if draws == 0:
-        raise KeyboardInterrupt(
-            f"stopped after {sweeps} of {plan.schedule.sweeps} sweeps, before the first draw was kept{after}"
-        )
+        made = f"after {sweeps} of {plan.schedule.sweeps} sweeps, before the first draw was kept{after}"
+        if stop.asked:
+            raise KeyboardInterrupt(f"stopped {made}")
+        raise InputError("max_time", max_time, f"must be longer: it was over {made}")
+    why = "stopped" if stop.asked else f"max_time is over ({max_time:g} s)"
     of_chains = f" of {chains} chains" if plan.chains > 1 else ""
     planned = f" ({plan.chains} are planned)" if chains < plan.chains else ""
-    warnings.warn(
-        f"stopped: {draws} of {record.schedule.draws} draws{of_chains}{planned} are kept{after}", stacklevel=5
-    )
+    warnings.warn(f"{why}: {draws} of {record.schedule.draws} draws{of_chains}{planned} are kept{after}", stacklevel=5)
 
 
 def number_of_states(states: list[State]) -> int:

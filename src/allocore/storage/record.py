@@ -1,6 +1,7 @@
 """A run in memory: its plan, the record of its draws, the protocol of a store, and the store in memory.
 
 Schedule       how many sweeps a chain makes, and which of them are kept as draws
+Growth         whether a run grows until its draws have settled, and how far
 Plan           everything that determines the draws: data, model, schedule, chains, seed
 Record         the result: data, settings, draws and the statistics of all sweeps
 Store          takes draws while chains run: `MemoryStore` here, `ZarrStore` on disk (run_writer.py)
@@ -29,6 +30,7 @@ from allocore.tensor.count_tensor import CountTensor
 from allocore.tensor.holdout import HeldOut
 from allocore.tensor.sharded import ShardedTensor
 
+DRAWS_OF_ROUND = 25  # of each chain: the number hardly matters for predictions, and sixteen chains have 400 draws
 SWEEPS_OF_NEW_ROWS = 50  # for each draw of a fit; docs/howto/fold-in.md has the measurements
 # Other versions of these packages may round differently, so that a resumed run would have other bytes.
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite")
@@ -46,6 +48,13 @@ class Schedule:
     def __post_init__(self) -> None:
         for name, least in (("burn_in", 0), ("draws", 1), ("thin", 1)):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least=least))
+
+    @classmethod
+    def of_sweeps(cls, sweeps: int) -> "Schedule":
+        """The schedule of a chain that discards half of its sweeps, and keeps 25 draws of the others."""
+        draws = min(DRAWS_OF_ROUND, max(1, sweeps // 2))
+        thin = max(1, sweeps // 2 // draws)
+        return cls(sweeps - draws * thin, draws, thin)
 
     @property
     def sweeps(self) -> int:
@@ -67,11 +76,26 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """Whether the sweeps and the chains of a run grow until its draws have settled, and how far."""
+
+    sweeps: bool
+    chains: bool
+    max_sweeps: int
+    max_chains: int
+
+    def __post_init__(self) -> None:
+        for name in ("max_sweeps", "max_chains"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that determines the draws of a run and their number, and the held-out cells, which do not.
 
     `started` is a hash of the states of another run where chains begin. It changes the random numbers, because that run
-    may have the same seed. `folded_mode` is that of a record with new rows.
+    may have the same seed. `folded_mode` is that of a record with new rows. With `growth`, schedule and chains are
+    those of the present round.
     """
 
     tensor: CountTensor
@@ -82,16 +106,22 @@ class Plan:
     held_out: HeldOut | None = None
     started: int | None = None
     folded_mode: int | None = None
+    growth: Growth | None = None
 
     def with_size(self, draws: int | None, chains: int | None) -> "Plan":
-        """The same plan with other numbers of draws and chains, if they are given."""
+        """The same plan with other numbers of draws and chains; a number that is given no longer grows."""
         schedule = replace(self.schedule, draws=self.schedule.draws if draws is None else draws)
-        return replace(self, schedule=schedule, chains=self.chains if chains is None else chains)
+        growth = self.growth
+        if growth is not None:
+            growth = replace(growth, sweeps=growth.sweeps and draws is None, chains=growth.chains and chains is None)
+            growth = growth if growth.sweeps or growth.chains else None
+        return replace(self, schedule=schedule, chains=self.chains if chains is None else chains, growth=growth)
 
     def settings(self) -> str:
         """The settings of the run as JSON."""
         settings = {"model": self.spec.model, "spec": asdict(self.spec), "schedule": asdict(self.schedule)}
-        special = {"started": self.started, "folded_mode": self.folded_mode}
+        growth = None if self.growth is None else asdict(self.growth)
+        special = {"started": self.started, "folded_mode": self.folded_mode, "growth": growth}
         given = {name: value for name, value in special.items() if value is not None}
         return json.dumps({**settings, "chains": self.chains, **given})
 
@@ -157,7 +187,15 @@ def planned(tensor: CountTensor, attributes: dict[str, Any], held_out: HeldOut |
     started = settings.get("started")
     if not (started is None or (type(started) is int and 0 < started < 2**32)):
         raise ValueError(f"started is {started!r}, but it must be a number of 32 bits")
-    return Plan(tensor, spec, schedule, chains, seed, held_out, started, folded_mode)
+    growth = None if settings.get("growth") is None else _growth_of(settings["growth"])
+    return Plan(tensor, spec, schedule, chains, seed, held_out, started, folded_mode, growth)
+
+
+def _growth_of(settings: Any) -> Growth:
+    growth = Growth(**settings)
+    if type(growth.sweeps) is not bool or type(growth.chains) is not bool:
+        raise ValueError(f"growth is {settings!r}, but sweeps and chains must be true or false")
+    return growth
 
 
 def fingerprint(tensor: CountTensor) -> str:

@@ -12,7 +12,7 @@ import allocore as ac
 from allocore.errors import InputError
 from allocore.report.figures.predictions import band
 
-SETTINGS = {"burn_in": 20, "draws": 10, "thin": 1, "seed": 1, "threads": 2, "progress": False}
+SETTINGS = {"burn_in": 20, "draws": 10, "thin": 1, "seed": 1, "threads": 2, "progress": False, "chains": 1}
 
 
 @pytest.fixture(scope="module")

@@ -197,7 +197,7 @@ def test_the_mass_of_the_consensus_has_a_band_and_marks_only_what_is_reached():
 
 def test_the_band_of_the_mass_has_the_quantiles_of_the_draws():
     Y = np.random.default_rng(0).poisson(2.0, (4, 4, 3))
-    post = ac.AlloCore(3, burn_in=5, draws=20, thin=1, seed=0, progress=False).fit(Y).posterior_
+    post = ac.AlloCore(3, burn_in=5, draws=20, thin=1, seed=0, progress=False, chains=1).fit(Y).posterior_
     shares = post.consensus().shares_by_draw[0]
     low, high = np.quantile(np.cumsum(shares, axis=1), (0.05, 0.95), axis=0)
     drawn = band(figures.mass(post).axes[0])

@@ -16,7 +16,7 @@ def forecast():
         {"who": ["A$", "B", "C"], "whom": ["A$", "B", "C"], "month": labels}
     )
     Y = Y.mask(month="2018-03")
-    model = ac.CP(2, burn_in=5, draws=3, thin=1, seed=0, progress=False)
+    model = ac.CP(2, burn_in=5, draws=3, thin=1, seed=0, progress=False, chains=1)
     return model.fit(Y).posterior_.forecast(2)
 
 

@@ -81,7 +81,7 @@ def test_a_notebook_shows_a_figure_once_with_and_without_pyplot(tmp_path):
 
 @pytest.fixture(scope="module")
 def model():
-    return ac.AlloCore(3, burn_in=2, draws=3, thin=1, seed=0, progress=False).fit(np.array([[3, 0], [1, 4]]))
+    return ac.AlloCore(3, burn_in=2, draws=3, thin=1, seed=0, progress=False, chains=1).fit(np.array([[3, 0], [1, 4]]))
 
 
 @parametrize_few("name", [name for name in MAKERS if name != "calibration"])

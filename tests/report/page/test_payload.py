@@ -323,7 +323,7 @@ def test_classes_of_the_negative_binomial_are_sized_by_expected_counts():
 
 def test_a_report_is_written_of_a_fitted_model_or_of_the_path_of_a_run_as_of_the_posterior(tmp_path):
     run, page = tmp_path / "run.zarr", tmp_path / "report.html"
-    model = ac.CP(2, burn_in=1, draws=2, thin=1, seed=0, progress=False).fit(np.array([[3, 0], [1, 4]]))
+    model = ac.CP(2, burn_in=1, draws=2, thin=1, seed=0, progress=False, chains=1).fit(np.array([[3, 0], [1, 4]]))
     model.posterior_.save(run)
     for given, post in ((model, model.posterior_), (run, ac.open_run(run)), (str(run), ac.open_run(run))):
         told = ac.write_report(given, page, surprises=0).read_bytes()

@@ -90,7 +90,7 @@ def one_class(
     Examples
     --------
     >>> import allocore as ac
-    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, chains=1, seed=0).fit(ac.load_flights()).posterior_
     >>> figure = ac.figures.one_class(post, 0)
     >>> [panel.get_title(loc="left").split(" ")[0] for panel in figure.panels]
     ['origin', 'destination', 'carrier', 'month', 'hour']
@@ -133,7 +133,7 @@ def classes(
     Examples
     --------
     >>> import allocore as ac
-    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, chains=1, seed=0).fit(ac.load_flights()).posterior_
     >>> len(ac.figures.classes(post, [0, 2]).panels)
     10
     """

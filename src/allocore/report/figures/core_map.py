@@ -52,7 +52,7 @@ def core(
     Examples
     --------
     >>> import allocore as ac
-    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, chains=1, seed=0).fit(ac.load_flights()).posterior_
     >>> len(ac.figures.core(post).panels)
     6
     """

@@ -66,7 +66,7 @@ def factors(
     Examples
     --------
     >>> import allocore as ac
-    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, chains=1, seed=0).fit(ac.load_flights()).posterior_
     >>> heat = ac.figures.factors(post, "carrier", most=10).panels[0]
     >>> len(heat.get_yticks())
     10

@@ -57,7 +57,7 @@ def calibration(
     --------
     >>> import allocore as ac
     >>> split = ac.hold_out(ac.load_flights(), 0.05, along="month", seed=1)
-    >>> post = ac.CP(5, burn_in=20, draws=4, thin=1, seed=0).fit(split).posterior_
+    >>> post = ac.CP(5, burn_in=20, draws=4, thin=1, chains=1, seed=0).fit(split).posterior_
     >>> panel = ac.figures.calibration(post).panels[0]
     >>> float(sum(bar.get_height() for bar in panel.patches).round(6))
     1.0

@@ -42,7 +42,7 @@ def traces(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     Examples
     --------
     >>> import allocore as ac
-    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, chains=1, seed=0).fit(ac.load_flights()).posterior_
     >>> [panel.get_title(loc="left") for panel in ac.figures.traces(post).panels][:3]
     ['log-likelihood', 'classes in use', 'origin factors in use']
     """
@@ -139,7 +139,7 @@ def effective_shape(post: Fit, ax: Axes | None = None) -> Figure | Axes:
     Examples
     --------
     >>> import allocore as ac
-    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=4, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=4, thin=1, chains=1, seed=0).fit(ac.load_flights()).posterior_
     >>> panel = ac.figures.effective_shape(post).panels[0]
     >>> int(sum(bar.get_height() for bar in panel.patches))
     4
@@ -206,7 +206,7 @@ def mass(post: Fit, ax: Axes | None = None, *, draw: ShownDraw = None, chain: in
     Examples
     --------
     >>> import allocore as ac
-    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, seed=0).fit(ac.load_flights()).posterior_
+    >>> post = ac.AlloCore(budget=5, burn_in=5, draws=2, thin=1, chains=1, seed=0).fit(ac.load_flights()).posterior_
     >>> line = ac.figures.mass(post, draw="best").panels[0].lines[0]
     >>> float(line.get_ydata()[-1].round(6))
     1.0
@@ -298,7 +298,7 @@ def write_all(
     >>> import numpy as np
     >>> import tempfile
     >>> import allocore as ac
-    >>> post = ac.AlloCore(budget=2, burn_in=5, draws=2, thin=1, seed=0).fit(np.diag([3, 2])).posterior_
+    >>> post = ac.AlloCore(budget=2, burn_in=5, draws=2, thin=1, chains=1, seed=0).fit(np.diag([3, 2])).posterior_
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     files = ac.figures.write_all(post, folder, formats=["svg"])
     >>> [file.name for file in files][:3]

@@ -110,10 +110,10 @@ def as_executor(given: object) -> Executor:
 
 def run_on_executor(
     store: Store, executor: Executor, *, threads: int, observer: Observer | None = None,
-    next_round: NextRound | None = None,
+    next_round: NextRound | None = None, max_time: float | None = None,
 ) -> Record:  # fmt: skip
     """Run the chains of the store's plan on an executor, to the end or until they are stopped; see `run_chains`."""
-    stop = Stop("stopping after the sweeps that are running (Ctrl-C again: at once)")
+    stop = Stop("stopping after the sweeps that are running (Ctrl-C again: at once)", max_time)
 
     def run_round(observer: Observer | None) -> None:
         with ExitStack() as round_stack:
@@ -130,8 +130,7 @@ def run_on_executor(
 
     with store, stop:
         record = run_rounds(store, run_round, observer, next_round, stop)
-    if stop.asked:
-        report_stop(store, record)
+    report_stop(store, record, stop, max_time)
     return record
 
 
