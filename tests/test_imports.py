@@ -43,6 +43,7 @@ LAYERS = [
     {"posterior"},
     {"classes"},
     {"forecast"},
+    {"diagnosis"},
     {"report"},
     {"results"},
     {"estimators", "figures"},

@@ -25,7 +25,7 @@ from allocore.posterior.check import (
     simulate_tensor,
     top_share,
 )
-from allocore.posterior.diagnose import expected
+from allocore.posterior.convergence import expected
 from allocore.results import Posterior
 from support.errors import refused
 from support.handmade_posterior import posterior, with_likelihood

@@ -15,7 +15,7 @@ from allocore.errors import InputError
 from allocore.findings import sentences
 from allocore.model.spec import Spec
 from allocore.posterior import surprises as zero_search
-from allocore.posterior.diagnose import traces
+from allocore.posterior.convergence import traces
 from allocore.results import Posterior
 from allocore.storage.record import Record, Schedule
 from support.tiers import parametrize_few

@@ -21,7 +21,7 @@ from allocore.classes.tracks import SharedClasses, TrackTable, follow
 from allocore.errors import InputError
 from allocore.kernels.elementary import Floats, Ints
 
-_LEAST_CHAINS = 4
+LEAST_CHAINS = 4  # two sets of two
 _ALIKE = 0.9
 _REPEATS = 8  # random pairs of sets of each size; single pairs vary by about 0.04
 _FOLLOWED_DRAWS, _FEWEST_FOLLOWED = 100, 3  # of all chains, and of each
@@ -88,8 +88,8 @@ def judge_reproducibility(
 
 def check_chains(chains: int) -> None:
     """Check that there are enough chains to compare."""
-    if chains < _LEAST_CHAINS:
-        rule = f"must be at least {_LEAST_CHAINS}, so that two sets of two chains can be compared"
+    if chains < LEAST_CHAINS:
+        rule = f"must be at least {LEAST_CHAINS}, so that two sets of two chains can be compared"
         raise InputError("chains", chains, rule)
 
 
