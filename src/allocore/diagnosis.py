@@ -42,7 +42,7 @@ AGREEMENT_GOOD, AGREEMENT_CAUTION = 0.85, 0.6
 # Larger sets of chains agree more. If the last two sizes differ by less than this, more chains would not help.
 AGREEMENT_RISES = 0.02
 _SURE = 0.9  # the share of halves that find a class which another run almost surely finds too
-_MANY_CHAINS = 16  # enough to compare sets of 2, 4 and 8 chains
+_MANY_CHAINS, _MOST_CHAINS = 16, 64  # 16 are enough to compare sets of 2, 4 and 8 chains
 _SETTINGS = {"AlloCore": "budget", "CP": "rank", "Tucker": "core_shape"}
 _ORDER: tuple[Level, ...] = ("good", "note", "caution", "poor")
 
@@ -220,7 +220,7 @@ def predictions_answer(record: Record, error: PredictiveError | None, *, equal: 
     level: Level = "good" if nats <= ERROR_GOOD else "caution" if nats <= ERROR_CAUTION else "poor"
     known = Finding("predictive-error", level, {**error._asdict(), "chains": chains, "answer": level})
     # The variance of a mean over chains is inverse to their number.
-    wanted = math.ceil(chains * (nats / ERROR_GOOD) ** 2)
+    wanted = math.ceil(min(chains * (nats / ERROR_GOOD) ** 2, max(_MOST_CHAINS, 4 * chains)))
     return _answer_on_predictions(nats, known, *([] if level == "good" else [_more(record, "chains", wanted)]))
 
 

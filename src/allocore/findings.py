@@ -288,15 +288,13 @@ def _writes(kind: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
 @_writes("predictive-error")
 def _predictive_error(nats: float, cells: int, held_out: bool, chains: int, answer: str) -> str:
     start = {"good": "Yes: with", "caution": "With care: with only", "poor": "Not yet: with only"}[answer]
-    where = "held-out counts" if held_out else "counts"
+    share, where = math.expm1(min(nats, 700.0)), "held-out counts" if held_out else "counts"
+    known = f"within {share:.1%}" if share < 0.1 else f"within {share:.0%}"
+    known = known if share < 1.0 else "no better than within a factor of 2"
     return (
-        f"{start} {chains} chains, predictive probabilities are known within {_percent(math.expm1(nats))} on average "
-        f"(the log score of {cells:,} {where} has a standard error of {nats:.2g} nats a cell)."
+        f"{start} {chains} chains, predictive probabilities are known {known} on average (the log score of "
+        f"{cells:,} {where} has a standard error of {nats:.2g} nats a cell)."
     )
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}" if share < 10.0 else f"a factor of {share + 1.0:,.0f}"
 
 
 @_writes("drift")
@@ -309,7 +307,7 @@ def _drift(nats: float) -> str:
 
 @_writes("more-chains")
 def _more_chains(chains: int, folded: bool) -> str:
-    return f"Run more chains: {_fit_or_resume('chains', chains, folded)}."
+    return f"More chains help: {_fit_or_resume('chains', chains, folded)}."
 
 
 @_writes("more-draws")
@@ -317,9 +315,9 @@ def _more_draws(draws: int, folded: bool) -> str:
     return f"Run longer: {_fit_or_resume('draws', draws, folded)}."
 
 
-def _fit_or_resume(setting: str, wanted: int, folded: bool) -> str:
-    again = ", then fold in again" if folded else ""
-    return f"allocore resume RUN --{setting} {wanted}, or fit with {setting}={wanted}{again}"
+def _fit_or_resume(what: str, wanted: int, folded: bool) -> str:
+    again = ", and fold in again" if folded else ""
+    return f"resume the run with {wanted} {what} (allocore resume RUN --{what} {wanted}), or fit again{again}"
 
 
 @_writes("classes-found-again")
@@ -354,14 +352,6 @@ def _chains_behind(chains: tuple[int, ...], best: int, nats: float, spreads: flo
     return (
         f"{_chains_are(chains)} far behind: {whose} {nats:,.0f} nats below that of chain {best}{far}. Predictions "
         f"hardly suffer, but classes there fit worse: leave {_pronoun(chains)} out with post.select_chains."
-    )
-
-
-@_writes("few-samples")
-def _few_samples(quantity: str, samples: float, wanted: int, chains: int, within: bool, advice: str | None) -> str:
-    return (
-        f"There are few effective samples{' within chains' if within else ''}: {samples:.0f} for {quantity}, where "
-        f"there should be {wanted} ({wanted // chains} per chain).{f' For intervals, {advice}.' if advice else ''}"
     )
 
 

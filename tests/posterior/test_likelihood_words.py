@@ -171,7 +171,7 @@ def test_after_a_poisson_fit_of_poisson_counts_nothing_is_advised():
 def test_advice_has_no_part_in_whether_all_is_well():
     found = fit_of(4.0).diagnose()
     assert "poisson-dispersed" in [each.kind for each in found.likelihood]
-    assert "poisson-dispersed" not in [each.kind for each in (found.verdict, *found.details)]
+    assert "poisson-dispersed" not in [each.kind for answer in found.answers for each in answer.findings]
 
 
 def test_few_counts_are_said_to_be_too_few():

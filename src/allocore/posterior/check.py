@@ -309,7 +309,7 @@ class Check:
 
     @property
     def level(self) -> Level:
-        """The level of the verdict: "good", "caution", or "poor" if the total or the non-zero cells differ by over 10%."""
+        """The level of the verdict: "good", "caution", or "poor" if the total or the non-zeros differ by over 10%."""
         return self.findings[0].level
 
     @property

@@ -56,7 +56,7 @@ LOG_COUNT = "log expected count of"
 _CELLS = 12
 _CLASSES = 8
 _CELL_SEED = 20240502
-_SCORED_CELLS = 1000
+_SCORED_CELLS = 1000  # the error of predictions of more cells is about the same
 _CANDIDATES = 4096  # includes six observed zeros if one cell in a few hundred is one
 _TAILS = (0.05, 0.95)
 _COLUMNS = ["mean", "sd", "r_hat", "nested_r_hat", "ess_bulk", "ess_tail", "seconds_per_effective_sample"]
@@ -370,17 +370,17 @@ def predictive_error(record: Record, threads: int) -> PredictiveError | None:
 def jackknife_error(log_density_CN: Floats) -> float:
     """Return the standard error of the mean over cells of the log of mean densities, given those of each chain.
 
-    Counts that some pool gives the probability zero, as the Bernoulli likelihood gives to a 2, are left out.
+    Counts that are impossible in all chains, as a 2 is under the Bernoulli likelihood, are left out. The error is
+    infinite if a count is impossible without one of the chains, and NaN for one chain or without cells.
     """
-    chains = len(log_density_CN)
-    if chains == 1:
+    log_density_CN = log_density_CN[:, (log_density_CN > -np.inf).any(axis=0)]
+    chains, cells = log_density_CN.shape
+    if chains == 1 or not cells:
         return np.nan
-    without_CN = np.stack(
-        [logsumexp(np.delete(log_density_CN, chain, axis=0), axis=0) for chain in range(chains)]
-    )  # up to the log of C - 1, which cancels
-    score_C = without_CN[:, np.isfinite(without_CN).all(axis=0)].mean(axis=1) if without_CN.size else np.empty(0)
-    if not score_C.size or not np.isfinite(score_C).all():
-        return np.nan
+    with np.errstate(divide="ignore"):  # up to the log of C - 1, which cancels
+        score_C = np.array([logsumexp(np.delete(log_density_CN, c, axis=0), axis=0).mean() for c in range(chains)])
+    if not np.isfinite(score_C).all():
+        return np.inf
     return float(np.sqrt((chains - 1) / chains * ((score_C - score_C.mean()) ** 2).sum()))
 
 

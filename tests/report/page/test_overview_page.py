@@ -45,27 +45,33 @@ def test_the_overview_tells_the_run_and_leads_to_the_classes(seen):
 def test_a_banner_says_first_whether_the_chains_can_be_trusted_and_leads_to_their_health(shared):
     shown, found = shared(four_chains), four_chains().diagnose()
     page = shown.go()
-    verdict, told = shown.texts(".banner p")
-    assert verdict == f"✕ Poor: {found.sentences[0]}"
-    r_hat = found.table.loc["log-likelihood", "r_hat"]
-    assert told == (
-        f"4 chains of 9 draws · R-hat of the log-likelihood {r_hat:.3f} (below 1.01 where chains agree) · "
-        "25.00% of the classes moved per sweep · Health of the chains"
-    )
-    assert page.evaluate("document.querySelector('.banner').getBoundingClientRect().bottom") < 250
+    *verdicts, told = shown.texts(".banner p")
+    assert verdicts == [light(each.level, f"{each.question} {each.sentence}") for each in found.answers]
+    assert told.startswith("4 chains of 9 draws · ")
+    assert page.evaluate("document.querySelector('.banner').getBoundingClientRect().bottom") < 350
     page.click(".banner a")
     page.wait_for_selector("#health:focus")
     top = page.evaluate("document.getElementById('health').getBoundingClientRect().top")
     assert 0 <= top < 900
     assert page.locator("nav [aria-current]").inner_text() == "Overview"
+    for answer in found.answers:
+        assert " ".join(answer.sentences) in page.inner_text("#health")
+    page.click("#health summary:has-text('Diagnostics')")
     for word in sentences(found.details):
         assert word in page.inner_text("#health")
+
+
+LAMPS = {"good": "✓", "caution": "!", "poor": "✕"}
+
+
+def light(level, text):
+    return f"{LAMPS[level]} {level.capitalize()}: {text}"
 
 
 def check_light(shown, verdict):
     """The verdict has a word and a colour that can be read, in both themes."""
     page = shown.go()
-    assert shown.texts(".banner .verdict") == [verdict]
+    assert shown.texts(".banner .verdict")[0] == verdict
     colours = []
     for theme in ("light", "dark"):
         page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
@@ -80,14 +86,16 @@ def check_light(shown, verdict):
 
 
 def test_the_traffic_light_is_a_word_and_a_colour_that_can_be_read(shared, opened):
-    check_light(shared(four_chains), f"✕ Poor: {four_chains().diagnose().sentences[0]}")
+    answer = four_chains().diagnose().predictions
+    check_light(shared(four_chains), light("poor", f"{answer.question} {answer.sentence}"))
     values = payload(posterior(), "Title")
-    values["health"] |= {"level": "good", "headline": "A sentence."}
-    check_light(opened(values), "✓ Good: A sentence.")
+    values["health"] |= {"level": "good", "answers": [{"question": "Why?", "level": "good", "words": ["A sentence."]}]}
+    check_light(opened(values), light("good", "Why? A sentence."))
 
 
 def test_a_traffic_light_of_caution_is_a_word_and_a_colour_that_can_be_read(seen):
-    check_light(seen, f"! Caution: {posterior().diagnose().sentences[0]}")
+    answer = posterior().diagnose().predictions
+    check_light(seen, light("caution", f"{answer.question} {answer.sentence}"))
 
 
 def contrast(*colours):
