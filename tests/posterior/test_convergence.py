@@ -1,4 +1,4 @@
-"""Convergence: R-hat and effective samples as arviz has them, whatever the labels; drift; and the error of predictions."""
+"""Convergence: R-hat and effective samples as arviz has them, whatever the labels; drift; the error of predictions."""
 
 import io
 from html import unescape
