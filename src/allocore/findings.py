@@ -78,7 +78,7 @@ _REMEDIES = {
     "more-draws": "more chains, and more draws, may help",
 }
 _UNSCORED = {
-    "on-disk": "the cells stay on disk, and none with counts were held out. Fit with held-out cells to know",
+    "on-disk": "the cells stay on disk, and the run has no held-out cells with counts",
     "no-counts": "there are no cells with counts that the model thinks possible",
 }
 _SCOPES = {
