@@ -128,7 +128,7 @@ class Diagnosis:
     >>> found.level, found.ok, 0.0 <= found.move_rate <= 1.0
     ('poor', False, True)
     >>> found.predictions.level, found.classes.level, found.fit.level
-    ('poor', 'caution', 'caution')
+    ('poor', 'caution', 'poor')
     """
 
     predictions: Answer

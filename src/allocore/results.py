@@ -562,7 +562,7 @@ class Posterior:
         Examples
         --------
         >>> post.brief_check().level
-        'caution'
+        'poor'
         """
         from allocore.posterior.check import brief_draws
 
@@ -915,7 +915,7 @@ class Posterior:
         ...     print(answer.level, "-", answer.question)
         poor - Can I use the predictions?
         caution - Would another run find the same classes?
-        caution - Does the model look like the data?
+        poor - Does the model look like the data?
         >>> list(post.diagnose().table.index[:4])
         ['log-likelihood', 'expected total count', 'classes', 'origin factors']
         """
